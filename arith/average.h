@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Means of a window. (A mean that changes its space by a multiplier is a requantize of the sum: QC_FROM_SUM.) */
+/* Means of a window. (A mean that changes its qparams by a multiplier is a requantize of the sum: QC_FROM_SUM.) */
 #ifndef QC_ARITH_AVERAGE_H
 #define QC_ARITH_AVERAGE_H
 
 #include "arith/real_steps.h"
 
-/* Mean of n integers that stay in their space (tflite's AveragePool and PyTorch-like pools of one space): sum / n, half
-   away from zero. n > 0. */
+/* Mean of n integers that keep their qparams (tflite's AveragePool and PyTorch-like pools of the same qparams): sum /
+   n, half away from zero. n > 0. */
 int32_t qc_average_away(int64_t sum, int64_t n);
 
 /* Contract "onnx", AveragePool: `sum` is the float32 sum, in order, of n real numbers; f(f(sum / n) / scale), the zero

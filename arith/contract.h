@@ -14,7 +14,7 @@ enum qc_contract {
 /* Of real numbers: half to even (RNE) or half away from zero (RHA). */
 enum qc_quantize_rule { QC_QUANTIZE_EVEN, QC_QUANTIZE_AWAY };
 
-/* Of integers that change their space. */
+/* Of integers that change their qparams. */
 enum qc_requantize_rule {
     QC_REQUANTIZE_FLOAT,  /* float32 steps, half to even */
     QC_REQUANTIZE_DOUBLE, /* fixed point, rounded at 2^-31 half upward and at 2^shift half away */

@@ -14,7 +14,7 @@
                       left_shift is 20 where all three types have 8 bits and fewer, else 15 where va and vb fit 16 bits
                       (TFLite's int16), else 14
                       Mul: (va*vb) times f(f(sa*sb)/sc)
-     UPWARD, NEAREST  Add and Sub: each operand requantized to the result's space without saturation, summed (QNN)
+     UPWARD, NEAREST  Add and Sub: each operand requantized to the result's qparams without saturation, summed (QNN)
                       Mul: (va*vb) times sa*sb/sc in double */
 enum qc_qbinary_op { QC_QBINARY_ADD, QC_QBINARY_SUB, QC_QBINARY_MUL };
 

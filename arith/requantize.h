@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Integers of one space to integers of another, rounded once and saturated, by every contract: one number, and arrays
+/* Integers of some qparams to integers of others, rounded once and saturated, by every contract: one number, and arrays
    with the same bits. */
 #ifndef QC_ARITH_REQUANTIZE_H
 #define QC_ARITH_REQUANTIZE_H
@@ -34,7 +34,7 @@ struct qc_requantize_def {
 struct qc_requantizer {
     enum qc_requantize_rule rule;
     bool divides; /* FLOAT: f(f(x * factor) / divisor), else f(x * factor) */
-    bool copies;  /* fixed point, one space: no multiply */
+    bool copies;  /* fixed point, the same qparams: no multiply */
     size_t count;
     const float *factor;          /* [count] FLOAT */
     float divisor;                /* FLOAT */

@@ -32,8 +32,9 @@ static bool add_data(struct files *f, const char *what, const char *text, struct
 static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct qc_status *st)
 {
     enum { SINGLE = 6 };
-    out->items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
-                              SINGLE + o->operands.count + o->job.rules.count + o->job.plugins.count, st);
+    out->items =
+        QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
+                     SINGLE + o->operands.count + o->job.rules.count + o->job.plugins.count + o->job.kernels.count, st);
     if (!out->items || !add_data(out, "--data", o->job.data, o->job.arena, st) ||
         !add_data(out, "--eval", o->job.eval, o->job.arena, st))
         return false;
@@ -44,6 +45,7 @@ static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct 
     add_list(out, "the input", &o->operands);
     add_list(out, "--rules", &o->job.rules);
     add_list(out, "--plugin", &o->job.plugins);
+    add_list(out, "--kernel", &o->job.kernels);
     return true;
 }
 

@@ -19,7 +19,8 @@ struct qcalib_model {
     char *name;
     struct qc_graph *graph;
     struct qc_model_info info;
-    size_t bytes; /* of the file */
+    size_t bytes;   /* of the file */
+    bool from_file; /* its name is the path that it was read from */
     char sha256[65];
 };
 

@@ -34,6 +34,7 @@ static bool take_data(struct qc_data_source *out, const struct qcalib_data *d, s
 void qc_public_source(struct qc_model_source *out, struct qc_model_at_hand *at_hand, const struct qcalib_model *model)
 {
     *at_hand = (struct qc_model_at_hand){.graph = model->graph,
+                                         .from_file = model->from_file,
                                          .info = &model->info,
                                          .sha256 = model->sha256,
                                          .bytes = model->bytes};

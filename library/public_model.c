@@ -43,6 +43,7 @@ int qcalib_model_open(qcalib_model **out, const char *path, struct qcalib_error 
     if (ok && qc_data_is_hdf5(path)) ok = qc_fail(&st, QC_BAD_INPUT, "%s: is an HDF5 file, not a model", path);
     ok = ok && import(m, path, NULL, 0, &st) && qc_sha256_file(m->sha256, path, &st);
     if (ok) m->bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
+    if (ok) m->from_file = true;
     if (ok)
         *out = m;
     else

@@ -14,7 +14,7 @@ struct qc_outline {
     uint64_t bars[QC_OUTLINE_BARS]; /* sum + zeros = count of the histogram */
 };
 
-/* Sums over the finite values x of a histogram, against what a space stores of them. Estimates: values are taken as
+/* Sums over the finite values x of a histogram, against what qparams store of them. Estimates: values are taken as
    uniform within a bin of 1/256 octave. */
 struct qc_loss {
     double signal;   /* x^2 */

@@ -47,26 +47,22 @@ void qc_body_jobs_free(struct qc_pipeline *p)
 
 /* --- Its options --- */
 
-/* Of a list of names those of this body, without its name; `skip` characters before the name (a type) stay. */
-static bool names_inside(struct qc_text_list *out, const struct qc_text_list *list, const char *body, bool typed,
+/* Names of nodes as this body has them: those that begin with its own name and a '/' without it. In front of a name of
+   `types` stand a type and a ':'. */
+static bool names_inside(struct qc_text_list *out, const struct qc_text_list *list, const char *body, bool types,
                          struct qc_arena *a, struct qc_status *st)
 {
     const size_t n = strlen(body);
     const char **items = QC_NEW_ARRAY(a, const char *, list->count, st);
     if (!items) return false;
-    *out = (struct qc_text_list){.items = items};
     for (size_t i = 0; i < list->count; i++) {
-        const char *colon = typed ? strchr(list->items[i], ':') : NULL, *name = colon ? colon + 1 : list->items[i];
-        if (typed && !colon) {
-            items[out->count++] = name;
-            continue;
-        }
+        const char *colon = types ? strchr(list->items[i], ':') : NULL, *name = colon ? colon + 1 : list->items[i];
+        items[i] = list->items[i];
         if (strncmp(name, body, n) != 0 || name[n] != '/') continue;
-        items[out->count] =
-            typed ? qc_arena_printf(a, st, "%.*s%s", (int)(name - list->items[i]), list->items[i], name + n + 1)
-                  : name + n + 1;
-        if (!items[out->count++]) return false;
+        items[i] = qc_arena_printf(a, st, "%.*s%s", (int)(name - list->items[i]), list->items[i], name + n + 1);
+        if (!items[i]) return false;
     }
+    *out = (struct qc_text_list){.count = list->count, .items = items};
     return true;
 }
 
@@ -83,8 +79,7 @@ static bool set_options(struct body_work *w, const struct qc_pipeline *around, c
     o->samples = 0;
     o->sensitivity = o->require_integer = false;
     o->max_drop = (double)NAN;
-    return names_inside(&o->only, &from->only, body, false, a, st) &&
-           names_inside(&o->skip, &from->skip, body, false, a, st) &&
+    return names_inside(&o->skip, &from->skip, body, false, a, st) &&
            names_inside(&o->activation_types, &from->activation_types, body, true, a, st) &&
            names_inside(&o->weight_types, &from->weight_types, body, true, a, st);
 }
@@ -153,6 +148,7 @@ static bool run(struct body_work *w, struct qc_body_job *job, struct qc_pipeline
         !set_model(w, job, around, samples, i, st))
         return false;
     w->p.quantize_body = around->quantize_body;
+    w->p.of_body = true;
     return qc_pipeline_begin(&w->p, &w->options, &w->in, st) && qc_pipeline_run(&w->p, st) && measure(w, st);
 }
 
@@ -162,18 +158,6 @@ bool qc_quantize_body(struct qc_body_job *job, struct qc_pipeline *around, struc
     struct body_work *w = calloc(1, sizeof *w);
     struct qc_status own = QC_STATUS_INIT;
     if (!w) return qc_fail_memory(st, sizeof *w);
-    if (around->options->only.count) {
-        struct qc_text_list only;
-        if (!names_inside(&only, &around->options->only, job->name, false, around->arena, st)) {
-            free(w);
-            return false;
-        }
-        if (!only.count) {
-            free(w);
-            job->reason = "not in --only";
-            return true;
-        }
-    }
     const bool ok = run(w, job, around, samples, i, &own);
     pass_warnings(around, &w->p, job->name);
     qc_dataset_free(w->p.data); /* its samples go now */

@@ -7,8 +7,9 @@
 #include "quantize/body_samples.h"
 #include "quantize/stage_bodies.h"
 
-/* As qc_pipeline.quantize_body. Options that name nodes (--only, --skip, types) hold for a body where they begin with
-   its name and a '/'. What cannot be quantized is no error: the body stays in float, and job->reason says why. */
+/* As qc_pipeline.quantize_body. Options that name nodes (--skip, types) name those of a body with the body's name and a
+   '/' before it; ops and globs hold for all. What cannot be quantized is no error: the body stays in float, and
+   job->reason says why. */
 bool qc_quantize_body(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples, size_t i,
                       struct qc_status *st);
 void qc_body_jobs_free(struct qc_pipeline *p); /* of all bodies */

@@ -9,7 +9,8 @@
 /* As 'qcalib list passes' has it. */
 #define QC_CANONICAL_PASS "canonical"
 #define QC_CANONICAL_SUMMARY                                                                                           \
-    "quantized models: QuantizeLinear, DequantizeLinear and QLinear operators become values in spaces; expand, fold, " \
+    "quantized models: QuantizeLinear, DequantizeLinear and QLinear operators become values with parameters; expand, " \
+    "fold, "                                                                                                           \
     "realise follow"
 
 struct qc_canonical_model {

@@ -15,6 +15,7 @@ struct qc_model_at_hand {
     const struct qc_graph *graph;
     const struct qc_model_info *info;
     const char *sha256;
+    bool from_file; /* its name is the path that it was read from */
     size_t bytes;
 };
 

@@ -267,6 +267,8 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
+    r->kept = p->kept;
+    r->quantizers = p->quantizers;
     r->workers = p->cost.workers;
     r->worker_bytes = p->cost.runner_bytes;
     r->constant_bytes = p->cost.constant_bytes;

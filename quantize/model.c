@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "graph/core/custom.h"
 #include "rewrite/language/expansion.h"
 
 /* Is no file that will be written one that the model has external data in? */
@@ -34,17 +35,39 @@ static bool read_functions(struct qc_rules **out, const struct qc_options *o, st
     return ok;
 }
 
+/* The operators of --kernel; NULL: there are none. */
+static bool read_kernels(struct qc_custom_ops **out, const struct qc_options *o, struct qc_status *st)
+{
+    *out = NULL;
+    if (!o->kernels.count) return true;
+    struct qc_custom_ops *c = qc_custom_ops_new(st);
+    bool ok = c != NULL;
+    for (size_t i = 0; ok && i < o->kernels.count; i++)
+        ok = qc_custom_ops_load(c, o->kernels.items[i], st) || qc_where(st, "--kernel");
+    if (ok)
+        *out = c;
+    else
+        qc_custom_ops_unref(c);
+    return ok;
+}
+
 static bool import(struct qc_model *m, const char *path, const struct qc_options *o, struct qc_status *st)
 {
     struct qc_rules *rules;
+    struct qc_custom_ops *custom;
     if (!read_functions(&rules, o, st)) return false;
-    const struct qc_expander expander = qc_rules_expander(rules);
-    const bool ok = qc_onnx_import_with(&m->graph, &m->info, path,
-                                        &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
-                                                                    .follow = qc_options_follow(o),
-                                                                    .unknown = QC_UNKNOWN_CARRIED,
-                                                                    .expander = &expander},
-                                        st);
+    bool ok = read_kernels(&custom, o, st);
+    if (ok) {
+        const struct qc_expander expander = qc_rules_expander(rules);
+        ok = qc_onnx_import_with(&m->graph, &m->info, path,
+                                 &(struct qc_import_options){.memory_limit = (size_t)o->memory_limit,
+                                                             .follow = qc_options_follow(o),
+                                                             .unknown = QC_UNKNOWN_CARRIED,
+                                                             .custom = custom,
+                                                             .expander = &expander},
+                                 st);
+        qc_custom_ops_unref(custom);
+    }
     qc_rules_free(rules);
     return ok;
 }
@@ -55,7 +78,10 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
     const char *path = source->file;
     const struct qc_model_at_hand *read = source->at_hand;
     struct qc_model m = {.path = path};
-    if (read) {
+    if (read && (!o->kernels.count || !read->from_file)) {
+        if (o->kernels.count)
+            return qc_fail(st, QC_UNSUPPORTED, "%s: kernels of your own are for models that are opened from a file",
+                           path);
         if (!(m.view = malloc(sizeof *m.view))) return qc_fail_memory(st, sizeof *m.view);
         *m.view = *read->graph;
         m.view->budget.memory_limit = (size_t)o->memory_limit;
@@ -205,6 +231,15 @@ bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shapin
     return true;
 }
 
+static bool show(void *user, size_t done, size_t count)
+{
+    struct qc_progress *p = user;
+    if (done <= 1) qc_progress_phase(p, "looking at images");
+    const bool on = qc_progress_step(p, done, count);
+    if (done == count) qc_progress_end(p);
+    return on;
+}
+
 bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const struct qc_data_source *source,
                    const struct qc_data_request *r, const struct qc_options *o, struct qc_warnings *w,
                    struct qc_status *st)
@@ -217,6 +252,8 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     if (!a) return qc_fail_memory(st, 1);
     if (!qc_model_data_options(&options, &shaping, o, w, a, st)) goto out;
     options.truth = r->use == QC_USE_TRUTH;
+    options.progress = r->progress ? show : NULL;
+    options.progress_user = r->progress;
     const struct qc_input_spec *specs = qc_stream_specs(g, a, st);
     if (!specs || !read_maps(&options, o, a, st) || !open_data(&data, source, specs, g->input_count, &options, st))
         goto out;

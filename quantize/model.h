@@ -8,6 +8,7 @@
 #include "onnx/read/import.h"
 #include "quantize/inputs.h"
 #include "quantize/options.h"
+#include "quantize/progress.h"
 #include "quantize/warnings.h"
 
 struct qc_model {
@@ -38,7 +39,8 @@ enum qc_data_choice { QC_CHOOSE_ALL, QC_CHOOSE_SAMPLES };
 struct qc_data_request {
     enum qc_data_use use;
     enum qc_data_choice choose;
-    const struct qc_team *team; /* NULL, or of the chosen samples the share of this process */
+    const struct qc_team *team;   /* NULL, or of the chosen samples the share of this process */
+    struct qc_progress *progress; /* told while images are looked at; NULL: nobody listens */
 };
 
 /* What --preprocess and --image say. */

@@ -80,7 +80,7 @@ struct qc_options {
 
     const char *target;          /* of the rules: "ort" or "fused" */
     struct qc_text_list formats; /* default: qdq */
-    struct qc_text_list rules, only, skip, plugins;
+    struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
     double max_drop;  /* points; NaN: no demand */
     double tolerance; /* of outputs, in their own units; NaN: no demand */

@@ -20,9 +20,9 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},
         {o->propagate && stats, "--propagate runs the data through what is quantized already; --stats FILE was seen in "
                                 "the float network. Give --data instead of --stats"},
-        {o->propagate && (o->checkpoint || in->team),
-         "--propagate needs every sample in one run from the first site to the last; leave out --checkpoint and MPI"},
-        {o->propagate && o->accumulator, "--accumulator raises scales of weights when all sites are chosen; "
+        {o->propagate && (o->checkpoint || in->team), "--propagate needs every sample in one run from the first "
+                                                      "quantizer to the last; leave out --checkpoint and MPI"},
+        {o->propagate && o->accumulator, "--accumulator raises scales of weights when all quantizers are chosen; "
                                          "--propagate would have chosen them with other weights. Leave out one"},
         {!data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN,
          "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or "

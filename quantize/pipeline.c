@@ -194,6 +194,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_collection_free(p->seen);
     qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);
+    qc_graph_free(p->plain);
     qc_dataset_free(p->eval);
     qc_dataset_free(p->data);
     qc_model_close(&p->model);

@@ -42,6 +42,9 @@ struct qc_pipeline {
     struct qc_collect_cost cost; /* of collecting, and its time */
     double collect_seconds;
     struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
+    struct qc_graph *plain; /* NULL, or the model without the quantization that it has already, which is in `given` */
+    struct qc_given_values given;
+    size_t kept, quantizers; /* quantizers with parameters of the model; all */
     struct qc_graph *normalised, *equalized, *joined, *simulated, *rounded, *expanded, *folded, *produced;
     /* the float graph that is quantized: normalised, or equalized where that was asked for */
     const struct qc_graph *real;
@@ -55,6 +58,7 @@ struct qc_pipeline {
     /* bodies: quantizes body i; NULL: bodies stay as they are (quantize/body_job.h) */
     bool (*quantize_body)(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples,
                           size_t i, struct qc_status *st);
+    bool of_body; /* this pipeline is a body's */
     size_t body_count;
     struct qc_body_job *bodies;   /* of nodes of `real`; NULL until the stage has run */
     struct qc_graph *with_bodies; /* what was rounded, with quantized bodies; NULL: there are none */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/produced_ops.h"
 
+#include "graph/core/custom.h"
 #include "graph/core/recurrent.h"
 #include "rewrite/passes/groups.h"
 
@@ -15,6 +16,7 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     const bool matched = was && p->partition->matches.at[g->values[v].node];
     if (matched && qc_is_recurrent(n->op)) return "computes in float, from quantized weights";
     if (matched) return "its pattern computes it in float";
+    if (n->op == QC_OP_Custom) return "a kernel of your own computes it";
     switch (qc_node_affine(n)) {
     case QC_AFFINE_KEEP:
     case QC_AFFINE_BOUND:
@@ -66,9 +68,9 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
         if (t->dtype != QC_F32 || constant[n->outputs]) continue; /* shape arithmetic; weights */
         const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
         struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st),
-                                .op = qc_op_info(n->op)->name,
+                                .op = qc_custom_name(n, p->arena, st),
                                 .reason = qc_float_reason(p, n)};
-        if (!f.name) return false;
+        if (!f.name || !f.op) return false;
         list[(*count)++] = f;
     }
     for (size_t i = 0; list && c && i < c->node_count; i++) {

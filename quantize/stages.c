@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/weights/channel_imbalance.h"
+#include "graph/core/qlinear.h"
 #include "quantize/collecting.h"
 #include "quantize/input_range.h"
 #include "quantize/stage_bodies.h"
@@ -17,8 +18,11 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_job_inputs *in = p->in;
-    const struct qc_data_request samples = {.use = QC_USE_INPUTS, .choose = QC_CHOOSE_SAMPLES, .team = in->team},
-                                 truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL};
+    const struct qc_data_request samples = {.use = QC_USE_INPUTS,
+                                            .choose = QC_CHOOSE_SAMPLES,
+                                            .team = in->team,
+                                            .progress = p->progress},
+                                 truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = p->progress};
     double t0 = qc_seconds();
     if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) ||
         !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_check_types(&p->model, st))
@@ -65,9 +69,49 @@ static bool set_bias_apart(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
+/* Where all that is quantized is of one type, what is added is of that type too. */
+static void take_types(struct qc_pipeline *p)
+{
+    enum qc_dtype activation = QC_NONE, weight = QC_NONE;
+    bool one[2] = {true, true};
+    for (size_t i = 0; i < p->given.count; i++) {
+        const bool is_weight = p->given.of[i].weight != NULL;
+        enum qc_dtype *t = is_weight ? &weight : &activation, is = p->given.of[i].parameters.dtype;
+        one[is_weight] = one[is_weight] && (*t == QC_NONE || *t == is);
+        *t = is;
+    }
+    const struct qc_options *o = p->options;
+    if (activation != QC_NONE && one[0] && !o->given[QC_OPTION_ACTIVATION_TYPE])
+        p->scheme.activation.dtype = activation;
+    if (weight != QC_NONE && one[1] && !o->given[QC_OPTION_WEIGHT_TYPE]) p->scheme.weight.dtype = weight;
+    p->scheme.given = &p->given;
+}
+
+/* The model without the quantization that it has; not where that is in operators of integers. */
+static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->model.graph;
+    struct qc_qlinear q;
+    bool linear = false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        if (qc_qlinear_of(&q, &g->nodes[id])) return true;
+        linear |= g->nodes[id].op == QC_OP_DequantizeLinear;
+    }
+    if (!linear) return true;
+    if (!qc_take_given(&p->plain, &p->given, g, st)) return false;
+    if (p->given.literal)
+        qc_warn(p->warnings,
+                "%zu QuantizeLinear and DequantizeLinear operators of the model stay as they are: their scales are "
+                "computed, of blocks or of channels of activations, or something else reads the integers",
+                p->given.literal);
+    take_types(p);
+    return true;
+}
+
 bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_normalise(&p->normalised, p->model.graph, p->rules, qc_evaluate, st) &&
+    if (!set_given_apart(p, st)) return false;
+    return qc_normalise(&p->normalised, p->plain ? p->plain : p->model.graph, p->rules, qc_evaluate, st) &&
            (!qc_narrows_bias(p->options) || set_bias_apart(p, st)) && name_values(p->normalised, st);
 }
 
@@ -79,10 +123,13 @@ static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
     if (!on && qc_has_statistics(p->in) && p->options->per_tensor && strcmp(when, "auto") == 0)
         qc_warn(p->warnings, "channels are not evened out, as --per-tensor does with --data: statistics are of the "
                              "model as it is; take --data, or --per-channel");
+    if (on && p->given.count && strcmp(when, "on") == 0)
+        return qc_fail(st, QC_USAGE, "--equalize on changes weights, but those of %s are quantized in part already",
+                       p->model.path);
     if (on && qc_has_statistics(p->in))
         return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
     p->real = p->normalised;
-    if (!on) return true;
+    if (!on || p->given.count) return true;
     if (!qc_equalize(&p->equalized, &p->equalization, p->normalised, st)) return false;
     p->real = p->equalized;
     return true;
@@ -95,6 +142,7 @@ static bool stage_functions(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
 {
+    p->scheme.part = p->joined->depth || p->of_body;
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
@@ -128,10 +176,43 @@ static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
+static bool is_kept(const struct qc_graph *g, const struct qc_given *given)
+{
+    for (qc_id id = 1; id <= g->qparams_count; id++)
+        if (g->qparams_of[id].given && qc_given_same(g->qparams_of[id].given, given)) return true;
+    return false;
+}
+
+/* Of a model that is quantized in part: is there something left to do, and does something get lost? */
+static bool check_given(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->simulated;
+    size_t lost = 0, first = 0;
+    p->kept = p->quantizers = 0;
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        p->quantizers += g->qparams_of[id].kind == QC_QPARAMS_QUANTIZER;
+        p->kept += g->qparams_of[id].given != NULL;
+    }
+    if (!p->given.count) return true;
+    if (p->kept == p->quantizers)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "%s is quantized already, all %zu quantizers of it; 'qcalib convert' brings it into another "
+                       "quantized form, 'qcalib run' and 'qcalib compare' take it as it is",
+                       p->model.path, p->kept);
+    for (size_t i = 0; i < p->given.count; i++)
+        if (!is_kept(g, &p->given.of[i].parameters) && !lost++) first = i;
+    if (lost)
+        qc_warn(p->warnings,
+                "parameters of %zu of %zu tensors that are quantized in the model are not kept, '%s' first: "
+                "nothing is stored there any more",
+                lost, p->given.count, p->given.of[first].name);
+    return true;
+}
+
 static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
-    if (!qc_simulate(&p->simulated, p->partition, st)) return false;
+    if (!qc_simulate(&p->simulated, p->partition, st) || !check_given(p, st)) return false;
     const bool channels = qc_quantizers_have_channels(p->simulated);
     c->channels = channels || c->activation->of_output;
     if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))

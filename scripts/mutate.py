@@ -94,8 +94,8 @@ def write_page(rows):
     lines = [f"{sum(n for _, n, _ in rows)} of {len(rows) - same} mutations are noticed; {same} more change nothing that could be noticed.\n"]
     lines += ["\n| kind | mutations | noticed |\n|---|---|---|\n"]
     lines += [f"| {kind} | {len(of)} | {sum(n for _, n, _ in of)} |\n" for kind, of in kinds.items()]
-    lines += ["\n| kind | mutation | file | noticed by |\n|---|---|---|---|\n"]
-    lines += [f"| {m.kind} | {m.name} | {m.file} | {by if noticed else m.equivalent or '**' + by + '**'} |\n" for m, noticed, by in rows]
+    lines += ["\n| not noticed | mutation | file | why |\n|---|---|---|---|\n"]
+    lines += [f"| {m.kind} | {m.name} | {m.file} | {m.equivalent or '**' + by + '**'} |\n" for m, noticed, by in rows if not noticed]
     text = PAGE.read_text()
     head, rest = text.split(BEGIN)
     PAGE.write_text(head + BEGIN + "".join(lines) + END + rest.split(END)[1])

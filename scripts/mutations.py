@@ -185,7 +185,7 @@ def contracts():
 
 
 def integers():
-    """Zero-point terms of the kernels on stored integers, of conversions between spaces and of what is read from a file."""
+    """Zero-point terms of the kernels on stored integers, of conversions between qparams and of what is read from a file."""
     def term(name, file, old, new, tests=INTEGER, equivalent=""):
         return Mutation("stored integers", name, file, old, new, tests, equivalent)
 
@@ -223,8 +223,8 @@ def integers():
         term("centred from stored", convert, "y[i] = (float)(x[i] - *zero);", "y[i] = (float)x[i];"),
         term("stored from centred, per channel", convert, "y[i] = (T)((int32_t)x[i] + zero[i]);", "y[i] = (T)(int32_t)x[i];"),
         term("stored from centred", convert, "y[i] = (T)((int32_t)x[i] + *zero);", "y[i] = (T)(int32_t)x[i];"),
-        term("requantize into a site", convert, "qc_level_of_product(v, a[k], lo[k], hi[k], native) + zero[k]", "qc_level_of_product(v, a[k], lo[k], hi[k], native)"),
-        term("quantize into a site", convert, "qc_level_of_real(v, b[k], lo[k], hi[k], native) + zero[k]", "qc_level_of_real(v, b[k], lo[k], hi[k], native)"),
+        term("requantize for a quantizer", convert, "qc_level_of_product(v, a[k], lo[k], hi[k], native) + zero[k]", "qc_level_of_product(v, a[k], lo[k], hi[k], native)"),
+        term("quantize for a quantizer", convert, "qc_level_of_real(v, b[k], lo[k], hi[k], native) + zero[k]", "qc_level_of_real(v, b[k], lo[k], hi[k], native)"),
         term("fixed-point limits of a fused clip", convert, "(int32_t)centred + zero : level", "(int32_t)centred : level"),
         term("a pad's constant", "simq/kernels/real/kernel_pad.c", ".zero_point = scales->zero_point[0]}", ".zero_point = 0}", INTEGER),
         term("read from a quantized model", "rewrite/canonical/canonical_classes.c", "zero[i] = (int32_t)q;", "zero[i] = 0;", REWRITE),

@@ -31,7 +31,7 @@ unsigned qc_bits_for(double max)
     return bits;
 }
 
-/* Values to compare, and the product spaces of the accumulators behind them. */
+/* Values to compare, and the product qparams of the accumulators behind them. */
 struct wanted {
     size_t pair_count, peak_count;
     struct qc_pair *pairs;

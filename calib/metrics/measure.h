@@ -9,10 +9,10 @@
 struct qc_measurement {
     struct qc_arena *arena;
     size_t qparams_count, output_count, samples;
-    struct qc_error *quantizers;      /* [space_count + 1] by space id; count 0: not measured */
-    qc_id *stored;                    /* [space_count + 1]: the value of the quantized graph that was compared, or 0 */
-    double *accumulator_max;          /* [space_count + 1], of product spaces: largest |accumulator| seen */
-    struct qc_error *outputs;         /* [output_count] */
+    struct qc_error *quantizers; /* [qparams_count + 1] by qparams id; count 0: not measured */
+    qc_id *stored;               /* [qparams_count + 1]: the value of the quantized graph that was compared, or 0 */
+    double *accumulator_max;     /* [qparams_count + 1], of product qparams: largest |accumulator| seen */
+    struct qc_error *outputs;    /* [output_count] */
     struct qc_comparison *comparison; /* what the overflows belong to */
     struct qc_overflows overflows;    /* of layers whose accumulator can leave its range */
     double seconds;
@@ -40,8 +40,8 @@ bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_
 /* The value of the real graph that a quantizer is named after; 0 when it is gone. */
 qc_id qc_quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer);
 
-/* The value of a quantized graph that holds a quantizer's (observed) value in its space: the one of the same name, else
-   the first of the same shape, else the first; 0 when there is none. */
+/* The value of a quantized graph that holds a quantizer's (observed) value with its qparams: the one of the same name,
+   else the first of the same shape, else the first; 0 when there is none. */
 qc_id qc_stored_value(const struct qc_graph *quantized, qc_id quantizer, const struct qc_graph *real);
 
 /* Bits that the accumulator of a multiply-accumulate node can need, sign included, whatever the data: from the

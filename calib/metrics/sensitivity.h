@@ -50,7 +50,7 @@ struct qc_sensitivity {
 double qc_effect_sqnr_db(double noise);
 
 /* g: simulated, bound, with fixed shapes (rewrite/passes/simulate.h: qc_fix_shapes) that fit the data. reweighed: NULL,
-   or the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the spaces of
+   or the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the qparams of
    both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does not
    depend on the number of workers, nor on the blocks that memory allows. Errors: of reading and running; no float
    output (QC_UNSUPPORTED); memory_limit too low for one unit (QC_MACHINE). */

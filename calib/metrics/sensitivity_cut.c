@@ -26,7 +26,7 @@ static bool computes(const struct qc_graph *g, const struct qc_node *n)
     return false;
 }
 
-static void add_site(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
+static void add_quantizer(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_graph *g, qc_id value)
 {
     const qc_id s = value ? g->values[value].type.qparams : QC_REAL;
     if (s == QC_REAL || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || g->qparams_of[s].state != QC_QPARAMS_BOUND)
@@ -37,8 +37,8 @@ static void add_site(struct qc_cut_layer *l, qc_id *quantizers, const struct qc_
     l->has_weights = l->has_weights || g->qparams_of[s].is_weight;
 }
 
-static bool collect_sites(struct qc_cut_layer *l, const qc_id *next, const struct qc_graph *g, struct qc_arena *a,
-                          struct qc_status *st)
+static bool collect_quantizers(struct qc_cut_layer *l, const qc_id *next, const struct qc_graph *g, struct qc_arena *a,
+                               struct qc_status *st)
 {
     size_t room = 0;
     for (qc_id id = l->first; id; id = next[id]) room += g->nodes[id].input_count + g->nodes[id].output_count;
@@ -46,8 +46,8 @@ static bool collect_sites(struct qc_cut_layer *l, const qc_id *next, const struc
     if (!quantizers) return false;
     for (qc_id id = l->first; id; id = next[id]) {
         const struct qc_node *n = &g->nodes[id];
-        for (unsigned i = 0; i < n->input_count; i++) add_site(l, quantizers, g, n->inputs[i]);
-        for (unsigned i = 0; i < n->output_count; i++) add_site(l, quantizers, g, n->outputs + i);
+        for (unsigned i = 0; i < n->input_count; i++) add_quantizer(l, quantizers, g, n->inputs[i]);
+        for (unsigned i = 0; i < n->output_count; i++) add_quantizer(l, quantizers, g, n->outputs + i);
     }
     l->quantizers = quantizers;
     return true;
@@ -154,7 +154,7 @@ bool qc_cut_layers_find(struct qc_cut_layers *out, const struct qc_graph *g, con
     for (qc_id id = 1; id <= g->node_count; id++) {
         struct qc_cut_layer l = {.first = id};
         if (!first[id]) continue;
-        if (!collect_sites(&l, out->next, g, a, st)) return false;
+        if (!collect_quantizers(&l, out->next, g, a, st)) return false;
         l.cut = cut_of(&l, touched);
         if (l.quantizer_count) out->layers[out->count++] = l;
     }

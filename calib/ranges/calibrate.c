@@ -14,7 +14,7 @@
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
 
-/* Sites of one kind are one warning: the first of them, and how many there are. */
+/* Quantizers of one kind are one warning: the first of them, and how many there are. */
 struct qc_found {
     qc_id first;
     size_t count;
@@ -29,21 +29,21 @@ struct qc_chooser {
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
     struct qc_histogram *
-        *merged; /* [space_count + 1]: of quantizers that take from several values, or from constants */
-    const struct qc_histogram **histograms; /* [space_count + 1]: those, or the only value's */
-    struct qc_outline *outlines;            /* [space_count] */
-    struct qc_quantizer_samples *samples;   /* [space_count + 1] */
-    struct qc_curve *curves;                /* [space_count + 1] */
+        *merged; /* [qparams_count + 1]: of quantizers that take from several values, or from constants */
+    const struct qc_histogram **histograms; /* [qparams_count + 1]: those, or the only value's */
+    struct qc_outline *outlines;            /* [qparams_count] */
+    struct qc_quantizer_samples *samples;   /* [qparams_count + 1] */
+    struct qc_curve *curves;                /* [qparams_count + 1] */
     struct qc_scan *scan;                   /* of constants */
     double seconds;
     struct qc_histogram *
-        *weighted; /* [space_count + 1]: by what layers make of errors; NULL where all values are equal */
+        *weighted; /* [qparams_count + 1]: by what layers make of errors; NULL where all values are equal */
     struct site_channels {
         struct qc_channel_histogram *seen; /* NULL: one scale */
         struct qc_quantizer_channels chosen;
-    } * channels;                    /* [space_count + 1] */
+    } * channels;                    /* [qparams_count + 1] */
     struct qc_channel_gain *gains;   /* by value; NULL: not asked for */
-    struct qc_look *looks;           /* [space_count + 1]; NULL: not asked for */
+    struct qc_look *looks;           /* [qparams_count + 1]; NULL: not asked for */
     struct qc_found nonfinite, zero; /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
 };
 
@@ -64,6 +64,18 @@ bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const c
     const char *kept = qc_arena_strdup(c->arena, text, st);
     if (kept) c->warnings[c->warning_count++] = kept;
     return kept != NULL;
+}
+
+void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
+{
+    const struct qc_levels levels = qc_qparams_levels(s);
+    c->method = QC_METHOD_GIVEN;
+    c->range = (struct qc_range){.lo = 0, .hi = 0};
+    for (size_t i = 0; i < s->given->count; i++) {
+        const double scale = (double)s->given->scale[i];
+        c->range.lo = fmin(c->range.lo, scale * (levels.lo - s->given->zero_point[i]));
+        c->range.hi = fmax(c->range.hi, scale * (levels.hi - s->given->zero_point[i]));
+    }
 }
 
 bool qc_observed_values(size_t *count, qc_id **values, const char ***names, const struct qc_graph *g,
@@ -99,7 +111,7 @@ static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const str
 }
 
 /* For observers of outputs: the quantizer's values weighted, each observed one by the gains of its own channels. */
-static bool weigh_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
+static bool weigh_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_qparams *s = &k->g->qparams_of[id];
     struct qc_arena *a = k->c->arena;
@@ -159,7 +171,7 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
     return to->chosen.scale && to->chosen.zero_point;
 }
 
-static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
+static bool merge_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
     const struct qc_qparams *s = &g->qparams_of[id];
@@ -184,15 +196,15 @@ static bool merge_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
             qc_histogram_add(*h, seen);
         else
             k->histograms[id] = seen;
-        if (!qc_collection_join(&k->samples[id], k->seen, name, st)) return qc_where(st, "site '%s'", s->name);
+        if (!qc_collection_join(&k->samples[id], k->seen, name, st)) return qc_where(st, "quantizer '%s'", s->name);
     }
     for (size_t i = 0; i < s->observed_count; i++) {
         const struct qc_tensor *t = qc_constant_of(g, s->observed[i]);
         if (t && ((k->seen->extremes && !qc_series_add_constant(&k->samples[id].series, t->data, t->count, st)) ||
                   !qc_per_sample_add_constant(&k->samples[id], k->seen->samples, t->data, t->count, st)))
-            return qc_where(st, "site '%s'", s->name);
+            return qc_where(st, "quantizer '%s'", s->name);
     }
-    return weigh_site(k, id, st) && merge_channels(k, id, st);
+    return weigh_quantizer(k, id, st) && merge_channels(k, id, st);
 }
 
 /* The bounds of what a quantizer observes. */
@@ -228,7 +240,7 @@ static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
     return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_qparams_levels(qparams), st);
 }
 
-static bool solve_site(void *user, size_t item, unsigned worker, struct qc_status *st)
+static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct qc_chooser *k = user;
     const struct qc_graph *g = k->g;
@@ -253,11 +265,15 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     choice->seen = h->tally;
     choice->chosen = true;
     choice->method = by->name;
+    if (g->qparams_of[id].given) {
+        qc_choice_of_given(choice, &g->qparams_of[id]);
+        return outline(k, id, st);
+    }
     if (k->channels[id].seen) {
         request.curve = NULL;
         if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen,
                                          &g->qparams_of[id], by->observer, &by->values, &request, st))
-            return qc_where(st, "site '%s'", g->qparams_of[id].name);
+            return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
         if (choice->range.behind) choice->behind = k->looks[id].text;
         return outline(k, id, st);
     }
@@ -267,7 +283,7 @@ static bool solve_site(void *user, size_t item, unsigned worker, struct qc_statu
     if (!qc_observer_solve(&choice->range, by->observer, &by->values, &statistics, &request, st) ||
         (k->weighted[id] &&
          !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
-        return qc_where(st, "site '%s'", g->qparams_of[id].name);
+        return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = k->looks[id].text;
     return outline(k, id, st);
 }
@@ -322,12 +338,13 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
                                others(more, &k->nonfinite, ", and values of "));
 }
 
-static bool bind_site(struct qc_chooser *k, qc_id id, struct qc_status *st)
+static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_qparams *s = &k->g->qparams_of[id];
     if (!choice->chosen) return true;
     if (!check_nonfinite(k, id, st)) return false;
+    if (s->given) return qc_graph_bind_quantizer(k->g, id, s->given->count, s->given->scale, s->given->zero_point, st);
     if (choice->seen.count == choice->seen.zeros) find(&k->zero, id);
     const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
     if (k->channels[id].seen)
@@ -396,7 +413,8 @@ void qc_chooser_free(struct qc_chooser *k)
 bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool ok = merge_site(k, quantizer, st) && solve_site(k, quantizer - 1, 0, st) && bind_site(k, quantizer, st);
+    const bool ok = merge_quantizer(k, quantizer, st) && solve_quantizer(k, quantizer - 1, 0, st) &&
+                    bind_quantizer(k, quantizer, st);
     qc_histogram_free(k->merged[quantizer]);
     qc_histogram_free(k->weighted[quantizer]);
     k->merged[quantizer] = k->weighted[quantizer] = NULL;
@@ -436,9 +454,9 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     const double t0 = qc_seconds();
     if (!qc_chooser_new(&k, g, seen, source, options, st)) return false;
     bool ok = true;
-    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = merge_site(k, s, st);
-    ok = ok && qc_pool_run(g->qparams_count, solve_site, k, &pool, st);
-    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = bind_site(k, s, st);
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = merge_quantizer(k, s, st);
+    ok = ok && qc_pool_run(g->qparams_count, solve_quantizer, k, &pool, st);
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = bind_quantizer(k, s, st);
     if (!ok) {
         qc_chooser_free(k);
         return false;
@@ -471,7 +489,7 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
         request.known_hi = k->c->choices[id].known_hi;
         if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
         if (!qc_observer_solve(&range, s->methods[m].observer, &s->methods[m].values, &seen, &request, st))
-            return qc_where(st, "site '%s'", q->name);
+            return qc_where(st, "quantizer '%s'", q->name);
         s->params[m * (k->g->qparams_count + 1) + id] =
             qc_affine_from_range(range.lo, range.hi, request.levels, q->symmetry);
     }
@@ -487,7 +505,7 @@ bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct
     if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
     for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
     bool ok = true;
-    for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = merge_site(s.chooser, id, st);
+    for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = merge_quantizer(s.chooser, id, st);
     ok = ok && qc_pool_run(g->qparams_count, solve_methods, &s, &pool, st);
     qc_chooser_free(s.chooser);
     return ok;

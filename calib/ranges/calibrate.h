@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calibration: statistics of every observed value in one pass over the data (calib/statistics/collection.h), a range
-   per quantizer by an observer, scales and zero points bound to the spaces of the simulated graph. The result is the
+   per quantizer by an observer, scales and zero points bound to the qparams of the simulated graph. The result is the
    same for any number of workers and any order of samples. */
 #ifndef QC_CALIB_RANGES_CALIBRATE_H
 #define QC_CALIB_RANGES_CALIBRATE_H
@@ -19,7 +19,7 @@ struct qc_method {
 struct qc_calibration_options {
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
-    const struct qc_method *const *methods; /* [space_count + 1]: what activations are chosen by, quantizer by
+    const struct qc_method *const *methods; /* [qparams_count + 1]: what activations are chosen by, quantizer by
                                                quantizer; NULL, and where it is NULL: `activation` */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
@@ -38,7 +38,7 @@ struct qc_calibration_options {
     void *progress_user;
 };
 
-/* What was seen and chosen for one space; per-channel spaces: over all channels. */
+/* What was seen and chosen for one quantizer; with a scale per channel: over all channels. */
 struct qc_choice {
     bool chosen;        /* a quantizer that has parameters */
     const char *method; /* name of the observer */
@@ -55,10 +55,14 @@ struct qc_choice {
     struct qc_loss loss;              /* what the chosen parameters lose of it */
 };
 
+/* Of parameters that the model has already (struct qc_given): the range that they hold, and the method's name. */
+#define QC_METHOD_GIVEN "given"
+void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s);
+
 struct qc_calibration {
     struct qc_arena *arena;
     size_t qparams_count;
-    struct qc_choice *choices; /* [space_count + 1], by space id of the simulated graph */
+    struct qc_choice *choices; /* [qparams_count + 1], by qparams id of the simulated graph */
     size_t warning_count, warning_capacity;
     const char **warnings;
     size_t raised;               /* channels of weights that got a coarser scale for the bias */
@@ -78,7 +82,7 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
                const struct qc_calibration_options *options, struct qc_status *st);
 
 /* What each of several methods gives to each quantizer of activations with one scale: params[method * (space_count + 1)
-   + space]; scale 0 for all other spaces, and for those that saw nothing but zeros. Nothing is bound. options:
+   + qparams]; scale 0 for all other qparams, and for those that saw nothing but zeros. Nothing is bound. options:
    `activation` and `methods` are not looked at. */
 bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
                       const char *source, const struct qc_method *methods, size_t count,

@@ -41,7 +41,7 @@ bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_a
     for (qc_id s = 1; s <= g->qparams_count; s++) {
         if (!g->qparams_of[s].observed_count) continue;
         if (!qc_output_function_of(&looks[s].text, g, &uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st)))
-            return qc_where(st, "site '%s'", g->qparams_of[s].name);
+            return qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
     }
     *out = looks;
     return true;

@@ -12,8 +12,8 @@ struct qc_look {
     struct qc_output_function behind; /* computes in float32, as the simulated graph does; one thread at a time */
 };
 
-/* *out: [space_count + 1], by space of the simulated graph g, in the arena. Errors: memory; an attribute that is not
- * handled (QC_UNSUPPORTED). */
+/* *out: [qparams_count + 1], by qparams of the simulated graph g, in the arena. Errors: memory; an attribute that is
+ * not handled (QC_UNSUPPORTED). */
 bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
 #endif

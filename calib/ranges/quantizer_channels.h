@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sites with a scale and a zero point for each channel. */
+/* Quantizers with a scale and a zero point for each channel. */
 #ifndef QC_CALIB_RANGES_QUANTIZER_CHANNELS_H
 #define QC_CALIB_RANGES_QUANTIZER_CHANNELS_H
 
@@ -23,8 +23,8 @@ bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_ra
                                  const struct qc_observer *observer, const struct qc_observer_values *values,
                                  const struct qc_solve *request, struct qc_status *st);
 
-/* Makes real numbers of v, float32 in a space of one scale for each index of `axis`, in place. stored: they are levels;
-   else levels less the zero point. saturated: NULL, or what lies at the ends of the levels is added to it. */
+/* Makes real numbers of v, float32 with qparams of one scale for each index of `axis`, in place. stored: they are
+   levels; else levels less the zero point. saturated: NULL, or what lies at the ends of the levels is added to it. */
 void qc_quantizer_channels_real(const struct qc_view *v, const struct qc_qparams *s, int axis, bool stored,
                                 uint64_t *saturated);
 

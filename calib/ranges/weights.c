@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/pool.h"
 #include "calib/ranges/calibrate.h"
@@ -63,7 +64,7 @@ struct channels {
 };
 
 /* A quantizer of constants; quantizers are solved beside each other, and bound one after the other. */
-struct constant_site {
+struct constant_quantizer {
     qc_id id;
     struct constant_use use;
     const struct qc_observer *observer;
@@ -76,12 +77,12 @@ struct solving {
     struct qc_uses uses; /* of g */
     const struct qc_calibration_options *options;
     size_t count;
-    struct constant_site *quantizers; /* [count] */
+    struct constant_quantizer *quantizers; /* [count] */
 };
 
 /* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
-static bool ranges_by_output(struct qc_range **ranges, const struct solving *s, const struct constant_site *quantizer,
-                             struct qc_status *st)
+static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
+                             const struct constant_quantizer *quantizer, struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
     const struct qc_calibration_options *o = s->options;
@@ -124,7 +125,7 @@ static bool ranges_by_output(struct qc_range **ranges, const struct solving *s, 
     return true;
 }
 
-static bool solve_channels(struct constant_site *quantizer, struct qc_choice *choice, const struct qc_graph *g,
+static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choice *choice, const struct qc_graph *g,
                            const struct qc_range *ranges, const struct qc_calibration_options *o, struct qc_status *st)
 {
     const struct qc_tensor *t = quantizer->use.tensor;
@@ -223,12 +224,13 @@ static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_statu
     return ok;
 }
 
-static bool is_by_output(const struct solving *s, const struct constant_site *quantizer)
+static bool is_by_output(const struct solving *s, const struct constant_quantizer *quantizer)
 {
-    return s->g->qparams_of[quantizer->id].is_weight && quantizer->observer->of_output;
+    const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
+    return q->is_weight && quantizer->observer->of_output && !q->given;
 }
 
-static bool look_at(const struct solving *s, const struct constant_site *quantizer, struct qc_status *st)
+static bool look_at(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
 {
     const char *name = s->g->qparams_of[quantizer->id].name;
     struct qc_choice *choice = &s->c->choices[quantizer->id];
@@ -243,25 +245,37 @@ static bool look_at(const struct solving *s, const struct constant_site *quantiz
 static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct solving *s = user;
-    struct constant_site *quantizer = &s->quantizers[item];
+    struct constant_quantizer *quantizer = &s->quantizers[item];
     (void)worker;
+    const struct qc_qparams *qparams = &s->g->qparams_of[quantizer->id];
+    if (qparams->given) {
+        if (quantizer->channels.count != qparams->given->count)
+            return qc_fail(st, QC_BAD_INPUT, "weight '%s' has %zu channels, but %zu scales in the model", qparams->name,
+                           quantizer->channels.count, qparams->given->count);
+        if (!look_at(s, quantizer, st)) return false;
+        memcpy(quantizer->channels.scale, qparams->given->scale, qparams->given->count * sizeof(float));
+        memcpy(quantizer->channels.zero_point, qparams->given->zero_point, qparams->given->count * sizeof(int32_t));
+        qc_choice_of_given(&s->c->choices[quantizer->id], qparams);
+        return true;
+    }
     return look_at(s, quantizer, st) &&
            (is_by_output(s, quantizer) ||
             solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st));
 }
 
-static bool solve_by_output(const struct solving *s, struct constant_site *quantizer, struct qc_status *st)
+static bool solve_by_output(const struct solving *s, struct constant_quantizer *quantizer, struct qc_status *st)
 {
     struct qc_range *ranges = NULL;
     return ranges_by_output(&ranges, s, quantizer, st) &&
            solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, ranges, s->options, st);
 }
 
-static bool bind_constant(const struct solving *s, const struct constant_site *quantizer, struct qc_status *st)
+static bool bind_constant(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
 {
     const struct channels *channels = &quantizer->channels;
-    mend_empty(channels);
-    if (s->g->qparams_of[quantizer->id].is_weight) {
+    const bool given = s->g->qparams_of[quantizer->id].given != NULL;
+    if (!given) mend_empty(channels);
+    if (!given && s->g->qparams_of[quantizer->id].is_weight) {
         fit_step(channels, s->g, quantizer->id);
         s->c->raised += fit_bias(channels, s->g, quantizer->id);
     }
@@ -280,15 +294,16 @@ static bool ready(const struct qc_graph *g, qc_id quantizer)
     return true;
 }
 
-static bool add_site(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
+static bool add_quantizer(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
 {
     const struct qc_qparams *qparams = &s->g->qparams_of[id];
     const struct qc_tensor *t = use->tensor;
-    struct constant_site *quantizer = &s->quantizers[s->count++];
+    struct constant_quantizer *quantizer = &s->quantizers[s->count++];
     struct channels *c = &quantizer->channels;
-    *quantizer = (struct constant_site){.id = id,
-                                        .use = *use,
-                                        .observer = qparams->is_weight ? s->options->weight : s->options->activation};
+    *quantizer =
+        (struct constant_quantizer){.id = id,
+                                    .use = *use,
+                                    .observer = qparams->is_weight ? s->options->weight : s->options->activation};
     if (t->dtype != QC_F32)
         return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", qparams->name,
                        qc_dtype_info(t->dtype)->name);
@@ -299,17 +314,17 @@ static bool add_site(struct solving *s, qc_id id, const struct constant_use *use
     return c->scale && c->zero_point;
 }
 
-static bool add_sites(struct solving *s, bool only_ready, struct qc_arena *a, struct qc_status *st)
+static bool add_quantizers(struct solving *s, bool only_ready, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
     struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->qparams_count + 1, st);
-    s->quantizers = QC_NEW_ARRAY(a, struct constant_site, g->qparams_count + 1, st);
+    s->quantizers = QC_NEW_ARRAY(a, struct constant_quantizer, g->qparams_count + 1, st);
     bool ok = uses && s->quantizers && qc_uses_of(&s->uses, g, a, st);
     if (ok) find_uses(uses, g);
     for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
         const struct qc_qparams *qparams = &g->qparams_of[id];
         if (qparams->kind != QC_QPARAMS_QUANTIZER || qparams->state != QC_QPARAMS_UNBOUND || !uses[id].tensor) continue;
-        if (!only_ready || (qparams->is_weight && ready(g, id))) ok = add_site(s, id, &uses[id], st);
+        if (!only_ready || (qparams->is_weight && ready(g, id))) ok = add_quantizer(s, id, &uses[id], st);
     }
     return ok;
 }
@@ -320,7 +335,7 @@ static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_r
     struct solving s = {.c = c, .g = g, .options = options};
     const struct qc_pool_options pool = {.workers = options->workers};
     struct qc_arena *a = qc_arena_new();
-    bool ok = a ? add_sites(&s, only_ready, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st)
+    bool ok = a ? add_quantizers(&s, only_ready, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st)
                 : qc_fail_memory(st, 1);
     for (size_t i = 0; ok && i < s.count; i++)
         ok = (!is_by_output(&s, &s.quantizers[i]) || solve_by_output(&s, &s.quantizers[i], st)) &&

@@ -12,7 +12,7 @@ struct qc_activation_cache;
 
 /* How a value is kept. */
 struct qc_kept_form {
-    qc_id qparams; /* the bound space whose integers are kept; QC_REAL: float32 */
+    qc_id qparams; /* the bound qparams whose integers are kept; QC_REAL: float32 */
     struct qc_shape shape;
     enum qc_layout layout; /* order of the elements */
 };
@@ -28,7 +28,7 @@ void qc_activation_cache_free(struct qc_activation_cache *f); /* NULL-safe */
 bool qc_activation_cache_prepare(struct qc_activation_cache *f, qc_id value, qc_id qparams, bool spilled,
                                  const char *folder, struct qc_status *st);
 
-/* Keeps a unit of a prepared value: of a real form the value itself, of integers the value of `space`, centred. Any
+/* Keeps a unit of a prepared value: of a real form the value itself, of integers the value of `qparams`, centred. Any
  * thread, each unit once. */
 bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t unit, const struct qc_view *v,
                              struct qc_status *st);

@@ -3,7 +3,7 @@
    which all earlier quantizers are bound and the layers between have their weights rounded as
    calib/weights/round_weights.h rounds them.
 
-   DEFINITION (the plain re-run). Sites are taken in topological order, by the last of the values that decide them.
+   DEFINITION (the plain re-run). Quantizers are taken in topological order, by the last of the values that decide them.
    Before the first, what depends on constants alone is bound, and behind each the weights all of whose inputs are
    bound. For each quantizer: every layer that it depends on, whose weight is bound and all of whose input is quantized
    as it will be, gets its new weights and bias; the graph with everything bound so far runs over all samples, what the

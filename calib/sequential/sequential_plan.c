@@ -21,7 +21,7 @@ struct planning {
     struct qc_segment part;
 };
 
-static bool is_site_value(const struct qc_graph *g, qc_id v)
+static bool is_quantizer_value(const struct qc_graph *g, qc_id v)
 {
     return !qc_constant_of(g, v);
 }
@@ -84,7 +84,7 @@ static struct qc_segment_observed *look_at(struct planning *s, qc_id value)
     return &part->observed[part->observed_count++];
 }
 
-/* All that later runs ask of v is its integers in one bound space with one scale, and this run computes them: that
+/* All that later runs ask of v is its integers of bound qparams with one scale, and this run computes them: that
  * value. Else 0. */
 static qc_id quantized_form(const struct planning *s, qc_id v)
 {
@@ -188,12 +188,12 @@ static bool solve_layers_of(struct planning *s, qc_id input, struct qc_status *s
     return ok;
 }
 
-static void look_at_site(struct planning *s, qc_id quantizer)
+static void look_at_quantizer(struct planning *s, qc_id quantizer)
 {
     const struct qc_qparams *qparams = &s->p->g->qparams_of[quantizer];
     begin_part(s);
     for (size_t i = 0; quantizer && i < qparams->observed_count; i++)
-        if (is_site_value(s->p->g, qparams->observed[i])) look_at(s, qparams->observed[i])->scan = true;
+        if (is_quantizer_value(s->p->g, qparams->observed[i])) look_at(s, qparams->observed[i])->scan = true;
     s->part.counts = true;
 }
 
@@ -214,7 +214,7 @@ static bool advance(struct planning *s, struct qc_status *st)
     const qc_id quantizer = s->quantizers[s->at];
     for (;;) {
         find_final(s);
-        look_at_site(s, quantizer);
+        look_at_quantizer(s, quantizer);
         find_needed(s);
         const qc_id layer = next_layer(s, false);
         if (!layer) break;
@@ -223,8 +223,8 @@ static bool advance(struct planning *s, struct qc_status *st)
     return run(s, st) && qc_chooser_quantizer(s->p->chooser, quantizer, st) && qc_chooser_weights(s->p->chooser, st);
 }
 
-/* Sites by the last of the values that decide them; those of constants alone are chosen here. */
-static bool order_sites(struct planning *s, struct qc_status *st)
+/* Quantizers by the last of the values that decide them; those of constants alone are chosen here. */
+static bool order_quantizers(struct planning *s, struct qc_status *st)
 {
     struct qc_propagation *p = s->p;
     const struct qc_graph *g = p->g;
@@ -233,7 +233,7 @@ static bool order_sites(struct planning *s, struct qc_status *st)
     for (qc_id id = 1; id <= g->qparams_count; id++) {
         const struct qc_qparams *qparams = &g->qparams_of[id];
         for (size_t i = 0; i < qparams->observed_count; i++)
-            if (is_site_value(g, qparams->observed[i]))
+            if (is_quantizer_value(g, qparams->observed[i]))
                 last[id] = qparams->observed[i] > last[id] ? qparams->observed[i] : last[id];
         if (qparams->observed_count && !last[id] && !qc_chooser_quantizer(p->chooser, id, st)) return false;
         if (!last[id]) continue;
@@ -373,7 +373,7 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     struct qc_propagation p = {.options = options, .g = g, .data = data, .arena = qc_arena_new()};
     struct planning s = {.p = &p};
     const double t0 = qc_seconds();
-    bool ok = p.arena ? begin(&p, st) && make_planning(&s, st) && order_sites(&s, st) : qc_fail_memory(st, 1);
+    bool ok = p.arena ? begin(&p, st) && make_planning(&s, st) && order_quantizers(&s, st) : qc_fail_memory(st, 1);
     p.total = s.quantizer_count * p.units;
     for (; ok && s.at < s.quantizer_count; s.at++) ok = advance(&s, st);
     for (qc_id layer = 1; ok && layer;) { /* behind the last quantizer */

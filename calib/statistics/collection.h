@@ -93,7 +93,7 @@ struct qc_collect_cost {
         statistics_bytes; /* a worker's memory, the plan's, the statistics of a worker */
 };
 
-/* Runs g (real, or simulated with unbound spaces) over the chosen units of data (there may be none). values[count]:
+/* Runs g (real, or simulated with unbound qparams) over the chosen units of data (there may be none). values[count]:
    float32 values of g that are no constants, each once, with the names they get here. cost may be NULL. Errors: those
    of the run; so_far is of another model, other data, samples that are not chosen, or other values (QC_BAD_INPUT); a
    plugin, with so_far or save (QC_USAGE); --memory-limit below what one worker, or a stage behind, needs (QC_MACHINE);

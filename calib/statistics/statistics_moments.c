@@ -194,7 +194,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
     return true;
 }
 
-/* The space that the file gives each layer, before it is taken. */
+/* The qparams that the file gives each layer, before it is taken. */
 static bool take_layers(struct qc_collection *c, const struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_second_moments_layer *layers = QC_NEW_ARRAY(a, struct qc_second_moments_layer, t->layer_count, st);

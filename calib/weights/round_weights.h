@@ -27,8 +27,8 @@ struct qc_round_weights_options {
 /* What happened to one layer. Errors are mean squares over rows and outputs, of the layer's own output, from the
    rounding of its weights alone, on the samples held back (what remains after bias correction, if that is on). */
 struct qc_rounded_weights {
-    qc_id quantizer;         /* space of the weight; 0: not a layer */
-    const char *name;        /* of that space */
+    qc_id quantizer;         /* qparams of the weight; 0: not a layer */
+    const char *name;        /* of those qparams */
     const char *reason;      /* why its weights were left at nearest; NULL otherwise */
     bool compensated;        /* some output's weights are not the nearest */
     bool held;               /* judged on samples held back; else there were too few, and it was judged on all */

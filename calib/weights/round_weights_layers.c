@@ -36,6 +36,7 @@ static const char *why_never(const struct qc_round_weights_layer *l, const struc
 {
     if (!(l->moments->parts[QC_MOMENTS_FIT].rows + l->moments->parts[QC_MOMENTS_HELD].rows))
         return "no sample reached it";
+    if (l->qparams->given) return "it is quantized in the model already";
     return qc_readers(l->uses, n->inputs[1]).count > 1 ? "it is used by more than one operator" : NULL;
 }
 

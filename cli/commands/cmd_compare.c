@@ -37,8 +37,8 @@ static double step_of(const struct qc_compared_models *c, size_t i)
     return s && s->count == 1 ? (double)s->scale[0] : 0;
 }
 
-/* Levels of one space are whole steps apart. */
-static bool same_space(const struct qc_compared_models *c, size_t i)
+/* Levels of the same qparams are whole steps apart. */
+static bool same_qparams(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_qparams *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
                             *b = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
@@ -50,7 +50,7 @@ static double most_steps(const struct qc_compared_models *c, size_t i)
 {
     const double step = step_of(c, i);
     if (!(step > 0)) return (double)NAN;
-    return same_space(c, i) ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
+    return same_qparams(c, i) ? (double)c->result->steps[i].most : c->result->pairs[i].max_abs / step;
 }
 
 static double mse_of(const struct qc_error *e)

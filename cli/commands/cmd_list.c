@@ -63,8 +63,8 @@ static const char *affine_text(enum qc_affine_behaviour a)
     case QC_AFFINE_NONE: return "float";
     case QC_AFFINE_KEEP: return "keeps parameters";
     case QC_AFFINE_BOUND: return "clamp, keeps parameters";
-    case QC_AFFINE_JOIN: return "joins inputs of one space";
-    case QC_AFFINE_MERGE: return "integers to a new space";
+    case QC_AFFINE_JOIN: return "joins inputs of the same parameters";
+    case QC_AFFINE_MERGE: return "integers to new parameters";
     case QC_AFFINE_PRODUCT: return "int32 accumulator";
     }
     return "";

@@ -12,6 +12,7 @@
 
 /* A value that a DequantizeLinear reads with constant parameters. */
 struct quantized {
+    const struct qc_graph *graph; /* the model's, or a body of a node */
     qc_id value;
     enum qc_dtype dtype;
     const struct qc_tensor *scale, *zero_point; /* zero_point may be NULL: 0 */
@@ -27,6 +28,7 @@ struct summary {
     struct ports inputs, outputs;
     size_t ops[QC_OP_COUNT];
     uint64_t parameters, parameter_bytes, macs;
+    size_t nodes; /* in bodies too */
     bool macs_known;
     size_t quantized_count, weights, activations, per_channel;
     struct quantized *quantized;
@@ -90,11 +92,19 @@ static struct qc_json *ports_json(const struct ports *ports)
     return all;
 }
 
+static size_t count_nodes(const struct qc_graph *g)
+{
+    size_t count = g->node_count;
+    for (size_t n = 1; n <= g->node_count; n++)
+        for (unsigned i = 0; i < g->nodes[n].attr_count; i++)
+            if (g->nodes[n].attrs[i].kind == QC_ATTR_GRAPH) count += count_nodes(g->nodes[n].attrs[i].graph);
+    return count;
+}
+
 static bool collect_quantized(struct summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     bool *seen = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
-    s->quantized = QC_NEW_ARRAY(a, struct quantized, g->node_count, st);
-    if (!seen || !s->quantized) return false;
+    if (!seen) return false;
     for (size_t n = 1; n <= g->node_count; n++) {
         const struct qc_node *node = &g->nodes[n];
         const struct qc_tensor *scale = node->op == QC_OP_DequantizeLinear ? qc_constant_of(g, node->inputs[1]) : NULL;
@@ -102,7 +112,8 @@ static bool collect_quantized(struct summary *s, const struct qc_graph *g, struc
         seen[node->inputs[0]] = true;
         const struct qc_value *v = qc_value(g, node->inputs[0]);
         struct quantized *q = &s->quantized[s->quantized_count++];
-        *q = (struct quantized){.value = node->inputs[0],
+        *q = (struct quantized){.graph = g,
+                                .value = node->inputs[0],
                                 .dtype = v->type.dtype,
                                 .scale = scale,
                                 .weight = v->constant != NULL};
@@ -114,17 +125,17 @@ static bool collect_quantized(struct summary *s, const struct qc_graph *g, struc
     return true;
 }
 
-static bool summarise(struct summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+/* A graph and the bodies of its nodes, which are run nobody knows how often. Recursion is bounded by
+   QC_BODY_DEPTH_MAX. */
+static bool add_graph(struct summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_carried none = {.node_count = 0}, *c = g->carried ? g->carried : &none;
-    s->macs_known = true;
-    if (!list_ports(&s->inputs, g, g->inputs, g->input_count, c->inputs, c->input_count, a, st) ||
-        !list_ports(&s->outputs, g, g->outputs, g->output_count, c->outputs, c->model_output_count, a, st))
-        return false;
     for (size_t n = 1; n <= g->node_count; n++) {
         const struct qc_node *node = &g->nodes[n];
         uint64_t macs = 0;
         s->ops[node->op]++;
+        s->nodes++;
+        for (unsigned i = 0; i < node->attr_count; i++)
+            if (node->attrs[i].kind == QC_ATTR_GRAPH && !add_graph(s, node->attrs[i].graph, a, st)) return false;
         if (!qc_multiplies(node->op)) continue;
         s->macs_known =
             s->macs_known && qc_multiply_adds(&macs, g, (qc_id)n) && !__builtin_add_overflow(s->macs, macs, &s->macs);
@@ -138,6 +149,15 @@ static bool summarise(struct summary *s, const struct qc_graph *g, struct qc_are
         s->parameter_bytes += (t->count * qc_dtype_info(t->dtype)->bits + 7) / 8;
     }
     return collect_quantized(s, g, a, st);
+}
+
+static bool summarise(struct summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_carried none = {.node_count = 0}, *c = g->carried ? g->carried : &none;
+    s->macs_known = !g->depth;
+    return list_ports(&s->inputs, g, g->inputs, g->input_count, c->inputs, c->input_count, a, st) &&
+           list_ports(&s->outputs, g, g->outputs, g->output_count, c->outputs, c->model_output_count, a, st) &&
+           (s->quantized = QC_NEW_ARRAY(a, struct quantized, count_nodes(g), st)) && add_graph(s, g, a, st);
 }
 
 static int zero_point_of(const struct quantized *q, size_t i)
@@ -162,7 +182,7 @@ static struct qc_json *carried_json(const struct qc_carried *c, struct qc_arena 
     return all;
 }
 
-static struct qc_json *quantized_json(const struct qc_graph *g, const struct summary *s)
+static struct qc_json *quantized_json(const struct summary *s)
 {
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < s->quantized_count; i++) {
@@ -173,7 +193,7 @@ static struct qc_json *quantized_json(const struct qc_graph *g, const struct sum
             qc_json_add(scales, qc_json_float((float)qc_tensor_float(q->scale, k)));
             qc_json_add(zeros, qc_json_integer(zero_point_of(q, k)));
         }
-        qc_json_set(one, "name", qc_json_string(qc_value_label(label, g, q->value)));
+        qc_json_set(one, "name", qc_json_string(qc_value_label(label, q->graph, q->value)));
         qc_json_set(one, "kind", qc_json_string(q->weight ? "constant" : "activation"));
         qc_json_set(one, "type", qc_json_string(qc_dtype_info(q->dtype)->name));
         qc_json_set(one, "scale", scales);
@@ -219,13 +239,13 @@ static bool print_json(const struct qc_model *m, const struct summary *s, const 
     qc_json_set(root, "opset", qc_json_integer(m->info.opset));
     qc_json_set(root, "inputs", ports_json(&s->inputs));
     qc_json_set(root, "outputs", ports_json(&s->outputs));
-    qc_json_set(root, "nodes", qc_json_integer((int64_t)g->node_count));
+    qc_json_set(root, "nodes", qc_json_integer((int64_t)s->nodes));
     qc_json_set(root, "ops", ops);
     if (g->carried) qc_json_set(root, "not_handled", carried_json(g->carried, o->job.arena, st));
     qc_json_set(root, "parameters", qc_json_integer((int64_t)s->parameters));
     qc_json_set(root, "parameter_bytes", qc_json_integer((int64_t)s->parameter_bytes));
     qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
-    qc_json_set(root, "quantized", quantized_json(g, s));
+    qc_json_set(root, "quantized", quantized_json(s));
     qc_json_set(root, "notes", notes);
     if (o->verbose) qc_json_set(root, "values", values_json(g));
     return qc_print_json(root, st);
@@ -265,12 +285,12 @@ static void print_ops(const struct summary *s, size_t nodes)
     putchar('\n');
 }
 
-static void print_quantized(const struct qc_graph *g, const struct summary *s)
+static void print_quantized(const struct summary *s)
 {
     for (size_t i = 0; i < s->quantized_count; i++) {
         const struct quantized *q = &s->quantized[i];
         char label[QC_LABEL];
-        qc_say("  %s  %s %s  ", qc_value_label(label, g, q->value), q->weight ? "constant" : "activation",
+        qc_say("  %s  %s %s  ", qc_value_label(label, q->graph, q->value), q->weight ? "constant" : "activation",
                qc_dtype_info(q->dtype)->name);
         if (q->scale->count == 0)
             qc_say("no scale\n");
@@ -304,7 +324,7 @@ static void print_text(const struct qc_model *m, const struct summary *s, bool v
            m->info.producer_version);
     print_ports("input", &s->inputs, verbose);
     print_ports("output", &s->outputs, verbose);
-    print_ops(s, g->node_count);
+    print_ops(s, s->nodes);
     if (g->carried) print_carried(g->carried);
     qc_say("weights  %s parameters, %s\n", qc_count_text(count, s->parameters),
            qc_bytes_text(bytes, s->parameter_bytes));
@@ -318,7 +338,7 @@ static void print_text(const struct qc_model *m, const struct summary *s, bool v
         qc_say("note     %s\n", m->info.notes[i]);
     }
     if (s->quantized_count) qc_say("quantized values\n");
-    print_quantized(g, s);
+    print_quantized(s);
     qc_say("values\n");
     print_values(g);
 }

@@ -180,8 +180,9 @@ void qc_print_summary(const struct qc_report *r)
     qc_say("data        %s: %zu of %zu samples\n", r->data_file, r->data_samples, r->data_total);
     qc_say("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
     print_float_ops(r);
+    if (r->kept) qc_say("kept        %zu of %zu quantizers have the parameters of the model\n", r->kept, r->quantizers);
     if (r->bias_narrowed && r->quantized_ops)
-        qc_say("bias        added after narrowing, in the space of the stored result\n");
+        qc_say("bias        added after narrowing, with the parameters of the stored result\n");
     print_trial(r);
     print_channels(r);
     if (r->accumulator) print_accumulator(r->accumulator);

@@ -130,7 +130,10 @@ static bool run_look(struct images *x, struct looking *l, size_t count, struct q
         ok = (x->kept[l->files[i]] = malloc(x->plan.bytes)) || qc_fail_memory(st, x->plan.bytes);
         x->kept_bytes += x->plan.bytes;
     }
-    ok = ok && qc_pool_run(count, look, l, &(struct qc_pool_options){.workers = workers}, st);
+    const struct qc_pool_options pool = {.workers = workers,
+                                         .progress = x->options.progress,
+                                         .progress_user = x->options.progress_user};
+    ok = ok && qc_pool_run(count, look, l, &pool, st);
     for (unsigned i = 0; l->room && i < workers; i++) free(l->room[i]);
     free(l->room);
     return ok;

@@ -115,6 +115,8 @@ bool qc_decode_jpeg(struct qc_pixels *out, const unsigned char *bytes, size_t si
         jpeg_save_markers(&j, JPEG_APP0 + 1, 0xffff);
         jpeg_mem_src(&j, bytes, (unsigned long)size);
         ok = read_rows(&p, &j, budget, st);
+    } else if (r.errors.msg_code == JERR_OUT_OF_MEMORY) {
+        ok = qc_fail_memory(st, size);
     } else {
         ok = qc_fail(st, QC_BAD_INPUT, "JPEG: %s", r.message);
     }

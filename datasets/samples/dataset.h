@@ -87,6 +87,9 @@ struct qc_dataset_options {
     unsigned workers; /* that look whether images can be read; 0: one */
     void (*warn)(void *user, const char *text); /* NULL: nobody listens */
     void *warn_user;
+    /* Told while images are looked at, as qc_pool_progress_fn; NULL: nobody listens. */
+    bool (*progress)(void *user, size_t done, size_t count);
+    void *progress_user;
 };
 #define QC_DATASET_OPTIONS_INIT ((struct qc_dataset_options){.read_ahead = 0})
 

@@ -147,15 +147,19 @@ static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
 
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
+    const bool unsure = ds->own && qc_memory_data_is_unsure(ds->own);
+    /* All shards have to leave out the same rows. */
+    struct qc_selection all = *selection;
+    all.shard = all.shards = 0;
     size_t gone = 0;
     /* The thread that reads ahead knows the old choice. */
     qc_read_ahead_stop(ds->read_ahead);
     ds->read_ahead = NULL;
     do {
         gone = 0;
-        if (!choose(ds, selection, st)) return false;
-        if (ds->own && qc_memory_data_is_unsure(ds->own) && !look(&gone, ds, st)) return false;
+        if (!choose(ds, unsure ? &all : selection, st) || (unsure && !look(&gone, ds, st))) return false;
     } while (gone);
+    if (unsure && selection->shards > 1 && !choose(ds, selection, st)) return false;
     return ds->ahead == 0 || qc_read_ahead_start(&ds->read_ahead, ds, st);
 }
 

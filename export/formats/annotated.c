@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "export/formats/exporter.h"
+#include "graph/core/custom.h"
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
@@ -30,8 +31,8 @@ static bool is_quantizing(enum qc_op op)
     return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
 }
 
-/* The produced graph's integers of a constant in a space of this name, with the name of the real one when several share
- * the space. */
+/* The produced graph's integers of a constant with qparams of this name, with the name of the real one when several
+ * share the qparams. */
 static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name,
                              const struct qc_shape *shape)
 {
@@ -252,6 +253,7 @@ static bool write(const char *path, const struct qc_export_source *source, struc
         x.to->opset = g->opset;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
+        x.to->custom = qc_custom_ops_ref(g->custom);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);

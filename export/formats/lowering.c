@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/function.h"
 #include "graph/core/rebuild.h"
 
@@ -90,7 +91,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     const struct qc_qparams *s = &x->from->qparams_of[qparams];
     bool vector = s->per_channel && s->count > 1;
     qc_id inputs[3] = {input}, p[2];
-    if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters", s->name);
+    if (s->state != QC_QPARAMS_BOUND) return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters", s->name);
     if (!qc_lower_parameters(p, x, s, vector, st)) return 0;
     inputs[1] = p[0];
     inputs[2] = p[1];
@@ -108,7 +109,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     return qc_graph_add(x->to, &def, st);
 }
 
-/* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its space. */
+/* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its qparams. */
 const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_value *value = &x->from->values[v];
@@ -319,6 +320,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
         x.to->opset = g->opset;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
+        x.to->custom = qc_custom_ops_ref(g->custom);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
     }
     for (size_t i = 0; ok && i < g->input_count; i++) {

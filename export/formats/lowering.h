@@ -46,8 +46,8 @@ const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const ch
    only, and builds graphs that it then refuses around four (1.31). What a quantizer may not reach of the wider type a
    Clip of integers cuts off; constants are stored in four bits, with a Cast behind them that runtimes fold. */
 enum qc_dtype qc_lower_type(const struct qc_qparams *s);
-/* Are the levels of the space fewer than those of that type? Then the integers are cut off at them, else given back as
- * they are. */
+/* Are the levels of the qparams fewer than those of that type? Then the integers are cut off at them, else given back
+ * as they are. */
 bool qc_lower_clips(const struct qc_qparams *s);
 qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base,
                    struct qc_status *st);
@@ -59,7 +59,7 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
 qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
                         const char *qparams, const char *what, struct qc_status *st);
 /* What the integers and float forms of a value are named after: its own name, that of what it is quantized from, or
- * that of its space. */
+ * that of its qparams. */
 const char *qc_lower_base(const struct qc_lowering *x, qc_id v);
 
 #endif

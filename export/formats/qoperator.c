@@ -14,7 +14,7 @@
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 
-static const struct qc_qparams *site_of(const struct qc_lowering *x, qc_id v)
+static const struct qc_qparams *quantizer_of(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_parameters p = qc_value_parameters(x->from, v);
     return p.affine && p.kind == QC_QPARAMS_QUANTIZER ? &x->from->qparams_of[p.qparams] : NULL;
@@ -23,13 +23,14 @@ static const struct qc_qparams *site_of(const struct qc_lowering *x, qc_id v)
 /* In u8 or i8 as operators see it, with one scale? */
 static bool is_plain(const struct qc_lowering *x, qc_id v)
 {
-    const struct qc_qparams *s = site_of(x, v);
+    const struct qc_qparams *s = quantizer_of(x, v);
     return s && s->count == 1 && (qc_lower_type(s) == QC_U8 || qc_lower_type(s) == QC_I8);
 }
 
 static bool is_plain_like(const struct qc_lowering *x, qc_id v, qc_id like)
 {
-    return is_plain(x, v) && is_plain(x, like) && qc_lower_type(site_of(x, v)) == qc_lower_type(site_of(x, like));
+    return is_plain(x, v) && is_plain(x, like) &&
+           qc_lower_type(quantizer_of(x, v)) == qc_lower_type(quantizer_of(x, like));
 }
 
 /* The integers of a value, made if need be. */
@@ -44,13 +45,13 @@ static qc_id integers(struct qc_lowering *x, qc_id v, struct qc_status *st)
 /* Integers, scale and zero point as three inputs. channels: parameters as vectors where there are several. */
 static bool operand(qc_id in[3], struct qc_lowering *x, qc_id v, bool channels, struct qc_status *st)
 {
-    const struct qc_qparams *s = site_of(x, v);
+    const struct qc_qparams *s = quantizer_of(x, v);
     return (in[0] = integers(x, v, st)) && qc_lower_parameters(in + 1, x, s, channels && s->count > 1, st);
 }
 
 static bool result(qc_id in[2], struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
-    return qc_lower_parameters(in, x, site_of(x, v), false, st);
+    return qc_lower_parameters(in, x, quantizer_of(x, v), false, st);
 }
 
 /* Adds a node whose results are the integers of n's (named after `value`). */
@@ -73,7 +74,7 @@ static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, u
     for (unsigned k = 0; done && k < n->output_count; k++) {
         const qc_id v = value + k, integer = first + k;
         const bool rounds = op != n->op; /* what moves integers leaves them inside their levels */
-        x->integer[v] = rounds ? qc_lower_cut(x, integer, site_of(x, v), qc_lower_base(x, v), st) : integer;
+        x->integer[v] = rounds ? qc_lower_cut(x, integer, quantizer_of(x, v), qc_lower_base(x, v), st) : integer;
         done = x->integer[v] != 0;
     }
     free(names);
@@ -93,7 +94,7 @@ static bool zero_points_equal(const struct qc_qparams *s)
 static bool has_product(const struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker)
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
-    const struct qc_qparams *a = site_of(x, n->inputs[0]), *w = site_of(x, n->inputs[1]);
+    const struct qc_qparams *a = quantizer_of(x, n->inputs[0]), *w = quantizer_of(x, n->inputs[1]);
     const bool floats = taker->op == QC_OP_Dequantize;
     const enum qc_dtype t = w ? qc_lower_type(w) : QC_NONE;
     if (!w || !is_plain(x, n->inputs[0]) || (t != QC_I8 && !(t == QC_U8 && qc_lower_type(a) == QC_U8))) return false;
@@ -106,7 +107,7 @@ static bool has_product(const struct qc_lowering *x, const struct qc_node *n, co
 /* Weights of QLinearConv: scales per channel, but one zero point. */
 static bool conv_weights(qc_id in[3], struct qc_lowering *x, qc_id w, struct qc_status *st)
 {
-    const struct qc_qparams *s = site_of(x, w);
+    const struct qc_qparams *s = quantizer_of(x, w);
     if (!operand(in, x, w, true, st)) return false;
     if (s->count == 1) return true;
     const uint8_t byte = (uint8_t)s->zero_point[0];
@@ -208,7 +209,7 @@ static bool lower_concat(struct qc_lowering *x, const struct qc_node *n, struct 
     return ok;
 }
 
-/* A level as a scalar of the space's type. */
+/* A level as a scalar of the qparams' type. */
 static qc_id level(struct qc_lowering *x, const struct qc_qparams *s, int32_t q, const char *what, struct qc_status *st)
 {
     const uint8_t byte = (uint8_t)q;
@@ -231,7 +232,7 @@ static bool level_of(int32_t *q, const struct qc_lowering *x, const struct qc_no
 
 static bool has_constants(const struct qc_lowering *x, const struct qc_node *n)
 {
-    const struct qc_qparams *s = site_of(x, n->outputs);
+    const struct qc_qparams *s = quantizer_of(x, n->outputs);
     int32_t q;
     if (n->op == QC_OP_Clip) return level_of(&q, x, n, 1, s) && level_of(&q, x, n, 2, s);
     return n->op != QC_OP_Pad || level_of(&q, x, n, 2, s);
@@ -239,7 +240,7 @@ static bool has_constants(const struct qc_lowering *x, const struct qc_node *n)
 
 static bool lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_qparams *s = site_of(x, n->outputs);
+    const struct qc_qparams *s = quantizer_of(x, n->outputs);
     const struct qc_levels levels = qc_qparams_levels(s);
     int32_t lo = n->op == QC_OP_Relu ? s->zero_point[0] : levels.lo, hi = levels.hi;
     level_of(&lo, x, n, 1, s);
@@ -252,7 +253,7 @@ static bool lower_clamp(struct qc_lowering *x, const struct qc_node *n, struct q
 
 static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
-    const struct qc_qparams *s = site_of(x, n->outputs);
+    const struct qc_qparams *s = quantizer_of(x, n->outputs);
     const bool fills = n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
     qc_id in[8] = {integers(x, n->inputs[0], st)};
     unsigned count = n->input_count;

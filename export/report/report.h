@@ -208,7 +208,8 @@ struct qc_report {
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
-    bool bias_narrowed;                              /* biases are added to stored results, not on the accumulator */
+    size_t kept, quantizers; /* quantizers whose parameters are those that the model had; all. 0, 0: of a float model */
+    bool bias_narrowed;      /* biases are added to stored results, not on the accumulator */
     size_t warning_count;
     const char *const *warnings;
     size_t layer_count;

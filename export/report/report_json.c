@@ -349,6 +349,12 @@ struct qc_json *qc_report_json(const struct qc_report *r)
         qc_json_add(list, item);
     }
     qc_json_set(o, "float_ops", list);
+    if (r->kept) {
+        struct qc_json *kept = qc_json_object();
+        qc_json_set(kept, "kept", count(r->kept));
+        qc_json_set(kept, "quantizers", count(r->quantizers));
+        qc_json_set(o, "given", kept);
+    }
     qc_json_set(o, "int8_share", qc_json_number(r->int8_share));
     qc_json_set(o, "sensitivity", effects(r));
     qc_json_set(o, "sensitivity_samples", count(r->effect_samples));

@@ -65,7 +65,7 @@ bool qc_bodies_specialise(struct qc_attr *attrs, const struct qc_rebuild *r, con
                           struct qc_status *st);
 void qc_bodies_release(struct qc_attr *attrs, unsigned count);
 
-/* The nodes of a body in r->to instead of the node, whose inputs are mapped; maps its outputs. The body has no spaces.
+/* The nodes of a body in r->to instead of the node, whose inputs are mapped; maps its outputs. The body has no qparams.
  */
 bool qc_body_inline(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *body, struct qc_status *st);
 

@@ -10,7 +10,7 @@ struct qc_bounds {
 };
 
 /* Array [value_count + 1], by id, in arena a; NULL and a status when memory is out. Affine values have the bounds of
-   the reals that they stand for, as long as their space is unbound (quantize is the identity then). Constants: their
+   the reals that they stand for, as long as their qparams are unbound (quantize is the identity then). Constants: their
    own extremes; not float32, or with NaN: nothing known. */
 struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 

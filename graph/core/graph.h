@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The graph: values, nodes, quantization spaces.
+/* The graph: values, nodes, quantization qparams.
 
    A graph is in static single assignment form and in topological order by construction: a node can only use values that
-   exist. Nodes are hash-consed: adding a node with the same op, inputs, attributes and result space as an existing one
-   gives the existing one, so nothing is ever duplicated. Types are inferred as a node is added. Graphs are not edited
-   in place: a pass builds a new graph from an old one (graph/core/rebuild.h).
+   exist. Nodes are hash-consed: adding a node with the same op, inputs, attributes and result qparams as an existing
+   one gives the existing one, so nothing is ever duplicated. Types are inferred as a node is added. Graphs are not
+   edited in place: a pass builds a new graph from an old one (graph/core/rebuild.h).
 
-   Space is part of the type. A value is real, or affine: it then stores integers q of its space, real = scale*(q - zero
-   point). The same op row serves both (Relu of an affine value is max(q, zero point)). Spaces are the VARIABLES of the
-   graph: they are bound to numbers after the graph is built, and every value that refers to them changes meaning. */
+   Qparams are part of the type. A value is real, or affine: it then stores integers q of its qparams, real = scale*(q -
+   zero point). The same op row serves both (Relu of an affine value is max(q, zero point)). Qparams are the VARIABLES
+   of the graph: they are bound to numbers after the graph is built, and every value that refers to them changes
+   meaning. */
 #ifndef QC_GRAPH_CORE_GRAPH_H
 #define QC_GRAPH_CORE_GRAPH_H
 
@@ -19,15 +20,15 @@
 #include "graph/types/op.h"
 #include "graph/types/tensor.h"
 
-/* Ids start at 1; 0 is "absent" (optional inputs), "failed", or the real space. */
+/* Ids start at 1; 0 is "absent" (optional inputs), "failed", or real. */
 typedef uint32_t qc_id;
 enum { QC_ABSENT = 0, QC_REAL = 0 };
 
 struct qc_type {
     enum qc_dtype dtype; /* storage; simulated affine values are integers held in f32 */
     struct qc_shape shape;
-    qc_id qparams; /* QC_REAL, or the id of a space */
-    int axis;      /* of per-channel parameters; meaningless when the space has one scale */
+    qc_id qparams; /* QC_REAL, or the id of qparams */
+    int axis;      /* of per-channel parameters; meaningless when the qparams have one scale */
 };
 
 enum qc_attr_kind {
@@ -86,6 +87,15 @@ enum qc_qparams_state {
     QC_QPARAMS_BOUND
 };
 
+/* Parameters that a model has already, as those of a value or a weight. */
+struct qc_given {
+    enum qc_dtype dtype;
+    size_t count;
+    int axis;                  /* of several */
+    const float *scale;        /* [count] */
+    const int32_t *zero_point; /* [count] */
+};
+
 struct qc_qparams {
     enum qc_qparams_kind kind;
     enum qc_qparams_state state;
@@ -94,11 +104,12 @@ struct qc_qparams {
     enum qc_dtype dtype; /* of stored integers */
     bool is_weight, restricted, per_channel;
     enum qc_symmetry symmetry;
-    size_t count;              /* number of scales: 1 or the channels */
-    const float *scale;        /* [count], positive and normal */
-    const int32_t *zero_point; /* [count], inside the levels */
-    size_t observed_count;     /* the values whose union of elements decides the range of a quantizer, ... */
-    const qc_id *observed;     /* ... as ids of this graph */
+    size_t count;                 /* number of scales: 1 or the channels */
+    const float *scale;           /* [count], positive and normal */
+    const int32_t *zero_point;    /* [count], inside the levels */
+    const struct qc_given *given; /* NULL, or what the parameters have to be; borrowed */
+    size_t observed_count;        /* the values whose union of elements decides the range of a quantizer, ... */
+    const qc_id *observed;        /* ... as ids of this graph */
 };
 
 struct qc_port {
@@ -107,17 +118,20 @@ struct qc_port {
     const char *symbol[QC_RANK_MAX]; /* names of free dimensions as in the model file, or NULL */
 };
 
+struct qc_custom_ops;
+
 struct qc_graph {
     struct qc_arena *arena;
     const char *name;
-    int opset;                  /* of the model it came from; 0 when built by hand */
-    struct qc_budget budget;    /* what stages that work on it may take; graphs made from it have the same */
-    bool simulated;             /* affine values are held in f32 (op names print with a "simulated_" prefix) */
-    struct qc_carried *carried; /* NULL, or what of the model is not in the graph; shared by graphs made from it */
+    int opset;                    /* of the model it came from; 0 when built by hand */
+    struct qc_budget budget;      /* what stages that work on it may take; graphs made from it have the same */
+    bool simulated;               /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    struct qc_carried *carried;   /* NULL, or what of the model is not in the graph; shared by graphs made from it */
+    struct qc_custom_ops *custom; /* NULL, or the kernels of the user's own (graph/core/custom.h); shared likewise */
     size_t value_count, node_count, qparams_count; /* ids 1..count */
     struct qc_value *values;                       /* [value_count + 1] */
     struct qc_node *nodes;                         /* [node_count + 1], topological order */
-    struct qc_qparams *qparams_of;                 /* [space_count + 1] */
+    struct qc_qparams *qparams_of;                 /* [qparams_count + 1] */
     size_t input_count, output_count;
     struct qc_port *inputs, *outputs;
     struct qc_graph_tables *tables;     /* hash tables and capacities */
@@ -137,9 +151,9 @@ qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dty
                          struct qc_status *st);
 /* Equal constants (dtype, shape, bytes) are one value; the first name stays. */
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
-/* Stored integers of a bound space: real = scale*(q - zero point), per channel along `axis`. The tensor is of the
-   space's type; the value's type is the graph's storage of affine values (f32 in a simulated graph), its tensor holds
-   the integers all the same. Errors (QC_BAD_INPUT): space unbound, another type, an axis that does not fit, integers
+/* Stored integers of bound qparams: real = scale*(q - zero point), per channel along `axis`. The tensor is of the
+   qparams' type; the value's type is the graph's storage of affine values (f32 in a simulated graph), its tensor holds
+   the integers all the same. Errors (QC_BAD_INPUT): qparams unbound, another type, an axis that does not fit, integers
    outside the levels. */
 qc_id qc_graph_add_affine_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams,
                                    int axis, struct qc_status *st);
@@ -153,8 +167,8 @@ struct qc_node_def {
     unsigned attr_count;
     const struct qc_attr *attrs;
     const char *const *output_names; /* NULL, or output_count names, each may be NULL */
-    qc_id qparams; /* result space of Quantize, Requantize and of merging ops (Add, ...) over affine inputs; else 0 */
-    int axis;      /* of that space's parameters in the result */
+    qc_id qparams; /* result qparams of Quantize, Requantize and of merging ops (Add, ...) over affine inputs; else 0 */
+    int axis;      /* of those qparams' parameters in the result */
 };
 
 /* Adds a node (or finds its equal) and infers the types of its outputs. Returns the id of the first output; output k is
@@ -165,7 +179,7 @@ qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_
 /* Names a value that has no name yet; does nothing when name is NULL or the value is named. */
 bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st);
 
-/* Spaces. A quantizer's name is that of the value; asking again for the same name gives the same space. */
+/* Qparams. A quantizer's name is that of the value; asking again for the same name gives the same qparams. */
 qc_id qc_graph_add_quantizer(struct qc_graph *g, const struct qc_qparams *def, struct qc_status *st);
 qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_status *st);
 /* Binds a quantizer (copies the arrays) and re-derives every product of it. Errors: scale not positive, normal and
@@ -188,7 +202,7 @@ static inline const struct qc_node *qc_node_of(const struct qc_graph *g, qc_id v
 {
     return g->values[v].kind == QC_VALUE_RESULT ? &g->nodes[g->values[v].node] : NULL;
 }
-/* The tensor of a constant, or NULL. Of an affine constant these are the stored integers: ask for type.space. */
+/* The tensor of a constant, or NULL. Of an affine constant these are the stored integers: ask for type.qparams. */
 static inline const struct qc_tensor *qc_constant_of(const struct qc_graph *g, qc_id v)
 {
     return v ? g->values[v].constant : NULL;

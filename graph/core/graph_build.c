@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/tables.h"
 
 struct qc_graph *qc_graph_new(struct qc_status *st)
@@ -22,7 +23,7 @@ struct qc_graph *qc_graph_new(struct qc_status *st)
     struct qc_graph_tables *t = g->tables;
     if (!qc_grow((void **)&g->values, &t->value_capacity, 0, sizeof *g->values, st) ||
         !qc_grow((void **)&g->nodes, &t->node_capacity, 0, sizeof *g->nodes, st) ||
-        !qc_grow((void **)&g->qparams_of, &t->space_capacity, 0, sizeof *g->qparams_of, st)) {
+        !qc_grow((void **)&g->qparams_of, &t->qparams_capacity, 0, sizeof *g->qparams_of, st)) {
         qc_graph_free(g);
         return NULL;
     }
@@ -59,8 +60,8 @@ void qc_graph_free(struct qc_graph *g)
         free_index(&g->tables->names);
         free_index(&g->tables->constants);
         free_index(&g->tables->nodes);
-        free_index(&g->tables->site_names);
-        free(g->tables->node_spaces);
+        free_index(&g->tables->quantizer_names);
+        free(g->tables->node_qparams);
     }
     free(g->tables);
     free(g->values);
@@ -69,6 +70,7 @@ void qc_graph_free(struct qc_graph *g)
     free(g->inputs);
     free(g->outputs);
     qc_carried_unref(g->carried);
+    qc_custom_ops_unref(g->custom);
     qc_arena_free(g->arena);
     free(g);
 }
@@ -171,12 +173,12 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
     const struct qc_qparams *s = &g->qparams_of[qparams];
     const struct qc_levels levels = qc_qparams_levels(s);
     if (s->state != QC_QPARAMS_BOUND)
-        return qc_fail(st, QC_BAD_INPUT, "space '%s' has no parameters, a constant in it means nothing", s->name);
+        return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters, a constant in it means nothing", s->name);
     if (t->dtype != s->dtype)
-        return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its space '%s' is %s", qc_dtype_info(t->dtype)->name,
+        return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its qparams '%s' are %s", qc_dtype_info(t->dtype)->name,
                        s->name, qc_dtype_info(s->dtype)->name);
     if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || (size_t)t->shape.dim[axis] != s->count))
-        return qc_fail(st, QC_BAD_INPUT, "space '%s' has %zu channels, which axis %d of the constant does not have",
+        return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have %zu channels, which axis %d of the constant does not have",
                        s->name, s->count, axis);
     enum { CHUNK = 1024 };
     int32_t q[CHUNK];

@@ -70,7 +70,7 @@ static bool keep_axis(struct qc_type *result, const struct qc_graph *g, const st
     if (!g->qparams_of[in->qparams].per_channel) return true;
     result->axis = qc_kept_axis(g, n, &in->shape, y, in->axis);
     return result->axis != NO_AXIS ||
-           qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of space '%s' cannot pass through",
+           qc_fail(st, QC_UNSUPPORTED, "per-channel parameters of qparams '%s' cannot pass through",
                    g->qparams_of[in->qparams].name);
 }
 
@@ -84,13 +84,14 @@ static bool check_product(const struct qc_graph *g, const struct qc_node_def *d,
     const struct qc_qparams *p = &g->qparams_of[d->qparams];
     qc_id a = g->values[d->inputs[0]].type.qparams, b = g->values[d->inputs[1]].type.qparams;
     if (!d->qparams || p->kind != QC_QPARAMS_PRODUCT || p->a != a || p->b != b)
-        return qc_fail(st, QC_BAD_INPUT, "the result space is not the product of the spaces of its first two inputs");
+        return qc_fail(st, QC_BAD_INPUT,
+                       "the result qparams are not the product of the qparams of its first two inputs");
     if (d->input_count > 2 && d->inputs[2] && g->values[d->inputs[2]].type.qparams != d->qparams)
-        return qc_fail(st, QC_BAD_INPUT, "the bias is not in the space of the accumulator");
+        return qc_fail(st, QC_BAD_INPUT, "the bias does not have the qparams of the accumulator");
     return true;
 }
 
-/* Space and storage type of the outputs; see enum qc_affine_behaviour. */
+/* Qparams and storage type of the outputs; see enum qc_affine_behaviour. */
 static bool type_affine(struct qc_type *out, const struct qc_graph *g, const struct qc_node_def *d,
                         const struct qc_node *n, struct qc_status *st)
 {
@@ -107,13 +108,13 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
     const struct qc_type first = d->input_count ? g->values[d->inputs[0]].type : (struct qc_type){.qparams = QC_REAL};
     struct qc_type result = {.qparams = d->qparams, .axis = d->axis, .dtype = storage(g, d->qparams)};
     if (d->op == QC_OP_Quantize || d->op == QC_OP_Requantize) {
-        if (!d->qparams) return qc_fail(st, QC_BAD_INPUT, "no result space given");
-        if ((d->op == QC_OP_Quantize) != (affine == 0)) return qc_fail(st, QC_BAD_INPUT, "input is in the wrong space");
+        if (!d->qparams) return qc_fail(st, QC_BAD_INPUT, "no result qparams given");
+        if ((d->op == QC_OP_Quantize) != (affine == 0)) return qc_fail(st, QC_BAD_INPUT, "input has the wrong qparams");
     } else if (d->op == QC_OP_Dequantize) {
         if (!affine) return qc_fail(st, QC_BAD_INPUT, "input is real already");
         return true;
     } else if (!affine) {
-        if (d->qparams) return qc_fail(st, QC_BAD_INPUT, "a result space needs affine inputs");
+        if (d->qparams) return qc_fail(st, QC_BAD_INPUT, "result qparams need affine inputs");
         return true;
     } else {
         switch (qc_node_affine(n)) {
@@ -129,7 +130,7 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
         case QC_AFFINE_JOIN:
             for (unsigned i = 0; i < d->input_count; i++)
                 if (g->values[d->inputs[i]].type.qparams != first.qparams)
-                    return qc_fail(st, QC_BAD_INPUT, "inputs are in different spaces");
+                    return qc_fail(st, QC_BAD_INPUT, "inputs have different qparams");
             for (unsigned i = 1; g->qparams_of[first.qparams].per_channel && i < d->input_count; i++)
                 if (g->values[d->inputs[i]].type.axis != first.axis)
                     return qc_fail(st, QC_BAD_INPUT, "inputs have their channels along different axes");
@@ -138,7 +139,7 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
             break;
         case QC_AFFINE_MERGE:
             if (!d->qparams || g->qparams_of[d->qparams].kind != QC_QPARAMS_QUANTIZER)
-                return qc_fail(st, QC_BAD_INPUT, "needs a site as its result space");
+                return qc_fail(st, QC_BAD_INPUT, "needs a quantizer as its result qparams");
             if (first.qparams == QC_REAL || (info->inputs_min == 2 && affine < 2))
                 return qc_fail(st, QC_BAD_INPUT, "mixes real and affine inputs");
             break;
@@ -219,7 +220,7 @@ static qc_id find_node(const struct qc_graph *g, const struct qc_node_def *d, un
     for (qc_id k; (k = qc_index_next(&g->tables->nodes, hash, &slot));) {
         const struct qc_node *n = &g->nodes[k];
         if (n->op != d->op || n->input_count != d->input_count || n->attr_count != d->attr_count ||
-            n->output_count != outputs || g->tables->node_spaces[k] != identity_of(d) ||
+            n->output_count != outputs || g->tables->node_qparams[k] != identity_of(d) ||
             (d->input_count && memcmp(n->inputs, d->inputs, d->input_count * sizeof *d->inputs) != 0))
             continue;
         unsigned i = 0;
@@ -282,7 +283,7 @@ static bool check_def(const struct qc_graph *g, const struct qc_node_def *d, uns
         if (d->inputs[i] > g->value_count) return qc_fail(st, QC_BAD_INPUT, "input %u is not a value of the graph", i);
         if (i < info->inputs_min && !d->inputs[i]) return qc_fail(st, QC_BAD_INPUT, "input %u is missing", i);
     }
-    if (d->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "result space %u does not exist", d->qparams);
+    if (d->qparams > g->qparams_count) return qc_fail(st, QC_BAD_INPUT, "result qparams %u do not exist", d->qparams);
     if (qc_body_depth(d) > QC_BODY_DEPTH_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "bodies are nested more than %d deep", QC_BODY_DEPTH_MAX);
     return true;
@@ -300,10 +301,10 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
     struct qc_graph_tables *t = g->tables;
     size_t old_capacity = t->node_capacity;
     if (!qc_grow((void **)&g->nodes, &t->node_capacity, g->node_count, sizeof *g->nodes, st)) return 0;
-    if (t->node_capacity != old_capacity || !t->node_spaces) {
-        uint64_t *p = realloc(t->node_spaces, t->node_capacity * sizeof *p);
+    if (t->node_capacity != old_capacity || !t->node_qparams) {
+        uint64_t *p = realloc(t->node_qparams, t->node_capacity * sizeof *p);
         if (!p) return qc_fail_memory(st, t->node_capacity * sizeof *p);
-        t->node_spaces = p;
+        t->node_qparams = p;
     }
     if (!qc_index_reserve(&t->nodes, st)) return 0;
     struct qc_type *types = QC_NEW_ARRAY(g->arena, struct qc_type, outputs, st);
@@ -329,7 +330,7 @@ static qc_id add_node(struct qc_graph *g, const struct qc_node_def *d, unsigned 
     if (qc_body_depth(d) > g->depth) g->depth = qc_body_depth(d);
     bool copied = copy_attrs(attrs, d->attrs, d->attr_count, g->arena, st);
     g->nodes[id] = n;
-    t->node_spaces[id] = identity_of(d);
+    t->node_qparams[id] = identity_of(d);
     qc_index_put(&t->nodes, hash, id);
     return copied ? n.outputs : 0;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 /* Places: 0 not reached, 1 the quantizer's own values, k + 2 the result of step k. */
-enum { NOWHERE, SITE, FIRST_STEP };
+enum { NOWHERE, QUANTIZER, FIRST_STEP };
 
 struct walk {
     const struct qc_graph *g;
@@ -71,7 +71,7 @@ static bool step_of(struct qc_function_step *s, const struct walk *w, const stru
         struct qc_function_arg *arg = &s->args[i];
         if (!n->inputs[i])
             arg->kind = QC_ARG_ABSENT;
-        else if (p == SITE)
+        else if (p == QUANTIZER)
             arg->kind = QC_ARG_X;
         else if (p)
             *arg = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = p - FIRST_STEP};
@@ -102,7 +102,7 @@ static bool put_table(struct walk *w, const struct qc_node *n, unsigned *last, s
         struct qc_function_step s = table.steps[k];
         for (unsigned i = 0; i < s.arg_count; i++) {
             if (s.args[i].kind == QC_ARG_STEP) s.args[i].step = at[s.args[i].step];
-            if (s.args[i].kind == QC_ARG_X && from != SITE)
+            if (s.args[i].kind == QC_ARG_X && from != QUANTIZER)
                 s.args[i] = (struct qc_function_arg){.kind = QC_ARG_STEP, .step = from - FIRST_STEP};
         }
         if (!qc_function_put(&at[k], &w->f, &s)) return false;
@@ -118,7 +118,7 @@ static bool take(struct walk *w, const struct qc_node *n, struct qc_arena *a, st
     struct qc_function_step s;
     if (!reads_reached(w, n)) {
         for (unsigned k = 0; k < n->output_count; k++)
-            if (w->g->values[n->outputs + k].type.qparams == w->quantizer) reach(w, n->outputs + k, SITE);
+            if (w->g->values[n->outputs + k].type.qparams == w->quantizer) reach(w, n->outputs + k, QUANTIZER);
         return true;
     }
     if (moves(w, n, &place)) {
@@ -156,22 +156,22 @@ static bool is_linear(const struct qc_function *f, unsigned step)
 /* Is the last step the only one that is read from outside, and worth looking through? */
 static bool complete(const struct walk *w)
 {
-    if (!w->f.count || w->open[SITE]) return false;
+    if (!w->f.count || w->open[QUANTIZER]) return false;
     for (unsigned k = 0; k + 1 < w->f.count; k++)
         if (w->open[FIRST_STEP + k]) return false;
     return w->open[FIRST_STEP + w->f.count - 1] > 0 && !is_linear(&w->f, w->f.count - 1);
 }
 
 /* Is every observed value what the quantizer quantizes? */
-static bool observes_site(const struct walk *w)
+static bool observes_quantizer(const struct walk *w)
 {
     const struct qc_qparams *s = &w->g->qparams_of[w->quantizer];
     for (size_t i = 0; i < s->observed_count; i++) {
-        bool found = w->place[s->observed[i]] == SITE;
+        bool found = w->place[s->observed[i]] == QUANTIZER;
         const struct qc_use_list readers = qc_readers(w->uses, s->observed[i]);
         for (size_t k = 0; !found && k < readers.count; k++) {
             const struct qc_node *n = &w->g->nodes[readers.of[k].node];
-            found = n->op == QC_OP_Quantize && w->place[n->outputs] == SITE;
+            found = n->op == QC_OP_Quantize && w->place[n->outputs] == QUANTIZER;
         }
         if (!found) return false;
     }
@@ -191,7 +191,7 @@ bool qc_output_function_of(const char **text, const struct qc_graph *g, const st
         ok = take(&w, &g->nodes[id], a, st);
         whole = ok && complete(&w);
     }
-    if (whole && observes_site(&w)) {
+    if (whole && observes_quantizer(&w)) {
         *text = qc_function_print(&w.f, a, st);
         ok = st->code == QC_OK;
     }

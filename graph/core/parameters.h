@@ -5,7 +5,7 @@
 
 #include "graph/core/graph.h"
 
-/* Affine: real = scale * (q - zero point). Real, or a space that is unbound or off: affine is false, space QC_REAL,
+/* Affine: real = scale * (q - zero point). Real, or qparams that are unbound or off: affine is false, qparams QC_REAL,
  * count 0. */
 struct qc_parameters {
     bool affine;
@@ -13,7 +13,7 @@ struct qc_parameters {
     enum qc_dtype dtype; /* of the integers; of a real value its element type */
     qc_id qparams;
     enum qc_qparams_kind kind; /* a quantizer's, or an accumulator's product */
-    const char *quantizer;     /* name of the space, unique in the graph; NULL for a real value */
+    const char *quantizer;     /* name of the qparams, unique in the graph; NULL for a real value */
     size_t count;              /* 1, or the channels */
     const float *scale;        /* [count] */
     const int32_t *zero_point; /* [count] */

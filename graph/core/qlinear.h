@@ -14,7 +14,7 @@ struct qc_qlinear_port {
 struct qc_qlinear {
     enum qc_op op;     /* what it computes on real values */
     unsigned operands; /* quantized inputs */
-    qc_id extra;       /* bias (int32, in the accumulator's space) of a product, condition of Where; or QC_ABSENT */
+    qc_id extra;       /* bias (int32, in the accumulator's qparams) of a product, condition of Where; or QC_ABSENT */
     bool result; /* is the result quantized? Else float (QGemm) or the int32 accumulator (ConvInteger, MatMulInteger) */
     struct qc_qlinear_port out; /* value: the node's output */
 };

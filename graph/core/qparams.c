@@ -5,26 +5,26 @@
 
 #include "graph/core/tables.h"
 
-static qc_id new_space(struct qc_graph *g, const struct qc_qparams *s, struct qc_status *st)
+static qc_id new_qparams(struct qc_graph *g, const struct qc_qparams *s, struct qc_status *st)
 {
     struct qc_graph_tables *t = g->tables;
-    if (!qc_grow((void **)&g->qparams_of, &t->space_capacity, g->qparams_count, sizeof *g->qparams_of, st) ||
-        !qc_index_reserve(&t->site_names, st))
+    if (!qc_grow((void **)&g->qparams_of, &t->qparams_capacity, g->qparams_count, sizeof *g->qparams_of, st) ||
+        !qc_index_reserve(&t->quantizer_names, st))
         return 0;
     struct qc_qparams copy = *s;
     if (!(copy.name = qc_arena_strdup(g->arena, s->name, st))) return 0;
     qc_id id = (qc_id)++g->qparams_count;
     g->qparams_of[id] = copy;
-    qc_index_put(&t->site_names, qc_hash_bytes(QC_HASH_START, copy.name, strlen(copy.name)), id);
+    qc_index_put(&t->quantizer_names, qc_hash_bytes(QC_HASH_START, copy.name, strlen(copy.name)), id);
     return id;
 }
 
 /* By name, and of a product by its factors: names of values may hold a '*' themselves. */
-static qc_id find_space(const struct qc_graph *g, enum qc_qparams_kind kind, const char *name, qc_id a, qc_id b)
+static qc_id find_qparams(const struct qc_graph *g, enum qc_qparams_kind kind, const char *name, qc_id a, qc_id b)
 {
     uint64_t h = qc_hash_bytes(QC_HASH_START, name, strlen(name));
     size_t slot = SIZE_MAX;
-    for (qc_id id; (id = qc_index_next(&g->tables->site_names, h, &slot));) {
+    for (qc_id id; (id = qc_index_next(&g->tables->quantizer_names, h, &slot));) {
         const struct qc_qparams *s = &g->qparams_of[id];
         if (s->kind == kind && s->a == a && s->b == b && strcmp(s->name, name) == 0) return id;
     }
@@ -33,7 +33,7 @@ static qc_id find_space(const struct qc_graph *g, enum qc_qparams_kind kind, con
 
 qc_id qc_graph_add_quantizer(struct qc_graph *g, const struct qc_qparams *def, struct qc_status *st)
 {
-    qc_id known = find_space(g, QC_QPARAMS_QUANTIZER, def->name, 0, 0);
+    qc_id known = find_qparams(g, QC_QPARAMS_QUANTIZER, def->name, 0, 0);
     if (known) return known;
     struct qc_qparams s = *def;
     s.kind = QC_QPARAMS_QUANTIZER;
@@ -43,7 +43,7 @@ qc_id qc_graph_add_quantizer(struct qc_graph *g, const struct qc_qparams *def, s
     s.scale = NULL;
     s.zero_point = NULL;
     s.observed = NULL;
-    return new_space(g, &s, st);
+    return new_qparams(g, &s, st);
 }
 
 /* scale = f(a.scale * b.scale) per channel of whichever factor has channels; zero point 0. */
@@ -57,7 +57,7 @@ static bool derive_product(struct qc_graph *g, struct qc_qparams *p, struct qc_s
     if (p->state != QC_QPARAMS_BOUND) return true;
     size_t count = a->count > b->count ? a->count : b->count;
     if ((a->count != 1 && a->count != count) || (b->count != 1 && b->count != count))
-        return qc_fail(st, QC_BAD_INPUT, "spaces '%s' and '%s' have %zu and %zu channels", a->name, b->name, a->count,
+        return qc_fail(st, QC_BAD_INPUT, "qparams '%s' and '%s' have %zu and %zu channels", a->name, b->name, a->count,
                        b->count);
     float *scale = QC_NEW_ARRAY(g->arena, float, count, st);
     int32_t *zero = QC_NEW_ARRAY(g->arena, int32_t, count, st);
@@ -73,11 +73,11 @@ qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_statu
 {
     const char *name = qc_arena_printf(g->arena, st, "%s*%s", g->qparams_of[a].name, g->qparams_of[b].name);
     if (!name) return 0;
-    qc_id known = find_space(g, QC_QPARAMS_PRODUCT, name, a, b);
+    qc_id known = find_qparams(g, QC_QPARAMS_PRODUCT, name, a, b);
     if (known) return known;
     struct qc_qparams s = {
         .kind = QC_QPARAMS_PRODUCT, .name = name, .a = a, .b = b, .dtype = QC_I32, .symmetry = QC_SYMMETRIC};
-    qc_id id = new_space(g, &s, st);
+    qc_id id = new_qparams(g, &s, st);
     return id && derive_product(g, &g->qparams_of[id], st) ? id : 0;
 }
 
@@ -102,14 +102,14 @@ bool qc_graph_bind_quantizer(struct qc_graph *g, qc_id quantizer, size_t count, 
     struct qc_qparams *s = &g->qparams_of[quantizer];
     struct qc_levels levels = qc_qparams_levels(s);
     if (count == 0 || (count > 1 && !s->per_channel))
-        return qc_fail(st, QC_BAD_INPUT, "space '%s': %zu scales for a per-tensor site", s->name, count);
+        return qc_fail(st, QC_BAD_INPUT, "qparams '%s': %zu scales for a per-tensor quantizer", s->name, count);
     for (size_t i = 0; i < count; i++) {
         if (!(scale[i] >= FLT_MIN && scale[i] <= FLT_MAX))
-            return qc_fail(st, QC_BAD_INPUT, "space '%s': scale %g is not a positive normal number", s->name,
+            return qc_fail(st, QC_BAD_INPUT, "qparams '%s': scale %g is not a positive normal number", s->name,
                            (double)scale[i]);
         if (zero_point[i] < levels.lo || zero_point[i] > levels.hi)
             return qc_fail(st, QC_BAD_INPUT,
-                           "space '%s': zero point %" PRId32 " is outside %s [%" PRId32 ", %" PRId32 "]", s->name,
+                           "qparams '%s': zero point %" PRId32 " is outside %s [%" PRId32 ", %" PRId32 "]", s->name,
                            zero_point[i], qc_dtype_info(s->dtype)->name, levels.lo, levels.hi);
     }
     s->scale = qc_arena_dup(g->arena, scale, count, sizeof *scale, st);

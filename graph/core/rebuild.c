@@ -4,16 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "graph/core/tables.h"
 
-static bool copy_spaces(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
+static bool copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
 {
     for (size_t i = 1; i <= from->qparams_count; i++) {
         const struct qc_qparams *s = &from->qparams_of[i];
         qc_id id = s->kind == QC_QPARAMS_QUANTIZER ? qc_graph_add_quantizer(to, s, st)
                                                    : qc_graph_add_product(to, s->a, s->b, st);
         if (!id) return false;
-        if (id != i) return qc_fail(st, QC_BAD_INPUT, "space '%s' is there twice", s->name);
+        if (id != i) return qc_fail(st, QC_BAD_INPUT, "qparams '%s' are there twice", s->name);
         to->qparams_of[i].state = s->state;
         to->qparams_of[i].count = s->count;
         if (s->state != QC_QPARAMS_BOUND) continue;
@@ -41,7 +42,8 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
-    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_spaces(to, from, st);
+    to->custom = qc_custom_ops_ref(from->custom);
+    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_qparams(to, from, st);
 }
 
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
@@ -99,7 +101,7 @@ qc_id qc_rebuild_node_with(struct qc_rebuild *r, qc_id old_node, const struct qc
         inputs[i] = QC_ABSENT;
         if (n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) goto out;
     }
-    const uint64_t identity = from->tables->node_spaces[old_node];
+    const uint64_t identity = from->tables->node_qparams[old_node];
     const struct qc_node_def with = {.inputs = inputs,
                                      .attrs = attrs,
                                      .qparams = (qc_id)(identity >> 8),

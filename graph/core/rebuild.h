@@ -11,7 +11,7 @@ struct qc_rebuild {
     qc_id *map; /* [from->value_count + 1]: value in `to`, 0 when not made (yet) */
 };
 
-/* Starts a graph with the name, opset, spaces (same ids) and inputs of `from` (all of them, used or not). */
+/* Starts a graph with the name, opset, qparams (same ids) and inputs of `from` (all of them, used or not). */
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st);
 
 /* The same without the inputs. */
@@ -32,7 +32,7 @@ qc_id qc_rebuild_node_with(struct qc_rebuild *r, qc_id old_node, const struct qc
 qc_id qc_graph_add_like(struct qc_graph *to, const struct qc_graph *from, const struct qc_node *n,
                         const struct qc_node_def *with, struct qc_status *st);
 
-/* Maps the outputs (copying what they need), translates the observed values of spaces, and hands over the graph. */
+/* Maps the outputs (copying what they need), translates the observed values of qparams, and hands over the graph. */
 bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st);
 
 /* NULL-safe; frees the map and, when finish was not reached, the graph. */

@@ -15,9 +15,9 @@ struct qc_index {
 };
 
 struct qc_graph_tables {
-    size_t value_capacity, node_capacity, space_capacity, input_capacity, output_capacity;
-    struct qc_index names, constants, nodes, site_names;
-    uint64_t *node_spaces; /* [node_capacity]: the space and axis a node was added with, part of its identity */
+    size_t value_capacity, node_capacity, qparams_capacity, input_capacity, output_capacity;
+    struct qc_index names, constants, nodes, quantizer_names;
+    uint64_t *node_qparams; /* [node_capacity]: the qparams and axis a node was added with, part of its identity */
 };
 
 static inline uint64_t qc_hash_bytes(uint64_t h, const void *data, size_t size)
@@ -66,8 +66,8 @@ qc_id qc_graph_new_value(struct qc_graph *g, const struct qc_value *v, const cha
 bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis,
                                     struct qc_status *st);
 
-/* Types of the outputs of a node (out: [output_count], zeroed) as its inputs, attributes, and the space and axis it was
-   added with give them. Errors as qc_graph_add, without the node's name. */
+/* Types of the outputs of a node (out: [output_count], zeroed) as its inputs, attributes, and the qparams and axis it
+   was added with give them. Errors as qc_graph_add, without the node's name. */
 bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id qparams, int axis,
                    struct qc_status *st);
 

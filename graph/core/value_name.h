@@ -6,7 +6,7 @@
 #include "graph/core/graph.h"
 
 /* The whole name: values are told apart by it. Of a dequantize without one it is that of the op under it (with unbound
-   spaces they are one value); of a value without any its label, from the arena. */
+   qparams they are one value); of a value without any its label, from the arena. */
 const char *qc_value_name(const struct qc_graph *g, qc_id v, struct qc_arena *a, struct qc_status *st);
 
 #endif

@@ -21,7 +21,7 @@ static bool check_scales(const struct qc_qparams *s, struct qc_status *st)
 {
     struct qc_levels levels = qc_qparams_levels(s);
     if (s->count < 1 || (s->count > 1 && !s->per_channel) || !s->scale || !s->zero_point)
-        return qc_fail(st, QC_BAD_INPUT, "%zu scales for a %s space", s->count,
+        return qc_fail(st, QC_BAD_INPUT, "%zu scales for %s qparams", s->count,
                        s->per_channel ? "per-channel" : "per-tensor");
     for (size_t i = 0; i < s->count; i++) {
         if (!(s->scale[i] >= FLT_MIN && s->scale[i] <= FLT_MAX))
@@ -39,7 +39,7 @@ static bool check_product(const struct qc_graph *g, qc_id id, struct qc_status *
 {
     const struct qc_qparams *p = &g->qparams_of[id];
     if (p->a < 1 || p->b < 1 || p->a >= id || p->b >= id)
-        return qc_fail(st, QC_BAD_INPUT, "factors @%u and @%u are not earlier spaces", p->a, p->b);
+        return qc_fail(st, QC_BAD_INPUT, "factors @%u and @%u are not earlier qparams", p->a, p->b);
     const struct qc_qparams *a = &g->qparams_of[p->a], *b = &g->qparams_of[p->b];
     if (p->dtype != QC_I32) return qc_fail(st, QC_BAD_INPUT, "accumulator of type %s", qc_dtype_info(p->dtype)->name);
     bool both = a->state == QC_QPARAMS_BOUND && b->state == QC_QPARAMS_BOUND;
@@ -54,7 +54,7 @@ static bool check_product(const struct qc_graph *g, qc_id id, struct qc_status *
     return true;
 }
 
-static bool check_space(const struct qc_graph *g, qc_id id, struct qc_status *st)
+static bool check_qparams(const struct qc_graph *g, qc_id id, struct qc_status *st)
 {
     const struct qc_qparams *s = &g->qparams_of[id];
     const struct qc_dtype_info *t = qc_dtype_info(s->dtype);
@@ -98,7 +98,7 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     if (v->kind == QC_VALUE_CONSTANT && v->type.qparams != QC_REAL)
         return qc_graph_check_affine_constant(g, v->constant, v->type.qparams, v->type.axis, st);
     if (v->kind != QC_VALUE_RESULT)
-        return v->type.qparams == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input in a space");
+        return v->type.qparams == QC_REAL || qc_fail(st, QC_BAD_INPUT, "an input with qparams");
     if (v->node < 1 || v->node > g->node_count)
         return qc_fail(st, QC_BAD_INPUT, "made by node %u, which does not exist", v->node);
     const struct qc_node *n = &g->nodes[v->node];
@@ -145,7 +145,7 @@ static bool check_node(const struct qc_graph *g, qc_id id, qc_id made, struct qc
 static bool check_types(const struct qc_graph *g, qc_id id, struct qc_type *types, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
-    uint64_t identity = g->tables->node_spaces[id];
+    uint64_t identity = g->tables->node_qparams[id];
     memset(types, 0, n->output_count * sizeof *types);
     if (!qc_node_types(types, g, n, (qc_id)(identity >> 8), (int)(signed char)(identity & 0xff), st)) return false;
     for (unsigned k = 0; k < n->output_count; k++) {
@@ -206,7 +206,7 @@ bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st)
 {
     char label[QC_LABEL];
     for (qc_id s = 1; s <= g->qparams_count; s++)
-        if (!check_space(g, s, st))
+        if (!check_qparams(g, s, st))
             return qc_where(st, "space @%u '%s'", s, g->qparams_of[s].name ? g->qparams_of[s].name : "");
     for (qc_id v = 1; v <= g->value_count; v++)
         if (!check_value(g, v, st)) return qc_where(st, "value %%%u '%s'", v, qc_value_label(label, g, v));

@@ -5,7 +5,7 @@
 
 #include "graph/core/graph.h"
 
-/* Topological order, ids in range, arities, names unique, types re-inferred and equal, spaces consistent (factors,
+/* Topological order, ids in range, arities, names unique, types re-inferred and equal, qparams consistent (factors,
    counts, scales positive and normal, zero points inside their type, per-channel counts fit the axis). A failure is a
    QC_BAD_INPUT. */
 bool qc_graph_verify(const struct qc_graph *g, struct qc_status *st);

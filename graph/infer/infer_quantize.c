@@ -85,7 +85,7 @@ bool qc_infer_dequantize_linear(struct qc_infer *c, struct qc_status *st)
            qc_infer_set(c, 0, t, &x->shape, st);
 }
 
-/* The caller sets space and storage type of the result. */
+/* The caller sets qparams and storage type of the result. */
 bool qc_infer_quantize(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);

@@ -103,7 +103,7 @@ static bool parse_input(struct parser *p, struct qc_status *st)
 }
 
 /* @3 axis 1, or nothing: real */
-static bool parse_constant_space(qc_id *qparams, int *axis, struct parser *p, struct qc_status *st)
+static bool parse_constant_qparams(qc_id *qparams, int *axis, struct parser *p, struct qc_status *st)
 {
     int64_t n = 0;
     uint32_t label;
@@ -128,7 +128,7 @@ static bool parse_const(struct parser *p, struct qc_status *st)
     qc_id qparams;
     int axis;
     if (!qc_lex_label(&label, &p->x, '%', st) || !qc_lex_try_string(&name, &p->x, st) ||
-        !qc_lex_type(&dtype, &shape, &p->x, st) || !parse_constant_space(&qparams, &axis, p, st) ||
+        !qc_lex_type(&dtype, &shape, &p->x, st) || !parse_constant_qparams(&qparams, &axis, p, st) ||
         !qc_lex_expect(&p->x, '=', st))
         return false;
     const struct qc_lex start = p->x;
@@ -189,7 +189,7 @@ static bool parse_state(struct parser *p, qc_id quantizer, struct qc_status *st)
 }
 
 /* quantizer "w" i8 symmetric weight restricted per_channel unbound observed %2 */
-static bool parse_site(qc_id *out, struct parser *p, struct qc_status *st)
+static bool parse_quantizer(qc_id *out, struct parser *p, struct qc_status *st)
 {
     struct qc_qparams s = {.kind = QC_QPARAMS_QUANTIZER};
     char word[QC_WORD] = "";
@@ -210,7 +210,7 @@ static bool parse_site(qc_id *out, struct parser *p, struct qc_status *st)
     s.per_channel = qc_lex_try_word(&p->x, "per_channel");
     size_t before = p->g->qparams_count;
     if (!(*out = qc_graph_add_quantizer(p->g, &s, st))) return false;
-    if (p->g->qparams_count == before) return qc_lex_fail(&start, st, "there is a space named \"%s\" already", s.name);
+    if (p->g->qparams_count == before) return qc_lex_fail(&start, st, "qparams named \"%s\" are there already", s.name);
     if (!parse_state(p, *out, st)) return false;
     if (!qc_lex_try_word(&p->x, "observed")) return true;
     while (qc_lex_next_is(&p->x, '%')) {
@@ -223,7 +223,7 @@ static bool parse_site(qc_id *out, struct parser *p, struct qc_status *st)
     return true;
 }
 
-static bool use_space(qc_id *out, struct parser *p, struct qc_status *st)
+static bool use_qparams(qc_id *out, struct parser *p, struct qc_status *st)
 {
     qc_lex_blanks(&p->x);
     struct qc_lex start = p->x;
@@ -231,8 +231,8 @@ static bool use_space(qc_id *out, struct parser *p, struct qc_status *st)
     return *out <= p->g->qparams_count || qc_lex_fail(&start, st, "space @%u is not defined above", *out);
 }
 
-/* space @1 quantizer ...; space @3 product @1 @2 */
-static bool parse_space(struct parser *p, struct qc_status *st)
+/* space @1 site ...; space @3 product @1 @2 */
+static bool parse_qparams(struct parser *p, struct qc_status *st)
 {
     uint32_t label;
     qc_id id, a, b;
@@ -241,9 +241,10 @@ static bool parse_space(struct parser *p, struct qc_status *st)
     if (!qc_lex_label(&label, &p->x, '@', st)) return false;
     if (label != p->g->qparams_count + 1)
         return qc_lex_fail(&start, st, "expected space @%zu", p->g->qparams_count + 1);
-    if (qc_lex_try_word(&p->x, "site")) return parse_site(&id, p, st);
+    if (qc_lex_try_word(&p->x, "site")) return parse_quantizer(&id, p, st);
     if (!qc_lex_try_word(&p->x, "product")) return qc_lex_fail(&p->x, st, "expected \"site\" or \"product\"");
-    if (!use_space(&a, p, st) || !use_space(&b, p, st) || !(id = qc_graph_add_product(p->g, a, b, st))) return false;
+    if (!use_qparams(&a, p, st) || !use_qparams(&b, p, st) || !(id = qc_graph_add_product(p->g, a, b, st)))
+        return false;
     return id == label || qc_lex_fail(&start, st, "the product of @%u and @%u is there already", a, b);
 }
 
@@ -263,7 +264,7 @@ static bool parse_type(struct result *r, struct parser *p, struct qc_status *st)
         r->typed = true;
     }
     if (!qc_lex_next_is(&p->x, '@')) return true;
-    if (!use_space(&r->type.qparams, p, st)) return false;
+    if (!use_qparams(&r->type.qparams, p, st)) return false;
     if (qc_lex_try_word(&p->x, "axis")) {
         int64_t axis;
         if (!qc_lex_int(&axis, &p->x, -QC_RANK_MAX, QC_RANK_MAX, st)) return false;
@@ -422,11 +423,11 @@ static bool parse_statement(struct parser *p, struct qc_status *st)
     if (qc_lex_try_word(&p->x, "input")) return parse_input(p, st);
     if (qc_lex_try_word(&p->x, "const")) return parse_const(p, st);
     if (qc_lex_try_word(&p->x, "output")) return parse_output(p, st);
-    if (qc_lex_try_word(&p->x, "space")) return parse_space(p, st);
+    if (qc_lex_try_word(&p->x, "space")) return parse_qparams(p, st);
     return qc_lex_fail(&p->x, st, "expected a space, input, const, output or %%number");
 }
 
-/* Sites are defined in order, so the items of one are next to each other. */
+/* Quantizers are defined in order, so the items of one are next to each other. */
 static bool resolve_observed(struct parser *p, struct qc_status *st)
 {
     for (size_t i = 0, end; i < p->observed_count; i = end) {

@@ -135,7 +135,7 @@ static void print_type(FILE *f, const struct qc_type *t)
     if (t->axis) fprintf(f, " axis %d", t->axis);
 }
 
-static void print_space(FILE *f, const struct qc_graph *g, qc_id id)
+static void print_qparams(FILE *f, const struct qc_graph *g, qc_id id)
 {
     static const char *const states[] = {
         [QC_QPARAMS_UNBOUND] = "unbound", [QC_QPARAMS_OFF] = "off", [QC_QPARAMS_BOUND] = "bound"};
@@ -340,7 +340,7 @@ static void print_graph(FILE *f, const struct qc_graph *g, const struct qc_text_
     fputs("graph ", f);
     print_string(f, g->name);
     fprintf(f, " opset %d%s\n", g->opset, g->simulated ? " simulated" : "");
-    for (qc_id s = 1; s <= g->qparams_count; s++) print_space(f, g, s);
+    for (qc_id s = 1; s <= g->qparams_count; s++) print_qparams(f, g, s);
     print_values(f, g, options);
     for (size_t i = 0; i < g->output_count; i++) {
         const struct qc_port *p = &g->outputs[i];

@@ -28,8 +28,8 @@ struct qc_model_info {
     const char *const *warnings; /* what looks wrong but does not hinder, one line each */
 };
 
-/* Reads an ONNX model (opset 7 to 28, newer with a warning, any IR version) and brings it into the canonical form of graph/types/ops.def,
-   whatever the opset of the file. *out is owned (qc_graph_free); info may be NULL.
+/* Reads an ONNX model (opset 7 to 28, newer with a warning, any IR version) and brings it into the canonical form of
+   graph/types/ops.def, whatever the opset of the file. *out is owned (qc_graph_free); info may be NULL.
    - Nodes that no output needs are left out. Identity, Dropout and other nodes that do nothing become aliases. Node
    names and tensor names are kept; a value behind an alias has the name of the graph output if it is one.
    - Initializers and Constant nodes become constants (QC_VALUE_CONSTANT), also when they are listed as graph inputs.
@@ -54,6 +54,7 @@ struct qc_import_options {
     size_t memory_limit;     /* bytes; 0: none */
     enum qc_unknown unknown; /* what to do with operators and types that are not handled */
     enum qc_follow follow;   /* QC_FOLLOW_LINKS lets symbolic links lead external data out of the model's folder */
+    const struct qc_custom_ops *custom; /* kernels of the user's own; NULL: none */
     const struct qc_expander *expander; /* of operators that are functions of others; NULL: they are not handled */
 };
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,

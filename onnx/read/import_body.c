@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/core/body.h"
+#include "graph/core/custom.h"
 #include "onnx/read/importing.h"
 
 /* A body is read again when the shapes of its states turn out freer; bodies in bodies multiply that. */
@@ -128,12 +129,14 @@ static bool read_body(struct qc_graph **out, struct qc_node_import *w, const cha
                                .proto = p,
                                .depth = im->depth + 1,
                                .expander = im->expander,
+                               .model = im->model,
                                .opset_count = im->opset_count,
                                .opset_slots = im->opset_slots,
                                .opset_of = im->opset_of,
                                .readings = im->readings};
     bool ok = false;
     if (!body.arena) qc_fail_memory(st, sizeof body);
+    if (body.g) body.g->custom = qc_custom_ops_ref(im->g->custom);
     if (body.arena && body.g)
         ok = fill_body(&body, im, &im->outer[index_of(im, w->proto)], b, st) || qc_where(st, "body '%s'", attr);
     if (ok) {

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "graph/core/body.h"
+#include "graph/core/custom.h"
 #include "onnx/read/importing.h"
 
 /* --- What the bytes are --- */
@@ -238,9 +239,10 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
     if (im->opset > QC_ONNX_OPSET_MAX &&
-        !qc_import_line(im, &im->warnings, st,
-                        "opset %d is newer than %d, the newest that is known; its operators are taken as they are there",
-                        im->opset, QC_ONNX_OPSET_MAX))
+        !qc_import_line(
+            im, &im->warnings, st,
+            "opset %d is newer than %d, the newest that is known; its operators are taken as they are there", im->opset,
+            QC_ONNX_OPSET_MAX))
         return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
@@ -297,11 +299,13 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
     size_t readings = 0;
     struct qc_importer im = {.beside = beside,
+                             .model = m,
                              .expander = o->expander,
                              .arena = qc_arena_new(),
                              .g = qc_graph_new(st),
                              .readings = &readings};
     if (im.g) im.g->budget = budget;
+    if (im.g) im.g->custom = qc_custom_ops_ref(o->custom);
     struct qc_model_info found;
     bool ok = false;
     if (!im.arena) qc_fail_memory(st, sizeof im);

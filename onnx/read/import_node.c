@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/custom.h"
 #include "onnx/read/importing.h"
 
 /* --- Operands --- */
@@ -273,7 +274,7 @@ const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, 
 
 bool qc_import_op_known(const struct qc_importer *im, const char *op)
 {
-    return *op && (qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID ||
+    return *op && (qc_custom_find(im->g->custom, op) || qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID ||
                    (im->expander && im->expander->knows(im->expander->user, op, im->opset)));
 }
 
@@ -303,6 +304,25 @@ static bool become_op(struct qc_node_import *w, const Onnx__NodeProto *p, struct
     return qc_import_attrs(w, p, st) && (form ? form(w, st) : qc_import_finish(w, op, st));
 }
 
+/* A node of the user's own operator: all attributes as they are, and which operator it is. */
+static bool become_custom(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
+{
+    const char *domain = qc_proto_text(p->domain);
+    int64_t version = 1;
+    if (!(*fits = qc_custom_find(w->im->g->custom, w->op) != NULL)) return true;
+    if (p->n_attribute > QC_NODE_ATTRS - QC_CUSTOM_ATTRS)
+        return qc_fail(st, QC_UNSUPPORTED, "has more than %d attributes", QC_NODE_ATTRS - QC_CUSTOM_ATTRS);
+    if (!qc_import_raw_attrs(w->attrs, w, p, st)) return false;
+    for (size_t i = 0; i < w->im->model->n_opset_import; i++)
+        if (strcmp(qc_proto_text(w->im->model->opset_import[i]->domain), domain) == 0)
+            version = w->im->model->opset_import[i]->version;
+    w->attr_count = p->n_attribute;
+    w->attrs[w->attr_count++] = QC_STRING(QC_CUSTOM_DOMAIN, strcmp(domain, "ai.onnx") == 0 ? "" : domain);
+    w->attrs[w->attr_count++] = QC_STRING(QC_CUSTOM_OP, p->op_type);
+    w->attrs[w->attr_count++] = QC_INT(QC_CUSTOM_VERSION, version);
+    return qc_import_finish(w, QC_OP_Custom, st);
+}
+
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st)
 {
     struct qc_node_import w = {.im = im,
@@ -312,8 +332,8 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
                                .name = p->name && *p->name ? p->name : NULL};
     const int opset = im->opset;
     im->opset = qc_import_opset_of(im, p);
-    bool fits = false,
-         ok = w.op && set_up(&w, p, st) && qc_import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
+    bool fits = false, ok = w.op && set_up(&w, p, st) && become_custom(&fits, &w, p, st);
+    if (ok && !fits) ok = qc_import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
     im->opset = opset;
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
     /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what

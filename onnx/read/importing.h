@@ -63,6 +63,7 @@ struct qc_importer {
     struct qc_graph *g;
     struct qc_beside beside;
     const struct qc_expander *expander; /* NULL: no functions */
+    const Onnx__ModelProto *model;
     int opset;
     const Onnx__GraphProto *proto;
     size_t name_count, slot_count;   /* slot_count is a power of two */
@@ -194,8 +195,8 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
 bool qc_import_op_known(const struct qc_importer *im, const char *op); /* has a row, a form or a function */
 
-/* Functions of the model (import_inline.c). *out: its graph, with the nodes of a function in place of each call, also in
-   the graphs inside of nodes; in the importer's arena. Errors: functions that use themselves, are nested too deep or
+/* Functions of the model (import_inline.c). *out: its graph, with the nodes of a function in place of each call, also
+   in the graphs inside of nodes; in the importer's arena. Errors: functions that use themselves, are nested too deep or
    come to too many nodes; calls that do not fit. */
 bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, const Onnx__ModelProto *m,
                       struct qc_status *st);

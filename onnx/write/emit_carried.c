@@ -144,27 +144,20 @@ bool qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_
     return true;
 }
 
-bool qc_emit_carried_model(Onnx__ModelProto *m, struct qc_emitter *e, struct qc_status *st)
+bool qc_emit_carried_domains(struct qc_emitter *e, struct qc_status *st)
 {
-    if (!e->carried) return true;
-    const Onnx__ModelProto *from = e->carried;
-    Onnx__OperatorSetIdProto **all =
-        QC_NEW_ARRAY(e->arena, Onnx__OperatorSetIdProto *, from->n_opset_import + m->n_opset_import, st);
-    if (!all) return false;
-    size_t count = 1;
-    bool contrib = false;
-    all[0] = m->opset_import[0];
-    for (size_t i = 0; i < from->n_opset_import; i++) {
-        const char *domain = qc_proto_text(from->opset_import[i]->domain);
-        if (!*domain || strcmp(domain, "ai.onnx") == 0) continue;
-        contrib |= strcmp(domain, "com.microsoft") == 0;
-        all[count++] = from->opset_import[i];
+    const Onnx__ModelProto *m = e->carried;
+    for (size_t i = 0; m && i < m->n_opset_import; i++) {
+        const char *domain = qc_proto_text(m->opset_import[i]->domain);
+        if (strcmp(domain, "ai.onnx") != 0 && !qc_emit_domain(e, domain, m->opset_import[i]->version, st)) return false;
     }
-    if (m->n_opset_import > 1 && !contrib) all[count++] = m->opset_import[1];
-    m->opset_import = all;
-    m->n_opset_import = count;
-    m->functions = from->functions;
-    m->n_functions = from->n_functions;
-    if (from->ir_version > m->ir_version) m->ir_version = from->ir_version;
     return true;
+}
+
+void qc_emit_carried_model(Onnx__ModelProto *m, const struct qc_emitter *e)
+{
+    if (!e->carried) return;
+    m->functions = e->carried->functions;
+    m->n_functions = e->carried->n_functions;
+    if (e->carried->ir_version > m->ir_version) m->ir_version = e->carried->ir_version;
 }

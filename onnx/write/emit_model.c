@@ -41,7 +41,7 @@ bool qc_emit_mark_used(struct qc_emitter *e, struct qc_status *st)
     for (size_t v = 1; v <= g->value_count; v++) {
         const struct qc_node *n = qc_node_of(g, (qc_id)v);
         if (!e->used[v]) continue;
-        if (g->values[v].type.qparams != QC_REAL || (n && !*qc_op_info(n->op)->onnx))
+        if (g->values[v].type.qparams != QC_REAL || (n && n->op != QC_OP_Custom && !*qc_op_info(n->op)->onnx))
             return qc_fail(
                 st, QC_UNSUPPORTED,
                 "value '%s' is affine or made by an op that ONNX does not have; lower the graph before it is emitted",
@@ -156,37 +156,26 @@ static bool emit_model(Onnx__ModelProto *m, struct qc_emitter *e, const struct q
                        struct qc_status *st)
 {
     Onnx__GraphProto *graph = QC_NEW(e->arena, Onnx__GraphProto, st);
-    Onnx__OperatorSetIdProto *opset = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
-                             *contrib = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st),
-                             **opsets = QC_NEW_ARRAY(e->arena, Onnx__OperatorSetIdProto *, 2, st);
-    if (!graph || !opset || !contrib || !opsets || !qc_emit_mark_used(e, st) || !qc_emit_assign_names(e, st))
-        return false;
+    if (!graph || !qc_emit_mark_used(e, st) || !qc_emit_assign_names(e, st)) return false;
     onnx__model_proto__init(m);
     onnx__graph_proto__init(graph);
-    onnx__operator_set_id_proto__init(opset);
-    if (!qc_emit_graph(graph, e, o, st)) return false;
-    opset->domain = qc_emit_text("");
-    opset->has_version = 1;
-    opset->version = e->opset;
-    opsets[0] = opset;
-    onnx__operator_set_id_proto__init(contrib);
-    contrib->domain = qc_emit_text("com.microsoft");
-    contrib->has_version = 1;
-    contrib->version = 1;
-    opsets[1] = contrib;
+    if (!qc_emit_domain(e, "", e->opset, st) || !qc_emit_graph(graph, e, o, st) || !qc_emit_carried_domains(e, st) ||
+        (e->contrib && !qc_emit_domain(e, "com.microsoft", 1, st)))
+        return false;
     m->has_ir_version = 1;
     m->ir_version = ir_version(e->opset);
     m->producer_name = qc_emit_text("qcalib");
     m->producer_version = qc_emit_text(o->producer_version ? o->producer_version : QC_VERSION);
     m->doc_string = qc_emit_text(o->doc);
     m->graph = graph;
-    m->n_opset_import = e->contrib ? 2 : 1;
-    m->opset_import = opsets;
+    m->n_opset_import = e->domains.count;
+    m->opset_import = (Onnx__OperatorSetIdProto **)e->domains.items;
     m->n_metadata_props = o->property_count;
     m->metadata_props = QC_NEW_ARRAY(e->arena, Onnx__StringStringEntryProto *, o->property_count, st);
     for (size_t i = 0; m->metadata_props && i < o->property_count; i++)
         if (!(m->metadata_props[i] = entry(e->arena, o->properties[i].key, o->properties[i].value, st))) return false;
-    return m->metadata_props && qc_emit_carried_model(m, e, st);
+    qc_emit_carried_model(m, e);
+    return m->metadata_props != NULL;
 }
 
 static bool pack(void **bytes, size_t *size, const Onnx__ModelProto *m, struct qc_status *st)

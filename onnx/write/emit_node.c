@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/core/body.h"
+#include "graph/core/custom.h"
 #include "onnx/write/emitting.h"
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st)
@@ -16,6 +17,21 @@ bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, s
     }
     to->items[to->count++] = item;
     return true;
+}
+
+/* Of the whole model: a body has none of its own. */
+bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, struct qc_status *st)
+{
+    if (e->outer) return qc_emit_domain((struct qc_emitter *)(uintptr_t)e->outer, domain, version, st);
+    for (size_t i = 0; i < e->domains.count; i++)
+        if (strcmp(((Onnx__OperatorSetIdProto *)e->domains.items[i])->domain, domain) == 0) return true;
+    Onnx__OperatorSetIdProto *p = QC_NEW(e->arena, Onnx__OperatorSetIdProto, st);
+    if (!p) return false;
+    onnx__operator_set_id_proto__init(p);
+    p->domain = qc_emit_text(domain);
+    p->has_version = 1;
+    p->version = version;
+    return qc_emit_append(e, &e->domains, p, st);
 }
 
 /* Two or four elements of less than 8 bits to a byte, the first in the lowest bits. */
@@ -143,7 +159,9 @@ static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const stru
         if (!emit_attr(e, to, n, &parts, st)) return false;
     }
     for (unsigned i = 0; i < n->attr_count; i++)
-        if ((!skip || strcmp(n->attrs[i].name, skip) != 0) && !emit_attr(e, to, n, &n->attrs[i], st)) return false;
+        if ((!skip || strcmp(n->attrs[i].name, skip) != 0) && !qc_custom_is_own(&n->attrs[i]) &&
+            !emit_attr(e, to, n, &n->attrs[i], st))
+            return false;
     return true;
 }
 
@@ -161,6 +179,11 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     const char *domain, *op = qc_op_onnx_name(&domain, name, n->op);
     p->op_type = qc_arena_strdup(e->arena, op, st);
     if (*domain && !(p->domain = qc_arena_strdup(e->arena, domain, st))) return false;
+    if (n->op == QC_OP_Custom) {
+        p->op_type = qc_emit_text(qc_attr_string(n, QC_CUSTOM_OP, ""));
+        p->domain = qc_emit_text(qc_attr_string(n, QC_CUSTOM_DOMAIN, ""));
+        if (*p->domain && !qc_emit_domain(e, p->domain, qc_attr_int(n, QC_CUSTOM_VERSION, 1), st)) return false;
+    }
     if (*domain) e->contrib = true;
     if (!p->op_type) return false;
     p->n_input = n->input_count - qc_captures_of(n);

@@ -76,6 +76,7 @@ int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_optio
 {
     int opset = larger(LOWEST, g->opset);
     if (options) opset = larger(opset, options->opset_min);
+    if (g->carried) opset = larger(opset, g->carried->opset);
     for (size_t i = 1; i <= g->node_count; i++) {
         const struct qc_node *n = &g->nodes[i];
         for (size_t k = 0; k < sizeof young / sizeof *young; k++)

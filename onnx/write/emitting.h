@@ -23,7 +23,7 @@ struct qc_emitter {
     const struct qc_port *inputs, *outputs; /* the graph's, in a body by the names that they have in the file */
     const char **taken;                     /* [slot_count], a power of two: every name given out */
     size_t slot_count, taken_count;
-    struct qc_emit_list nodes, initializers;
+    struct qc_emit_list nodes, initializers, domains;
     struct qc_emit_list *tensors; /* the initializers of the whole model */
     const char *const *node_docs; /* as in the options */
     Onnx__ModelProto *carried;    /* NULL, or what the graph carries */
@@ -40,8 +40,12 @@ bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st);
    what is there. */
 bool qc_emit_carried_begin(struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_status *st);
-bool qc_emit_carried_model(Onnx__ModelProto *m, struct qc_emitter *e, struct qc_status *st);
+bool qc_emit_carried_domains(struct qc_emitter *e, struct qc_status *st);
+void qc_emit_carried_model(Onnx__ModelProto *m, const struct qc_emitter *e);
 void qc_emit_carried_end(struct qc_emitter *e); /* behind the packing */
+
+/* opset_import; the first version that is given for a domain holds. */
+bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, struct qc_status *st);
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
 

@@ -12,15 +12,15 @@ struct qc_canonical_notes {
 };
 
 /* QuantizeLinear, DequantizeLinear (ONNX) and QLinear operators (graph/core/qlinear.h) with constant float32 parameters
-   become values in bound spaces:
-   - equal parameters are one space, so a dequantize behind a quantize with the same ones vanishes, and with others is a
-   requantize;
-   - Conv, ConvTranspose, Gemm, MatMul of two dequantized values accumulate in the product of their spaces. An int32
+   become values with bound qparams:
+   - equal parameters are one set of qparams, so a dequantize behind a quantize with the same ones vanishes, and with
+   others is a requantize;
+   - Conv, ConvTranspose, Gemm, MatMul of two dequantized values accumulate with the product of their qparams. An int32
    bias whose scale is exactly f(sx*sw) and whose zero point is 0 is added there; any other is added in float32 behind,
    and noted;
    - operators that a pattern of `rules` quantizes and that round once (Add, LeakyRelu, pools, ...) do so when all that
    uses their result quantizes it with the same parameters, be it behind operators of the allow-list;
-   - what moves integers (MaxPool, Reshape, ...) moves them in their space;
+   - what moves integers (MaxPool, Reshape, ...) moves them with their qparams;
    - integers that something else computes with, or that cross the interface of the graph, stay as they are: they enter
    and leave through DequantizeLinear and QuantizeLinear of the same parameters, which is exact;
    - int32 values (inputs, sums of ConvInteger and MatMulInteger) are read by DequantizeLinear; with a Quantize behind

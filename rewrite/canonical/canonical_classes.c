@@ -28,7 +28,7 @@ const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
     return qc_arena_strdup(c->arena, s, st);
 }
 
-/* --- Spaces --- */
+/* --- Qparams --- */
 
 static bool is_taken(const struct qc_graph *g, const char *name)
 {
@@ -176,7 +176,7 @@ static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct 
     return true;
 }
 
-static bool port_space(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
+static bool port_qparams(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
 {
     const char *name = qc_canon_base(c, p->value, st);
     return name && qc_canon_qparams(qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
@@ -205,11 +205,11 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
     }
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
-        if (!port_space(&qparams, c, &p, st) || !qparams) return false;
+        if (!port_qparams(&qparams, c, &p, st) || !qparams) return false;
         if (c->r.to->qparams_of[qparams].count > 1 && !(product && i == 1 && qc_constant_of(c->g, p.value)))
             return false;
     }
-    return !q->result || (port_space(&qparams, c, &q->out, st) && qparams && c->r.to->qparams_of[qparams].count == 1);
+    return !q->result || (port_qparams(&qparams, c, &q->out, st) && qparams && c->r.to->qparams_of[qparams].count == 1);
 }
 
 static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q,
@@ -221,11 +221,11 @@ static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const 
     for (unsigned i = 0; i < q->operands; i++) {
         const struct qc_qlinear_port p = qc_qlinear_operand(n, i);
         if (qc_constant_of(c->g, p.value)) continue;
-        if (turns && !port_space(&qparams, c, &p, st)) return false;
+        if (turns && !port_qparams(&qparams, c, &p, st)) return false;
         state(c, p.value, turns ? qparams : 0, 0);
     }
     if (!is_integer(c, n->outputs)) return true;
-    if (turns && !port_space(&qparams, c, &q->out, st)) return false;
+    if (turns && !port_qparams(&qparams, c, &q->out, st)) return false;
     state(c, n->outputs, turns ? qparams : 0, 0);
     return true;
 }

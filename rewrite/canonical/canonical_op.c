@@ -38,7 +38,7 @@ static int weight_axis(const struct qc_canon *c, enum qc_op op, const struct qc_
     }
 }
 
-/* An int32 constant as the bias of an accumulator in this space. */
+/* An int32 constant as the bias of an accumulator with these qparams. */
 static qc_id accumulator_bias(struct qc_canon *c, qc_id old, qc_id product, struct qc_status *st)
 {
     const struct qc_tensor *t = qc_constant_of(c->g, old);
@@ -142,7 +142,7 @@ static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node
 
 /* --- Ops between a dequantize and what reads its values --- */
 
-/* Exact on stored values, whatever comes behind? Pad writes zeros, and relu cuts at zero, which every space has; a
+/* Exact on stored values, whatever comes behind? Pad writes zeros, and relu cuts at zero, which all qparams have; a
    bound of Clip may lie between two levels. */
 static bool passes(const struct qc_canon *c, const struct qc_node *n)
 {
@@ -153,7 +153,7 @@ static bool passes(const struct qc_canon *c, const struct qc_node *n)
     return t && t->count == 1 && qc_tensor_float(t, 0) == 0;
 }
 
-/* The dequantize goes down, unless the results are all wanted in another space: then qc_propagate_qdq brings the
+/* The dequantize goes down, unless the results are all wanted with other qparams: then qc_propagate_qdq brings the
  * quantize up. */
 static bool pass_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
@@ -189,7 +189,7 @@ bool qc_canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, 
 
 /* --- Quantized operators of a file --- */
 
-static bool operand_space(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
+static bool operand_qparams(qc_id *qparams, struct qc_canon *c, const struct qc_qlinear_port *p, struct qc_status *st)
 {
     const char *name = qc_canon_base(c, p->value, st);
     return name && qc_canon_qparams(qparams, c, p->scale, p->zero_point, c->g->values[p->value].type.dtype, name, st);
@@ -210,7 +210,7 @@ static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const s
     qc_id v = qc_canon_add(c, q->op, n, q->extra ? 3 : 2, in, product, 0, name, st);
     if (!v) return false;
     if (!q->result) return (c->r.map[n->outputs] = dequantized(c, v, st));
-    if (!operand_space(&qparams, c, &q->out, st)) return false;
+    if (!operand_qparams(&qparams, c, &q->out, st)) return false;
     v = qc_canon_add(c, QC_OP_Requantize, NULL, 1, &v, qparams, 0, NULL, st);
     return v && qc_canon_define(c, &q->out, v, st);
 }
@@ -237,7 +237,7 @@ bool qc_canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const stru
 {
     qc_id qparams, *in;
     if (qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT) return qlinear_product(c, n, q, st);
-    if (!operand_space(&qparams, c, &q->out, st)) return false;
+    if (!operand_qparams(&qparams, c, &q->out, st)) return false;
     if (q->op == QC_OP_Where || q->op == QC_OP_Softmax) return qlinear_float(c, n, q, qparams, st);
     if (!(in = QC_NEW_ARRAY(c->arena, qc_id, q->operands, st))) return false;
     for (unsigned i = 0; i < q->operands; i++) {

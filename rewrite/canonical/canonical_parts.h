@@ -8,8 +8,8 @@
 #include "graph/core/rebuild.h"
 #include "rewrite/canonical/canonical.h"
 
-/* Integers that KEEP and JOIN ops connect form a class with one space; a class is literal when something reads its
-   integers as numbers, when statements about it differ, or when they cannot be read. */
+/* Integers that KEEP and JOIN ops connect form a class with one set of qparams; a class is literal when something reads
+   its integers as numbers, when statements about it differ, or when they cannot be read. */
 struct qc_canon {
     const struct qc_graph *g;
     const struct qc_rules *rules;
@@ -22,10 +22,10 @@ struct qc_canon {
     bool *literal;  /* [value_count + 1] by representative */
     qc_id *affine;  /* [value_count + 1]: the new affine value of an integer value, once built; of a literal one a
                        reading of it */
-    qc_id *own;  /* [value_count + 1] by result of a QuantizeLinear or DequantizeLinear: the space of its parameters, of
-                    one scale; 0: none */
+    qc_id *own;  /* [value_count + 1] by result of a QuantizeLinear or DequantizeLinear: the qparams of its parameters,
+                    of  one scale; 0: none */
     bool *taken; /* [value_count + 1]: some node uses the value */
-    qc_id *want; /* [value_count + 1]: the space that all users of a float value quantize it to; 0 none seen */
+    qc_id *want; /* [value_count + 1]: the qparams that all users of a float value quantize it to; 0 none seen */
     bool *mixed; /* [value_count + 1]: users differ, or one wants it real */
     bool merges[QC_OP_COUNT]; /* a pattern quantizes this op */
 };
@@ -33,11 +33,11 @@ struct qc_canon {
 /* Fills parent to mixed, but for affine. */
 bool qc_canon_classify(struct qc_canon *c, struct qc_status *st);
 
-/* The space of parameters given as inputs (zero_point may be QC_ABSENT) for integers of type t; equal ones are one
-   space. *space is 0 when they cannot be one: not constant, not float32, blocks, not positive and normal. */
+/* The qparams of parameters given as inputs (zero_point may be QC_ABSENT) for integers of type t; equal ones are the
+   same qparams. *qparams is 0 when there cannot be any: not constant, not float32, blocks, not positive and normal. */
 bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zero_point, enum qc_dtype t,
                       const char *name, struct qc_status *st);
-/* The space of the class of an integer value, or 0 when it is literal. */
+/* The qparams of the class of an integer value, or 0 when it is literal. */
 qc_id qc_canon_qparams_of(const struct qc_canon *c, qc_id value);
 /* The axis of its channels. */
 int qc_canon_axis_of(const struct qc_canon *c, qc_id value);
@@ -56,7 +56,7 @@ qc_id qc_canon_operand(struct qc_canon *c, const struct qc_qlinear_port *p, int 
 /* Defines an old integer value: as v, or where its class is literal as its integers. scale, zero_point: as in the file.
  */
 bool qc_canon_define(struct qc_canon *c, const struct qc_qlinear_port *p, qc_id v, struct qc_status *st);
-/* An op on affine values in a result space (0: none); name: of the result, may be NULL. */
+/* An op on affine values with result qparams (0: none); name: of the result, may be NULL. */
 qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from, unsigned count, const qc_id *inputs,
                    qc_id qparams, int axis, const char *name, struct qc_status *st);
 

@@ -89,7 +89,7 @@ static qc_id resolve(const struct qc_build *b, const struct qc_qparams_expr *e, 
     qc_id first = m->qparams_of[e->first], second = e->product ? m->qparams_of[e->second] : 0;
     if (b->qparams) return b->qparams(b->user, m, e, value, capture, st);
     if (!first || (e->product && !second))
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': space '%s' is not in the match", m->rule->name,
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': qparams '%s' are not in the match", m->rule->name,
                        m->rule->qparams_of[e->first]);
     return e->product ? qc_graph_add_product(b->rebuild->to, first, second, st) : first;
 }
@@ -141,7 +141,7 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
         if (!(qparams = resolve(b, &e->qparams, 0, 0, st))) return 0;
         if (qparams != to->values[v].type.qparams)
             return qc_fail(st, QC_BAD_INPUT,
-                           "the accumulator of %s is in the product of its inputs' spaces, not in '%s'",
+                           "the accumulator of %s is in the product of its inputs' qparams, not in '%s'",
                            qc_op_info(arg->op)->name, to->qparams_of[qparams].name);
     }
     const struct qc_node *n = qc_node_of(to, v);

@@ -32,7 +32,7 @@ static bool from_attribute(struct qc_fvalue *out, struct qc_frame *f, const stru
         for (size_t i = 0; i < a->count; i++) items[i] = qc_number_real((double)a->floats[i]);
         break;
     case QC_ATTR_STRINGS:
-    case QC_ATTR_TENSOR:
+    case QC_ATTR_TENSOR: *out = (struct qc_fvalue){.kind = QC_FVALUE_HANDED, .attr = a}; return true;
     case QC_ATTR_GRAPH:
         return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a kind that functions do not handle", a->name);
     }
@@ -93,6 +93,10 @@ static bool attribute_of(struct qc_attr *out, struct qc_frame *f, const char *na
         }
         *out = QC_INTS(name, v->count, ints);
         if (real) *out = (struct qc_attr){.name = name, .kind = QC_ATTR_FLOATS, .count = v->count, .floats = floats};
+        return true;
+    case QC_FVALUE_HANDED:
+        *out = *v->attr;
+        out->name = name;
         return true;
     case QC_FVALUE_ABSENT:
     case QC_FVALUE_TENSOR: break;

@@ -23,7 +23,14 @@ struct qc_number {
     double f;
 };
 
-enum qc_fvalue_kind { QC_FVALUE_ABSENT, QC_FVALUE_NUMBER, QC_FVALUE_TEXT, QC_FVALUE_LIST, QC_FVALUE_TENSOR };
+enum qc_fvalue_kind {
+    QC_FVALUE_ABSENT,
+    QC_FVALUE_NUMBER,
+    QC_FVALUE_TEXT,
+    QC_FVALUE_LIST,
+    QC_FVALUE_TENSOR,
+    QC_FVALUE_HANDED /* an attribute of another kind, which can only be handed on */
+};
 
 /* Numbers, texts and lists are known while a function is expanded; a tensor is a value of the graph. */
 struct qc_fvalue {
@@ -33,6 +40,7 @@ struct qc_fvalue {
     size_t count; /* of a list */
     const struct qc_number *items;
     qc_id id;
+    const struct qc_attr *attr; /* handed on */
 };
 
 enum qc_fexpr_kind {

@@ -17,10 +17,10 @@ bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *n
             *slot = i;
             return true;
         }
-    if (known_only) return qc_lexer_error(at, qparams ? "a space of the match" : "a name of the match", st);
-    if (*count == (qparams ? (unsigned)QC_RULE_SPACES : (unsigned)QC_RULE_SLOTS))
+    if (known_only) return qc_lexer_error(at, qparams ? "qparams of the match" : "a name of the match", st);
+    if (*count == (qparams ? (unsigned)QC_RULE_QPARAMS : (unsigned)QC_RULE_SLOTS))
         return qc_lexer_error(at,
-                              qparams ? "at most 8 names of spaces in a rule" : "at most 16 names of values in a rule",
+                              qparams ? "at most 8 names of qparams in a rule" : "at most 16 names of values in a rule",
                               st);
     names[*count] = name;
     *slot = (*count)++;
@@ -35,21 +35,21 @@ bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, b
     return qc_parse_slot_named(slot, p, name, qparams, &at, st);
 }
 
-static bool parse_space_name(unsigned *slot, struct qc_rule_parser *p, struct qc_status *st)
+static bool parse_qparams_name(unsigned *slot, struct qc_rule_parser *p, struct qc_status *st)
 {
-    const char *what = "a space (a name in upper case)";
+    const char *what = "qparams (a name in upper case)";
     if (p->x.token.kind != QC_TOKEN_NAME || !isupper((unsigned char)*p->x.token.start))
         return qc_lexer_error(&p->x, what, st);
     return qc_parse_slot(slot, p, what, true, st);
 }
 
-static bool parse_space(struct qc_qparams_expr *s, struct qc_rule_parser *p, struct qc_status *st)
+static bool parse_qparams(struct qc_qparams_expr *s, struct qc_rule_parser *p, struct qc_status *st)
 {
     *s = (struct qc_qparams_expr){.given = true};
-    if (!parse_space_name(&s->first, p, st)) return false;
+    if (!parse_qparams_name(&s->first, p, st)) return false;
     if (qc_lexer_take(&p->x, "*", st)) {
         s->product = true;
-        if (!parse_space_name(&s->second, p, st)) return false;
+        if (!parse_qparams_name(&s->second, p, st)) return false;
     }
     if (qc_lexer_take(&p->x, "per", st)) {
         const struct qc_lexer at = p->x;
@@ -77,7 +77,7 @@ static struct qc_expr *new_expr(struct qc_rule_parser *p, enum qc_expr_kind kind
     return e;
 }
 
-/* [TYPE] [SPACE] behind a colon: of a match both, of a template a space. */
+/* [TYPE] [QPARAMS] behind a colon: of a match both, of a template qparams. */
 static bool parse_annotation(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     char name[16];
@@ -90,10 +90,10 @@ static bool parse_annotation(struct qc_expr *e, struct qc_rule_parser *p, struct
         if (e->dtype != QC_NONE && !(p->x.token.kind == QC_TOKEN_NAME && isupper((unsigned char)*p->x.token.start)))
             return true;
     }
-    return parse_space(&e->qparams, p, st);
+    return parse_qparams(&e->qparams, p, st);
 }
 
-/* "(" EXPR [: SPACE] {, EXPR [: SPACE]} ")"; the space of q, dq and requantize goes to the call itself. */
+/* "(" EXPR [: QPARAMS] {, EXPR [: QPARAMS]} ")"; the qparams of q, dq and requantize go to the call itself. */
 static bool parse_args(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     bool ours = e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize;
@@ -106,7 +106,7 @@ static bool parse_args(struct qc_expr *e, struct qc_rule_parser *p, struct qc_st
         if (qc_lexer_take(&p->x, ":", st) && !parse_annotation(ours ? e : arg, p, st)) return false;
     } while (qc_lexer_take(&p->x, ",", st));
     if (ours && (e->arg_count != 1 || !e->qparams.given))
-        return qc_lexer_error(&p->x, "one argument and its space, as in q(x : X)", st);
+        return qc_lexer_error(&p->x, "one argument and its qparams, as in q(x : X)", st);
     return qc_lexer_expect(&p->x, ")", st);
 }
 

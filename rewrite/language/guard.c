@@ -89,7 +89,7 @@ static double value_of(const struct qc_guard_call *call)
     return v;
 }
 
-static double is_site(const struct qc_guard_call *call)
+static double is_quantizer(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
@@ -123,7 +123,7 @@ static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_qparam
     return t && t->count;
 }
 
-static bool is_bound_site(const struct qc_qparams *s)
+static bool is_bound_quantizer(const struct qc_qparams *s)
 {
     return s->state == QC_QPARAMS_BOUND && s->kind == QC_QPARAMS_QUANTIZER;
 }
@@ -131,13 +131,13 @@ static bool is_bound_site(const struct qc_qparams *s)
 static double covered_above(const struct qc_guard_call *call)
 {
     const struct qc_qparams *s = &call->graph->qparams_of[call->ids[1]];
-    return call->ids[0] && is_bound_site(s) && covers(call->graph, call->ids[0], s, true);
+    return call->ids[0] && is_bound_quantizer(s) && covers(call->graph, call->ids[0], s, true);
 }
 
 static double covered_below(const struct qc_guard_call *call)
 {
     const struct qc_qparams *s = &call->graph->qparams_of[call->ids[1]];
-    return call->ids[0] && is_bound_site(s) && covers(call->graph, call->ids[0], s, false);
+    return call->ids[0] && is_bound_quantizer(s) && covers(call->graph, call->ids[0], s, false);
 }
 
 static double clip_covers(const struct qc_guard_call *call)
@@ -145,7 +145,7 @@ static double clip_covers(const struct qc_guard_call *call)
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
     const struct qc_qparams *s = &g->qparams_of[a[2]];
-    return is_bound_site(s) && covers(g, a[0], s, false) && covers(g, a[1], s, true);
+    return is_bound_quantizer(s) && covers(g, a[0], s, false) && covers(g, a[1], s, true);
 }
 
 static double along_axis_1(const struct qc_guard_call *call)
@@ -155,7 +155,7 @@ static double along_axis_1(const struct qc_guard_call *call)
     return along(g, a[0], a[1], 1);
 }
 
-static double same_space(const struct qc_guard_call *call)
+static double same_qparams(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
@@ -258,9 +258,9 @@ static double whole(const struct qc_guard_call *call)
     return t && t->count;
 }
 
-/* ---- Spaces ---- */
+/* ---- Qparams ---- */
 
-static bool bound_site(const struct qc_qparams *s)
+static bool bound_quantizer(const struct qc_qparams *s)
 {
     return s->kind == QC_QPARAMS_QUANTIZER && s->state == QC_QPARAMS_BOUND && s->count == 1;
 }
@@ -269,7 +269,7 @@ static bool bound_site(const struct qc_qparams *s)
 static double within(const struct qc_guard_call *call)
 {
     const struct qc_qparams *t = &call->graph->qparams_of[call->ids[0]], *s = &call->graph->qparams_of[call->ids[1]];
-    if (!bound_site(t) || !bound_site(s)) return 0;
+    if (!bound_quantizer(t) || !bound_quantizer(s)) return 0;
     struct qc_levels lt = qc_qparams_levels(t), ls = qc_qparams_levels(s);
     const struct qc_affine pt = {.scale = t->scale[0], .zero_point = t->zero_point[0]},
                            ps = {.scale = s->scale[0], .zero_point = s->zero_point[0]};
@@ -353,32 +353,32 @@ static const struct qc_guard_info guards[] = {
      .value = along_axis_1},
     {.name = "site",
      .help = "site(S): S is the space of a stored value, not of an accumulator",
-     QC_ONE(QC_GUARD_SPACE),
-     .value = is_site},
+     QC_ONE(QC_GUARD_QPARAMS),
+     .value = is_quantizer},
     {.name = "in_space",
      .help = "in_space(x, S): x is stored in S",
-     QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE),
-     .value = same_space},
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_QPARAMS),
+     .value = same_qparams},
     {.name = "within",
      .help = "within(T, S): T, one scale, stands for no number that S, one scale, saturates",
-     QC_TWO(QC_GUARD_SPACE, QC_GUARD_SPACE),
+     QC_TWO(QC_GUARD_QPARAMS, QC_GUARD_QPARAMS),
      .value = within},
     {.name = "at_floor",
      .help = "at_floor(S): the zero point of S is its lowest level",
-     QC_ONE(QC_GUARD_SPACE),
+     QC_ONE(QC_GUARD_QPARAMS),
      .value = at_floor},
     {.name = "clip_covers",
      .help = "clip_covers(lo, hi, S): saturation to the levels of S clips at least as much as lo and hi do",
      .arg_count = 3,
-     .args = {QC_GUARD_VALUE, QC_GUARD_VALUE, QC_GUARD_SPACE},
+     .args = {QC_GUARD_VALUE, QC_GUARD_VALUE, QC_GUARD_QPARAMS},
      .value = clip_covers},
     {.name = "covered_above",
      .help = "covered_above(c, S): no element of c is below the highest level of S",
-     QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE),
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_QPARAMS),
      .value = covered_above},
     {.name = "covered_below",
      .help = "covered_below(c, S): no element of c is above the lowest level of S",
-     QC_TWO(QC_GUARD_VALUE, QC_GUARD_SPACE),
+     QC_TWO(QC_GUARD_VALUE, QC_GUARD_QPARAMS),
      .value = covered_below},
 };
 

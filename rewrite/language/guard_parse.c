@@ -52,7 +52,7 @@ static bool parse_function(struct qc_guard_term *t, struct qc_rule_parser *p, st
         enum qc_guard_arg kind = t->function->args[i];
         if (kind == QC_GUARD_NUMBER
                 ? !parse_number_argument(&t->args[i], p, st)
-                : !qc_parse_slot(&t->slots[i], p, "a name of the match", kind == QC_GUARD_SPACE, st))
+                : !qc_parse_slot(&t->slots[i], p, "a name of the match", kind == QC_GUARD_QPARAMS, st))
             return false;
         t->arg_count++;
     }

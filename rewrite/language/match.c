@@ -49,7 +49,7 @@ static bool bind(qc_id *slot, qc_id id)
     return true;
 }
 
-static bool match_space(struct matcher *x, const struct qc_qparams_expr *e, qc_id value)
+static bool match_qparams(struct matcher *x, const struct qc_qparams_expr *e, qc_id value)
 {
     if (!e->given) return true;
     qc_id s = x->g->values[value].type.qparams;
@@ -135,7 +135,7 @@ static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool r
     if (!there || (!x->island && !root && x->uses[v] != 1 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize))
         return false;
     qc_id stored = n->op == QC_OP_Dequantize ? n->inputs[0] : v; /* the integer side */
-    if (!match_space(x, &e->qparams, stored) || !match_type(x, e, stored)) return false;
+    if (!match_qparams(x, &e->qparams, stored) || !match_type(x, e, stored)) return false;
     if (!add_node(x, x->g->values[v].node)) return false;
     bool both_ways = commutative(n->op) && e->arg_count == 2 && n->input_count == 2;
     return match_args(x, e, n, both_ways && choose(x, 2));
@@ -144,11 +144,11 @@ static bool match_op(struct matcher *x, const struct qc_expr *e, qc_id v, bool r
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root)
 {
     if (e->kind == QC_EXPR_CHOICE)
-        return match_expr(x, e->args[choose(x, e->arg_count)], v, root) && match_space(x, &e->qparams, v) &&
+        return match_expr(x, e->args[choose(x, e->arg_count)], v, root) && match_qparams(x, &e->qparams, v) &&
                match_type(x, e, v);
     if (e->kind == QC_EXPR_OP) return match_op(x, e, v, root);
     if (e->constant && !qc_constant_of(x->g, v)) return false;
-    return match_space(x, &e->qparams, v) && match_type(x, e, v) && bind(&x->m.values[e->slot], v);
+    return match_qparams(x, &e->qparams, v) && match_type(x, e, v) && bind(&x->m.values[e->slot], v);
 }
 
 bool qc_expr_may_begin(const struct qc_expr *e, enum qc_op op)
@@ -228,7 +228,7 @@ static double term_value(const struct qc_guard_term *t, const struct qc_match *m
     for (unsigned i = 0; i < t->arg_count; i++) switch (t->function->args[i]) {
         case QC_GUARD_NONE: break;
         case QC_GUARD_VALUE: c.ids[i] = m->values[t->slots[i]]; break;
-        case QC_GUARD_SPACE: c.ids[i] = m->qparams_of[t->slots[i]]; break;
+        case QC_GUARD_QPARAMS: c.ids[i] = m->qparams_of[t->slots[i]]; break;
         case QC_GUARD_NUMBER: c.numbers[i] = term_value(t->args[i], m, g, uses); break;
         }
     return t->function->value(&c);

@@ -9,7 +9,7 @@
 struct qc_match {
     const struct qc_rule *rule;
     qc_id root; /* value */
-    qc_id values[QC_RULE_SLOTS], qparams_of[QC_RULE_SPACES];
+    qc_id values[QC_RULE_SLOTS], qparams_of[QC_RULE_QPARAMS];
     unsigned node_count;
     qc_id nodes[QC_ISLAND_OPS]; /* matched nodes, each once, the root's first */
 };
@@ -27,7 +27,7 @@ bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct 
 const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_graph *g, enum qc_op op);
 const struct qc_node *qc_match_node_of(const struct qc_match *m, const struct qc_graph *g, const struct qc_expr *e);
 
-/* Gives the space of an expression that the match did not bind (patterns): value is the new value to be quantized
+/* Gives the qparams of an expression that the match did not bind (patterns): value is the new value to be quantized
    (0 for the result of an op), capture the old one behind it (0 when it is not a plain capture), node the matched node
    that takes it. */
 typedef qc_id qc_qparams_fn(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value,
@@ -36,7 +36,7 @@ typedef qc_id qc_qparams_fn(void *user, const struct qc_match *m, const struct q
 struct qc_build {
     struct qc_rebuild *rebuild;
     const struct qc_match *match;
-    qc_qparams_fn *qparams; /* NULL: only spaces that the match bound */
+    qc_qparams_fn *qparams; /* NULL: only qparams that the match bound */
     /* Axis of per-channel parameters of an activation: of the old value captured, or of the root (capture 0). NULL:
      * that of the matched root. */
     int (*axis)(void *user, const struct qc_match *m, qc_id capture);
@@ -50,20 +50,20 @@ qc_id qc_build_template(const struct qc_build *b, struct qc_status *st);
 /* The value of the match that an expression of a template quantizes - q(x : X), q(rows(w) : W per 0) -, or 0. */
 qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e);
 
-/* Axis of the per-channel parameters of a constant that a quantize of the template takes into a space; taker: the
+/* Axis of the per-channel parameters of a constant that a quantize of the template takes into qparams; taker: the
    template's op that it is an input of, whose output channels `per out` stands for (NULL: none). from: the graph that
    was matched. */
 int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e,
                      const struct qc_expr *taker);
 
 /* Guards: looked up while parsing, evaluated by the matcher. */
-enum qc_guard_arg { QC_GUARD_NONE, QC_GUARD_VALUE, QC_GUARD_SPACE, QC_GUARD_NUMBER };
+enum qc_guard_arg { QC_GUARD_NONE, QC_GUARD_VALUE, QC_GUARD_QPARAMS, QC_GUARD_NUMBER };
 
 struct qc_guard_call {
     const struct qc_graph *graph;
     const uint32_t *uses;
     const struct qc_match *match;
-    qc_id ids[QC_GUARD_ARGS];      /* by argument: values (0 when absent) and spaces ... */
+    qc_id ids[QC_GUARD_ARGS];      /* by argument: values (0 when absent) and qparams ... */
     double numbers[QC_GUARD_ARGS]; /* ... and numbers */
 };
 

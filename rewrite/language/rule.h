@@ -12,7 +12,7 @@
 
    A repeated name is the same value; Add, Mul, Max, Min match both ways; an op inside a match must have no other user;
    a multiply-accumulate op is never matched twice. Longest match first. Names of values begin with a lower-case letter,
-   names of spaces with an upper-case one. */
+   names of qparams with an upper-case one. */
 #ifndef QC_REWRITE_LANGUAGE_RULE_H
 #define QC_REWRITE_LANGUAGE_RULE_H
 
@@ -21,7 +21,7 @@
 enum {
     QC_RULE_ARGS = 8,
     QC_RULE_SLOTS = 16,
-    QC_RULE_SPACES = 8,
+    QC_RULE_QPARAMS = 8,
     QC_RULE_GUARDS = 8,
     QC_RULE_OPS = 8,     /* of a match of a rule or pattern, */
     QC_ISLAND_OPS = 40,  /* of an island: as written, with ops that stand there more than once */
@@ -47,7 +47,7 @@ enum qc_axis_kind { QC_AXIS_TENSOR, QC_AXIS_NUMBER, QC_AXIS_OUT };
 
 struct qc_qparams_expr {
     bool given, product;    /* product: first * second */
-    unsigned first, second; /* slots of space names */
+    unsigned first, second; /* slots of qparams names */
     enum qc_axis_kind axis_kind;
     int axis;
 };
@@ -99,7 +99,7 @@ struct qc_guard_term {
     const struct qc_guard_info *function;
     unsigned arg_count;
     struct qc_guard_term
-        *args[QC_GUARD_ARGS]; /* numbers; NULL where the function takes a value or a space, which is in ... */
+        *args[QC_GUARD_ARGS]; /* numbers; NULL where the function takes a value or qparams, which is in ... */
     unsigned slots[QC_GUARD_ARGS];
 };
 
@@ -139,7 +139,7 @@ struct qc_rule {
     bool joins, result_quantized;
     unsigned size; /* most ops that the match can take in */
     unsigned slot_count, qparams_count;
-    const char *slots[QC_RULE_SLOTS], *qparams_of[QC_RULE_SPACES];
+    const char *slots[QC_RULE_SLOTS], *qparams_of[QC_RULE_QPARAMS];
 };
 
 enum qc_allow_kind { QC_ALLOW_KEEP, QC_ALLOW_BOUND, QC_ALLOW_JOIN, QC_ALLOW_TABLE };

@@ -137,7 +137,7 @@ static bool parse_template(struct qc_rule_parser *p, const char *target, struct 
     struct qc_expr *give = qc_parse_expr(p, st);
     if (!give) return false;
     if (rule->kind == QC_RULE_PATTERN && !begins_with_dequantize(give))
-        return qc_lexer_error(&before, "a template of the form dq(... : SPACE)", st);
+        return qc_lexer_error(&before, "a template of the form dq(... : QPARAMS)", st);
     rule->templates[rule->template_count++] = (struct qc_template){.target = target, .give = give};
     return true;
 }

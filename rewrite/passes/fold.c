@@ -19,8 +19,8 @@ static bool equal_parameters(const struct qc_qparams *a, const struct qc_qparams
            memcmp(a->zero_point, b->zero_point, a->count * sizeof *a->zero_point) == 0;
 }
 
-/* The space that a quantize or requantize brings its value from, 0 when that is real. */
-static qc_id source_space(const struct qc_graph *g, const struct qc_node *n)
+/* The qparams that a quantize or requantize brings its value from, 0 when that is real. */
+static qc_id source_qparams(const struct qc_graph *g, const struct qc_node *n)
 {
     qc_id v = n->inputs[0];
     const struct qc_node *dq = qc_node_of(g, v);
@@ -28,28 +28,28 @@ static qc_id source_space(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Quantize && dq && dq->op == QC_OP_Dequantize ? g->values[dq->inputs[0]].type.qparams : 0;
 }
 
-/* map[space]: the one that stands for it. Whether there is anything to do. */
+/* map[qparams]: the one that stands for it. Whether there is anything to do. */
 static bool find_equal(qc_id *map, const struct qc_graph *g)
 {
     bool any = false;
     qc_union_start(map, g->qparams_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        qc_id from = source_space(g, n), to = from ? g->values[n->outputs].type.qparams : 0;
+        qc_id from = source_qparams(g, n), to = from ? g->values[n->outputs].type.qparams : 0;
         if (!to || !equal_parameters(&g->qparams_of[from], &g->qparams_of[to])) continue;
         any = qc_union_join(map, from, to) || any;
     }
     return any;
 }
 
-/* Does the node name its result's space itself? */
-static bool names_space(const struct qc_node *n)
+/* Does the node name its result's qparams itself? */
+static bool names_qparams(const struct qc_node *n)
 {
     enum qc_affine_behaviour b = qc_node_affine(n);
     return n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || b == QC_AFFINE_MERGE || b == QC_AFFINE_PRODUCT;
 }
 
-static qc_id mapped_space(qc_id *map, struct qc_graph *to, qc_id s, struct qc_status *st)
+static qc_id mapped_qparams(qc_id *map, struct qc_graph *to, qc_id s, struct qc_status *st)
 {
     const struct qc_qparams *qparams = &to->qparams_of[s];
     if (!s || qparams->kind == QC_QPARAMS_QUANTIZER) return s ? qc_union_root(map, s) : 0;
@@ -61,14 +61,14 @@ static bool build_node(struct qc_rebuild *r, qc_id *map, qc_id id, struct qc_sta
     const struct qc_graph *g = r->from;
     const struct qc_node *n = &g->nodes[id];
     const struct qc_type *t = &g->values[n->outputs].type;
-    if (!names_space(n) || !t->qparams) return qc_rebuild_node(r, id, st) != 0;
+    if (!names_qparams(n) || !t->qparams) return qc_rebuild_node(r, id, st) != 0;
     qc_id *inputs = calloc(n->input_count, sizeof *inputs);
     bool ok = inputs ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i]) ok = (inputs[i] = qc_rebuild_value(r, n->inputs[i], st));
     if (ok) {
         const struct qc_node_def with = {.inputs = inputs,
-                                         .qparams = mapped_space(map, r->to, t->qparams, st),
+                                         .qparams = mapped_qparams(map, r->to, t->qparams, st),
                                          .axis = qc_node_affine(n) == QC_AFFINE_PRODUCT ? 0 : t->axis};
         ok = with.qparams && (r->map[n->outputs] = qc_graph_add_like(r->to, g, n, &with, st));
     }

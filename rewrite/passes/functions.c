@@ -95,6 +95,7 @@ static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_i
             for (unsigned i = 0; i < g->nodes[r->nodes[k]].input_count; i++)
                 inside += g->nodes[r->nodes[k]].inputs[i] == result;
         if (inside != x->uses[result]) return false;
+        if (x->options && qc_given_of_value(x->options->given, g, result)) return false;
     }
     return true;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside rewrite/: JOIN ops (Concat) whose inputs keep scales of their own.
 
-   One space for all inputs is right where something quantized reads the result: it is rounded to one scale in any case.
-   A join that only leads to outputs of the model is read in float, and one scale would ruin inputs that are much
-   smaller than others: what a detector puts together for its output, boxes in pixels and scores in [0, 1], would be
-   left with scores of 0 or 1. How large an input is at most is known from the ops (graph/core/bounds.h). */
+   One set of qparams for all inputs is right where something quantized reads the result: it is rounded to one scale in
+   any case. A join that only leads to outputs of the model is read in float, and one scale would ruin inputs that are
+   much smaller than others: what a detector puts together for its output, boxes in pixels and scores in [0, 1], would
+   be left with scores of 0 or 1. How large an input is at most is known from the ops (graph/core/bounds.h). */
 #ifndef QC_REWRITE_PASSES_JOINS_H
 #define QC_REWRITE_PASSES_JOINS_H
 

@@ -2,11 +2,11 @@
 /* What is quantized and where: matches of the patterns, and the quantizers that their templates ask for.
 
    Values that KEEP, BOUND and JOIN ops of the allow-list connect form a class with one quantizer: parameters pass
-   through such ops, so a quantize may be pushed up to the op that computes the class (docs/architecture.md, "Sites").
-   An input of a BOUND or JOIN op belongs to the class of the result only if nothing else uses it, and not where a join
-   only leads to outputs and its inputs are of very different sizes (rewrite/passes/joins.h). The quantizer is decided
-   by the values that are not covered by others of the class: inputs of KEEP ops rather than results, results of BOUND
-   ops rather than inputs (what relu cuts off needs no levels), results of JOIN ops.
+   through such ops, so a quantize may be pushed up to the op that computes the class (docs/architecture.md,
+   "Quantizers"). An input of a BOUND or JOIN op belongs to the class of the result only if nothing else uses it, and
+   not where a join only leads to outputs and its inputs are of very different sizes (rewrite/passes/joins.h). The
+   quantizer is decided by the values that are not covered by others of the class: inputs of KEEP ops rather than
+   results, results of BOUND ops rather than inputs (what relu cuts off needs no levels), results of JOIN ops.
 
    A pattern may have a quantization scheme of its own (scheme ..., docs/rules.md). Where several patterns share a
    quantizer and their schemes differ, the first one in topological order decides - the pattern that makes a value
@@ -16,6 +16,7 @@
 #define QC_REWRITE_PASSES_PARTITION_H
 
 #include "rewrite/language/rewriter.h"
+#include "rewrite/passes/given.h"
 
 struct qc_scheme {
     enum qc_dtype dtype;
@@ -38,8 +39,10 @@ struct qc_partition_options {
     bool one_scale_joins; /* integers matter more than small inputs of a join that only leads to outputs
                              (rewrite/passes/joins.h) */
     size_t only_count, skip_count;
-    const char *const *only; /* names of patterns; none given: all */
-    const char *const *skip; /* node names, op names or globs of node names */
+    const char *const *only;             /* names of patterns; none given: all */
+    const char *const *skip;             /* node names, op names or globs of node names */
+    const struct qc_given_values *given; /* NULL, or parameters that the model has already */
+    bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \
@@ -59,6 +62,7 @@ struct qc_partition {
     struct qc_partition_options options;
     struct qc_matches matches;
     qc_id *class_of;                           /* [value_count + 1]: representative of the value's class */
+    const struct qc_given **given;             /* [value_count + 1] by class: the parameters that its quantizer has */
     bool *requested;                           /* [value_count + 1]: this value is quantized where it is made */
     const char **reason;                       /* [node_count + 1]: why the node is in no match, or NULL */
     const struct qc_scheme_source **scheme_of; /* [value_count + 1]: what holds for the quantizer of this class (its

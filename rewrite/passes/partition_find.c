@@ -81,8 +81,11 @@ static bool accept(void *user, const struct qc_match *m)
             p->reason[m->nodes[0]] = "left in float by --only";
             return false;
         }
-    for (unsigned i = 0; i < m->node_count; i++)
+    for (unsigned i = 0; i < m->node_count; i++) {
+        const struct qc_node *n = &g->nodes[m->nodes[i]];
         if (f->island[m->nodes[i]]) return false;
+        if (n->outputs != m->root && qc_given_of_value(p->options.given, g, n->outputs)) return false;
+    }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
     return c.real && c.activations && qc_types_accept(p, m, &f->types_used);
@@ -113,7 +116,7 @@ static bool is_data(const struct qc_graph *g, qc_id v)
     return v && g->values[v].type.dtype == QC_F32;
 }
 
-/* The capture that is quantized to a space of this name. */
+/* The capture that is quantized to qparams of this name. */
 static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, unsigned name)
 {
     if (e->kind != QC_EXPR_OP) return 0;
@@ -142,6 +145,15 @@ bool qc_partition_covers(const struct qc_match *m)
     return m->rule->give->args[0]->op == QC_OP_Quantize;
 }
 
+/* Values with parameters of their own in the model are in one class only where these are equal. */
+static void join(struct qc_partition *p, qc_id a, qc_id b)
+{
+    const struct qc_given *x = p->given[qc_union_root(p->class_of, a)], *y = p->given[qc_union_root(p->class_of, b)];
+    if (!qc_given_same(x, y)) return;
+    qc_union_join(p->class_of, a, b);
+    p->given[qc_union_root(p->class_of, a)] = x ? x : y;
+}
+
 /* Constants that the template stores as it stores the result. */
 static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
                             const struct qc_uses *uses)
@@ -151,7 +163,7 @@ static void unite_constants(struct qc_partition *p, const struct qc_match *m, co
                         : 0;
     if (v && !e->qparams.product && e->qparams.first == m->rule->give->qparams.first && qc_constant_of(p->graph, v) &&
         qc_all_uses(uses, v).count == 1)
-        qc_union_join(p->class_of, v, m->root);
+        join(p, v, m->root);
     for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) unite_constants(p, m, e->args[i], uses);
 }
 
@@ -162,10 +174,11 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
     const bool *apart = qc_joins_apart(g, rules, &p->matches, p->arena, st);
     if (!apart) return false;
     qc_union_start(p->class_of, g->value_count + 1);
+    for (qc_id v = 1; v <= g->value_count; v++) p->given[v] = qc_given_of_value(p->options.given, g, v);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id stored_as = p->matches.at[id] ? qc_partition_stored_as(p->matches.at[id]) : 0;
-        if (stored_as) qc_union_join(p->class_of, stored_as, p->matches.at[id]->root);
+        if (stored_as) join(p, stored_as, p->matches.at[id]->root);
         if (stored_as && !qc_partition_covers(p->matches.at[id]))
             unite_constants(p, p->matches.at[id], p->matches.at[id]->rule->give, uses);
         enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
@@ -178,7 +191,7 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
         for (unsigned i = 0; i < inputs; i++) {
             if (!is_data(g, n->inputs[i])) continue;
             if (b != QC_AFFINE_KEEP && qc_all_uses(uses, n->inputs[i]).count != 1) continue;
-            for (unsigned k = 0; k < n->output_count; k++) qc_union_join(p->class_of, n->inputs[i], n->outputs + k);
+            for (unsigned k = 0; k < n->output_count; k++) join(p, n->inputs[i], n->outputs + k);
         }
     }
     for (qc_id v = 1; v <= g->value_count; v++) p->class_of[v] = qc_union_root(p->class_of, v);
@@ -271,6 +284,8 @@ static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
         each_quantized(m->rule->give, m, request, p);
         if (m->rule->result_quantized) p->requested[past_bounds(p, uses, m->root)] = true;
     }
+    for (qc_id v = 1; v <= g->value_count; v++)
+        if (qc_given_of_value(p->options.given, g, v)) request(p, v);
 }
 
 static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme_clause *b)
@@ -336,7 +351,7 @@ static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const s
 }
 
 /* Does the result have a quantizer because of the pattern itself? */
-static bool makes_site(const struct qc_match *m)
+static bool makes_quantizer(const struct qc_match *m)
 {
     const struct qc_expr *inner = m->rule->give->args[0];
     return m->rule->result_quantized ||
@@ -351,7 +366,7 @@ static bool find_schemes(struct qc_partition *p, struct qc_status *st)
         if (!m) continue;
         const struct qc_scheme_source *source = qc_scheme_source_of(p, m, st);
         if (!source || !set_schemes(p, m->rule->give, m, source, st) ||
-            (makes_site(m) && !set_scheme(p, source, m->root, false, st)))
+            (makes_quantizer(m) && !set_scheme(p, source, m->root, false, st)))
             return false;
     }
     return true;
@@ -414,6 +429,7 @@ static bool check_names(const struct qc_partition *p, const struct qc_rules *rul
             known = known || (rules->rules[k].kind == QC_RULE_PATTERN && strcmp(rules->rules[k].name, o->only[i]) == 0);
         if (!known) return unknown_pattern(p, rules, o->only[i], st);
     }
+    if (o->part) return true;
     for (size_t i = 0; i < o->skip_count; i++)
         if (!skip_used[i]) return unknown_node(p, o->skip[i], st);
     return qc_types_check(o, types_used, st);
@@ -433,6 +449,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     struct finder f = {.p = p, .skip_used = QC_NEW_ARRAY(p->arena, bool, options->skip_count, st)};
     p->class_of = QC_NEW_ARRAY(p->arena, qc_id, g->value_count + 1, st);
     p->requested = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
+    p->given = QC_NEW_ARRAY(p->arena, const struct qc_given *, g->value_count + 1, st);
     p->reason = QC_NEW_ARRAY(p->arena, const char *, g->node_count + 1, st);
     p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_scheme_source *, g->value_count + 1, st);
     p->weight_of = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st);
@@ -443,7 +460,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.activation = QC_NEW_ARRAY(p->arena, bool, options->activation_type_count, st);
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
-    if (!f.skip_used || !p->class_of || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
+    if (!f.skip_used || !p->class_of || !p->given || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
         !p->weight_axis || !p->weights_only || !p->channel_axis || !p->one_scale || !f.types_used.activation ||
         !f.types_used.weight || !qc_uses_of(&uses, g, p->arena, st) || !find_islands(&f, rules, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||

@@ -3,18 +3,18 @@
 
 #include "rewrite/passes/simulate.h"
 
-/* Up: a value all of whose users want it in space S, directly or through ops of the allow-list, is computed in S from
-   inputs in S. Down: an op of the allow-list whose data inputs all come from one stored space is computed in it, and
-   read back behind. One walk from the outputs decides, one walk from the inputs builds: linear in the size of the
-   graph, nothing is cloned. */
+/* Up: a value all of whose users want it with qparams S, directly or through ops of the allow-list, is computed with S
+   from inputs with S. Down: an op of the allow-list whose data inputs all come from one set of stored qparams is
+   computed with them, and read back behind. One walk from the outputs decides, one walk from the inputs builds: linear
+   in the size of the graph, nothing is cloned. */
 struct expansion {
     const struct qc_rules *rules;
     const struct qc_graph *g;
     struct qc_rebuild r;
-    qc_id *want;   /* [value_count + 1]: the space that all users want the value in; 0 none seen yet */
-    int *axis;     /* [value_count + 1]: of its channels, where the space has several scales; 0 else */
+    qc_id *want;   /* [value_count + 1]: the qparams that all users want the value in; 0 none seen yet */
+    int *axis;     /* [value_count + 1]: of its channels, where the qparams have several scales; 0 else */
     bool *mixed;   /* [value_count + 1]: users differ, or one wants it real */
-    qc_id *stored; /* [value_count + 1]: new affine value in the wanted space, once built */
+    qc_id *stored; /* [value_count + 1]: new affine value with the wanted qparams, once built */
 };
 
 static unsigned data_inputs(const struct qc_node *n, enum qc_affine_behaviour b)
@@ -55,7 +55,7 @@ static int axis_before(const struct expansion *x, const struct qc_node *n, unsig
     return -1;
 }
 
-/* The space that the results of an allowed op are all wanted in, or 0. */
+/* The qparams that the results of an allowed op all have to get, or 0. */
 static qc_id wanted(const struct expansion *x, const struct qc_node *n)
 {
     qc_id qparams = x->want[n->outputs];
@@ -85,8 +85,8 @@ static void decide(struct expansion *x)
     }
 }
 
-/* The value in the space that its users want it in. */
-static qc_id in_space(struct expansion *x, qc_id old, qc_id qparams, struct qc_status *st)
+/* The value with the qparams that its users want it in. */
+static qc_id in_qparams(struct expansion *x, qc_id old, qc_id qparams, struct qc_status *st)
 {
     if (x->stored[old] && x->r.to->values[x->stored[old]].type.qparams == qparams) return x->stored[old];
     qc_id v = qc_rebuild_value(&x->r, old, st);
@@ -108,8 +108,8 @@ static bool channels_pass(const struct expansion *x, const struct qc_node *n, un
     return true;
 }
 
-/* The stored space that the new data inputs are all read from, or 0. Constants take any. */
-static qc_id common_space(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
+/* The stored qparams that the new data inputs are all read from, or 0. Constants take any. */
+static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
 {
     const struct qc_graph *to = x->r.to;
     qc_id qparams = 0;
@@ -133,7 +133,7 @@ static bool build_affine(struct expansion *x, const struct qc_node *n, enum qc_a
     bool ok = inputs || qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i])
-            ok = (inputs[i] = i < data_inputs(n, b) ? in_space(x, n->inputs[i], qparams, st)
+            ok = (inputs[i] = i < data_inputs(n, b) ? in_qparams(x, n->inputs[i], qparams, st)
                                                     : qc_rebuild_value(&x->r, n->inputs[i], st));
     if (ok) {
         const struct qc_node_def with = {.inputs = inputs};
@@ -157,14 +157,14 @@ static bool build_node(struct expansion *x, qc_id id, struct qc_status *st)
     if (n->op == QC_OP_Quantize &&
         x->g->qparams_of[x->g->values[n->outputs].type.qparams].kind == QC_QPARAMS_QUANTIZER &&
         !qc_constant_of(x->g, n->inputs[0])) {
-        x->r.map[n->outputs] = in_space(x, n->inputs[0], x->g->values[n->outputs].type.qparams, st);
+        x->r.map[n->outputs] = in_qparams(x, n->inputs[0], x->g->values[n->outputs].type.qparams, st);
         return x->r.map[n->outputs] != 0;
     }
     enum qc_affine_behaviour b = allowed(x, n);
     if (b != QC_AFFINE_NONE) {
         qc_id qparams = wanted(x, n);
         if (qparams) return build_affine(x, n, b, qparams, true, st);
-        if ((qparams = common_space(x, n, b))) return build_affine(x, n, b, qparams, false, st);
+        if ((qparams = common_qparams(x, n, b))) return build_affine(x, n, b, qparams, false, st);
     }
     return qc_rebuild_node(&x->r, id, st) != 0;
 }

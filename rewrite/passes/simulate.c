@@ -8,7 +8,7 @@
 struct simulation {
     const struct qc_partition *p;
     struct qc_rebuild r;
-    qc_id *quantizer;  /* [value_count + 1] by class representative: the space, 0 when not made yet */
+    qc_id *quantizer;  /* [value_count + 1] by class representative: the qparams, 0 when not made yet */
     qc_id *computed;   /* [value_count + 1]: the new value before it is quantized */
     bool *hidden;      /* [value_count + 1]: covered by another value of its class */
     int *constant_use; /* [value_count + 1]: the first use of a constant (below); that quantizer has the constant's
@@ -61,7 +61,7 @@ static const char *whole_name(char buf[QC_LABEL], const struct qc_graph *g, qc_i
 }
 
 /* Name of the first observed value of a class that is computed: names the quantizer. */
-static const char *site_name(char buf[QC_LABEL], const struct simulation *s, qc_id class)
+static const char *quantizer_name(char buf[QC_LABEL], const struct simulation *s, qc_id class)
 {
     const struct qc_graph *g = s->p->graph;
     qc_id constant = class;
@@ -73,17 +73,31 @@ static const char *site_name(char buf[QC_LABEL], const struct simulation *s, qc_
     return whole_name(buf, g, constant);
 }
 
-static qc_id site_of(struct simulation *s, qc_id value, struct qc_status *st)
+/* The model has the parameters already. */
+static void take_given(struct qc_qparams *def, const struct qc_given *given)
+{
+    if (!given) return;
+    def->dtype = given->dtype;
+    def->symmetry = QC_SYMMETRIC;
+    for (size_t i = 0; i < given->count; i++)
+        if (given->zero_point[i]) def->symmetry = QC_ASYMMETRIC;
+    def->restricted = false;
+    def->per_channel = given->count > 1;
+    def->given = given;
+}
+
+static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *st)
 {
     qc_id class = s->p->class_of[value];
     const struct qc_scheme a = qc_partition_scheme(s->p, class, false);
     char name[QC_LABEL];
     if (s->quantizer[class]) return s->quantizer[class];
-    struct qc_qparams def = {.name = site_name(name, s, class),
+    struct qc_qparams def = {.name = quantizer_name(name, s, class),
                              .dtype = a.dtype,
                              .symmetry = a.symmetry,
                              .restricted = a.restricted,
                              .per_channel = s->p->channel_axis[value] >= 0};
+    take_given(&def, s->p->given[class]);
     return s->quantizer[class] = qc_graph_add_quantizer(s->r.to, &def, st);
 }
 
@@ -99,19 +113,24 @@ static const char *constant_name(struct simulation *s, qc_id constant, int use, 
     return qc_arena_printf(a, st, use == USE_DATA ? "%s as data" : "%s per tensor", name);
 }
 
-static qc_id weight_site(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
+static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
 {
     const struct qc_scheme w = qc_partition_scheme(s->p, weight, true);
-    struct qc_qparams def = {.name = constant_name(s, weight, w.per_channel ? USE_AXIS + axis : USE_TENSOR, st),
+    const struct qc_tensor *t = qc_constant_of(s->p->graph, weight);
+    const struct qc_given *given = qc_given_of_weight(s->p->options.given, t);
+    if (given && given->count > 1 && given->axis != axis) given = NULL;
+    const bool per_channel = given ? given->count > 1 : w.per_channel;
+    struct qc_qparams def = {.name = constant_name(s, weight, per_channel ? USE_AXIS + axis : USE_TENSOR, st),
                              .dtype = w.dtype,
                              .symmetry = w.symmetry,
                              .restricted = w.restricted,
                              .per_channel = w.per_channel,
                              .is_weight = true};
+    take_given(&def, given);
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 
-static qc_id constant_site(struct simulation *s, qc_id constant, struct qc_status *st)
+static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_status *st)
 {
     const struct qc_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
     struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st),
@@ -121,23 +140,23 @@ static qc_id constant_site(struct simulation *s, qc_id constant, struct qc_statu
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 
-/* A name of a space stands for the quantizer of what it is attached to in the template; a product for the two
+/* A name of qparams stands for the quantizer of what it is attached to in the template; a product for the two
    quantizers of its factors, which are found by looking for the quantize that carries each name. taker: what e is an
    argument of. */
-static qc_id space_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e,
-                           const struct qc_expr *taker, unsigned name, struct qc_status *st)
+static qc_id qparams_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e,
+                             const struct qc_expr *taker, unsigned name, struct qc_status *st)
 {
     const struct qc_graph *g = s->p->graph;
     if (e->kind != QC_EXPR_OP) return 0;
     const qc_id v = qc_template_quantizes(m, e);
     if (v && !e->qparams.product && e->qparams.first == name) {
-        if (!qc_constant_of(g, v)) return site_of(s, v, st);
+        if (!qc_constant_of(g, v)) return quantizer_of(s, v, st);
         return e->qparams.axis_kind == QC_AXIS_TENSOR
-                   ? constant_site(s, v, st)
-                   : weight_site(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
+                   ? constant_quantizer(s, v, st)
+                   : weight_quantizer(s, v, qc_template_axis(m, g, &e->qparams, taker), st);
     }
     for (unsigned i = 0; i < e->arg_count; i++) {
-        qc_id found = space_by_name(s, m, e->args[i], e, name, st);
+        qc_id found = qparams_by_name(s, m, e->args[i], e, name, st);
         if (found || st->code != QC_OK) return found;
     }
     return 0;
@@ -149,14 +168,14 @@ static qc_id resolve(void *user, const struct qc_match *m, const struct qc_qpara
     struct simulation *s = user;
     (void)value;
     (void)capture;
-    qc_id first = space_by_name(s, m, m->rule->give, NULL, e->first, st);
+    qc_id first = qparams_by_name(s, m, m->rule->give, NULL, e->first, st);
     if (!first && st->code == QC_OK && !e->product)
-        first = site_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */
+        first = quantizer_of(s, m->root, st); /* the result's own: dq(Add(...) : Z) */
     if (!first && st->code == QC_OK)
         return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name,
                        m->rule->qparams_of[e->first]);
     if (!first || !e->product) return first;
-    qc_id second = space_by_name(s, m, m->rule->give, NULL, e->second, st);
+    qc_id second = qparams_by_name(s, m, m->rule->give, NULL, e->second, st);
     if (!second)
         return qc_fail(st, QC_BAD_INPUT, "pattern '%s': nothing in the template is quantized to '%s'", m->rule->name,
                        m->rule->qparams_of[e->second]);
@@ -177,7 +196,7 @@ static int resolve_axis(void *user, const struct qc_match *m, qc_id capture)
 static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
     struct qc_graph *to = s->r.to;
-    qc_id v = s->r.map[old], qparams = site_of(s, old, st);
+    qc_id v = s->r.map[old], qparams = quantizer_of(s, old, st);
     const struct qc_node *n = qc_node_of(to, v);
     if (!qparams) return false;
     if (n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams) return true;
@@ -199,7 +218,7 @@ static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *
 {
     const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(&s->r, weight, st);
     const int axis = s->p->weight_axis[node];
-    const qc_id qparams = real ? weight_site(s, weight, axis, st) : 0;
+    const qc_id qparams = real ? weight_quantizer(s, weight, axis, st) : 0;
     const struct qc_node_def q = {
         .op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = qparams, .axis = axis};
     const qc_id quantized = qparams ? qc_graph_add(s->r.to, &q, st) : 0;

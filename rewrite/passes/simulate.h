@@ -5,7 +5,7 @@
 
 #include "rewrite/passes/partition.h"
 
-/* Every match becomes quantize -> op -> dequantize with spaces (unbound variables) for parameters; the observed values
+/* Every match becomes quantize -> op -> dequantize with qparams (unbound variables) for parameters; the observed values
    of each quantizer are set. The result has .simulated set: affine values are held in float32. */
 bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_status *st);
 
@@ -30,7 +30,7 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
 bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, qc_eval_fn *eval,
                               struct qc_folding *left, struct qc_status *st);
 
-/* The graph for inputs of fixed shapes (one per input, as the data have them): shape arithmetic is folded away. Spaces
+/* The graph for inputs of fixed shapes (one per input, as the data have them): shape arithmetic is folded away. Qparams
    keep their ids. QC_BAD_INPUT: a shape that the model does not admit. */
 bool qc_fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval,
                    struct qc_status *st);

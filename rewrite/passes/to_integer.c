@@ -2,7 +2,7 @@
 #include "graph/core/rebuild.h"
 #include "rewrite/passes/simulate.h"
 
-/* Quantize of a real constant into a bound space: its integers. */
+/* Quantize of a real constant into bound qparams: its integers. */
 static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
 {
     return n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]) && qc_graph_parameters(g, n->outputs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: numbers from one representation to another, with the rounding of simq/core/rounding.h.
 
-   A value is held in float32 (real, or centred: q - zero point) or as stored integers q. Stored integers of a space and
+   A value is held in float32 (real, or centred: q - zero point) or as stored integers q. Stored integers of qparams and
    its centred numbers are the same thing; accumulators are int32 with zero point 0. */
 #ifndef QC_SIMQ_CORE_CONVERT_H
 #define QC_SIMQ_CORE_CONVERT_H
@@ -23,9 +23,9 @@ struct qc_convert {
 /* By which contract, and what it needs to know beyond the scales. */
 struct qc_convert_how {
     enum qc_contract contract;
-    const struct qc_graph *graph;      /* whose spaces the scales are of */
+    const struct qc_graph *graph;      /* whose qparams the scales are of */
     enum qc_requantize_source product; /* what accumulators are: QC_FROM_PRODUCT, QC_FROM_DENSE */
-    int64_t divisor; /* not 0: a sum of so many integers of space `from`, less their zero points, becomes a mean */
+    int64_t divisor; /* not 0: a sum of so many integers of qparams `from`, less their zero points, becomes a mean */
 };
 
 /* how may be NULL: contract "onnx". lo and hi clamp the result in its centred units (-INFINITY and INFINITY: not at

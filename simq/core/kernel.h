@@ -9,9 +9,9 @@
    q in produced ones. Only kernels of simq/core/integer.h, those that quantize and those that move elements see the
    latter.
    - A kernel of an op with affine behaviour NONE or MERGE gets real values only: the planner dequantizes before it and
-   quantizes behind it, or takes a kernel of simq/core/kernel_affine.h that computes in affine space. KEEP and BOUND ops
-   get centred values and move or compare them as they are; the scales matter only where a number enters from outside
-   (the value of Pad, the bounds of Clip).
+   quantizes behind it, or takes a kernel of simq/core/kernel_affine.h that computes on affine values. KEEP and BOUND
+   ops get centred values and move or compare them as they are; the scales matter only where a number enters from
+   outside (the value of Pad, the bounds of Clip).
    - Strides may be anything (zero: broadcast; negative: reversed slices), except where the order below says more.
    Transpose, Slice, Split, Expand, Squeeze, Unsqueeze, Reshape and Flatten are mostly only another view of their
    input's memory; their kernels run where constants are folded. */
@@ -34,14 +34,14 @@ enum qc_kernel_order {
     QC_ORDER_ROW     /* inputs that are not constants, and outputs, are dense row-major; constants always are */
 };
 
-/* Parameters of the space of an affine value, resolved: unbound, off and real values give identity with scale 1, zero
+/* Parameters of the qparams of an affine value, resolved: unbound, off and real values give identity with scale 1, zero
  * point 0. */
 struct qc_scales {
     qc_id qparams; /* 0 for real */
     bool identity;
     bool
         rounds; /* values are integers inside the levels; false for identity and for products with an identity factor */
-    bool product; /* an accumulator's space */
+    bool product; /* an accumulator's qparams */
     size_t count; /* 1, or the size of the axis */
     int axis;     /* of the value */
     const float *scale;

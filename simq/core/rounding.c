@@ -41,9 +41,9 @@ bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const
     const enum qc_rounding_kind kind = kind_of(from, to);
     const size_t count = from->count > to->count ? from->count : to->count;
     if ((from->count != 1 && from->count != count) || (to->count != 1 && to->count != count))
-        return qc_fail(st, QC_BAD_INPUT, "spaces with %zu and %zu channels do not fit", from->count, to->count);
+        return qc_fail(st, QC_BAD_INPUT, "qparams with %zu and %zu channels do not fit", from->count, to->count);
     if (from->count > 1 && to->count > 1 && from->axis != to->axis)
-        return qc_fail(st, QC_BAD_INPUT, "spaces with channels along axes %d and %d do not fit", from->axis, to->axis);
+        return qc_fail(st, QC_BAD_INPUT, "qparams with channels along axes %d and %d do not fit", from->axis, to->axis);
     float *all = QC_NEW_ARRAY(a, float, 4 * count, st);
     if (!all) return false;
     struct channels r = {.a = all, .b = all + count, .lo = all + 2 * count, .hi = all + 3 * count};

@@ -6,9 +6,9 @@
    Affine values of a simulated graph are held CENTRED: f32 numbers q - zero point. Those of a produced graph are held
    as it says: stored integers of 4 to 16 bits, int32 accumulators. Both compute the same numbers, bit for bit, and
    where an accumulator may reach 2^24, which float32 does not hold exactly, the simulated graph uses the integer kernel
-   too, and where bytes are multiplied faster than float32 (convolutions with VNNI). Spaces that are unbound or off act
+   too, and where bytes are multiplied faster than float32 (convolutions with VNNI). Qparams that are unbound or off act
    as scale 1, zero point 0, no rounding: with all of them unbound the plan computes the real network, with nothing left
-   of quantize and dequantize in it. A product space of which one factor acts so has the scale of the other and is not
+   of quantize and dequantize in it. Product qparams of which one factor acts so has the scale of the other and is not
    rounded. A produced graph (integers in its types) is run in the same way; integers meet memory only at inputs and
    outputs.
 
@@ -57,7 +57,7 @@ struct qc_plan_options {
 
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references
    to the graph's constants (their counts are not thread safe: one plan of a graph is made or freed at a time), and
-   takes the parameters of its spaces as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
+   takes the parameters of its qparams as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
    also for want of an accumulator of so many bits; inconsistent shapes.
    Where shapes depend on data the plan ends; what follows is planned when they are known, for each set of shapes once
    (simq/plan/variants.h). Errors of that come from qc_runner_run. */
@@ -108,7 +108,7 @@ const struct qc_sums *qc_runner_sums(const struct qc_runner *r, size_t k);
 struct qc_view qc_runner_output(struct qc_runner *r, size_t k);
 
 /* Evaluates one node whose inputs are all constants (for constant folding by passes): outputs[i] are new tensors.
-   Quantize with bound spaces gives the stored integers (not centred) in the type of the space. */
+   Quantize with bound qparams gives the stored integers (not centred) in their type. */
 bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
 
 #endif

@@ -130,7 +130,7 @@ static bool overwritable(const struct qc_binding *b, const struct qc_operand *o)
            qc_view_count(&o->view) * qc_dtype_size(o->view.dtype) == s->bytes;
 }
 
-/* Numbers of one space as those of another, or held as another type, in place where that is possible. */
+/* Numbers of the same qparams as those of another, or held as another type, in place where that is possible. */
 static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, const struct qc_scales *from,
                     const struct qc_scales *to, enum qc_dtype type, struct qc_status *st)
 {
@@ -409,7 +409,7 @@ static bool is_quantizing(const struct qc_node *n)
     return n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize;
 }
 
-static bool same_space(const struct qc_scales *a, const struct qc_scales *b)
+static bool same_qparams(const struct qc_scales *a, const struct qc_scales *b)
 {
     return a->identity ? b->identity : a->qparams == b->qparams;
 }
@@ -422,7 +422,7 @@ static bool bind_integer(struct work *w, struct qc_binding *b, const struct qc_k
            qc_plan_emit(b, &w->def, st);
 }
 
-/* Ops that compute: a kernel in affine space where there is one, else dequantize, the real op, quantize. */
+/* Ops that compute: a kernel on affine values where there is one, else dequantize, the real op, quantize. */
 static bool bind_computing(struct work *w, struct qc_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
@@ -451,7 +451,7 @@ static bool bind_moving(struct work *w, struct qc_binding *b, struct qc_status *
         qc_kernel_of(n->op) == &qc_kernel_pool && (w->in[0].view.dtype == QC_U8 || w->in[0].view.dtype == QC_I8);
     w->centred = !is_quantizing(n) && !qc_plan_moves(n) && !bytes;
     for (unsigned i = 0; qc_node_affine(n) == QC_AFFINE_JOIN && i < n->input_count; i++) {
-        if (same_space(&w->in_scales[i], &w->out_scales[0])) continue;
+        if (same_qparams(&w->in_scales[i], &w->out_scales[0])) continue;
         if (!rescale(&w->in[i], b, w->node, &w->in_scales[i], &w->out_scales[0], dtype_of(b, n->outputs), st))
             return false;
         w->in_scales[i] = w->out_scales[0];

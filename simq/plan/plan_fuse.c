@@ -155,7 +155,7 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
     b->groups[id].head = head;
 }
 
-static bool is_byte_site(const struct qc_binding *b, qc_id value)
+static bool is_byte_quantizer(const struct qc_binding *b, qc_id value)
 {
     const struct qc_scales *s = &b->scales[value];
     const enum qc_dtype t = dtype_of(b, value);
@@ -177,7 +177,7 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
         return;
     const struct qc_scales *y = &b->scales[next->outputs];
     const qc_id stored = b->root[dq->inputs[0]];
-    if (!is_byte_site(b, stored) || !is_byte_site(b, next->outputs) || known(b, stored) ||
+    if (!is_byte_quantizer(b, stored) || !is_byte_quantizer(b, next->outputs) || known(b, stored) ||
         !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, dtype_of(b, next->outputs)) ||
         fixed.scale != y->scale[0] || fixed.zero_point != y->zero_point[0])
         return;

@@ -171,7 +171,7 @@ static inline bool qc_plan_shapeless(const struct qc_graph *g, const struct qc_n
 }
 
 /* Storage type of a value in a plan: integers where a produced graph has them and they are integers indeed (an
-   accumulator of a space that is off is not). */
+   accumulator of qparams that is off is not). */
 static inline enum qc_dtype qc_plan_dtype(const struct qc_graph *g, const struct qc_value *v, const struct qc_scales *s)
 {
     return v->type.qparams == QC_REAL || (!g->simulated && s->rounds) ? v->type.dtype : QC_F32;

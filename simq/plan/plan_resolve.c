@@ -11,8 +11,8 @@ const struct qc_scales qc_scales_real = {.identity = true,
 /* Products of products are no accumulators of anything we have; a text that nests them deeply is hostile. */
 enum { DEPTH_MAX = 4 };
 
-static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth, struct qc_arena *a,
-                         struct qc_status *st);
+static bool qparams_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth,
+                           struct qc_arena *a, struct qc_status *st);
 
 /* A product with an identity factor has the scale of the other and holds numbers that were not rounded. */
 static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_qparams *s, int depth,
@@ -20,14 +20,15 @@ static bool product_scales(struct qc_scales *out, const struct qc_graph *g, cons
 {
     struct qc_scales x, y;
     if (depth == DEPTH_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "space '%s' is a product of products of products", s->name);
-    if (!space_scales(&x, g, s->a, depth + 1, a, st) || !space_scales(&y, g, s->b, depth + 1, a, st)) return false;
+        return qc_fail(st, QC_UNSUPPORTED, "qparams '%s' are a product of products of products", s->name);
+    if (!qparams_scales(&x, g, s->a, depth + 1, a, st) || !qparams_scales(&y, g, s->b, depth + 1, a, st)) return false;
     *out = qc_scales_real;
     out->identity = x.identity && y.identity;
     if (out->identity) return true;
     const size_t count = x.count > y.count ? x.count : y.count;
     if ((x.count != 1 && x.count != count) || (y.count != 1 && y.count != count))
-        return qc_fail(st, QC_BAD_INPUT, "factors of space '%s' have %zu and %zu channels", s->name, x.count, y.count);
+        return qc_fail(st, QC_BAD_INPUT, "factors of qparams '%s' have %zu and %zu channels", s->name, x.count,
+                       y.count);
     float *scale = QC_NEW_ARRAY(a, float, count, st);
     int32_t *zero = QC_NEW_ARRAY(a, int32_t, count, st);
     if (!scale || !zero) return false;
@@ -41,8 +42,8 @@ static bool product_scales(struct qc_scales *out, const struct qc_graph *g, cons
     return true;
 }
 
-static bool space_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth, struct qc_arena *a,
-                         struct qc_status *st)
+static bool qparams_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth,
+                           struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_qparams *s = &g->qparams_of[qparams];
     switch (s->kind) {
@@ -65,7 +66,7 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
     *out = qc_scales_real;
     if (!value || qc_value(g, value)->type.qparams == QC_REAL) return true;
     const struct qc_type *t = &qc_value(g, value)->type;
-    if (!space_scales(out, g, t->qparams, 0, a, st)) return false;
+    if (!qparams_scales(out, g, t->qparams, 0, a, st)) return false;
     out->qparams = t->qparams;
     out->axis = t->axis;
     if (out->count > 1 && (t->axis < 0 || t->axis >= t->shape.rank || (size_t)t->shape.dim[t->axis] != out->count)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The loops of arith/ against their scalar functions: random spaces, sums, channels and lengths. */
+/* The loops of arith/ against their scalar functions: random qparams, sums, channels and lengths. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -88,7 +88,7 @@ Test(arith_loops, requantize_loops_give_the_bits_of_the_scalar_function)
 
 /* From one quantizer into another with onnx, x * sx / sy: sx is sy times an odd multiple of a half, so that odd x meet
    halves of a step, on which two float32 steps and one factor fall differently. */
-Test(arith_loops, sites_are_requantized_in_two_float_steps)
+Test(arith_loops, quantizers_are_requantized_in_two_float_steps)
 {
     struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 5;

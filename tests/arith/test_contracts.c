@@ -162,7 +162,7 @@ Test(numerics, reals_are_quantized_half_to_even_or_half_away_before_the_zero_poi
     }
 }
 
-Test(numerics, equal_spaces_change_nothing_under_any_contract)
+Test(numerics, equal_qparams_change_nothing_under_any_contract)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
@@ -247,7 +247,7 @@ Test(numerics, parameters_that_cannot_be_are_refused)
     qc_arena_free(a);
 }
 
-Test(numerics, means_in_one_space_round_half_away)
+Test(numerics, means_of_the_same_qparams_round_half_away)
 {
     static const int64_t cases[][3] = {{5, 2, 3}, {-5, 2, -3},          {4, 3, 1}, {-4, 3, -1}, {0, 9, 0},
                                        {7, 2, 4}, {-128 * 49, 49, -128}};

@@ -160,11 +160,11 @@ void case_free(struct case_run *r)
     *r = (struct case_run){0};
 }
 
-qc_id case_site(const struct qc_graph *g, const char *name)
+qc_id case_quantizer(const struct qc_graph *g, const char *name)
 {
     for (qc_id s = 1; s <= g->qparams_count; s++)
         if (g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && strcmp(g->qparams_of[s].name, name) == 0) return s;
-    cr_assert_fail("there is no site '%s'", name);
+    cr_assert_fail("there is no quantizer '%s'", name);
     return 0;
 }
 

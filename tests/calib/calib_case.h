@@ -60,7 +60,7 @@ bool case_simulate(struct case_run *out, const struct qc_graph *g, const struct 
 void case_free(struct case_run *r);
 
 /* The quantizer of a name; aborts the test when there is none. */
-qc_id case_site(const struct qc_graph *g, const char *name);
+qc_id case_quantizer(const struct qc_graph *g, const char *name);
 
 /* Pseudo-random numbers (splitmix64), and about normal ones (the sum of 12). */
 uint64_t case_random(uint64_t *state);

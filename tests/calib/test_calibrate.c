@@ -130,20 +130,20 @@ Test(calibrate, minmax_is_what_the_data_say)
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     static const char *const quantizers[] = {"x", "r"};
     for (int k = 0; k < 2; k++) {
-        const struct qc_qparams *s = &r.simulated->qparams_of[case_site(r.simulated, quantizers[k])];
+        const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, quantizers[k])];
         double scale = (hi[k] - lo[k]) / 255;
         cr_expect_eq(s->count, 1);
         cr_expect_float_eq(s->scale[0], scale, 1e-6 * scale, "%s: %.9g, not %.9g", quantizers[k], (double)s->scale[0],
                            scale);
         cr_expect_eq(s->zero_point[0], (int32_t)nearbyint(-lo[k] / scale), "%s: %d", quantizers[k], s->zero_point[0]);
-        const struct qc_choice *c = &r.calibration->choices[case_site(r.simulated, quantizers[k])];
+        const struct qc_choice *c = &r.calibration->choices[case_quantizer(r.simulated, quantizers[k])];
         cr_expect_eq(c->seen.count, SAMPLES * 2 * PIXELS);
         cr_expect_eq(c->seen.samples, SAMPLES);
         cr_expect_str_eq(c->method, "minmax");
         cr_expect_float_eq(c->range.hi, hi[k], 1e-6 * hi[k]);
         cr_expect_float_eq(c->range.lo, lo[k], 1e-6 * fabs(lo[k]));
     }
-    const struct qc_qparams *w = &r.simulated->qparams_of[case_site(r.simulated, "w")];
+    const struct qc_qparams *w = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")];
     cr_assert_eq(w->count, 2);
     cr_expect(w->scale[0] == 2.0f / 127 && w->scale[1] == 0.25f / 127, "%.9g %.9g", (double)w->scale[0],
               (double)w->scale[1]);
@@ -164,7 +164,7 @@ Test(calibrate, per_tensor_weights_have_one_scale)
     setup.scheme.weight.per_channel = false;
     write_images(path, x, 1, 3);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    const struct qc_qparams *w = &r.simulated->qparams_of[case_site(r.simulated, "w")];
+    const struct qc_qparams *w = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")];
     cr_expect_eq(w->count, 1);
     cr_expect_eq(w->scale[0], 2.0f / 127);
     case_free(&r);
@@ -172,7 +172,7 @@ Test(calibrate, per_tensor_weights_have_one_scale)
     qc_graph_free(g);
 }
 
-Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_site)
+Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_quantizer)
 {
     /* relu6 before the convolution's result is stored: [0, 6] at most, whatever comes in */
     struct qc_status st = QC_STATUS_INIT;
@@ -186,7 +186,7 @@ Test(calibrate, a_clamp_decides_the_range_and_shared_values_have_one_site)
     char path[CASE_PATH];
     write_images(path, x, 1, 100);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    const struct qc_qparams *s = &r.simulated->qparams_of[case_site(r.simulated, "r")];
+    const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, "r")];
     cr_expect_eq(s->scale[0], 6.0f / 255);
     cr_expect_eq(s->zero_point[0], 0);
     for (qc_id id = 1; id <= r.simulated->qparams_count; id++) cr_expect_str_neq(r.simulated->qparams_of[id].name, "c");
@@ -212,7 +212,7 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
     rewrite_images(path, x);
     for (setup.workers = 1; setup.workers <= 2; setup.workers++) {
         cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-        qc_id quantizer = case_site(r.simulated, "x");
+        qc_id quantizer = case_quantizer(r.simulated, "x");
         const struct qc_tally *t = &r.calibration->choices[quantizer].seen;
         cr_expect_eq(t->nan, 1);
         cr_expect_eq(t->pos_inf, 1);
@@ -255,7 +255,7 @@ Test(calibrate, data_of_nothing_but_nan_or_zero_give_scale_1)
         cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
         static const char *const quantizers[] = {"x", "c"};
         for (int i = 0; i < 2; i++) {
-            const struct qc_qparams *s = &r.simulated->qparams_of[case_site(r.simulated, quantizers[i])];
+            const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, quantizers[i])];
             bool warned = false;
             cr_expect_eq(s->scale[0], 1);
             cr_expect_eq(s->zero_point[0], 0);
@@ -290,7 +290,7 @@ static const struct qc_qparams *weight_of(struct case_run *r, const char *text, 
     bool ok = case_calibrate(r, g, path, &setup, st);
     case_unlink(path);
     qc_graph_free(g);
-    return ok ? &r->simulated->qparams_of[case_site(r->simulated, "w")] : NULL;
+    return ok ? &r->simulated->qparams_of[case_quantizer(r->simulated, "w")] : NULL;
 }
 
 Test(weights, an_empty_channel_takes_the_widest_scale)
@@ -326,7 +326,7 @@ Test(weights, scales_are_raised_until_the_bias_fits)
                                            "%4 \"c\" = Conv(%1, %2, %3)\noutput \"c\" %4\n",
                                            1, &st);
     cr_assert(w, "%s", st.message);
-    double input = (double)r.simulated->qparams_of[case_site(r.simulated, "x")].scale[0];
+    double input = (double)r.simulated->qparams_of[case_quantizer(r.simulated, "x")].scale[0];
     cr_expect_gt(w->scale[0], 1e-9f / 127);
     double steps = 5e3 / (input * (double)w->scale[0]);
     cr_expect(steps <= 1073741824.0 && steps > 0.999 * 1073741824.0, "%.17g steps", steps);
@@ -411,8 +411,8 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
     struct case_run r;
     case_write(path, &set, 1, 2);
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    const struct qc_qparams *columns = &r.simulated->qparams_of[case_site(r.simulated, "w")],
-                            *rows = &r.simulated->qparams_of[case_site(r.simulated, "w per 0")];
+    const struct qc_qparams *columns = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")],
+                            *rows = &r.simulated->qparams_of[case_quantizer(r.simulated, "w per 0")];
     cr_assert(columns->count == 2 && rows->count == 3);
     cr_expect(columns->scale[0] == 16.0f / 127 && columns->scale[1] == 32.0f / 127);
     cr_expect(rows->scale[0] == 2.0f / 127 && rows->scale[1] == 8.0f / 127 && rows->scale[2] == 32.0f / 127);
@@ -421,7 +421,7 @@ Test(weights, a_matrix_and_its_transpose_have_scales_along_their_own_channels)
     qc_graph_free(g);
 }
 
-/* Sites are told apart by name; names may be longer than what messages show of them. */
+/* Quantizers are told apart by name; names may be longer than what messages show of them. */
 Test(calibrate, long_names_stay_apart)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -442,7 +442,7 @@ Test(calibrate, long_names_stay_apart)
     size_t quantizers = 0;
     for (qc_id s = 1; s <= r.simulated->qparams_count; s++)
         quantizers += r.simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER;
-    cr_expect_eq(quantizers, 5, "%zu sites", quantizers);
+    cr_expect_eq(quantizers, 5, "%zu quantizers", quantizers);
     case_free(&r);
     case_unlink(path);
     qc_graph_free(g);

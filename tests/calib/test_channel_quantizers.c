@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sites with a scale per channel, and ranges by what the layers behind make of errors. */
+/* Quantizers with a scale per channel, and ranges by what the layers behind make of errors. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static double worst(bool high, size_t channel)
     return most;
 }
 
-Test(channel_sites, each_channel_has_the_range_of_its_values)
+Test(channel_quantizers, each_channel_has_the_range_of_its_values)
 {
     static const enum qc_symmetry symmetries[] = {QC_ASYMMETRIC, QC_SYMMETRIC};
     char path[CASE_PATH];
@@ -52,7 +52,7 @@ Test(channel_sites, each_channel_has_the_range_of_its_values)
             setup.scheme.activation.symmetry = symmetries[k];
             setup.workers = workers;
             cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-            const struct qc_qparams *s = &r.simulated->qparams_of[case_site(r.simulated, "x")];
+            const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, "x")];
             cr_assert(s->per_channel && s->count == CHANNELS, "%zu scales", s->count);
             for (size_t c = 0; c < CHANNELS; c++) {
                 lo = fmin(lo, worst(false, c));
@@ -114,7 +114,7 @@ static const struct {
      "c", MOVED},
 };
 
-Test(channel_sites, sites_that_cannot_have_channels_say_why)
+Test(channel_quantizers, quantizers_that_cannot_have_channels_say_why)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
@@ -123,7 +123,7 @@ Test(channel_sites, sites_that_cannot_have_channels_say_why)
         struct qc_graph *g = case_graph(cases[i].text);
         setup.scheme.activation.per_channel = true;
         cr_assert(case_simulate(&r, g, &setup, &st), "case %zu: %s", i, st.message);
-        const struct qc_qparams *s = &r.simulated->qparams_of[case_site(r.simulated, cases[i].quantizer)];
+        const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, cases[i].quantizer)];
         const qc_id v = qc_graph_find_value(r.partition->graph, cases[i].quantizer);
         const char *reason = r.partition->one_scale[r.partition->class_of[v]];
         cr_expect_eq(s->per_channel, !cases[i].reason, "case %zu", i);
@@ -135,7 +135,7 @@ Test(channel_sites, sites_that_cannot_have_channels_say_why)
 }
 
 /* Channel 1, the widest, is multiplied with next to nothing: the range is that of the others. */
-Test(channel_sites, ranges_by_outputs_follow_the_channels_that_matter)
+Test(channel_quantizers, ranges_by_outputs_follow_the_channels_that_matter)
 {
     static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[2,4,1,1] = {1, 0.0001, "
                                "0.001, 1, 1, 0.0001, 0.001, "
@@ -151,7 +151,7 @@ Test(channel_sites, ranges_by_outputs_follow_the_channels_that_matter)
         setup.method = k ? "output" : "mse";
         setup.scheme.activation.dtype = QC_U4; /* few levels: clipping pays */
         cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-        hi[k] = r.calibration->choices[case_site(r.simulated, "x")].range.hi;
+        hi[k] = r.calibration->choices[case_quantizer(r.simulated, "x")].range.hi;
         case_free(&r);
         qc_graph_free(g);
     }
@@ -161,7 +161,7 @@ Test(channel_sites, ranges_by_outputs_follow_the_channels_that_matter)
 }
 
 /* Statistics without channels are refused before anything is chosen. */
-Test(channel_sites, statistics_without_channels_are_an_error)
+Test(channel_quantizers, statistics_without_channels_are_an_error)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
@@ -185,7 +185,7 @@ Test(channel_sites, statistics_without_channels_are_an_error)
 }
 
 /* What a pattern stores itself - a sum - is found in the statistics as what is stored behind it. */
-Test(channel_sites, sums_have_channels)
+Test(channel_quantizers, sums_have_channels)
 {
     static const char text[] =
         "graph \"g\"\ninput %1 \"x\" f32[N,4,3,3]\nconst %2 \"w\" f32[4,1,1,1] = {0.5, -2, 0.25, 100}\n%3 \"c\" = "
@@ -202,7 +202,7 @@ Test(channel_sites, sums_have_channels)
     setup.scheme.activation.per_channel = true;
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     for (size_t i = 0; i < sizeof quantizers / sizeof *quantizers; i++)
-        cr_expect_eq(r.simulated->qparams_of[case_site(r.simulated, quantizers[i])].count, CHANNELS, "%s",
+        cr_expect_eq(r.simulated->qparams_of[case_quantizer(r.simulated, quantizers[i])].count, CHANNELS, "%s",
                      quantizers[i]);
     for (size_t i = 0; i < r.calibration->warning_count; i++)
         cr_expect(!strstr(r.calibration->warnings[i], "one scale"), "%s", r.calibration->warnings[i]);

@@ -110,7 +110,7 @@ static void write_images(char path[CASE_PATH], float x[SAMPLES][2][PIXELS])
 
 static struct qc_affine affine_of(const struct qc_graph *g, const char *quantizer)
 {
-    const struct qc_qparams *s = &g->qparams_of[case_site(g, quantizer)];
+    const struct qc_qparams *s = &g->qparams_of[case_quantizer(g, quantizer)];
     return (struct qc_affine){.scale = s->scale[0], .zero_point = s->zero_point[0]};
 }
 
@@ -127,7 +127,7 @@ Test(measure, is_what_integers_by_hand_give)
     setup.method = "percentile:p=95"; /* so that something is clipped */
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
     const struct qc_affine in = affine_of(r.folded, "x"), out = affine_of(r.folded, "c");
-    const struct qc_qparams *ws = &r.folded->qparams_of[case_site(r.folded, "w")];
+    const struct qc_qparams *ws = &r.folded->qparams_of[case_quantizer(r.folded, "w")];
     const struct qc_levels u8 = qc_levels_of(QC_U8, false), i8 = qc_levels_of(QC_I8, true),
                            i32 = qc_levels_of(QC_I32, false);
     static const float w[2][2] = {{0.5f, -2}, {0.25f, 0.125f}}, b[2] = {0.75f, -0.5f};
@@ -161,8 +161,8 @@ Test(measure, is_what_integers_by_hand_give)
         struct qc_measurement *m = NULL;
         struct qc_measure_options options = {.workers = workers};
         cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &options, &st), "%s", st.message);
-        const struct qc_error *quantizers[] = {&m->quantizers[case_site(r.folded, "x")],
-                                               &m->quantizers[case_site(r.folded, "c")], &m->outputs[0]},
+        const struct qc_error *quantizers[] = {&m->quantizers[case_quantizer(r.folded, "x")],
+                                               &m->quantizers[case_quantizer(r.folded, "c")], &m->outputs[0]},
                               *expected[] = {&input, &result, &result};
         for (int i = 0; i < 3; i++) {
             cr_expect_eq(quantizers[i]->count, expected[i]->count);
@@ -200,8 +200,8 @@ Test(measure, is_the_same_for_any_number_of_workers)
         cr_assert(qc_measure(&m, r.normalised, r.folded, r.data, &(struct qc_measure_options){.workers = workers}, &st),
                   "%s", st.message);
         for (qc_id s = 1; s <= one->qparams_count; s++) {
-            cr_expect(memcmp(&one->quantizers[s], &m->quantizers[s], sizeof *m->quantizers) == 0, "%u workers: site %u",
-                      workers, s);
+            cr_expect(memcmp(&one->quantizers[s], &m->quantizers[s], sizeof *m->quantizers) == 0,
+                      "%u workers: quantizer %u", workers, s);
             cr_expect_eq(one->accumulator_max[s], m->accumulator_max[s]);
         }
         cr_expect(memcmp(one->outputs, m->outputs, sizeof *m->outputs) == 0);
@@ -273,7 +273,7 @@ static const struct {
 static double brute_force(const struct qc_graph *g, const float weights[4], const float bias[2])
 {
     const struct qc_affine in = affine_of(g, "x");
-    const struct qc_qparams *ws = &g->qparams_of[case_site(g, "w")];
+    const struct qc_qparams *ws = &g->qparams_of[case_quantizer(g, "w")];
     const int32_t ends[3] = {0 - in.zero_point, 0, 255 - in.zero_point};
     double most = 0;
     for (int c = 0; c < 2; c++) {
@@ -309,7 +309,7 @@ Test(bits, of_an_accumulator_are_those_of_the_worst_input)
         cr_assert_eq(sscanf(accumulators[i].bias, "{%f, %f}", &b[0], &b[1]), 2);
         struct qc_graph *g = case_graph(text);
         cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-        cr_assert(qc_graph_bind_quantizer(r.folded, case_site(r.folded, "x"), 1, &scale, &zero_point, &st), "%s",
+        cr_assert(qc_graph_bind_quantizer(r.folded, case_quantizer(r.folded, "x"), 1, &scale, &zero_point, &st), "%s",
                   st.message);
         unsigned bits = 0, counted = 0;
         for (qc_id id = 1; id <= r.folded->node_count; id++) {

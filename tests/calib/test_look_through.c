@@ -70,7 +70,7 @@ Test(look_through, finds_the_function_that_everything_goes_through)
             setup.method = "mse";
             setup.look_through = on;
             cr_assert(case_calibrate(&r, g, path, &setup, &st), "case %zu: %s", i, st.message);
-            const char *behind = r.calibration->choices[case_site(r.simulated, "c")].behind,
+            const char *behind = r.calibration->choices[case_quantizer(r.simulated, "c")].behind,
                        *want = on ? cases[i].behind : NULL;
             cr_expect(want ? behind && strcmp(behind, want) == 0 : !behind, "%s, expected %s:\n%s",
                       behind ? behind : "nothing", want ? want : "nothing", cases[i].text);
@@ -81,7 +81,7 @@ Test(look_through, finds_the_function_that_everything_goes_through)
 }
 
 /* A clamp moves its quantizer, so that there is nothing to look through. */
-Test(look_through, a_clamp_is_the_site_itself)
+Test(look_through, a_clamp_is_the_quantizer_itself)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct case_setup setup = CASE_SETUP;
@@ -93,7 +93,7 @@ Test(look_through, a_clamp_is_the_site_itself)
     setup.method = "mse";
     setup.look_through = true;
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    cr_expect_null(r.calibration->choices[case_site(r.simulated, "y")].behind);
+    cr_expect_null(r.calibration->choices[case_quantizer(r.simulated, "y")].behind);
     case_free(&r);
     case_unlink(path);
     qc_graph_free(g);

@@ -57,7 +57,7 @@ static struct result choose(const struct qc_graph *g, const float *x, const char
     setup.scheme.weight.per_channel = per_channel;
     case_write(path, &set, 1, SAMPLES);
     cr_assert(case_calibrate(&run, g, path, &setup, &st), "%s", st.message);
-    const struct qc_qparams *s = &run.simulated->qparams_of[case_site(run.simulated, "w")];
+    const struct qc_qparams *s = &run.simulated->qparams_of[case_quantizer(run.simulated, "w")];
     r.count = s->count;
     for (size_t c = 0; c < s->count; c++) r.scale[c] = s->scale[c];
     case_free(&run);
@@ -163,7 +163,7 @@ Test(output_error, weights_of_several_layers_are_chosen_by_their_own_error)
         setup.weight_method = k ? "mse" : "output";
         setup.moments = true;
         cr_assert(case_calibrate(&run, g, path, &setup, &st), "%s", st.message);
-        const struct qc_qparams *s = &run.simulated->qparams_of[case_site(run.simulated, "w")];
+        const struct qc_qparams *s = &run.simulated->qparams_of[case_quantizer(run.simulated, "w")];
         cr_assert_eq(s->count, 4);
         for (size_t c = 0; c < 4; c++) scales[k][c] = s->scale[c];
         case_free(&run);

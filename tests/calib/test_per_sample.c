@@ -196,7 +196,7 @@ Test(per_sample, ema_over_a_data_set_is_its_formula)
             lo = u ? 0.5 * lo + 0.5 * (double)min : (double)min;
             hi = u ? 0.5 * hi + 0.5 * (double)max : (double)max;
         }
-        const struct qc_choice *c = &r.calibration->choices[case_site(r.simulated, "input")];
+        const struct qc_choice *c = &r.calibration->choices[case_quantizer(r.simulated, "input")];
         cr_assert(c->range.lo == lo && c->range.hi == hi, "[%g, %g], expected [%g, %g]", c->range.lo, c->range.hi, lo,
                   hi);
         cr_assert_str_eq(c->method, "ema");

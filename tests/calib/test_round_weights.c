@@ -159,7 +159,7 @@ Test(reweigh, what_is_off_changes_nothing)
     calibrate(&r, g, 1);
     const float *w = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[1])->data,
                 *b = qc_constant_of(r.normalised, find_conv(r.normalised)->inputs[2])->data;
-    const struct qc_qparams *qparams = &r.simulated->qparams_of[case_site(r.simulated, "w")];
+    const struct qc_qparams *qparams = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")];
     for (int k = 0; k < 3; k++) {
         struct qc_round_weights_options o = {.compensate = k == 1, .correct_bias = k == 2, .workers = 1};
         struct qc_graph *new = NULL;

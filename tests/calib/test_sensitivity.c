@@ -56,7 +56,7 @@ static void calibrate(struct case_run *r, const struct qc_graph *g)
 }
 
 /* The graph with these quantizers alone. */
-static struct qc_graph *with_sites(const struct qc_graph *g, const char *const *quantizers, size_t count)
+static struct qc_graph *with_quantizers(const struct qc_graph *g, const char *const *quantizers, size_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_rebuild b;
@@ -75,7 +75,7 @@ static struct qc_graph *with_sites(const struct qc_graph *g, const char *const *
 static double expected(const struct case_run *r, const struct qc_graph *g, const char *const *quantizers, size_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *some = with_sites(g, quantizers, count);
+    struct qc_graph *some = with_quantizers(g, quantizers, count);
     struct qc_comparison *c = NULL;
     const struct qc_comparison_job job = {.first = r->normalised, .second = some, .data = r->data, .workers = 1};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);
@@ -171,7 +171,7 @@ Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
     cr_expect_eq(real.kind, QC_METRIC_PSNR);
     for (size_t i = 0; i < s->count; i++) {
         const struct qc_layer_effect *e = effect(s, layers[i].name);
-        struct qc_graph *some = with_sites(r.simulated, layers[i].quantizers, layers[i].count);
+        struct qc_graph *some = with_quantizers(r.simulated, layers[i].quantizers, layers[i].count);
         cr_assert(qc_evaluate_graph(&m, some, eval, NULL, 1, 0, NULL, NULL, &st), "%s", st.message);
         cr_expect_neq(m.value, real.value);
         cr_expect_float_eq(e->metric, m.value, 1e-6, "%s: %.12g, not %.12g", e->name, e->metric, m.value);

@@ -46,9 +46,9 @@ static const struct model models[] = {
      "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %22, %23)" PAD
      "%43 = Relu(%42)\n%44 = Conv(%43, %24, %25)\n%45 = Add(%44, %41)\n%46 = Relu(%45)\n"
      "%47 = Conv(%46, %26) {group=8, pads=[1,1,1,1]}\n%48 = Add(%47, %46)\noutput \"y\" %48\noutput \"middle\" %43\n"},
-    {"concat of one site", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %22, %23)" PAD
-                           "%43 = Conv(%41, %24, %25)\n%44 = Concat(%42, %43) {axis=1}\n"
-                           "%45 = Conv(%44, %29)\noutput \"y\" %45\n"},
+    {"concat of one quantizer", "%40 = Conv(%1, %20, %21)" PAD "%41 = Relu(%40)\n%42 = Conv(%41, %22, %23)" PAD
+                                "%43 = Conv(%41, %24, %25)\n%44 = Concat(%42, %43) {axis=1}\n"
+                                "%45 = Conv(%44, %29)\noutput \"y\" %45\n"},
     {"concat across depths", "%40 = Conv(%1, %20, %21)" PAD "%41 = Sigmoid(%40)\n%42 = Conv(%41, %22, %23)" PAD
                              "%43 = Concat(%41, %42) {axis=1}\n%44 = Conv(%43, %29)\noutput \"y\" %44\n"},
     {"one weight twice",
@@ -379,7 +379,7 @@ Test(propagate, workers_and_order_make_no_difference)
 }
 
 /* The definition matters: what earlier quantizers do is seen. */
-Test(propagate, sees_the_error_of_earlier_sites)
+Test(propagate, sees_the_error_of_earlier_quantizers)
 {
     const struct how h = {.method = "minmax"};
     struct qc_status st = QC_STATUS_INIT;

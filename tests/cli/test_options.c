@@ -93,6 +93,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_ONLY] = {"conv2d", "conv2d", ""},
     [QC_OPTION_SKIP] = {"/fc/*", "/fc/*", ""},
     [QC_OPTION_PLUGIN] = {"./mine.so", "./mine.so", ""},
+    [QC_OPTION_KERNEL] = {"./mine.so", "./mine.so", ""},
     [QC_OPTION_RULES] = {"my.rules", "my.rules", ""},
     [QC_OPTION_EQUALIZE] = {"on", "on", "yes"},
     [QC_OPTION_TARGET] = {"fused", "fused", "tpu"},

@@ -135,10 +135,9 @@ def test_all_unsupported_ops_are_named(qcalib, model, tmp_path):
     assert "Bogus (1 node, 'first')" in shown and "my.ops::Special" in shown
 
 
-@pytest.mark.parametrize("opset", [3, 99])
-def test_unsupported_opset(opset, qcalib, model, tmp_path):
-    onnx.save(simple([helper.make_node("Relu", ["x"], ["y"])], opset=opset), tmp_path / "old.onnx")
-    refused(qcalib("inspect", "old.onnx", code=None), UNSUPPORTED, "old.onnx", opset)
+def test_unsupported_opset(qcalib, model, tmp_path):
+    onnx.save(simple([helper.make_node("Relu", ["x"], ["y"])], opset=3), tmp_path / "old.onnx")
+    refused(qcalib("inspect", "old.onnx", code=None), UNSUPPORTED, "old.onnx", 3)
 
 
 def test_inconsistent_models(qcalib, model, tmp_path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--bias narrowed: products are stored without their bias, which is then added in the same space; the simulated graph, the produced one and ONNX Runtime
+"""--bias narrowed: products are stored without their bias, which is then added with the same qparams; the simulated graph, the produced one and ONNX Runtime
 give the same bytes."""
 import dataclasses
 import sys

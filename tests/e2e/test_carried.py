@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with operators that qcalib does not know: what does not depend on them is quantized, the rest leaves as it came and ONNX Runtime runs it."""
+import subprocess
+
 import h5py
 import measured_models
 import numpy as np
 import onnx
 import pytest
+from conftest import ROOT
 from measured_models import session
 from onnx import TensorProto, helper, numpy_helper
 
@@ -247,3 +250,87 @@ def test_accuracy_of_what_is_computed(qcalib, tmp_path, known):
     assert done.json["accuracy"] is None or done.json["accuracy"].get("fp32") is None
     assert "accuracy is not measured" in done.err
     assert done.json["outputs"][0]["name"] == "logits" and done.json["outputs"][0]["sqnr_db"] > 20
+
+
+# ---- Kernels of the user's own ----
+
+@pytest.fixture(scope="module")
+def scaler(tmp_path_factory):
+    """The worked example of docs/extending.md."""
+    made = tmp_path_factory.mktemp("kernel") / "scaler.so"
+    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ROOT / "include", ROOT / "tests/install/scaler_kernel.c", "-o", made],
+                   check=True)
+    return made
+
+
+SCALE_EACH = {"offset": [0.25, -0.5] * 5, "scale": [4.0, 0.5, 1.0, -2.0, 3.0] * 2}
+
+
+def with_scaler(path):
+    """Scaler between layers, so that nothing behind it could be quantized without a kernel."""
+    return write(path, TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "scaled", ML, **SCALE_EACH), node("Gemm", ["scaled", "last"], "y")],
+                 [("y", ["N", 6])])
+
+
+def read(path):
+    with h5py.File(path) as f:
+        return {n: f[n][()] for n in f}
+
+
+def test_a_kernel_of_ones_own(qcalib, tmp_path, scaler):
+    WEIGHTS.update({"last": normal(10, 6)})
+    before = with_scaler(tmp_path / "model.onnx")
+    x = samples(tmp_path)
+    qcalib("run", "model.onnx", "--data", "calib.h5", "-o", "out.h5", code=4)
+    qcalib("run", "model.onnx", "--data", "calib.h5", "-o", "out.h5", "--kernel", scaler)
+    expected = outputs_of(tmp_path / "model.onnx", x)["y"]
+    assert np.allclose(read(tmp_path / "out.h5")["y"], expected, rtol=1e-4, atol=1e-5)
+    done = qcalib("--data", "calib.h5", "model.onnx", "--json", "--kernel", scaler)
+    assert not done.err
+    reasons = float_reasons(done.json)
+    assert reasons == {"n_scaled": (f"{ML}::Scaler", "a kernel of your own computes it")}
+    model = onnx.load(tmp_path / "model.int8.onnx")
+    mine = next(n for n in model.graph.node if n.op_type == "Scaler")
+    theirs = next(n for n in before.graph.node if n.op_type == "Scaler")
+    assert (mine.domain, mine.name, list(mine.attribute)) == (ML, "n_scaled", list(theirs.attribute))
+    assert [(o.domain, o.version) for o in model.opset_import] == [("", 17), (ML, 3)]
+    assert sqnr(expected, outputs_of(tmp_path / "model.int8.onnx", x)["y"]) > 20
+    compared = qcalib("compare", "model.onnx", "model.int8.onnx", "--data", "calib.h5", "--json", "--kernel", scaler).json
+    assert compared["outputs"][0]["sqnr_db"] > 20
+    with h5py.File(tmp_path / "test.h5", "w") as f:
+        f["x"], f["labels"] = x, expected.argmax(1)
+    assert qcalib("eval", "model.onnx", "--data", "test.h5", "--json", "--kernel", scaler).json["models"][0]["value"] == 1
+
+
+def test_kernels_that_are_none(qcalib, tmp_path, scaler):
+    with_scaler(tmp_path / "model.onnx")
+    samples(tmp_path)
+    (tmp_path / "text.so").write_text("no library")
+    for wrong, says in (("text.so", "shared object"), ("missing.so", "shared object")):
+        assert says in qcalib("--data", "calib.h5", "model.onnx", "--kernel", wrong, code=3).err
+    assert "already" in qcalib("--data", "calib.h5", "model.onnx", "--kernel", scaler, "--kernel", scaler, code=3).err
+    source = (ROOT / "tests/install/scaler_kernel.c").read_text()
+    for change, says in (((".abi = QCALIB_KERNEL_ABI", ".abi = 99"), "version 99"), ((".compute = compute,", ""), "no function 'compute'"),
+                         (("    return 0;\n}\n\nstatic float", "    return 7;\n}\n\nstatic float"), "shape of the kernel of 'Scaler' failed with code 7"),
+                         (("call->outputs[0] = call->inputs[0];", "call->outputs[0].type = 77; call->outputs[0].rank = 0;"), "the type 77")):
+        assert change[0] in source
+        (tmp_path / "wrong.c").write_text(source.replace(*change))
+        subprocess.run(["cc", "-std=c17", "-shared", "-fPIC", "-I", ROOT / "include", tmp_path / "wrong.c", "-o", tmp_path / "wrong.so"], check=True)
+        assert says in qcalib("--data", "calib.h5", "model.onnx", "--kernel", "./wrong.so", code=3).err
+
+
+def test_an_opset_that_is_newer_than_known(qcalib, tmp_path):
+    """A warning while every operator is known."""
+    model = write(tmp_path / "model.onnx", TRUNK + classifier("b", "z"), [("z", ["N", 10])])
+    x = samples(tmp_path)
+    expected = outputs_of(tmp_path / "model.onnx", x)["z"]
+    model.opset_import[0].version = 99
+    onnx.save(model, tmp_path / "new.onnx")
+    done = qcalib("run", "new.onnx", "--data", "calib.h5", "-o", "out.h5")
+    assert "opset 99 is newer than 28" in done.err
+    assert np.allclose(read(tmp_path / "out.h5")["z"], expected, rtol=1e-4, atol=1e-5)
+    qcalib("--data", "calib.h5", "new.onnx")
+    model.graph.node.append(node("SomethingNew", ["z"], "w"))
+    model.graph.output.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, None))
+    onnx.save(model, tmp_path / "new.onnx")
+    assert "SomethingNew" in qcalib("run", "new.onnx", "--data", "calib.h5", "-o", "out.h5", code=4).err

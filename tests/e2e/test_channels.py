@@ -180,7 +180,7 @@ def test_terminal_says_why_one_line_a_reason(digits, qcalib):
 
 
 def test_rules_ask_for_single_patterns(digits, qcalib, tmp_path):
-    """scheme activation per_channel in a pattern, for its sites alone."""
+    """scheme activation per_channel in a pattern, for its quantizers alone."""
     data, model = digits
     (tmp_path / "my.rules").write_text("pattern average_pool\n  match  AveragePool(x)\n  affine dq(AveragePool(q(x : X)) : Z)\n  joins\n  scheme activation per_channel\n")
     qcalib("--data", data, "--rules", "my.rules", "--report", "r", "-o", "a.onnx", model)

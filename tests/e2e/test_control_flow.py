@@ -58,7 +58,7 @@ def test_run_is_onnxruntime(qcalib, tmp_path, control):
 def test_quantized_file_is_our_integers(qcalib, tmp_path, control):
     """Bodies are quantized too; ONNX Runtime runs the file and gives what `run` gives, and both are near to float."""
     name, _, x = control
-    report = qcalib("--data", "x.h5", "m.onnx", "-o", "m.int8.onnx", "--json").json
+    report = qcalib("--data", "x.h5", "m.onnx", "-o", "m.int8.onnx", "--json", "--method", "mse").json
     quantized = onnx.load(tmp_path / "m.int8.onnx")
     onnx.checker.check_model(quantized)
     assert sorted(i for i in INSIDE[name] if not any(i in layer["name"] for layer in report["layers"])) == []
@@ -70,3 +70,66 @@ def test_quantized_file_is_our_integers(qcalib, tmp_path, control):
         assert np.array_equal(got.reshape(want.shape), want), f"{output}: {np.abs(got.reshape(want.shape) - want).max()}"
         real = np.concatenate([p.reshape(1, *p.shape) if output == "count" else p for p in floats[output]])
         assert 10 * np.log10((real**2).sum() / max(((real - want) ** 2).sum(), 1e-30)) > 25
+
+
+def make(tmp_path, name):
+    model = MODELS[name]()
+    onnx.save(model, tmp_path / "m.onnx")
+    return np.random.default_rng(3).normal(size=(SAMPLES, *[d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim][1:])).astype(np.float32)
+
+
+def save(tmp_path, x):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = x
+
+
+def test_branch_never_taken_stays_in_float(qcalib, tmp_path):
+    save(tmp_path, np.abs(make(tmp_path, "conv_in_branches")))
+    done = qcalib("--data", "x.h5", "m.onnx", "-o", "q.onnx", "--json", "--method", "mse")
+    assert any("'n_y0/else_branch' is never run on these samples" in w for w in done.json["warnings"])
+    names = [layer["name"] for layer in done.json["layers"]]
+    assert any(n.startswith("n_y0/then_branch/") for n in names) and not any("else_branch" in n for n in names)
+
+
+def test_names_of_nodes_in_bodies(qcalib, tmp_path):
+    x = make(tmp_path, "conv_in_branches")
+    save(tmp_path, x + np.where(np.arange(SAMPLES) % 2, 1, -1).reshape(-1, 1, 1, 1).astype(np.float32))
+    report = qcalib("--data", "x.h5", "m.onnx", "-o", "q.onnx", "--json", "--method", "mse", "--skip", "n_y0/then_branch/*").json
+    names = [layer["name"] for layer in report["layers"]]
+    assert any(n.startswith("n_y0/else_branch/") for n in names) and not any("then_branch" in n for n in names)
+    shown = qcalib("inspect", "q.onnx", "--json").json
+    assert shown["ops"]["If"] == 1 and shown["ops"]["Conv"] == 3 and shown["parameters"] > 3 * 4 * 4 * 9
+
+
+def test_body_of_an_unknown_operator_is_carried_through(qcalib, tmp_path):
+    x = make(tmp_path, "conv_in_loop")
+    model = onnx.load(tmp_path / "m.onnx")
+    loop = next(n for n in model.graph.node if n.op_type == "Loop")
+    strange = onnx.helper.make_node("Strange", ["r"], ["r2"], domain="some.where")
+    loop.attribute[0].g.node.insert(2, strange)
+    loop.attribute[0].g.node[3].input[0] = "r2"
+    model.opset_import.append(onnx.helper.make_opsetid("some.where", 1))
+    onnx.save(model, tmp_path / "m.onnx")
+    save(tmp_path, x)
+    qcalib("--data", "x.h5", "m.onnx", "-o", "q.onnx", "--method", "mse")
+    kept = next(n for n in onnx.load(tmp_path / "q.onnx").graph.node if n.op_type == "Loop")
+    assert kept.attribute[0].g.node[2].op_type == "Strange"
+
+
+@pytest.mark.bad_input
+def test_deep_and_broken_bodies(qcalib, tmp_path):
+    x = make(tmp_path, "conv_in_branches")
+    save(tmp_path, x)
+    model = onnx.load(tmp_path / "m.onnx")
+    choice = next(n for n in model.graph.node if n.op_type == "If")
+    del choice.attribute[1]
+    onnx.save(model, tmp_path / "one.onnx")
+    assert "has no body" in qcalib("run", "one.onnx", "--data", "x.h5", "-o", "y.h5", code=3).err
+    inner = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["h"], ["t0"])], "g0", [], [onnx.helper.make_empty_tensor_value_info("t0")])
+    for depth in range(1, 20):
+        node = onnx.helper.make_node("If", ["cond"], [f"t{depth}"], then_branch=inner, else_branch=inner if depth < 3 else onnx.helper.make_graph(
+            [onnx.helper.make_node("Identity", ["h"], [f"e{depth}"])], f"e{depth}", [], [onnx.helper.make_empty_tensor_value_info(f"e{depth}")]))
+        inner = onnx.helper.make_graph([node], f"g{depth}", [], [onnx.helper.make_empty_tensor_value_info(f"t{depth}")])
+    choice.CopyFrom(onnx.helper.make_node("If", ["cond"], ["y0"], then_branch=inner, else_branch=inner))
+    onnx.save(model, tmp_path / "deep.onnx")
+    assert "deep" in qcalib("run", "deep.onnx", "--data", "x.h5", "-o", "y.h5", code=None).err

@@ -23,6 +23,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import ROOT
+from image_files import picture
 from onnx import TensorProto, helper, numpy_helper
 
 pytestmark = pytest.mark.bad_input
@@ -83,6 +84,9 @@ def inputs(program, tmp_path_factory):
         with h5py.File(folder / f"{name}.h5", "w") as file:
             file["x"] = rng.normal(size=(4, 2, 6, 6)).astype(f32)
             file["labels"] = np.arange(4) % 3
+    np.savez_compressed(folder / "d.npz", x=np.asfortranarray(rng.normal(size=(4, 2, 6, 6))), words=np.array(["a"]))
+    for i, name in enumerate(("a.png", "b.jpg", "c.webp")):
+        picture(9, 7, i).save(folder / name)
     (folder / "c.json").write_text('{"propagate": true, "sensitivity": true, "equalize": "on", "per-channel": "activations,weights", "method": "output"}')
     for arguments in ("-q --data d.h5 m.onnx --no-report -o q.onnx", "collect -q --data d.h5 m.onnx -o s.h5", "collect -q --data e.h5 m.onnx -o t.h5"):
         subprocess.run([str(program), *arguments.split()], cwd=folder, check=True)
@@ -104,6 +108,8 @@ JOBS = {
     "convert": ("convert q.onnx --format qoperator -o out.onnx", ["out.onnx"]),
     "inspect": ("inspect m.onnx", []),
     "inspect_data": ("inspect s.h5", []),
+    "arrays": ("run --threads {n} q.onnx --data d.npz -o out.h5", ["out.h5"]),
+    "pack": ("pack --threads {n} a.png b.jpg c.webp --image crop=4 --preprocess imagenet -o out.h5", ["out.h5"]),
     "list": ("list ops", []),
     "help": ("help quantize", []),
 }

@@ -109,6 +109,9 @@ CASES = {
     "matmul_2_bits": ("MatMulNBits", [f(3, 32), c(ints(0, 256, 6, 2, 4, dtype=numpy.uint8)), c(f(6, 2))], {"K": 32, "N": 6, "bits": 2, "block_size": 16}),
     "matmul_integer_to_float": ("MatMulIntegerToFloat", [Q8, W8, c(numpy.float32(0.1)), c(numpy.float32(0.2)), c(numpy.uint8(120)), c(numpy.uint8(130)), BIAS], {}),
     "dynamic_quantize_matmul": ("DynamicQuantizeMatMul", [X, c(ints(-128, 128, 16, 48, dtype=numpy.int8)), c(numpy.full(48, 0.1, numpy.float32)), c(numpy.zeros(48, numpy.int8)), BIAS], {}),
+    "dynamic_quantize_lstm": ("DynamicQuantizeLSTM", [f(5, 2, 8), c(ints(-128, 128, 2, 8, 16, dtype=numpy.int8)), c(ints(-128, 128, 2, 4, 16, dtype=numpy.int8)), c(f(2, 32)), None, None, None,
+                              None, c(numpy.full(2, 0.01, numpy.float32)), c(numpy.zeros(2, numpy.int8)), c(numpy.full(2, 0.02, numpy.float32)), c(numpy.zeros(2, numpy.int8))],
+                              {"hidden_size": 4, "direction": "bidirectional", "activations": ["Sigmoid", "Tanh", "Tanh"] * 2}, [0, 1, 2]),
     "q_attention": ("QAttention", [Q8, W8, BIAS, c(numpy.float32(0.01)), c(numpy.float32(0.01)), LENGTHS, c(numpy.uint8(120)), c(numpy.uint8(130))], {"num_heads": 4}),
 }
 
@@ -145,6 +148,7 @@ CASES |= {
     "attention_cache": ("ai.onnx::Attention", [Q4, f(2, 4, 2, 8), f(2, 4, 2, 8), f(5, 7), f(2, 4, 5, 8), f(2, 4, 5, 8)], {}, [0, 1, 2]),
     "attention_shown": ("ai.onnx::Attention", [Q4, K4, V4, f(5, 7)], {"qk_matmul_output_mode": 2}, [0, 3]),
 }
+LOOSE = {"dynamic_quantize_lstm": 0.02}  # its inputs are rounded to 8 bits by ONNX Runtime, not by us
 
 
 def model_of(op, inputs, attributes, outputs, opset=17):
@@ -196,7 +200,8 @@ def test_functions_equal_onnx_runtime(name, qcalib, tmp_path):
     ours = by_name(tmp_path / "out.h5")
     for output, value in expected.items():
         got = ours[output].reshape(value.shape)
-        numpy.testing.assert_allclose(got, value, rtol=2e-4, atol=2e-4 * max(1, numpy.abs(value).max()), err_msg=output)
+        tolerance = LOOSE.get(name, 2e-4)
+        numpy.testing.assert_allclose(got, value, rtol=tolerance, atol=tolerance * max(1, numpy.abs(value).max()), err_msg=output)
 
 
 # --- Functions that a model brings with it ---

@@ -154,6 +154,20 @@ def test_a_broken_image_is_left_out(qcalib, tmp_path, pets):
     refused(qcalib("run", "m.onnx", "--data", "pets", "--strict", "-o", "o.h5", code=None), BAD, "cow/2.jpg")
 
 
+def test_shards_leave_out_the_same_images(qcalib, tmp_path, pets):
+    """Statistics of two parts, each of which holds a broken image of its own, are those of the whole."""
+    classifier(tmp_path / "m.onnx", ["N", 3, 32, 32])
+    for name in ("cat/1.png", "dog/2.jpg"):
+        (pets / name).write_bytes(b"nothing")
+    how = ["--data", "pets", "--preprocess", RECIPE]
+    for k in range(2):
+        qcalib("collect", "m.onnx", *how, "--shard", f"{k}/2", "-o", f"{k}.h5")
+    assert "10 of 10 samples" in qcalib("merge", "0.h5", "1.h5", "-o", "all.h5").out
+    qcalib("m.onnx", "--stats", "all.h5", "--method", "minmax", "-o", "a.onnx", "--no-report")
+    qcalib("m.onnx", *how, "--method", "minmax", "-o", "b.onnx", "--no-report")
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
 def test_nothing_but_broken_images(qcalib, tmp_path):
     identity(tmp_path / "m.onnx", ["N", 3, 8, 8])
     (tmp_path / "f").mkdir()

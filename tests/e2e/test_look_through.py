@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--look-through: ranges of sites that only a function of one variable reads, by the error behind it. Output SQNR in ONNX Runtime with and without."""
+"""--look-through: ranges of quantizers that only a function of one variable reads, by the error behind it. Output SQNR in ONNX Runtime with and without."""
 import json
 import re
 

@@ -37,7 +37,7 @@ def test_every_layer_is_measured_once_and_ranked(digits):
 
 
 def test_a_layer_alone_is_what_skipping_all_others_leaves(digits, tmp_path):
-    """The last layer, whose sites no other has: the same through the whole pipeline."""
+    """The last layer, whose quantizers no other has: the same through the whole pipeline."""
     alone = ["--weight-rounding", "nearest", "--bias-correction", "off"]
     effects = {e["node"]: e["sqnr_db"] for e in digits("--sensitivity", *alone).json["sensitivity"]}
     others = [option for name in effects if name != "logits_node" for option in ("--skip", name)]
@@ -48,7 +48,7 @@ COARSE = ["--method", "percentile:p=95", "--weight-rounding", "nearest", "--bias
 
 
 def test_with_labels_the_accuracy_of_each_layer_alone(digits, examples):
-    """What costs most comes first, and of equal ones what has least SQNR; SQNR is what it is without labels. The last layer, whose sites no other has, through the whole
+    """What costs most comes first, and of equal ones what has least SQNR; SQNR is what it is without labels. The last layer, whose quantizers no other has, through the whole
     pipeline; and a layer's accuracy is of the labels, not of the float network's answers."""
     labelled = [*COARSE, "--eval", examples / "digits_test.h5"]
     report, plain = digits("--sensitivity", *labelled).json, digits("--sensitivity", *COARSE).json

@@ -210,7 +210,7 @@ static const float *floats(const struct qc_graph *g, qc_id v, size_t count)
     return t->data;
 }
 
-Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_space)
+Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_qparams)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
@@ -224,8 +224,8 @@ Test(qdq, weights_are_int8_per_channel_and_biases_int32_in_the_accumulators_spac
     static const int32_t zeros[3] = {0, 0, 0}, middle = 77;
     qc_graph_free(p.produced);
     p.produced = NULL;
-    cr_assert(qc_graph_bind_quantizer(p.folded, case_site(p.folded, "w"), 3, scales, zeros, &st) &&
-                  qc_graph_bind_quantizer(p.folded, case_site(p.folded, "x"), 1, &input, &middle, &st) &&
+    cr_assert(qc_graph_bind_quantizer(p.folded, case_quantizer(p.folded, "w"), 3, scales, zeros, &st) &&
+                  qc_graph_bind_quantizer(p.folded, case_quantizer(p.folded, "x"), 1, &input, &middle, &st) &&
                   qc_to_integer(&p.produced, p.folded, qc_evaluate, &st),
               "%s", st.message);
     struct qc_graph *q = lower(p.produced);
@@ -307,15 +307,15 @@ Test(qdq, parameters_that_are_not_bound_are_an_error)
                     *q = NULL;
     struct passes p;
     cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
-    qc_graph_turn_off_quantizer(p.produced, case_site(p.produced, "c"));
+    qc_graph_turn_off_quantizer(p.produced, case_quantizer(p.produced, "c"));
     cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, &st));
     cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'c'"), "%s", st.message);
     passes_free(&p);
     qc_graph_free(g);
 }
 
-/* Constants, weights and biases that are shared, in one another's spaces. */
-Test(qdq, shared_constants_have_a_form_for_each_space)
+/* Constants, weights and biases that are shared, in one another's qparams. */
+Test(qdq, shared_constants_have_a_form_for_each_qparams)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct pass_setup setup = PASS_SETUP;
@@ -334,7 +334,7 @@ Test(qdq, shared_constants_have_a_form_for_each_space)
         int8 += t->dtype == QC_I8 && t->count == 9;
         int32 += t->dtype == QC_I32;
     }
-    /* equal bytes are one constant: 1/128 is the scale of both quantizers of w here; biases of spaces with equal steps
+    /* equal bytes are one constant: 1/128 is the scale of both quantizers of w here; biases of qparams with equal steps
      * as well */
     cr_expect(int8 == 1 && int32 == 1, "%zu, %zu", int8, int32);
     qc_graph_free(q);
@@ -376,7 +376,7 @@ static void check_numbers(const struct qc_graph *g, const char *data, const stru
         quantizers[count] = s;
         pairs[count++] = (struct qc_pair){.first = real, .second = v};
     }
-    cr_assert_geq(count, 9, "%zu sites", count);
+    cr_assert_geq(count, 9, "%zu quantizers", count);
     struct qc_comparison_job job = {
         .first = q, .second = r.folded, .pair_count = count, .pairs = pairs, .data = r.data, .workers = 1};
     cr_assert(qc_compare(&c, &job, &st), "%s", st.message);

@@ -477,10 +477,10 @@ const struct graph_case bad_graph_cases[] = {
     {"u8[N,3];i32[]", "DequantizeLinear(%1, %2)", "the scale must be a float, got i32", QC_BAD_INPUT},
     {"u8[4,7];f32[4,2]", "DequantizeLinear(%1, %2) {block_size=3}", "do not fit", QC_BAD_INPUT},
     {"u8[4,7];f32[4,2]", "DequantizeLinear(%1, %2) {block_size=-3}", "block_size is -3", QC_BAD_INPUT},
-    /* Ours, without spaces */
-    {"f32[N,3]", "Quantize(%1)", "no result space given", QC_BAD_INPUT},
+    /* Ours, without qparams */
+    {"f32[N,3]", "Quantize(%1)", "no result qparams given", QC_BAD_INPUT},
     {"f32[N,3]", "Dequantize(%1)", "input is real already", QC_BAD_INPUT},
-    {"f32[N,3]", "Requantize(%1)", "no result space given", QC_BAD_INPUT},
+    {"f32[N,3]", "Requantize(%1)", "no result qparams given", QC_BAD_INPUT},
     {"bool[]", "If(%1)", "has no body 'then_branch'", QC_BAD_INPUT},
     {"f32[];f32[2]",
      "Loop(%1, -, %2) body \"body\" {\ngraph \"b\" opset 13\ninput %1 \"i\" i64[]\ninput %2 \"c\" bool[]\n"

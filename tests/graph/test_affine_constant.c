@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants of stored integers in a space. */
+/* Constants of stored integers with qparams. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ Test(affine_constant, text_parses_back_and_verifies)
     qc_graph_free(g);
 }
 
-Test(affine_constant, a_pass_copies_it_with_its_space)
+Test(affine_constant, a_pass_copies_it_with_its_qparams)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_text_options all = QC_TEXT_ALL;
@@ -58,7 +58,7 @@ Test(affine_constant, a_pass_copies_it_with_its_space)
     qc_graph_free(g);
 }
 
-Test(affine_constant, equal_integers_in_different_spaces_are_different)
+Test(affine_constant, equal_integers_in_different_qparams_are_different)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
@@ -100,10 +100,10 @@ Test(affine_constant, what_does_not_fit_is_an_error)
     static const struct {
         const char *from, *to, *expected;
     } cases[] = {
-        {"bound scale 0.5 0.25 zero 0 0", "unbound", "has no parameters"},
-        {"@1 axis 1 = {1", "@1 axis 0 = {1", "has 2 channels, which axis 0 of the constant does not have"},
+        {"bound scale 0.5 0.25 zero 0 0", "unbound", "have no parameters"},
+        {"@1 axis 1 = {1", "@1 axis 0 = {1", "have 2 channels, which axis 0 of the constant does not have"},
         {"i8[3,2] @1 axis 1 = {1, -2, 3, 4, 5, -128}", "u8[3,2] @1 axis 1 = {1, 2, 3, 4, 5, 128}",
-         "the constant is u8, its space 'w' is i8"},
+         "the constant is u8, its qparams 'w' are i8"},
         {"weight per_channel", "weight restricted per_channel",
          "element 5 of the constant is -128, outside the levels"},
         {"i8[3,2] @1 axis 1", "i8[3,2] @9 axis 1", "space @9 does not exist"},

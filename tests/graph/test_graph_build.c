@@ -197,7 +197,7 @@ Test(build, mistakes_are_a_status_that_names_op_and_node)
         {{.op = QC_OP_Relu, .name = "n", .input_count = 1, .inputs = (qc_id[]){0}}, "input 0 is missing"},
         {{.op = QC_OP_Relu, .name = "n", .input_count = 1, .inputs = &f.x, .output_count = 2}, "has 2 outputs"},
         {{.op = QC_OP_Relu, .name = "n", .input_count = 1, .inputs = &f.x, .qparams = 5},
-         "result space 5 does not exist"},
+         "result qparams 5 do not exist"},
         {{.op = QC_OP_Relu, .name = "n", .input_count = 1, .inputs = &f.x, .attr_count = 33}, "33 attributes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -24,7 +24,7 @@ static const char model[] = "graph \"m\" opset 13\n"
                             "output \"out\" %11 symbols \"batch\",-\n"
                             "output \"again\" %9\n";
 
-/* What is left: inputs stay, dead nodes and constants go, names, symbols, observed values and spaces come along. */
+/* What is left: inputs stay, dead nodes and constants go, names, symbols, observed values and qparams come along. */
 static const char copied[] = "graph \"m\" opset 13\n"
                              "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3 observed %1 %6\n"
                              "space @2 site \"unused\" u8 asymmetric off\n"

@@ -23,7 +23,7 @@ static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, bo
     return s;
 }
 
-Test(qparams_of, a_site_is_one_per_name_and_starts_unbound)
+Test(qparams_of, a_quantizer_is_one_per_name_and_starts_unbound)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
@@ -85,7 +85,7 @@ Test(qparams_of, binding_refuses_what_is_no_parameter)
     } cases[] = {
         {0, 0, 1, "scale 0"},        {-1, 0, 1, "scale -1"},       {INFINITY, 0, 1, "scale inf"},
         {NAN, 0, 1, "nan"},          {FLT_MIN / 2, 0, 1, "scale"}, {1, 256, 1, "zero point 256 is outside u8 [0, 255]"},
-        {1, -1, 1, "zero point -1"}, {1, 0, 0, "0 scales"},        {1, 0, 2, "2 scales for a per-tensor site"},
+        {1, -1, 1, "zero point -1"}, {1, 0, 0, "0 scales"},        {1, 0, 2, "2 scales for a per-tensor quantizer"},
     };
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = qc_graph_new(&st);
@@ -164,22 +164,22 @@ Test(qparams_of, storage_is_integers_in_a_produced_graph_and_f32_in_a_simulated_
 static const struct {
     const char *node, *part;
 } refused[] = {
-    {"%5 = Exp(%2)", "needs a site as its result space"},
-    {"%5 : @4 = Exp(%2)", "needs a site as its result space"},
+    {"%5 = Exp(%2)", "needs a quantizer as its result qparams"},
+    {"%5 : @4 = Exp(%2)", "needs a quantizer as its result qparams"},
     {"%5 : @2 = Add(%2, %1)", "mixes real and affine inputs"},
     {"%5 : @2 = Add(%1, %2)", "mixes real and affine inputs"},
-    {"%5 = Concat(%2, %3) {axis=0}", "inputs are in different spaces"},
+    {"%5 = Concat(%2, %3) {axis=0}", "inputs have different qparams"},
     {"%5 = Div(%2, %3)", "has no form on affine values"},
     {"%5 = Softmax(%2)", "has no form on affine values"},
-    {"%5 : @2 = Quantize(%2)", "input is in the wrong space"},
-    {"%5 : @2 = Requantize(%1)", "input is in the wrong space"},
+    {"%5 : @2 = Quantize(%2)", "input has the wrong qparams"},
+    {"%5 : @2 = Requantize(%1)", "input has the wrong qparams"},
     {"%5 = Dequantize(%1)", "input is real already"},
-    {"%5 : @1 = Exp(%1)", "a result space needs affine inputs"},
+    {"%5 : @1 = Exp(%1)", "result qparams need affine inputs"},
     {"%5 : @1 = MatMul(%2, %4)", "not the product"},
     {"%5 = MatMul(%2, %4)", "not the product"},
     {"%5 : @4 = MatMul(%3, %4)", "not the product"},
     {"%5 : @4 = MatMul(%2, %1)", "mixes real and affine inputs"},
-    {"%5 = Flatten(%4) {axis=2}", "per-channel parameters of space 'w' cannot pass through"},
+    {"%5 = Flatten(%4) {axis=2}", "per-channel parameters of qparams 'w' cannot pass through"},
 };
 
 Test(qparams_of, ops_on_affine_values_are_checked)

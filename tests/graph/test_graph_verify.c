@@ -80,7 +80,7 @@ static void qparams(struct qc_graph *g)
 {
     g->values[3].type.qparams = 0;
 }
-static void space_range(struct qc_graph *g)
+static void qparams_range(struct qc_graph *g)
 {
     g->values[3].type.qparams = 9;
 }
@@ -100,7 +100,7 @@ static void constant_type(struct qc_graph *g)
 {
     g->values[2].type.dtype = QC_I32;
 }
-static void input_space(struct qc_graph *g)
+static void input_qparams(struct qc_graph *g)
 {
     g->values[1].type.qparams = 1;
 }
@@ -160,11 +160,11 @@ static void product_type(struct qc_graph *g)
 {
     g->qparams_of[3].dtype = QC_I16;
 }
-static void site_type(struct qc_graph *g)
+static void quantizer_type(struct qc_graph *g)
 {
     g->qparams_of[1].dtype = QC_F32;
 }
-static void site_name(struct qc_graph *g)
+static void quantizer_name(struct qc_graph *g)
 {
     g->qparams_of[1].name = NULL;
 }
@@ -208,12 +208,12 @@ static const struct {
     {dimension, "value %1 'x': has no type"},
     {shape, "scales for axis 1 of shape [N,3,2,2]"},
     {qparams, "expected u8[N,1,2,2] @1"},
-    {space_range, "space @9 does not exist"},
+    {qparams_range, "space @9 does not exist"},
     {axis, "axis 0, expected i32[N,2,2,2] @3 axis 1"},
     {axis_range, "per-channel axis 4"},
     {name, "its name is not its own"},
     {constant_type, "type and data of the constant differ"},
-    {input_space, "an input in a space"},
+    {input_qparams, "an input with qparams"},
     {attribute, "attribute 'pads' is there twice"},
     {attribute_value, "with group 2 take 2 input channels"},
     {scale, "space @1 'x': scale 0"},
@@ -222,14 +222,14 @@ static const struct {
     {zero, "zero point 256"},
     {zero_restricted, "zero point -128 (channel 0) is outside [-127, 127]"},
     {count, "0 scales"},
-    {per_channel, "2 scales for a per-tensor space"},
+    {per_channel, "2 scales for per-tensor qparams"},
     {product, "parameters of channel 1 are not the product"},
     {product_zero, "parameters of channel 0 are not the product"},
     {product_state, "not bound, but both are"},
-    {product_factor, "factors @1 and @3 are not earlier spaces"},
+    {product_factor, "factors @1 and @3 are not earlier qparams"},
     {product_type, "accumulator of type i16"},
-    {site_type, "cannot be quantized to f32"},
-    {site_name, "has no name"},
+    {quantizer_type, "cannot be quantized to f32"},
+    {quantizer_name, "has no name"},
     {observed, "observes %7, which is not a value"},
     {port, "graph output 0 ('y') is %7"},
     {port_kind, "graph input 0 is %2"},

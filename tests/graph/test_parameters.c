@@ -6,14 +6,14 @@
 #include "graph/core/parameters.h"
 #include "graph/text/text.h"
 
-#define SPACES                                                                                                         \
+#define QPARAMS                                                                                                        \
     "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3\nspace @2 site \"w\" i4 symmetric weight restricted "    \
     "per_channel bound scale 0.25 0.125 zero 0 0\n"                                                                    \
     "space @3 product @1 @2\nspace @4 site \"y\" i16 symmetric bound scale 0.01 zero 0\nspace @5 site \"off\" u8 "     \
     "asymmetric unbound\n"
 
 static const char before[] =
-    "graph \"g\" simulated\n" SPACES "input %1 \"x\" f32[N,2,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
+    "graph \"g\" simulated\n" QPARAMS "input %1 \"x\" f32[N,2,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
     "const %3 \"w\" f32[2,2,1,1] = {1,1,1,1}\n%4 : @2 axis 0 = simulated_quantize(%3)\n%5 \"c\" : @3 axis 1 = Conv(%2, "
     "%4)\n"
     "%6 = simulated_dequantize(%5)\n%7 \"s\" = Softmax(%6)\n%8 : @4 = simulated_quantize(%7)\n%9 : @4 = Relu(%8)\n"
@@ -21,7 +21,7 @@ static const char before[] =
     "%12\n";
 
 static const char after[] =
-    "graph \"g\" simulated\n" SPACES "input %1 \"x\" f32[N,2,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
+    "graph \"g\" simulated\n" QPARAMS "input %1 \"x\" f32[N,2,2,2]\n%2 : @1 = simulated_quantize(%1)\n"
     "const %3 \"w\" f32[2,2,1,1] = {1,1,1,1}\n%4 : @2 axis 0 = simulated_quantize(%3)\n%5 \"c\" : @3 axis 1 = Conv(%2, "
     "%4)\n"
     "%6 : @4 = simulated_requantize(%5)\n%7 = simulated_dequantize(%6)\noutput \"o\" %7\n";
@@ -106,7 +106,7 @@ Test(parameters, of_a_graph_input_and_of_what_is_turned_off)
               in.levels.hi == 255);
     for (qc_id v = 1; v <= g->value_count; v++)
         if (g->values[v].type.qparams == 5)
-            cr_expect(!qc_value_parameters(g, v).affine, "an unbound space has no parameters");
+            cr_expect(!qc_value_parameters(g, v).affine, "unbound qparams have no parameters");
     const struct qc_parameters absent = qc_value_parameters(g, 0);
     cr_expect(!absent.affine && absent.dtype == QC_NONE);
     qc_arena_free(a);

@@ -99,6 +99,44 @@ Test(public_quantize, samples_in_memory_give_the_model_that_a_file_gives)
     qcalib_bytes_free(first.data);
 }
 
+/* The pixels as numpy.save writes them. */
+static void write_npy(const char *path)
+{
+    static const char header[] =
+        "\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (300, 1, 8, 8), }";
+    FILE *f = fopen(path, "wb");
+    cr_assert(f);
+    cr_assert_eq(fwrite(header, 1, sizeof header - 1, f), sizeof header - 1);
+    for (size_t i = sizeof header - 1; i < 127; i++) cr_assert_neq(fputc(' ', f), EOF);
+    cr_assert_neq(fputc('\n', f), EOF);
+    cr_assert_eq(fwrite(digits_pixels, sizeof digits_pixels, 1, f), 1);
+    cr_assert_eq(fclose(f), 0);
+}
+
+Test(public_quantize, arrays_of_numpy_and_folders_of_them_are_files_too)
+{
+    char folder[] = "/tmp/qcalib-test-XXXXXX", path[64];
+    struct bytes first = {0};
+    cr_assert(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/x.npy", folder);
+    write_npy(path);
+    const char *const files[] = {DIGITS_CALIB, path, folder};
+    for (int i = 0; i < 3; i++) {
+        qcalib_data *d = NULL;
+        cr_assert_eq(qcalib_data_open(&d, files[i], &error), QCALIB_OK);
+        const struct qcalib_job job = {.size = sizeof job, .data = d};
+        struct bytes b = quantized(&job);
+        if (i)
+            expect_equal(first, b, files[i]);
+        else
+            first = b;
+        qcalib_data_free(d);
+    }
+    qcalib_bytes_free(first.data);
+    unlink(path);
+    rmdir(folder);
+}
+
 Test(public_quantize, results_outlive_what_they_were_made_from)
 {
     qcalib_options *o = digits_options(WORDS("format", "qdq,qoperator,annotated", "method", "minmax"));

@@ -57,7 +57,7 @@ static size_t channels_of(const struct qc_graph *g, qc_id quantizer)
     return 1;
 }
 
-static bool bind_site(struct qc_graph *g, qc_id quantizer, const struct pass_setup *setup, struct qc_status *st)
+static bool bind_quantizer(struct qc_graph *g, qc_id quantizer, const struct pass_setup *setup, struct qc_status *st)
 {
     const struct qc_qparams *s = &g->qparams_of[quantizer];
     struct qc_levels levels = qc_qparams_levels(s);
@@ -88,7 +88,7 @@ static bool check_bindings(const struct qc_graph *g, const struct pass_setup *se
         bool known = false;
         for (qc_id s = 1; s <= g->qparams_count; s++)
             known = known || strcmp(g->qparams_of[s].name, setup->bindings[i].quantizer) == 0;
-        if (!known) return qc_fail(st, QC_BAD_INPUT, "bind: there is no site '%s'", setup->bindings[i].quantizer);
+        if (!known) return qc_fail(st, QC_BAD_INPUT, "bind: there is no quantizer '%s'", setup->bindings[i].quantizer);
     }
     return true;
 }
@@ -126,7 +126,7 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         !(p->unbound = qc_graph_print(p->simulated, &QC_TEXT_SHORT, st)) || !check_bindings(p->simulated, setup, st))
         return false;
     for (qc_id s = 1; s <= p->simulated->qparams_count; s++)
-        if (p->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind_site(p->simulated, s, setup, st))
+        if (p->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind_quantizer(p->simulated, s, setup, st))
             return false;
     return check(p->simulated, "calibrate", &heavy, setup, st) &&
            qc_propagate_qdq(&p->expanded, p->simulated, p->rules, st) &&

@@ -30,10 +30,10 @@ struct passes {
     char *unbound; /* text of the simulated graph before parameters are bound */
 };
 
-/* Runs all passes on a graph (borrowed, it must outlive the result). Sites that are not in the list are bound to scale
-   1/16 and the middle level (weights: 1/128, 0, as many scales as they have channels). After every pass: the graph
-   verifies, no multiply-accumulate op was added, and its text with all constants parses back to the same text. *out is
-   to be freed in either case. */
+/* Runs all passes on a graph (borrowed, it must outlive the result). Quantizers that are not in the list are bound to
+   scale 1/16 and the middle level (weights: 1/128, 0, as many scales as they have channels). After every pass: the
+   graph verifies, no multiply-accumulate op was added, and its text with all constants parses back to the same text.
+   *out is to be freed in either case. */
 bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_setup *setup, struct qc_status *st);
 void passes_free(struct passes *p);
 

@@ -83,13 +83,13 @@ Test(allow_list, every_op_works_on_integers_and_gives_the_same)
         struct qc_graph *g = source_of(entries[i].lines);
         const char *name = qc_op_info(entries[i].op)->name;
         cr_assert(passes_run(&p, g, &setup, &st), "%s: %s", name, st.message);
-        qc_id x_space = 0;
+        qc_id x_qparams = 0;
         for (qc_id id = 1; id <= p.folded->node_count; id++) {
             const struct qc_node *n = &p.folded->nodes[id];
             const qc_id qparams = p.folded->values[n->outputs].type.qparams;
-            if (n->op == QC_OP_Quantize && !x_space && !qc_constant_of(p.folded, n->inputs[0])) x_space = qparams;
+            if (n->op == QC_OP_Quantize && !x_qparams && !qc_constant_of(p.folded, n->inputs[0])) x_qparams = qparams;
             if (n->op == entries[i].op)
-                cr_expect(qparams && qparams == x_space, "%s is not in the space of its input", name);
+                cr_expect(qparams && qparams == x_qparams, "%s does not have the qparams of its input", name);
         }
         cr_expect(passes_count(p.folded, entries[i].op) == 1, "%s is gone", name);
         size_t one, other;

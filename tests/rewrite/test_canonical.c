@@ -81,7 +81,7 @@ static const char qoperator_conv[] =
          "%12 : f32[1,2,2,2] = DequantizeLinear(%11, %8, %9)\n"
          "output \"out\" %12\n";
 
-Test(canonical, a_convolution_accumulates_in_the_product_of_its_spaces)
+Test(canonical, a_convolution_accumulates_in_the_product_of_its_qparams)
 {
     struct forms f = forms_of(QDQ_CONV("0.125, 1"));
     cr_expect_eq(f.notes.count, 0);
@@ -95,7 +95,7 @@ Test(canonical, a_convolution_accumulates_in_the_product_of_its_spaces)
     release(&f);
 }
 
-/* From the inputs on, with spaces numbered in the order in which nodes name them (one digit each). */
+/* From the inputs on, with qparams numbered in the order in which nodes name them (one digit each). */
 static char *renumbered(char *text)
 {
     char *from = strstr(text, "input"), seen[10] = {0}, next = '0';
@@ -185,7 +185,7 @@ Test(canonical, integers_at_the_interface_stay_integers)
     release(&f);
 }
 
-Test(canonical, what_moves_integers_moves_them_in_their_space)
+Test(canonical, what_moves_integers_moves_them_in_their_qparams)
 {
     struct forms f = forms_of(HEAD "%10 : u8[1,2,2,2] = QuantizeLinear(%1, %2, %3)\n"
                                    "const %11 \"shape\" i64[2] = {1, 8}\n"
@@ -273,8 +273,8 @@ Test(canonical, integers_of_the_interface_may_be_read_in_two_ways)
     release(&f);
 }
 
-/* The scale of an int32 is a product of two, which may be too small for a space. */
-Test(canonical, scales_that_are_too_small_for_a_space_stay_operators_of_the_file)
+/* The scale of an int32 is a product of two, which may be too small for qparams. */
+Test(canonical, scales_that_are_too_small_for_qparams_stay_operators_of_the_file)
 {
     static const char *const scales[] = {"0", "1e-40"};
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {

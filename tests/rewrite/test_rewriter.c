@@ -202,7 +202,7 @@ Test(build, a_template_that_cannot_be_made_is_an_error_that_names_rule_and_value
     }
 }
 
-Test(build, a_pattern_whose_spaces_belong_to_nothing_is_an_error)
+Test(build, a_pattern_whose_qparams_belong_to_nothing_is_an_error)
 {
     static const char *const patterns[] = {
         "pattern p match Conv(x, const w) affine dq(Conv(q(x : X), q(w : W per 0)) : Y*W)",

@@ -263,9 +263,9 @@ Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
     qc_rules_free(r);
 }
 
-/* ---- Spaces ---- */
+/* ---- Qparams ---- */
 
-Test(language, guards_about_spaces)
+Test(language, guards_about_qparams)
 {
     static const char graph[] =
         "graph \"g\" simulated\nspace @1 site \"x\" u8 asymmetric bound scale 0.5 zero 0\nspace @2 site \"w\" i8 "

@@ -76,7 +76,7 @@ static qc_id quantizer(struct maker *m, enum qc_dtype t, bool weight, size_t cha
     return id;
 }
 
-static qc_id data_site(struct maker *m)
+static qc_id data_quantizer(struct maker *m)
 {
     static const enum qc_dtype types[] = {QC_U8, QC_U8, QC_U8, QC_I8, QC_I8, QC_U16, QC_I16, QC_U4, QC_I4};
     const enum qc_dtype t = types[random_int(&m->random, 0, 8)];
@@ -86,12 +86,12 @@ static qc_id data_site(struct maker *m)
 
 /* A quantizer for a value of a shape: of one scale, or now and then one for each channel along *axis, which is `along`
  * where that is not negative. */
-static qc_id result_site(struct maker *m, const struct qc_shape *shape, int along, int *axis)
+static qc_id result_quantizer(struct maker *m, const struct qc_shape *shape, int along, int *axis)
 {
     *axis = 0;
-    if (!m->channels || !chance(m, 60)) return data_site(m);
+    if (!m->channels || !chance(m, 60)) return data_quantizer(m);
     const int at = along >= 0 ? along : (int)random_int(&m->random, 1, shape->rank - 1);
-    if (at >= shape->rank || shape->dim[at] < 2) return data_site(m);
+    if (at >= shape->rank || shape->dim[at] < 2) return data_quantizer(m);
     *axis = at;
     return quantizer(m, chance(m, 70) ? QC_U8 : QC_I8, false, (size_t)shape->dim[at], 0.03f);
 }
@@ -149,7 +149,7 @@ static qc_id narrow(struct maker *m, qc_id acc)
 {
     if (chance(m, 20)) acc = add(m, QC_OP_Relu, 1, &acc, 0, NULL, 0, 0);
     int axis;
-    const qc_id to = result_site(m, shape_of(m, acc), channel_axis(m, acc), &axis);
+    const qc_id to = result_quantizer(m, shape_of(m, acc), channel_axis(m, acc), &axis);
     if (chance(m, 80)) return add(m, QC_OP_Requantize, 1, &acc, 0, NULL, to, axis);
     qc_id real = add(m, QC_OP_Dequantize, 1, &acc, 0, NULL, 0, 0);
     if (chance(m, 50)) real = add(m, QC_OP_Relu, 1, &real, 0, NULL, 0, 0);
@@ -312,7 +312,7 @@ static qc_id merge_two(struct maker *m, qc_id x)
         struct qc_shape part = *s;
         for (int i = 0; i < part.rank; i++)
             if (chance(m, 50)) part.dim[i] = 1;
-        const qc_id c = reals(m, &part, 1), to = data_site(m);
+        const qc_id c = reals(m, &part, 1), to = data_quantizer(m);
         in[1] = c && to ? add(m, QC_OP_Quantize, 1, &c, 0, NULL, to, 0) : 0;
     }
     if (chance(m, 50)) {
@@ -321,7 +321,7 @@ static qc_id merge_two(struct maker *m, qc_id x)
         in[1] = other;
     }
     int axis;
-    const qc_id to = result_site(m, s, -1, &axis);
+    const qc_id to = result_quantizer(m, s, -1, &axis);
     return in[0] && in[1] && to ? add(m, ops[random_int(&m->random, 0, 2)], 2, in, 0, NULL, to, axis) : 0;
 }
 
@@ -347,7 +347,7 @@ static qc_id pool(struct maker *m, qc_id x)
     const struct qc_shape *s = shape_of(m, x);
     const int spatial = s->rank - 2;
     int64_t kernel[3], stride[3], pads[6];
-    if (chance(m, 25)) return add(m, QC_OP_GlobalAveragePool, 1, &x, 0, NULL, data_site(m), 0);
+    if (chance(m, 25)) return add(m, QC_OP_GlobalAveragePool, 1, &x, 0, NULL, data_quantizer(m), 0);
     if (chance(m, 10)) return add(m, QC_OP_GlobalMaxPool, 1, &x, 0, NULL, 0, 0);
     for (int i = 0; i < spatial; i++) {
         kernel[i] = random_int(&m->random, 1, 3);
@@ -361,7 +361,7 @@ static qc_id pool(struct maker *m, qc_id x)
                                     QC_INTS("pads", 2 * (size_t)spatial, pads),
                                     QC_INT("count_include_pad", chance(m, 50))};
     if (chance(m, 50)) return add(m, QC_OP_MaxPool, 1, &x, 3, attrs, 0, 0);
-    return add(m, QC_OP_AveragePool, 1, &x, 4, attrs, data_site(m), 0);
+    return add(m, QC_OP_AveragePool, 1, &x, 4, attrs, data_quantizer(m), 0);
 }
 
 static qc_id mean(struct maker *m, qc_id x)
@@ -371,7 +371,7 @@ static qc_id mean(struct maker *m, qc_id x)
     const struct qc_attr attrs[] = {QC_INTS("axes", axes[0] == rank - 1 ? 1U : (size_t)random_int(&m->random, 1, 2),
                                             axes),
                                     QC_INT("keepdims", 1)};
-    return add(m, QC_OP_ReduceMean, 1, &x, 2, attrs, data_site(m), 0);
+    return add(m, QC_OP_ReduceMean, 1, &x, 2, attrs, data_quantizer(m), 0);
 }
 
 static qc_id function(struct maker *m, qc_id x)
@@ -380,7 +380,7 @@ static qc_id function(struct maker *m, qc_id x)
                                      QC_OP_HardSigmoid, QC_OP_Elu,     QC_OP_Gelu, QC_OP_Erf,
                                      QC_OP_Exp,         QC_OP_Sqrt,    QC_OP_Log,  QC_OP_Softplus};
     int axis;
-    const qc_id to = result_site(m, shape_of(m, x), -1, &axis);
+    const qc_id to = result_quantizer(m, shape_of(m, x), -1, &axis);
     return add(m, ops[random_int(&m->random, 0, 11)], 1, &x, 0, NULL, to, axis);
 }
 
@@ -423,7 +423,7 @@ static qc_id move(struct maker *m, qc_id x)
         const struct qc_attr attr = QC_INTS("perm", (size_t)rank, perm);
         return add(m, QC_OP_Transpose, 1, &x, 1, &attr, 0, 0);
     }
-    default: return add(m, QC_OP_Requantize, 1, &x, 0, NULL, data_site(m), 0);
+    default: return add(m, QC_OP_Requantize, 1, &x, 0, NULL, data_quantizer(m), 0);
     }
 }
 
@@ -454,7 +454,7 @@ static qc_id channel_step(struct maker *m, qc_id x, int axis)
         return add(m, QC_OP_Transpose, 1, &x, 1, &attr, 0, 0);
     }
     int to_axis;
-    const qc_id to = result_site(m, s, axis, &to_axis);
+    const qc_id to = result_quantizer(m, s, axis, &to_axis);
     return add(m, QC_OP_Requantize, 1, &x, 0, NULL, to, to_axis);
 }
 
@@ -485,7 +485,7 @@ static struct qc_graph *make(uint64_t seed, bool simulated, bool channels, struc
     for (int i = 2; i < shape.rank; i++)
         shape.dim[i] = random_int(&m.random, 1, shape.rank == 3 ? 24 : shape.rank == 4 ? 11 : 5);
     int axis;
-    const qc_id x = qc_graph_add_input(m.g, "x", QC_F32, &shape, st), first = result_site(&m, &shape, -1, &axis);
+    const qc_id x = qc_graph_add_input(m.g, "x", QC_F32, &shape, st), first = result_quantizer(&m, &shape, -1, &axis);
     m.pool[m.count++] = x && first ? add(&m, QC_OP_Quantize, 1, &x, 0, NULL, first, axis) : 0;
     const int64_t steps = random_int(&m.random, 1, 7);
     bool ok = m.pool[0] != 0;

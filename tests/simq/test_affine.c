@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops in affine space against ONNX Runtime's integer kernels (golden_affine.txt, made by make_golden_affine.py): bit
+/* Ops on affine values against ONNX Runtime's integer kernels (golden_affine.txt, made by make_golden_affine.py): bit
  * for bit. */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -89,7 +89,7 @@ static void read_case(struct golden *c, char *line)
     }
 }
 
-static qc_id add_site(struct qc_graph *g, const struct port *p, const char *name, struct qc_status *st)
+static qc_id add_quantizer(struct qc_graph *g, const struct port *p, const char *name, struct qc_status *st)
 {
     int32_t zeros[64];
     const struct qc_qparams def = {.name = name,
@@ -158,7 +158,7 @@ static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_a
             scale = products;
             qparams[i] = product;
         } else {
-            qparams[i] = add_site(g, p, name, &st);
+            qparams[i] = add_quantizer(g, p, name, &st);
         }
         const float *x = real_of(p, scale, a, &st);
         qc_id real;
@@ -175,7 +175,7 @@ static void check(struct golden *c, bool simulated, enum qc_isa isa, struct qc_a
         cr_assert(in[i], "%s: %s", c->name, st.message);
     }
     const enum qc_op op = qc_op_from_name(c->op);
-    const qc_id target = add_site(g, out, "y", &st);
+    const qc_id target = add_quantizer(g, out, "y", &st);
     const bool mac = qc_op_info(op)->affine == QC_AFFINE_PRODUCT;
     if (mac && !product) product = qc_graph_add_product(g, qparams[0], qparams[1], &st);
     result = add_op(g, op, ports, in, c->attr_count, c->attrs, mac ? product : target, 0, &st);

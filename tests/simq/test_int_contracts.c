@@ -112,7 +112,7 @@ static void expect(const struct scene *s, const char *what, const int32_t *want,
         }
 }
 
-static struct qc_requantize_def site_def(const struct scene *s, enum qc_requantize_source source)
+static struct qc_requantize_def quantizer_def(const struct scene *s, enum qc_requantize_source source)
 {
     return (struct qc_requantize_def){.contract = s->contract,
                                       .source = source,
@@ -132,7 +132,7 @@ static void check_requantize(uint64_t seed, enum qc_contract contract)
     struct qc_arena *a = qc_arena_new();
     begin(&s, seed, contract);
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
-    const struct qc_requantize_def d = site_def(&s, QC_FROM_QUANTIZER);
+    const struct qc_requantize_def d = quantizer_def(&s, QC_FROM_QUANTIZER);
     cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
     for (int i = 0; i < DATA; i++) want[i] = qc_requantize_one(&r, 0, s.x_level[i]);
     run(&s, add(&s, QC_OP_Requantize, 1, &x, 0, NULL, s.zs), DATA);
@@ -148,7 +148,7 @@ static void check_mean(uint64_t seed, enum qc_contract contract)
     struct qc_arena *a = qc_arena_new();
     begin(&s, seed, contract);
     const qc_id x = input(&s, "x", s.x_real, s.x_level, s.x, s.xs);
-    const struct qc_requantize_def d = site_def(&s, QC_FROM_SUM);
+    const struct qc_requantize_def d = quantizer_def(&s, QC_FROM_SUM);
     cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
     for (int c = 0; c < CHANNELS; c++) {
         int64_t sum = 0;
@@ -160,7 +160,7 @@ static void check_mean(uint64_t seed, enum qc_contract contract)
     qc_arena_free(a);
 }
 
-/* Windows of three, stride 2, one position of padding; same: the result is in the space of the data. */
+/* Windows of three, stride 2, one position of padding; same: the result has the qparams of the data. */
 static void check_average(uint64_t seed, enum qc_contract contract, bool same)
 {
     enum { OUT = (WIDTH + 2 - 3) / 2 + 1 };
@@ -179,7 +179,7 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
                     sum += s.x_level[c * WIDTH + 2 * o + k] - s.x.zero_point;
                     n++;
                 }
-            struct qc_requantize_def d = site_def(&s, QC_FROM_SUM);
+            struct qc_requantize_def d = quantizer_def(&s, QC_FROM_SUM);
             d.divisor = n;
             cr_assert(qc_requantizer_of(&r, &d, a, &s.st), "%s", s.st.message);
             want[c * OUT + o] =
@@ -189,7 +189,7 @@ static void check_average(uint64_t seed, enum qc_contract contract, bool same)
                                     QC_INTS("strides", 1, ((const int64_t[]){2})),
                                     QC_INTS("pads", 2, ((const int64_t[]){1, 1}))};
     run(&s, add(&s, QC_OP_AveragePool, 1, &x, 3, attrs, same ? s.xs : s.zs), CHANNELS * OUT);
-    expect(&s, same ? "average in one space" : "average", want, CHANNELS * OUT);
+    expect(&s, same ? "average with the same qparams" : "average", want, CHANNELS * OUT);
     qc_arena_free(a);
 }
 
@@ -260,7 +260,7 @@ static void check_conv(uint64_t seed, enum qc_contract contract, bool clamped)
     qc_arena_free(a);
 }
 
-/* int32 numbers that are dequantized and quantized: into one space, or into two, whose sum is taken. */
+/* int32 numbers that are dequantized and quantized: into the same qparams, or into two, whose sum is taken. */
 static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
 {
     struct scene s;
@@ -281,7 +281,7 @@ static void check_wide(uint64_t seed, enum qc_contract contract, bool twice)
                            add(&s, QC_OP_Quantize, 1, &real, 0, NULL, s.ys)};
     qc_tensor_unref(t);
     for (int i = 0; i < 2; i++) {
-        struct qc_requantize_def d = site_def(&s, QC_FROM_QUANTIZER);
+        struct qc_requantize_def d = quantizer_def(&s, QC_FROM_QUANTIZER);
         d.input_scale = scale;
         d.input_zero_point = 0;
         d.output = to[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What kernels refuse, and what they do in affine spaces and with very many elements. */
+/* What kernels refuse, and what they do on affine values and with very many elements. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

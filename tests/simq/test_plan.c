@@ -107,7 +107,7 @@ static qc_id one(struct maker *m, enum qc_op op, qc_id x, qc_id qparams)
     return add(m, op, 1, &x, 0, NULL, qparams);
 }
 
-/* q -> conv -> [relu] -> requantize -> [clip | transpose] -> dq, spaces bound or off. */
+/* q -> conv -> [relu] -> requantize -> [clip | transpose] -> dq, qparams bound or off. */
 static qc_id quantized(struct maker *m, qc_id x)
 {
     const int64_t c = shape_of(m, x)->dim[1], o = 1 + pick(m, 5);

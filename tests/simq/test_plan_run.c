@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plan and runner: what is refused, what is fused, workers, memory, spaces that are off. */
+/* Plan and runner: what is refused, what is fused, workers, memory, qparams that are off. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,7 +124,7 @@ static size_t lines(const char *text)
     return n;
 }
 
-Test(plan_run, unbound_sites_leave_nothing_behind)
+Test(plan_run, unbound_quantizers_leave_nothing_behind)
 {
     struct block plain = make_block(false), quantizers = make_block(true);
     struct qc_plan *p = plan_of(plain.g, 1, NULL), *q = plan_of(quantizers.g, 1, NULL);
@@ -156,7 +156,7 @@ Test(plan_run, residual_block_is_three_convolutions_and_a_pool)
     qc_graph_free(b.g);
 }
 
-Test(plan_run, a_site_turned_off_makes_the_others_work_on_real_values)
+Test(plan_run, a_quantizer_turned_off_makes_the_others_work_on_real_values)
 {
     struct block b = make_block(true);
     float plain[16], off[16], on[16];
@@ -373,7 +373,7 @@ Test(plan_run, quantize_linear_and_dequantize_linear_are_one_step)
     }
 }
 
-/* Two spaces multiplied over and over: hostile text, not a model. */
+/* Two qparams multiplied over and over: hostile text, not a model. */
 Test(plan_run, nested_products_are_refused)
 {
     st = QC_STATUS_INIT;

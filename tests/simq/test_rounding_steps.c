@@ -114,7 +114,7 @@ static void check(enum qc_op op, const float s[3], const int32_t z[3])
     cr_expect_gt(differ, 0, "%s: the case tells nothing", qc_op_info(op)->name);
 }
 
-Test(rounding_steps, requantize_between_sites)
+Test(rounding_steps, requantize_between_quantizers)
 {
     check(QC_OP_Requantize, (const float[]){0.3f, 0.33f, 0.48f}, (const int32_t[]){243, 8, 36});
 }

@@ -16,23 +16,23 @@ struct layer_window {
 
 enum { LAYER_CONV, LAYER_DEPTHWISE, LAYER_DENSE };
 
-struct layer_space {
+struct layer_qparams {
     float scale;
     int32_t zero_point, lo, hi;
 };
 
-static struct qc_affine affine(const struct layer_space *s)
+static struct qc_affine affine(const struct layer_qparams *s)
 {
     return (struct qc_affine){.scale = s->scale, .zero_point = s->zero_point};
 }
 
-static struct qc_levels levels(const struct layer_space *s)
+static struct qc_levels levels(const struct layer_qparams *s)
 {
     return (struct qc_levels){.lo = s->lo, .hi = s->hi};
 }
 
-static struct qc_requantize_def definition(int contract, int source, const struct layer_space *x,
-                                           const struct layer_space *y)
+static struct qc_requantize_def definition(int contract, int source, const struct layer_qparams *x,
+                                           const struct layer_qparams *y)
 {
     return (struct qc_requantize_def){.contract = (enum qc_contract)contract,
                                       .source = (enum qc_requantize_source)source,
@@ -44,8 +44,8 @@ static struct qc_requantize_def definition(int contract, int source, const struc
 }
 
 int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bias, const struct layer_window *k,
-               int kind, int contract, const struct layer_space *in, const struct layer_space *out, const float *scale,
-               int32_t count)
+               int kind, int contract, const struct layer_qparams *in, const struct layer_qparams *out,
+               const float *scale, int32_t count)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
@@ -80,9 +80,9 @@ int layer_conv(int32_t *y, const int32_t *x, const int32_t *w, const int32_t *bi
     return !ok;
 }
 
-/* x [n,windows]: each row of `divisor` integers becomes its mean, in one space (tflite's pools) or another. */
-int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int contract, const struct layer_space *in,
-               const struct layer_space *out)
+/* x [n,windows]: each row of `divisor` integers becomes its mean, with the same qparams (tflite's pools) or another. */
+int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int contract, const struct layer_qparams *in,
+               const struct layer_qparams *out)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
@@ -100,7 +100,7 @@ int layer_mean(int32_t *y, const int32_t *x, int32_t n, int32_t divisor, int con
 }
 
 int layer_average(int32_t *y, const int32_t *x, const int32_t *count, int32_t n, int32_t window,
-                  const struct layer_space *out)
+                  const struct layer_qparams *out)
 {
     for (int32_t i = 0; i < n; i++) {
         int64_t sum = 0;
@@ -112,7 +112,7 @@ int layer_average(int32_t *y, const int32_t *x, const int32_t *count, int32_t n,
 }
 
 int layer_merge(int32_t *y, const int32_t *a, const int32_t *b, int32_t n, int op, int contract,
-                const struct layer_space *sa, const struct layer_space *sb, const struct layer_space *sy)
+                const struct layer_qparams *sa, const struct layer_qparams *sb, const struct layer_qparams *sy)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_qbinary m;
@@ -130,8 +130,8 @@ int layer_softmax(int32_t *y, const int32_t *x, int32_t rows, int32_t n, float s
     return 0;
 }
 
-int layer_rescale(int32_t *y, const int32_t *x, int32_t n, int contract, const struct layer_space *in,
-                  const struct layer_space *out)
+int layer_rescale(int32_t *y, const int32_t *x, int32_t n, int contract, const struct layer_qparams *in,
+                  const struct layer_qparams *out)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
@@ -144,7 +144,7 @@ int layer_rescale(int32_t *y, const int32_t *x, int32_t n, int contract, const s
     return !ok;
 }
 
-int layer_quantize(int32_t *y, const float *x, int32_t n, int contract, const struct layer_space *out)
+int layer_quantize(int32_t *y, const float *x, int32_t n, int contract, const struct layer_qparams *out)
 {
     for (int32_t i = 0; i < n; i++) y[i] = qc_quantize_by((enum qc_contract)contract, x[i], affine(out), levels(out));
     return 0;
@@ -163,8 +163,8 @@ static float tanh_of(float x, const void *context)
     return tanhf(x);
 }
 
-int layer_unary(int32_t *y, const int32_t *x, int32_t n, int kind, float alpha, const struct layer_space *in,
-                const struct layer_space *out)
+int layer_unary(int32_t *y, const int32_t *x, int32_t n, int kind, float alpha, const struct layer_qparams *in,
+                const struct layer_qparams *out)
 {
     static const enum qc_tflite_function kinds[] = {QC_TFLITE_LEAKY_RELU, QC_TFLITE_LEAKY_RELU, QC_TFLITE_HARD_SWISH};
     struct qc_status st = QC_STATUS_INIT;

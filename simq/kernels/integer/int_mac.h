@@ -2,8 +2,8 @@
 /* Inside simq/: multiply-accumulate ops in integers: acc = bias + sum (qa - za)(qw - zw), exact modulo 2^32 (or in a
    given accumulator), then at once, while the sums are in cache, whatever conversion follows.
 
-   Both operands may be held as stored integers or centred in float32. Source of the form: docs/numerics.md, "Operators
-   in affine space"; data is taken as qa - shift, so that it fits the instructions, and za - shift times the sum of a
+   Both operands may be held as stored integers or centred in float32. Source of the form: docs/numerics.md. Data are
+   taken as qa - shift, so that they fit the instructions, and za - shift times the sum of a
    channel's weights goes into its bias. */
 #ifndef QC_SIMQ_KERNELS_INTEGER_INT_MAC_H
 #define QC_SIMQ_KERNELS_INTEGER_INT_MAC_H

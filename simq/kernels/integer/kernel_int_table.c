@@ -163,7 +163,7 @@ const struct qc_kernel qc_kernel_int_table = {
 
 /* ------------------------------------------------- choice */
 
-static bool is_site(const struct qc_scales *s)
+static bool is_quantizer(const struct qc_scales *s)
 {
     return !s->identity && s->rounds && !s->product && s->count == 1;
 }
@@ -191,12 +191,12 @@ static bool sum_fits(const struct qc_int_node *n)
 const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
 {
     const enum qc_op op = n->node->op;
-    if (!is_site(n->result) || !qc_is_level_type(n->result_type) || !is_site(&n->in_scales[0])) return NULL;
+    if (!is_quantizer(n->result) || !qc_is_level_type(n->result_type) || !is_quantizer(&n->in_scales[0])) return NULL;
     const enum qc_dtype first = n->in[0].dtype;
     const bool bytes = is_byte(first) && is_byte(n->result_type);
     if (is_clamp(n->node)) return bytes && known_bounds(n) ? &qc_kernel_int_table : NULL;
     if (op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul) {
-        if (!is_site(&n->in_scales[1])) return NULL;
+        if (!is_quantizer(&n->in_scales[1])) return NULL;
         for (unsigned i = 0; i < 2; i++)
             if (!qc_is_level_type(n->in[i].dtype) || n->in[i].dtype == QC_I32) return NULL;
         return n->result_type == QC_I32 ? NULL : &qc_kernel_int_binary;

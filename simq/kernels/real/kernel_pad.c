@@ -44,7 +44,8 @@ static bool make_maps(struct state *s, const struct qc_prepare *p, struct qc_sta
     return true;
 }
 
-/* The constant as an element of the output: bits of a real value as they are, else the level in the space of the data.
+/* The constant as an element of the output: bits of a real value as they are, else the level with the qparams of the
+ * data.
  */
 static bool make_element(uint64_t *element, const struct qc_view *value, const struct qc_view *to,
                          const struct qc_scales *scales, enum qc_contract contract, struct qc_status *st)

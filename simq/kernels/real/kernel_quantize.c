@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantize, Dequantize, Requantize: from the space and representation of the input to those of the output, whatever
+/* Quantize, Dequantize, Requantize: from the qparams and representation of the input to those of the output, whatever
  * these are. */
 #include <math.h>
 

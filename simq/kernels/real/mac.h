@@ -13,7 +13,7 @@ struct qc_mac {
     bool packed_weights, packed_bias, bias;
     bool scaled; /* y = alpha*y + beta*c, c = input 2 broadcast to the result (Gemm) */
     float alpha, beta;
-    bool rounded; /* then the accumulator goes from its space to that of the result */
+    bool rounded; /* then the accumulator goes from its qparams to that of the result */
     int axis;     /* of the channels of `rounding` in the result */
     struct qc_rounding rounding;
 };

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/custom.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPERANDS_MAX = 64 };
+
+struct custom {
+    void *library;
+    const struct qcalib_kernel *kernel;
+};
+
+struct qc_custom_ops {
+    size_t count;
+    struct custom *items;
+    _Atomic unsigned references; /* graphs in several threads may share it */
+};
+
+struct qc_custom_ops *qc_custom_ops_new(struct qc_status *st)
+{
+    struct qc_custom_ops *c = calloc(1, sizeof *c);
+    if (c)
+        c->references = 1;
+    else
+        qc_fail_memory(st, sizeof *c);
+    return c;
+}
+
+struct qc_custom_ops *qc_custom_ops_ref(const struct qc_custom_ops *c)
+{
+    struct qc_custom_ops *u = (struct qc_custom_ops *)(uintptr_t)c;
+    if (u) u->references++;
+    return u;
+}
+
+void qc_custom_ops_unref(struct qc_custom_ops *c)
+{
+    if (!c || --c->references) return;
+    for (size_t i = 0; i < c->count; i++) dlclose(c->items[i].library);
+    free(c->items);
+    free(c);
+}
+
+/* "Scale" is "::Scale" is "ai.onnx::Scale". */
+static bool is_op(const struct qcalib_kernel *k, const char *op)
+{
+    const char *colons = strstr(op, "::"), *name = colons ? colons + 2 : op;
+    const size_t n = colons ? (size_t)(colons - op) : 0;
+    const char *domain = strcmp(k->domain, "ai.onnx") == 0 ? "" : k->domain;
+    return strcmp(name, k->op) == 0 && strlen(domain) == n && memcmp(domain, op, n) == 0;
+}
+
+const struct qcalib_kernel *qc_custom_find(const struct qc_custom_ops *c, const char *op)
+{
+    for (size_t i = 0; c && i < c->count; i++)
+        if (is_op(c->items[i].kernel, op)) return c->items[i].kernel;
+    return NULL;
+}
+
+static bool check(const struct qc_custom_ops *all, const char *file, const struct qcalib_kernel *k,
+                  struct qc_status *st)
+{
+    if (k->abi != QCALIB_KERNEL_ABI)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "kernel %s: made for version %u of the interface, this program has version %u; build it with "
+                       "this program's qcalib_kernel.h",
+                       file, (unsigned)k->abi, (unsigned)QCALIB_KERNEL_ABI);
+    if (!k->domain || !k->op || !*k->op)
+        return qc_fail(st, QC_BAD_INPUT, "kernel %s: it does not say which domain and operator it is for", file);
+    if (!k->shape || !k->compute)
+        return qc_fail(st, QC_BAD_INPUT, "kernel %s: '%s' has no function '%s'", file, k->op,
+                       k->shape ? "compute" : "shape");
+    if (k->inputs_min > k->inputs_max || k->inputs_max > OPERANDS_MAX || !k->outputs_max ||
+        k->outputs_max > OPERANDS_MAX)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "kernel %s: '%s' may have 0 to %d inputs, the least first, and 1 to %d outputs", file, k->op,
+                       (int)OPERANDS_MAX, (int)OPERANDS_MAX);
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->items[i].kernel->op, k->op) == 0 && strcmp(all->items[i].kernel->domain, k->domain) == 0)
+            return qc_fail(st, QC_BAD_INPUT, "kernel %s: there is a kernel for %s::%s already", file, k->domain, k->op);
+    return true;
+}
+
+bool qc_custom_ops_load(struct qc_custom_ops *c, const char *file, struct qc_status *st)
+{
+    const size_t length = strlen(file) + 3;
+    char *path = malloc(length);
+    struct custom *more = realloc(c->items, (c->count + 1) * sizeof *more);
+    if (more) c->items = more;
+    if (!path || !more) {
+        free(path);
+        return qc_fail_memory(st, length);
+    }
+    snprintf(path, length, "%s%s", strchr(file, '/') ? "" : "./", file);
+    struct custom one = {.library = dlopen(path, RTLD_NOW | RTLD_LOCAL)};
+    free(path);
+    if (!one.library) {
+        const char *why = dlerror();
+        return qc_fail(st, QC_BAD_INPUT, "kernel %s: not a shared object that can be loaded: %s", file,
+                       why ? why : "unknown");
+    }
+    one.kernel = dlsym(one.library, "qcalib_kernel_entry");
+    bool ok = one.kernel || qc_fail(st, QC_BAD_INPUT,
+                                    "kernel %s: it does not export 'qcalib_kernel_entry' (see qcalib_kernel.h)", file);
+    ok = ok && check(c, file, one.kernel, st);
+    if (ok)
+        c->items[c->count++] = one;
+    else
+        dlclose(one.library);
+    return ok;
+}
+
+bool qc_custom_is_own(const struct qc_attr *a)
+{
+    return strcmp(a->name, QC_CUSTOM_DOMAIN) == 0 || strcmp(a->name, QC_CUSTOM_OP) == 0 ||
+           strcmp(a->name, QC_CUSTOM_VERSION) == 0;
+}
+
+const char *qc_custom_name(const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
+{
+    const char *domain = qc_attr_string(n, QC_CUSTOM_DOMAIN, "");
+    if (n->op != QC_OP_Custom) return qc_arena_strdup(a, qc_op_info(n->op)->name, st);
+    return qc_arena_printf(a, st, "%s%s%s", domain, *domain ? "::" : "", qc_attr_string(n, QC_CUSTOM_OP, ""));
+}
+
+bool qc_custom_kernel(const struct qcalib_kernel **out, const struct qc_graph *g, const struct qc_node *n,
+                      struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    const char *name = a ? qc_custom_name(n, a, st) : NULL;
+    *out = name ? qc_custom_find(g->custom, name) : NULL;
+    const bool ok = *out || qc_fail(st, QC_UNSUPPORTED, "there is no kernel for '%.200s'", name ? name : "");
+    qc_arena_free(a);
+    return ok;
+}
+
+static void describe(struct qcalib_kernel_tensor *to, enum qc_dtype dtype, const struct qc_shape *s, void *data)
+{
+    *to = (struct qcalib_kernel_tensor){.type = qc_dtype_info(dtype)->onnx, .rank = s->rank, .data = data};
+    for (int i = 0; i < s->rank; i++) to->dims[i] = s->dim[i];
+}
+
+static bool fill_attribute(struct qcalib_kernel_attribute *to, const struct qc_attr *from, struct qc_arena *a,
+                           struct qc_status *st)
+{
+    *to = (struct qcalib_kernel_attribute){.name = from->name, .count = 1};
+    switch (from->kind) {
+    case QC_ATTR_INT:
+        to->kind = QCALIB_KERNEL_INT;
+        to->ints = &from->i;
+        return true;
+    case QC_ATTR_FLOAT:
+        to->kind = QCALIB_KERNEL_FLOAT;
+        to->floats = &from->f;
+        return true;
+    case QC_ATTR_STRING:
+        to->kind = QCALIB_KERNEL_STRING;
+        to->strings = &from->s;
+        return true;
+    case QC_ATTR_INTS:
+        to->kind = QCALIB_KERNEL_INTS;
+        to->count = from->count;
+        to->ints = from->ints;
+        return true;
+    case QC_ATTR_FLOATS:
+        to->kind = QCALIB_KERNEL_FLOATS;
+        to->count = from->count;
+        to->floats = from->floats;
+        return true;
+    case QC_ATTR_STRINGS:
+        to->kind = QCALIB_KERNEL_STRINGS;
+        to->count = from->count;
+        to->strings = from->strings;
+        return true;
+    case QC_ATTR_TENSOR: {
+        struct qcalib_kernel_tensor *t = QC_NEW(a, struct qcalib_kernel_tensor, st);
+        if (t) describe(t, from->tensor->dtype, &from->tensor->shape, from->tensor->data);
+        to->kind = QCALIB_KERNEL_TENSOR;
+        to->tensor = t;
+        return t != NULL;
+    }
+    case QC_ATTR_GRAPH: break;
+    }
+    return qc_fail(st, QC_UNSUPPORTED, "kernels are not handed graphs");
+}
+
+bool qc_custom_call(struct qcalib_kernel_call *out, const struct qc_graph *g, const struct qc_node *n,
+                    struct qc_arena *a, struct qc_status *st)
+{
+    struct qcalib_kernel_tensor *in = QC_NEW_ARRAY(a, struct qcalib_kernel_tensor, n->input_count, st),
+                                *to = QC_NEW_ARRAY(a, struct qcalib_kernel_tensor, n->output_count, st);
+    struct qcalib_kernel_attribute *attrs = QC_NEW_ARRAY(a, struct qcalib_kernel_attribute, n->attr_count, st);
+    uint32_t count = 0;
+    if (!in || !to || !attrs) return false;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        in[i] = (struct qcalib_kernel_tensor){.rank = -1};
+        if (!n->inputs[i]) continue;
+        const struct qc_type *t = &g->values[n->inputs[i]].type;
+        const struct qc_tensor *constant = qc_constant_of(g, n->inputs[i]);
+        if (qc_dtype_info(t->dtype)->bits < 8)
+            return qc_fail(st, QC_UNSUPPORTED, "input %u is of type %s, which kernels are not handed", i,
+                           qc_dtype_info(t->dtype)->name);
+        describe(&in[i], t->dtype, &t->shape, constant ? constant->data : NULL);
+    }
+    for (unsigned i = 0; i < n->output_count; i++) to[i] = (struct qcalib_kernel_tensor){.rank = -1};
+    for (unsigned i = 0; i < n->attr_count; i++)
+        if (!qc_custom_is_own(&n->attrs[i]) && !fill_attribute(&attrs[count++], &n->attrs[i], a, st)) return false;
+    *out = (struct qcalib_kernel_call){.input_count = n->input_count,
+                                       .output_count = n->output_count,
+                                       .attribute_count = count,
+                                       .inputs = in,
+                                       .outputs = to,
+                                       .attributes = attrs};
+    return true;
+}

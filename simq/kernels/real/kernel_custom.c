@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operators of the user's own, on dense buffers. */
+#include <string.h>
+
+#include "graph/core/custom.h"
+#include "simq/core/kernel_util.h"
+
+struct state {
+    const struct qcalib_kernel *kernel;
+    struct qcalib_kernel_call call; /* without data */
+};
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    if (!s || !qc_custom_kernel(&s->kernel, p->graph, p->node, st) ||
+        !qc_custom_call(&s->call, p->graph, p->node, p->arena, st))
+        return false;
+    for (unsigned i = 0; i < p->output_count; i++) {
+        struct qcalib_kernel_tensor *t = &s->call.outputs[i];
+        *t = (struct qcalib_kernel_tensor){.type = qc_dtype_info(p->out[i].dtype)->onnx, .rank = p->out[i].rank};
+        memcpy(t->dims, p->out[i].dim, sizeof t->dims);
+    }
+    p->state = s;
+    p->scratch = (s->call.input_count + s->call.output_count) * sizeof(struct qcalib_kernel_tensor);
+    return true;
+}
+
+/* The tensors of this worker, with its data. */
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    const struct state *s = r->state;
+    struct qcalib_kernel_call call = s->call;
+    struct qcalib_kernel_tensor *in = r->scratch, *out = in + call.input_count;
+    if (call.input_count) memcpy(in, call.inputs, call.input_count * sizeof *in);
+    memcpy(out, call.outputs, call.output_count * sizeof *out);
+    for (unsigned i = 0; i < call.input_count; i++) in[i].data = in[i].type ? r->in[i].data : NULL;
+    for (unsigned i = 0; i < call.output_count; i++) out[i].data = r->out[i].data;
+    call.inputs = in;
+    call.outputs = out;
+    const int code = s->kernel->compute(&call);
+    return !code || qc_fail(st, QC_BAD_INPUT, "compute of the kernel of '%s' failed with code %d", s->kernel->op, code);
+}
+
+const struct qc_kernel qc_kernel_custom = {.name = "custom", .order = QC_ORDER_ROW, .prepare = prepare, .run = run};
