@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantizes every network of scripts/zoo.py with no options and with ONNX Runtime's own quantizer, runs all in ONNX Runtime, and prints the
+table of docs/models.md.
+
+    python scripts/models.py FOLDER PROGRAM [--method NAME]... [--only GLOB]"""
+import argparse
+import concurrent.futures
+import contextlib
+import fnmatch
+import io
+import json
+import logging
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import h5py
+import measured_models
+import numpy as np
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+logging.disable(logging.WARNING)
+PEERS = {"min-max": CalibrationMethod.MinMax, "percentile": CalibrationMethod.Percentile}
+
+
+def feeds(path, names):
+    with h5py.File(path) as f:
+        sets = {n: f[n][:] for n in names}
+    return [{n: x[i:i + 1] for n, x in sets.items()} for i in range(len(next(iter(sets.values()))))]
+
+
+def outputs(model, samples):
+    session = measured_models.session(model)
+    return [np.concatenate([o.reshape(1, -1) for o in part]) for part in zip(*(session.run(None, s) for s in samples))]
+
+
+def worst_sqnr(reference, model, samples):
+    return min(measured_models.sqnr(reference, outputs(model, samples)))
+
+
+class Reader(CalibrationDataReader):
+    def __init__(self, samples):
+        self.left = iter(samples)
+
+    def get_next(self):
+        return next(self.left, None)
+
+
+def peer(model, samples, method, scratch):
+    """ONNX Runtime's quantizer as its manual says to use it; the better of it with and without its preparation."""
+    results = []
+    for prepared in (False, True):
+        source, out = model, scratch / "peer.onnx"
+        try:
+            if prepared:
+                source = scratch / "prepared.onnx"
+                quant_pre_process(str(model), str(source), skip_symbolic_shape=True)
+            with contextlib.redirect_stdout(io.StringIO()):
+                quantize_static(str(source), str(out), Reader(samples), quant_format=QuantFormat.QDQ, per_channel=True,
+                                activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, calibrate_method=method)
+            results.append(out.read_bytes())
+        except Exception:  # its limits, whatever they are: the cell says "fails"
+            continue
+    return results
+
+
+def ours(program, model, data, out, method):
+    report = out.with_suffix(".report")
+    command = [program, "-q", "--data", data, str(model), "-o", str(out), "--report", str(report), *(["--method", method] if method else [])]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"
+    return json.loads((report / "report.json").read_text()), None
+
+
+def measure(arguments):
+    program, model, methods, peers = arguments
+    os.nice(5)
+    row = {"model": model.stem, "bytes": model.stat().st_size}
+    base = model.stem.rsplit(".", 1)[0]
+    session = measured_models.session(model)
+    names = [i.name for i in session.get_inputs()]
+    calib, held = (feeds(model.parent / f"{base}{suffix}", names) for suffix in (".h5", ".eval.h5"))
+    reference = outputs(model, held)
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = pathlib.Path(folder)
+        for method in (None, *methods):
+            out = scratch / f"{method}.onnx"
+            report, error = ours(program, model, model.parent / f"{base}.h5", out, method)
+            if error:
+                row[method or "default"] = error
+                continue
+            row[method or "default"] = worst_sqnr(reference, out, held)
+            if method is None:
+                row.update(quantized=report["quantized_ops"], float=len(report["float_ops"]), share=report["int8_share"],
+                           bytes_int8=out.stat().st_size, seconds=report["timing"]["total_seconds"])
+        if peers:
+            for name, method in PEERS.items():
+                found = []
+                for made in peer(model, calib, method, scratch):
+                    try:
+                        found.append(worst_sqnr(reference, made, held))
+                    except Exception:
+                        continue
+                row[f"ort {name}"] = max(found) if found else "fails"
+    return row
+
+
+def cell(value):
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return "" if value is None else str(value)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("program")
+    parser.add_argument("--method", action="append", default=[])
+    parser.add_argument("--only", default="*")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    models = [m for m in sorted(options.folder.glob("*.onnx")) if fnmatch.fnmatch(m.stem, options.only)]
+    columns = ["default", *options.method, *([] if options.no_peers else [f"ort {p}" for p in PEERS])]
+    print("| network | " + " | ".join(columns) + " | quantized | in float | multiply-adds in int8 | size |")
+    print("|---|" + "---|" * (len(columns) + 4))
+    jobs = [(options.program, m, options.method, not options.no_peers) for m in models]
+    with concurrent.futures.ProcessPoolExecutor(options.workers) as pool:
+        for row in pool.map(measure, jobs):
+            tail = [row.get("quantized"), row.get("float"), f"{100 * row['share']:.0f} %" if row.get("share") is not None else None,
+                    f"{row['bytes'] / 1e6:.1f} -> {row['bytes_int8'] / 1e6:.1f} MB" if "bytes_int8" in row else None]
+            print(f"| {row['model']} | " + " | ".join(cell(row.get(c)) for c in (*columns,)) + " | " + " | ".join(map(cell, tail)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
