@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantizes every network of scripts/zoo.py with no options and with ONNX Runtime's own quantizer, runs all in ONNX Runtime, and prints the
-table of docs/models.md.
+"""Quantizes every network of scripts/zoo.py with no options and with ONNX Runtime's own quantizer, runs all in ONNX
+Runtime, and prints the table of docs/models.md.
 
     python scripts/models.py FOLDER PROGRAM [--method NAME]... [--only GLOB]"""
+
 import argparse
 import concurrent.futures
 import contextlib
@@ -28,7 +29,7 @@ PEERS = {"min-max": CalibrationMethod.MinMax, "percentile": CalibrationMethod.Pe
 def feeds(path, names):
     with h5py.File(path) as f:
         sets = {n: f[n][:] for n in names}
-    return [{n: x[i:i + 1] for n, x in sets.items()} for i in range(len(next(iter(sets.values()))))]
+    return [{n: x[i : i + 1] for n, x in sets.items()} for i in range(len(next(iter(sets.values()))))]
 
 
 def outputs(model, samples):
@@ -58,8 +59,16 @@ def peer(model, samples, method, scratch):
                 source = scratch / "prepared.onnx"
                 quant_pre_process(str(model), str(source), skip_symbolic_shape=True)
             with contextlib.redirect_stdout(io.StringIO()):
-                quantize_static(str(source), str(out), Reader(samples), quant_format=QuantFormat.QDQ, per_channel=True,
-                                activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, calibrate_method=method)
+                quantize_static(
+                    str(source),
+                    str(out),
+                    Reader(samples),
+                    quant_format=QuantFormat.QDQ,
+                    per_channel=True,
+                    activation_type=QuantType.QUInt8,
+                    weight_type=QuantType.QInt8,
+                    calibrate_method=method,
+                )
             results.append(out.read_bytes())
         except Exception:  # its limits, whatever they are: the cell says "fails"
             continue
@@ -68,7 +77,18 @@ def peer(model, samples, method, scratch):
 
 def ours(program, model, data, out, method):
     report = out.with_suffix(".report")
-    command = [program, "-q", "--data", data, str(model), "-o", str(out), "--report", str(report), *(["--method", method] if method else [])]
+    command = [
+        program,
+        "-q",
+        "--data",
+        data,
+        str(model),
+        "-o",
+        str(out),
+        "--report",
+        str(report),
+        *(["--method", method] if method else []),
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         return None, done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}"
@@ -94,8 +114,13 @@ def measure(arguments):
                 continue
             row[method or "default"] = worst_sqnr(reference, out, held)
             if method is None:
-                row.update(quantized=report["quantized_ops"], float=len(report["float_ops"]), share=report["int8_share"],
-                           bytes_int8=out.stat().st_size, seconds=report["timing"]["total_seconds"])
+                row.update(
+                    quantized=report["quantized_ops"],
+                    float=len(report["float_ops"]),
+                    share=report["int8_share"],
+                    bytes_int8=out.stat().st_size,
+                    seconds=report["timing"]["total_seconds"],
+                )
         if peers:
             for name, method in PEERS.items():
                 found = []
@@ -130,9 +155,20 @@ def main():
     jobs = [(options.program, m, options.method, not options.no_peers) for m in models]
     with concurrent.futures.ProcessPoolExecutor(options.workers) as pool:
         for row in pool.map(measure, jobs):
-            tail = [row.get("quantized"), row.get("float"), f"{100 * row['share']:.0f} %" if row.get("share") is not None else None,
-                    f"{row['bytes'] / 1e6:.1f} -> {row['bytes_int8'] / 1e6:.1f} MB" if "bytes_int8" in row else None]
-            print(f"| {row['model']} | " + " | ".join(cell(row.get(c)) for c in (*columns,)) + " | " + " | ".join(map(cell, tail)) + " |", flush=True)
+            tail = [
+                row.get("quantized"),
+                row.get("float"),
+                f"{100 * row['share']:.0f} %" if row.get("share") is not None else None,
+                f"{row['bytes'] / 1e6:.1f} -> {row['bytes_int8'] / 1e6:.1f} MB" if "bytes_int8" in row else None,
+            ]
+            print(
+                f"| {row['model']} | "
+                + " | ".join(cell(row.get(c)) for c in (*columns,))
+                + " | "
+                + " | ".join(map(cell, tail))
+                + " |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -196,8 +196,8 @@ def datasets(one):
 def onnx(one):
     tensor, shapes, opset = "onnx/read/import_tensor.c", "onnx/read/import_shapes.c", "onnx/write/emit_opset.c"
     return [
-        one("4 bits: high half first", tensor, "p[i / each] >> (i % each * bits)",
-            "p[i / each] >> ((each - 1 - i % each) * bits)"),
+        one("4 bits: high half first", tensor, "(unsigned)p[i / each] >> (i % each * bits)",
+            "(unsigned)p[i / each] >> ((each - 1 - i % each) * bits)"),
         one("4 bits: no sign", tensor, "&& v & sign ? v - most - 1 : v", "&& v & sign ? v : v"),
         one("bool: any byte", tensor, "((uint8_t *)t->data)[i] = p[i] != 0;", "((uint8_t *)t->data)[i] = p[i];"),
         one("integers outside of their type", tensor, "if (t->dtype != QC_BOOL && (v[i] < lo || v[i] > hi))",

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks of many architectures with random weights, exported to ONNX by both exporters of PyTorch, with samples for each.
+"""Networks of many architectures with random weights, exported to ONNX by both exporters of PyTorch, with samples for
+each.
 
     python scripts/zoo.py FOLDER [NAME ...]
 
-needs torch and transformers. Writes FOLDER/NAME.EXPORTER.onnx and FOLDER/NAME.h5 (32 samples to calibrate with, 16 in NAME.eval.h5).
-Weights are drawn from a seed; batch norms get the statistics of a few batches, so that values have the size they have in a trained
-network. Samples are smooth random pictures, random tokens, or sums of sines: random, but not white noise."""
+needs torch and transformers. Writes FOLDER/NAME.EXPORTER.onnx and FOLDER/NAME.h5 (32 samples to calibrate with, 16 in
+NAME.eval.h5). Weights are drawn from a seed; batch norms get the statistics of a few batches, so that values have the
+size they have in a trained network. Samples are smooth random pictures, random tokens, or sums of sines: random, but
+not white noise."""
+
 import logging
 import os
 import pathlib
@@ -30,6 +33,7 @@ def entry(**how):
     def keep(build):
         ZOO[build.__name__] = (build, how)
         return build
+
     return keep
 
 
@@ -38,15 +42,22 @@ def pictures(size, channels=3):
     def draw(generator, n):
         x = torch.zeros(n, channels, size, size)
         for side in (4, 8, 16, size):
-            x += F.interpolate(torch.randn(n, channels, side, side, generator=generator), size=(size, size), mode="bilinear") * (4 / side) ** 0.5
+            x += (
+                F.interpolate(
+                    torch.randn(n, channels, side, side, generator=generator), size=(size, size), mode="bilinear"
+                )
+                * (4 / side) ** 0.5
+            )
         return x
+
     return draw
 
 
 def tokens(length, count):
     def draw(generator, n):
         u = torch.rand(n, length, generator=generator)
-        return (count ** u - 1).long().clamp(0, count - 1)
+        return (count**u - 1).long().clamp(0, count - 1)
+
     return draw
 
 
@@ -58,6 +69,7 @@ def sound(length):
             f = torch.rand(n, 1, generator=generator) * length / 4
             x += torch.randn(n, 1, generator=generator) * torch.sin(6.283 * f * t)
         return x * 0.3
+
     return draw
 
 
@@ -65,6 +77,7 @@ def features(*shape):
     def draw(generator, n):
         x = torch.randn(n, *shape, generator=generator)
         return x.cumsum(1) * 0.3 if len(shape) > 1 else x
+
     return draw
 
 
@@ -87,7 +100,9 @@ class Inverted(nn.Module):
     def __init__(self, i, o, s, expand, act, se=None, k=3):
         super().__init__()
         m = i * expand
-        self.body = nn.Sequential(conv(i, m, 1, act=act), conv(m, m, k, s, m, act=act), *([se(m)] if se else []), conv(m, o, 1, act=None))
+        self.body = nn.Sequential(
+            conv(i, m, 1, act=act), conv(m, m, k, s, m, act=act), *([se(m)] if se else []), conv(m, o, 1, act=None)
+        )
         self.same = s == 1 and i == o
 
     def forward(self, x):
@@ -113,6 +128,7 @@ def resnet18():
 
         def forward(self, x):
             return F.relu(self.b(self.a(x)) + self.short(x))
+
     widths = [64, 64, 128, 256, 512]
     blocks = [b for i, o, s in zip(widths, widths[1:], (1, 2, 2, 2)) for b in (Block(i, o, s), Block(o, o, 1))]
     return Head(nn.Sequential(conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1), *blocks), 512)
@@ -130,8 +146,15 @@ def mobilenet_v2():
 
 @entry(x=pictures(64))
 def mobilenet_v3():
-    rows = [(16, 1, 1, nn.ReLU, Squeeze), (24, 2, 4, nn.ReLU, None), (40, 2, 4, nn.Hardswish, Squeeze), (40, 1, 6, nn.Hardswish, Squeeze),
-            (48, 1, 3, nn.Hardswish, Squeeze), (96, 2, 6, nn.Hardswish, Squeeze), (96, 1, 6, nn.Hardswish, Squeeze)]
+    rows = [
+        (16, 1, 1, nn.ReLU, Squeeze),
+        (24, 2, 4, nn.ReLU, None),
+        (40, 2, 4, nn.Hardswish, Squeeze),
+        (40, 1, 6, nn.Hardswish, Squeeze),
+        (48, 1, 3, nn.Hardswish, Squeeze),
+        (96, 2, 6, nn.Hardswish, Squeeze),
+        (96, 1, 6, nn.Hardswish, Squeeze),
+    ]
     blocks, i = [], 16
     for o, s, e, act, se in rows:
         blocks.append(Inverted(i, o, s, e, act, se, 5 if se else 3))
@@ -143,6 +166,7 @@ def mobilenet_v3():
 def efficientnet():
     def gate(c):
         return Squeeze(c, nn.Sigmoid)
+
     rows = [(16, 1, 1), (24, 2, 6), (24, 1, 6), (40, 2, 6), (80, 2, 6), (80, 1, 6), (112, 1, 6), (192, 2, 6)]
     blocks, i = [], 32
     for o, s, e in rows:
@@ -158,7 +182,9 @@ def shufflenet():
             super().__init__()
             self.down, half = down, c // 2
             i = c // 2 if down else half
-            self.right = nn.Sequential(conv(i, half, 1), conv(half, half, 3, 2 if down else 1, half, act=None), conv(half, half, 1))
+            self.right = nn.Sequential(
+                conv(i, half, 1), conv(half, half, 3, 2 if down else 1, half, act=None), conv(half, half, 1)
+            )
             if down:
                 self.left = nn.Sequential(conv(i, i, 3, 2, i, act=None), conv(i, half, 1))
 
@@ -170,7 +196,19 @@ def shufflenet():
                 y = torch.cat([a, self.right(b)], 1)
             n, c, h, w = y.shape
             return y.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
-    return Head(nn.Sequential(conv(3, 32, 3, 2), Unit(64, True), Unit(64, False), Unit(64, False), Unit(128, True), Unit(128, False), conv(128, 256, 1)), 256)
+
+    return Head(
+        nn.Sequential(
+            conv(3, 32, 3, 2),
+            Unit(64, True),
+            Unit(64, False),
+            Unit(64, False),
+            Unit(128, True),
+            Unit(128, False),
+            conv(128, 256, 1),
+        ),
+        256,
+    )
 
 
 @entry(x=pictures(64))
@@ -183,6 +221,7 @@ def densenet():
 
         def forward(self, x):
             return torch.cat([x, self.c2(F.relu(self.n2(self.c1(F.relu(self.n1(x))))))], 1)
+
     parts, c = [conv(3, 32, 3, 2)], 32
     for stage in range(3):
         for _ in range(4):
@@ -197,7 +236,14 @@ def densenet():
 @entry(x=pictures(64))
 def unet():
     def block(i, o):
-        return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.GroupNorm(8, o), nn.SiLU(), nn.Conv2d(o, o, 3, padding=1), nn.GroupNorm(8, o), nn.SiLU())
+        return nn.Sequential(
+            nn.Conv2d(i, o, 3, padding=1),
+            nn.GroupNorm(8, o),
+            nn.SiLU(),
+            nn.Conv2d(o, o, 3, padding=1),
+            nn.GroupNorm(8, o),
+            nn.SiLU(),
+        )
 
     class Net(nn.Module):
         def __init__(self):
@@ -212,6 +258,7 @@ def unet():
             c = self.c(F.max_pool2d(b, 2))
             b = self.d1(torch.cat([self.u1(c), b], 1))
             return self.out(self.d2(torch.cat([self.u2(b), a], 1)))
+
     return Net()
 
 
@@ -220,9 +267,16 @@ def deeplab():
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.low, self.high = nn.Sequential(conv(3, 16, 3, 2), conv(16, 24, 3, 2)), nn.Sequential(conv(24, 64, 3, 2), conv(64, 96))
-            self.rates = nn.ModuleList(nn.Sequential(nn.Conv2d(96, 32, 3, padding=r, dilation=r, bias=False), nn.BatchNorm2d(32), nn.ReLU()) for r in (1, 2, 4))
-            self.pool, self.join = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(96, 32, 1), nn.ReLU()), conv(128, 32, 1)
+            self.low, self.high = nn.Sequential(conv(3, 16, 3, 2), conv(16, 24, 3, 2)), nn.Sequential(
+                conv(24, 64, 3, 2), conv(64, 96)
+            )
+            self.rates = nn.ModuleList(
+                nn.Sequential(nn.Conv2d(96, 32, 3, padding=r, dilation=r, bias=False), nn.BatchNorm2d(32), nn.ReLU())
+                for r in (1, 2, 4)
+            )
+            self.pool, self.join = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(96, 32, 1), nn.ReLU()), conv(
+                128, 32, 1
+            )
             self.skip, self.out = conv(24, 12, 1), nn.Sequential(conv(44, 32), nn.Conv2d(32, 5, 1))
 
         def forward(self, x):
@@ -231,7 +285,10 @@ def deeplab():
             p = F.interpolate(self.pool(y), size=y.shape[2:], mode="bilinear", align_corners=False)
             y = self.join(torch.cat([*(r(y) for r in self.rates), p], 1))
             y = F.interpolate(y, size=low.shape[2:], mode="bilinear", align_corners=False)
-            return F.interpolate(self.out(torch.cat([y, self.skip(low)], 1)), size=x.shape[2:], mode="bilinear", align_corners=False)
+            return F.interpolate(
+                self.out(torch.cat([y, self.skip(low)], 1)), size=x.shape[2:], mode="bilinear", align_corners=False
+            )
+
     return Net()
 
 
@@ -241,8 +298,8 @@ def wavenet():
         def __init__(self):
             super().__init__()
             self.first, self.n = nn.Conv1d(1, 32, 1), 6
-            self.f = nn.ModuleList(nn.Conv1d(32, 32, 2, dilation=2 ** i) for i in range(self.n))
-            self.g = nn.ModuleList(nn.Conv1d(32, 32, 2, dilation=2 ** i) for i in range(self.n))
+            self.f = nn.ModuleList(nn.Conv1d(32, 32, 2, dilation=2**i) for i in range(self.n))
+            self.g = nn.ModuleList(nn.Conv1d(32, 32, 2, dilation=2**i) for i in range(self.n))
             self.r = nn.ModuleList(nn.Conv1d(32, 32, 1) for _ in range(self.n))
             self.s = nn.ModuleList(nn.Conv1d(32, 32, 1) for _ in range(self.n))
             self.out = nn.Sequential(nn.ReLU(), nn.Conv1d(32, 32, 1), nn.ReLU(), nn.Conv1d(32, 16, 1))
@@ -250,89 +307,162 @@ def wavenet():
         def forward(self, x):
             x, total = self.first(x), 0
             for i in range(self.n):
-                p = F.pad(x, (2 ** i, 0))
+                p = F.pad(x, (2**i, 0))
                 h = torch.tanh(self.f[i](p)) * torch.sigmoid(self.g[i](p))
                 total = total + self.s[i](h)
                 x = x + self.r[i](h)
             return self.out(total)
+
     return Net()
 
 
 @entry(pixel_values=pictures(48))
 def swin():
     from transformers import SwinConfig, SwinForImageClassification
-    return SwinForImageClassification(SwinConfig(image_size=48, patch_size=4, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=6, num_labels=10))
+
+    return SwinForImageClassification(
+        SwinConfig(
+            image_size=48, patch_size=4, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=6, num_labels=10
+        )
+    )
 
 
 @entry(pixel_values=pictures(64))
 def vit():
     from transformers import ViTConfig, ViTForImageClassification
-    return ViTForImageClassification(ViTConfig(image_size=64, patch_size=8, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512, num_labels=10))
+
+    return ViTForImageClassification(
+        ViTConfig(
+            image_size=64,
+            patch_size=8,
+            hidden_size=128,
+            num_hidden_layers=4,
+            num_attention_heads=4,
+            intermediate_size=512,
+            num_labels=10,
+        )
+    )
 
 
 @entry(pixel_values=pictures(64))
 def convnext():
     from transformers import ConvNextConfig, ConvNextForImageClassification
-    return ConvNextForImageClassification(ConvNextConfig(image_size=64, hidden_sizes=[32, 64, 128, 256], depths=[2, 2, 4, 2], num_labels=10, layer_scale_init_value=0.5))
+
+    return ConvNextForImageClassification(
+        ConvNextConfig(
+            image_size=64,
+            hidden_sizes=[32, 64, 128, 256],
+            depths=[2, 2, 4, 2],
+            num_labels=10,
+            layer_scale_init_value=0.5,
+        )
+    )
 
 
 @entry(pixel_values=pictures(64))
 def segformer():
     from transformers import SegformerConfig, SegformerForSemanticSegmentation
-    return SegformerForSemanticSegmentation(SegformerConfig(hidden_sizes=[16, 32, 64, 128], decoder_hidden_size=64, num_labels=6))
+
+    return SegformerForSemanticSegmentation(
+        SegformerConfig(hidden_sizes=[16, 32, 64, 128], decoder_hidden_size=64, num_labels=6)
+    )
 
 
-BERT = dict(hidden_size=128, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512, vocab_size=1000, num_labels=5)
+BERT = dict(
+    hidden_size=128, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512, vocab_size=1000, num_labels=5
+)
 
 
 @entry(input_ids=tokens(32, 1000))
 def bert():
     from transformers import BertConfig, BertForSequenceClassification
+
     return BertForSequenceClassification(BertConfig(**BERT))
 
 
 @entry(input_ids=tokens(32, 1000))
 def distilbert():
     from transformers import DistilBertConfig, DistilBertForSequenceClassification
-    return DistilBertForSequenceClassification(DistilBertConfig(dim=128, n_layers=3, n_heads=4, hidden_dim=512, vocab_size=1000, num_labels=5))
+
+    return DistilBertForSequenceClassification(
+        DistilBertConfig(dim=128, n_layers=3, n_heads=4, hidden_dim=512, vocab_size=1000, num_labels=5)
+    )
 
 
 @entry(input_ids=tokens(32, 1000))
 def gpt2():
     from transformers import GPT2Config, GPT2LMHeadModel
-    return GPT2LMHeadModel(GPT2Config(n_embd=128, n_layer=3, n_head=4, vocab_size=1000, n_positions=64, use_cache=False))
+
+    return GPT2LMHeadModel(
+        GPT2Config(n_embd=128, n_layer=3, n_head=4, vocab_size=1000, n_positions=64, use_cache=False)
+    )
 
 
 @entry(input_ids=tokens(32, 1000))
 def llama():
     from transformers import LlamaConfig, LlamaForCausalLM
-    return LlamaForCausalLM(LlamaConfig(hidden_size=128, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2, intermediate_size=352, vocab_size=1000, use_cache=False))
+
+    return LlamaForCausalLM(
+        LlamaConfig(
+            hidden_size=128,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            intermediate_size=352,
+            vocab_size=1000,
+            use_cache=False,
+        )
+    )
 
 
 @entry(input_ids=tokens(24, 1000), decoder_input_ids=tokens(12, 1000))
 def t5():
     from transformers import T5Config, T5ForConditionalGeneration
-    return T5ForConditionalGeneration(T5Config(d_model=128, d_kv=32, d_ff=256, num_layers=2, num_heads=4, vocab_size=1000, use_cache=False))
+
+    return T5ForConditionalGeneration(
+        T5Config(d_model=128, d_kv=32, d_ff=256, num_layers=2, num_heads=4, vocab_size=1000, use_cache=False)
+    )
 
 
 @entry(input_features=features(80, 200))
 def whisper_encoder():
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
-    return WhisperEncoder(WhisperConfig(d_model=128, encoder_layers=3, encoder_attention_heads=4, encoder_ffn_dim=512, max_source_positions=100))
+
+    return WhisperEncoder(
+        WhisperConfig(
+            d_model=128, encoder_layers=3, encoder_attention_heads=4, encoder_ffn_dim=512, max_source_positions=100
+        )
+    )
 
 
 @entry(input_values=sound(8000))
 def wav2vec2():
     from transformers import Wav2Vec2Config, Wav2Vec2ForCTC
-    return Wav2Vec2ForCTC(Wav2Vec2Config(hidden_size=128, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512, conv_dim=(64,) * 7,
-                                         num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, vocab_size=32))
+
+    return Wav2Vec2ForCTC(
+        Wav2Vec2Config(
+            hidden_size=128,
+            num_hidden_layers=3,
+            num_attention_heads=4,
+            intermediate_size=512,
+            conv_dim=(64,) * 7,
+            num_conv_pos_embeddings=16,
+            num_conv_pos_embedding_groups=4,
+            vocab_size=32,
+        )
+    )
 
 
 @entry(input_ids=tokens(24, 1000))
 def mamba():
     from transformers import MambaConfig, MambaForCausalLM
-    return MambaForCausalLM(MambaConfig(hidden_size=96, num_hidden_layers=2, vocab_size=1000, state_size=8, use_cache=False, use_mambapy=False))
+
+    return MambaForCausalLM(
+        MambaConfig(
+            hidden_size=96, num_hidden_layers=2, vocab_size=1000, state_size=8, use_cache=False, use_mambapy=False
+        )
+    )
 
 
 class Recurrent(nn.Module):
@@ -412,10 +542,27 @@ def make(folder, name):
         path = folder / f"{name}.{exporter}.onnx"
         try:
             if exporter == "dynamo":
-                torch.onnx.export(model, one, str(path), input_names=names, output_names=["y"], dynamo=True, external_data=False, verbose=False)
+                torch.onnx.export(
+                    model,
+                    one,
+                    str(path),
+                    input_names=names,
+                    output_names=["y"],
+                    dynamo=True,
+                    external_data=False,
+                    verbose=False,
+                )
             else:
-                torch.onnx.export(model, one, str(path), input_names=names, output_names=["y"], dynamo=False, opset_version=17,
-                                  dynamic_axes={n: {0: "batch"} for n in names})
+                torch.onnx.export(
+                    model,
+                    one,
+                    str(path),
+                    input_names=names,
+                    output_names=["y"],
+                    dynamo=False,
+                    opset_version=17,
+                    dynamic_axes={n: {0: "batch"} for n in names},
+                )
             print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB", flush=True)
         except Exception as error:  # an exporter's own limit: said, not hidden
             print(f"{path.name}: not exported: {type(error).__name__}: {str(error).splitlines()[0][:150]}", flush=True)

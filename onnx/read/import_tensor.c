@@ -48,7 +48,7 @@ static void unpack(struct qc_tensor *t, const uint8_t *p)
     const unsigned bits = info->bits, each = 8 / bits, most = (1U << bits) - 1, sign = 1U << (bits - 1);
     uint8_t *q = t->data;
     for (size_t i = 0; i < t->count; i++) {
-        const unsigned v = p[i / each] >> (i % each * bits) & most;
+        const unsigned v = (unsigned)p[i / each] >> (i % each * bits) & most;
         q[i] = (uint8_t)(info->is_signed && !info->is_float && v & sign ? v - most - 1 : v);
     }
 }
