@@ -133,15 +133,15 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     end(&r, p->lowered_count);
     if (!ok) return false;
     at_least(&most, written);
-    /* New weights, and those of a reweigher beside them; what the first run touches stays, beside the reserve of the
-       others. */
-    p->calibration_options.later_bytes =
-        QC_STREAM_RESERVE + (after > before ? after - before : 0) +
-        (p->options->propagate || p->calibration_options.activation->of_network ? 2 : 1) * weights +
-        (most > propagating ? most : propagating);
+    /* New weights, those of a rounder beside them, and with --propagate those of the job without it; what the first
+       run touches stays, beside the reserve of the others. */
+    const bool network = p->calibration_options.activation->of_network, propagate = p->options->propagate,
+               both = propagate && (network || p->calibration_options.moments);
+    const size_t copies = 1 + (size_t)(propagate || network) + (size_t)both;
+    p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
+                                         (most > propagating ? most : propagating);
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
-    const bool collects = !qc_has_statistics(p->in) && (!p->options->propagate || p->calibration_options.moments ||
-                                                        p->calibration_options.activation->of_network);
+    const bool collects = !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +
                                       p->calibration_options.later_moments * qc_second_moments_bytes(gram)
