@@ -24,9 +24,9 @@ struct finding {
     struct qc_auto_method *m;
     struct qc_trials *trials;
     const struct qc_graph *base; /* bound with mse, weights rounded */
-    size_t spaces, outputs;
+    size_t qparams, outputs;
     struct qc_method *methods; /* [METHODS] */
-    struct qc_affine *params;  /* [METHODS][space_count + 1] */
+    struct qc_affine *params;  /* [METHODS][qparams + 1] */
     size_t running;            /* candidates that are run */
     size_t which[METHODS];     /* their methods */
     struct qc_error *errors[METHODS];
@@ -36,12 +36,12 @@ struct finding {
 static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct finding *f = user;
-    const struct qc_affine *params = f->params + f->which[k] * (f->spaces + 1);
+    const struct qc_affine *params = f->params + f->which[k] * (f->qparams + 1);
     struct qc_graph *bound = NULL;
     struct qc_rebuild copy;
     bool ok = qc_rebuild_begin(&copy, f->base, st) && qc_rebuild_finish(&bound, &copy, st);
     qc_rebuild_free(&copy);
-    for (qc_id s = 1; ok && s <= f->spaces; s++)
+    for (qc_id s = 1; ok && s <= f->qparams; s++)
         ok = params[s].scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &params[s].scale, &params[s].zero_point, st);
     ok = ok && qc_trial_graph(out, f->p, bound, st);
     qc_graph_free(bound);
@@ -61,8 +61,8 @@ static double gain(const struct finding *f, size_t k, size_t first, size_t end, 
 
 static bool same_params(const struct finding *f, size_t a, size_t b)
 {
-    for (size_t s = 1; s <= f->spaces; s++) {
-        const struct qc_affine *x = &f->params[a * (f->spaces + 1) + s], *y = &f->params[b * (f->spaces + 1) + s];
+    for (size_t s = 1; s <= f->qparams; s++) {
+        const struct qc_affine *x = &f->params[a * (f->qparams + 1) + s], *y = &f->params[b * (f->qparams + 1) + s];
         if (x->scale < y->scale || x->scale > y->scale || x->zero_point != y->zero_point) return false;
     }
     return true;
@@ -130,11 +130,11 @@ static bool solve(struct finding *f, struct qc_status *st)
 {
     struct qc_pipeline *p = f->p;
     struct qc_arena *a = f->m->arena;
-    f->spaces = p->simulated->qparams_count;
+    f->qparams = p->simulated->qparams_count;
     f->outputs = p->real->output_count;
     f->methods = QC_NEW_ARRAY(a, struct qc_method, METHODS, st);
-    f->params = QC_NEW_ARRAY(a, struct qc_affine, METHODS * (f->spaces + 1), st);
-    f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->spaces + 1, st);
+    f->params = QC_NEW_ARRAY(a, struct qc_affine, METHODS * (f->qparams + 1), st);
+    f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
     if (!f->methods || !f->params || !f->m->methods) return false;
     for (size_t m = 0; m < METHODS; m++) {
         f->methods[m].name = tried[m];
@@ -188,7 +188,7 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     if (!differ) return true; /* weights alone, or nothing but zeros */
     const bool ok =
         make_base(&f, moments, rounding, st) && try_all(&best, &f, st) && qc_simulate(&unbound, p->partition, st);
-    for (qc_id s = 1; ok && s <= f.spaces; s++)
+    for (qc_id s = 1; ok && s <= f.qparams; s++)
         if (f.params[s].scale > 0) m->methods[s] = &f.methods[best];
     if (ok) {
         qc_graph_free(p->simulated);
