@@ -54,6 +54,8 @@ bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_optio
         const struct qc_option_info *info = qc_option_info((enum qc_option)i);
         const struct qc_json *v = qc_json_get(all, info->name);
         if (change && change->without && strcmp(change->without, info->name) == 0) continue;
+        if (change && change->met && (i == QC_OPTION_MAX_DROP || i == QC_OPTION_MIN_SQNR || i == QC_OPTION_MAX_NLL))
+            continue;
         if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) put_option(f, info->name, v);
     }
     for (size_t i = 0; change && i < change->count; i++) {

@@ -254,6 +254,21 @@ double qc_trials_noise(const struct qc_error *errors, size_t outputs, size_t fir
     return counted ? mean / (double)counted : 0;
 }
 
+double qc_trials_worst(size_t *output, const struct qc_error *errors, size_t outputs, size_t units)
+{
+    double worst = 0;
+    *output = 0;
+    for (size_t o = 0; o < outputs; o++) {
+        struct qc_error e = {0};
+        for (size_t u = 0; u < units; u++) qc_error_add(&e, &errors[u * outputs + o]);
+        const double noise = isnan(e.noise) ? (double)INFINITY : e.noise > 0 ? e.noise / e.signal : 0;
+        if (!(noise > worst)) continue;
+        worst = noise;
+        *output = o;
+    }
+    return worst;
+}
+
 double qc_trials_gain(double noise, double other)
 {
     return noise > 0 || other > 0 ? 10 * log10(noise / other) : 0;

@@ -154,7 +154,19 @@ static void print_channels(const struct qc_report *r)
     }
 }
 
-/* What --max-drop did, and how to ask for the same by hand. */
+/* --min-sqnr and --max-nll, and what is there. */
+static void print_demand(const struct qc_report_demand *d)
+{
+    const char *label = "demand      ";
+    if (!isnan(d->min_sqnr)) {
+        qc_say("%soutput %s has %.2f dB on %zu samples of %s; asked for %g\n", label, d->output, d->sqnr_db, d->samples,
+               d->file, d->min_sqnr);
+        label = "            ";
+    }
+    if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; asked for at most %g\n", label, d->nll, d->max_nll);
+}
+
+/* What was done for a demand, and how to ask for the same by hand. */
 static void print_fallback(const struct qc_report_fallback *f)
 {
     enum { OPTIONS = 16 };
@@ -187,6 +199,7 @@ void qc_print_summary(const struct qc_report *r)
     print_channels(r);
     if (r->accumulator) print_accumulator(r->accumulator);
     print_accuracy(r);
+    if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback);
     if (r->effect_count)
         print_effects(r);
