@@ -317,12 +317,10 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     item = file(r->model_file, r->model_sha256);
     qc_json_set(item, "bytes", count(r->model_bytes));
     qc_json_set(o, "model", item);
-    item = r->data_file ? file(r->data_file, r->data_sha256) : qc_json_null();
-    if (r->data_file) {
-        qc_json_set(item, "samples", count(r->data_samples));
-        qc_json_set(item, "samples_in_file", count(r->data_total));
-        qc_json_set(item, "samples_dropped", count(r->data_dropped));
-    }
+    item = file(r->data_file, r->data_sha256);
+    qc_json_set(item, "samples", count(r->data_samples));
+    qc_json_set(item, "samples_in_file", count(r->data_total));
+    qc_json_set(item, "samples_dropped", count(r->data_dropped));
     qc_json_set(o, "data", item);
     item = r->statistics_file ? file(r->statistics_file, r->statistics_sha256) : qc_json_null();
     if (r->statistics_file) qc_json_set(item, "samples", count(r->statistics_samples));
