@@ -8,6 +8,7 @@
 #include "export/formats/exporter.h"
 #include "library/public_job.h"
 #include "onnx/write/emit.h"
+#include "quantize/stages.h"
 
 struct qcalib_result {
     struct qc_public_job public;
