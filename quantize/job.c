@@ -354,7 +354,7 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)
 {
     const struct qc_pipeline *p = &j->p;
-    const struct qc_export_source source = {.produced = p->produced, .expanded = p->expanded};
+    const struct qc_export_source source = {.produced = qc_graph_written(p), .expanded = p->expanded};
     struct qc_report *r = &j->r;
     const double t0 = qc_seconds();
     const char *name = qc_arena_strdup(p->arena, path, st);

@@ -193,9 +193,14 @@ static bool map_observed(struct qc_rebuild *r, struct qc_status *st)
 
 bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st)
 {
+    return qc_rebuild_finish_with(out, r, NULL, st);
+}
+
+bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const qc_id *outputs, struct qc_status *st)
+{
     for (size_t i = 0; i < r->from->output_count; i++) {
         const struct qc_port *p = &r->from->outputs[i];
-        qc_id v = qc_rebuild_value(r, p->value, st);
+        qc_id v = outputs ? outputs[i] : qc_rebuild_value(r, p->value, st);
         if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !qc_port_copy(&r->to->outputs[i], p, r->to->arena, st))
             return false;
     }
