@@ -21,7 +21,7 @@ static bool elements(uint64_t *out, const struct qc_shape *s)
 
 bool qc_multiplies(enum qc_op op)
 {
-    return qc_op_info(op)->affine == QC_AFFINE_PRODUCT || qc_is_recurrent(op);
+    return qc_op_info(op)->affine == QC_AFFINE_PRODUCT || qc_is_recurrent(op) || op == QC_OP_MatMulInteger;
 }
 
 /* A free batch counts as 1. */
@@ -95,7 +95,9 @@ static double share(const struct qc_graph *g, bool stored)
         uint64_t one;
         if (!qc_multiplies(n->op)) continue;
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
-        if (narrow(g, n->inputs[0]) && narrow(g, n->inputs[1]) && !(stored && stored_wide(g, id))) in_int8 += one;
+        const bool integer = n->op == QC_OP_MatMulInteger;
+        const bool narrow_factors = narrow(g, n->inputs[0]) && narrow(g, n->inputs[1]);
+        if (integer || (narrow_factors && !(stored && stored_wide(g, id)))) in_int8 += one;
     }
     return all ? (double)in_int8 / (double)all : (double)NAN;
 }
