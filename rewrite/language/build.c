@@ -236,6 +236,24 @@ static bool is_named(const struct qc_graph *to, const char *name)
     return false;
 }
 
+/* The name of a node that the template makes: of the op that was matched in its place; of the match's root where
+   nothing inside has that; else made of the root's. */
+static bool name_node(const char **out, const struct qc_build *b, const struct qc_expr *e, const struct qc_node *from,
+                      bool top, struct qc_status *st)
+{
+    const struct qc_graph *g = b->rebuild->from;
+    struct qc_graph *to = b->rebuild->to;
+    const char *root = g->nodes[g->values[b->match->root].node].name;
+    *out = from ? from->name : top && !keeps_root(b, e) ? root : NULL;
+    if (*out && !is_named(to, *out)) return true;
+    *out = NULL;
+    if (!root || !*root || (from && !from->name) || (top && b->match->rule->kind != QC_RULE_PATTERN)) return true;
+    *out = qc_arena_printf(to->arena, st, "%s/%s", root, qc_op_info(e->op)->name);
+    for (unsigned k = 1; *out && is_named(to, *out); k++)
+        *out = qc_arena_printf(to->arena, st, "%s/%s_%u", root, qc_op_info(e->op)->name, k);
+    return *out != NULL;
+}
+
 /* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others
  * keep their own. */
 static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id qparams, bool top, struct qc_status *st)
@@ -261,15 +279,10 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
         .op = op, .input_count = count, .inputs = inputs, .qparams = qparams, .axis = activation_axis(b, qparams, 0)};
     struct qc_attr attrs[2 * QC_RULE_ARGS + 16];
     if (from) {
-        def.name = from->name;
-        if (is_named(r->to, from->name) &&
-            !(def.name = qc_arena_printf(r->to->arena, st, "%s_%zu", from->name, r->to->node_count)))
-            return 0;
         def.attr_count = from->attr_count;
         def.attrs = from->attrs;
-    } else if (top && !keeps_root(b, e)) {
-        def.name = r->from->nodes[r->from->values[b->match->root].node].name;
     }
+    if (!name_node(&def.name, b, e, from, top, st)) return 0;
     if (!add_attributes(attrs, &def, e, st)) return 0;
     const char *several[RESULTS];
     if (from && from->output_count > 1) { /* as many results as it had: a pattern's outermost op */
