@@ -91,7 +91,7 @@ static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *
     if (ok && fd < 0)
         ok = qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file; set TMPDIR to a folder with room", path);
     if (fd >= 0) close(fd);
-    ok = ok && qc_export_file(path, e, source, NULL, st) && qc_file_read(&data, size, path, a, st);
+    ok = ok && qc_export_file(NULL, path, e, source, NULL, st) && qc_file_read(&data, size, path, a, st);
     if (fd >= 0) unlink(path);
     if (ok && !(*bytes = malloc(*size ? *size : 1))) ok = qc_fail_memory(st, *size);
     if (ok) memcpy(*bytes, data, *size);

@@ -39,6 +39,7 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     if (!r->map) return qc_fail_memory(st, (from->value_count + 1) * sizeof(qc_id));
     struct qc_graph *to = r->to;
     to->opset = from->opset;
+    to->external_data = from->external_data;
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
