@@ -163,8 +163,7 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report *r = &j->r;
     return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) &&
-           qc_body_jobs_ops(r, &j->p, st) &&
-           qc_fill_groups(r, &j->p, st) && check_integer(j, st);
+           qc_body_jobs_ops(r, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
 }
 
 bool qc_job_check_drop(const struct qc_job *j, struct qc_status *st)
