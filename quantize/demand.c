@@ -19,6 +19,7 @@ bool qc_demand_begin(struct qc_demand *d, struct qc_pipeline *p, struct qc_statu
     if (isnan(d->min_sqnr)) return true;
     d->how = qc_trial_options_of(p);
     d->how.how = p->how;
+    if (p->eval) d->how.keys = NULL; /* these are of --data */
     d->file = qc_dataset_file(data);
     const size_t wanted = p->eval ? qc_dataset_units(data) : UNITS_MAX;
     return qc_trials_new(&d->trials, p->real, data, wanted, &d->how, st) &&

@@ -34,7 +34,8 @@ struct qc_stream {
     size_t unit_count;
     struct qc_overflows *overflows[QC_STREAM_PLANS]; /* NULL, or of the plan: added to behind the run */
     unsigned workers;
-    bool keyed; /* whether units have a key */
+    bool keyed;     /* whether units have a key */
+    uint64_t *keys; /* with keyed: NULL, or [units of the data set]: the key of each that is run */
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
     void *user;

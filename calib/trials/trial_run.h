@@ -10,6 +10,7 @@
 
 struct qc_trial_options {
     struct qc_plan_options how; /* of the graphs that are tried: accumulator, rounding */
+    const uint64_t *keys; /* NULL, or [units of the data]: of a run before (calib/statistics/stream.h); 0: not known */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;

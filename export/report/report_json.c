@@ -300,6 +300,7 @@ static struct qc_json *trials(const struct qc_report *r)
         qc_json_set(o, "method", text(t->method));
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
+        qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
         for (size_t h = 0; h < 2; h++) qc_json_add(halves, qc_json_number(t->gains_db[h]));
         qc_json_set(o, "gains_db", halves);
         qc_json_set(o, "samples", count(t->samples));
