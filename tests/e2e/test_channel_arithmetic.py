@@ -60,6 +60,14 @@ def test_nothing_stays_float(case, qcalib, tmp_path):
     assert 10 * np.log10((truth**2).sum() / ((got - truth) ** 2).sum()) > 30
 
 
+@pytest.mark.parametrize("op", ("Tanh", "Elu", "Softplus", "Exp"))
+def test_a_refusal_says_which_target_has_a_table(op, qcalib, tmp_path):
+    save(tmp_path, helper.make_node(op, ["p"], ["m"], name="unary"), {})
+    done = qcalib("--data", "x.h5", "--require-integer", "m.onnx", "-o", "q.onnx", code=1)
+    assert f"'unary' ({op}: ONNX Runtime computes it in float; a table of integers with --target fused)" in done.err
+    assert "; 0 stay in float" in qcalib("--data", "x.h5", "--require-integer", "--target", "fused", "m.onnx", "-o", "q.onnx").out
+
+
 def test_weights_alone_leave_them(qcalib, tmp_path):
     """Float operators stay what they are."""
     save(tmp_path, *norm(np.random.default_rng(2)))
