@@ -33,6 +33,8 @@ struct qc_round_weights_output {
 
 /* Element of the weight tensor for an output and a column of its group (calib/moments/second_moments.h). */
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column);
+/* How far apart the elements of an output and the next one of its group are, of the same column. */
+size_t qc_round_weights_step(const struct qc_round_weights_layer *l);
 
 /* Are there enough samples held back to judge by them? */
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l);
