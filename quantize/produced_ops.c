@@ -8,6 +8,11 @@
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/groups.h"
 
+static bool is_of_activations(const struct qc_graph *g, const struct qc_node *n)
+{
+    return n->op == QC_OP_MatMul && !qc_constant_of(g, n->inputs[0]) && !qc_constant_of(g, n->inputs[1]);
+}
+
 const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
 {
     const struct qc_graph *g = p->joined;
@@ -21,7 +26,7 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     if (matched) return "its pattern computes it in float";
     if (qc_rules_in_table(p->rules, p->produced, n) && strcmp(p->options->target, "fused") != 0)
         return "ONNX Runtime computes it in float; a table of integers with --target fused";
-    if (!matched && n->op == QC_OP_MatMul && strcmp(p->options->target, "fused") != 0)
+    if (is_of_activations(p->produced, n) && strcmp(p->options->target, "fused") != 0)
         return "of two activations, no faster in integers in ONNX Runtime; in integers with --target fused";
     if (n->op == QC_OP_Custom) return "a kernel of your own computes it";
     switch (qc_node_affine(n)) {
