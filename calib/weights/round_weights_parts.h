@@ -20,7 +20,8 @@ struct qc_round_weights_layer {
     bool correctable;                      /* the op can take a bias, or one can be added behind it: */
     qc_id behind;                          /* qc_bias_after_matmul, where the op itself takes none; else 0 */
     struct qc_rounded_weights *result;
-    float *new_weight;                    /* like weight; owned */
+    struct qc_tensor *rounded;            /* like weight; owned; NULL until it is solved */
+    float *new_weight;                    /* its numbers, while it is solved */
     struct qc_round_weights_output *made; /* [outputs]; owned */
 };
 

@@ -316,9 +316,10 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     const struct qc_second_moments_layer *g = l->moments;
     struct qc_rounded_weights *r = l->result;
     const struct qc_pool_options team = {.workers = workers};
-    l->new_weight = malloc(l->weight->bytes);
+    if (!(l->rounded = qc_tensor_new(QC_F32, &l->weight->shape, st))) return false;
+    l->new_weight = l->rounded->data;
     l->made = calloc(g->outputs, sizeof *l->made);
-    if (!l->new_weight || !l->made) return qc_fail_memory(st, l->weight->bytes);
+    if (!l->made) return qc_fail_memory(st, g->outputs * sizeof *l->made);
     r->held = qc_round_weights_holds(g);
     r->outputs = g->outputs;
     r->blocks = g->blocks;
@@ -338,5 +339,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     r->error /= (double)g->outputs;
     r->error_nearest /= (double)g->outputs;
     r->compensated = r->nearest < g->outputs;
-    return true;
+    l->new_weight = NULL;
+    qc_tensor_rest(l->weight);
+    return !l->g->spills || qc_tensor_spill(l->rounded, st);
 }
