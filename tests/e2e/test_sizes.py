@@ -43,7 +43,8 @@ def attention(path):
     rng, e = np.random.default_rng(2), 8
     save(path, [("Gather", ["words", "x"], "e", {}), ("MatMul", ["e", "wq"], "q", {}), ("MatMul", ["e", "wk"], "k", {}),
                 ("MatMul", ["e", "wv"], "v", {}), ("Transpose", ["k"], "kt", {"perm": [0, 2, 1]}),
-                ("MatMul", ["q", "kt"], "s", {}), ("Softmax", ["s"], "p", {"axis": -1}), ("MatMul", ["p", "v"], "o", {}),
+                ("MatMul", ["q", "kt"], "s", {}), ("Softmax", ["s"], "p", {"axis": -1}),
+                ("MatMul", ["p", "v"], "o", {}),
                 ("Add", ["o", "e"], "r", {}), ("MatMul", ["r", "wt"], "tags", {}),
                 ("ReduceMean", ["r"], "m", {"axes": [1], "keepdims": 0}), ("Gemm", ["m", "wc"], "logits", {})],
          [helper.make_tensor_value_info("x", TensorProto.INT64, ["N", "L"])],
@@ -85,10 +86,6 @@ def runtime(path):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def hashes(*files):
-    return [f.read_bytes() for f in files]
 
 
 def test_images_run_and_quantize_as_in_onnxruntime(qcalib, made, tmp_path):
@@ -219,3 +216,14 @@ def test_the_memory_limit_names_the_largest_sample(qcalib, made, tmp_path):
             f[f"x/{i}"] = np.zeros((3, 8, n * 8), np.float32)
     said = qcalib("run", made[0] / "images.onnx", "--data", "d.h5", "-o", "y.h5", "--memory-limit", "24M", code=None)
     assert said.code == 5 and "--memory-limit" in said.err, said.err
+
+
+def test_a_folder_is_packed_and_run(qcalib, made, tmp_path):
+    at, images, _, _ = made
+    (tmp_path / "f").mkdir()
+    for i, x in enumerate(images):
+        np.save(tmp_path / f"f/{i:02}.npy", x)
+    assert f"input float32 [{len(images)},3,?,?]" in qcalib("pack", "f", "-o", "p.h5").out
+    for data, out in (("p.h5", "a.h5"), ("f", "b.h5"), (at / "images.h5", "c.h5")):
+        qcalib("run", at / "images.onnx", "--data", data, "-o", out)
+    assert len({(tmp_path / n).read_bytes() for n in ("a.h5", "b.h5", "c.h5")}) == 1
