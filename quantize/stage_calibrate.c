@@ -193,7 +193,8 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     }
     if (qc_has_statistics(p->in) || p->in->team)
         return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
-    qc_collection_free(p->seen);
+    if (!p->borrows_seen) qc_collection_free(p->seen);
+    p->borrows_seen = false;
     p->seen = NULL;
     return true;
 }

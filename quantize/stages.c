@@ -425,3 +425,10 @@ const struct qc_stage *qc_stage_at(size_t i)
 {
     return &stages[i];
 }
+
+const struct qc_stage *qc_stage_find(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(stages[i].name, name) != 0) i++;
+    return &stages[i];
+}

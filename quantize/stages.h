@@ -16,6 +16,7 @@ struct qc_stage {
 
 size_t qc_stage_count(void);
 const struct qc_stage *qc_stage_at(size_t i);
+const struct qc_stage *qc_stage_find(const char *name); /* that there is */
 
 /* Those that 'qcalib collect' needs. */
 bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st);
