@@ -56,6 +56,7 @@ static void free_again(struct qc_pipeline *p)
     qc_auto_method_free(p->auto_method);
     qc_plain_free(p->unpropagated);
     qc_partition_free(p->partition);
+    qc_graph_free(p->narrowed);
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
     qc_graph_free(p->expanded);
@@ -66,7 +67,7 @@ static void free_again(struct qc_pipeline *p)
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
     p->with_bodies = NULL;
-    p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
+    p->narrowed = p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
     p->calibration = NULL;
     p->auto_method = NULL;
     p->unpropagated = NULL;

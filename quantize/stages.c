@@ -14,6 +14,7 @@
 #include "quantize/stage_bodies.h"
 #include "quantize/stage_calibrate.h"
 #include "rewrite/canonical/canonical.h"
+#include "rewrite/passes/float_types.h"
 #include "rewrite/passes/functions.h"
 
 bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
@@ -27,7 +28,7 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
                                  truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = p->progress};
     double t0 = qc_seconds();
     if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) ||
-        !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_check_types(&p->model, st))
+        !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_widen(&p->model, QC_WIDEN_LAYERS, st))
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
@@ -304,11 +305,17 @@ static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
     return qc_to_integer(&p->produced, p->folded, qc_evaluate, st);
 }
 
+const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)
+{
+    return p->narrowed ? p->narrowed : p->produced;
+}
+
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     double t0 = qc_seconds();
+    if (p->model.widened && !qc_narrow_floats(&p->narrowed, p->produced, p->model.imported, st)) return false;
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, st))
+        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), st))
             return qc_where(st, "format %s", p->exporters[i]->name);
     for (size_t i = 0; i < p->lowered_count; i++)
         if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->exporters[i], st))
