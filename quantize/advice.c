@@ -9,8 +9,8 @@
 #include "quantize/fallback.h"
 #include "quantize/pipeline.h"
 
-/* MEASURED batches show what the outputs lose; on FEW of them layers are measured alone, of which SINGLE are tried alone and TOP together; the
-   samples that are held back are drawn with a seed. */
+/* MEASURED batches show what the outputs lose; on FEW of them layers are measured alone, of which SINGLE are tried
+   alone and TOP together; the samples that are held back are drawn with a seed. */
 enum { MEASURED = 16, FEW = 4, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
@@ -102,7 +102,7 @@ static bool change_options(struct qc_options *out, const struct qc_options *o, c
     return true;
 }
 
-/* With the observer that --method auto found in its place. */
+/* With the observer that --method auto found in its place; another network is left to --method auto. */
 static bool with_method(struct qc_command_change *change, const struct trying *t, struct qc_status *st)
 {
     struct qc_arena *a = t->p->arena;
@@ -194,7 +194,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     struct qc_arena *a = qc_arena_new();
     *good = false;
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = (!t->method || with_method(&change, t, st)) && describe(out, t, idea, &change, st);
+    bool ok = (!t->method || idea->anew || with_method(&change, t, st)) && describe(out, t, idea, &change, st);
     if (ok) {
         struct qc_pipeline *branch = calloc(1, sizeof *branch);
         t->r->advice_tried++;

@@ -2,9 +2,9 @@
 /* Advice: changes of options that were tried, with what they do to the outputs.
 
    Ideas come from the causes of error (quantize/quantize_suggest.h) and from what each layer alone does to the outputs
-   (calib/metrics/sensitivity.h). Each becomes a job beside the one that has run (qc_pipeline_branch), so that the figure
-   is that of the command; with --method auto the command names the observer that was found. A gain has to show on the
-   samples that the report measures and on others. */
+   (calib/metrics/sensitivity.h). Each becomes a job beside the one that has run (qc_pipeline_branch), so that the
+   figure is that of the command, which names the observer that --method auto found where the network is the same. A
+   gain has to show on the samples that the report measures and on others. */
 #ifndef QC_QUANTIZE_ADVICE_H
 #define QC_QUANTIZE_ADVICE_H
 

@@ -74,8 +74,7 @@ bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct
         if (change && change->without && strcmp(change->without, info->name) == 0) continue;
         if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) ok = add_option(out, a, info->name, v, st);
     }
-    for (size_t i = 0; ok && change && i < change->count; i++)
-        ok = add(out, a, st, change->name[i], change->value[i]);
+    for (size_t i = 0; ok && change && i < change->count; i++) ok = add(out, a, st, change->name[i], change->value[i]);
     for (size_t i = 0; ok && i < operand_count; i++) ok = qc_text_list_add(out, operands[i], a, st);
     qc_json_free(all);
     return ok;

@@ -50,8 +50,8 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
     return ok;
 }
 
-bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval,
-                            size_t batches, struct qc_status *st)
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
+                            struct qc_status *st)
 {
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
@@ -318,7 +318,8 @@ static bool fill(struct qc_report_fallback *out, const struct search *s, size_t 
     if (!names || !values || !options) return false;
     for (size_t i = 0; i < layers; i++) {
         const size_t k = change.count;
-        if (!option(&names[k], &values[k], &s->base, s->p->options->require_integer, &s->s->layers[i], s->at_rung, a, st))
+        if (!option(&names[k], &values[k], &s->base, s->p->options->require_integer, &s->s->layers[i], s->at_rung, a,
+                    st))
             return false;
         if (!names[k]) continue;
         if (!(options[k] = qc_arena_printf(a, st, "--%s=%s", names[k], values[k]))) return false;

@@ -17,8 +17,8 @@ struct qc_demand {
 /* Measures each layer of a pipeline that has run, on at most so many batches of --data, else of eval (labelled data, or
    NULL); with --sensitivity the accuracy of each on all of eval too. The chosen samples are the same as before
    afterwards. */
-bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval,
-                            size_t batches, struct qc_status *st);
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
+                            struct qc_status *st);
 
 /* The option that gives one layer 16 bits where it loses more, or leaves it in float; *name is NULL when there is none.
    Texts in the arena of p. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/weights/rounded_layers.h"
 #include "graph/core/verify.h"
 #include "quantize/auto_method.h"
 #include "quantize/integer_options.h"
@@ -165,6 +166,12 @@ static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, con
     return p->arena ? qc_warnings_new(&p->warnings, st) : qc_fail_memory(st, 1);
 }
 
+/* As far as is known at the beginning. */
+static bool wants_advice(const struct qc_pipeline *p)
+{
+    return strcmp(p->options->advice, "on") == 0 && qc_has_data(&p->in->data) && !p->in->team && !p->options->propagate;
+}
+
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in,
                        struct qc_status *st)
 {
@@ -173,6 +180,7 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
         !qc_integer_options(&p->how, o, st))
         return false;
     if (!qc_scheme_options(&p->scheme, o, p->arena, st)) return false;
+    if (wants_advice(p) && !qc_rounded_layers_new(&p->rounded_layers, st)) return false;
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
     p->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st);
@@ -219,6 +227,7 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
         !qc_scheme_options(&t->scheme, o, t->arena, st))
         return false;
     if (!anew) return run_repeated(t, st);
+    t->rounded_layers = NULL;
     t->seen = NULL;
     t->borrows_seen = false;
     t->equalized = NULL;
@@ -243,6 +252,7 @@ bool qc_pipeline_normalise(struct qc_pipeline *p, struct qc_status *st)
 void qc_pipeline_end(struct qc_pipeline *p)
 {
     free_again(p);
+    qc_rounded_layers_free(p->rounded_layers);
     qc_collection_free(p->seen);
     qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Why the ops that add most error do so (quantize/noise_points.h). It is looked up in what was measured: the loss of the
-   value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause names
-   its remedies in order of preference; the first one whose option is not in use becomes an idea, which is tried before
-   anybody hears of it (quantize/advice.h). Ops whose cause is known come before those where rounding merely adds up.
+/* Why the ops that add most error do so (quantize/noise_points.h). It is looked up in what was measured: the loss of
+   the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause
+   names its remedies in order of preference; the first one whose option is not in use becomes an idea, which is tried
+   before anybody hears of it (quantize/advice.h). Ops whose cause is known come before those where rounding merely adds
+   up.
    */
 #include <math.h>
 #include <stdlib.h>
@@ -257,8 +258,9 @@ static bool equalize(struct remedy *out, const struct finder *f)
 static bool per_channel(struct remedy *out, const struct finder *f)
 {
     if (!f->p->options->per_tensor) return false;
-    *out = (struct remedy){
-        .without = "per-tensor", .anew = true, .action = "Give every channel of the weights a scale of its own"};
+    *out = (struct remedy){.without = "per-tensor",
+                           .anew = true,
+                           .action = "Give every channel of the weights a scale of its own"};
     return true;
 }
 
@@ -401,7 +403,8 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
     const size_t causes = count;
     for (size_t i = 0; i < rest_count && count < SHOWN; i++) list[count++] = rest[i];
     for (size_t i = 0; i < count && ideas->count < CAUSES; i++)
-        if (fixes[i].action && i < causes && !idea_of(&ideas->of[ideas->count++], &f, &fixes[i], &list[i])) return false;
+        if (fixes[i].action && i < causes && !idea_of(&ideas->of[ideas->count++], &f, &fixes[i], &list[i]))
+            return false;
     r->suggestions = list;
     r->suggestion_count = count;
     return true;

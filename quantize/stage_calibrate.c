@@ -84,6 +84,7 @@ struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipe
                                              .accumulator_bits = p->how.accumulator.bits,
                                              .workers = (unsigned)o->threads,
                                              .memory_limit = (size_t)o->memory_limit,
+                                             .known = p->rounded_layers,
                                              .progress = qc_progress_step,
                                              .progress_user = p->progress};
 }

@@ -8,6 +8,7 @@
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
+#include "calib/weights/rounded_layers.h"
 
 enum { HELD_MIN = 4 };
 
@@ -298,6 +299,9 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     const struct qc_second_moments_layer *g = l->moments;
     struct qc_rounded_weights *r = l->result;
     const struct qc_pool_options team = {.workers = workers};
+    bool known = false;
+    if (options->known && !qc_rounded_layers_recall(&known, l, options->known, st)) return false;
+    if (known) return true;
     l->new_weight = malloc(l->weight->bytes);
     l->made = calloc(g->outputs, sizeof *l->made);
     if (!l->new_weight || !l->made) return qc_fail_memory(st, l->weight->bytes);
@@ -320,5 +324,5 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     r->error /= (double)g->outputs;
     r->error_nearest /= (double)g->outputs;
     r->compensated = r->nearest < g->outputs;
-    return true;
+    return !options->known || qc_rounded_layers_keep(options->known, l, st);
 }
