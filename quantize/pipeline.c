@@ -61,13 +61,14 @@ static void free_again(struct qc_pipeline *p)
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
     qc_graph_free(p->expanded);
+    qc_graph_free(p->dynamic);
     qc_graph_free(p->with_bodies);
     qc_graph_free(p->rounded);
     qc_weight_rounding_free(p->weight_rounding);
     qc_weight_rounder_free(p->weight_rounder);
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
-    p->with_bodies = NULL;
+    p->with_bodies = p->dynamic = NULL;
     p->narrowed = p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
     p->calibration = NULL;
     p->auto_method = NULL;
