@@ -3,18 +3,25 @@
 
 #include <string.h>
 
+static struct qc_type_choice type_named(const char *name)
+{
+    if (strcmp(name, "dynamic") == 0) return (struct qc_type_choice){.dtype = QC_NONE, .dynamic = true};
+    return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};
+}
+
 /* T, then T:GLOB ... */
-static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count,
+static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choice **out, size_t *count,
                        const struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
     if (!choices) return false;
-    *type = qc_dtype_from_name(list->items[0]);
+    *of_all = type_named(list->items[0]);
     for (size_t i = 1; i < list->count; i++) {
         const char *colon = strchr(list->items[i], ':'),
                    *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
         if (!name) return false;
-        choices[i - 1] = (struct qc_type_choice){.dtype = qc_dtype_from_name(name), .glob = colon + 1};
+        choices[i - 1] = type_named(name);
+        choices[i - 1].glob = colon + 1;
     }
     *out = choices;
     *count = list->count - 1;
@@ -24,6 +31,7 @@ static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, s
 bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a,
                        struct qc_status *st)
 {
+    struct qc_type_choice activation, weight;
     *out = QC_PARTITION_INIT;
     out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
     out->weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
@@ -35,7 +43,11 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->only = o->only.items;
     out->skip_count = o->skip.count;
     out->skip = o->skip.items;
-    return read_types(&out->activation.dtype, &out->activation_types, &out->activation_type_count, &o->activation_types,
-                      a, st) &&
-           read_types(&out->weight.dtype, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st);
+    if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types, a, st) ||
+        !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st))
+        return false;
+    out->activation.dtype = activation.dtype;
+    out->dynamic = activation.dynamic;
+    out->weight.dtype = weight.dtype;
+    return true;
 }

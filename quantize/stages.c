@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/stages.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "calib/ranges/quantizer_channels.h"
+#include "calib/statistics/stream.h"
 #include "calib/weights/channel_imbalance.h"
 #include "graph/core/qlinear.h"
 #include "quantize/auto_method.h"
@@ -14,7 +16,18 @@
 #include "quantize/stage_bodies.h"
 #include "quantize/stage_calibrate.h"
 #include "rewrite/canonical/canonical.h"
+#include "rewrite/passes/dynamic.h"
+#include "rewrite/passes/float_types.h"
 #include "rewrite/passes/functions.h"
+
+/* What cannot be done with samples of different sizes is said before anything runs. */
+static bool check_sizes(const struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
+{
+    return !data || ((!o->propagate || qc_stream_one_size(data, "--propagate", st)) &&
+                     (!o->sensitivity || qc_stream_one_size(data, "--sensitivity", st)) &&
+                     (isnan(o->max_drop) || qc_stream_one_size(data, "--max-drop", st)) &&
+                     (!o->accumulator || qc_stream_one_size(data, "--accumulator", st)));
+}
 
 bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
 {
@@ -27,13 +40,14 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
                                  truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = p->progress};
     double t0 = qc_seconds();
     if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) ||
-        !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_check_types(&p->model, st))
+        !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_widen(&p->model, QC_WIDEN_LAYERS, st))
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
     if (p->data) qc_warn_input_range(p->warnings, p->model.graph, p->data);
     if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
         return false;
+    if (!check_sizes(p->data, o, st) || !check_sizes(p->eval, o, st)) return false;
     if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st))
         return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
     if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->data, in, st)) return false;
@@ -261,6 +275,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_round_weightss(p->options)) return !p->unpropagated || qc_plain_or_propagated(p, st);
     if (!p->seen->gram) {
+        if (!qc_has_statistics(p->in)) return true; /* without samples: the summary and the report say so */
         qc_warn(p->warnings,
                 "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
                 "off); collect again",
@@ -289,9 +304,15 @@ static const struct qc_graph *graph_round(const struct qc_pipeline *p)
     return p->rounded ? p->rounded : p->simulated;
 }
 
+static bool stage_dynamic(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_make_dynamic(&p->dynamic, qc_graph_with_bodies(p), p->partition, st);
+}
+
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_propagate_qdq(&p->expanded, qc_graph_with_bodies(p), p->rules, p->scheme.one_scale_joins, st);
+    const struct qc_graph *g = p->dynamic ? p->dynamic : qc_graph_with_bodies(p);
+    return qc_propagate_qdq(&p->expanded, g, p->rules, p->scheme.one_scale_joins, st);
 }
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
@@ -304,11 +325,17 @@ static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
     return qc_to_integer(&p->produced, p->folded, qc_evaluate, st);
 }
 
+const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)
+{
+    return p->narrowed ? p->narrowed : p->produced;
+}
+
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     double t0 = qc_seconds();
+    if (p->model.widened && !qc_narrow_floats(&p->narrowed, p->produced, p->model.imported, st)) return false;
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, st))
+        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), st))
             return qc_where(st, "format %s", p->exporters[i]->name);
     for (size_t i = 0; i < p->lowered_count; i++)
         if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->exporters[i], st))
@@ -336,6 +363,10 @@ static const struct qc_graph *graph_functions(const struct qc_pipeline *p)
 static const struct qc_graph *graph_simulate(const struct qc_pipeline *p)
 {
     return p->simulated;
+}
+static const struct qc_graph *graph_dynamic(const struct qc_pipeline *p)
+{
+    return p->dynamic ? p->dynamic : qc_graph_with_bodies(p);
 }
 static const struct qc_graph *graph_expand(const struct qc_pipeline *p)
 {
@@ -393,6 +424,11 @@ static const struct qc_stage stages[] = {
      .summary = "bodies of If, Loop and Scan, each as a model of its own",
      .run = qc_stage_bodies,
      .graph = qc_graph_with_bodies,
+     .repeated = true},
+    {.name = "dynamic",
+     .summary = "products of inputs that are quantized as they come (--activation-type dynamic)",
+     .run = stage_dynamic,
+     .graph = graph_dynamic,
      .repeated = true},
     {.name = "expand",
      .summary = "quantize pushed up, dequantize pushed down: allow.rules",

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "rewrite/passes/dynamic.h"
+
 enum { PRODUCT_BITS = 24, LIST = 600 };
 
 /* The last choice that fits a matched node (its place among the matched ones in *at), or NULL. */
@@ -21,6 +23,14 @@ static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_part
             break;
         }
     return found;
+}
+
+/* Left in float, or taken as it comes? */
+static bool is_dynamic(const struct qc_partition *p, const struct qc_match *m)
+{
+    unsigned at;
+    const struct qc_type_choice *choice = choice_of(&at, p, m, false, NULL);
+    return choice ? choice->dynamic : p->options.dynamic;
 }
 
 static enum qc_dtype type_of(const struct qc_partition *p, const struct qc_match *m, bool weight, bool *used)
@@ -56,6 +66,12 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
     return none;
 }
 
+static const char *why_weights_only(bool dynamic)
+{
+    return dynamic ? "computes in float, from quantized weights" /* no integer op that would be faster */
+                   : "only its weights are quantized (--activation-type none)";
+}
+
 /* Weights that the template quantizes. One is rounded without the template (weight_of); of more the template does it.
  */
 static unsigned weight_count(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e)
@@ -66,7 +82,22 @@ static unsigned weight_count(const struct qc_partition *p, const struct qc_match
     return n;
 }
 
-static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w)
+static unsigned quantized_count(const struct qc_match *m, const struct qc_expr *e)
+{
+    if (qc_template_quantizes(m, e)) return 1;
+    unsigned n = 0;
+    for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) n += quantized_count(m, e->args[i]);
+    return n;
+}
+
+bool qc_types_weights_alone(const struct qc_partition *p, const struct qc_match *m)
+{
+    const unsigned n = weight_count(p, m, m->rule->give);
+    return n && n == quantized_count(m, m->rule->give);
+}
+
+static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w, bool dynamic,
+                        enum qc_dtype type)
 {
     for (unsigned k = 0; k < m->node_count; k++) {
         const struct qc_node *n = &p->graph->nodes[m->nodes[k]];
@@ -75,7 +106,9 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
             p->weight_only_count += p->weight_of[m->nodes[k]] == 0;
             p->weight_of[m->nodes[k]] = w.value;
             p->weight_axis[m->nodes[k]] = w.axis;
-            p->reason[m->nodes[k]] = "only its weights are quantized (--activation-type none)";
+            p->dynamic[m->nodes[k]] = dynamic && qc_dynamic_op(n, type);
+            p->reason[m->nodes[k]] =
+                p->dynamic[m->nodes[k]] ? "its input is quantized as it comes" : why_weights_only(dynamic);
         }
     }
 }
@@ -88,14 +121,16 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
         return false;
     }
-    if (activation != QC_NONE) return true;
+    if (activation != QC_NONE || qc_types_weights_alone(p, m)) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
         p->weights_only[m->nodes[0]] = true;
-        p->reason[m->nodes[0]] = "only its weights are quantized (--activation-type none)";
+        p->reason[m->nodes[0]] = why_weights_only(is_dynamic(p, m));
         return true;
     }
-    if (!p->reason[m->nodes[0]]) p->reason[m->nodes[0]] = "left in float by --activation-type none";
-    if (w.value) note_weight(p, m, w);
+    if (!p->reason[m->nodes[0]])
+        p->reason[m->nodes[0]] =
+            is_dynamic(p, m) ? "left in float by --activation-type dynamic" : "left in float by --activation-type none";
+    if (w.value) note_weight(p, m, w, is_dynamic(p, m), type_of(p, m, true, NULL));
     return false;
 }
 
