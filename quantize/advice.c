@@ -84,12 +84,23 @@ static double decibels(const struct qc_measurement *m)
 
 /* ---- One trial ---- */
 
+/* A list of its own: a choice without a glob takes the place of the first one where that stands. */
+static bool own_list(struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_text_list from = *list;
+    *list = (struct qc_text_list){.count = 0};
+    for (size_t i = 0; i < from.count; i++)
+        if (!qc_text_list_add(list, from.items[i], a, st)) return false;
+    return true;
+}
+
 /* The options of the job with a change, in the arena a. */
 static bool change_options(struct qc_options *out, const struct qc_options *o, const struct qc_command_change *change,
                            struct qc_arena *a, struct qc_status *st)
 {
     *out = *o;
     out->arena = a;
+    if (!own_list(&out->activation_types, a, st) || !own_list(&out->weight_types, a, st)) return false;
     if (change->without && strcmp(change->without, "per-tensor") == 0) {
         out->per_tensor = false;
         out->given[QC_OPTION_PER_TENSOR] = false;
