@@ -72,8 +72,8 @@ struct qc_pipeline {
     struct qc_graph **lowered;
 
     struct qc_rounded_layers *rounded_layers; /* for advice: what branches need not solve again; else NULL */
-    bool memory_planned;
-    size_t warnings_from, warnings_to; /* of the stages that qc_pipeline_again repeats */
+    bool memory_planned, moments_dropped; /* moments: those that were seen are used, and gone */
+    size_t warnings_from, warnings_to;    /* of the stages that qc_pipeline_again repeats */
     double import_seconds, export_seconds;
 };
 

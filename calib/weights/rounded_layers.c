@@ -17,7 +17,7 @@ struct solved {
     size_t scales;
     float *scale;
     int32_t *zero_point;
-    float *new_weight;
+    struct qc_tensor *rounded;
     struct qc_round_weights_output *made;
     struct qc_rounded_weights result;
 };
@@ -34,7 +34,7 @@ static void free_solved(struct solved *s)
     free(s->moments);
     free(s->scale);
     free(s->zero_point);
-    free(s->new_weight);
+    qc_tensor_unref(s->rounded);
     free(s->made);
     free(s);
 }
@@ -99,9 +99,9 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
     pthread_mutex_unlock(&r->lock); /* what is there stays */
     if (!s) return true;
     const struct qc_rounded_weights own = *l->result;
-    l->new_weight = copy(s->new_weight, l->weight->bytes);
+    l->rounded = qc_tensor_ref(s->rounded);
     l->made = copy(s->made, l->moments->outputs * sizeof *s->made);
-    if (!l->new_weight || !l->made) return qc_fail_memory(st, l->weight->bytes);
+    if (!l->made) return qc_fail_memory(st, l->moments->outputs * sizeof *s->made);
     *l->result = s->result;
     l->result->quantizer = own.quantizer;
     l->result->name = own.name;
@@ -126,7 +126,7 @@ bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_w
                          .scales = q->count,
                          .scale = copy(q->scale, q->count * sizeof *q->scale),
                          .zero_point = copy(q->zero_point, q->count * sizeof *q->zero_point),
-                         .new_weight = copy(l->new_weight, l->weight->bytes),
+                         .rounded = qc_tensor_ref(l->rounded),
                          .made = copy(l->made, l->moments->outputs * sizeof *l->made),
                          .result = *l->result};
     if (in && in->count) {
@@ -134,9 +134,9 @@ bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_w
         s->input_scale = in->scale[0];
         s->input_zero_point = in->zero_point[0];
     }
-    if (!s->moments || !s->scale || !s->zero_point || !s->new_weight || !s->made) {
+    if (!s->moments || !s->scale || !s->zero_point || !s->made) {
         free_solved(s);
-        return qc_fail_memory(st, l->weight->bytes);
+        return qc_fail_memory(st, l->moments->outputs * sizeof *l->made);
     }
     memcpy(s->moments, l->moments->name, name);
     memcpy(s->moments + name, l->moments->geometry, geometry + 1);

@@ -182,6 +182,7 @@ enum qc_advice_state {
     QC_ADVICE_NOT_NEEDED, /* hardly anything is lost */
     QC_ADVICE_MET,        /* --max-drop has done it */
     QC_ADVICE_SHARED,     /* several processes share the data */
+    QC_ADVICE_LARGE,      /* what weights were rounded by is too large to be kept without --advice on */
     QC_ADVICE_TRIED,      /* what is there; none: nothing helps */
 };
 
