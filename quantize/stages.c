@@ -275,10 +275,11 @@ static void warn_of_bounds(struct qc_pipeline *p)
    advice, where they are small or it is asked for. */
 static void drop_moments(struct qc_pipeline *p)
 {
-    static const size_t small = (size_t)32 << 20;
+    static const size_t small = (size_t)128 << 20;
     const char *advice = p->options->advice;
     if (!isnan(p->options->max_drop) || qc_has_statistics(p->in) || p->in->team || p->borrows_seen) return;
-    if (strcmp(advice, "on") == 0 || (strcmp(advice, "auto") == 0 && qc_second_moments_bytes(p->seen->gram) <= small))
+    if (strcmp(advice, "on") == 0 ||
+        (strcmp(advice, "auto") == 0 && !p->options->memory_limit && qc_second_moments_bytes(p->seen->gram) <= small))
         return;
     qc_second_moments_free(p->seen->gram);
     p->seen->gram = NULL;
