@@ -88,6 +88,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
         qc_fail_memory(st, sizeof *p);
         goto out;
     }
+    if (!qc_packed_new(&p->packs, st)) goto out;
     p->observed_count = options ? options->observed_count : 0;
     p->isa = options ? options->isa : QC_ISA_BEST;
     if (options) p->accumulator = options->accumulator;
@@ -130,6 +131,7 @@ void qc_plan_free(struct qc_plan *p)
     if (!p) return;
     for (size_t i = 0; i < p->step_count; i++)
         if (p->steps[i].state && p->steps[i].kernel->release) p->steps[i].kernel->release(p->steps[i].state);
+    qc_packed_free(p->packs);
     for (size_t i = 0; p->tensors && i < p->tensor_count; i++) qc_tensor_unref(p->tensors[i]);
     for (size_t i = 0; i < p->copy_count; i++) qc_tensor_unref(p->copies[i]);
     free(p->tensors);

@@ -115,6 +115,7 @@ struct qc_plan {
     struct qc_tensor **copies; /* constants in another order; owned */
     size_t copy_count, copy_capacity;
     size_t buffer_bytes, scratch_bytes, packed_bytes;
+    struct qc_packed *packs;
 };
 
 /* Scratch of the making. */
