@@ -72,13 +72,13 @@ static bool name_values(struct qc_graph *g, struct qc_status *st)
     return true;
 }
 
-/* Biases become ops of their own: only when all rules that join them are through. */
-static bool set_bias_apart(struct qc_pipeline *p, struct qc_status *st)
+/* Biases become ops of their own, batch norms convolutions: only when all rules that join them are through. */
+static bool set_apart(struct qc_pipeline *p, const char *file, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
     struct qc_graph *apart = NULL;
-    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) &&
-              qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
+    bool ok =
+        rules && qc_rules_add_builtin(rules, file, st) && qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
     qc_rules_free(rules);
     if (ok) qc_graph_free(p->normalised);
     if (ok) p->normalised = apart;
@@ -128,7 +128,8 @@ bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!set_given_apart(p, st)) return false;
     return qc_normalise(&p->normalised, p->plain ? p->plain : p->model.graph, p->rules, qc_evaluate, st) &&
-           (!qc_narrows_bias(p->options) || set_bias_apart(p, st)) && name_values(p->normalised, st);
+           (p->scheme.activation.dtype == QC_NONE || set_apart(p, "as_convs.rules", st)) &&
+           (!qc_narrows_bias(p->options) || set_apart(p, "bias_apart.rules", st)) && name_values(p->normalised, st);
 }
 
 static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
