@@ -10,12 +10,16 @@
 #include "quantize/pipeline.h"
 #include "quantize/produced_ops.h"
 
-/* Batches of samples that layers are measured on. */
-enum { MEASURED = 16 };
-
 /* What a layer is given. */
 enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, IN_FLOAT };
 enum rung { WIDE, FLOATS, RUNGS };
+
+/* What is widened, and for what. */
+struct terms {
+    const struct qc_partition_options *base;
+    bool integer;       /* nothing may stay in float */
+    bool wide_is_float; /* the target has integer kernels for 8 bits alone */
+};
 
 struct search {
     struct qc_pipeline *p;
@@ -23,7 +27,7 @@ struct search {
     const struct qc_sensitivity *s;
     struct qc_partition_options base;
     struct qc_standing best; /* of the last attempt that was evaluated */
-    bool wide_is_float;      /* the target has integer kernels for 8 bits alone */
+    struct terms terms;
     struct qc_report_fallback_step *steps;
     size_t step_count;
     size_t at_layers;  /* what p is now: as many layers ... */
@@ -52,14 +56,14 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
     return ok;
 }
 
-bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval,
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
                             struct qc_status *st)
 {
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    const struct qc_selection some = {.samples = MEASURED * batch}, all = {0};
+    const struct qc_selection some = {.samples = batches * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
     bool ok =
@@ -89,33 +93,43 @@ static unsigned bits(enum qc_dtype t)
     return t == QC_NONE ? 0 : qc_dtype_info(t)->bits;
 }
 
-/* Weights of 4 bits go to 8 where 16 are computed in float. */
-static enum qc_dtype wide_weight(const struct search *s)
+static struct terms terms_of(const struct qc_pipeline *p, const struct qc_partition_options *base)
 {
-    return s->wide_is_float && bits(s->base.weight.dtype) < 8 ? QC_I8 : QC_I16;
+    const bool integer = p->options->require_integer;
+    return (struct terms){base, integer, strcmp(p->options->target, "ort") == 0 && !integer};
+}
+
+/* Weights of 4 bits go to 8 where 16 are computed in float. */
+static enum qc_dtype wide_weight(const struct terms *t)
+{
+    return t->wide_is_float && bits(t->base->weight.dtype) < 8 ? QC_I8 : QC_I16;
+}
+
+/* The wider type for that which loses more; a sum of 32 bits has no room for both. */
+static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect *e, enum rung rung)
+{
+    const unsigned activation = bits(t->base->activation.dtype), weight = bits(t->base->weight.dtype);
+    if (!*e->name) return KEEP;
+    if (rung == FLOATS) return t->integer ? KEEP : IN_FLOAT;
+    const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
+    if (weights && weight < bits(wide_weight(t)) && activation <= 8) return WIDE_WEIGHTS;
+    if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;
+    return t->integer ? KEEP : IN_FLOAT;
+}
+
+static enum remedy remedy_of(const struct search *s, const struct qc_layer_effect *e, enum rung rung)
+{
+    return remedy_in(&s->terms, e, rung);
 }
 
 static const char *rung_name(const struct search *s, enum rung rung)
 {
-    return rung == FLOATS ? "float" : wide_weight(s) == QC_I8 ? "wider types" : "16 bits";
+    return rung == FLOATS ? "float" : wide_weight(&s->terms) == QC_I8 ? "wider types" : "16 bits";
 }
 
-/* The wider type for that which loses more; a sum of 32 bits has no room for both. */
-static enum remedy remedy_of(const struct search *s, const struct qc_layer_effect *e, enum rung rung)
+static enum qc_dtype wide_activation(const struct qc_partition_options *base)
 {
-    const unsigned activation = bits(s->base.activation.dtype), weight = bits(s->base.weight.dtype);
-    const bool integer = s->p->options->require_integer;
-    if (!*e->name) return KEEP;
-    if (rung == FLOATS) return integer ? KEEP : IN_FLOAT;
-    const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
-    if (weights && weight < bits(wide_weight(s)) && activation <= 8) return WIDE_WEIGHTS;
-    if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;
-    return integer ? KEEP : IN_FLOAT;
-}
-
-static enum qc_dtype wide_activation(const struct search *s)
-{
-    const enum qc_dtype t = s->base.activation.dtype;
+    const enum qc_dtype t = base->activation.dtype;
     return t == QC_I8 || t == QC_I4 ? QC_I16 : QC_U16;
 }
 
@@ -139,10 +153,10 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
         case KEEP: break;
         case WIDE_ACTIVATIONS:
             activations[to.activation_type_count++] =
-                (struct qc_type_choice){.dtype = wide_activation(s), .glob = name};
+                (struct qc_type_choice){.dtype = wide_activation(b), .glob = name};
             break;
         case WIDE_WEIGHTS:
-            weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = wide_weight(s), .glob = name};
+            weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = wide_weight(&s->terms), .glob = name};
             break;
         case IN_FLOAT: skip[to.skip_count++] = name; break;
         }
@@ -201,7 +215,7 @@ static void fill_step(struct qc_report_fallback_step *step, const struct search 
     step->drop = eval ? qc_metric_drop(&s->demand->fp32, &s->best.metric) : (double)NAN;
     step->nll = eval ? s->best.metric.nll : (double)NAN;
     step->sqnr_db = s->best.sqnr_db;
-    step->int8_share = s->wide_is_float ? qc_int8_share_stored(s->p->produced) : qc_int8_share(s->p->produced);
+    step->int8_share = s->terms.wide_is_float ? qc_int8_share_stored(s->p->produced) : qc_int8_share(s->p->produced);
 }
 
 /* One attempt, noted as a step. */
@@ -286,7 +300,7 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
         return false;
     const bool in_float = floats && floats->met &&
                           (!wide || !wide->met || floats->int8_share > wide->int8_share ||
-                           (s->wide_is_float && !(floats->int8_share < wide->int8_share)));
+                           (s->terms.wide_is_float && !(floats->int8_share < wide->int8_share)));
     (in_float ? floats : wide)->chosen = true;
     const enum rung rung = in_float ? FLOATS : WIDE;
     if (s->at_layers == layers && s->at_rung == rung) return true;
@@ -294,23 +308,22 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
            score(s, st);
 }
 
-/* The option of one layer; *name is NULL when it keeps its types. */
-static bool option(const char **name, const char **value, const struct search *s, size_t i, enum rung rung,
-                   struct qc_status *st)
+/* *name is NULL when the layer keeps its types. */
+static bool option(const char **name, const char **value, const struct terms *t, const struct qc_layer_effect *e,
+                   enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_arena *a = s->p->arena;
-    const char *glob = glob_of(s->s->layers[i].name, a, st);
-    *name = NULL;
+    const char *glob = glob_of(e->name, a, st);
+    *name = *value = NULL;
     if (!glob) return false;
-    switch (remedy_of(s, &s->s->layers[i], rung)) {
+    switch (remedy_in(t, e, rung)) {
     case KEEP: return true;
     case WIDE_ACTIVATIONS:
         *name = "activation-type";
-        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(s) == QC_I16 ? "int16" : "uint16", glob);
+        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(t->base) == QC_I16 ? "int16" : "uint16", glob);
         break;
     case WIDE_WEIGHTS:
         *name = "weight-type";
-        *value = qc_arena_printf(a, st, "%s:%s", wide_weight(s) == QC_I16 ? "int16" : "int8", glob);
+        *value = qc_arena_printf(a, st, "%s:%s", wide_weight(t) == QC_I16 ? "int16" : "int8", glob);
         break;
     case IN_FLOAT:
         *name = "skip";
@@ -318,6 +331,13 @@ static bool option(const char **name, const char **value, const struct search *s
         break;
     }
     return *value != NULL;
+}
+
+bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipeline *p,
+                     const struct qc_layer_effect *e, bool in_float, struct qc_status *st)
+{
+    const struct terms t = terms_of(p, &p->scheme);
+    return option(name, value, &t, e, in_float ? FLOATS : WIDE, p->arena, st);
 }
 
 static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
@@ -330,7 +350,7 @@ static bool fill(struct qc_report_fallback *out, const struct search *s, size_t 
     if (!names || !values || !options) return false;
     for (size_t i = 0; i < layers; i++) {
         const size_t k = change.count;
-        if (!option(&names[k], &values[k], s, i, s->at_rung, st)) return false;
+        if (!option(&names[k], &values[k], &s->terms, &s->s->layers[i], s->at_rung, a, st)) return false;
         if (!names[k]) continue;
         if (!(options[k] = qc_arena_printf(a, st, "--%s=%s", names[k], values[k]))) return false;
         change.count++;
@@ -350,12 +370,8 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
                   const struct qc_sensitivity *effects, struct qc_status *st)
 {
     struct qc_pipeline *p = d->p;
-    struct search s = {.p = p,
-                       .demand = d,
-                       .s = effects,
-                       .base = p->scheme,
-                       .best = *has,
-                       .wide_is_float = strcmp(p->options->target, "ort") == 0 && !p->options->require_integer};
+    struct search s = {
+        .p = p, .demand = d, .s = effects, .base = p->scheme, .best = *has, .terms = terms_of(p, &s.base)};
     struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
     size_t layers = 0;
     /* Each step halves or doubles a number of layers, in two ways. */

@@ -203,6 +203,20 @@ static struct qc_json *quantized_json(const struct summary *s)
     return all;
 }
 
+static struct qc_json *nodes_json(const struct qc_graph *g)
+{
+    struct qc_json *all = qc_json_array();
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        char label[QC_LABEL];
+        const struct qc_node *n = &g->nodes[id];
+        struct qc_json *one = qc_json_object();
+        qc_json_set(one, "name", qc_json_string(n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs)));
+        qc_json_set(one, "op", qc_json_string(qc_op_info(n->op)->name));
+        qc_json_add(all, one);
+    }
+    return all;
+}
+
 static struct qc_json *values_json(const struct qc_graph *g)
 {
     struct qc_json *all = qc_json_array();
@@ -247,6 +261,7 @@ static bool print_json(const struct qc_model *m, const struct summary *s, const 
     qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
     qc_json_set(root, "quantized", quantized_json(s));
     qc_json_set(root, "notes", notes);
+    if (o->verbose) qc_json_set(root, "node_list", nodes_json(g));
     if (o->verbose) qc_json_set(root, "values", values_json(g));
     return qc_print_json(root, st);
 }
@@ -315,6 +330,17 @@ static void print_values(const struct qc_graph *g)
     }
 }
 
+/* As options name them. */
+static void print_nodes(const struct qc_graph *g)
+{
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        char label[QC_LABEL];
+        const struct qc_node *n = &g->nodes[id];
+        qc_say("  %s  %s\n", n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs),
+               qc_op_info(n->op)->name);
+    }
+}
+
 static void print_text(const struct qc_model *m, const struct summary *s, bool verbose)
 {
     const struct qc_graph *g = m->graph;
@@ -339,6 +365,8 @@ static void print_text(const struct qc_model *m, const struct summary *s, bool v
     }
     if (s->quantized_count) qc_say("quantized values\n");
     print_quantized(s);
+    qc_say("nodes\n");
+    print_nodes(g);
     qc_say("values\n");
     print_values(g);
 }

@@ -210,6 +210,33 @@ def test_broken_groups_are_named(qcalib, made, tmp_path, kind):
     assert not result.new_files
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize("truth", ["labels", "target"])
+def test_truth_of_different_sizes_with_a_batch(qcalib, tmp_path, truth):
+    save(tmp_path / "m.onnx", [("Relu", ["x"], "y", {})],
+         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])], [])
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["x"] = np.zeros((4, 3), np.float32)
+        for i in range(4):
+            f[f"{truth}/{i}"] = np.zeros(2 + i % 2, np.int64)
+    said = qcalib("eval", "m.onnx", "--data", "d.h5", code=3).err
+    assert f"'{truth}'" in said and "the model takes 2 at a time" in said
+
+
+@pytest.mark.bad_input
+def test_links_of_a_group_lead_to_no_other_file(qcalib, made, tmp_path):
+    """Not even the first, whose attributes are asked for."""
+    with h5py.File(tmp_path / "other.h5", "w") as f:
+        f["x"] = np.zeros((3, 5, 6), np.float32)
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["x/0"] = h5py.ExternalLink("other.h5", "/x")
+        f["x/1"] = np.zeros((3, 5, 7), np.float32)
+    job = ("run", made[0] / "images.onnx", "--data", "d.h5", "-o", "y.h5")
+    assert "--follow-links" in qcalib(*job, code=3).err
+    qcalib(*job, "--follow-links")
+
+
 def test_the_memory_limit_names_the_largest_sample(qcalib, made, tmp_path):
     with h5py.File(tmp_path / "d.h5", "w") as f:
         for i, n in enumerate((8, 2000, 9)):
