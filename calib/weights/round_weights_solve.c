@@ -146,6 +146,7 @@ static bool new_lanes(struct lanes **out, unsigned workers, size_t w, struct qc_
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
 {
     const struct qc_second_moments_layer *m = l->moments;
+    if (l->recurrent) return output * m->columns + column;
     const size_t each = m->channels / m->groups, tap = column / each, c = column % each, per = m->outputs / m->groups;
     if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
     if (m->window_given) return (output * each + c) * m->taps + tap;
@@ -239,7 +240,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     if (m->factorised) errors_of(after, own->d, m, &p);
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
-        const bool better = m->factorised && after[k] < before[k];
+        const bool better = m->factorised && after[k] < before[k] && (first + k) % per < l->fitted;
         const double *d = better ? own->d : own->nearest;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];
