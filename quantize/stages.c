@@ -271,6 +271,16 @@ static void warn_of_bounds(struct qc_pipeline *p)
                 bounded, outputs, p->how.accumulator.bits);
 }
 
+/* Second moments are the largest thing there is. Only where a demand can be missed may these stages come again. */
+static void drop_moments(struct qc_pipeline *p)
+{
+    if (!isnan(p->options->max_drop) || qc_has_statistics(p->in) || p->in->team) return;
+    qc_second_moments_free(p->seen->gram);
+    p->seen->gram = NULL;
+    p->calibration_options.gram = NULL;
+    p->moments_dropped = true;
+}
+
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_round_weightss(p->options)) return !p->unpropagated || qc_plain_or_propagated(p, st);
@@ -292,11 +302,11 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
                   : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
     ok = ok && (!p->unpropagated || qc_plain_or_propagated(p, st));
-    if (ok) {
-        warn_of_blocks(p);
-        warn_of_bounds(p);
-    }
-    return ok;
+    if (!ok) return false;
+    warn_of_blocks(p);
+    warn_of_bounds(p);
+    drop_moments(p);
+    return true;
 }
 
 static const struct qc_graph *graph_round(const struct qc_pipeline *p)

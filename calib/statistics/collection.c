@@ -435,6 +435,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .progress = step,
                                .progress_user = &k};
     if (!run(&k, &stream, st)) goto out;
+    if (k.c->gram) qc_second_moments_close(k.c->gram);
     if (cost) *cost = used;
     ok = true;
 out:

@@ -44,9 +44,7 @@ static qc_id new_weight(struct qc_rebuild *b, const struct qc_round_weights_laye
     const struct qc_node *dequantize = shape->op == QC_OP_Reshape ? qc_node_of(g, shape->inputs[0]) : shape;
     const struct qc_node *quantize = qc_node_of(g, dequantize->inputs[0]);
     const struct qc_type *type = &g->values[quantize->outputs].type;
-    struct qc_tensor *t = qc_tensor_of(QC_F32, &l->weight->shape, l->new_weight, st);
-    qc_id v = t ? qc_graph_add_constant(b->to, g->values[quantize->inputs[0]].name, t, st) : 0;
-    qc_tensor_unref(t);
+    const qc_id v = qc_graph_add_constant(b->to, g->values[quantize->inputs[0]].name, l->rounded, st);
     const struct qc_node_def q = {.inputs = &v, .qparams = type->qparams, .axis = type->axis};
     const qc_id stored = v ? qc_graph_add_like(b->to, g, quantize, &q, st) : 0;
     const struct qc_node_def d = {.inputs = &stored};

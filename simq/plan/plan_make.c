@@ -192,7 +192,7 @@ size_t qc_plan_constant_bytes(const struct qc_plan *p)
     size_t bytes = p->packed_bytes + qc_arena_bytes(p->arena);
     if (p->open) return bytes + p->open->constant_bytes;
     for (size_t i = 0; i < p->tensor_count; i++)
-        if (p->tensors[i]) bytes += p->tensors[i]->bytes;
+        if (p->tensors[i] && !p->tensors[i]->map) bytes += p->tensors[i]->bytes;
     for (size_t i = 0; i < p->copy_count; i++) bytes += p->copies[i]->bytes;
     return bytes;
 }
