@@ -87,8 +87,10 @@ install(EXPORT qcalib NAMESPACE qcalib:: FILE qcalibConfig.cmake DESTINATION ${f
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake DESTINATION ${folder} COMPONENT development)
 
-get_property(modules GLOBAL PROPERTY QC_PKGCONFIG)
-list(JOIN modules " " QC_PKGCONFIG_REQUIRES)
+# Only who links the static library needs the others: as Requires.private they would have to be there for the shared one.
+get_property(flags GLOBAL PROPERTY QC_LINK_FLAGS)
+list(REMOVE_DUPLICATES flags)
+list(JOIN flags " " QC_PC_LINK_FLAGS)
 file(RELATIVE_PATH QC_PREFIX_FROM_PC /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix) # an installed tree may be moved
 configure_file(${PROJECT_SOURCE_DIR}/cmake/qcalib.pc.in ${PROJECT_BINARY_DIR}/qcalib.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/qcalib.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

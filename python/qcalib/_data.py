@@ -60,7 +60,7 @@ class _Reading:
     """Which array of a batch is which input."""
 
     def __init__(self, model, truth, all_keys):
-        self.ranks = {t.name: None if t.shape is None else len(t.shape) for t in model.inputs}
+        self.ranks = model.input_ranks
         self.truth, self.all_keys = truth, all_keys
 
     def _extra(self, values):

@@ -81,7 +81,7 @@ def test_values_of_options(samples):
 
 
 def test_stubs_are_those_of_the_table():
-    """python scripts/python_stubs.py --write makes them."""
+    """scripts/bless --python makes them."""
     spec = importlib.util.spec_from_file_location("python_stubs", ROOT / "scripts/python_stubs.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
