@@ -156,7 +156,8 @@ class _Source:
             if array.shape[1:] != like.shape[1:]:
                 raise BadInputError(
                     f"sample {self.given}: '{name}' has the shape {list(array.shape[1:])}, the samples before "
-                    f"{list(like.shape[1:])}: samples of an iterable have one size; pad them")
+                    f"{list(like.shape[1:])}: samples of an iterable have one size; pad them, or give "
+                    "a folder with a .npy file for each")
             rows.append(np.ascontiguousarray(array, dtype=like.dtype))
         self._rows, self._at, self._left = rows, 0, len(rows[0])
 
