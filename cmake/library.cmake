@@ -87,7 +87,8 @@ install(EXPORT qcalib NAMESPACE qcalib:: FILE qcalibConfig.cmake DESTINATION ${f
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake DESTINATION ${folder} COMPONENT development)
 
-# Only who links the static library needs the others: as Requires.private they would have to be there for the shared one.
+# Only who links the static library needs the others. As Requires.private they would have to be there for the shared
+# one too.
 get_property(flags GLOBAL PROPERTY QC_LINK_FLAGS)
 list(REMOVE_DUPLICATES flags)
 list(JOIN flags " " QC_PC_LINK_FLAGS)
