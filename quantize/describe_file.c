@@ -13,7 +13,8 @@
 static struct qc_json *dims_json(const struct qc_data_entry *e)
 {
     struct qc_json *dims = qc_json_array();
-    for (unsigned d = 0; d < e->rank; d++) qc_json_add(dims, qc_json_integer(e->dims[d]));
+    for (unsigned d = 0; d < e->rank; d++)
+        qc_json_add(dims, e->dims[d] < 0 ? qc_json_null() : qc_json_integer(e->dims[d]));
     return dims;
 }
 
