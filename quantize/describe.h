@@ -53,7 +53,7 @@ bool qc_inspected_kind(enum qc_inspected *kind, const char **path, struct qc_are
 /* A report.json. Owned by the caller. Errors: QC_BAD_INPUT: not one; QC_MACHINE. */
 bool qc_report_read(struct qc_json **out, const char *path, struct qc_arena *a, struct qc_status *st);
 
-/* JSON objects, owned by the caller; NULL when memory is out. values: all values of the graph too. */
+/* JSON objects, owned by the caller; NULL when memory is out. values: all nodes and values of the graph too. */
 struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_model_summary *s, bool values,
                                   struct qc_arena *a, struct qc_status *st);
 

@@ -169,6 +169,20 @@ static struct qc_json *quantized_json(const struct qc_model_summary *s)
     return all;
 }
 
+static struct qc_json *nodes_json(const struct qc_graph *g)
+{
+    struct qc_json *all = qc_json_array();
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        char label[QC_LABEL];
+        const struct qc_node *n = &g->nodes[id];
+        struct qc_json *one = qc_json_object();
+        qc_json_set(one, "name", qc_json_string(n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs)));
+        qc_json_set(one, "op", qc_json_string(qc_op_info(n->op)->name));
+        qc_json_add(all, one);
+    }
+    return all;
+}
+
 static struct qc_json *values_json(const struct qc_graph *g)
 {
     struct qc_json *all = qc_json_array();
@@ -213,6 +227,7 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
     qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
     qc_json_set(root, "quantized", quantized_json(s));
     qc_json_set(root, "notes", notes);
+    if (values) qc_json_set(root, "node_list", nodes_json(g));
     if (values) qc_json_set(root, "values", values_json(g));
     return root;
 }

@@ -71,6 +71,17 @@ static void print_values(const struct qc_graph *g)
     }
 }
 
+/* As options name them. */
+static void print_nodes(const struct qc_graph *g)
+{
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        char label[QC_LABEL];
+        const struct qc_node *n = &g->nodes[id];
+        qc_say("  %s  %s\n", n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs),
+               qc_op_info(n->op)->name);
+    }
+}
+
 static void print_text(const struct qc_model *m, const struct qc_model_summary *s, bool verbose)
 {
     const struct qc_graph *g = m->graph;
@@ -95,6 +106,8 @@ static void print_text(const struct qc_model *m, const struct qc_model_summary *
     }
     if (s->quantized_count) qc_say("quantized values\n");
     print_quantized(s);
+    qc_say("nodes\n");
+    print_nodes(g);
     qc_say("values\n");
     print_values(g);
 }

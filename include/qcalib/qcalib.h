@@ -221,6 +221,15 @@ typedef int qcalib_next_fn(void *user, void *const *rows);
 QCALIB_API int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *user, size_t keep_bytes,
                                 struct qcalib_error *error);
 
+/* Gives the next sample where samples differ in size: sets values[k] to the one of array k, row-major, and shapes[k] to
+   its shape [rank - 1]; both stay as they are until the next call. Returns as qcalib_next_fn. */
+typedef int qcalib_next_sized_fn(void *user, const void **values, const int64_t **shapes);
+
+/* As qcalib_data_draw. Axes of these arrays whose shape is -1 may differ from sample to sample, where the model leaves
+   them free (docs/different-sizes.md). QCALIB_BAD_INPUT: a sample of another shape than said, too. */
+QCALIB_API int qcalib_data_draw_sized(qcalib_data *data, qcalib_next_sized_fn *next, void *user, size_t keep_bytes,
+                                      struct qcalib_error *error);
+
 /* ---- Jobs ---- */
 
 /* What one sees of a network: for each tensor a histogram and what else methods need; sums of integers, exact in any
