@@ -272,10 +272,16 @@ static void warn_of_bounds(struct qc_pipeline *p)
                 bounded, outputs, p->how.accumulator.bits);
 }
 
-/* Second moments are the largest thing there is. Only where a demand can be missed may these stages come again. */
+/* Second moments are the largest thing there is. Only where a demand can be missed may these stages come again, and for
+   advice, where they are small or it is asked for. */
 static void drop_moments(struct qc_pipeline *p)
 {
-    if (!isnan(p->options->max_drop) || qc_has_statistics(p->in) || p->in->team) return;
+    static const size_t small = (size_t)128 << 20;
+    const char *advice = p->options->advice;
+    if (!isnan(p->options->max_drop) || qc_has_statistics(p->in) || p->in->team || p->borrows_seen) return;
+    if (strcmp(advice, "on") == 0 ||
+        (strcmp(advice, "auto") == 0 && !p->options->memory_limit && qc_second_moments_bytes(p->seen->gram) <= small))
+        return;
     qc_second_moments_free(p->seen->gram);
     p->seen->gram = NULL;
     p->calibration_options.gram = NULL;
@@ -470,5 +476,12 @@ size_t qc_stage_count(void)
 
 const struct qc_stage *qc_stage_at(size_t i)
 {
+    return &stages[i];
+}
+
+const struct qc_stage *qc_stage_find(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(stages[i].name, name) != 0) i++;
     return &stages[i];
 }
