@@ -147,6 +147,7 @@ static bool new_lanes(struct lanes **out, unsigned workers, size_t w, struct qc_
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
 {
     const struct qc_second_moments_layer *m = l->moments;
+    if (l->recurrent) return output * m->columns + column;
     const size_t each = m->channels / m->groups, tap = column / each, c = column % each, per = m->outputs / m->groups;
     if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
     if (m->window_given) return (output * each + c) * m->taps + tap;
@@ -254,7 +255,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
-        const bool better = m->factorised && after[k] < before[k];
+        const bool better = m->factorised && after[k] < before[k] && (first + k) % per < l->fitted;
         moved[k] = better;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];

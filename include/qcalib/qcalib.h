@@ -393,6 +393,16 @@ QCALIB_API size_t qcalib_comparison_layer_count(const qcalib_comparison *compari
 QCALIB_API int qcalib_comparison_layer(struct qcalib_difference *out, const qcalib_comparison *comparison, size_t i,
                                        struct qcalib_error *error);
 
+/* ---- Inspect ---- */
+
+/* `qcalib inspect --json`: the text of a JSON object that says what is in a file: a model, data, statistics, a report
+   or its folder; ends with 0, size without it. The caller's, freed with qcalib_bytes_free. Errors: QCALIB_BAD_INPUT,
+   QCALIB_UNSUPPORTED, QCALIB_MACHINE. */
+QCALIB_API int qcalib_inspect_file(char **json, size_t *size, const char *path, struct qcalib_error *error);
+
+/* The same of a model that was opened. Errors: QCALIB_MACHINE. */
+QCALIB_API int qcalib_inspect_model(char **json, size_t *size, const qcalib_model *model, struct qcalib_error *error);
+
 /* ---- Experimental ---- */
 
 /* What follows may change or go with any version. Define QCALIB_EXPERIMENTAL to use it. */
