@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/resident.h"
 #include "calib/metrics/sensitivity.h"
@@ -69,12 +70,22 @@ static void end(struct rehearsal *r, size_t lowered_count)
     qc_graph_free(r->bound);
 }
 
-static size_t constant_bytes(const struct qc_graph *g)
+enum counting { ALL, HELD /* in memory */ };
+
+static size_t constant_bytes(const struct qc_graph *g, enum counting which)
 {
     size_t bytes = 0;
-    for (qc_id v = 1; g && v <= g->value_count; v++)
-        if (qc_constant_of(g, v)) bytes += qc_constant_of(g, v)->bytes;
+    for (qc_id v = 1; g && v <= g->value_count; v++) {
+        const struct qc_tensor *t = qc_constant_of(g, v);
+        if (t) bytes += which == ALL ? t->bytes : qc_graph_held_bytes(g, t->bytes);
+    }
     return bytes;
+}
+
+/* While a file is written: what is in it is made in memory, but for weights that go beside it. */
+static size_t written_bytes(const struct qc_graph *g)
+{
+    return constant_bytes(g, HELD) + (g->external_data ? 0 : constant_bytes(g, ALL));
 }
 
 static void at_least(size_t *most, size_t bytes)
@@ -126,10 +137,9 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) &&
               (!p->options->propagate ||
                qc_sequential_bytes(&propagating, p->simulated, p->data, &p->calibration_options, &r.budget, st));
-    const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated);
-    /* the file is made in memory */
+    const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated, HELD);
     for (size_t i = 0; ok && i < p->lowered_count; i++)
-        at_least(&written, 2 * constant_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
+        at_least(&written, written_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
     end(&r, p->lowered_count);
     if (!ok) return false;
     at_least(&most, written);
@@ -140,7 +150,8 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     const size_t copies = 1 + (size_t)(propagate || network) + (size_t)both;
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
-    p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
+    p->calibration_options.later_moments =
+        isnan(p->options->max_drop) && strcmp(p->options->advice, "on") != 0 ? 0U : 1U;
     const bool collects = p->data && !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +

@@ -8,6 +8,7 @@
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
+#include "calib/weights/rounded_layers.h"
 
 enum { HELD_MIN = 4 };
 
@@ -144,6 +145,7 @@ static bool new_lanes(struct lanes **out, unsigned workers, size_t w, struct qc_
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
 {
     const struct qc_second_moments_layer *m = l->moments;
+    if (l->recurrent) return output * m->columns + column;
     const size_t each = m->channels / m->groups, tap = column / each, c = column % each, per = m->outputs / m->groups;
     if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
     if (m->window_given) return (output * each + c) * m->taps + tap;
@@ -269,7 +271,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
-        const bool better = m->factorised && after[k] < before[k];
+        const bool better = m->factorised && after[k] < before[k] && (first + k) % per < l->fitted;
         moved[k] = better;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];
@@ -332,9 +334,13 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     const struct qc_second_moments_layer *g = l->moments;
     struct qc_rounded_weights *r = l->result;
     const struct qc_pool_options team = {.workers = workers};
-    l->new_weight = malloc(l->weight->bytes);
+    bool known = false;
+    if (options->known && !qc_rounded_layers_recall(&known, l, options->known, st)) return false;
+    if (known) return true;
+    if (!(l->rounded = qc_tensor_new(QC_F32, &l->weight->shape, st))) return false;
+    l->new_weight = l->rounded->data;
     l->made = calloc(g->outputs, sizeof *l->made);
-    if (!l->new_weight || !l->made) return qc_fail_memory(st, l->weight->bytes);
+    if (!l->made) return qc_fail_memory(st, g->outputs * sizeof *l->made);
     r->held = qc_round_weights_holds(g);
     r->outputs = g->outputs;
     r->blocks = g->blocks;
@@ -354,5 +360,8 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     r->error /= (double)g->outputs;
     r->error_nearest /= (double)g->outputs;
     r->compensated = r->nearest < g->outputs;
-    return true;
+    l->new_weight = NULL;
+    qc_tensor_rest(l->weight);
+    return (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
+           (!l->g->spills || qc_tensor_spill(l->rounded, st));
 }

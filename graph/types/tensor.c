@@ -157,6 +157,17 @@ struct qc_tensor *qc_tensor_mapped(enum qc_dtype dtype, const struct qc_shape *s
     return t;
 }
 
+bool qc_tensor_spill(struct qc_tensor *t, struct qc_status *st)
+{
+    struct qc_file_map *map;
+    if (t->map || t->bytes < QC_SPILLED_LEAST) return true;
+    if (!qc_file_map_spill(&map, t->data, t->bytes, st)) return false;
+    free(t->data);
+    t->data = (void *)(uintptr_t)qc_file_map_data(map);
+    t->map = map;
+    return true;
+}
+
 void qc_tensor_rest(const struct qc_tensor *t)
 {
     if (t->map) qc_file_map_forget(t->data, t->bytes);

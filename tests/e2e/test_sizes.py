@@ -43,7 +43,8 @@ def attention(path):
     rng, e = np.random.default_rng(2), 8
     save(path, [("Gather", ["words", "x"], "e", {}), ("MatMul", ["e", "wq"], "q", {}), ("MatMul", ["e", "wk"], "k", {}),
                 ("MatMul", ["e", "wv"], "v", {}), ("Transpose", ["k"], "kt", {"perm": [0, 2, 1]}),
-                ("MatMul", ["q", "kt"], "s", {}), ("Softmax", ["s"], "p", {"axis": -1}), ("MatMul", ["p", "v"], "o", {}),
+                ("MatMul", ["q", "kt"], "s", {}), ("Softmax", ["s"], "p", {"axis": -1}),
+                ("MatMul", ["p", "v"], "o", {}),
                 ("Add", ["o", "e"], "r", {}), ("MatMul", ["r", "wt"], "tags", {}),
                 ("ReduceMean", ["r"], "m", {"axes": [1], "keepdims": 0}), ("Gemm", ["m", "wc"], "logits", {})],
          [helper.make_tensor_value_info("x", TensorProto.INT64, ["N", "L"])],
@@ -85,10 +86,6 @@ def runtime(path):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def hashes(*files):
-    return [f.read_bytes() for f in files]
 
 
 def test_images_run_and_quantize_as_in_onnxruntime(qcalib, made, tmp_path):
@@ -161,6 +158,31 @@ def test_one_size_in_a_group_gives_the_same_model(qcalib, made, tmp_path):
     assert (tmp_path / "rows.onnx").read_bytes() == (tmp_path / "group.onnx").read_bytes()
 
 
+def test_bodies_see_all_sizes(qcalib, tmp_path):
+    """A loop over sequences of different length: what its body is calibrated with has no shape in common."""
+    rng = np.random.default_rng(5)
+    shaped = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 6, "L"]) for n in ("c", "d", "x", "y")]
+    body = helper.make_graph([helper.make_node("Conv", ["c", "w"], ["m"], pads=[1, 1]),
+                              helper.make_node("Relu", ["m"], ["d"]),
+                              helper.make_node("Identity", ["go"], ["on"])], "body",
+                             [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+                              helper.make_tensor_value_info("go", TensorProto.BOOL, []), shaped[0]],
+                             [helper.make_tensor_value_info("on", TensorProto.BOOL, []), shaped[1]])
+    save(tmp_path / "m.onnx", [("Loop", ["trip", "", "x"], "y", {"body": body})], [shaped[2]], [shaped[3]],
+         [tensor(rng, "w", 6, 6, 3), numpy_helper.from_array(np.array(3), "trip")])
+    xs = [rng.standard_normal((6, 3 + i % 4)).astype(np.float32) for i in range(12)]
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        for i, x in enumerate(xs):
+            f[f"x/{i}"] = x
+    done = qcalib("m.onnx", "--data", "d.h5", "-o", "q.onnx", "--no-report")
+    assert "other shapes" not in done.err and "Conv" in done.out
+    qcalib("run", "q.onnx", "--data", "d.h5", "-o", "y.h5")
+    session = runtime(tmp_path / "q.onnx")
+    with h5py.File(tmp_path / "y.h5") as f:
+        for i, x in enumerate(xs):
+            np.testing.assert_array_equal(f[f"y/{i}"][()], session.run(None, {"x": x[None]})[0])
+
+
 @pytest.mark.parametrize("option", [["--propagate"], ["--sensitivity"], ["--accumulator", "16"]])
 def test_what_needs_one_size_says_so_at_once(qcalib, made, option):
     said = qcalib(made[0] / "images.onnx", "--data", made[0] / "images.h5", *option, code=4).err
@@ -213,9 +235,47 @@ def test_broken_groups_are_named(qcalib, made, tmp_path, kind):
     assert not result.new_files
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize("truth", ["labels", "target"])
+def test_truth_of_different_sizes_with_a_batch(qcalib, tmp_path, truth):
+    save(tmp_path / "m.onnx", [("Relu", ["x"], "y", {})],
+         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])], [])
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["x"] = np.zeros((4, 3), np.float32)
+        for i in range(4):
+            f[f"{truth}/{i}"] = np.zeros(2 + i % 2, np.int64)
+    said = qcalib("eval", "m.onnx", "--data", "d.h5", code=3).err
+    assert f"'{truth}'" in said and "the model takes 2 at a time" in said
+
+
+@pytest.mark.bad_input
+def test_links_of_a_group_lead_to_no_other_file(qcalib, made, tmp_path):
+    """Not even the first, whose attributes are asked for."""
+    with h5py.File(tmp_path / "other.h5", "w") as f:
+        f["x"] = np.zeros((3, 5, 6), np.float32)
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["x/0"] = h5py.ExternalLink("other.h5", "/x")
+        f["x/1"] = np.zeros((3, 5, 7), np.float32)
+    job = ("run", made[0] / "images.onnx", "--data", "d.h5", "-o", "y.h5")
+    assert "--follow-links" in qcalib(*job, code=3).err
+    qcalib(*job, "--follow-links")
+
+
 def test_the_memory_limit_names_the_largest_sample(qcalib, made, tmp_path):
     with h5py.File(tmp_path / "d.h5", "w") as f:
         for i, n in enumerate((8, 2000, 9)):
             f[f"x/{i}"] = np.zeros((3, 8, n * 8), np.float32)
     said = qcalib("run", made[0] / "images.onnx", "--data", "d.h5", "-o", "y.h5", "--memory-limit", "24M", code=None)
     assert said.code == 5 and "--memory-limit" in said.err, said.err
+
+
+def test_a_folder_is_packed_and_run(qcalib, made, tmp_path):
+    at, images, _, _ = made
+    (tmp_path / "f").mkdir()
+    for i, x in enumerate(images):
+        np.save(tmp_path / f"f/{i:02}.npy", x)
+    assert f"input float32 [{len(images)},3,?,?]" in qcalib("pack", "f", "-o", "p.h5").out
+    for data, out in (("p.h5", "a.h5"), ("f", "b.h5"), (at / "images.h5", "c.h5")):
+        qcalib("run", at / "images.onnx", "--data", data, "-o", out)
+    assert len({(tmp_path / n).read_bytes() for n in ("a.h5", "b.h5", "c.h5")}) == 1
