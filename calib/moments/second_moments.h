@@ -191,6 +191,9 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
                                  size_t first, size_t count);
 void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
                             size_t group, size_t block);
+/* The same, but of h the diagonal and what is below it alone: the rest stays as it is. */
+void qc_second_moments_read_lower(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
+                                  size_t group, size_t block);
 /* One column of h, and its diagonal, to [w]. Not of layers with lanes. */
 void qc_second_moments_read_column(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
                                    size_t block, size_t column);
