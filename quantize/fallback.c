@@ -62,6 +62,7 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
+    if (!qc_stream_one_size(data, "measuring one layer at a time", st)) return false;
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
     const struct qc_selection some = {.samples = batches * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;
