@@ -187,6 +187,16 @@ static void print_fallback(const struct qc_report_fallback *f)
     }
 }
 
+/* What gains most of all that was tried. */
+static void print_advice(const struct qc_report *r)
+{
+    const struct qc_report_advice *a = r->advice;
+    if (!r->advice_count) return;
+    qc_say("advice      %s%s%s: outputs %.2f dB, now %.2f; ", a->action, a->node ? ": " : "", a->node ? a->node : "",
+           a->after_db, a->before_db);
+    qc_say("the report has %s\n", r->advice_count == 1 ? "the command" : "this and other commands");
+}
+
 /* What was asked for beside the usual parts stands there when it took any time. */
 static void print_times(const struct qc_report *r)
 {
@@ -233,6 +243,7 @@ void qc_print_summary(const struct qc_report *r)
         print_effects(r);
     else
         print_worst(r);
+    print_advice(r);
     print_times(r);
     for (size_t i = 0; i < r->file_count; i++) {
         qc_say("%s%s (%s)\n", i ? "            " : "written     ", r->files[i], qc_bytes_text(size, r->file_bytes[i]));

@@ -270,7 +270,7 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
 /* Are constants that are made of this model too much to be held in memory all at once? */
 static bool is_large(const struct qc_budget *b)
 {
-    enum { LARGE = 256 << 20, SHARE = 8 };
+    enum { LARGE = 256 << 20, SHARE = 32 };
     return b->model_bytes >= LARGE || (b->memory_limit && b->model_bytes >= b->memory_limit / SHARE);
 }
 

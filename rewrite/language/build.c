@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -78,13 +79,17 @@ static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struc
     return id;
 }
 
-/* The largest magnitude of a row; 1 where it is nothing that can be divided by. */
+/* The least power of two that no value of a row exceeds, so that division and product are exact: what a network
+   computes before anything is quantized stays the same to the bit. 1 where it is nothing that can be divided by. */
 static float row_size(const float *row, int64_t n)
 {
-    float size = 0;
+    float most = 0;
+    int exponent;
     for (int64_t i = 0; i < n; i++)
-        if (fabsf(row[i]) > size) size = fabsf(row[i]);
-    return isnormal(size) ? size : 1;
+        if (fabsf(row[i]) > most) most = fabsf(row[i]);
+    const float part = frexpf(most, &exponent); /* 0.5 to 1 */
+    if (!(part > 0.5f)) exponent--;
+    return isnormal(most) && exponent < FLT_MAX_EXP ? ldexpf(1, exponent) : 1;
 }
 
 /* Rows of very different sizes are stored with one scale once each has the size 1. */

@@ -12,8 +12,10 @@ from measured_models import METHODS, REAL_MODELS, TRANSFORMER, Data, infer, scor
 
 from quantized_graph import HEAVY, QuantizedGraph, check_file, check_kept, check_names, check_pairs, check_weights
 
-DEMANDING = [m for m in (*REAL_MODELS, TRANSFORMER) if m.loss == m.loss or m.decibels == m.decibels]
-LABELLED = [m for m in REAL_MODELS if m.loss == m.loss and m.eval != m.calib]
+FOLDED = "resnet20_cifar10_bn"  # resnet20_cifar10 once its batch norms are folded: minutes that say nothing new
+DEMANDING = [m for m in (*REAL_MODELS, TRANSFORMER) if (m.loss == m.loss or m.decibels == m.decibels) and m.name != FOLDED]
+LABELLED = [m for m in REAL_MODELS if m.loss == m.loss and m.eval != m.calib and m.name != FOLDED]
+SOME = 2000
 THREADS = 1  # as many tests run at once as there are cores
 models = pytest.mark.parametrize("model", REAL_MODELS, ids=lambda m: m.name)
 labelled = pytest.mark.parametrize("model", LABELLED, ids=lambda m: m.name)
@@ -38,7 +40,7 @@ def exported(program, data, once):
 
         def quantize(report):
             out = report.with_name(f"{name}.onnx")
-            done = subprocess.run([program, *how, "--json", "--no-report", "-o", out, *model.options(data)], capture_output=True, text=True, check=False)
+            done = subprocess.run([program, *how, "--advice=off", "--json", "--no-report", "-o", out, *model.options(data)], capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
             report.write_text(done.stdout)
 
@@ -142,11 +144,12 @@ def test_report_measures_what_was_exported(model, exported, data):
 
 @labelled
 def test_methods(model, exported, truth):
-    """Each method keeps the accuracy on all evaluation data, and KL is no worse than min-max."""
+    """Each method keeps the accuracy, and KL is no worse than min-max."""
     test, reference = truth(model)
-    before = top1(reference, test.labels)
-    after = {m: top1(infer(exported(model, m).path, test.inputs, THREADS)[0], test.labels) for m in METHODS}
-    assert after["minmax"] - after["kl"] <= max(0.5, 300 / len(test.labels)), after  # three images, where that is more
+    inputs, labels = test.inputs[:SOME], test.labels[:SOME]
+    before = top1([r[:SOME] for r in reference], labels)
+    after = {m: top1(infer(exported(model, m).path, inputs, THREADS)[0], labels) for m in METHODS}
+    assert after["minmax"] - after["kl"] <= max(0.5, 300 / len(labels)), after  # three images, where that is more
     # Not demanded, but far below it something is broken.
     assert all(before - a <= model.loss + 0.7 for a in after.values()), (before, after)
 

@@ -30,7 +30,8 @@ def break_channel(source, target, makers, reader, channel, factor):
 def quantize(qcalib, tmp_path):
     """Quantizes with the channels left as they are; gives the report."""
     def run(*arguments):
-        qcalib("quantize", "-q", "--equalize=off", "--report", tmp_path / "report", *arguments)
+        advice = [] if "--advice" in arguments else ["--advice=auto"]
+        qcalib("quantize", "-q", "--equalize=off", *advice, "--report", tmp_path / "report", *arguments)
         return json.loads((tmp_path / "report/report.json").read_text())
 
     return run
