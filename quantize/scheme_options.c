@@ -1,20 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/scheme_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+/* Three and two bits are levels of a 4-bit type, which files and runtimes have. */
+static void read_type(enum qc_dtype *type, unsigned *bits, const char *name)
+{
+    static const struct {
+        const char *name;
+        enum qc_dtype type;
+        unsigned bits;
+    } few[] = {{"int3", QC_I4, 3}, {"uint3", QC_U4, 3}, {"int2", QC_I4, 2}, {"uint2", QC_U4, 2}};
+    *type = qc_dtype_from_name(name);
+    *bits = 0;
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
+        if (strcmp(name, few[i].name) != 0) continue;
+        *type = few[i].type;
+        *bits = few[i].bits;
+    }
+}
+
 /* T, then T:GLOB ... */
-static bool read_types(enum qc_dtype *type, const struct qc_type_choice **out, size_t *count,
+static bool read_types(enum qc_dtype *type, unsigned *bits, const struct qc_type_choice **out, size_t *count,
                        const struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
     if (!choices) return false;
-    *type = qc_dtype_from_name(list->items[0]);
+    read_type(type, bits, list->items[0]);
     for (size_t i = 1; i < list->count; i++) {
         const char *colon = strchr(list->items[i], ':'),
                    *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
         if (!name) return false;
-        choices[i - 1] = (struct qc_type_choice){.dtype = qc_dtype_from_name(name), .glob = colon + 1};
+        choices[i - 1] = (struct qc_type_choice){.glob = colon + 1};
+        read_type(&choices[i - 1].dtype, &choices[i - 1].bits, name);
     }
     *out = choices;
     *count = list->count - 1;
@@ -35,7 +54,9 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->only = o->only.items;
     out->skip_count = o->skip.count;
     out->skip = o->skip.items;
-    return read_types(&out->activation.dtype, &out->activation_types, &out->activation_type_count, &o->activation_types,
-                      a, st) &&
-           read_types(&out->weight.dtype, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st);
+    out->weight_block = strtoll(o->weight_block, NULL, 10); /* of "none" 0 */
+    return read_types(&out->activation.dtype, &out->activation.bits, &out->activation_types,
+                      &out->activation_type_count, &o->activation_types, a, st) &&
+           read_types(&out->weight.dtype, &out->weight.bits, &out->weight_types, &out->weight_type_count,
+                      &o->weight_types, a, st);
 }

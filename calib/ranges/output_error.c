@@ -99,11 +99,12 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
             for (size_t i = 0; i < w; i++)
                 s->x[i * QC_LANES + l] = (double)(weights[qc_round_weights_element(&j->at, o, column + i)] / p.scale);
         }
-        qc_round_nearest(s->d, s->x, w, lo, hi);
+        const struct qc_round_grid grid = {.lo = lo, .hi = hi};
+        qc_round_nearest(s->d, s->x, w, &grid);
         qc_row_errors(nearest, s->d, s->h, w);
         const bool both = j->e->compensate && s->factorised;
         if (both) {
-            qc_round_compensated(s->d, s->x, s->factor, s->order, w, lo, hi, s->work);
+            qc_round_compensated(s->d, s->x, s->factor, s->order, w, &grid, s->work);
             qc_row_errors(compensated, s->d, s->h, w);
         }
         for (size_t l = 0; l < count; l++)

@@ -4,6 +4,7 @@
 #define QC_CALIB_WEIGHTS_ROUND_WEIGHTS_PARTS_H
 
 #include "calib/weights/round_weights.h"
+#include "graph/core/scale_layout.h"
 
 struct qc_round_weights_output;
 
@@ -16,6 +17,7 @@ struct qc_round_weights_layer {
         *quantized;                        /* NULL, or means of what the layer reads in the quantized network */
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_qparams *qparams;      /* of the weight */
+    struct qc_scale_layout scales;         /* of its elements */
     const struct qc_qparams *input;        /* of what it is multiplied with */
     bool correctable;                      /* the op can take a bias, or one can be added behind it: */
     qc_id behind;                          /* qc_bias_after_matmul, where the op itself takes none; else 0 */

@@ -37,6 +37,7 @@ qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct
 
 enum qc_dtype qc_lower_type(const struct qc_qparams *s)
 {
+    if (s->block) return s->bits != 2 ? s->dtype : s->dtype == QC_I4 ? QC_I2 : QC_U2;
     return s->dtype == QC_U4 ? QC_U8 : s->dtype == QC_I4 ? QC_I8 : s->dtype;
 }
 
@@ -46,13 +47,12 @@ bool qc_lower_clips(const struct qc_qparams *s)
     return have.lo > all.lo || have.hi < all.hi;
 }
 
-/* Scale and zero point as initializers; int32 has no zero point. */
-bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
-                         struct qc_status *st)
+/* int32 has no zero point. */
+bool qc_lower_parameters_shaped(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s,
+                                const struct qc_shape *shape, struct qc_status *st)
 {
-    struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
     out[1] = QC_ABSENT;
-    if (!(out[0] = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st))) return false;
+    if (!(out[0] = qc_lower_constant(x, QC_F32, shape, s->scale, s->name, "scale", st))) return false;
     if (s->dtype == QC_I32) return true;
     const enum qc_dtype type = qc_lower_type(s);
     size_t size = qc_dtype_size(type);
@@ -65,14 +65,21 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
         else
             memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
     }
-    out[1] = qc_lower_constant(x, type, &shape, zero, s->name, "zero_point", st);
+    out[1] = qc_lower_constant(x, type, shape, zero, s->name, "zero_point", st);
     free(zero);
     return out[1] != 0;
 }
 
+bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
+                         struct qc_status *st)
+{
+    const struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
+    return qc_lower_parameters_shaped(out, x, s, &shape, st);
+}
+
 /* Names of a node of ours and of its result; those of nodes must differ as those of values do. */
-static bool fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
-                        const char *what, struct qc_status *st)
+bool qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
+                          const char *what, struct qc_status *st)
 {
     const char *unique = base;
     *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
@@ -96,7 +103,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     inputs[1] = p[0];
     inputs[2] = p[1];
     const char *name, *node;
-    if (!fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st)) return 0;
+    if (!qc_lower_fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st)) return 0;
     if (given) name = given;
     struct qc_attr attr = QC_INT("axis", axis);
     struct qc_node_def def = {.op = op,
@@ -124,7 +131,7 @@ static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, con
                        const struct qc_attr *attr, const char *base, const char *what, struct qc_status *st)
 {
     const char *name, *node;
-    if (!fresh_names(&name, &node, x, op, base, what, st)) return 0;
+    if (!qc_lower_fresh_names(&name, &node, x, op, base, what, st)) return 0;
     const struct qc_node_def def = {.op = op,
                                     .name = node,
                                     .input_count = count,
@@ -192,6 +199,8 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     if (x->real[v]) return x->real[v];
     if (value->constant && !value->type.qparams)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
+    if (value->constant && x->from->qparams_of[value->type.qparams].block)
+        return x->real[v] = qc_lower_blocks(x, v, st);
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,

@@ -22,11 +22,13 @@ struct qc_scheme {
     enum qc_dtype dtype;
     enum qc_symmetry symmetry;
     bool restricted, per_channel;
+    unsigned bits; /* of the levels; 0: all of the type */
 };
 
 /* --activation-type T:GLOB: a type for the nodes that a glob names. */
 struct qc_type_choice {
     enum qc_dtype dtype; /* QC_NONE: not quantized */
+    unsigned bits;       /* of its levels; 0: all of the type */
     const char *glob;    /* as those of options.skip */
 };
 
@@ -42,6 +44,8 @@ struct qc_partition_options {
     const char *const *only;             /* names of patterns; none given: all */
     const char *const *skip;             /* node names, op names or globs of node names */
     const struct qc_given_values *given; /* NULL, or parameters that the model has already */
+    int64_t weight_block; /* weights of products have a scale for so many elements along the axis that is summed over;
+                             0: per channel */
     bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
@@ -75,6 +79,9 @@ struct qc_partition {
     int *weight_axis;       /* ... and the axis of its output channels */
     size_t weight_only_count;
     bool *weights_only; /* [node_count + 1]: the match at this node quantizes its weights alone */
+    int *block_axis;    /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */
+    bool *real_product; /* [node_count + 1]: the match at this node computes its product from real numbers, since no
+                           accumulator holds what blocks of a weight give */
     size_t warning_count, warning_capacity;
     const char **warnings; /* patterns that want different things of one quantizer */
 };

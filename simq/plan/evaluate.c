@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/pool.h"
+#include "graph/core/scale_layout.h"
 #include "simq/plan/plan_parts.h"
 
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
@@ -145,11 +146,10 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
     if (!a || !qc_scales_of(&s, g, value, a, st) ||
         !(q = qc_tensor_new(g->qparams_of[type->qparams].dtype, &t->shape, st)))
         goto out;
-    size_t inner = 1;
-    for (int i = type->axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
+    const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[type->qparams], &t->shape, type->axis);
     for (size_t first = 0, n; first < t->count; first += n) { /* of one channel at a time */
-        n = s.count > 1 ? inner : t->count;
-        const int64_t zero = s.zero_point[s.count > 1 ? first / inner % s.count : 0];
+        n = s.block ? 1 : s.count > 1 ? layout.inner : t->count;
+        const int64_t zero = s.zero_point[s.count > 1 ? qc_scale_at(&layout, first) : 0];
         const float *x = (const float *)t->data + first;
         char *to = (char *)q->data + first * qc_dtype_size(q->dtype);
         for (size_t i = 0; i < n; i++) {
