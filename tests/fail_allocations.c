@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* For LD_PRELOAD: makes allocation number K of a program fail, counted from the start of main, all threads together.
-     QC_FAIL_AT=K      number K fails and no other
-     QC_FAIL_FROM=K    number K and all behind it fail
-     QC_FAIL_KIND      what is counted: memory (the default; malloc and its brothers), map (mmap), thread
-   (pthread_create) QC_FAIL_BY=exit   what happens instead: the library calls exit(1), or abort() QC_FAIL_OURS=1 counts
-   only what the program's own code asks for: for builds where libraries see their failures QC_FAIL_REPORT=F  writes
-   file F of uint64_t: how many there were, then for each the hash of its call stack, the lowest bit of which tells
-   whether the program's own code asked (through malloc of the program itself) A resize to no bytes is a release and is
-   not counted. */
+
+   QC_FAIL_AT=K      number K fails and no other
+   QC_FAIL_FROM=K    number K and all behind it fail
+   QC_FAIL_KIND=X    what is counted: memory (the default; malloc and its brothers), map (mmap), thread (pthread_create)
+   QC_FAIL_BY=X      what happens instead: exit (the library calls exit(1)) or abort
+   QC_FAIL_OURS=1    counts only what the program's own code asks for: for builds where libraries see their failures
+   QC_FAIL_REPORT=F  writes file F of uint64_t: how many there were, then for each the hash of its call stack, the lowest
+                     bit of which tells whether the program's own code asked (through malloc of the program itself)
+
+   A resize to no bytes is a release and is not counted. */
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr */
 #include <dlfcn.h>
 #include <errno.h>

@@ -215,6 +215,38 @@ void qc_second_moments_tile(int64_t *to, const int16_t *a, const int16_t *b, siz
     tile_plain(to, a, b, pairs, shift);
 }
 
+/* The two products of a pair, and their sum, fit into 32 bits. */
+static QC_INLINE void row_body(int32_t *restrict sum, const int16_t *restrict a, const int16_t *restrict b,
+                               size_t pairs)
+{
+    for (size_t p = 0; p < pairs; p++, a += QC_MOMENTS_PAIR_SIZE, b += QC_MOMENTS_PAIR_SIZE)
+        for (size_t j = 0; j < QC_MOMENTS_TILE; j++) sum[j] += (int32_t)a[0] * b[2 * j] + (int32_t)a[1] * b[2 * j + 1];
+}
+QC_SIMD(row, (int32_t * sum, const int16_t *a, const int16_t *b, size_t pairs), (sum, a, b, pairs))
+
+#ifdef X86_TILES
+QC_TARGET_AVX512 static void row_of_tile_avx512(int32_t *sum, const int16_t *a, const int16_t *b, size_t pairs)
+{
+    __m512i s = _mm512_setzero_si512();
+    for (size_t p = 0; p < pairs; p++, a += QC_MOMENTS_PAIR_SIZE, b += QC_MOMENTS_PAIR_SIZE)
+        s = _mm512_add_epi32(s, _mm512_madd_epi16(pair_512(a), _mm512_loadu_si512(b)));
+    _mm512_storeu_si512(sum, s);
+}
+#endif
+
+void qc_second_moments_row_of_tile(int64_t *to, const int16_t *a, size_t column, const int16_t *b, size_t pairs,
+                                   int shift)
+{
+    int32_t sum[QC_MOMENTS_TILE] = {0};
+#ifdef X86_TILES
+    if (QC_HAS_AVX512())
+        row_of_tile_avx512(sum, a + 2 * column, b, pairs);
+    else
+#endif
+        row(sum, a + 2 * column, b, pairs);
+    for (size_t j = 0; j < QC_MOMENTS_TILE; j++) to[j] += (int64_t)sum[j] * ((int64_t)1 << shift);
+}
+
 static QC_INLINE void sums_body(int64_t *sums, const int16_t *rows, size_t count, size_t stride, int shift)
 {
     for (size_t r = 0; r < count; r++)

@@ -29,6 +29,10 @@ void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, 
 /* to[i][j] += 2^shift times the sum over the rows of a[i] * b[j]; a and b are one panel each. */
 void qc_second_moments_tile(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift);
 
+/* One row of that tile, the one of this column of a, to [QC_MOMENTS_TILE]. */
+void qc_second_moments_row_of_tile(int64_t *to, const int16_t *a, size_t column, const int16_t *b, size_t pairs,
+                                   int shift);
+
 /* sums[i] += 2^shift times the sum over the rows of column i. */
 void qc_second_moments_sums(int64_t *sums, const int16_t *rows, size_t count, size_t stride, int shift);
 

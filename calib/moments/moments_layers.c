@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_parts.h"
+#include "calib/moments/moments_rows.h"
 #include "graph/core/value_name.h"
 
 enum {
@@ -13,7 +13,8 @@ enum {
     BUFFER_ENTRIES = 1 << 16, /* of a buffer, where that gives a number of rows between these: */
     BUFFER_MIN = 32,
     BUFFER_MAX = 128,
-    ROWS_MIN = 16 /* of a sample */
+    ROWS_MIN = 16,     /* of a sample */
+    KEEP_MIN = 1 << 18 /* products: of fewer, rows would save too little */
 };
 _Static_assert((int)BUFFER_MAX <= (int)QC_MOMENTS_ROWS, "the sums over a buffer fit into 32 bits");
 
@@ -98,6 +99,7 @@ void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block)
         l->product_count = l->groups * (l->columns * (l->columns + 1) / 2);
     } else {
         l->product_count = qc_second_moments_matrix_at(l, l->groups, 0);
+        l->keep = l->product_count >= KEEP_MIN ? l->block : 0;
     }
 }
 
@@ -235,6 +237,7 @@ static void free_sums(struct qc_second_moments_sums *s)
 {
     free(s->products);
     free(s->sums);
+    qc_second_moments_drop_rows(s);
     *s = (struct qc_second_moments_sums){0};
 }
 
@@ -328,13 +331,12 @@ bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_seco
         free_sums(&m->of[qc_second_moments_slot(m->top + 1)]);
     }
     struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
-    if (!s->products) {
-        s->products = calloc(l->product_count ? l->product_count : 1,
-                             sizeof *s->products); /* there is the sign of a class that was seen */
+    if (!s->sums) {
         s->sums = calloc(qc_second_moments_row(l), sizeof *s->sums);
-        if (!s->products || !s->sums) {
+        if (!s->sums) return qc_fail_memory(st, qc_second_moments_row(l) * sizeof *s->sums);
+        if (!l->keep && !qc_second_moments_square(s, l, st)) {
             free_sums(s);
-            return qc_fail_memory(st, l->product_count * sizeof *s->products);
+            return false;
         }
     }
     *out = s;
@@ -354,6 +356,7 @@ bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_seco
 {
     struct qc_second_moments_sums *s;
     if (!qc_second_moments_class(&s, l, part, c, st)) return false;
+    if (s && !qc_second_moments_square(s, l, st)) return false;
     for (size_t i = 0; s && i < l->product_count; i++) s->products[i] += products[i];
     for (size_t i = 0; s && i < qc_second_moments_row(l); i++) s->sums[i] += sums[i];
     return true;
@@ -376,8 +379,10 @@ bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_s
         qc_second_moments_add_counts(&to->parts[p], m->rows, m->samples, m->skipped);
         for (int32_t c = m->top; m->seen && c > m->top - QC_MOMENTS_CLASSES; c--) {
             const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
-            if (s->products &&
-                !qc_second_moments_add_class(to, (enum qc_second_moments_part)p, c, s->products, s->sums, st))
+            struct qc_second_moments_sums *mine;
+            if (!s->sums) continue;
+            if (!qc_second_moments_class(&mine, to, (enum qc_second_moments_part)p, c, st) ||
+                (mine && !qc_second_moments_add_sums(mine, s, to, st)))
                 return false;
         }
     }

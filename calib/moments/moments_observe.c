@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/moments_parts.h"
+#include "calib/moments/moments_rows.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
 static uint64_t mix(uint64_t z)
@@ -138,7 +138,9 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
         qc_second_moments_sums(s->sums, b->rows, b->count, row, 2 * up);
         if (l->lanes && l->product_count)
             qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
-        for (size_t k = 0; !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
+        const bool kept = l->keep && !s->products;
+        if (kept) ok = qc_second_moments_keep(s, l, b->rows, b->count, up, st);
+        for (size_t k = 0; !kept && !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
             const size_t group = k / l->blocks, block = k % l->blocks, width = qc_second_moments_width(l, block);
             int64_t *tile = s->products + qc_second_moments_matrix_at(l, group, block);
             qc_second_moments_pack(w->panels, b->rows, b->count, row, group * l->columns + block * l->block, width);

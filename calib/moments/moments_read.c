@@ -3,14 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "calib/moments/moments_parts.h"
-
-/* The tiles of panel `panel` (of columns) of a matrix: one for each panel of rows up to itself. */
-static const int64_t *tiles_of(const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
-                               size_t group, size_t block, size_t panel)
-{
-    return s->products + qc_second_moments_matrix_at(l, group, block) + panel * (panel + 1) / 2 * QC_MOMENTS_TILE_SIZE;
-}
+#include "calib/moments/moments_rows.h"
 
 static size_t least(size_t a, size_t b)
 {
@@ -31,12 +24,17 @@ static void read_class(double *h, double *mean, const struct qc_second_moments_l
         return;
     }
     for (size_t k = 0; k < w; k++) mean[k] += (double)s->sums[group * l->columns + block * l->block + k] * unit;
-    for (size_t left = 0; left < w; left += QC_MOMENTS_TILE) {
-        const int64_t *tiles = tiles_of(l, s, group, block, left / QC_MOMENTS_TILE);
-        const size_t end = least(w, left + QC_MOMENTS_TILE);
-        for (size_t j = 0; j < end; j++, tiles += QC_MOMENTS_TILE)
-            for (size_t k = left > j ? left : j; k < end; k++) h[j * w + k] += (double)tiles[k - left] * (unit * unit);
-    }
+    const size_t panels = qc_second_moments_panels(w);
+    int64_t scratch[QC_MOMENTS_TILE_SIZE];
+    for (size_t right = 0; right < panels; right++)
+        for (size_t left = 0; left <= right; left++) {
+            const int64_t *tile = qc_second_moments_tile_at(scratch, l, s, group, block, left, right);
+            const size_t begin = right * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
+            for (size_t j = left * QC_MOMENTS_TILE; j < least(end, (left + 1) * QC_MOMENTS_TILE);
+                 j++, tile += QC_MOMENTS_TILE)
+                for (size_t k = begin > j ? begin : j; k < end; k++)
+                    h[j * w + k] += (double)tile[k - begin] * (unit * unit);
+        }
 }
 
 /* The same of one column, all rows of it. */
@@ -44,22 +42,37 @@ static void read_column_of_class(double *to, const struct qc_second_moments_laye
                                  const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
                                  size_t column)
 {
-    const size_t w = qc_second_moments_width(l, block), panel = column / QC_MOMENTS_TILE;
-    const int64_t *tiles = tiles_of(l, s, group, block, panel) + column % QC_MOMENTS_TILE;
-    for (size_t i = 0; i <= column; i++) to[i] += (double)tiles[i * QC_MOMENTS_TILE] * (unit * unit);
-    for (size_t i = column + 1; i < w; i++) /* below the diagonal: the row of this number of later panels */
-        to[i] +=
-            (double)tiles_of(l, s, group, block, i / QC_MOMENTS_TILE)[column * QC_MOMENTS_TILE + i % QC_MOMENTS_TILE] *
-            (unit * unit);
+    const size_t w = qc_second_moments_width(l, block), own = column / QC_MOMENTS_TILE, at = column % QC_MOMENTS_TILE;
+    for (size_t panel = 0; panel < qc_second_moments_panels(w); panel++) {
+        const size_t begin = panel * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
+        int64_t row[QC_MOMENTS_TILE];
+        if (!s->products) {
+            qc_second_moments_kept_column(row, l, s, group, block, panel, column);
+            for (size_t i = begin; i < end; i++) to[i] += (double)row[i - begin] * (unit * unit);
+            continue;
+        }
+        const int64_t *tile =
+            qc_second_moments_tile_at(NULL, l, s, group, block, least(panel, own), panel > own ? panel : own);
+        for (size_t i = begin; i < end; i++) { /* tiles are of rows of the earlier panel; on the diagonal, above it */
+            const size_t k = i - begin;
+            const bool across = panel > own || (panel == own && i > column);
+            to[i] += (double)tile[across ? at * QC_MOMENTS_TILE + k : k * QC_MOMENTS_TILE + at] * (unit * unit);
+        }
+    }
 }
 
 static void read_diagonal_of_class(double *to, const struct qc_second_moments_layer *l,
                                    const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
 {
     const size_t w = qc_second_moments_width(l, block);
-    for (size_t i = 0; i < w; i++)
-        to[i] += (double)tiles_of(l, s, group, block, i / QC_MOMENTS_TILE)[i * QC_MOMENTS_TILE + i % QC_MOMENTS_TILE] *
-                 (unit * unit);
+    for (size_t panel = 0; panel < qc_second_moments_panels(w); panel++) {
+        const size_t begin = panel * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
+        int64_t squares[QC_MOMENTS_TILE];
+        const int64_t *tile = s->products ? qc_second_moments_tile_at(NULL, l, s, group, block, panel, panel) : NULL;
+        if (!tile) qc_second_moments_kept_diagonal(squares, l, s, group, block, panel);
+        for (size_t i = begin; i < end; i++)
+            to[i] += (double)(tile ? tile[(i - begin) * (QC_MOMENTS_TILE + 1)] : squares[i - begin]) * (unit * unit);
+    }
 }
 
 uint64_t qc_second_moments_rows(const struct qc_second_moments_layer *l, unsigned parts)
@@ -83,7 +96,7 @@ static void read_some(double *to, const struct qc_second_moments_layer *l, unsig
         for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++) {
             const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
             const double unit = ldexp(1, 2 * qc_second_moments_lowest(c) - 11);
-            if (!s->products) continue;
+            if (!s->sums) continue;
             if (column == DIAGONAL)
                 read_diagonal_of_class(to, l, s, unit, group, block);
             else
@@ -137,7 +150,7 @@ void qc_second_moments_read(double *h, double *mean, const struct qc_second_mome
         if (!(parts & 1u << p)) continue;
         rows += (double)m->rows;
         for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; m->seen && c <= m->top; c++)
-            if (m->of[qc_second_moments_slot(c)].products)
+            if (m->of[qc_second_moments_slot(c)].sums)
                 read_class(h, mean, l, &m->of[qc_second_moments_slot(c)],
                            ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block);
     }

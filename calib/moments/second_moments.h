@@ -19,6 +19,9 @@
 
    PARTS. Samples with key % 8 == 0 go to a second set of sums, held back to judge what was fitted to the first.
 
+   ROWS. Of wide layers the rows of a class are kept until they are as many as columns; then the sums of their products
+   take their place. Whatever is read is computed from the same integers, so it is the same.
+
    BLOCKS. Matrices of more than `block` columns are split into equal blocks along the diagonal; products between blocks
    are not taken. */
 #ifndef QC_CALIB_MOMENTS_SECOND_MOMENTS_H
@@ -42,10 +45,14 @@ enum {
 
 enum qc_second_moments_part { QC_MOMENTS_FIT, QC_MOMENTS_HELD, QC_MOMENTS_PARTS };
 
+struct qc_second_moments_chunk; /* calib/moments/moments_rows.h */
+
 /* Sums of one class, in units of 2^(8c-13) and its square. */
 struct qc_second_moments_sums {
-    int64_t *products; /* [product_count] of the layer; NULL: class not seen */
-    int64_t *sums;     /* [groups * columns] */
+    int64_t *sums;     /* [groups * columns]; NULL: class not seen */
+    int64_t *products; /* [product_count] of the layer; NULL: there are rows in their place, or none */
+    struct qc_second_moments_chunk *rows; /* their number: */
+    size_t row_count;
 };
 
 struct qc_second_moments_moments {
@@ -69,7 +76,9 @@ struct qc_second_moments_layer {
     bool lanes;           /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of tiles
                              (calib/moments/moments_kernel.h) */
     size_t product_count; /* 0: means alone */
-    bool window_given;    /* Conv, ConvTranspose: window */
+    size_t keep; /* so many rows of a class are kept as they are, in less memory than their products would take; 0:
+                    never */
+    bool window_given; /* Conv, ConvTranspose: window */
     bool transposed;
     struct qc_window window;
     struct qc_second_moments_moments parts[QC_MOMENTS_PARTS];

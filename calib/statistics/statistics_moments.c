@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "calib/moments/moments_parts.h"
+#include "calib/moments/moments_rows.h"
 #include "calib/statistics/statistics_parts.h"
 
 /* The triangle of a matrix: entry (j, k), j <= k, at k (k + 1) / 2 + j. */
@@ -29,20 +29,37 @@ static size_t product_at(const struct qc_second_moments_layer *l, size_t group, 
            k % QC_MOMENTS_TILE;
 }
 
-/* Copies between a triangle and the place in memory of each of its entries; to or from is the packed one. */
-enum direction { PACK, UNPACK };
-static void move_products(int64_t *packed, int64_t *products, const struct qc_second_moments_layer *l, enum direction d)
+static void unpack_products(int64_t *products, const int64_t *packed, const struct qc_second_moments_layer *l)
 {
     for (size_t g = 0; g < l->groups; g++)
         for (size_t b = 0; b < l->blocks; b++)
             for (size_t k = 0; k < qc_second_moments_width(l, b); k++)
-                for (size_t j = 0; j <= k; j++, packed++) {
-                    int64_t *p = &products[product_at(l, g, b, j, k)];
-                    if (d == PACK)
-                        *packed = *p;
-                    else
-                        *p = *packed;
-                }
+                for (size_t j = 0; j <= k; j++) products[product_at(l, g, b, j, k)] = *packed++;
+}
+
+/* The part of a tile that is of the triangle. */
+static void pack_tile(int64_t *packed, const int64_t *tile, size_t left, size_t right, size_t width)
+{
+    for (size_t k = right; k < width && k < right + QC_MOMENTS_TILE; k++)
+        for (size_t j = left; j <= k && j < left + QC_MOMENTS_TILE; j++)
+            packed[triangle(k) + j] = tile[(j - left) * QC_MOMENTS_TILE + k - right];
+}
+
+static void pack_products(int64_t *packed, const struct qc_second_moments_sums *s,
+                          const struct qc_second_moments_layer *l)
+{
+    int64_t scratch[QC_MOMENTS_TILE_SIZE];
+    for (size_t g = 0; g < l->groups; g++)
+        for (size_t b = 0; b < l->blocks; b++) {
+            const size_t width = qc_second_moments_width(l, b);
+            for (size_t k = 0; l->lanes && k < width; k++)
+                for (size_t j = 0; j <= k; j++) packed[triangle(k) + j] = s->products[product_at(l, g, b, j, k)];
+            for (size_t k = 0; !l->lanes && k < qc_second_moments_panels(width); k++)
+                for (size_t j = 0; j <= k; j++)
+                    pack_tile(packed, qc_second_moments_tile_at(scratch, l, s, g, b, j, k), j * QC_MOMENTS_TILE,
+                              k * QC_MOMENTS_TILE, width);
+            packed += triangle(width);
+        }
 }
 
 /* ---- To columns ---- */
@@ -70,7 +87,7 @@ static bool series_columns(struct qc_columns *t, const struct qc_extremes_table 
 static const struct qc_second_moments_sums *sums_of(const struct qc_second_moments_moments *m, int32_t c)
 {
     const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
-    return m->seen && c <= m->top && c > m->top - QC_MOMENTS_CLASSES && s->products ? s : NULL;
+    return m->seen && c <= m->top && c > m->top - QC_MOMENTS_CLASSES && s->sums ? s : NULL;
 }
 
 static bool new_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_arena *a,
@@ -118,7 +135,7 @@ static void fill_moments(struct qc_columns *t, const struct qc_second_moments *m
                 if (!s) continue;
                 memcpy(class, (int32_t[3]){(int32_t)i, (int32_t)p, c}, 3 * sizeof *class);
                 memcpy(sums, s->sums, qc_second_moments_row(l) * sizeof *sums);
-                move_products(products, s->products, l, PACK);
+                pack_products(products, s, l);
                 class += 3;
                 sums += qc_second_moments_row(l);
                 products += packed_count(l);
@@ -186,9 +203,11 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
         row > t->sum_count - *sums || packed > t->product_count - *products ||
         !within(t->sums + *sums, row, part->rows, 17) || !within(t->products + *products, packed, part->rows, 34))
         return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' contradict themselves", l->name);
-    if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st)) return false;
+    if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st) ||
+        !qc_second_moments_square(s, l, st))
+        return false;
     memcpy(s->sums, t->sums + *sums, row * sizeof *s->sums);
-    move_products(t->products + *products, s->products, l, UNPACK);
+    unpack_products(s->products, t->products + *products, l);
     *sums += row;
     *products += packed;
     return true;

@@ -180,15 +180,18 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
     return true;
 }
 
-/* Ends it and says why it answers no more. */
-static void end(struct qc_process *p, bool late)
+/* Ends it, by force or as it died, and says why it answers no more. */
+static void end(struct qc_process *p, bool late, bool no_memory)
 {
     int status = 0;
-    if (late) kill(p->pid, SIGKILL);
+    if (late || no_memory) kill(p->pid, SIGKILL);
     while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR) continue;
     p->pid = 0;
     const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (late || by == SIGPROF || by == SIGXCPU)
+    if (no_memory)
+        qc_fail(&p->why, QC_MACHINE,
+                "out of memory for what was read; use fewer --threads or a machine with more memory");
+    else if (late || by == SIGPROF || by == SIGXCPU)
         qc_fail(
             &p->why, QC_BAD_INPUT,
             "the HDF5 library cannot read it: it does not come to an end; the file is damaged, make or copy it again");
@@ -216,7 +219,7 @@ static bool exchange(struct qc_reply *out, struct qc_process *p, const struct qu
         return qc_fail(st, known ? a.code : QC_BAD_INPUT, "%s", theirs.message);
     }
     void *to = qc_reply_add(out, a.size, st);
-    if (!to) end(p, true); /* its bytes are still on the way */
+    if (!to) end(p, false, true); /* its bytes are still on the way; other threads may ask after this one */
     return to && receive_all(to, a.size, p->channel, until);
 }
 
@@ -231,7 +234,7 @@ bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, c
     const int64_t until = milliseconds() + ((int64_t)CLOCK_SECONDS + extra) * 1000;
     bool ok = p->pid && exchange(out, p, &q, arguments, until, st);
     if (!ok && st->code == QC_OK) {
-        if (p->pid) end(p, milliseconds() >= until);
+        if (p->pid) end(p, milliseconds() >= until, false);
         qc_fail(st, p->why.code, "%s", p->why.message);
     }
     pthread_mutex_unlock(&p->lock);

@@ -51,6 +51,13 @@ Test(gram_kernel, tiles_are_sums_of_products)
                                      "%zu rows, columns %zu and %zu: %lld, not %lld", count, p, q,
                                      (long long)tile[i * QC_MOMENTS_TILE + j], (long long)want);
                     }
+                for (size_t i = 0; i < QC_MOMENTS_TILE; i++) {
+                    int64_t row[QC_MOMENTS_TILE];
+                    for (size_t j = 0; j < QC_MOMENTS_TILE; j++) row[j] = 7;
+                    qc_second_moments_row_of_tile(row, panels + a * pairs * QC_MOMENTS_PAIR_SIZE, i,
+                                                  panels + b * pairs * QC_MOMENTS_PAIR_SIZE, pairs, (int)c);
+                    cr_assert(memcmp(row, tile + i * QC_MOMENTS_TILE, sizeof row) == 0, "row %zu of a tile", i);
+                }
             }
         free(x);
         free(panels);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/moments/moments_rows.h"
 #include "calib_case.h"
 
 struct layer_case {
@@ -304,8 +305,8 @@ static void expect_same(const struct qc_second_moments_layer *a, const struct qc
                       x->top == y->top,
                   "%s: part %d", what, p);
         for (int k = 0; k < QC_MOMENTS_CLASSES; k++) {
-            cr_assert_eq(!x->of[k].products, !y->of[k].products, "%s: part %d, class %d", what, p, k);
-            if (!x->of[k].products) continue;
+            cr_assert_eq(!x->of[k].sums, !y->of[k].sums, "%s: part %d, class %d", what, p, k);
+            if (!x->of[k].sums) continue;
             cr_assert(memcmp(x->of[k].products, y->of[k].products, a->product_count * sizeof(int64_t)) == 0,
                       "%s: products", what);
             cr_assert(memcmp(x->of[k].sums, y->of[k].sums, a->groups * a->columns * sizeof(int64_t)) == 0, "%s: sums",
@@ -442,4 +443,116 @@ Test(gram, wide_matrices_are_taken_in_blocks)
     qc_second_moments_free(m);
     case_free(&r);
     free(x);
+}
+
+/* The moments of all samples from first on, one in every `step`, with at most so many rows of a class kept. */
+static struct qc_second_moments *observe_some(const struct case_run *r, const struct layer_case *c, const float *x,
+                                              size_t first, size_t step, size_t keep)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_second_moments *m = NULL;
+    cr_assert(qc_second_moments_new(&m, r->simulated, QC_MOMENTS_QUANTIZED, 0, &st), "%s", st.message);
+    struct qc_second_moments_layer *l = qc_second_moments_at(m, 0);
+    l->keep = keep;
+    cr_assert(qc_second_moments_begin(m, 1, &st));
+    for (size_t s = first; s < SAMPLES; s += step) {
+        struct qc_shape shape = {.rank = (int)c->rank + 1, .dim = {1}};
+        for (unsigned i = 0; i < c->rank; i++) shape.dim[i + 1] = c->dims[i];
+        float *copy = malloc(elements(c) * sizeof *copy);
+        memcpy(copy, x + s * elements(c), elements(c) * sizeof *copy);
+        struct qc_view v = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, copy);
+        cr_assert(qc_second_moments_observe(m, 0, s, l->value, QC_MOMENTS_NO_PEAK, &v, &st), "%s", st.message);
+        free(copy);
+    }
+    cr_assert(qc_second_moments_end(m, &st));
+    return m;
+}
+
+static bool has_rows(const struct qc_second_moments_layer *l)
+{
+    const struct qc_second_moments_moments *p = &l->parts[QC_MOMENTS_FIT];
+    return p->of[0].rows || p->of[1].rows;
+}
+
+/* All that can be read of a group, to the last bit. */
+static void expect_equal(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b,
+                         const char *what)
+{
+    const size_t w = a->columns;
+    double *h = malloc(2 * w * w * sizeof *h), *x = malloc(2 * w * sizeof *x);
+    for (size_t g = 0; g < a->groups; g++) {
+        qc_second_moments_read(h, x, a, 3, g, 0);
+        qc_second_moments_read(h + w * w, x + w, b, 3, g, 0);
+        cr_assert(memcmp(h, h + w * w, w * w * sizeof *h) == 0, "%s: matrix of group %zu", what, g);
+        cr_assert(memcmp(x, x + w, w * sizeof *x) == 0, "%s: mean of group %zu", what, g);
+        qc_second_moments_read_diagonal(x, a, 3, g, 0);
+        qc_second_moments_read_diagonal(x + w, b, 3, g, 0);
+        cr_assert(memcmp(x, x + w, w * sizeof *x) == 0, "%s: diagonal of group %zu", what, g);
+        for (size_t i = 0; i < w; i++) cr_assert_eq(x[i], h[i * w + i], "%s: diagonal of group %zu", what, g);
+        for (size_t k = 0; k < w; k++) {
+            qc_second_moments_read_column(x, a, 3, g, 0, k);
+            cr_assert(memcmp(x, h + k * w, w * sizeof *x) == 0, "%s: column %zu of group %zu", what, k, g);
+        }
+    }
+    free(h);
+    free(x);
+}
+
+/* Rows that are kept are the same moments as their products: read as they are, turned into products when they are
+   many, and added to either. */
+Test(gram, kept_rows_are_the_same_moments)
+{
+    enum { ALWAYS = 1 << 20, SOME = 40 };
+    for (size_t k = 0; k < CASES; k++) {
+        const struct layer_case *c = &cases[k];
+        struct qc_status st = QC_STATUS_INIT;
+        struct case_run r;
+        float *x = make_samples(c, SAMPLES, 2, 30 + k); /* of several steps and classes */
+        run_samples(&r, c, x, SAMPLES, 1);
+        struct qc_second_moments_layer *square = qc_second_moments_at(r.gram, 0);
+        if (square->lanes) {
+            case_free(&r);
+            free(x);
+            continue;
+        }
+        struct qc_second_moments *whole[2] = {observe_some(&r, c, x, 0, 1, 0), observe_some(&r, c, x, 0, 1, ALWAYS)};
+        struct qc_second_moments_layer *all = qc_second_moments_at(whole[0], 0);
+        cr_assert(!has_rows(all) && has_rows(qc_second_moments_at(whole[1], 0)), "%s", c->name);
+        expect_equal(all, qc_second_moments_at(whole[1], 0), c->name);
+        const size_t keeps[] = {0, SOME, ALWAYS};
+        for (size_t i = 0; i < 9; i++) {
+            struct qc_second_moments *even = observe_some(&r, c, x, 0, 2, keeps[i % 3]),
+                                     *odd = observe_some(&r, c, x, 1, 2, keeps[i / 3]);
+            cr_assert(qc_second_moments_add(qc_second_moments_at(even, 0), qc_second_moments_at(odd, 0), &st));
+            expect_equal(all, qc_second_moments_at(even, 0), "halves added");
+            qc_second_moments_free(even);
+            qc_second_moments_free(odd);
+        }
+        qc_second_moments_free(whole[0]);
+        qc_second_moments_free(whole[1]);
+        case_free(&r);
+        free(x);
+    }
+}
+
+/* What is wide keeps rows up to their number, and takes no more than products would. */
+Test(gram, few_rows_of_wide_layers_are_kept)
+{
+    struct qc_second_moments_layer l = {.groups = 1, .outputs = 8, .channels = 736, .taps = 1}, narrow = l;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_second_moments_sums *s;
+    int16_t *rows = calloc(92 * 736, sizeof *rows);
+    for (size_t i = 0; i < 92 * 736; i++) rows[i] = (int16_t)(i % 4001) - 2000;
+    narrow.channels = 128;
+    qc_second_moments_lay_out(&l, QC_MOMENTS_BLOCK);
+    qc_second_moments_lay_out(&narrow, QC_MOMENTS_BLOCK);
+    cr_assert(l.keep == 736 && !narrow.keep);
+    cr_assert(qc_second_moments_class(&s, &l, QC_MOMENTS_FIT, 0, &st));
+    for (int i = 0; i < 8; i++) cr_assert(qc_second_moments_keep(s, &l, rows, 92, i % 4, &st));
+    cr_expect(s->rows && !s->products && s->row_count == 736);
+    cr_assert(qc_second_moments_keep(s, &l, rows, 1, 0, &st));
+    cr_expect(!s->rows && s->products && !s->row_count);
+    free(s->products);
+    free(s->sums);
+    free(rows);
 }

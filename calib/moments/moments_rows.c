@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/moments/moments_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+/* Rows of one step, in the panels that products are taken of (qc_second_moments_pack): for each group and block
+ * [panels][pairs][16][2]. */
+struct qc_second_moments_chunk {
+    struct qc_second_moments_chunk *next;
+    size_t count, pairs;
+    int up;
+    int16_t panels[];
+};
+
+static size_t panels_of_group(const struct qc_second_moments_layer *l)
+{
+    return (l->blocks - 1) * qc_second_moments_panels(l->block) +
+           qc_second_moments_panels(qc_second_moments_width(l, l->blocks - 1));
+}
+
+static const int16_t *panel_of(const struct qc_second_moments_chunk *c, const struct qc_second_moments_layer *l,
+                               size_t group, size_t block, size_t panel)
+{
+    const size_t at = group * panels_of_group(l) + block * qc_second_moments_panels(l->block) + panel;
+    return c->panels + at * c->pairs * QC_MOMENTS_PAIR_SIZE;
+}
+
+static bool new_chunk(struct qc_second_moments_chunk **out, const struct qc_second_moments_layer *l, size_t count,
+                      struct qc_status *st)
+{
+    const size_t pairs = (count + 1) / 2;
+    size_t bytes;
+    if (!qc_mul_size(&bytes, l->groups * panels_of_group(l), pairs * QC_MOMENTS_PAIR_SIZE * sizeof(int16_t)))
+        return qc_fail_memory(st, SIZE_MAX);
+    if (!(*out = malloc(sizeof **out + bytes))) return qc_fail_memory(st, bytes);
+    (*out)->next = NULL;
+    (*out)->count = count;
+    (*out)->pairs = pairs;
+    return true;
+}
+
+static bool append(struct qc_second_moments_sums *s, struct qc_second_moments_chunk *c,
+                   const struct qc_second_moments_layer *l, struct qc_status *st)
+{
+    c->next = s->rows;
+    s->rows = c;
+    s->row_count += c->count;
+    return s->row_count <= l->keep || qc_second_moments_square(s, l, st);
+}
+
+bool qc_second_moments_keep(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
+                            const int16_t *rows, size_t count, int up, struct qc_status *st)
+{
+    struct qc_second_moments_chunk *c;
+    if (!new_chunk(&c, l, count, st)) return false;
+    int16_t *to = c->panels;
+    c->up = up;
+    for (size_t g = 0; g < l->groups; g++)
+        for (size_t b = 0; b < l->blocks; b++) {
+            const size_t width = qc_second_moments_width(l, b);
+            qc_second_moments_pack(to, rows, count, qc_second_moments_row(l), g * l->columns + b * l->block, width);
+            to += qc_second_moments_panels(width) * c->pairs * QC_MOMENTS_PAIR_SIZE;
+        }
+    return append(s, c, l, st);
+}
+
+void qc_second_moments_drop_rows(struct qc_second_moments_sums *s)
+{
+    while (s->rows) {
+        struct qc_second_moments_chunk *c = s->rows;
+        s->rows = c->next;
+        free(c);
+    }
+    s->row_count = 0;
+}
+
+static void add_tile(int64_t *tile, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
+                     size_t group, size_t block, size_t i, size_t j)
+{
+    for (const struct qc_second_moments_chunk *c = s->rows; c; c = c->next)
+        qc_second_moments_tile(tile, panel_of(c, l, group, block, i), panel_of(c, l, group, block, j), c->pairs,
+                               4 * c->up);
+}
+
+const int64_t *qc_second_moments_tile_at(int64_t *scratch, const struct qc_second_moments_layer *l,
+                                         const struct qc_second_moments_sums *s, size_t group, size_t block, size_t i,
+                                         size_t j)
+{
+    if (s->products)
+        return s->products + qc_second_moments_matrix_at(l, group, block) +
+               (j * (j + 1) / 2 + i) * QC_MOMENTS_TILE_SIZE;
+    memset(scratch, 0, QC_MOMENTS_TILE_SIZE * sizeof *scratch);
+    add_tile(scratch, l, s, group, block, i, j);
+    return scratch;
+}
+
+void qc_second_moments_kept_column(int64_t *to, const struct qc_second_moments_layer *l,
+                                   const struct qc_second_moments_sums *s, size_t group, size_t block, size_t panel,
+                                   size_t column)
+{
+    memset(to, 0, QC_MOMENTS_TILE * sizeof *to);
+    for (const struct qc_second_moments_chunk *c = s->rows; c; c = c->next)
+        qc_second_moments_row_of_tile(to, panel_of(c, l, group, block, column / QC_MOMENTS_TILE),
+                                      column % QC_MOMENTS_TILE, panel_of(c, l, group, block, panel), c->pairs,
+                                      4 * c->up);
+}
+
+void qc_second_moments_kept_diagonal(int64_t *to, const struct qc_second_moments_layer *l,
+                                     const struct qc_second_moments_sums *s, size_t group, size_t block, size_t panel)
+{
+    memset(to, 0, QC_MOMENTS_TILE * sizeof *to);
+    for (const struct qc_second_moments_chunk *c = s->rows; c; c = c->next) {
+        const int16_t *x = panel_of(c, l, group, block, panel);
+        for (size_t p = 0; p < c->pairs; p++, x += QC_MOMENTS_PAIR_SIZE)
+            for (size_t i = 0; i < QC_MOMENTS_TILE; i++)
+                to[i] += ((int64_t)x[2 * i] * x[2 * i] + (int64_t)x[2 * i + 1] * x[2 * i + 1]) << (4 * c->up);
+    }
+}
+
+/* Adds the products of kept rows to products that are there. */
+static void add_products(int64_t *products, const struct qc_second_moments_sums *s,
+                         const struct qc_second_moments_layer *l)
+{
+    for (size_t g = 0; g < l->groups; g++)
+        for (size_t b = 0; b < l->blocks; b++)
+            for (size_t j = 0; j < qc_second_moments_panels(qc_second_moments_width(l, b)); j++)
+                for (size_t i = 0; i <= j; i++, products += QC_MOMENTS_TILE_SIZE) add_tile(products, l, s, g, b, i, j);
+}
+
+bool qc_second_moments_square(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
+                              struct qc_status *st)
+{
+    if (s->products || !l->product_count) return true;
+    if (!(s->products = calloc(l->product_count, sizeof *s->products)))
+        return qc_fail_memory(st, l->product_count * sizeof *s->products);
+    if (s->rows) add_products(s->products, s, l);
+    qc_second_moments_drop_rows(s);
+    return true;
+}
+
+bool qc_second_moments_add_sums(struct qc_second_moments_sums *to, const struct qc_second_moments_sums *from,
+                                const struct qc_second_moments_layer *l, struct qc_status *st)
+{
+    for (size_t i = 0; i < qc_second_moments_row(l); i++) to->sums[i] += from->sums[i];
+    const bool many = from->products || to->row_count + from->row_count > l->keep;
+    if (many && !qc_second_moments_square(to, l, st)) return false;
+    for (size_t i = 0; from->products && i < l->product_count; i++) to->products[i] += from->products[i];
+    if (to->products && from->rows) add_products(to->products, from, l);
+    for (const struct qc_second_moments_chunk *c = from->rows; c && !to->products; c = c->next) {
+        struct qc_second_moments_chunk *copy;
+        if (!new_chunk(&copy, l, c->count, st)) return false;
+        copy->up = c->up;
+        memcpy(copy->panels, c->panels,
+               l->groups * panels_of_group(l) * c->pairs * QC_MOMENTS_PAIR_SIZE * sizeof *c->panels);
+        if (!append(to, copy, l, st)) return false;
+    }
+    return true;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside calib/: rows of a class kept as they came, in place of the sums of their products. Of wide layers that saw few
+   positions they are a fraction of the memory, and the same integers: sums are taken from them where they are read. */
+#ifndef QC_CALIB_MOMENTS_MOMENTS_ROWS_H
+#define QC_CALIB_MOMENTS_MOMENTS_ROWS_H
+
+#include "calib/moments/moments_parts.h"
+
+/* Keeps `count` rows [count][groups * columns] that are `up` steps above the lowest of their class. More than l->keep
+   rows in all: they become products. */
+bool qc_second_moments_keep(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
+                            const int16_t *rows, size_t count, int up, struct qc_status *st);
+
+/* Products in place of the rows, whatever their number. */
+bool qc_second_moments_square(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
+                              struct qc_status *st);
+
+/* Adds what another layer of the same sizes has of a class. */
+bool qc_second_moments_add_sums(struct qc_second_moments_sums *to, const struct qc_second_moments_sums *from,
+                                const struct qc_second_moments_layer *l, struct qc_status *st);
+
+/* The tile of products of two panels, i <= j: where it lies, or computed into `scratch` [QC_MOMENTS_TILE_SIZE]. */
+const int64_t *qc_second_moments_tile_at(int64_t *scratch, const struct qc_second_moments_layer *l,
+                                         const struct qc_second_moments_sums *s, size_t group, size_t block, size_t i,
+                                         size_t j);
+
+/* Products of a column with the columns of one panel, and the squares of those, to [QC_MOMENTS_TILE]; of a class that
+ * has rows. */
+void qc_second_moments_kept_column(int64_t *to, const struct qc_second_moments_layer *l,
+                                   const struct qc_second_moments_sums *s, size_t group, size_t block, size_t panel,
+                                   size_t column);
+void qc_second_moments_kept_diagonal(int64_t *to, const struct qc_second_moments_layer *l,
+                                     const struct qc_second_moments_sums *s, size_t group, size_t block, size_t panel);
+
+void qc_second_moments_drop_rows(struct qc_second_moments_sums *s);
+
+#endif
