@@ -46,7 +46,9 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     *out = QC_PARTITION_INIT;
     out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
     out->weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
+    /* No sum of integers has to hold products of the lowest level of a weight in blocks. */
     out->weight.restricted = strcmp(o->range, "restricted") == 0;
+    out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
     out->weight.per_channel = !o->per_tensor;
     out->one_scale_joins = o->require_integer;
     out->activation.per_channel = o->per_channel_activations;

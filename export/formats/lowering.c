@@ -37,7 +37,6 @@ qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct
 
 enum qc_dtype qc_lower_type(const struct qc_qparams *s)
 {
-    if (s->block) return s->bits != 2 ? s->dtype : s->dtype == QC_I4 ? QC_I2 : QC_U2;
     return s->dtype == QC_U4 ? QC_U8 : s->dtype == QC_I4 ? QC_I8 : s->dtype;
 }
 
@@ -47,12 +46,13 @@ bool qc_lower_clips(const struct qc_qparams *s)
     return have.lo > all.lo || have.hi < all.hi;
 }
 
-/* int32 has no zero point. */
-bool qc_lower_parameters_shaped(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s,
-                                const struct qc_shape *shape, struct qc_status *st)
+/* Scale and zero point as initializers; int32 has no zero point. */
+bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
+                         struct qc_status *st)
 {
+    struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
     out[1] = QC_ABSENT;
-    if (!(out[0] = qc_lower_constant(x, QC_F32, shape, s->scale, s->name, "scale", st))) return false;
+    if (!(out[0] = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st))) return false;
     if (s->dtype == QC_I32) return true;
     const enum qc_dtype type = qc_lower_type(s);
     size_t size = qc_dtype_size(type);
@@ -65,16 +65,9 @@ bool qc_lower_parameters_shaped(qc_id out[2], struct qc_lowering *x, const struc
         else
             memcpy(zero + i * size, &(int16_t){(int16_t)z}, size);
     }
-    out[1] = qc_lower_constant(x, type, shape, zero, s->name, "zero_point", st);
+    out[1] = qc_lower_constant(x, type, &shape, zero, s->name, "zero_point", st);
     free(zero);
     return out[1] != 0;
-}
-
-bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
-                         struct qc_status *st)
-{
-    const struct qc_shape shape = vector ? qc_shape_of(1, (const int64_t[]){(int64_t)s->count}) : QC_SCALAR;
-    return qc_lower_parameters_shaped(out, x, s, &shape, st);
 }
 
 /* Names of a node of ours and of its result; those of nodes must differ as those of values do. */

@@ -55,10 +55,8 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
 /* Scale and zero point as initializers, vectors or scalars; out[1] is QC_ABSENT for int32, which has no zero point. */
 bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
                          struct qc_status *st);
-bool qc_lower_parameters_shaped(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s,
-                                const struct qc_shape *shape, struct qc_status *st);
-/* An affine constant in blocks as real numbers: DequantizeLinear with block_size. The type in the file is as narrow as
-   the levels: of 2 bits int2, which opset 25 has; of 3 bits int4. */
+/* An affine constant in blocks as real numbers: DequantizeLinear with block_size. The type in the file is that of the
+   qparams, but int2 where the levels are of 2 bits, which opset 25 has. */
 qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st);
 /* Names of a node of ours, and of its result, that nothing else has: "BASE_WHAT". */
 bool qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,

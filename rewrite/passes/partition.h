@@ -46,6 +46,7 @@ struct qc_partition_options {
     const struct qc_given_values *given; /* NULL, or parameters that the model has already */
     int64_t weight_block; /* weights of products have a scale for so many elements along the axis that is summed over;
                              0: per channel */
+    bool blocks_restricted; /* as weight.restricted, of weights in blocks */
     bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
@@ -77,6 +78,8 @@ struct qc_partition {
                                asked for; NULL */
     qc_id *weight_of;       /* [node_count + 1]: the weight that alone is quantized of a node, else 0 ... */
     int *weight_axis;       /* ... and the axis of its output channels */
+    const struct qc_type_choice **weight_type; /* [value_count + 1]: the type that such a weight has by the name of its
+                                                  node; NULL: none */
     size_t weight_only_count;
     bool *weights_only; /* [node_count + 1]: the match at this node quantizes its weights alone */
     int *block_axis;    /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */

@@ -88,6 +88,7 @@ static bool note_blocks(struct qc_partition *p, const struct qc_match *m, struct
         const int axis = summed_axis(p->graph, &p->graph->nodes[m->nodes[k]], w, real);
         if (axis < 0 || (p->block_axis[w.value] && p->block_axis[w.value] != axis + 1)) continue;
         p->block_axis[w.value] = axis + 1;
+        if (!real) p->reason[m->nodes[k]] = "its weights are in blocks, which no sum of integers has";
         return true;
     }
     return false;
@@ -125,7 +126,9 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
         return true;
     }
     if (!p->reason[m->nodes[0]]) p->reason[m->nodes[0]] = "left in float by --activation-type none";
+    unsigned at;
     if (w.value) note_weight(p, m, w);
+    if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice_of(&at, p, m, true, NULL);
     return false;
 }
 

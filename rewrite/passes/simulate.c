@@ -134,7 +134,7 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     struct qc_qparams def = {.name = constant_name(s, weight, use, st),
                              .dtype = w.dtype,
                              .symmetry = w.symmetry,
-                             .restricted = w.restricted,
+                             .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
                              .per_channel = w.per_channel,
                              .bits = w.bits,
                              .block = blocks ? s->p->options.weight_block : 0,
