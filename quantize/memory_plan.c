@@ -57,7 +57,7 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
          qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
          (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
     for (size_t i = 0; ok && i < p->lowered_count; i++)
-        ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, st);
+        ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, NULL, st);
     return ok;
 }
 

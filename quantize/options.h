@@ -79,6 +79,7 @@ struct qc_options {
     const char *look_through;           /* "on" or "off" */
     const char *nonfinite;              /* "count" or "error" */
 
+    const char *accuracy_level;  /* "0" to "4" */
     const char *target;          /* of the rules: "ort" or "fused" */
     struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;

@@ -17,7 +17,7 @@ static bool is_output_name(const struct qc_graph *g, const char *name)
 
 /* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere.
  */
-static const char *inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
+const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const char *name = x->from->values[v].name;
     for (size_t i = 0; i < x->from->output_count; i++)
@@ -262,7 +262,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
-    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
+    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
     if (ok && is_rounded_by_runtime(x, n, inputs[0]))
         ok = (inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
@@ -302,9 +302,11 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     return lower_float_op(x, id, st);
 }
 
-bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, struct qc_status *st)
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
+                    const struct qc_lower_options *options, struct qc_status *st)
 {
     struct qc_lowering x = {.from = g, .to = qc_graph_new(st)};
+    if (options) x.options = *options;
     struct qc_arena *a = qc_arena_new();
     bool ok = x.to && (a || qc_fail_memory(st, 1)) && qc_uses_of(&x.uses, g, a, st);
     x.real = calloc(g->value_count + 1, sizeof *x.real);

@@ -135,7 +135,7 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
                              .dtype = w.dtype,
                              .symmetry = w.symmetry,
                              .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
-                             .per_channel = w.per_channel,
+                             .per_channel = w.per_channel || blocks,
                              .bits = w.bits,
                              .block = blocks ? s->p->options.weight_block : 0,
                              .is_weight = true};
