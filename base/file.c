@@ -242,6 +242,12 @@ static void sync_folder(const char *path)
     free(folder);
 }
 
+bool qc_output_settle(struct qc_output *o, struct qc_status *st)
+{
+    if (fflush(o->f) || (o->slot && fsync(fileno(o->f)) && errno != EINVAL)) return cannot_write(o->path, errno, st);
+    return true;
+}
+
 bool qc_output_commit(struct qc_output *o, struct qc_status *st)
 {
     FILE *f = o->f;

@@ -25,6 +25,9 @@ struct qc_output;
 bool qc_output_open(struct qc_output **out, const char *path, struct qc_status *st);
 const char *qc_output_path(const struct qc_output *o); /* of the temporary file, for libraries that open by name */
 bool qc_output_write(struct qc_output *o, const void *data, size_t size, struct qc_status *st);
+/* Flush and fsync: afterwards a commit only renames, so that of two files both or none appear, but for a crash between.
+ */
+bool qc_output_settle(struct qc_output *o, struct qc_status *st);
 /* Flush, fsync, rename; write errors that were held back show here (QC_MACHINE). */
 bool qc_output_commit(struct qc_output *o, struct qc_status *st);
 void qc_output_free(struct qc_output *o); /* NULL-safe; removes what was not committed */

@@ -9,18 +9,24 @@
 #endif
 #include <unistd.h>
 
+/* Pages of files that are counted: those of code, and not those of mapped weights. */
+enum { CODE_MOST = 32 << 20 };
+
 size_t qc_resident_bytes(void)
 {
-    unsigned long pages = 0;
+    unsigned long pages = 0, files = 0;
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
     FILE *f = fopen("/proc/self/statm", "r");
     long page = sysconf(_SC_PAGESIZE);
     if (!f) return 0;
-    if (fscanf(f, "%*u %lu", &pages) != 1) pages = 0;
+    if (fscanf(f, "%*u %lu %lu", &pages, &files) != 2) pages = files = 0;
     fclose(f);
-    return page > 0 ? (size_t)pages * (size_t)page : 0;
+    if (page <= 0) return 0;
+    const unsigned long code = CODE_MOST / (unsigned long)page;
+    if (files > code) pages -= files - code;
+    return (size_t)pages * (size_t)page;
 }
 
 /* The number in a file that holds one; SIZE_MAX where there is none ("max"). */

@@ -5,8 +5,9 @@
 
 #include <stddef.h>
 
-/* Bytes of this process that are in memory now: code, libraries, heap, stacks (Linux: /proc/self/statm). 0 when the
-   system does not say. What was freed is given back to the system first where the C library can do so (glibc), since it
+/* Bytes of this process that are in memory now and have to be: code, libraries, heap, stacks (Linux: /proc/self/statm),
+   but not the pages of mapped files (base/file_map.h), which the system takes back when it wants to: of pages of files
+   32 MiB are counted at most, more than the code. 0 when the system does not say. What was freed is given back to the system first where the C library can do so (glibc), since it
    is there to be used again. */
 size_t qc_resident_bytes(void);
 

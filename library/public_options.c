@@ -22,6 +22,13 @@ static const enum qc_command jobs[] = {QC_COMMAND_quantize, QC_COMMAND_collect, 
                                        QC_COMMAND_compare};
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
+/* What a program hands over as an object is not named by a text as well. */
+static const struct {
+    enum qc_option option;
+    const char *member;
+} objects[] = {{QC_OPTION_DATA, "data"}, {QC_OPTION_EVAL, "eval"}, {QC_OPTION_STATS, "statistics"}};
+enum { OBJECTS = sizeof objects / sizeof *objects };
+
 int qcalib_options_new(qcalib_options **out, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
@@ -47,14 +54,9 @@ void qcalib_options_free(qcalib_options *options)
     free(options);
 }
 
-/* What a program hands over as an object is not named by a text as well. */
 static bool check_objects(const struct qc_options *o, struct qc_status *st)
 {
-    static const struct {
-        enum qc_option option;
-        const char *member;
-    } objects[] = {{QC_OPTION_DATA, "data"}, {QC_OPTION_EVAL, "eval"}, {QC_OPTION_STATS, "statistics"}};
-    for (size_t i = 0; i < sizeof objects / sizeof *objects; i++)
+    for (size_t i = 0; i < OBJECTS; i++)
         if (o->given[objects[i].option])
             return qc_fail(st, QC_USAGE,
                            "--%s is not an option of the library: set the member `%s` of struct qcalib_job",
@@ -143,6 +145,38 @@ bool qc_public_options(struct qc_options *out, enum qc_command command, const st
 
 /* ---- The table ---- */
 
+static enum qcalib_value value_of(enum qc_option_kind kind)
+{
+    switch (kind) {
+    case QC_KIND_FLAG: return QCALIB_VALUE_NONE;
+    case QC_KIND_SET: return QCALIB_VALUE_NONE;
+    case QC_KIND_TEXT: return QCALIB_VALUE_TEXT;
+    case QC_KIND_SPEC: return QCALIB_VALUE_TEXT;
+    case QC_KIND_LIST: return QCALIB_VALUE_TEXTS;
+    case QC_KIND_CHOICE: return QCALIB_VALUE_CHOICE;
+    case QC_KIND_CHOICES: return QCALIB_VALUE_CHOICES;
+    case QC_KIND_BY_NAME: return QCALIB_VALUE_BY_NAME;
+    case QC_KIND_COUNT: return QCALIB_VALUE_COUNT;
+    case QC_KIND_WHOLE: return QCALIB_VALUE_INTEGER;
+    case QC_KIND_BYTES: return QCALIB_VALUE_BYTES;
+    case QC_KIND_NUMBER: return QCALIB_VALUE_NUMBER;
+    }
+    return QCALIB_VALUE_TEXT;
+}
+
+static unsigned jobs_of(enum qc_option option)
+{
+    static const unsigned bits[] = {QCALIB_JOB_QUANTIZE, QCALIB_JOB_COLLECT, QCALIB_JOB_RUN, QCALIB_JOB_EVALUATE,
+                                    QCALIB_JOB_COMPARE};
+    _Static_assert(sizeof bits / sizeof *bits == JOBS, "a bit for each job");
+    unsigned all = 0;
+    for (size_t i = 0; i < OBJECTS; i++)
+        if (objects[i].option == option) return 0;
+    for (size_t k = 0; k < JOBS; k++)
+        if (qc_option_info(option)->commands & (1u << jobs[k])) all |= bits[k];
+    return all;
+}
+
 size_t qcalib_option_count(void)
 {
     return QC_OPTION_COUNT;
@@ -159,7 +193,9 @@ int qcalib_option_at(struct qcalib_option *out, size_t i, struct qcalib_error *e
                                           .argument = info->argument,
                                           .preset = info->preset,
                                           .choices = info->choices,
-                                          .help = info->help};
+                                          .help = info->help,
+                                          .value = (int)value_of(info->kind),
+                                          .jobs = jobs_of((enum qc_option)i)};
         ok = qc_public_give(out, &own, sizeof own, "qcalib_option", &st);
     }
     return qc_public_end(ok, &st, before, error);

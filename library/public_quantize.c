@@ -8,6 +8,7 @@
 #include "export/formats/exporter.h"
 #include "library/public_job.h"
 #include "onnx/write/emit.h"
+#include "quantize/stages.h"
 
 struct qcalib_result {
     struct qc_public_job public;
@@ -90,7 +91,7 @@ static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *
     if (ok && fd < 0)
         ok = qc_fail(st, QC_MACHINE, "%s: cannot make a temporary file; set TMPDIR to a folder with room", path);
     if (fd >= 0) close(fd);
-    ok = ok && qc_export_file(path, e, source, NULL, st) && qc_file_read(&data, size, path, a, st);
+    ok = ok && qc_export_file(NULL, path, e, source, NULL, st) && qc_file_read(&data, size, path, a, st);
     if (fd >= 0) unlink(path);
     if (ok && !(*bytes = malloc(*size ? *size : 1))) ok = qc_fail_memory(st, *size);
     if (ok) memcpy(*bytes, data, *size);
@@ -109,7 +110,7 @@ int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result,
     if (ok) {
         const struct qc_pipeline *p = qc_job_pipeline(result->job);
         const struct qc_exporter *e = p->exporters[i];
-        const struct qc_export_source source = {.produced = p->produced, .expanded = p->expanded};
+        const struct qc_export_source source = {.produced = qc_graph_written(p), .expanded = p->expanded};
         ok = e->write ? bytes_of_file(&made, &length, e, &source, &st)
                       : qc_onnx_emit(&made, &length, p->lowered[i], NULL, &st) || qc_where(&st, "format %s", e->name);
     }

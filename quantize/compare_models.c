@@ -48,8 +48,8 @@ static bool open_both(struct qc_compared_models *c, const struct qc_model_source
 {
     return qc_model_open(&c->first, &sources[0], o, w, st) && qc_model_open(&c->second, &sources[1], o, w, st) &&
            qc_model_check_whole(&c->first, st) && qc_model_check_whole(&c->second, st) &&
-           qc_model_check_types(&c->first, st) && qc_model_check_types(&c->second, st) && check_inputs(c, st) &&
-           qc_model_canonicalise(&c->first, st) && qc_model_canonicalise(&c->second, st);
+           qc_model_widen(&c->first, QC_WIDEN_PORTS, st) && qc_model_widen(&c->second, QC_WIDEN_PORTS, st) &&
+           check_inputs(c, st) && qc_model_canonicalise(&c->first, st) && qc_model_canonicalise(&c->second, st);
 }
 
 bool qc_compare_models(struct qc_compared_models *c, const struct qc_model_source sources[2],

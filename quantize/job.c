@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -163,8 +162,7 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report *r = &j->r;
     return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) &&
-           qc_body_jobs_ops(r, &j->p, st) &&
-           qc_fill_groups(r, &j->p, st) && check_integer(j, st);
+           qc_body_jobs_ops(r, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
 }
 
 bool qc_job_check_drop(const struct qc_job *j, struct qc_status *st)
@@ -206,7 +204,6 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     struct qc_report *r = &j->r;
     const struct qc_job_inputs *in = &j->in;
     const bool statistics = qc_has_statistics(in);
-    struct stat s;
     r->model_file = in->model.file;
     r->statistics_file = statistics ? qc_statistics_name(in) : NULL;
     r->data_file = j->p.data ? qc_dataset_file(j->p.data) : r->statistics_file;
@@ -217,9 +214,7 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     r->model_sha256 = j->model_sha;
     r->data_sha256 = j->data_sha;
     r->statistics_sha256 = statistics ? j->stats_sha : NULL;
-    r->model_bytes = in->model.at_hand              ? in->model.at_hand->bytes
-                     : stat(r->model_file, &s) == 0 ? (size_t)s.st_size
-                                                    : 0;
+    r->model_bytes = j->p.model.graph->budget.model_bytes;
     return true;
 }
 
@@ -359,15 +354,15 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)
 {
     const struct qc_pipeline *p = &j->p;
-    const struct qc_export_source source = {.produced = p->produced, .expanded = p->expanded};
+    const struct qc_export_source source = {.produced = qc_graph_written(p), .expanded = p->expanded};
     struct qc_report *r = &j->r;
     const double t0 = qc_seconds();
     const char *name = qc_arena_strdup(p->arena, path, st);
-    struct stat s;
+    size_t bytes;
     assert(format < p->lowered_count && r->file_count < p->lowered_count);
-    if (!name || !qc_export_file(path, p->exporters[format], &source, p->lowered[format], st)) return false;
+    if (!name || !qc_export_file(&bytes, path, p->exporters[format], &source, p->lowered[format], st)) return false;
     j->files[r->file_count] = name;
-    j->file_bytes[r->file_count++] = stat(path, &s) == 0 ? (size_t)s.st_size : 0;
+    j->file_bytes[r->file_count++] = bytes;
     r->export_seconds += qc_seconds() - t0;
     return true;
 }

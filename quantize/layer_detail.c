@@ -9,9 +9,9 @@
 #include "graph/core/scale_layout.h"
 #include "observers/outline.h"
 
-static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, qc_id node, struct qc_status *st)
+static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id node,
+                      struct qc_status *st)
 {
-    const struct qc_graph *g = p->folded;
     char label[QC_LABEL];
     if (!node) return true;
     const struct qc_node *n = &g->nodes[node];
@@ -42,7 +42,7 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
                          qc_id quantizer, qc_id made, struct qc_status *st)
 {
     const struct qc_choice *c = &p->calibration->choices[quantizer];
-    if (!name_node(l, p, made, st)) return false;
+    if (!name_node(l, p, p->folded, made, st)) return false;
     if (c->outline) {
         take_loss(l, &c->loss);
         return take_outline(l, c->outline, p, st);
@@ -120,14 +120,13 @@ static bool outline_weight(struct qc_layer *l, const struct qc_pipeline *p, cons
     return ok;
 }
 
-bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantizer, qc_id quantize, qc_id reader,
-                     struct qc_status *st)
+bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id quantizer,
+                     qc_id quantize, qc_id reader, struct qc_status *st)
 {
-    const struct qc_graph *g = p->folded;
     const struct qc_node *n = &g->nodes[quantize];
     const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]), *t = before_rounding(p, quantizer, stored);
     const struct qc_type *type = &g->values[n->outputs].type;
-    if (!name_node(l, p, reader, st)) return false;
+    if (!name_node(l, p, g, reader, st)) return false;
     if (t->dtype != QC_F32 || !t->count) return true;
     struct channels c = {.count = 1, .inner = 1};
     /* In blocks that are along the first or second axis: outputs are the other one. */

@@ -5,11 +5,11 @@
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
-/* What only people look at: node, histogram, channels, and what the parameters lose. made, reader: nodes of p->folded,
-   or 0; quantize: the node that makes the weight's integers. */
+/* What only people look at: node, histogram, channels, and what the parameters lose. made: a node of p->folded, or
+   0; quantize: the node of g that makes the weight's integers; reader: the one that reads them, or 0. */
 bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m,
                          qc_id quantizer, qc_id made, struct qc_status *st);
-bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantizer, qc_id quantize, qc_id reader,
-                     struct qc_status *st);
+bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id quantizer,
+                     qc_id quantize, qc_id reader, struct qc_status *st);
 
 #endif

@@ -143,7 +143,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
     p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
-    const bool collects = !qc_has_statistics(p->in) && (!propagate || both);
+    const bool collects = p->data && !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +
                                       p->calibration_options.later_moments * qc_second_moments_bytes(gram)

@@ -126,26 +126,15 @@ bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, stru
     return true;
 }
 
-bool qc_model_check_types(const struct qc_model *m, struct qc_status *st)
+bool qc_model_widen(struct qc_model *m, enum qc_widening what, struct qc_status *st)
 {
-    const struct qc_graph *g = m->graph;
-    const struct qc_node *first = NULL;
-    size_t count = 0;
-    char label[QC_LABEL];
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        const enum qc_affine_behaviour b = qc_node_affine(n);
-        if (g->values[n->outputs].type.dtype != QC_F16 || (b != QC_AFFINE_PRODUCT && b != QC_AFFINE_MERGE)) continue;
-        if (!first) first = n;
-        count++;
-    }
-    if (!first) return true;
-    return qc_fail(st, QC_UNSUPPORTED,
-                   "%s: %zu operator%s in float16, '%s' (%s) first; only float32 is calibrated: export the model in "
-                   "float32, before it is converted to float16",
-                   m->path, count, count == 1 ? " computes" : "s compute",
-                   first->name && *first->name ? first->name : qc_value_label(label, g, first->outputs),
-                   qc_op_info(first->op)->name);
+    struct qc_graph *wide;
+    if (!qc_widen_floats(&wide, m->graph, what, st)) return qc_where(st, "%s", m->path);
+    if (!wide) return true;
+    m->imported = m->graph; /* holds the texts of info */
+    m->graph = wide;
+    m->widened = true;
+    return true;
 }
 
 void qc_model_close(struct qc_model *m)

@@ -10,11 +10,13 @@
 #include "quantize/options.h"
 #include "quantize/progress.h"
 #include "quantize/warnings.h"
+#include "rewrite/passes/float_types.h"
 
 struct qc_model {
     const char *path; /* borrowed; of a model in memory what it is called */
     struct qc_graph *graph;
     struct qc_graph *imported; /* NULL, or what the graph was made from */
+    bool widened;              /* the graph is `imported` in float32 (qc_model_widen) */
     struct qc_graph *view; /* NULL, or that of the two which is of a model at hand: the same nodes and values, with this
                               job's budget */
     struct qc_model_info info; /* lives in the arena of the imported graph */
@@ -28,9 +30,9 @@ bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, c
 bool qc_model_check_whole(const struct qc_model *m, struct qc_status *st);
 /* Says what is carried through. Errors: QC_UNSUPPORTED: there is nothing else. */
 bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, struct qc_status *st);
-/* Is there a model's arithmetic that only float32 is computed for? Errors: what computes in float16 (QC_UNSUPPORTED);
- * inspect and convert do without. */
-bool qc_model_check_types(const struct qc_model *m, struct qc_status *st);
+/* A model that computes in 16-bit floats, or in double, becomes one in float32 (rewrite/passes/float_types.h): what is
+ * calibrated, measured and compared. Before qc_model_canonicalise. */
+bool qc_model_widen(struct qc_model *m, enum qc_widening what, struct qc_status *st);
 void qc_model_close(struct qc_model *m); /* NULL-safe; zeroed is fine */
 
 enum qc_data_use { QC_USE_INPUTS, QC_USE_TRUTH }; /* TRUTH: labels and target are bound too */

@@ -6,6 +6,19 @@
 
 #include "quantize/integer_options.h"
 
+/* Are there quantizers of activations, whose ranges samples show? */
+static bool needs_samples(const struct qc_options *o)
+{
+    for (size_t i = 0; i < o->activation_types.count; i++) {
+        const char *type = o->activation_types.items[i];
+        const size_t length = strcspn(type, ":");
+        const bool without = (length == 4 && strncmp(type, "none", length) == 0) ||
+                             (length == 7 && strncmp(type, "dynamic", length) == 0);
+        if (!without) return true;
+    }
+    return false;
+}
+
 bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
 {
     const bool narrowed = strcmp(o->bias, "narrowed") == 0, corrects = strcmp(o->bias_correction, "on") == 0;
@@ -14,8 +27,11 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         bool wrong;
         const char *text;
     } rows[] = {
-        {!data && !stats, "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or "
-                          "--stats FILE from 'qcalib collect'"},
+        {!data && !stats && needs_samples(o),
+         "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from "
+         "'qcalib collect'. Without samples there are --activation-type dynamic and none"},
+        {!data && !stats && o->propagate, "--propagate needs --data FILE"},
+        {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
         {stats && o->checkpoint, "--checkpoint is for what is collected from --data; --stats FILE is complete already"},
         {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},
         {o->propagate && stats, "--propagate runs the data through what is quantized already; --stats FILE was seen in "

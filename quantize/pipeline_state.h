@@ -64,6 +64,8 @@ struct qc_pipeline {
     size_t body_count;
     struct qc_body_job *bodies;   /* of nodes of `real`; NULL until the stage has run */
     struct qc_graph *with_bodies; /* what was rounded, with quantized bodies; NULL: there are none */
+    struct qc_graph *dynamic;     /* that with products of inputs that are quantized as they come; NULL: none */
+    struct qc_graph *narrowed;    /* export: what is produced in the float types of the model; NULL: they are float32 */
     size_t lowered_count;         /* export: one per format, in the order of the options */
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;

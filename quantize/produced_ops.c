@@ -3,6 +3,7 @@
 
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"
+#include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/groups.h"
 
 const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
@@ -61,7 +62,10 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
         const struct qc_node *n = &g->nodes[id];
         const struct qc_type *t = &g->values[n->outputs].type;
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
-        if (t->qparams != QC_REAL || grouped[id]) { /* rounded once behind a function */
+        const enum qc_dynamic_part part = qc_dynamic_part_of(g, n);
+        if (part == QC_DYNAMIC_REST) continue;
+        /* rounded once behind a function */
+        if (t->qparams != QC_REAL || grouped[id] || part == QC_DYNAMIC_PRODUCT) {
             ++*quantized;
             continue;
         }

@@ -7,6 +7,7 @@
 #include "graph/core/parameters.h"
 #include "quantize/layer_detail.h"
 #include "quantize/produced_ops.h"
+#include "quantize/stage_bodies.h"
 
 static struct qc_layer_tried tried(const struct qc_tried *t)
 {
@@ -34,9 +35,9 @@ static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, st
     return true;
 }
 
-static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, qc_id stored)
+static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id stored)
 {
-    const struct qc_parameters s = qc_value_parameters(p->folded, stored);
+    const struct qc_parameters s = qc_value_parameters(g, stored);
     const struct qc_choice *c = &p->calibration->choices[s.qparams];
     l->name = s.quantizer;
     l->type = qc_dtype_info(s.dtype)->name;
@@ -70,7 +71,7 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
 {
     const struct qc_graph *g = p->folded;
     qc_id made = qc_maker(g, stored);
-    fill_parameters(l, p, stored);
+    fill_parameters(l, p, g, stored);
     l->kind = "activation";
     l->one_scale = one_scale(p, l->name);
     l->op = made ? qc_op_info(g->nodes[made].op)->name : "Input";
@@ -120,12 +121,12 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id
     return true;
 }
 
-static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantizer, qc_id quantize,
-                        struct qc_status *st)
+/* g: p->folded; or, of products of inputs that are quantized as they come, the graph that these were made of. */
+static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id quantizer,
+                        qc_id quantize, struct qc_status *st)
 {
-    const struct qc_graph *g = p->folded;
     const struct qc_node *q = &g->nodes[quantize];
-    fill_parameters(l, p, q->outputs);
+    fill_parameters(l, p, g, q->outputs);
     l->kind = "weight";
     l->solver.objective = l->solver.objective_minmax = l->solver.known_min = l->solver.known_max = (double)NAN;
     const struct qc_choice *choice = &p->calibration->choices[qc_value_parameters(g, q->outputs).qparams];
@@ -137,7 +138,7 @@ static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, qc_id q
         for (unsigned i = 0; i < g->nodes[id].input_count; i++)
             if (g->nodes[id].inputs[i] == q->outputs) reader = id;
     if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
-    return qc_layer_weight(l, p, quantizer, quantize, reader, st);
+    return qc_layer_weight(l, p, g, quantizer, quantize, reader, st);
 }
 
 static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
@@ -149,6 +150,22 @@ static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
         l->isolated_metric = e->metric;
         l->isolated_lost = e->lost;
     }
+}
+
+/* Weights whose integers stand in p->folded as they are. */
+static bool fill_dynamic(struct qc_layer *layers, size_t *count, bool *done, const struct qc_pipeline *p,
+                         struct qc_status *st)
+{
+    const struct qc_graph *g = qc_graph_with_bodies(p);
+    for (qc_id id = 1; p->dynamic && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const qc_id s = g->values[n->outputs].type.qparams;
+        if (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0]) || done[s]) continue;
+        struct qc_layer *l = &layers[(*count)++];
+        done[s] = true;
+        if (!fill_weight(l, p, g, s, id, st) || !fill_rounding(l, p, s, st)) return false;
+    }
+    return true;
 }
 
 bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
@@ -167,11 +184,12 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         done[s] = true;
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count++];
-        if (!(weight ? fill_weight(l, p, s, g->values[v].node, st) && fill_rounding(l, p, s, st)
+        if (!(weight ? fill_weight(l, p, g, s, g->values[v].node, st) && fill_rounding(l, p, s, st)
                      : fill_activation(l, p, m, s, v, st)))
             return false;
-        fill_isolated(l, r);
     }
+    if (!fill_dynamic(layers, &count, done, p, st)) return false;
+    for (size_t k = 0; k < count; k++) fill_isolated(&layers[k], r);
     for (size_t k = 0; counted && k < count; k++) {
         if (!layers[k].accumulator_of) continue;
         layers[k].accumulator_overflows = 0; /* also where none is possible */

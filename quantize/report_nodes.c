@@ -5,6 +5,7 @@
 
 #include "quantize/produced_ops.h"
 #include "quantize/report_nodes.h"
+#include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/groups.h"
 
 struct drawing {
@@ -69,12 +70,15 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
     size_t box = QC_NO_INDEX;
     if (conversion(n->op))
         box = d->of_value[n->inputs[0]];
+    else if (!head && qc_dynamic_part_of(d->g, n) == QC_DYNAMIC_REST)
+        box = d->of_value[n->inputs[0]];
     else if (head && head != id) {
         box = d->of_value[d->g->nodes[head].outputs];
         if (!join(d, id, box, st)) return false;
     } else {
         struct qc_report_node b = {.layer = QC_NO_INDEX};
-        b.kind = t->qparams != QC_REAL ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
+        const bool integer = t->qparams != QC_REAL || qc_dynamic_part_of(d->g, n) == QC_DYNAMIC_PRODUCT;
+        b.kind = integer ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
         b.label = qc_op_info(n->op)->name;
         b.name =
             qc_arena_strdup(d->p->arena, n->name && *n->name ? n->name : qc_value_label(label, d->g, n->outputs), st);

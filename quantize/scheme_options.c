@@ -5,35 +5,33 @@
 #include <string.h>
 
 /* Three and two bits are levels of a 4-bit type, which files and runtimes have. */
-static void read_type(enum qc_dtype *type, unsigned *bits, const char *name)
+static struct qc_type_choice type_named(const char *name)
 {
     static const struct {
         const char *name;
         enum qc_dtype type;
         unsigned bits;
     } few[] = {{"int3", QC_I4, 3}, {"uint3", QC_U4, 3}, {"int2", QC_I4, 2}, {"uint2", QC_U4, 2}};
-    *type = qc_dtype_from_name(name);
-    *bits = 0;
-    for (size_t i = 0; i < sizeof few / sizeof *few; i++) {
-        if (strcmp(name, few[i].name) != 0) continue;
-        *type = few[i].type;
-        *bits = few[i].bits;
-    }
+    if (strcmp(name, "dynamic") == 0) return (struct qc_type_choice){.dtype = QC_NONE, .dynamic = true};
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        if (strcmp(name, few[i].name) == 0)
+            return (struct qc_type_choice){.dtype = few[i].type, .bits = few[i].bits};
+    return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};
 }
 
 /* T, then T:GLOB ... */
-static bool read_types(enum qc_dtype *type, unsigned *bits, const struct qc_type_choice **out, size_t *count,
+static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choice **out, size_t *count,
                        const struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_type_choice *choices = QC_NEW_ARRAY(a, struct qc_type_choice, list->count, st);
     if (!choices) return false;
-    read_type(type, bits, list->items[0]);
+    *of_all = type_named(list->items[0]);
     for (size_t i = 1; i < list->count; i++) {
         const char *colon = strchr(list->items[i], ':'),
                    *name = qc_arena_strndup(a, list->items[i], (size_t)(colon - list->items[i]), st);
         if (!name) return false;
-        choices[i - 1] = (struct qc_type_choice){.glob = colon + 1};
-        read_type(&choices[i - 1].dtype, &choices[i - 1].bits, name);
+        choices[i - 1] = type_named(name);
+        choices[i - 1].glob = colon + 1;
     }
     *out = choices;
     *count = list->count - 1;
@@ -43,6 +41,7 @@ static bool read_types(enum qc_dtype *type, unsigned *bits, const struct qc_type
 bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a,
                        struct qc_status *st)
 {
+    struct qc_type_choice activation, weight;
     *out = QC_PARTITION_INIT;
     out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
     out->weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
@@ -57,8 +56,12 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->skip_count = o->skip.count;
     out->skip = o->skip.items;
     out->weight_block = strtoll(o->weight_block, NULL, 10); /* of "none" 0 */
-    return read_types(&out->activation.dtype, &out->activation.bits, &out->activation_types,
-                      &out->activation_type_count, &o->activation_types, a, st) &&
-           read_types(&out->weight.dtype, &out->weight.bits, &out->weight_types, &out->weight_type_count,
-                      &o->weight_types, a, st);
+    if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types, a, st) ||
+        !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st))
+        return false;
+    out->activation.dtype = activation.dtype;
+    out->dynamic = activation.dynamic;
+    out->weight.dtype = weight.dtype;
+    out->weight.bits = weight.bits;
+    return true;
 }

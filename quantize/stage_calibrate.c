@@ -98,7 +98,7 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
     c->methods = NULL;
-    if (!c->activation->of_network) return true;
+    if (!c->activation->of_network || (!p->data && !qc_has_statistics(p->in))) return true;
     if (!p->data) {
         qc_warn(p->warnings, "--method auto is mse here: statistics alone do not tell what a range does to the "
                              "network's outputs; give --data beside them");
@@ -145,11 +145,33 @@ static bool propagate(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
+/* No samples, and nothing that needs them: weights alone. */
+static bool do_without(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_calibration_options *c = &p->calibration_options;
+    const struct qc_graph *g = p->simulated;
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        const struct qc_qparams *s = &g->qparams_of[id];
+        if (s->kind == QC_QPARAMS_QUANTIZER && !s->is_weight && !s->given)
+            return qc_fail(st, QC_USAGE, "'%s' becomes integers by a rule, whose range only samples show: give --data",
+                           s->name);
+    }
+    if (c->weight->of_output)
+        return qc_fail(st, QC_USAGE, "--weight-method %s judges by samples: give --data, or take another method",
+                       c->weight->name);
+    c->moments = c->channels = false;
+    return p->seen || qc_collection_new(&p->seen, 0, NULL, QC_NEED_HISTOGRAM, st);
+}
+
 static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const char *source = qc_has_statistics(p->in) ? qc_statistics_name(p->in) : qc_dataset_file(p->data);
-    if (!p->seen) {
+    const char *source = qc_has_statistics(p->in) ? qc_statistics_name(p->in)
+                         : p->data                ? qc_dataset_file(p->data)
+                                                  : NULL;
+    if (!source) {
+        if (!do_without(p, st)) return false;
+    } else if (!p->seen) {
         if (!collect(p, &p->cost, st)) return false;
         p->collect_seconds = qc_seconds() - t0;
     }

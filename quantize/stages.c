@@ -14,6 +14,8 @@
 #include "quantize/stage_bodies.h"
 #include "quantize/stage_calibrate.h"
 #include "rewrite/canonical/canonical.h"
+#include "rewrite/passes/dynamic.h"
+#include "rewrite/passes/float_types.h"
 #include "rewrite/passes/functions.h"
 
 bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
@@ -27,7 +29,7 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
                                  truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = p->progress};
     double t0 = qc_seconds();
     if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) ||
-        !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_check_types(&p->model, st))
+        !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_widen(&p->model, QC_WIDEN_LAYERS, st))
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
@@ -261,6 +263,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_round_weightss(p->options)) return !p->unpropagated || qc_plain_or_propagated(p, st);
     if (!p->seen->gram) {
+        if (!qc_has_statistics(p->in)) return true; /* without samples: the summary and the report say so */
         qc_warn(p->warnings,
                 "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
                 "off); collect again",
@@ -289,9 +292,15 @@ static const struct qc_graph *graph_round(const struct qc_pipeline *p)
     return p->rounded ? p->rounded : p->simulated;
 }
 
+static bool stage_dynamic(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_make_dynamic(&p->dynamic, qc_graph_with_bodies(p), p->partition, st);
+}
+
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_propagate_qdq(&p->expanded, qc_graph_with_bodies(p), p->rules, p->scheme.one_scale_joins, st);
+    const struct qc_graph *g = p->dynamic ? p->dynamic : qc_graph_with_bodies(p);
+    return qc_propagate_qdq(&p->expanded, g, p->rules, p->scheme.one_scale_joins, st);
 }
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
@@ -304,12 +313,18 @@ static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
     return qc_to_integer(&p->produced, p->folded, qc_evaluate, st);
 }
 
+const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)
+{
+    return p->narrowed ? p->narrowed : p->produced;
+}
+
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0'};
     double t0 = qc_seconds();
+    if (p->model.widened && !qc_narrow_floats(&p->narrowed, p->produced, p->model.imported, st)) return false;
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], p->produced, &o, st))
+        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), &o, st))
             return qc_where(st, "format %s", p->exporters[i]->name);
     for (size_t i = 0; i < p->lowered_count; i++)
         if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->exporters[i], &o, st))
@@ -337,6 +352,10 @@ static const struct qc_graph *graph_functions(const struct qc_pipeline *p)
 static const struct qc_graph *graph_simulate(const struct qc_pipeline *p)
 {
     return p->simulated;
+}
+static const struct qc_graph *graph_dynamic(const struct qc_pipeline *p)
+{
+    return p->dynamic ? p->dynamic : qc_graph_with_bodies(p);
 }
 static const struct qc_graph *graph_expand(const struct qc_pipeline *p)
 {
@@ -394,6 +413,11 @@ static const struct qc_stage stages[] = {
      .summary = "bodies of If, Loop and Scan, each as a model of its own",
      .run = qc_stage_bodies,
      .graph = qc_graph_with_bodies,
+     .repeated = true},
+    {.name = "dynamic",
+     .summary = "products of inputs that are quantized as they come (--activation-type dynamic)",
+     .run = stage_dynamic,
+     .graph = graph_dynamic,
      .repeated = true},
     {.name = "expand",
      .summary = "quantize pushed up, dequantize pushed down: allow.rules",

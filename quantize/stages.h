@@ -17,6 +17,9 @@ struct qc_stage {
 size_t qc_stage_count(void);
 const struct qc_stage *qc_stage_at(size_t i);
 
+/* What was produced, with the float types of the model: what exporters are given. */
+const struct qc_graph *qc_graph_written(const struct qc_pipeline *p);
+
 /* Those that 'qcalib collect' needs. */
 bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st);
 bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st);

@@ -93,7 +93,7 @@ static bool write_format(const struct job *j, const char *format, const char *pa
     const struct qc_export_source source = {.produced = j->made.produced};
     struct qc_graph *lowered = NULL;
     bool ok = !e->lower || e->lower(&lowered, j->made.produced, NULL, st) || qc_where(st, "format %s", format);
-    ok = ok && qc_export_file(path, e, &source, lowered, st);
+    ok = ok && qc_export_file(NULL, path, e, &source, lowered, st);
     qc_graph_free(lowered);
     return ok;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "cli/give_up.h"
 
 /* Signals leave no other way than a global. */
 static volatile sig_atomic_t signals, waiting;
@@ -29,6 +30,14 @@ static void on_signal(int number)
     errno = saved;
 }
 
+/* Pages of a mapped file (base/file_map.h) that are not there any more, or cannot be read. */
+static void on_missing_page(int number)
+{
+    (void)number;
+    qc_give_up(
+        "a file was made shorter, or its disk failed, while it was read; leave models alone while they are used");
+}
+
 void qc_interrupt_install(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
@@ -41,6 +50,8 @@ void qc_interrupt_install(void)
         if (sigaction(ending[i], NULL, &earlier) == 0 && earlier.sa_handler != SIG_IGN)
             sigaction(ending[i], &act, NULL);
     sigaction(SIGALRM, &act, NULL);
+    act.sa_handler = on_missing_page;
+    sigaction(SIGBUS, &act, NULL);
     act.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &act, NULL);
 }

@@ -2,7 +2,8 @@
 /* SIGINT, SIGTERM and SIGHUP: the first asks the running work to stop (it polls), which ends with code 130 and no
    file left behind. A second signal, or a second without an answer, removes unfinished files and exits from the
    handler. What the parent ignores (nohup, background jobs of scripts) stays ignored. SIGPIPE is ignored: see
-   cli/terminal/screen.h. */
+   cli/terminal/screen.h. SIGBUS, which a mapped file gives that somebody makes shorter, ends the program with
+   QC_MACHINE and says so. */
 #ifndef QC_CLI_TERMINAL_INTERRUPT_H
 #define QC_CLI_TERMINAL_INTERRUPT_H
 

@@ -177,7 +177,12 @@ void qc_print_summary(const struct qc_report *r)
 {
     char size[QC_NUMBER_TEXT];
     qc_say("model       %s (%s)\n", r->model_file, qc_bytes_text(size, r->model_bytes));
-    qc_say("data        %s: %zu of %zu samples\n", r->data_file, r->data_samples, r->data_total);
+    if (r->data_file)
+        qc_say("data        %s: %zu of %zu samples\n", r->data_file, r->data_samples, r->data_total);
+    else
+        qc_say(
+            "data        none: weights are rounded to nearest; with --data FILE rounding makes good its errors, and\n"
+            "            the report measures layers and outputs\n");
     qc_say("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
     print_float_ops(r);
     if (r->kept) qc_say("kept        %zu of %zu quantizers have the parameters of the model\n", r->kept, r->quantizers);

@@ -207,7 +207,7 @@ static const char *doc_of(struct annotating *x, qc_id id, struct qc_status *st)
     return copy;
 }
 
-static bool emit(const char *path, struct annotating *x, struct qc_status *st)
+static bool emit(size_t *bytes, const char *path, struct annotating *x, struct qc_status *st)
 {
     struct qc_onnx_emit_options o = QC_ONNX_EMIT_DEFAULTS;
     const struct qc_graph *g = x->to;
@@ -232,10 +232,10 @@ static bool emit(const char *path, struct annotating *x, struct qc_status *st)
     o.annotations = all;
     o.node_docs = docs;
     o.doc = "Float operators with the parameters of the integers that stand for their tensors.";
-    return qc_onnx_emit_file(path, g, &o, st);
+    return qc_onnx_emit_file(bytes, path, g, &o, st);
 }
 
-static bool write(const char *path, const struct qc_export_source *source, struct qc_status *st)
+static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     if (!source->expanded)
         return qc_fail(
@@ -252,13 +252,14 @@ static bool write(const char *path, const struct qc_export_source *source, struc
          (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st));
     if (ok) {
         x.to->opset = g->opset;
+        x.to->external_data = g->external_data;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
         x.to->custom = qc_custom_ops_ref(g->custom);
         ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
     }
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);
-    ok = ok && map_outputs(&x, st) && emit(path, &x, st);
+    ok = ok && map_outputs(&x, st) && emit(bytes, path, &x, st);
     qc_graph_free(x.to);
     qc_arena_free(x.arena);
     return ok;

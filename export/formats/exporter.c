@@ -32,10 +32,10 @@ const struct qc_exporter *qc_exporter_find(const char *name)
     return NULL;
 }
 
-bool qc_export_file(const char *path, const struct qc_exporter *e, const struct qc_export_source *source,
+bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e, const struct qc_export_source *source,
                     const struct qc_graph *lowered, struct qc_status *st)
 {
     const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
-    const bool ok = e->write ? e->write(path, source, st) : qc_onnx_emit_file(path, lowered, &emit, st);
+    const bool ok = e->write ? e->write(bytes, path, source, st) : qc_onnx_emit_file(bytes, path, lowered, &emit, st);
     return ok || qc_where(st, "format %s", e->name);
 }

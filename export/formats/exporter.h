@@ -25,12 +25,13 @@ struct qc_exporter {
      * NULL: there is no such graph, and `write` makes the file. */
     bool (*lower)(struct qc_graph **out, const struct qc_graph *produced, const struct qc_lower_options *options,
                   struct qc_status *st);
-    /* Writes the file; NULL: the lowered graph as ONNX. Errors: as qc_onnx_emit_file. */
-    bool (*write)(const char *path, const struct qc_export_source *source, struct qc_status *st);
+    /* Writes the file; NULL: the lowered graph as ONNX. bytes, errors: as of qc_onnx_emit_file. */
+    bool (*write)(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st);
 };
 
-/* The file of an exporter; lowered: what its `lower` made, if it has one. The file appears only when complete. */
-bool qc_export_file(const char *path, const struct qc_exporter *e, const struct qc_export_source *source,
+/* The file of an exporter; lowered: what its `lower` made, if it has one. The file appears only when complete. bytes:
+   as of qc_onnx_emit_file. */
+bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e, const struct qc_export_source *source,
                     const struct qc_graph *lowered, struct qc_status *st);
 
 size_t qc_exporter_count(void);

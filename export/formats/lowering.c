@@ -315,6 +315,7 @@ bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_no
     if (ok && (!x.real || !x.integer || !x.given)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
     if (ok) {
         x.to->opset = g->opset;
+        x.to->external_data = g->external_data;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
         x.to->custom = qc_custom_ops_ref(g->custom);

@@ -7,13 +7,14 @@
 #include "export/formats/exporter.h"
 #include "graph/text/text.h"
 
-static bool write(const char *path, const struct qc_export_source *source, struct qc_status *st)
+static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     const struct qc_text_options all = QC_TEXT_ALL;
     char *text = qc_graph_print(source->produced, &all, st);
     struct qc_output *f = NULL;
     const bool ok =
         text && qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
+    if (ok && bytes) *bytes = strlen(text);
     qc_output_free(f);
     free(text);
     return ok;

@@ -19,12 +19,17 @@ static void done(FILE *f, const struct qc_report *r)
     fputs("<header><h1>", f);
     qc_html_text(f, qc_page_file_name(r->model_file));
     fputs("</h1>\n<p>", f);
-    qc_html(f,
-            "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters from "
-            "<b>%zu</b> of %zu samples of ",
+    qc_html(f, "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters",
             r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights,
-            r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s", r->data_samples, r->data_total);
-    qc_page_name(f, qc_page_file_name(r->data_file));
+            r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s");
+    if (r->data_file) {
+        qc_html(f, " from <b>%zu</b> of %zu samples of ", r->data_samples, r->data_total);
+        qc_page_name(f, qc_page_file_name(r->data_file));
+    } else {
+        fputs(" without samples: weights are rounded to nearest, and no error was measured. With --data FILE rounding "
+              "makes good its errors",
+              f);
+    }
     const char *methods[2] = {NULL, NULL};
     for (size_t i = 0; i < r->layer_count; i++) methods[strcmp(r->layers[i].kind, "weight") == 0] = r->layers[i].method;
     if (methods[0]) {
@@ -288,7 +293,7 @@ static bool again(FILE *f, const struct qc_report *r, struct qc_status *st)
     qc_html_text(f, r->version);
     fputs("</dd>", f);
     qc_page_file(f, "model", r->model_file, r->model_sha256);
-    qc_page_file(f, "data", r->data_file, r->data_sha256);
+    if (r->data_file) qc_page_file(f, "data", r->data_file, r->data_sha256);
     if (r->statistics_file) qc_page_file(f, "statistics", r->statistics_file, r->statistics_sha256);
     if (r->metric) qc_page_file(f, "labelled data", r->eval_file, NULL);
     for (size_t i = 0; i < r->file_count; i++) qc_page_file(f, "written", r->files[i], NULL);

@@ -128,6 +128,7 @@ struct qc_graph {
     struct qc_arena *arena;
     const char *name;
     int opset;                    /* of the model it came from; 0 when built by hand */
+    bool external_data;           /* of the model it came from: its weights are in files beside it */
     struct qc_budget budget;      /* what stages that work on it may take; graphs made from it have the same */
     bool simulated;               /* affine values are held in f32 (op names print with a "simulated_" prefix) */
     struct qc_carried *carried;   /* NULL, or what of the model is not in the graph; shared by graphs made from it */

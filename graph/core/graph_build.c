@@ -145,7 +145,8 @@ static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_
     uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
     h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
     h = qc_hash_bytes(h, t->shape.dim, sizeof t->shape.dim);
-    h = qc_hash_data(h, t->data, t->bytes);
+    const uint64_t data = qc_tensor_hash(t);
+    h = qc_hash_bytes(h, &data, sizeof data);
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
         if (same_constant(&g->values[v], t, qparams, axis)) return v;

@@ -21,7 +21,7 @@ static bool elements(uint64_t *out, const struct qc_shape *s)
 
 bool qc_multiplies(enum qc_op op)
 {
-    return qc_op_info(op)->affine == QC_AFFINE_PRODUCT || qc_is_recurrent(op);
+    return qc_op_info(op)->affine == QC_AFFINE_PRODUCT || qc_is_recurrent(op) || op == QC_OP_MatMulInteger;
 }
 
 /* A free batch counts as 1. */
@@ -77,7 +77,8 @@ double qc_int8_share(const struct qc_graph *g)
         uint64_t one;
         if (!qc_multiplies(n->op)) continue;
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
-        if (narrow(g, n->inputs[0]) && narrow(g, n->inputs[1])) in_int8 += one;
+        const bool integer = n->op == QC_OP_MatMulInteger;
+        if (integer || (narrow(g, n->inputs[0]) && narrow(g, n->inputs[1]))) in_int8 += one;
     }
     return all ? (double)in_int8 / (double)all : (double)NAN;
 }

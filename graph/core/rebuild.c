@@ -39,6 +39,7 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     if (!r->map) return qc_fail_memory(st, (from->value_count + 1) * sizeof(qc_id));
     struct qc_graph *to = r->to;
     to->opset = from->opset;
+    to->external_data = from->external_data;
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
@@ -192,9 +193,14 @@ static bool map_observed(struct qc_rebuild *r, struct qc_status *st)
 
 bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st)
 {
+    return qc_rebuild_finish_with(out, r, NULL, st);
+}
+
+bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const qc_id *outputs, struct qc_status *st)
+{
     for (size_t i = 0; i < r->from->output_count; i++) {
         const struct qc_port *p = &r->from->outputs[i];
-        qc_id v = qc_rebuild_value(r, p->value, st);
+        qc_id v = outputs ? outputs[i] : qc_rebuild_value(r, p->value, st);
         if (!v || !qc_graph_add_output(r->to, p->name, v, st) || !qc_port_copy(&r->to->outputs[i], p, r->to->arena, st))
             return false;
     }

@@ -37,6 +37,8 @@ qc_id qc_graph_add_like(struct qc_graph *to, const struct qc_graph *from, const 
 
 /* Maps the outputs (copying what they need), translates the observed values of qparams, and hands over the graph. */
 bool qc_rebuild_finish(struct qc_graph **out, struct qc_rebuild *r, struct qc_status *st);
+/* The same with these values of `to` as outputs, one for each of `from`. */
+bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const qc_id *outputs, struct qc_status *st);
 
 /* NULL-safe; frees the map and, when finish was not reached, the graph. */
 void qc_rebuild_free(struct qc_rebuild *r);

@@ -26,28 +26,6 @@ static inline uint64_t qc_hash_bytes(uint64_t h, const void *data, size_t size)
     for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
     return h;
 }
-/* The same purpose for the data of large tensors: every pass hashes all weights again. Eight bytes at a time, in lanes
- * that do not wait for each other. */
-static inline uint64_t qc_hash_data(uint64_t h, const void *data, size_t size)
-{
-    enum { LANES = 8 };
-    const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
-    const unsigned char *p = data;
-    uint64_t lane[LANES], word;
-    size_t i = 0;
-    for (size_t k = 0; k < LANES; k++) lane[k] = h + k;
-    for (; i + sizeof lane <= size; i += sizeof lane)
-        for (size_t k = 0; k < LANES; k++) {
-            memcpy(&word, p + i + 8 * k, sizeof word);
-            lane[k] = (lane[k] ^ word) * prime;
-            lane[k] ^= lane[k] >> 32;
-        }
-    for (size_t k = 0; k < LANES; k++) {
-        h = (h ^ lane[k]) * prime;
-        h ^= h >> 32;
-    }
-    return qc_hash_bytes(h, p + i, size - i);
-}
 #define QC_HASH_START UINT64_C(0xcbf29ce484222325)
 
 /* Makes room for one more; false and a status when memory is out. */

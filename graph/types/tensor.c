@@ -2,6 +2,7 @@
 #include "graph/types/tensor.h"
 
 #include <assert.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,15 +100,20 @@ const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s)
     return buf;
 }
 
+static bool measure(size_t *count, size_t *bytes, enum qc_dtype dtype, const struct qc_shape *shape,
+                    struct qc_status *st)
+{
+    char text[QC_SHAPE_TEXT];
+    return (qc_shape_count(count, shape) && qc_mul_size(bytes, *count, qc_dtype_size(dtype)) &&
+            *bytes <= SIZE_MAX / 4) ||
+           qc_fail(st, QC_BAD_INPUT, "tensor of shape %s is not of a fixed size that fits in memory",
+                   qc_shape_text(text, shape));
+}
+
 struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st)
 {
     size_t count, bytes, padded;
-    char text[QC_SHAPE_TEXT];
-    if (!qc_shape_count(&count, shape) || !qc_mul_size(&bytes, count, qc_dtype_size(dtype)) || bytes > SIZE_MAX / 4) {
-        qc_fail(st, QC_BAD_INPUT, "tensor of shape %s is not of a fixed size that fits in memory",
-                qc_shape_text(text, shape));
-        return NULL;
-    }
+    if (!measure(&count, &bytes, dtype, shape, st)) return NULL;
     struct qc_tensor *t = malloc(sizeof *t);
     padded = (bytes + 127) / 64 * 64; /* at least 64 bytes behind the end may be read by vector kernels */
     void *data = aligned_alloc(64, padded);
@@ -131,6 +137,31 @@ struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape
     return t;
 }
 
+struct qc_tensor *qc_tensor_mapped(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_file_map *map,
+                                   size_t offset, struct qc_status *st)
+{
+    size_t count, bytes;
+    if (!measure(&count, &bytes, dtype, shape, st)) return NULL;
+    struct qc_tensor *t = malloc(sizeof *t);
+    if (!t) {
+        qc_fail_memory(st, sizeof *t);
+        return NULL;
+    }
+    *t = (struct qc_tensor){.dtype = dtype,
+                            .shape = *shape,
+                            .count = count,
+                            .bytes = bytes,
+                            .data = (char *)(uintptr_t)qc_file_map_data(map) + offset,
+                            .map = qc_file_map_ref(map),
+                            .references = 1};
+    return t;
+}
+
+void qc_tensor_rest(const struct qc_tensor *t)
+{
+    if (t->map) qc_file_map_forget(t->data, t->bytes);
+}
+
 struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t)
 {
     struct qc_tensor *u = (struct qc_tensor *)(uintptr_t)t;
@@ -141,14 +172,51 @@ struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t)
 void qc_tensor_unref(struct qc_tensor *t)
 {
     if (!t || --t->references) return;
-    free(t->data);
+    if (t->map)
+        qc_file_map_unref(t->map);
+    else
+        free(t->data);
     free(t);
+}
+
+/* Eight bytes at a time, in lanes that do not wait for each other. */
+static uint64_t hash_bytes(uint64_t h, const void *data, size_t size)
+{
+    enum { LANES = 8 };
+    const uint64_t prime = UINT64_C(0x9e3779b97f4a7c15);
+    const unsigned char *p = data;
+    uint64_t lane[LANES], word;
+    size_t i = 0;
+    for (size_t k = 0; k < LANES; k++) lane[k] = h + k;
+    for (; i + sizeof lane <= size; i += sizeof lane)
+        for (size_t k = 0; k < LANES; k++) {
+            memcpy(&word, p + i + 8 * k, sizeof word);
+            lane[k] = (lane[k] ^ word) * prime;
+            lane[k] ^= lane[k] >> 32;
+        }
+    for (size_t k = 0; k < LANES; k++) {
+        h = (h ^ lane[k]) * prime;
+        h ^= h >> 32;
+    }
+    for (; i < size; i++) h = (h ^ p[i]) * prime;
+    return h;
+}
+
+uint64_t qc_tensor_hash(const struct qc_tensor *t)
+{
+    uint64_t h = t->hash;
+    if (h) return h;
+    h = hash_bytes(UINT64_C(0xcbf29ce484222325), t->data, t->bytes);
+    qc_tensor_rest(t);
+    h += h == 0;
+    ((struct qc_tensor *)(uintptr_t)t)->hash = h;
+    return h;
 }
 
 bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b)
 {
     return a->dtype == b->dtype && qc_shape_equal(&a->shape, &b->shape) &&
-           (a->bytes == 0 || memcmp(a->data, b->data, a->bytes) == 0);
+           (a->bytes == 0 || a->data == b->data || memcmp(a->data, b->data, a->bytes) == 0);
 }
 
 double qc_tensor_float(const struct qc_tensor *t, size_t i)

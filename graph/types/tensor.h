@@ -3,6 +3,7 @@
 #ifndef QC_GRAPH_TYPES_TENSOR_H
 #define QC_GRAPH_TYPES_TENSOR_H
 
+#include "base/file_map.h"
 #include "base/status.h"
 #include "graph/types/dtype.h"
 
@@ -37,13 +38,16 @@ bool qc_shape_broadcast(struct qc_shape *out, const struct qc_shape *a, const st
 enum { QC_SHAPE_TEXT = 128 };
 const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s);
 
-/* A dense row-major tensor. Reference counted, data aligned to 64 bytes, never changed once shared. */
+/* A dense row-major tensor. Reference counted, data aligned to 64 bytes, never changed once shared. Data in a file
+   are aligned to an element, and cannot be changed at all. */
 struct qc_tensor {
     enum qc_dtype dtype;
     struct qc_shape shape;
     size_t count, bytes;
     void *data;
+    struct qc_file_map *map;     /* that data is in; NULL: memory of its own */
     _Atomic unsigned references; /* graphs in several threads may share it */
+    _Atomic uint64_t hash;       /* 0: not made yet */
 };
 
 /* Zeroed; NULL and a status when the shape is not fixed, too large (QC_BAD_INPUT) or memory is out. */
@@ -51,8 +55,15 @@ struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shap
 /* Copies count elements of data. */
 struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
                                struct qc_status *st);
+/* Whose data lie in a file, from byte `offset` on, a multiple of the size of an element; the file has them all. */
+struct qc_tensor *qc_tensor_mapped(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_file_map *map,
+                                   size_t offset, struct qc_status *st);
+/* Is done with, for now: where its data are in a file, memory for them is given back. */
+void qc_tensor_rest(const struct qc_tensor *t);
 struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t);
 void qc_tensor_unref(struct qc_tensor *t); /* NULL-safe */
+/* Of the bytes, made once: passes look for equal constants again and again. */
+uint64_t qc_tensor_hash(const struct qc_tensor *t);
 /* Same dtype, shape and bytes. */
 bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b);
 /* Element i as a number of either kind; floats are truncated toward zero by the first. */

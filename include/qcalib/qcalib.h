@@ -388,6 +388,29 @@ QCALIB_API int qcalib_comparison_layer(struct qcalib_difference *out, const qcal
 /* What follows may change or go with any version. Define QCALIB_EXPERIMENTAL to use it. */
 #ifdef QCALIB_EXPERIMENTAL
 
+/* What the value of an option is, as text. */
+enum qcalib_value {
+    QCALIB_VALUE_NONE,    /* the option stands alone */
+    QCALIB_VALUE_TEXT,    /* any text but the empty one */
+    QCALIB_VALUE_TEXTS,   /* the same; set again it adds to what was said */
+    QCALIB_VALUE_CHOICE,  /* one of `choices` */
+    QCALIB_VALUE_CHOICES, /* some of them, with commas between */
+    QCALIB_VALUE_BY_NAME, /* "CHOICE", or "CHOICE:NODE" for some nodes; set again it adds to what was said */
+    QCALIB_VALUE_COUNT,   /* an integer, 1 or more */
+    QCALIB_VALUE_INTEGER, /* an integer, 0 or more */
+    QCALIB_VALUE_BYTES,   /* an integer, 1 or more, with K, M or G behind it */
+    QCALIB_VALUE_NUMBER   /* 0 or more */
+};
+
+/* Jobs that have an option: bits of qcalib_option.jobs. */
+enum qcalib_job_bit {
+    QCALIB_JOB_QUANTIZE = 1,
+    QCALIB_JOB_COLLECT = 2,
+    QCALIB_JOB_RUN = 4,
+    QCALIB_JOB_EVALUATE = 8,
+    QCALIB_JOB_COMPARE = 16
+};
+
 /* A row of the table of options. All texts live as long as the program. */
 struct qcalib_option {
     size_t size;          /* sizeof(struct qcalib_option) */
@@ -396,6 +419,8 @@ struct qcalib_option {
     const char *preset;   /* default, or words for a person; NULL: none */
     const char *choices;  /* "a|b|c"; NULL: any value */
     const char *help;     /* one line */
+    int value;            /* enum qcalib_value */
+    unsigned jobs;        /* that take it; 0: it is only for the command line, or an object here (struct qcalib_job) */
 };
 QCALIB_API size_t qcalib_option_count(void);
 QCALIB_API int qcalib_option_at(struct qcalib_option *out, size_t i, struct qcalib_error *error);

@@ -266,21 +266,33 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     return info->notes && info->warnings;
 }
 
-/* Adds what initializers have outside of the file, by their shapes; their files are looked at when they are read. */
-static size_t add_external(size_t bytes, const Onnx__GraphProto *p, unsigned depth)
+/* What initializers have outside of the file, by their shapes; their files are looked at when they are read. */
+struct outside {
+    size_t count;       /* of tensors */
+    size_t all, copied; /* bytes; copied: what does not stay in its file */
+};
+
+static void add_bytes(size_t *sum, size_t bytes)
+{
+    if (!qc_add_size(sum, *sum, bytes)) *sum = SIZE_MAX;
+}
+
+static void add_outside(struct outside *o, const Onnx__GraphProto *p, unsigned depth)
 {
     for (size_t i = 0; depth < QC_BODY_DEPTH_MAX && i < p->n_node; i++)
         for (size_t k = 0; k < p->node[i]->n_attribute; k++)
-            if (p->node[i]->attribute[k]->g) bytes = add_external(bytes, p->node[i]->attribute[k]->g, depth + 1);
+            if (p->node[i]->attribute[k]->g) add_outside(o, p->node[i]->attribute[k]->g, depth + 1);
     for (size_t i = 0; i < p->n_initializer; i++) {
         const Onnx__TensorProto *t = p->initializer[i];
-        size_t n = qc_dtype_size(qc_dtype_from_onnx(t->data_type));
+        const enum qc_dtype dtype = qc_dtype_from_onnx(t->data_type);
+        size_t n = qc_dtype_size(dtype);
         if (!t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) continue;
         for (size_t k = 0; k < t->n_dims; k++)
             if (t->dims[k] < 0 || !qc_mul_size(&n, n, (size_t)t->dims[k])) n = 0;
-        if (!qc_add_size(&bytes, bytes, n)) return SIZE_MAX;
+        o->count++;
+        add_bytes(&o->all, n);
+        if (dtype == QC_NONE || !qc_import_is_mapped(dtype, n)) add_bytes(&o->copied, n);
     }
-    return bytes;
 }
 
 bool qc_onnx_whole(const struct qc_graph *g, struct qc_status *st)
@@ -299,9 +311,14 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
                             struct qc_beside beside, struct qc_budget budget, const struct qc_import_options *o,
                             struct qc_status *st)
 {
-    budget.model_bytes = add_external(budget.model_bytes, m->graph, 0);
-    if (!qc_budget_hold(&budget, budget.model_bytes, st)) return qc_where(st, "its tensors");
+    const size_t file_bytes = budget.model_bytes;
+    struct outside outside = {.copied = file_bytes};
+    add_outside(&outside, m->graph, 0);
+    if (!qc_budget_hold(&budget, outside.copied, st)) return qc_where(st, "its tensors");
+    add_bytes(&budget.model_bytes, outside.all);
     size_t readings = 0;
+    struct qc_external_files files = {0};
+    beside.files = &files;
     struct qc_importer im = {.beside = beside,
                              .model = m,
                              .expander = o->expander,
@@ -315,6 +332,10 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     if (!im.arena) qc_fail_memory(st, sizeof im);
     if (!im.arena || !im.g || !import_model(&im, &found, m, st)) goto out;
     if (o->unknown == QC_UNKNOWN_REFUSED && !qc_onnx_whole(im.g, st)) goto out;
+    /* Tensors may share their bytes: no more than the files have. */
+    add_bytes(&files.bytes, file_bytes);
+    if (files.bytes < im.g->budget.model_bytes) im.g->budget.model_bytes = files.bytes;
+    im.g->external_data = outside.count > 0;
     if (info) *info = found;
     *out = im.g;
     im.g = NULL;
@@ -322,6 +343,7 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
 out:
     qc_import_release_names(&im);
     qc_import_release_unpacked(&im);
+    qc_import_release_external(&files);
     qc_graph_free(im.g);
     qc_arena_free(im.arena);
     return ok;

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/checked.h"
 #include "onnx/read/importing.h"
@@ -53,7 +48,14 @@ static void unpack(struct qc_tensor *t, const uint8_t *p)
     }
 }
 
-static void take_raw(struct qc_tensor *t, const uint8_t *p)
+bool qc_import_raw_bytes(size_t *out, enum qc_dtype dtype, size_t count)
+{
+    if (!qc_mul_size(out, count, qc_dtype_info(dtype)->size)) return false;
+    if (is_packed(dtype)) *out = packed_bytes(dtype, count);
+    return true;
+}
+
+void qc_import_take_raw(struct qc_tensor *t, const uint8_t *p)
 {
     if (is_packed(t->dtype)) {
         unpack(t, p);
@@ -111,11 +113,9 @@ static bool expect_count(const char *field, size_t got, size_t want, struct qc_s
 /* Finds how the elements are stored and checks their number, all before memory is taken for them. */
 static bool check_stored(const Onnx__TensorProto *p, enum qc_dtype dtype, size_t count, struct qc_status *st)
 {
-    const struct qc_dtype_info *info = qc_dtype_info(dtype);
     size_t raw;
-    if (!qc_mul_size(&raw, count, info->size))
+    if (!qc_import_raw_bytes(&raw, dtype, count))
         return qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
-    if (is_packed(dtype)) raw = packed_bytes(dtype, count);
     if (p->has_raw_data && (p->raw_data.len || !(p->n_float_data || p->n_int32_data || p->n_int64_data ||
                                                  p->n_double_data || p->n_uint64_data))) {
         if (p->raw_data.len == raw) return true;
@@ -154,7 +154,7 @@ static bool check_stored(const Onnx__TensorProto *p, enum qc_dtype dtype, size_t
 static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct qc_status *st)
 {
     if (p->has_raw_data && p->raw_data.len) {
-        take_raw(t, p->raw_data.data);
+        qc_import_take_raw(t, p->raw_data.data);
         return true;
     }
     if (t->count == 0) return true;
@@ -193,183 +193,6 @@ static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct 
     return false;
 }
 
-struct external {
-    const char *location;
-    uint64_t offset, length;
-    bool has_length;
-};
-
-static bool parse_bytes(uint64_t *out, const char *key, const char *text, struct qc_status *st)
-{
-    char *end;
-    errno = 0;
-    unsigned long long v = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno || v > INT64_MAX)
-        return qc_fail(st, QC_BAD_INPUT, "external data has the %s '%.40s', which is not a number of bytes", key, text);
-    *out = v;
-    return true;
-}
-
-/* A path below the model's folder: relative, no "..". */
-static bool safe_location(const char *s)
-{
-    if (!*s || *s == '/') return false;
-    for (const char *p = s; *p;) {
-        size_t n = strcspn(p, "/\\");
-        if (n == 2 && p[0] == '.' && p[1] == '.') return false;
-        p += n;
-        p += *p != '\0';
-    }
-    return true;
-}
-
-/* With all links resolved. What is not there is left to open. */
-static bool stays_below(const char *path, const char *folder)
-{
-    char *file = realpath(path, NULL);
-    const bool missing = !file && errno != ENOMEM;
-    char *top = realpath(folder, NULL);
-    const size_t n = top ? strlen(top) : 0;
-    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
-    free(file);
-    free(top);
-    return below;
-}
-
-static bool parse_external(struct external *e, const Onnx__TensorProto *p, struct qc_status *st)
-{
-    *e = (struct external){.location = ""};
-    for (size_t i = 0; i < p->n_external_data; i++) {
-        const char *key = qc_proto_text(p->external_data[i]->key), *value = qc_proto_text(p->external_data[i]->value);
-        if (strcmp(key, "location") == 0) e->location = value;
-        if (strcmp(key, "offset") == 0 && !parse_bytes(&e->offset, key, value, st)) return false;
-        if (strcmp(key, "length") == 0) {
-            if (!parse_bytes(&e->length, key, value, st)) return false;
-            e->has_length = true;
-        }
-    }
-    if (!safe_location(e->location))
-        return qc_fail(st, QC_BAD_INPUT,
-                       "external data is at '%.200s'; it must be a file in the model's folder or below it",
-                       e->location);
-    return true;
-}
-
-static bool read_at(void *to, size_t size, int fd, uint64_t offset)
-{
-    for (size_t n = 0; n < size;) {
-        ssize_t k = pread(fd, (char *)to + n, size - n < 1 << 30 ? size - n : 1 << 30, (off_t)(offset + n));
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return false;
-        n += (size_t)k;
-    }
-    return true;
-}
-
-/* Opens the file that the data is in, which holds *left bytes from the offset on. *fd is the caller's to close. */
-static bool open_external(int *out, uint64_t *left, struct external *e, const Onnx__TensorProto *p,
-                          const struct qc_beside *beside, struct qc_status *st)
-{
-    char path[4096];
-    struct stat info;
-    if (!parse_external(e, p, st)) return false;
-    if (!beside->folder)
-        return qc_fail(st, QC_BAD_INPUT, "its data is in the file '%.200s', but the model does not come from a folder",
-                       e->location);
-    int length = snprintf(path, sizeof path, "%s/%s", beside->folder, e->location);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return qc_fail(st, QC_BAD_INPUT, "the path of its external data is too long");
-    if (beside->follow == QC_FOLLOW_NOTHING && !stays_below(path, beside->folder))
-        return qc_fail(st, QC_BAD_INPUT,
-                       "external data %s is a link out of the model's folder; copy the file there, or allow it with "
-                       "--follow-links",
-                       path);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &info) || !S_ISREG(info.st_mode)) {
-        qc_fail(st, fd < 0 && errno == EACCES ? QC_MACHINE : QC_BAD_INPUT, "cannot read its external data %s: %s", path,
-                fd < 0 ? strerror(errno) : "not a regular file");
-        if (fd >= 0) close(fd);
-        return false;
-    }
-    *out = fd;
-    *left = (uint64_t)info.st_size < e->offset ? 0 : (uint64_t)info.st_size - e->offset;
-    return true;
-}
-
-static bool holds(const struct external *e, uint64_t left, uint64_t need, struct qc_status *st)
-{
-    return left >= need ||
-           qc_fail(st, QC_BAD_INPUT,
-                   "external data %s is too short: %llu bytes at offset %llu, but the file has %llu from there",
-                   e->location, (unsigned long long)need, (unsigned long long)e->offset, (unsigned long long)left);
-}
-
-static bool read_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
-                          const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
-{
-    struct external e;
-    struct qc_tensor *t = NULL;
-    uint8_t *raw = NULL;
-    uint64_t left;
-    int fd = -1;
-    bool ok = false;
-    if (!open_external(&fd, &left, &e, p, beside, st)) return false;
-    size_t count, need;
-    if (!qc_shape_count(&count, shape) || !qc_mul_size(&need, count, qc_dtype_size(dtype))) {
-        qc_fail(st, QC_BAD_INPUT, "its shape needs more bytes than there can be");
-        goto out;
-    }
-    const bool packed = is_packed(dtype);
-    if (packed) need = packed_bytes(dtype, count);
-    if (e.has_length && e.length != need) {
-        qc_fail(st, QC_BAD_INPUT, "external data has %llu bytes, but its shape needs %zu", (unsigned long long)e.length,
-                need);
-        goto out;
-    }
-    if (!holds(&e, left, need, st) || !(t = qc_tensor_new(dtype, shape, st))) goto out;
-    if (packed || dtype == QC_BOOL) {
-        if (!(raw = calloc(need + 1, 1))) {
-            qc_fail_memory(st, need);
-            goto out;
-        }
-    }
-    if (!read_at(raw ? raw : t->data, need, fd, e.offset)) {
-        qc_fail(st, QC_MACHINE, "cannot read its external data %s: %s", e.location, strerror(errno));
-        goto out;
-    }
-    if (raw) take_raw(t, raw);
-    *out = t;
-    t = NULL;
-    ok = true;
-out:
-    close(fd);
-    free(raw);
-    qc_tensor_unref(t);
-    return ok;
-}
-
-bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorProto *p, const struct qc_beside *beside,
-                              struct qc_status *st)
-{
-    struct external e;
-    uint64_t left;
-    int fd = -1;
-    uint8_t *raw = NULL;
-    if (!open_external(&fd, &left, &e, p, beside, st)) return qc_where(st, "tensor '%.200s'", qc_proto_text(p->name));
-    const uint64_t need = e.has_length ? e.length : left;
-    bool ok = holds(&e, left, need, st) && ((raw = malloc((size_t)need + 1)) || qc_fail_memory(st, need));
-    if (ok && !read_at(raw, (size_t)need, fd, e.offset))
-        ok = qc_fail(st, QC_MACHINE, "cannot read its external data %s: %s", e.location, strerror(errno));
-    close(fd);
-    if (!ok) {
-        free(raw);
-        return qc_where(st, "tensor '%.200s'", qc_proto_text(p->name));
-    }
-    *out = raw;
-    *size = (size_t)need;
-    return true;
-}
-
 static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                         struct qc_status *st)
 {
@@ -389,7 +212,7 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
     if (!qc_shape_count(&count, &shape))
         return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
     if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
-        return read_external(out, dtype, &shape, p, beside, st);
+        return qc_import_external(out, dtype, &shape, p, beside, st);
     if (!check_stored(p, dtype, count, st)) return false;
     struct qc_tensor *t = qc_tensor_new(dtype, &shape, st);
     if (!t) return false;

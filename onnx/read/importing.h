@@ -40,10 +40,17 @@ struct qc_carry {
     const char *detail;    /* as of struct qc_carried_node */
 };
 
+/* Files that external data was found in (import_external.c). */
+struct qc_external_files {
+    struct qc_external_file *first;
+    size_t bytes; /* of all of them, each once */
+};
+
 /* Where external data may be. */
 struct qc_beside {
     const char *folder; /* NULL: nowhere */
     enum qc_follow follow;
+    struct qc_external_files *files;
 };
 
 /* A message that was unpacked beside the model's. */
@@ -124,6 +131,15 @@ bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct 
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
 bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                       struct qc_status *st);
+/* Bytes of elements as raw_data has them; false when there cannot be so many. */
+bool qc_import_raw_bytes(size_t *out, enum qc_dtype dtype, size_t count);
+void qc_import_take_raw(struct qc_tensor *t, const uint8_t *raw); /* fills t */
+
+/* External data (import_external.c): large tensors stay in their file, which is mapped, others are read. */
+bool qc_import_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
+                        const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st);
+bool qc_import_is_mapped(enum qc_dtype dtype, size_t bytes); /* where it is aligned and its file can be mapped */
+void qc_import_release_external(struct qc_external_files *files);
 /* The bytes of a tensor whose data is in another file, the caller's to free: of a type that need not be known. */
 bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorProto *p, const struct qc_beside *beside,
                               struct qc_status *st);

@@ -31,8 +31,8 @@ struct qc_onnx_emit_options {
     const struct qc_onnx_annotation *annotations;
     const char *const *node_docs; /* NULL, or [node_count + 1]: doc_string of each node or NULL */
     int opset_min;                /* the opset is at least this; 0: no demand */
-    size_t
-        external_from; /* qc_onnx_emit_file: constants of more bytes than this in all go into a file beside the model */
+    size_t external_from; /* qc_onnx_emit_file: constants of more bytes than this in all go into a file beside the
+                             model, and in any case those of a graph with external data */
 };
 
 /* External data from 1.9 GB on: a protobuf ends at 2 GB. */
@@ -52,8 +52,9 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
                   struct qc_status *st);
 
 /* Writes the model to a file that appears only when complete; constants beyond external_from bytes go to "<path>.data",
-   which is written first. Errors: as above and those of base/file.h. */
-bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
-                       struct qc_status *st);
+   one after the other as they lie in memory. Both are whole on the disk before the first of them gets its name.
+   *bytes: of the files; may be NULL. Errors: as above and those of base/file.h. */
+bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g,
+                       const struct qc_onnx_emit_options *options, struct qc_status *st);
 
 #endif

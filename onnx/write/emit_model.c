@@ -220,22 +220,29 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
 
 /* --- Files --- */
 
-/* Moves the elements of a constant to the data file, at *offset. */
-static bool move_out(Onnx__TensorProto *t, uint64_t *offset, struct qc_output *data, const char *location,
-                     struct qc_arena *a, struct qc_status *st)
+/* The file beside the model. */
+struct data_file {
+    struct qc_output *output;
+    const char *location; /* as the model says it */
+    uint64_t bytes;       /* so far */
+};
+
+/* Moves the elements of a constant there. */
+static bool move_out(Onnx__TensorProto *t, struct data_file *d, struct qc_arena *a, struct qc_status *st)
 {
     static const uint8_t zeros[EXTERNAL_ALIGN];
-    const size_t pad = (size_t)((EXTERNAL_ALIGN - *offset % EXTERNAL_ALIGN) % EXTERNAL_ALIGN);
-    if (!qc_output_write(data, zeros, pad, st) || !qc_output_write(data, t->raw_data.data, t->raw_data.len, st))
+    const size_t pad = (size_t)((EXTERNAL_ALIGN - d->bytes % EXTERNAL_ALIGN) % EXTERNAL_ALIGN);
+    if (!qc_output_write(d->output, zeros, pad, st) ||
+        !qc_output_write(d->output, t->raw_data.data, t->raw_data.len, st))
         return false;
-    *offset += pad;
+    d->bytes += pad;
     t->external_data = QC_NEW_ARRAY(a, Onnx__StringStringEntryProto *, 3, st);
-    const char *at = qc_arena_printf(a, st, "%llu", (unsigned long long)*offset),
+    const char *at = qc_arena_printf(a, st, "%llu", (unsigned long long)d->bytes),
                *length = qc_arena_printf(a, st, "%zu", t->raw_data.len);
-    if (!t->external_data || !at || !length || !(t->external_data[0] = entry(a, "location", location, st)) ||
+    if (!t->external_data || !at || !length || !(t->external_data[0] = entry(a, "location", d->location, st)) ||
         !(t->external_data[1] = entry(a, "offset", at, st)) || !(t->external_data[2] = entry(a, "length", length, st)))
         return false;
-    *offset += t->raw_data.len;
+    d->bytes += t->raw_data.len;
     t->n_external_data = 3;
     t->has_raw_data = 0;
     t->has_data_location = 1;
@@ -243,37 +250,43 @@ static bool move_out(Onnx__TensorProto *t, uint64_t *offset, struct qc_output *d
     return true;
 }
 
-static bool write_data(struct qc_output **out, const struct qc_emit_list *tensors, const char *path, struct qc_arena *a,
+static bool write_data(struct data_file *d, const struct qc_emit_list *tensors, const char *path, struct qc_arena *a,
                        struct qc_status *st)
 {
     const char *file = qc_arena_printf(a, st, "%s.data", path);
     const char *slash = file ? strrchr(file, '/') : NULL;
-    uint64_t offset = 0;
-    if (!file || !qc_output_open(out, file, st)) return false;
+    if (!file || !qc_output_open(&d->output, file, st)) return false;
+    d->location = slash ? slash + 1 : file;
     for (size_t i = 0; i < tensors->count; i++)
         if (((Onnx__TensorProto *)tensors->items[i])->raw_data.len >= EXTERNAL_LEAST &&
-            !move_out(tensors->items[i], &offset, *out, slash ? slash + 1 : file, a, st))
+            !move_out(tensors->items[i], d, a, st))
             return false;
     return true;
 }
 
-static bool exceeds(const struct qc_emit_list *tensors, size_t limit)
+/* Do constants go beside the model? */
+static bool goes_beside(const struct qc_emit_list *tensors, const struct qc_graph *g, size_t limit)
 {
     size_t total = 0;
-    for (size_t i = 0; i < tensors->count; i++)
-        if (!qc_add_size(&total, total, ((Onnx__TensorProto *)tensors->items[i])->raw_data.len)) return true;
-    return total > limit;
+    bool some = false;
+    for (size_t i = 0; i < tensors->count; i++) {
+        const size_t bytes = ((Onnx__TensorProto *)tensors->items[i])->raw_data.len;
+        some |= bytes >= EXTERNAL_LEAST;
+        if (!qc_add_size(&total, total, bytes)) total = SIZE_MAX;
+    }
+    return some && (g->external_data || total > limit);
 }
 
-bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
-                       struct qc_status *st)
+bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g,
+                       const struct qc_onnx_emit_options *options, struct qc_status *st)
 {
     const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
     struct qc_emit_list tensors = {.count = 0};
     struct qc_emitter e = emitter_of(g, &o, &tensors);
-    struct qc_output *model = NULL, *data = NULL;
+    struct qc_output *model = NULL;
+    struct data_file data = {.output = NULL};
     Onnx__ModelProto m;
-    void *bytes = NULL;
+    void *packed = NULL;
     size_t size;
     bool ok = false;
     if (!e.arena) {
@@ -281,14 +294,17 @@ bool qc_onnx_emit_file(const char *path, const struct qc_graph *g, const struct 
         goto out;
     }
     if (!emit_model(&m, &e, &o, st) || !qc_output_open(&model, path, st)) goto out;
-    if (exceeds(&tensors, o.external_from) && !write_data(&data, &tensors, path, e.arena, st)) goto out;
-    if (!pack(&bytes, &size, &m, st) || !qc_output_write(model, bytes, size, st)) goto out;
-    if (data && !qc_output_commit(data, st)) goto out;
+    if (goes_beside(&tensors, g, o.external_from) && !write_data(&data, &tensors, path, e.arena, st)) goto out;
+    if (!pack(&packed, &size, &m, st) || !qc_output_write(model, packed, size, st)) goto out;
+    if (data.output &&
+        (!qc_output_settle(model, st) || !qc_output_settle(data.output, st) || !qc_output_commit(data.output, st)))
+        goto out;
     ok = qc_output_commit(model, st);
+    if (ok && bytes) *bytes = size + (size_t)data.bytes;
 out:
-    free(bytes);
+    free(packed);
     qc_output_free(model);
-    qc_output_free(data);
+    qc_output_free(data.output);
     qc_emit_carried_end(&e);
     qc_arena_free(e.arena);
     return ok;

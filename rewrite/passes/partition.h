@@ -29,12 +29,14 @@ struct qc_scheme {
 struct qc_type_choice {
     enum qc_dtype dtype; /* QC_NONE: not quantized */
     unsigned bits;       /* of its levels; 0: all of the type */
+    bool dynamic;        /* QC_NONE: products take their inputs as integers all the same (rewrite/passes/dynamic.h) */
     const char *glob;    /* as those of options.skip */
 };
 
 struct qc_partition_options {
     struct qc_scheme activation,
-        weight; /* .dtype QC_NONE: not quantized. No activations: weights alone, around float ops */
+        weight;   /* .dtype QC_NONE: not quantized. No activations: weights alone, around float ops */
+    bool dynamic; /* no activations, but products take theirs as integers (rewrite/passes/dynamic.h) */
     size_t activation_type_count, weight_type_count;
     const struct qc_type_choice *activation_types,
         *weight_types;    /* over schemes of patterns; of several that fit a node the last holds */
@@ -85,6 +87,7 @@ struct qc_partition {
     int *block_axis;    /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */
     bool *real_product; /* [node_count + 1]: the match at this node computes its product from real numbers, since no
                            accumulator holds what blocks of a weight give */
+    bool *dynamic;      /* [node_count + 1]: of the node only the weight is quantized, but its input as it comes */
     size_t warning_count, warning_capacity;
     const char **warnings; /* patterns that want different things of one quantizer */
 };

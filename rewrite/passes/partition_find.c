@@ -466,6 +466,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->block_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
     p->real_product = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     p->weight_type = QC_NEW_ARRAY(p->arena, const struct qc_type_choice *, g->value_count + 1, st);
+    p->dynamic = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
     p->channel_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
     p->one_scale = QC_NEW_ARRAY(p->arena, const char *, g->value_count + 1, st);
@@ -473,8 +474,9 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
     if (!f.skip_used || !p->class_of || !p->given || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
-        !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product || !p->channel_axis || !p->one_scale || !f.types_used.activation ||
-        !f.types_used.weight || !qc_uses_of(&uses, g, p->arena, st) || !find_islands(&f, rules, st) ||
+        !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product || !p->dynamic ||
+        !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
+        !qc_uses_of(&uses, g, p->arena, st) || !find_islands(&f, rules, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "rewrite/passes/dynamic.h"
+
 enum { PRODUCT_BITS = 24, LIST = 600 };
 
 /* The last choice that fits a matched node (its place among the matched ones in *at), or NULL. */
@@ -21,6 +23,14 @@ static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_part
             break;
         }
     return found;
+}
+
+/* Left in float, or taken as it comes? */
+static bool is_dynamic(const struct qc_partition *p, const struct qc_match *m)
+{
+    unsigned at;
+    const struct qc_type_choice *choice = choice_of(&at, p, m, false, NULL);
+    return choice ? choice->dynamic : p->options.dynamic;
 }
 
 static enum qc_dtype type_of(const struct qc_partition *p, const struct qc_match *m, bool weight, bool *used)
@@ -54,6 +64,12 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
         if (w.value) return w;
     }
     return none;
+}
+
+static const char *why_weights_only(bool dynamic)
+{
+    return dynamic ? "computes in float, from quantized weights" /* no integer op that would be faster */
+                   : "only its weights are quantized (--activation-type none)";
 }
 
 /* Weights that the template quantizes. One is rounded without the template (weight_of); of more the template does it.
@@ -94,7 +110,8 @@ static bool note_blocks(struct qc_partition *p, const struct qc_match *m, struct
     return false;
 }
 
-static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w)
+static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w, bool dynamic,
+                        enum qc_dtype type)
 {
     for (unsigned k = 0; k < m->node_count; k++) {
         const struct qc_node *n = &p->graph->nodes[m->nodes[k]];
@@ -103,7 +120,9 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
             p->weight_only_count += p->weight_of[m->nodes[k]] == 0;
             p->weight_of[m->nodes[k]] = w.value;
             p->weight_axis[m->nodes[k]] = w.axis;
-            p->reason[m->nodes[k]] = "only its weights are quantized (--activation-type none)";
+            p->dynamic[m->nodes[k]] = dynamic && qc_dynamic_op(n, type);
+            p->reason[m->nodes[k]] =
+                p->dynamic[m->nodes[k]] ? "its input is quantized as it comes" : why_weights_only(dynamic);
         }
     }
 }
@@ -122,12 +141,14 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     if (activation != QC_NONE) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
         p->weights_only[m->nodes[0]] = true;
-        p->reason[m->nodes[0]] = "only its weights are quantized (--activation-type none)";
+        p->reason[m->nodes[0]] = why_weights_only(is_dynamic(p, m));
         return true;
     }
-    if (!p->reason[m->nodes[0]]) p->reason[m->nodes[0]] = "left in float by --activation-type none";
+    if (!p->reason[m->nodes[0]])
+        p->reason[m->nodes[0]] =
+            is_dynamic(p, m) ? "left in float by --activation-type dynamic" : "left in float by --activation-type none";
     unsigned at;
-    if (w.value) note_weight(p, m, w);
+    if (w.value) note_weight(p, m, w, !blocks && is_dynamic(p, m), type);
     if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice_of(&at, p, m, true, NULL);
     return false;
 }

@@ -85,6 +85,8 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_LOOK_THROUGH] = {"off", "off", "yes"},
     [QC_OPTION_ACTIVATION_TYPE] = {"int8", "int8", "uint7"},
     [QC_OPTION_WEIGHT_TYPE] = {"int8", "int8", "float"},
+    [QC_OPTION_WEIGHT_BLOCK] = {"32", "32", "33"},
+    [QC_OPTION_ACCURACY_LEVEL] = {"4", "4", "5"},
     [QC_OPTION_PER_TENSOR] = {NULL, "1", "yes"},
     [QC_OPTION_PER_CHANNEL] = {"activations,weights", "activations+weights", "activations,none"},
     [QC_OPTION_SYMMETRIC] = {"activations,weights", "activations+weights", "activations,none"},
@@ -310,7 +312,7 @@ Test(options, wrong_ones_are_named)
     refuses("m.onnx --method --data x.h5", QC_USAGE, "--method needs a value", NULL);
     refuses("m.onnx -o", QC_USAGE, "-o needs a value", "FILE");
     refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
-    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "uint4, int4 or none");
+    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "int4, dynamic or none");
     refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
     refuses("m.onnx --threads 1025", QC_USAGE, "--threads", "1024");
     refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");

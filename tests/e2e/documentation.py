@@ -26,7 +26,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(`{3,})(\w*)$")
 MARK = re.compile(r"^<!-- (file|needs|not run|table): (.+) -->$")
-PROGRAMS = re.compile(r"^\s*(\$ )?(build/release/)?(qcalib|qcalib-mpi|mpirun|srun)\b")
+PROGRAMS = re.compile(r"^\s*(\$ )?(build/release/)?(qcalib|qcalib-mpi|mpirun|srun)\b(?!\.)")
 NUMBER = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?")
 # What differs from run to run: seconds, speed, number of threads.
 CLOCK = ((re.compile(r"\b\d+\.\d+ s\b"), "T s"), (re.compile(r"\b\d+ samples/s"), "R samples/s"), (re.compile(r"\b\d+ threads?\b"), "P threads"),

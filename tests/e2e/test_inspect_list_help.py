@@ -164,7 +164,7 @@ def test_bash_completion(qcalib, tmp_path):
     assert "quantize" in complete("qcalib", "qu")
     assert complete("qcalib", "quantize", "--meth") == ["--method"]
     assert complete("qcalib", "run", "--meth") == []
-    assert complete("qcalib", "--activation-type", "") == ["uint8", "int8", "uint16", "int16", "uint4", "int4", "none"]
+    assert complete("qcalib", "--activation-type", "") == ["uint8", "int8", "uint16", "int16", "uint4", "int4", "dynamic", "none"]
     assert complete("qcalib", "--activation-type", "=", "ui") == ["uint8", "uint16", "uint4"]
     assert complete("qcalib", "list", "obs") == ["observers"]
     assert complete("qcalib", "inspect", "compl") == ["completion"]

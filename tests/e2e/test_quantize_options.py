@@ -333,23 +333,6 @@ def test_a_quantized_model_is_not_quantized_again(digits, qcalib, examples):
     assert "is quantized already" in done.err and EXPORTED in done.err and done.new_files == []
 
 
-@pytest.mark.parametrize("command", ("quantize", "collect", "compare"))
-def test_float16_is_refused_in_one_line(command, qcalib, tmp_path):
-    half = helper.make_tensor("w", TensorProto.FLOAT16, [4, 4], np.eye(4, dtype=np.float16).tobytes(), raw=True)
-    value = lambda n: helper.make_tensor_value_info(n, TensorProto.FLOAT16, ["N", 4])
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="first"), helper.make_node("Relu", ["h"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["y"], name="second")]
-    model = helper.make_model(helper.make_graph(nodes, "half", [value("x")], [value("y")], [half]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
-    onnx.save(model, str(tmp_path / "half.onnx"))
-    with h5py.File(tmp_path / "half.h5", "w") as f:
-        f["x"] = np.ones((8, 4), np.float32)
-        f["labels"] = np.zeros(8, np.int64)
-    models = ["half.onnx", "half.onnx"] if command == "compare" else ["half.onnx"]
-    out = ["-o", "out.h5"] if command == "collect" else []
-    done = qcalib(command, "--data", "half.h5", *models, *out, code=4)
-    assert done.err.count("\n") == 1 and "half.onnx: 2 operators compute in float16, 'first' (MatMul) first" in done.err, done.err
-    assert done.new_files == []
-
-
 def test_per_tensor_with_statistics_says_what_is_not_done(digits, qcalib, examples):
     qcalib("collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "digits.stats.h5")
     quantize = lambda *more: qcalib("--stats", "digits.stats.h5", *more, examples / "digits_cnn.onnx", "--no-report").err

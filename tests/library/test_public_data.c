@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define QCALIB_EXPERIMENTAL
 #include "include/qcalib/qcalib.h"
 
 #define EXAMPLE QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
@@ -155,4 +156,38 @@ Test(public_data, a_function_may_give_up)
     cr_expect_eq(qcalib_data_draw(d, give_up, &left, 0, &error), QCALIB_BAD_INPUT);
     cr_expect_str_eq(error.message, "camera: sample 2: the function that gives samples gave up with -7");
     qcalib_data_free(d);
+}
+
+Test(public_data, the_table_of_options_says_what_each_is_and_which_jobs_take_it)
+{
+    const unsigned all =
+        QCALIB_JOB_QUANTIZE | QCALIB_JOB_COLLECT | QCALIB_JOB_RUN | QCALIB_JOB_EVALUATE | QCALIB_JOB_COMPARE;
+    static const struct {
+        const char *name;
+        enum qcalib_value value;
+        unsigned jobs;
+    } known[] = {
+        {"method", QCALIB_VALUE_TEXT, QCALIB_JOB_QUANTIZE},
+        {"activation-type", QCALIB_VALUE_BY_NAME, QCALIB_JOB_QUANTIZE},
+        {"per-tensor", QCALIB_VALUE_NONE, QCALIB_JOB_QUANTIZE},
+        {"shard", QCALIB_VALUE_TEXT, QCALIB_JOB_COLLECT},
+        {"tolerance", QCALIB_VALUE_NUMBER, QCALIB_JOB_COMPARE},
+        {"lowering", QCALIB_VALUE_CHOICE, QCALIB_JOB_RUN | QCALIB_JOB_EVALUATE},
+        {"threads", QCALIB_VALUE_COUNT, all},
+        {"memory-limit", QCALIB_VALUE_BYTES, all},
+        {"data", QCALIB_VALUE_TEXT, 0}, /* an object here */
+        {"eval", QCALIB_VALUE_TEXT, 0},
+    };
+    size_t found = 0;
+    for (size_t i = 0; i < qcalib_option_count(); i++) {
+        struct qcalib_option o = {.size = sizeof o};
+        cr_assert_eq(qcalib_option_at(&o, i, &error), QCALIB_OK);
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
+            if (strcmp(o.name, known[k].name) != 0) continue;
+            cr_expect_eq(o.value, known[k].value, "%s", o.name);
+            cr_expect_eq(o.jobs, known[k].jobs, "%s", o.name);
+            found++;
+        }
+    }
+    cr_expect_eq(found, sizeof known / sizeof *known);
 }

@@ -347,10 +347,10 @@ Test(emit, large_constants_go_beside_the_model)
     snprintf(path, sizeof path, "%s/m.onnx", folder);
     snprintf(data, sizeof data, "%s.data", path);
     cr_assert(qc_onnx_import(&g, NULL, QC_TEST_SOURCE "/datasets/digits_cnn.onnx", &st), "%s", st.message);
-    cr_assert(qc_onnx_emit_file(path, g, &o, &st), "%s", st.message);
+    cr_assert(qc_onnx_emit_file(NULL, path, g, &o, &st), "%s", st.message);
     cr_expect_neq(stat(data, &beside), 0, "nothing goes beside a small model");
     o.external_from = 4096;
-    cr_assert(qc_onnx_emit_file(path, g, &o, &st), "%s", st.message);
+    cr_assert(qc_onnx_emit_file(NULL, path, g, &o, &st), "%s", st.message);
     cr_assert_eq(stat(path, &model), 0);
     cr_assert_eq(stat(data, &beside), 0);
     cr_expect_gt(beside.st_size, model.st_size);
@@ -372,7 +372,7 @@ Test(emit, a_folder_that_is_missing_is_an_error)
     struct built b;
     start(&b);
     qc_graph_add_output(b.g, "y", one(&b, QC_OP_Relu, b.x), &b.st);
-    cr_expect_not(qc_onnx_emit_file("/nonexistent/m.onnx", b.g, NULL, &b.st));
+    cr_expect_not(qc_onnx_emit_file(NULL, "/nonexistent/m.onnx", b.g, NULL, &b.st));
     cr_expect_eq(b.st.code, QC_MACHINE);
     qc_graph_free(b.g);
 }

@@ -164,6 +164,7 @@ Test(job, refuses_what_does_not_go_together)
         const char *part;
     } cases[] = {
         {{QC_OPTION_METHOD, "kl"}, false, "needs --data FILE"},
+        {{QC_OPTION_METHOD, "kl"}, false, "--activation-type dynamic"},
         {{QC_OPTION_MAX_DROP, "1"}, true, "--max-drop needs --eval"},
         {{QC_OPTION_METHOD, "nothing"}, true, "--method"},
         {{QC_OPTION_ACCUMULATOR, "1"}, true, "--accumulator"},

@@ -6,6 +6,7 @@
 
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
+#include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"
 
@@ -129,7 +130,10 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         if (p->simulated->qparams_of[s].kind == QC_QPARAMS_QUANTIZER && !bind_quantizer(p->simulated, s, setup, st))
             return false;
     return check(p->simulated, "calibrate", &heavy, setup, st) &&
-           qc_propagate_qdq(&p->expanded, p->simulated, p->rules, setup->scheme.one_scale_joins, st) &&
+           qc_make_dynamic(&p->dynamic, p->simulated, p->partition, st) &&
+           (!p->dynamic || check(p->dynamic, "dynamic", &heavy, setup, st)) &&
+           qc_propagate_qdq(&p->expanded, p->dynamic ? p->dynamic : p->simulated, p->rules,
+                            setup->scheme.one_scale_joins, st) &&
            check(p->expanded, "expand", &heavy, setup, st) && qc_fold(&p->folded, p->expanded, p->fold_rules, st) &&
            check(p->folded, "fold", &heavy, setup, st) && qc_to_integer(&p->produced, p->folded, qc_evaluate, st) &&
            check(p->produced, "realise", &heavy, setup, st);
@@ -140,6 +144,7 @@ void passes_free(struct passes *p)
     qc_graph_free(p->produced);
     qc_graph_free(p->folded);
     qc_graph_free(p->expanded);
+    qc_graph_free(p->dynamic);
     qc_graph_free(p->simulated);
     qc_partition_free(p->partition);
     qc_graph_free(p->joined);

@@ -3,8 +3,8 @@
    "==" says what the case is about. Sections, each begun by a line "== NAME": options    bind "SITE" SCALE ZERO_POINT,
    only NAME, skip NAME, activation|weight TYPE, target NAME, bias narrowed, per_tensor, symmetric, full rules      as a
    file given with --rules graph      the imported graph (graph/text/text.h) normalise, functions, partition, simulate,
-   calibrate, expand, fold, realise      expected text after that pass error      expected message; then no pass is
-   expected to be complete scripts/bless rewrites the expected parts of all cases and shows what changed. */
+   calibrate, dynamic, expand, fold, realise      expected text after that pass error      expected message; then no
+   pass is expected to be complete scripts/bless rewrites the expected parts of all cases and shows what changed. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -83,7 +83,9 @@ static bool read_choice(struct pass_setup *s, const char *word, const char *item
     struct qc_type_choice *more = QC_NEW_ARRAY(a, struct qc_type_choice, *count + 1, st);
     if (!type || !more) return false;
     if (*count) memcpy(more, *all, *count * sizeof *more);
-    more[(*count)++] = (struct qc_type_choice){.dtype = qc_dtype_from_name(type), .glob = colon + 1};
+    more[(*count)++] = (struct qc_type_choice){.dtype = qc_dtype_from_name(type),
+                                               .dynamic = strcmp(type, "dynamic") == 0,
+                                               .glob = colon + 1};
     *all = more;
     return true;
 }
@@ -120,6 +122,7 @@ static bool read_option(struct pass_setup *s, char *line, struct qc_arena *a, st
         if (!read_choice(s, word, item, a, st)) return false;
     } else if (item && strcmp(word, "activation") == 0) {
         s->scheme.activation.dtype = qc_dtype_from_name(item);
+        s->scheme.dynamic = strcmp(item, "dynamic") == 0;
     } else if (item && strcmp(word, "weight") == 0) {
         s->scheme.weight.dtype = qc_dtype_from_name(item);
     } else if (n == 1 && strcmp(word, "per_tensor") == 0) {
@@ -153,6 +156,7 @@ static char *text_of(const struct passes *p, const char *pass, struct qc_status 
     const struct qc_graph *g = strcmp(pass, "normalise") == 0   ? p->normalised
                                : strcmp(pass, "functions") == 0 ? p->joined
                                : strcmp(pass, "calibrate") == 0 ? p->simulated
+                               : strcmp(pass, "dynamic") == 0   ? p->dynamic
                                : strcmp(pass, "expand") == 0    ? p->expanded
                                : strcmp(pass, "fold") == 0      ? p->folded
                                : strcmp(pass, "realise") == 0   ? p->produced

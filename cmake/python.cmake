@@ -1,0 +1,4 @@
+# What a wheel has of CMake's (pyproject.toml): the library and the program, inside the Python package.
+add_custom_target(python_package DEPENDS qcalib_shared qcalib)
+install(FILES $<TARGET_FILE:qcalib_shared> RENAME libqcalib.so DESTINATION qcalib COMPONENT python EXCLUDE_FROM_ALL)
+install(PROGRAMS $<TARGET_FILE:qcalib> DESTINATION qcalib/_bin COMPONENT python EXCLUDE_FROM_ALL)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples as people have them, as the library's data object.
+
+A batch has the rank of the model's input; an array without that first axis is one sample. Files are opened by the
+library. Arrays are not copied. What is iterated over goes to the library sample by sample, as it is asked for; of it
+64 MiB stay in memory, the rest in a temporary file of the library's, because a job may read samples several times.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+
+from . import _library
+from ._errors import BadInputError, UsageError
+from ._model import TYPES
+
+_TRUTH = ("labels", "target")
+_CODES = {name: code for code, name in TYPES.items() if code < 21}
+
+
+def as_array(value):
+    """A numpy array of a tensor of PyTorch, of a list, of anything that numpy takes; row-major."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise BadInputError(f"an array cannot be made of {type(value).__name__}: {error}") from None
+    if array.dtype.byteorder == (">" if sys.byteorder == "little" else "<"):
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.name not in _CODES:
+        raise BadInputError(f"an array of {array.dtype} holds no samples: expected numbers, all of one shape")
+    return np.ascontiguousarray(array).reshape(array.shape)  # of a scalar too
+
+
+def _is_numbers(value):
+    """Is it an array in the form of lists?"""
+    while isinstance(value, list) and value:
+        value = value[0]
+    return isinstance(value, (int, float))
+
+
+def _add(handle, name, array, shape, values):
+    sizes = (ctypes.c_int64 * len(shape))(*shape)
+    _library.call("data_add", handle.pointer, _library.Array(
+        name=name.encode(), type=_CODES[array.dtype.name], rank=len(shape), shape=sizes, values=values))
+
+
+def _rows(array, rank):
+    """With the axis of samples in front. rank: of the model's input; None: unknown."""
+    alone = rank is not None and (array.ndim == rank - 1 or rank == array.ndim == 0)
+    return array[np.newaxis] if alone else array
+
+
+class _Reading:
+    """Which array of a batch is which input."""
+
+    def __init__(self, model, truth, all_keys):
+        self.ranks = {t.name: None if t.shape is None else len(t.shape) for t in model.inputs}
+        self.truth, self.all_keys = truth, all_keys
+
+    def _extra(self, values):
+        """What stands behind the inputs in a tuple: labels or a target."""
+        named = {}
+        for value in values[:1] if self.truth else ():
+            array = as_array(value)
+            named["labels" if array.dtype.kind in "iub" and array.ndim <= 1 else "target"] = array
+        return named
+
+    def _chosen(self, batch):
+        arrays = dict(batch)
+        if "label" in arrays and "labels" not in arrays and "label" not in self.ranks:
+            arrays["labels"] = arrays.pop("label")
+        if not self.truth:
+            arrays = {k: v for k, v in arrays.items() if k not in _TRUTH or k in self.ranks}
+        if not self.all_keys and all(name in arrays for name in self.ranks):
+            arrays = {k: v for k, v in arrays.items() if k in self.ranks or k in _TRUTH}
+        return {k: as_array(v) for k, v in arrays.items()}
+
+    def named(self, batch):
+        """{name: array} of what an iterable gave."""
+        if isinstance(batch, Mapping):
+            return self._chosen(batch)
+        if not isinstance(batch, (tuple, list)) or not batch or (_is_numbers(batch) and len(self.ranks) == 1):
+            batch = (batch,)
+        if isinstance(batch[0], Mapping):
+            return {**self._chosen(batch[0]), **self._extra(batch[1:])}
+        if len(self.ranks) > 1 and isinstance(batch[0], (tuple, list)) and len(batch[0]) == len(self.ranks):
+            batch = (*batch[0], *batch[1:])
+        if len(batch) < len(self.ranks):
+            raise UsageError(f"a batch has {len(batch)} array{'s' * (len(batch) != 1)}, the model "
+                             f"{len(self.ranks)} inputs: {', '.join(self.ranks)}")
+        inputs = {name: as_array(value) for name, value in zip(self.ranks, batch)}
+        return {**inputs, **self._extra(batch[len(self.ranks):])}
+
+    def rank_of(self, name, array):
+        """Of one sample and the axis of samples."""
+        if name in self.ranks:
+            return self.ranks[name]
+        if name in _TRUTH:
+            return None
+        return next(iter(self.ranks.values())) if len(self.ranks) == 1 else None
+
+    def samples(self, batches):
+        """Batch by batch {name: rows}, all with the same number of rows."""
+        for number, batch in enumerate(batches):
+            arrays = {k: _rows(v, self.rank_of(k, v)) for k, v in self.named(batch).items()}
+            count = max((len(v) for k, v in arrays.items() if k not in _TRUTH and v.ndim), default=1)
+            if count == 1:  # the truth of one sample may come without its axis
+                arrays = {k: v[np.newaxis] if k in _TRUTH and (v.ndim == 0 or len(v) != 1) else v
+                          for k, v in arrays.items()}
+            if any(v.ndim == 0 or len(v) != count for v in arrays.values()):
+                shapes = ", ".join(f"{k} {list(v.shape)}" for k, v in arrays.items())
+                raise BadInputError(f"batch {number}: arrays of different lengths: {shapes}")
+            yield arrays
+
+
+def _batches(data):
+    """An iterator over anything that gives samples."""
+    if callable(getattr(data, "get_next", None)):  # ONNX Runtime's CalibrationDataReader
+        return iter(data.get_next, None)
+    if hasattr(data, "__iter__"):
+        return iter(data)
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__"):  # PyTorch's Dataset
+        return (data[i] for i in range(len(data)))
+    raise UsageError(f"data are a path, arrays by name, or an iterable of them, not {type(data).__name__}")
+
+
+class _Source:
+    """Gives the library one sample after the other."""
+
+    def __init__(self, batches, limit):
+        self._batches, self._limit = batches, limit
+        self._rows, self._at, self._left, self.given = None, 0, 0, 0
+        self.like = {}  # arrays like those of the first batch, without its rows
+        self.error = None
+        self.ended = False
+
+    def begin(self):
+        first = next(self._batches, None)
+        if first is None:
+            raise BadInputError("the data gave no samples")
+        self.like = {name: np.empty((0, *array.shape[1:]), array.dtype) for name, array in first.items()}
+        self._take(first)
+
+    def _take(self, arrays):
+        rows = []
+        for name, like in self.like.items():
+            array = arrays.get(name)
+            if array is None:
+                raise BadInputError(f"sample {self.given}: '{name}' is missing, which the samples before have")
+            if array.shape[1:] != like.shape[1:]:
+                raise BadInputError(
+                    f"sample {self.given}: '{name}' has the shape {list(array.shape[1:])}, the samples before "
+                    f"{list(like.shape[1:])}: samples of an iterable have one size; pad them")
+            rows.append(np.ascontiguousarray(array, dtype=like.dtype))
+        self._rows, self._at, self._left = rows, 0, len(rows[0])
+
+    def _next(self, places):
+        while not self._left:
+            self._rows = None  # of a batch that is over nothing is kept
+            arrays = next(self._batches, None)
+            if arrays is None:
+                return 0
+            self._take(arrays)
+        for k, rows in enumerate(self._rows):
+            size = rows.nbytes // len(rows)
+            if size:
+                ctypes.memmove(places[k], rows.ctypes.data + self._at * size, size)
+        self._at += 1
+        self._left -= 1
+        self.given += 1
+        return 1
+
+    def next(self, _user, places):
+        try:
+            more = self._next(places) if self._limit is None or self.given < self._limit else 0
+            self.ended = not more
+            return more
+        except BaseException as error:  # told behind the call, which C stands in between
+            self.error = error
+            return -1
+
+
+class Data:
+    """The library's data object, and what it borrows. Options that bear on it: samples, seed, input."""
+
+    def __init__(self, source, model, *, truth, options):
+        self._handle = _library.Handle("data")
+        self.pointer = self._handle.pointer
+        self._arrays = []
+        self.whole = False  # an array has whole inputs, not rows of a batch
+        if isinstance(source, (str, os.PathLike)):
+            _library.call("data_open", self._handle.out, _library.path_bytes(source))
+            return
+        _library.call("data_new", self._handle.out, None)
+        reading = _Reading(model, truth, options.get("input") is not None)
+        if hasattr(source, "__array__") or isinstance(source, np.ndarray):
+            if len(reading.ranks) != 1:
+                raise UsageError(f"one array for {len(reading.ranks)} inputs: name them, as in "
+                                 f"{{{', '.join(repr(n) + ': ...' for n in reading.ranks)}}}")
+            source = {next(iter(reading.ranks)): source}
+        if isinstance(source, Mapping):
+            self._borrow({k: as_array(v) for k, v in source.items()}, reading)
+        else:
+            self._draw(source, reading, options)
+
+    def _note(self, name, array, reading):
+        rank = reading.rank_of(name, array)
+        self.whole = self.whole or (rank is not None and array.ndim == rank + 1)
+
+    def _borrow(self, arrays, reading):
+        if not arrays:
+            raise UsageError("the data have no arrays")
+        for name, array in arrays.items():
+            array = _rows(array, reading.rank_of(name, array))
+            self._note(name, array, reading)
+            self._arrays.append(array)
+            _add(self._handle, name, array, array.shape, array.ctypes.data)
+
+    def _draw(self, source, reading, options):
+        limit = None if options.get("samples") is None or options.get("seed") is not None else int(options["samples"])
+        rows = _Source(reading.samples(_batches(source)), limit)
+        rows.begin()
+        for name, array in rows.like.items():
+            self._note(name, array, reading)
+            _add(self._handle, name, array, array.shape, None)
+        failed = _library.outcome("data_draw", self._handle.pointer, _library.NextFunction(rows.next), None, 0)
+        if rows.error:
+            raise rows.error
+        if failed:
+            raise failed
+        if not rows.ended:  # an interrupt before our own function began
+            raise KeyboardInterrupt

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong, by kind: the exit codes of the command line."""
+
+
+class QcalibError(Exception):
+    """Any error of qcalib. `code` is the exit code that the command line has for it."""
+
+    code = 5
+
+
+class DemandError(QcalibError):
+    """A demand was not met: require_integer, max_drop. `result` has the report, or is None."""
+
+    code = 1
+    result = None
+
+
+class UsageError(QcalibError, ValueError):
+    """Wrong options or arguments."""
+
+    code = 2
+
+
+class BadInputError(QcalibError, ValueError):
+    """A damaged or inconsistent model, data or statistics."""
+
+    code = 3
+
+
+class UnsupportedError(QcalibError):
+    """Operators, types or an opset that qcalib does not handle; the message names all of them."""
+
+    code = 4
+
+
+class MachineError(QcalibError, OSError):
+    """Memory, disk, file permissions."""
+
+    code = 5
+
+
+class QcalibWarning(UserWarning):
+    """What a job found that you may want to know."""
+
+
+INTERRUPTED = 130
+
+
+def of_code(code, message):
+    """The exception for a code of the library, which is not 0."""
+    if code == INTERRUPTED:
+        return KeyboardInterrupt(message)
+    for kind in (DemandError, UsageError, BadInputError, UnsupportedError, MachineError):
+        if kind.code == code:
+            return kind(message)
+    error = QcalibError(message)
+    error.code = code
+    return error

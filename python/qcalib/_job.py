@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call that takes long: in a thread of its own, so that this one can show progress and be interrupted."""
+
+import queue
+import sys
+import threading
+import warnings
+from ctypes import byref
+
+from . import _library
+from ._errors import QcalibWarning
+
+
+class _Bars:
+    """A bar of tqdm for each phase."""
+
+    def __init__(self, tqdm):
+        self._tqdm, self._bar, self._phase = tqdm, None, ""
+
+    def __call__(self, phase, done, total):
+        if phase != self._phase or not total:
+            self.close()
+        if total and not self._bar:
+            self._bar, self._phase = self._tqdm(total=total, desc=phase, leave=False), phase
+        if self._bar:
+            self._bar.update(done - self._bar.n)
+
+    def close(self):
+        if self._bar:
+            self._bar.close()
+        self._bar, self._phase = None, ""
+
+
+def _shown(progress):
+    """Whom progress is told: a function, bars, or nobody. None: bars where somebody looks at them."""
+    if callable(progress):
+        return lambda phase, done, total: progress(phase, done, total) if phase else None
+    if progress is None:
+        progress = (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
+    if not progress:
+        return None
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return _Bars(tqdm)
+
+
+class _Listener:
+    """Gets what the job says, in any of its threads, and hands it to the thread that waits."""
+
+    def __init__(self, told):
+        self.events = queue.SimpleQueue()
+        self.stop = False
+        self.warnings = []
+        self._told = told
+        # Also where nobody looks: the job asks it whether to go on.
+        self.progress = _library.ProgressFunction(self._progress)
+        self.message = _library.MessageFunction(self._message)
+
+    def _progress(self, _user, phase, done, total):
+        if self._told:
+            self.events.put((_library.text(phase), done, total))
+        return int(self.stop)
+
+    def _message(self, _user, text):
+        self.warnings.append(_library.text(text))
+
+
+def _wait(listener, thread, told):
+    """Shows progress until the job is over. What interrupts this stops the job, and is raised when it has ended."""
+    try:
+        while (event := listener.events.get()) is not None:
+            told(*event)
+    except BaseException:
+        listener.stop = True
+        while thread.is_alive():
+            try:
+                thread.join()
+            except KeyboardInterrupt:  # it is being stopped
+                pass
+        raise
+    thread.join()
+
+
+def perform(name, before, after, *, options=None, data=None, eval=None, statistics=None, progress=None):
+    """qcalib_NAME(before..., job, after...): the exception that its error is, or None. Handles may be None."""
+    told = _shown(progress)
+    listener = _Listener(told)
+    job = _library.Job(progress=listener.progress, message=listener.message)
+    for member, handle in (("options", options), ("data", data), ("eval", eval), ("statistics", statistics)):
+        if handle:
+            setattr(job, member, handle.pointer)
+    found = []
+
+    def work():
+        try:
+            found.append(_library.outcome(name, *before, byref(job), *after))
+        except BaseException as error:  # raised where somebody waits
+            found.append(error)
+        finally:
+            listener.events.put(None)
+
+    thread = threading.Thread(target=work, name="qcalib", daemon=True)
+    thread.start()
+    try:
+        _wait(listener, thread, told)
+    finally:
+        if isinstance(told, _Bars):
+            told.close()
+    for text in listener.warnings:
+        warnings.warn(text, QcalibWarning, stacklevel=4)
+    return found[0]

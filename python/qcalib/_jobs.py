@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The functions of the package: one for each job of the command line."""
+
+import ctypes
+import inspect as _inspect
+import os
+import tempfile
+
+import numpy as np
+
+from . import _library, _options
+from ._data import Data
+from ._errors import DemandError, UsageError
+from ._job import perform
+from ._model import TYPES, Model
+from ._result import Comparison, Metric, Result, Statistics, difference, rows_of
+
+_TEXTS = {
+    "MODEL": "a path, the bytes of a file, an onnx.ModelProto, or what torch.onnx.export gives",
+    "DATA": """a path as --data takes it; arrays by input name; or an iterable of batches or samples (dicts, arrays,
+        tuples), as PyTorch's DataLoader or ONNX Runtime's CalibrationDataReader is. A batch has the rank of the
+        model's input; without its first axis it is one sample. Iterables are read once, sample by sample, and with
+        samples=N no further than that""",
+    "PROGRESS": """True, False, or a function (phase, done, total); None: bars of tqdm, where it is installed and a
+        terminal or a notebook is there""",
+}
+
+
+def _documented(function):
+    """Makes the options of the table parameters of the function, for help() and editors."""
+    job = function.__name__
+    text = function.__doc__
+    for name, replacement in _TEXTS.items():
+        text = text.replace(name, replacement)
+    function.__doc__ = f"{text}\n    Options of the command line:\n\n{_options.described(job)}\n    "
+    signature = _inspect.signature(function)
+    fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    more = [_inspect.Parameter(o.keyword, _inspect.Parameter.KEYWORD_ONLY, default=None) for o in _options.of_job(job)]
+    function.__signature__ = signature.replace(parameters=[*fixed, *more])
+    return function
+
+
+def _statistics(given):
+    return given if given is None or isinstance(given, Statistics) else Statistics.load(given)
+
+
+def _needed(job, data):
+    if data is None:
+        raise UsageError(f"{job} needs data")
+
+
+@_documented
+def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress=None, **options):
+    """Calibrates a model on samples and quantizes it: `qcalib quantize`. -> Result
+
+    model: MODEL
+    data: DATA
+    out: a path, to which the (first) quantized model is written
+    eval: held-out samples with labels or a target, like data: {"input": ..., "labels": ...}, or a loader that gives
+        (inputs, labels). The report then has the accuracy before and after
+    statistics: what `collect` or `merge` gave, or a path of it; instead of data or beside it
+    progress: PROGRESS
+    """
+    made = _library.Handle("result")
+    said = _options.make("quantize", options)
+    model = Model(model)
+    samples = None if data is None else Data(data, model, truth=False, options=options)
+    # samples and seed choose among the data alone
+    held_out = None if eval is None else Data(eval, model, truth=True, options={"input": options.get("input")})
+    error = perform("quantize", [made.out, model.pointer], [], options=said, data=samples, eval=held_out,
+                    statistics=_statistics(statistics), progress=progress)
+    if error:
+        if isinstance(error, DemandError) and made.pointer:
+            error.result = Result(made)
+        raise error
+    result = Result(made)
+    if out is not None:
+        result.save(out)
+    return result
+
+
+@_documented
+def collect(model, data, *, out=None, progress=None, **options):
+    """Runs samples through the float model and keeps what quantization has to know: `qcalib collect`. -> Statistics
+
+    model: MODEL
+    data: DATA
+    out: a path, to which the statistics are written
+    progress: PROGRESS
+    """
+    _needed("collect", data)
+    made = _library.Handle("statistics")
+    said = _options.make("collect", options)
+    model = Model(model)
+    error = perform("collect", [made.out, model.pointer], [], options=said, progress=progress,
+                    data=Data(data, model, truth=False, options=options))
+    if error:
+        raise error
+    statistics = Statistics(made)
+    if out is not None:
+        statistics.save(out)
+    return statistics
+
+
+def merge(statistics, *, out=None):
+    """Adds statistics of parts of the data: exact, in any order. -> Statistics
+
+    statistics: an iterable of Statistics or of paths; they stay as they are
+    out: a path, to which the sum is written
+    """
+    parts = list(statistics)
+    if not parts:
+        raise UsageError("merge needs statistics")
+    with tempfile.TemporaryDirectory() as folder:
+        first = parts[0]
+        if isinstance(first, Statistics):
+            path = os.path.join(folder, "first.stats.h5")
+            first.save(path)
+            first = path
+        total = Statistics.load(first)
+    for part in parts[1:]:
+        more = _statistics(part)
+        _library.call("statistics_merge", total.pointer, more.pointer)
+    if out is not None:
+        total.save(out)
+    return total
+
+
+def _dtype(code):
+    """Of an output. What numpy has no type for is given as the integers that hold its bits, 4 bits as a byte each."""
+    return np.dtype({"bfloat16": "uint16", "uint4": "uint8", "int4": "int8"}.get(TYPES[code], TYPES[code]))
+
+
+class _Outputs:
+    """Takes the outputs of each unit of data, and puts them together."""
+
+    def __init__(self, whole):
+        self._whole = whole  # a unit is one sample, not a batch
+        self._units = {}
+        self.error = None
+        self.function = _library.OutputFunction(self._take)
+
+    def _take(self, _user, sample, outputs, count):
+        try:
+            unit = {}
+            for output in outputs[:count]:
+                shape = tuple(output.shape[: output.rank])
+                dtype = _dtype(output.type)
+                size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+                data = ctypes.string_at(output.values, size) if size else b""
+                unit[_library.text(output.name)] = np.frombuffer(data, dtype).reshape(shape)
+            self._units[sample] = unit
+            return 0
+        except BaseException as error:  # told behind the call, which C stands in between
+            self.error = error
+            return 1
+
+    def joined(self):
+        """{name: array}; a list of arrays where they differ in shape."""
+        order = sorted(self._units)
+        if not order:
+            return {}
+        step = order[1] - order[0] if len(order) > 1 else None
+        outputs = {}
+        for name in self._units[order[0]]:
+            arrays = [self._units[k][name] for k in order]
+            shape = arrays[0].shape
+            batch = not self._whole and len(shape) > 0 and (step is None or shape[0] == step)
+            if any(a.shape != shape for a in arrays):
+                outputs[name] = arrays
+            else:
+                outputs[name] = np.concatenate(arrays) if batch else np.stack(arrays)
+        return outputs
+
+
+@_documented
+def run(model, data, *, progress=None, **options):
+    """Runs a model, float or quantized, with the integers that a runtime computes with: `qcalib run`. -> {name: array}
+
+    An output that differs in shape from sample to sample is a list of arrays.
+
+    model: MODEL
+    data: DATA
+    progress: PROGRESS
+    """
+    _needed("run", data)
+    said = _options.make("run", options)
+    model = Model(model)
+    samples = Data(data, model, truth=False, options=options)
+    outputs = _Outputs(samples.whole)
+    error = perform("run", [model.pointer], [outputs.function, None], options=said, data=samples, progress=progress)
+    if outputs.error or error:
+        raise outputs.error or error
+    return outputs.joined()
+
+
+@_documented
+def evaluate(model, data, *, progress=None, **options):
+    """Top-1 or PSNR of a model on labelled samples: `qcalib eval`. -> Metric
+
+    model: MODEL
+    data: DATA. With "labels" or "target", or behind the inputs in a tuple
+    progress: PROGRESS
+    """
+    _needed("evaluate", data)
+    said = _options.make("evaluate", options)
+    model = Model(model)
+    metric = _library.Metric()
+    error = perform("evaluate", [ctypes.byref(metric), model.pointer], [], options=said, progress=progress,
+                    data=Data(data, model, truth=True, options=options))
+    if error:
+        raise error
+    return Metric(_library.text(metric.name), *(getattr(metric, name) for name in Metric._fields[1:]))
+
+
+@_documented
+def compare(reference, model, data, *, progress=None, **options):
+    """Error of a model against another, output by output and layer by layer: `qcalib compare`. -> Comparison
+
+    reference: MODEL
+    model: the same
+    data: DATA
+    progress: PROGRESS
+    """
+    _needed("compare", data)
+    made = _library.Handle("comparison")
+    said = _options.make("compare", options)
+    reference, model = Model(reference), Model(model)
+    error = perform("compare", [made.out, reference.pointer, model.pointer], [], options=said, progress=progress,
+                    data=Data(data, reference, truth=False, options=options))
+    if error:
+        raise error
+    return Comparison(rows_of(made, "comparison_output", _library.Difference, difference),
+                      rows_of(made, "comparison_layer", _library.Difference, difference))
+
+
+def inspect(model):
+    """What a model takes and gives. -> {"inputs": [Tensor], "outputs": [Tensor]}"""
+    model = Model(model)
+    return {"inputs": model.inputs, "outputs": model.outputs}

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""include/qcalib/qcalib.h for ctypes: its structs, its functions, and calls that raise what it says."""
+
+import ctypes
+import os
+from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t
+from ctypes import c_uint, c_uint64, c_void_p
+
+from ._errors import of_code
+
+RANK_MAX = 8
+
+
+class Error(Structure):
+    _fields_ = [("code", c_int), ("message", c_char * 2048)]
+
+
+class Sized(Structure):
+    """A struct that begins with its size."""
+
+    def __init__(self, **members):
+        super().__init__(size=ctypes.sizeof(type(self)), **members)
+
+
+class Option(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("argument", c_char_p), ("preset", c_char_p),
+                ("choices", c_char_p), ("help", c_char_p), ("value", c_int), ("jobs", c_uint)]
+
+
+class Tensor(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("type", c_int), ("rank", c_int),
+                ("shape", c_int64 * RANK_MAX)]
+
+
+class Array(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("type", c_int), ("rank", c_int), ("shape", POINTER(c_int64)),
+                ("values", c_void_p), ("preprocess", c_char_p), ("peak", c_double)]
+
+
+NextFunction = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p))
+ProgressFunction = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_size_t, c_size_t)
+MessageFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class Job(Sized):
+    _fields_ = [("size", c_size_t), ("options", c_void_p), ("data", c_void_p), ("eval", c_void_p),
+                ("statistics", c_void_p), ("progress", ProgressFunction), ("message", MessageFunction),
+                ("user", c_void_p)]
+
+
+class Layer(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("op", c_char_p), ("type", c_int), ("axis", c_int),
+                ("count", c_size_t), ("scale", POINTER(c_float)), ("zero_point", POINTER(c_int32)),
+                ("sqnr_db", c_double)]
+
+
+class Output(Structure):
+    _fields_ = [("name", c_char_p), ("type", c_int), ("rank", c_int), ("shape", c_int64 * RANK_MAX),
+                ("values", c_void_p)]
+
+
+OutputFunction = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, POINTER(Output), c_size_t)
+
+
+class Metric(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("value", c_double), ("low", c_double), ("high", c_double),
+                ("top5", c_double), ("mse", c_double), ("samples", c_uint64), ("seconds", c_double)]
+
+
+class Difference(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("sqnr_db", c_double), ("cosine", c_double),
+                ("max_abs", c_double)]
+
+
+# Those that return an error code; the pointer to struct qcalib_error, which is the last parameter, is left out.
+_CALLS = {
+    "option_at": [POINTER(Option), c_size_t],
+    "options_new": [POINTER(c_void_p)],
+    "options_set": [c_void_p, c_char_p, c_char_p],
+    "model_open": [POINTER(c_void_p), c_char_p],
+    "model_from_memory": [POINTER(c_void_p), c_void_p, c_size_t, c_char_p],
+    "model_input": [POINTER(Tensor), c_void_p, c_size_t],
+    "model_output": [POINTER(Tensor), c_void_p, c_size_t],
+    "data_open": [POINTER(c_void_p), c_char_p],
+    "data_new": [POINTER(c_void_p), c_char_p],
+    "data_add": [c_void_p, POINTER(Array)],
+    "data_draw": [c_void_p, NextFunction, c_void_p, c_size_t],
+    "quantize": [POINTER(c_void_p), c_void_p, POINTER(Job)],
+    "result_model": [POINTER(c_void_p), POINTER(c_size_t), c_void_p, c_size_t],
+    "result_write_model": [c_void_p, c_size_t, c_char_p],
+    "result_write_report": [c_void_p, c_char_p],
+    "result_layer": [POINTER(Layer), c_void_p, c_size_t],
+    "collect": [POINTER(c_void_p), c_void_p, POINTER(Job)],
+    "statistics_merge": [c_void_p, c_void_p],
+    "statistics_save": [c_void_p, c_char_p],
+    "statistics_load": [POINTER(c_void_p), c_char_p],
+    "run": [c_void_p, POINTER(Job), OutputFunction, c_void_p],
+    "evaluate": [POINTER(Metric), c_void_p, POINTER(Job)],
+    "compare": [POINTER(c_void_p), c_void_p, c_void_p, POINTER(Job)],
+    "comparison_output": [POINTER(Difference), c_void_p, c_size_t],
+    "comparison_layer": [POINTER(Difference), c_void_p, c_size_t],
+}
+
+# Those that give a value: what it is, and the parameters.
+_VALUES = {
+    "version": (c_char_p, []),
+    "option_count": (c_size_t, []),
+    "model_input_count": (c_size_t, [c_void_p]),
+    "model_output_count": (c_size_t, [c_void_p]),
+    "result_model_count": (c_size_t, [c_void_p]),
+    "result_format": (c_char_p, [c_void_p, c_size_t]),
+    "result_report": (c_char_p, [c_void_p]),
+    "result_layer_count": (c_size_t, [c_void_p]),
+    "result_warning_count": (c_size_t, [c_void_p]),
+    "result_warning": (c_char_p, [c_void_p, c_size_t]),
+    "statistics_samples": (c_uint64, [c_void_p]),
+    "statistics_tensors": (c_size_t, [c_void_p]),
+    "comparison_output_count": (c_size_t, [c_void_p]),
+    "comparison_layer_count": (c_size_t, [c_void_p]),
+}
+
+_KINDS = ("options", "model", "data", "result", "statistics", "comparison", "bytes")
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+PROGRAM = os.path.join(_FOLDER, "_bin", "qcalib")
+
+
+def _load():
+    library = ctypes.CDLL(os.path.join(_FOLDER, "libqcalib.so"))
+    for name, parameters in _CALLS.items():
+        function = getattr(library, "qcalib_" + name)
+        function.restype, function.argtypes = c_int, [*parameters, POINTER(Error)]
+    for name, (result, parameters) in _VALUES.items():
+        function = getattr(library, "qcalib_" + name)
+        function.restype, function.argtypes = result, parameters
+    for kind in _KINDS:
+        function = getattr(library, f"qcalib_{kind}_free")
+        function.restype, function.argtypes = None, [c_void_p]
+    return library
+
+
+_library = _load()
+
+
+def outcome(name, *arguments):
+    """Calls qcalib_NAME; the exception that its error is, or None."""
+    error = Error()
+    code = getattr(_library, "qcalib_" + name)(*arguments, byref(error))
+    return of_code(code, error.message.decode("utf-8", "replace")) if code else None
+
+
+def call(name, *arguments):
+    error = outcome(name, *arguments)
+    if error:
+        raise error
+
+
+def value(name, *arguments):
+    found = getattr(_library, "qcalib_" + name)(*arguments)
+    return text(found) if isinstance(found, bytes) else found
+
+
+def text(found):
+    """A text of the library, or None."""
+    return None if found is None else found.decode("utf-8", "replace")
+
+
+def path_bytes(path):
+    """A path, or its like, as the library takes it."""
+    return os.fsencode(path)
+
+
+class Handle:
+    """Owns one object of the library; `pointer` is NULL until a call sets it."""
+
+    def __init__(self, kind):
+        self.pointer = c_void_p()
+        self._free = getattr(_library, f"qcalib_{kind}_free")
+
+    @property
+    def out(self):
+        return byref(self.pointer)
+
+    def __del__(self):
+        if self.pointer:
+            self._free(self.pointer)
+
+
+def taken_bytes(name, *arguments):
+    """The bytes that a call with the outputs (bytes, size) makes."""
+    made, size = Handle("bytes"), c_size_t()
+    call(name, made.out, byref(size), *arguments)
+    return ctypes.string_at(made.pointer, size.value)

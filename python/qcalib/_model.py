@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model as the library has it."""
+
+import os
+from collections import namedtuple
+
+from . import _library
+from ._errors import UsageError
+
+Tensor = namedtuple("Tensor", "name type shape")
+Tensor.__doc__ = "An input or output of a model. shape: None where the rank is unknown, -1 for any size."
+
+# enum qcalib_type; numpy's names
+TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+         10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16", 21: "uint4", 22: "int4"}
+
+
+class Model:
+    """path: a file; bytes: of such a file; else what has one inside, as onnx.ModelProto and PyTorch's ONNXProgram."""
+
+    def __init__(self, source):
+        self._handle = _library.Handle("model")
+        self.pointer = self._handle.pointer
+        source = getattr(source, "model_proto", source)
+        if hasattr(source, "SerializeToString"):
+            source = source.SerializeToString()
+        if isinstance(source, (str, os.PathLike)):
+            _library.call("model_open", self._handle.out, _library.path_bytes(source))
+        elif isinstance(source, (bytes, bytearray, memoryview)):
+            source = bytes(source)
+            _library.call("model_from_memory", self._handle.out, source, len(source), None)
+        else:
+            raise UsageError(f"a model is a path, bytes or an onnx.ModelProto, not {type(source).__name__}")
+
+    def _tensors(self, kind):
+        found = []
+        for i in range(_library.value(f"model_{kind}_count", self.pointer)):
+            t = _library.Tensor()
+            _library.call(f"model_{kind}", t, self.pointer, i)
+            shape = None if t.rank < 0 else tuple(t.shape[: t.rank])
+            found.append(Tensor(_library.text(t.name), TYPES.get(t.type), shape))
+        return found
+
+    @property
+    def inputs(self):
+        return self._tensors("input")
+
+    @property
+    def outputs(self):
+        return self._tensors("output")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options as keyword arguments, from the library's one table: --weight-method is weight_method."""
+
+import os
+from collections import namedtuple
+
+from . import _library
+from ._errors import UsageError
+
+# enum qcalib_value
+NONE, TEXT, TEXTS, CHOICE, CHOICES, BY_NAME, COUNT, INTEGER, BYTES, NUMBER = range(10)
+
+# enum qcalib_job_bit, by the name of the function
+JOBS = {"quantize": 1, "collect": 2, "run": 4, "evaluate": 8, "compare": 16}
+
+Option = namedtuple("Option", "name keyword argument preset choices help value jobs")
+
+
+def _read_table():
+    table = {}
+    for i in range(_library.value("option_count")):
+        row = _library.Option()
+        _library.call("option_at", row, i)
+        name = _library.text(row.name)
+        choices = _library.text(row.choices)
+        table[name.replace("-", "_")] = Option(
+            name, name.replace("-", "_"), _library.text(row.argument), _library.text(row.preset),
+            choices.split("|") if choices else None, _library.text(row.help), row.value, row.jobs)
+    return table
+
+
+TABLE = _read_table()
+
+
+def of_job(job):
+    """The options that a function takes, in the order of the table."""
+    return [option for option in TABLE.values() if option.jobs & JOBS[job]]
+
+
+def _text(value):
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _texts(option, value):
+    """What is said to the library, once for each entry; None: the option stands without a value."""
+    several = isinstance(value, (list, tuple, set, frozenset))
+    if option.value == NONE or value is True or value is False:
+        switch = option.choices and set(option.choices) >= {"on", "off"}
+        if value is True:
+            return ["on" if switch else None]
+        if value is False:
+            return ["off"] if switch else ["none"] if option.choices and "none" in option.choices else []
+        raise UsageError(f"{option.keyword} is True or False, not {value!r}")
+    if several and option.value in (TEXTS, BY_NAME):
+        return [_text(v) for v in value]
+    if several and (option.value == CHOICES or option.value == TEXT):
+        return [",".join(_text(v) for v in value)]
+    return [_text(value)]
+
+
+def make(job, keywords):
+    """The library's options object. None is as if an option was not given."""
+    handle = _library.Handle("options")
+    _library.call("options_new", handle.out)
+    for keyword, value in keywords.items():
+        if value is None:
+            continue
+        option = TABLE.get(keyword)
+        if option and not option.jobs & JOBS[job]:
+            raise UsageError(f"{job} takes no option {keyword}: see help(qcalib.{job})")
+        texts = _texts(option, value) if option else [_text(value)]
+        name = option.name if option else keyword.replace("_", "-")
+        for text in texts:
+            _library.call("options_set", handle.pointer, name.encode(), None if text is None else text.encode())
+    return handle
+
+
+def about(option):
+    """One line."""
+    parts = [option.help]
+    if option.choices:
+        parts.append("of " + " ".join(option.choices))
+    if option.preset:
+        parts.append(f"default: {option.preset}")
+    return "; ".join(parts)
+
+
+def described(job):
+    """The options of a function, for its documentation."""
+    return "\n".join(f"    {option.keyword}: {about(option)}" for option in of_job(job))

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What jobs give."""
+
+import json
+import math
+from collections import namedtuple
+from html import escape
+
+import numpy as np
+
+from . import _library
+from ._errors import UsageError
+from ._model import TYPES
+
+Layer = namedtuple("Layer", "name op type axis scale zero_point sqnr_db")
+Layer.__doc__ = """A tensor that is quantized: real = scale * (q - zero_point).
+
+scale and zero_point: an array, one entry or one for each channel of `axis` (None: one for all). sqnr_db: signal to
+quantization noise, NaN where it was not measured."""
+
+Metric = namedtuple("Metric", "name value low high top5 mse samples seconds")
+Metric.__doc__ = """Of a model on labelled data. name: "top1" (0 to 1, 95 % interval low to high) or "psnr" (dB)."""
+
+Difference = namedtuple("Difference", "name sqnr_db cosine max_abs")
+Difference.__doc__ = "Of the second model against the first. sqnr_db: infinity where they are equal."
+
+
+class Rows(list):
+    """A list of named tuples."""
+
+    def to_pandas(self):
+        """The rows as a pandas.DataFrame."""
+        import pandas
+
+        return pandas.DataFrame([row._asdict() for row in self])
+
+
+def rows_of(handle, kind, struct, make):
+    found = Rows()
+    for i in range(_library.value(f"{kind}_count", handle.pointer)):
+        row = struct()
+        _library.call(kind, row, handle.pointer, i)
+        found.append(make(row))
+    return found
+
+
+def _layer(row):
+    return Layer(_library.text(row.name), _library.text(row.op), TYPES.get(row.type),
+                 None if row.axis < 0 else row.axis,
+                 np.ctypeslib.as_array(row.scale, (row.count,)).copy() if row.count else np.empty(0, np.float32),
+                 np.ctypeslib.as_array(row.zero_point, (row.count,)).copy() if row.count else np.empty(0, np.int32),
+                 row.sqnr_db)
+
+
+class Result:
+    """What quantization made: models, the report, a row for each tensor."""
+
+    def __init__(self, handle):
+        self._handle = handle
+        self._report = self._layers = None
+
+    @property
+    def formats(self):
+        """Names of the models that there are, in the order of the option `format`."""
+        count = _library.value("result_model_count", self._handle.pointer)
+        return [_library.value("result_format", self._handle.pointer, i) for i in range(count)]
+
+    def _number(self, format):
+        formats = self.formats
+        if format is None and formats:
+            return 0
+        if format not in formats:
+            raise UsageError(f"there is no model of format {format!r}; there are: {', '.join(formats) or 'none'}")
+        return formats.index(format)
+
+    def model_of(self, format=None):
+        """The bytes of the model of a format; None: the first."""
+        return _library.taken_bytes("result_model", self._handle.pointer, self._number(format))
+
+    @property
+    def model(self):
+        """The bytes of the (first) quantized model; more than 2 GB have to be saved instead."""
+        return self.model_of()
+
+    def save(self, path, format=None):
+        """Writes a model; the file appears when it is complete. Beyond 1.9 GB its tensors go to PATH.data."""
+        _library.call("result_write_model", self._handle.pointer, self._number(format), _library.path_bytes(path))
+
+    def save_report(self, folder):
+        """Writes report.html, report.json and layers.csv into a folder, which is made."""
+        _library.call("result_write_report", self._handle.pointer, _library.path_bytes(folder))
+
+    @property
+    def report(self):
+        """The report as a dict: report.json."""
+        if self._report is None:
+            self._report = json.loads(_library.value("result_report", self._handle.pointer))
+        return self._report
+
+    @property
+    def layers(self):
+        """A Layer for each quantized tensor, in the order of the network. `.to_pandas()` makes a DataFrame."""
+        if self._layers is None:
+            self._layers = rows_of(self._handle, "result_layer", _library.Layer, _layer)
+        return self._layers
+
+    @property
+    def warnings(self):
+        count = _library.value("result_warning_count", self._handle.pointer)
+        return [_library.value("result_warning", self._handle.pointer, i) for i in range(count)]
+
+    def _facts(self):
+        report = self.report
+        facts = [("model", report["model"]["file"]),
+                 ("quantized", f"{report['quantized_ops']} ops; {len(report['float_ops'])} stay in float")]
+        accuracy = report.get("accuracy")
+        if accuracy:
+            facts.append(("accuracy", "{metric}: {fp32:.6g} float, {int8:.6g} quantized".format(**accuracy)))
+        for output in report.get("outputs") or ():
+            if output["sqnr_db"] is not None:
+                facts.append((f"output {output['name']}", f"{output['sqnr_db']:.2f} dB"))
+        return facts + [("warning", text) for text in self.warnings]
+
+    def __repr__(self):
+        return "qcalib.Result\n" + "\n".join(f"  {name:<10} {text}" for name, text in self._facts())
+
+    def _repr_html_(self):
+        worst = sorted((row for row in self.layers if not math.isnan(row.sqnr_db)), key=lambda row: row.sqnr_db)[:10]
+        facts = "".join(f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>"
+                        f"{escape(text)}</td></tr>" for name, text in self._facts())
+        rows = "".join(f"<tr><td style='text-align:left'>{escape(row.name or '')}</td><td>{escape(row.op or '')}</td>"
+                       f"<td>{escape(row.type or '')}</td><td>{row.sqnr_db:.2f}</td></tr>" for row in worst)
+        return (f"<table>{facts}</table><table><thead><tr><th style='text-align:left'>what lost most</th><th>op</th>"
+                f"<th>type</th><th>SQNR, dB</th></tr></thead><tbody>{rows}</tbody></table>")
+
+
+class Statistics:
+    """What was seen of a network, for quantization without data; exact in any order of merging."""
+
+    def __init__(self, handle):
+        self._handle = handle
+        self.pointer = handle.pointer
+
+    @classmethod
+    def load(cls, path):
+        """Of a file that `save`, `qcalib collect` or `qcalib merge` wrote."""
+        handle = _library.Handle("statistics")
+        _library.call("statistics_load", handle.out, _library.path_bytes(path))
+        return cls(handle)
+
+    def save(self, path):
+        """Writes the file; it appears when it is complete."""
+        _library.call("statistics_save", self.pointer, _library.path_bytes(path))
+
+    @property
+    def samples(self):
+        return _library.value("statistics_samples", self.pointer)
+
+    @property
+    def tensors(self):
+        return _library.value("statistics_tensors", self.pointer)
+
+    def __repr__(self):
+        return f"qcalib.Statistics: {self.samples} samples, {self.tensors} tensors"
+
+
+class Comparison:
+    """Error of one model against another: a Difference for each output and each layer."""
+
+    def __init__(self, outputs, layers):
+        self.outputs, self.layers = outputs, layers
+
+    def __repr__(self):
+        outputs = "\n".join(f"  output {d.name:<20} {d.sqnr_db:.2f} dB" for d in self.outputs)
+        return f"qcalib.Comparison, {len(self.layers)} layers\n{outputs}"
+
+
+def difference(row):
+    return Difference(_library.text(row.name), row.sqnr_db, row.cosine, row.max_abs)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the wheel is: its program, options and stubs from the one table, and that it stands alone."""
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import DIGITS, ROOT, command_line
+
+import qcalib
+from qcalib import _options
+
+
+def test_versions_agree():
+    version = re.search(r"project\(qcalib VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    assert version == qcalib.__version__ == importlib.metadata.version("qcalib")
+    assert command_line("--version") == f"qcalib {version}\n"
+
+
+def test_it_needs_numpy_alone():
+    needed = importlib.metadata.requires("qcalib")
+    assert [re.match(r"[\w-]+", n)[0] for n in needed if "extra ==" not in n] == ["numpy"]
+    used = 'import sys, qcalib; print(*(m for m in ("onnx", "torch", "tqdm", "pandas") if m in sys.modules))'
+    assert subprocess.run([sys.executable, "-c", used], capture_output=True, text=True, check=True).stdout.strip() == ""
+
+
+def test_the_command_line_is_the_program(tmp_path):
+    assert "Conv" in command_line("inspect", DIGITS)
+    command_line("inspect", tmp_path / "missing.onnx", code=3)
+    script = pathlib.Path(sys.executable).parent / "qcalib"
+    if script.exists():  # not where the package was unpacked into a folder
+        said = subprocess.run([script, "--version"], capture_output=True, text=True, check=True).stdout
+        assert said.startswith("qcalib ")
+
+
+def test_libraries_come_with_the_wheel():
+    """What the loader finds for the library is the wheel's own, but for what manylinux says a system has."""
+    folder = pathlib.Path(qcalib.__file__).parent
+    for file in (folder / "libqcalib.so", folder / "_bin/qcalib"):
+        found = subprocess.run(["ldd", file], capture_output=True, text=True, check=True).stdout
+        paths = re.findall(r"=> (\S+) \(", found)
+        system = [os.path.basename(p) for p in paths if not pathlib.Path(p).resolve().is_relative_to(folder.parent)]
+        allowed = r"(ld-linux.*|lib(c|m|dl|rt|z|pthread|resolv|gcc_s|stdc\+\+|expat))\.so[.\d]*"
+        assert "not found" not in found and len(paths) > 10
+        assert [s for s in system if not re.fullmatch(allowed, s)] == []
+
+
+@pytest.mark.parametrize("job", _options.JOBS)
+def test_options_are_those_of_the_command_line(job):
+    """By the help of the program, which is made for people."""
+    shown = command_line("help", "eval" if job == "evaluate" else job)
+    shown = shown[: shown.index("\nOutput")] + shown[shown.index("\nRunning"): shown.index("\nAbout")]
+    listed = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", shown, re.M))
+    listed -= {"data", "eval", "stats", "config", "output", "json", "quiet", "verbose"}
+    assert {o.name for o in _options.of_job(job)} == listed
+    parameters = inspect.signature(getattr(qcalib, job)).parameters
+    assert {n.replace("-", "_") for n in listed} <= set(parameters)
+    assert all(f"    {o.keyword}: {o.help}" in getattr(qcalib, job).__doc__ for o in _options.of_job(job))
+
+
+def test_values_of_options(samples):
+    def bytes_with(**options):
+        return qcalib.quantize(DIGITS, samples, method="minmax", **options).model
+
+    plain = bytes_with()
+    assert plain == bytes_with(per_tensor=False, bias_correction=True, skip=None, symmetric="weights", threads=1)
+    assert bytes_with(per_tensor=True) != plain
+    assert bytes_with(bias_correction=False) == bytes_with(bias_correction="off") != plain
+    last, before = "logits_node", "dense1_out_node"
+    assert bytes_with(skip=[last, before]) == bytes_with(skip=(before, last)) != plain
+    assert bytes_with(activation_type=["int8", "uint16:res2*"]) != bytes_with(activation_type="int8") != plain
+    assert bytes_with(symmetric=["activations", "weights"]) == bytes_with(symmetric=True) != plain
+    assert bytes_with(memory_limit=1 << 30) == bytes_with(memory_limit="1G") == plain
+    with pytest.raises(qcalib.UsageError, match="per_tensor is True or False, not 'yes'"):
+        bytes_with(per_tensor="yes")
+
+
+def test_stubs_are_those_of_the_table():
+    """python scripts/python_stubs.py --write makes them."""
+    spec = importlib.util.spec_from_file_location("python_stubs", ROOT / "scripts/python_stubs.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    stubs = pathlib.Path(qcalib.__file__).with_suffix(".pyi").read_text()
+    assert stubs == module.stubs()
+    names = set(re.findall(r"^(?:def|class) (\w+)", stubs, re.M)) - {"_ModelProto", "_DataReader"}
+    assert names == set(qcalib.__all__)
+    compile(stubs, "stubs", "exec")

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every form of data gives the model that the command line makes of a file with the same samples."""
+import weakref
+
+import numpy as np
+import pytest
+from conftest import DIGITS
+
+import qcalib
+
+
+def batches(samples, size=24):  # the last one is smaller
+    return [samples[i: i + size] for i in range(0, len(samples), size)]
+
+
+class Tensor:
+    """As much of a PyTorch tensor as is used."""
+
+    def __init__(self, array, gradient=True):
+        self.array, self.gradient, self.dtype = array, gradient, array.dtype
+
+    def detach(self):
+        return Tensor(self.array, gradient=False)
+
+    def cpu(self):
+        return self
+
+    def numpy(self):
+        if self.gradient:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        return self.array
+
+    def __array__(self, *_, **__):
+        return self.numpy()
+
+
+class Loader:
+    """As PyTorch's DataLoader: every iteration begins again; batches are lists [images, labels]."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __iter__(self):
+        return ([Tensor(b), Tensor(np.zeros(len(b), np.int64))] for b in batches(self.samples))
+
+    def __len__(self):
+        return len(batches(self.samples))
+
+
+class Dataset:
+    """As PyTorch's: (sample, label) by number, and no end that iteration would find."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __getitem__(self, i):
+        return self.samples[i % len(self.samples)], 3
+
+    def __len__(self):
+        return len(self.samples)
+
+
+class Reader:
+    """As ONNX Runtime's CalibrationDataReader."""
+
+    def __init__(self, samples):
+        self.left = iter(batches(samples))
+
+    def get_next(self):
+        batch = next(self.left, None)
+        return None if batch is None else {"input": batch}
+
+
+FORMS = {
+    "array": lambda s: s,
+    "tensor": Tensor,
+    "arrays by name": lambda s: {"input": s},
+    "labels are left out": lambda s: {"input": s, "labels": np.zeros(len(s), np.int64)},
+    "channels last in memory": lambda s: s.transpose(0, 2, 3, 1).copy().transpose(0, 3, 1, 2),
+    "float64": lambda s: s.astype(np.float64),
+    "big endian": lambda s: s.astype(">f4"),
+    "list of batches": batches,
+    "generator of batches": lambda s: (b for b in batches(s)),
+    "batches in tuples": lambda s: [(b,) for b in batches(s)],
+    "batches by name": lambda s: [{"input": b} for b in batches(s)],
+    "by name, with others": lambda s: [{"input": b, "label": 3, "path": "a.png"} for b in batches(s)],
+    "by name, with labels behind": lambda s: [({"input": b}, np.zeros(len(b))) for b in batches(s)],
+    "samples one by one": lambda s: list(s),
+    "samples with labels": lambda s: [(x, 3) for x in s],
+    "samples by name": lambda s: [{"input": x} for x in s],
+    "lists of numbers": lambda s: [x.tolist() for x in s],
+    "DataLoader": Loader,
+    "Dataset": Dataset,
+    "CalibrationDataReader": Reader,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_data(form, samples, reference):
+    assert qcalib.quantize(DIGITS, FORMS[form](samples), method="minmax").model == reference
+
+
+def test_a_file(samples, reference, tmp_path):
+    np.savez(tmp_path / "samples.npz", input=samples)
+    assert qcalib.quantize(DIGITS, tmp_path / "samples.npz", method="minmax").model == reference
+    assert qcalib.quantize(DIGITS, str(tmp_path / "samples.npz"), method="minmax").model == reference
+
+
+def test_iterables_are_read_no_further_than_asked(samples, reference):
+    given = []
+
+    def endless():
+        while True:
+            for batch in batches(samples, 16):
+                given.append(len(batch))
+                yield batch
+
+    assert qcalib.quantize(DIGITS, endless(), samples=64, method="minmax").model == reference
+    assert sum(given) == 64
+
+
+def test_batches_are_not_kept(samples):
+    alive = []
+
+    def fresh():
+        for batch in batches(samples, 8):
+            assert sum(a() is not None for a in alive) <= 1  # the one that was given last
+            batch = batch.copy()
+            alive.append(weakref.ref(batch))
+            yield batch
+
+    qcalib.quantize(DIGITS, fresh(), method="minmax")
+    assert len(alive) == 8
+
+
+@pytest.mark.parametrize("form", ["arrays", "loader", "by name", "one by one"])
+def test_labels(form, samples, labels):
+    forms = {"arrays": {"input": samples, "labels": labels}, "loader": zip(batches(samples), batches(labels)),
+             "by name": [{"input": x, "label": y} for x, y in zip(batches(samples), batches(labels))],
+             "one by one": zip(samples, labels)}
+    metric = qcalib.evaluate(DIGITS, forms[form])
+    assert (metric.name, metric.value, metric.samples) == ("top1", 1, 64)
+
+
+def test_an_exception_of_the_iterable_comes_through(samples):
+    def breaks():
+        yield samples[:8]
+        raise ZeroDivisionError("of my own")
+
+    with pytest.raises(ZeroDivisionError, match="of my own"):
+        qcalib.quantize(DIGITS, breaks())
+
+
+WRONG = {
+    "gave no samples": lambda s: [],
+    r"sample 8: 'input' has the shape \[1, 8, 4\], the samples before \[1, 8, 8\]": lambda s: [s[:8], s[:8, :, :, :4]],
+    r"arrays of different lengths: input \[8, 1, 8, 8\], labels \[4\]":
+        lambda s: [{"input": s[:8], "labels": s[:4, 0, 0, 0]}],
+    "sample 8: 'input' is missing": lambda s: [{"input": s[:8]}, {"other": s[:8]}],
+    "an array of <U1 holds no samples": lambda s: ["a"],
+    "data are a path, arrays by name, or an iterable of them, not int": lambda s: 3,
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_is_wrong_with_data_is_said(message, samples):
+    with pytest.raises(qcalib.QcalibError, match=message) as raised:
+        qcalib.evaluate(DIGITS, WRONG[message](samples))
+    assert isinstance(raised.value, ValueError)

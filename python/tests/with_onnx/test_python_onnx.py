@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package beside onnx, ONNX Runtime and, where it is there, PyTorch; results are held against ONNX Runtime."""
+import pathlib
+import re
+import shutil
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from conftest import DIGITS, ROOT
+from onnx import TensorProto, helper
+from onnxruntime.quantization import CalibrationDataReader
+
+import qcalib
+
+
+class Reader(CalibrationDataReader):
+    """Begins again behind its end, so that several quantizers may read it."""
+
+    def __init__(self, arrays):
+        self.arrays, self.left = arrays, iter(arrays)
+
+    def get_next(self):
+        array = next(self.left, None)
+        if array is None:
+            self.left = iter(self.arrays)
+        return None if array is None else {"input": array}
+
+
+def test_onnx_runtimes_own_reader_and_model_proto(samples, reference):
+    proto = onnx.load(DIGITS)
+    batches = [samples[i: i + 1] for i in range(len(samples))]
+    assert qcalib.quantize(proto, Reader(batches), method="minmax").model == reference
+    outputs = onnxruntime.InferenceSession(reference).run(None, {"input": samples})[0]
+    ours = qcalib.run(onnx.load_model_from_string(reference), Reader(batches))["logits"]
+    np.testing.assert_allclose(ours, outputs, atol=1e-5)
+    exact = onnxruntime.InferenceSession(str(DIGITS)).run(None, {"input": samples})[0]
+    labels = exact.argmax(axis=1)
+    metric = qcalib.evaluate(reference, [(samples, labels)])
+    assert metric.value == (outputs.argmax(axis=1) == labels).mean()
+
+
+@pytest.fixture(scope="module")
+def two_inputs():
+    weights = np.random.default_rng(1).normal(size=(6, 6)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["a", "w"], ["x"]), helper.make_node("Add", ["x", "b"], ["sum"])], "two",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 6]) for n in "ab"],
+        [helper.make_tensor_value_info("sum", TensorProto.FLOAT, ["N", 6])],
+        [onnx.numpy_helper.from_array(weights, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_several_inputs(two_inputs):
+    random = np.random.default_rng(2)
+    a, b = random.normal(size=(2, 32, 6)).astype(np.float32)
+    first = onnxruntime.InferenceSession(two_inputs.SerializeToString()).run(None, {"a": a, "b": b})[0]
+    parts = [(a[i: i + 8], b[i: i + 8]) for i in range(0, 32, 8)]
+    forms = [{"a": a, "b": b}, parts, [list(p) for p in parts], [(p, np.zeros(8)) for p in parts], list(zip(a, b)),
+             [{"b": y, "a": x, "other": "left out"} for x, y in parts], [({"a": x, "b": y}, 1) for x, y in zip(a, b)]]
+    for data in forms:
+        np.testing.assert_allclose(qcalib.run(two_inputs, data)["sum"], first, atol=1e-5)
+    with pytest.raises(qcalib.UsageError, match="a batch has 1 array, the model 2 inputs: a, b"):
+        qcalib.run(two_inputs, [(x,) for x, _ in parts])
+    with pytest.raises(qcalib.UsageError, match=r"one array for 2 inputs: name them, as in {'a': ..., 'b': ...}"):
+        qcalib.run(two_inputs, a)
+
+
+def test_outputs_of_what_has_no_batch(tmp_path):
+    """A model whose first axis is not the sample: data have an axis more, and so have the outputs."""
+    graph = helper.make_graph([helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)], "sum",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    x = np.arange(30, dtype=np.float32).reshape(5, 3, 2)
+    np.testing.assert_array_equal(qcalib.run(model, x)["y"], x.sum(axis=(1, 2)))
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.M | re.S)
+
+
+def run_page(page, folder, monkeypatch, **names):
+    """The Python of a page, in one folder, in order, as a reader would type it."""
+    for file in ("digits_cnn.onnx", "digits_calib.h5", "digits_test.h5"):
+        shutil.copy(ROOT / "datasets" / file, folder)
+    shutil.copy(DIGITS, folder / "model.onnx")
+    monkeypatch.chdir(folder)
+    scope = {"qcalib": qcalib, **names}
+    for block in blocks(page):
+        exec(compile(block, page, "exec"), scope)  # noqa: S102
+
+
+def test_the_page_is_right(samples, labels, tmp_path, monkeypatch, capsys):
+    loader = [(samples, labels)]
+    run_page("python.md", tmp_path, monkeypatch, train_loader=loader, test_loader=loader,
+             reader=Reader([samples[:32], samples[32:]]))
+    assert "top1: 0.988275 float" in capsys.readouterr().out
+    made = {p.name for p in pathlib.Path.cwd().iterdir()}
+    assert {"digits.int8.onnx", "model.int8.onnx", "digits.report"} <= made
+
+
+def test_a_data_loader_of_pytorch(samples, labels, reference):
+    torch = pytest.importorskip("torch")
+    pairs = torch.utils.data.TensorDataset(torch.from_numpy(samples), torch.from_numpy(labels))
+    loader = torch.utils.data.DataLoader(pairs, batch_size=24, num_workers=2)
+    assert qcalib.quantize(DIGITS, loader, method="minmax").model == reference
+    assert qcalib.quantize(DIGITS, pairs, method="minmax").model == reference
+    assert qcalib.quantize(DIGITS, torch.from_numpy(samples).requires_grad_(), method="minmax").model == reference
+    assert qcalib.evaluate(DIGITS, loader).value == 1
+    half = torch.from_numpy(samples).to(torch.bfloat16)
+    one, two = (qcalib.quantize(DIGITS, x, method="minmax").model for x in (half, half.float()))
+    assert one == two

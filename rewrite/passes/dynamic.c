@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/dynamic.h"
+
+#include <stdlib.h>
+
+#include "arith/params.h"
+#include "graph/core/rebuild.h"
+
+/* A weight behind Quantize and Dequantize. */
+struct weight {
+    const struct qc_tensor *real; /* [rows, columns] */
+    const struct qc_qparams *qparams;
+    const char *name;
+    int axis;        /* of the channels */
+    bool transposed; /* a row of it is an output */
+};
+
+struct integer_weight {
+    qc_id value, scale, zero_point; /* zero_point: 0 where all are 0 */
+};
+
+bool qc_dynamic_op(const struct qc_node *n, enum qc_dtype weight)
+{
+    if (weight != QC_I8 && weight != QC_U8) return false;
+    if (n->op == QC_OP_MatMul) return true;
+    return n->op == QC_OP_Gemm && qc_attr_float(n, "alpha", 1) == 1 && qc_attr_float(n, "beta", 1) == 1 &&
+           !qc_attr_int(n, "transA", 0);
+}
+
+static bool weight_of(struct weight *w, const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *d = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL,
+                         *q = d && d->op == QC_OP_Dequantize ? qc_node_of(g, d->inputs[0]) : NULL;
+    const struct qc_tensor *t = q && q->op == QC_OP_Quantize ? qc_constant_of(g, q->inputs[0]) : NULL;
+    if (!t || t->dtype != QC_F32 || t->shape.rank != 2 || !t->count) return false;
+    const struct qc_type *type = &g->values[q->outputs].type;
+    const struct qc_qparams *s = qc_graph_parameters(g, q->outputs);
+    if (!s || !qc_dynamic_op(n, s->dtype) || g->values[n->inputs[0]].type.dtype != QC_F32) return false;
+    *w = (struct weight){.real = t,
+                         .qparams = s,
+                         .name = g->values[q->inputs[0]].name,
+                         .axis = type->axis,
+                         .transposed = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0)};
+    return s->count == 1 || w->axis == (w->transposed ? 0 : 1);
+}
+
+static qc_id add_tensor(struct qc_graph *to, const char *name, struct qc_tensor *t, struct qc_status *st)
+{
+    const qc_id v = t ? qc_graph_add_constant(to, name, t, st) : 0;
+    qc_tensor_unref(t);
+    return v;
+}
+
+/* Scales, or zero points, of the outputs: one number, or as many. */
+static qc_id parameters(struct qc_graph *to, const struct weight *w, bool zero_points, const char *name,
+                        struct qc_status *st)
+{
+    const struct qc_qparams *s = w->qparams;
+    const struct qc_shape vector = QC_SHAPE((int64_t)s->count), scalar = QC_SCALAR;
+    struct qc_tensor *t = qc_tensor_new(zero_points ? s->dtype : QC_F32, s->count > 1 ? &vector : &scalar, st);
+    for (size_t i = 0; t && i < s->count; i++)
+        if (zero_points)
+            ((uint8_t *)t->data)[i] = (uint8_t)s->zero_point[i];
+        else
+            ((float *)t->data)[i] = s->scale[i];
+    return add_tensor(to, name, t, st);
+}
+
+/* The integers as [inputs, outputs]. */
+static struct qc_tensor *integers(const struct weight *w, struct qc_status *st)
+{
+    const struct qc_qparams *s = w->qparams;
+    const size_t rows = (size_t)w->real->shape.dim[0], columns = (size_t)w->real->shape.dim[1];
+    const struct qc_shape shape =
+        QC_SHAPE(w->real->shape.dim[w->transposed ? 1 : 0], w->real->shape.dim[w->transposed ? 0 : 1]);
+    const struct qc_levels levels = qc_qparams_levels(s);
+    const float *from = w->real->data;
+    struct qc_tensor *t = qc_tensor_new(s->dtype, &shape, st);
+    for (size_t i = 0; t && i < rows; i++)
+        for (size_t k = 0; k < columns; k++) {
+            const size_t c = s->count == 1 ? 0 : w->transposed ? i : k;
+            const struct qc_affine p = {.scale = s->scale[c], .zero_point = s->zero_point[c]};
+            ((uint8_t *)t->data)[w->transposed ? k * rows + i : i * columns + k] =
+                (uint8_t)qc_quantize_one(from[i * columns + k], p, levels);
+        }
+    return t;
+}
+
+static const char *named(struct qc_graph *to, const char *base, const char *suffix, struct qc_status *st)
+{
+    return qc_arena_printf(to->arena, st, "%s_%s", base ? base : "", suffix);
+}
+
+static bool store(struct integer_weight *out, struct qc_graph *to, const struct weight *w, struct qc_status *st)
+{
+    const struct qc_qparams *s = w->qparams;
+    const char *name = named(to, w->name, "quantized", st), *scale = named(to, w->name, "scale", st),
+               *zero = named(to, w->name, "zero_point", st);
+    bool shifted = false;
+    for (size_t i = 0; i < s->count; i++) shifted = shifted || s->zero_point[i];
+    *out = (struct integer_weight){.value = 0};
+    return name && scale && zero && (out->value = add_tensor(to, name, integers(w, st), st)) &&
+           (out->scale = parameters(to, w, false, scale, st)) &&
+           (!shifted || (out->zero_point = parameters(to, w, true, zero, st)));
+}
+
+static qc_id add(struct qc_graph *to, enum qc_op op, const char *name, unsigned count, const qc_id *inputs,
+                 const char *result, struct qc_status *st)
+{
+    const struct qc_node_def def = {
+        .op = op, .name = name, .input_count = count, .inputs = inputs, .output_names = result ? &result : NULL};
+    return qc_graph_add(to, &def, st);
+}
+
+/* The input's integers, scale and zero point: one for all products that read it. */
+static qc_id quantize_input(struct qc_graph *to, qc_id x, struct qc_status *st)
+{
+    char label[QC_LABEL];
+    const char *base = to->values[x].name ? to->values[x].name : qc_value_label(label, to, x);
+    const char *name = named(to, base, "dynamic", st);
+    const char *names[] = {named(to, base, "quantized", st), named(to, base, "scale", st),
+                           named(to, base, "zero_point", st)};
+    const struct qc_node_def def = {.op = QC_OP_DynamicQuantizeLinear,
+                                    .name = name,
+                                    .input_count = 1,
+                                    .output_count = 3,
+                                    .inputs = &x,
+                                    .output_names = names};
+    return name && names[0] && names[1] && names[2] ? qc_graph_add(to, &def, st) : 0;
+}
+
+static bool convert(struct qc_rebuild *r, qc_id id, const struct weight *w, struct qc_status *st)
+{
+    const struct qc_graph *g = r->from;
+    const struct qc_node *n = &g->nodes[id];
+    struct qc_graph *to = r->to;
+    char label[QC_LABEL];
+    struct integer_weight weight;
+    const char *result = g->values[n->outputs].name, *name = n->name && *n->name ? n->name : result;
+    if (!name) name = qc_value_label(label, g, n->outputs);
+    const char *cast = named(to, name, "cast", st), *scales = named(to, name, "scales", st),
+               *scaled = named(to, name, "scaled", st), *biased = named(to, name, "bias", st);
+    const bool bias = n->input_count > 2 && n->inputs[2];
+    const qc_id x = qc_rebuild_value(r, n->inputs[0], st), q = x ? quantize_input(to, x, st) : 0;
+    if (!q || !cast || !scales || !scaled || !biased || !store(&weight, to, w, st)) return false;
+    const qc_id product[] = {q, weight.value, q + 2, weight.zero_point}, factors[] = {q + 1, weight.scale};
+    const qc_id sum = add(to, QC_OP_MatMulInteger, name, weight.zero_point ? 4 : 3, product, NULL, st);
+    if (!sum) return false;
+    const struct qc_attr as_float = QC_INT("to", qc_dtype_info(QC_F32)->onnx);
+    const struct qc_node_def in_float = {
+        .op = QC_OP_Cast, .name = cast, .input_count = 1, .inputs = &sum, .attr_count = 1, .attrs = &as_float};
+    qc_id y[2] = {qc_graph_add(to, &in_float, st), add(to, QC_OP_Mul, scales, 2, factors, NULL, st)};
+    if (!y[0] || !y[1] || !(y[0] = add(to, QC_OP_Mul, scaled, 2, y, bias ? NULL : result, st))) return false;
+    if (bias &&
+        (!(y[1] = qc_rebuild_value(r, n->inputs[2], st)) || !(y[0] = add(to, QC_OP_Add, biased, 2, y, result, st))))
+        return false;
+    return (r->map[n->outputs] = y[0]) != 0;
+}
+
+/* Weights as integers, and as real numbers again: copied where they are used. */
+static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
+    return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
+}
+
+/* [node_count + 1] of g: becomes a product of integers. */
+static bool *choose(size_t *count, const struct qc_graph *g, const struct qc_partition *p, struct qc_status *st)
+{
+    const struct qc_graph *from = p->graph;
+    bool *chosen = calloc(g->node_count + 1, sizeof *chosen);
+    struct weight w;
+    *count = 0;
+    if (!chosen) qc_fail_memory(st, g->node_count);
+    for (qc_id id = 1; chosen && id <= from->node_count; id++) {
+        const char *name = p->dynamic[id] ? from->values[from->nodes[id].outputs].name : NULL;
+        const qc_id v = name ? qc_graph_find_value(g, name) : 0;
+        const struct qc_node *n = v ? qc_node_of(g, v) : NULL;
+        if (!n || !weight_of(&w, g, n)) continue;
+        chosen[g->values[v].node] = true;
+        ++*count;
+    }
+    return chosen;
+}
+
+bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const struct qc_partition *p,
+                     struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    struct weight w;
+    size_t count;
+    *out = NULL;
+    bool *chosen = choose(&count, g, p, st), ok = chosen != NULL;
+    if (!count) {
+        free(chosen);
+        return ok;
+    }
+    ok = qc_rebuild_begin(&r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (chosen[id] && weight_of(&w, g, n))
+            ok = convert(&r, id, &w, st);
+        else if (!is_weight(g, n))
+            ok = qc_rebuild_node(&r, id, st) != 0;
+    }
+    ok = ok && qc_rebuild_finish(out, &r, st);
+    qc_rebuild_free(&r);
+    free(chosen);
+    return ok;
+}
+
+static bool from_input(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    return n && n->op == QC_OP_DynamicQuantizeLinear;
+}
+
+static bool is_product(const struct qc_graph *g, const struct qc_node *n)
+{
+    return n && n->op == QC_OP_MatMulInteger && from_input(g, n->inputs[0]);
+}
+
+static bool is_cast(const struct qc_graph *g, const struct qc_node *n)
+{
+    return n && n->op == QC_OP_Cast && is_product(g, qc_node_of(g, n->inputs[0]));
+}
+
+static bool is_scaled(const struct qc_graph *g, const struct qc_node *n)
+{
+    return n && n->op == QC_OP_Mul && is_cast(g, qc_node_of(g, n->inputs[0]));
+}
+
+enum qc_dynamic_part qc_dynamic_part_of(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (is_product(g, n)) return QC_DYNAMIC_PRODUCT;
+    if (n->op == QC_OP_DynamicQuantizeLinear || is_cast(g, n)) return QC_DYNAMIC_REST;
+    if (n->op == QC_OP_Mul && (from_input(g, n->inputs[0]) || is_scaled(g, n))) return QC_DYNAMIC_REST;
+    const bool bias =
+        n->op == QC_OP_Add && qc_constant_of(g, n->inputs[1]) && is_scaled(g, qc_node_of(g, n->inputs[0]));
+    return bias ? QC_DYNAMIC_REST : QC_DYNAMIC_NOT;
+}

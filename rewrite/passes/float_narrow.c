@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/core/body.h"
+#include "graph/core/qlinear.h"
+#include "graph/core/rebuild.h"
+#include "rewrite/passes/float_types.h"
+
+struct narrowing {
+    struct qc_rebuild r;
+    const struct qc_graph *own;
+    enum qc_dtype most; /* the type of values that have no name in `own` */
+};
+
+static bool is_float(enum qc_dtype t)
+{
+    return t == QC_F32 || t == QC_F16 || t == QC_BF16 || t == QC_F64;
+}
+
+/* A float32 that could be of another type. */
+static bool is_real(const struct narrowing *x, qc_id v)
+{
+    const struct qc_type *t = v ? &x->r.from->values[v].type : NULL;
+    return t && t->dtype == QC_F32 && t->qparams == QC_REAL;
+}
+
+static enum qc_dtype own_type(const struct narrowing *x, qc_id v)
+{
+    const char *name = x->r.from->values[v].name;
+    const qc_id was = name ? qc_graph_find_value(x->own, name) : 0;
+    return was && is_float(x->own->values[was].type.dtype) ? x->own->values[was].type.dtype : x->most;
+}
+
+/* The type other than float32 that most results have. */
+static enum qc_dtype most_used(const struct qc_graph *own)
+{
+    size_t count[QC_DTYPE_COUNT] = {0};
+    enum qc_dtype most = QC_F32;
+    for (qc_id v = 1; v <= own->value_count; v++)
+        count[own->values[v].type.dtype] += own->values[v].kind != QC_VALUE_INPUT;
+    count[QC_F32] = 0;
+    for (enum qc_dtype t = QC_NONE; t < QC_DTYPE_COUNT; t++)
+        if (is_float(t) && count[t] > count[most]) most = t;
+    return most;
+}
+
+/* The numbers in another type; *exact: each is what it was. NULL and a status when memory is out. */
+static struct qc_tensor *converted(bool *fits, bool *exact, const struct qc_tensor *t, enum qc_dtype dtype,
+                                   struct qc_status *st)
+{
+    struct qc_tensor *to = qc_tensor_new(dtype, &t->shape, st);
+    const float *x = t->data;
+    *fits = *exact = true;
+    for (size_t i = 0; to && i < t->count; i++) {
+        if (dtype == QC_F64)
+            ((double *)to->data)[i] = (double)x[i];
+        else
+            ((uint16_t *)to->data)[i] = dtype == QC_F16 ? qc_float_to_half(x[i]) : qc_float_to_bfloat(x[i]);
+        const double y = qc_tensor_float(to, i);
+        if (y == (double)x[i] || isnan(x[i])) continue;
+        *exact = false;
+        *fits = *fits && y != 0 && isfinite(y);
+    }
+    return to;
+}
+
+/* The constant as the model had it, where a pass has made nothing else of it. */
+static const struct qc_tensor *own_constant(const struct narrowing *x, const struct qc_value *value,
+                                            enum qc_dtype dtype, struct qc_status *st)
+{
+    const qc_id was = value->name ? qc_graph_find_value(x->own, value->name) : 0;
+    const struct qc_tensor *t = qc_constant_of(x->own, was);
+    if (!t || t->dtype != dtype || !qc_shape_equal(&t->shape, &value->constant->shape)) return NULL;
+    struct qc_tensor *wide = qc_tensor_to_f32(t, st);
+    const bool same = wide && qc_tensor_equal(wide, value->constant);
+    qc_tensor_unref(wide);
+    return same ? t : NULL;
+}
+
+/* *out: owned; NULL where the type cannot hold the numbers of the constant. */
+static bool constant_as(struct qc_tensor **out, bool *exact, const struct narrowing *x, qc_id v, enum qc_dtype dtype,
+                        struct qc_status *st)
+{
+    const struct qc_value *value = &x->r.from->values[v];
+    const struct qc_tensor *own = own_constant(x, value, dtype, st);
+    bool fits = true;
+    *exact = true;
+    if (st->code != QC_OK) return false;
+    *out = own ? qc_tensor_ref(own) : converted(&fits, exact, value->constant, dtype, st);
+    if (!*out || fits) return *out != NULL;
+    qc_tensor_unref(*out);
+    *out = NULL;
+    return true;
+}
+
+static qc_id cast(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_status *st)
+{
+    struct qc_graph *to = x->r.to;
+    const struct qc_attr attr = QC_INT("to", qc_dtype_info(dtype)->onnx);
+    const struct qc_node_def def = {.op = QC_OP_Cast, .input_count = 1, .inputs = &v, .attr_count = 1, .attrs = &attr};
+    return to->values[v].type.dtype == dtype ? v : qc_graph_add(to, &def, st);
+}
+
+/* Small ones are not worth a Cast. */
+enum { FEW = 64 };
+
+/* A constant in float32; in the file of a bfloat16 model widened where it is read, if nothing is lost by that. */
+static qc_id wide_constant(struct narrowing *x, qc_id v, struct qc_status *st)
+{
+    const struct qc_value *value = &x->r.from->values[v];
+    if (value->constant->count <= FEW || own_type(x, v) != QC_BF16) return qc_rebuild_value(&x->r, v, st);
+    struct qc_tensor *t;
+    bool exact;
+    if (!constant_as(&t, &exact, x, v, QC_BF16, st)) return 0;
+    qc_id narrow = 0;
+    if (t && exact) narrow = qc_graph_add_constant(x->r.to, value->name, t, st);
+    qc_tensor_unref(t);
+    return narrow ? cast(x, narrow, QC_F32, st) : st->code == QC_OK ? qc_rebuild_value(&x->r, v, st) : 0;
+}
+
+/* The new value of a real one, in a type. */
+static qc_id value_as(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_status *st)
+{
+    const struct qc_value *value = &x->r.from->values[v];
+    if (value->constant && dtype == QC_F32) return wide_constant(x, v, st);
+    if (!value->constant) {
+        const qc_id to = qc_rebuild_value(&x->r, v, st);
+        return to ? cast(x, to, dtype, st) : 0;
+    }
+    struct qc_tensor *t;
+    bool exact;
+    if (!constant_as(&t, &exact, x, v, dtype, st)) return 0;
+    if (!t) {
+        const qc_id wide = qc_rebuild_value(&x->r, v, st);
+        return wide ? cast(x, wide, dtype, st) : 0;
+    }
+    const qc_id to = qc_graph_add_constant(x->r.to, value->name, t, st);
+    qc_tensor_unref(t);
+    return to;
+}
+
+/* Behind an accumulator, or behind integers that stand for weights. */
+static bool reads_integers(const struct qc_graph *g, const struct qc_node *n)
+{
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_node *d = n->inputs[i] ? qc_node_of(g, n->inputs[i]) : NULL;
+        if (!d || d->op != QC_OP_Dequantize) continue;
+        const qc_id qparams = g->values[d->inputs[0]].type.qparams;
+        if (qc_constant_of(g, d->inputs[0]) || (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_PRODUCT))
+            return true;
+    }
+    return false;
+}
+
+static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
+{
+    static const enum qc_op ops[] = {
+        QC_OP_QuantizeLinear, QC_OP_DequantizeLinear, QC_OP_DynamicQuantizeLinear, QC_OP_NonMaxSuppression, QC_OP_Table,
+        QC_OP_Custom,         QC_OP_EyeLike,          QC_OP_ConstantOfShape,       QC_OP_MelWeightMatrix};
+    struct qc_qlinear q;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (n->op == ops[i]) return true;
+    for (unsigned i = 0; i < n->input_count; i++)
+        if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
+    for (unsigned k = 0; k < n->output_count; k++)
+        if (g->values[n->outputs + k].type.qparams != QC_REAL) return true;
+    return qc_op_has_bodies(n->op) || qc_qlinear_of(&q, n) || reads_integers(g, n);
+}
+
+/* The type that the node computes in. */
+static bool node_type(enum qc_dtype *out, const struct narrowing *x, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = x->r.from;
+    *out = QC_F32;
+    if (only_float32(g, n)) return true;
+    bool found = false;
+    for (unsigned k = 0; !found && k < n->output_count; k++) {
+        if (!(found = is_real(x, n->outputs + k))) continue;
+        *out = own_type(x, n->outputs + k);
+    }
+    for (unsigned i = 0; !found && i < n->input_count; i++) {
+        if (!(found = is_real(x, n->inputs[i]) && x->r.map[n->inputs[i]])) continue;
+        *out = x->r.to->values[x->r.map[n->inputs[i]]].type.dtype;
+    }
+    if (*out == QC_BF16) *out = QC_F32;
+    for (unsigned i = 0; *out != QC_F32 && i < n->input_count; i++) {
+        struct qc_tensor *t;
+        bool exact;
+        if (!is_real(x, n->inputs[i]) || !qc_constant_of(g, n->inputs[i])) continue;
+        if (!constant_as(&t, &exact, x, n->inputs[i], *out, st)) return false;
+        if (!t) *out = QC_F32;
+        qc_tensor_unref(t);
+    }
+    return true;
+}
+
+/* Which type a node of this type reads its input in: scales of Resize are float32 always. */
+static enum qc_dtype input_type(const struct qc_node *n, unsigned i, enum qc_dtype type)
+{
+    return n->op == QC_OP_Resize && i == 2 ? QC_F32 : type;
+}
+
+static bool add_node(struct narrowing *x, qc_id id, enum qc_dtype type, struct qc_status *st)
+{
+    const struct qc_node *n = &x->r.from->nodes[id];
+    qc_id *before = calloc(n->input_count + 1u, sizeof *before);
+    struct qc_attr *attrs = calloc(n->attr_count + 1u, sizeof *attrs);
+    bool ok = (before && attrs) || qc_fail_memory(st, n->input_count * sizeof *before);
+    unsigned done = 0;
+    for (unsigned i = 0; ok && i < n->attr_count; i++) {
+        attrs[i] = n->attrs[i];
+        if (n->op == QC_OP_Cast && strcmp(attrs[i].name, "to") == 0 && is_real(x, n->outputs))
+            attrs[i].i = qc_dtype_info(type)->onnx;
+    }
+    for (; ok && done < n->input_count; done++) {
+        const qc_id v = n->inputs[done];
+        if (!is_real(x, v)) continue;
+        before[done] = x->r.map[v];
+        ok = (x->r.map[v] = value_as(x, v, input_type(n, done, type), st)) != 0;
+    }
+    ok = ok && qc_rebuild_node_with(&x->r, id, attrs, st) != 0;
+    for (unsigned i = done; i > 0; i--)
+        if (is_real(x, n->inputs[i - 1])) x->r.map[n->inputs[i - 1]] = before[i - 1];
+    free(before);
+    free(attrs);
+    return ok;
+}
+
+/* From one float to another: what reads the result asks for the type that it needs. */
+static bool narrow_cast(bool *dropped, struct narrowing *x, const struct qc_node *n, struct qc_status *st)
+{
+    *dropped = false;
+    if (n->op != QC_OP_Cast) return true;
+    const enum qc_dtype from = x->r.from->values[n->inputs[0]].type.dtype,
+                        to = x->r.from->values[n->outputs].type.dtype;
+    if (from == to || !is_float(from) || !is_float(to)) return true;
+    *dropped = is_real(x, n->inputs[0]) || is_real(x, n->outputs);
+    if (!*dropped) return true;
+    const qc_id v =
+        is_real(x, n->inputs[0]) ? value_as(x, n->inputs[0], to, st) : qc_rebuild_value(&x->r, n->inputs[0], st);
+    return (x->r.map[n->outputs] = v) != 0;
+}
+
+static bool narrow_node(struct narrowing *x, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &x->r.from->nodes[id];
+    enum qc_dtype type;
+    bool dropped;
+    if (!narrow_cast(&dropped, x, n, st)) return false;
+    return dropped || (node_type(&type, x, n, st) && add_node(x, id, type, st));
+}
+
+static enum qc_dtype port_type(const struct qc_graph *own, const struct qc_port *ports, size_t count, const char *name,
+                               enum qc_dtype otherwise)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(ports[i].name, name) == 0 && is_float(own->values[ports[i].value].type.dtype))
+            return own->values[ports[i].value].type.dtype;
+    return otherwise;
+}
+
+static bool narrow_inputs(struct narrowing *x, struct qc_status *st)
+{
+    const struct qc_graph *g = x->r.from;
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_port *p = &g->inputs[i];
+        const struct qc_type *t = &g->values[p->value].type;
+        const enum qc_dtype own =
+            is_real(x, p->value) ? port_type(x->own, x->own->inputs, x->own->input_count, p->name, QC_F32) : t->dtype;
+        const qc_id v = qc_graph_add_input(x->r.to, p->name, own, &t->shape, st);
+        if (!v || !qc_port_copy(&x->r.to->inputs[i], p, x->r.to->arena, st)) return false;
+        /* no operator computes in bfloat16 */
+        if (!(x->r.map[p->value] = own == QC_BF16 ? cast(x, v, QC_F32, st) : v)) return false;
+    }
+    return true;
+}
+
+static bool finish(struct qc_graph **out, struct narrowing *x, struct qc_status *st)
+{
+    const struct qc_graph *g = x->r.from;
+    qc_id *values = calloc(g->output_count + 1, sizeof *values);
+    bool ok = values || qc_fail_memory(st, g->output_count * sizeof *values);
+    for (size_t i = 0; ok && i < g->output_count; i++) {
+        const struct qc_port *p = &g->outputs[i];
+        const enum qc_dtype own = port_type(x->own, x->own->outputs, x->own->output_count, p->name, QC_F32);
+        values[i] = is_real(x, p->value) ? value_as(x, p->value, own, st) : qc_rebuild_value(&x->r, p->value, st);
+        ok = values[i] != 0;
+    }
+    ok = ok && qc_rebuild_finish_with(out, &x->r, values, st);
+    free(values);
+    return ok;
+}
+
+bool qc_narrow_floats(struct qc_graph **out, const struct qc_graph *g, const struct qc_graph *own, struct qc_status *st)
+{
+    struct narrowing x = {.own = own, .most = most_used(own)};
+    bool ok = qc_rebuild_begin_bare(&x.r, g, st) && narrow_inputs(&x, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = narrow_node(&x, id, st);
+    ok = ok && finish(out, &x, st);
+    qc_rebuild_free(&x.r);
+    return ok;
+}
