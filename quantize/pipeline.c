@@ -171,8 +171,9 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
     if (!qc_scheme_options(&p->scheme, o, p->arena, st)) return false;
     if (p->scheme.weight_block && strcmp(o->target, "fused") == 0) {
         p->scheme.weight_block = 0;
-        qc_warn(p->warnings, "--weight-block: weights have a scale per channel, since --target fused is for hardware that "
-                             "sums integers, which have no blocks");
+        qc_warn(p->warnings,
+                "--weight-block: weights have a scale per channel, since --target fused is for hardware that "
+                "sums integers, which have no blocks");
     }
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);

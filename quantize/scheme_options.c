@@ -14,8 +14,7 @@ static struct qc_type_choice type_named(const char *name)
     } few[] = {{"int3", QC_I4, 3}, {"uint3", QC_U4, 3}, {"int2", QC_I4, 2}, {"uint2", QC_U4, 2}};
     if (strcmp(name, "dynamic") == 0) return (struct qc_type_choice){.dtype = QC_NONE, .dynamic = true};
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
-        if (strcmp(name, few[i].name) == 0)
-            return (struct qc_type_choice){.dtype = few[i].type, .bits = few[i].bits};
+        if (strcmp(name, few[i].name) == 0) return (struct qc_type_choice){.dtype = few[i].type, .bits = few[i].bits};
     return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};
 }
 

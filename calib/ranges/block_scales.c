@@ -127,9 +127,8 @@ bool qc_block_scales(float *scale, int32_t *zero_point, struct qc_range *widest,
         zero_point[k] = 0;
     }
     const struct qc_pool_options pool = {.workers = (unsigned)workers};
-    const bool ok = w.scratch && w.numbers
-                        ? qc_pool_run((l->count + CHUNK - 1) / CHUNK, solve_some, &w, &pool, st)
-                        : qc_fail_memory(st, workers * width * sizeof *w.scratch);
+    const bool ok = w.scratch && w.numbers ? qc_pool_run((l->count + CHUNK - 1) / CHUNK, solve_some, &w, &pool, st)
+                                           : qc_fail_memory(st, workers * width * sizeof *w.scratch);
     free(w.scratch);
     free(w.numbers);
     for (size_t k = 0; ok && k < l->count; k++) {

@@ -19,8 +19,8 @@ struct qc_block_search {
     unsigned workers;
 };
 
-/* scale, zero_point: [layout.count]; a block of zeros gets the scale 0. widest: lo and hi of the widest block. The result
-   does not depend on the number of workers. */
+/* scale, zero_point: [layout.count]; a block of zeros gets the scale 0. widest: lo and hi of the widest block. The
+   result does not depend on the number of workers. */
 bool qc_block_scales(float *scale, int32_t *zero_point, struct qc_range *widest, const struct qc_block_search *search,
                      struct qc_status *st);
 

@@ -194,7 +194,8 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
     const bool by_error = o->blocks_by_error || quantizer->observer->of_output;
     struct qc_choice *choice = &s->c->choices[quantizer->id];
     struct qc_block_search search = {.tensor = quantizer->use.tensor,
-                                     .layout = qc_scale_layout_of(q, &quantizer->use.tensor->shape, quantizer->use.axis),
+                                     .layout =
+                                         qc_scale_layout_of(q, &quantizer->use.tensor->shape, quantizer->use.axis),
                                      .levels = qc_qparams_levels(q),
                                      .symmetry = q->symmetry,
                                      .observer = by_error ? NULL : quantizer->observer,

@@ -96,7 +96,8 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     inputs[1] = p[0];
     inputs[2] = p[1];
     const char *name, *node;
-    if (!qc_lower_fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st)) return 0;
+    if (!qc_lower_fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st))
+        return 0;
     if (given) name = given;
     struct qc_attr attr = QC_INT("axis", axis);
     struct qc_node_def def = {.op = op,

@@ -24,7 +24,8 @@ static qc_id zero_points(struct qc_lowering *x, const struct qc_qparams *s, enum
 {
     int8_t *zero = malloc(s->count);
     if (!zero) return qc_fail_memory(st, s->count);
-    for (size_t i = 0; i < s->count; i++) zero[i] = (int8_t)s->zero_point[i]; /* of 8 bits without a sign the same byte */
+    for (size_t i = 0; i < s->count; i++)
+        zero[i] = (int8_t)s->zero_point[i]; /* of 8 bits without a sign the same byte */
     const qc_id v = qc_lower_constant(x, dtype, shape, zero, s->name, "zero_point", st);
     free(zero);
     return v;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MatMulNBits of ONNX Runtime (1.17 and later): a weight [N,K] in blocks of a power of two from 16 along K, as [N, blocks, bytes] of 2, 4
-   or 8 bits, the first in the lowest bits; scales [N * blocks]; zero points of each row packed likewise, left out where
-   all are the middle level. Integers are without a sign, which shifts signed ones by half. */
+/* MatMulNBits of ONNX Runtime (1.17 and later): a weight [N,K] in blocks of a power of two from 16 along K, as [N,
+   blocks, bytes] of 2, 4 or 8 bits, the first in the lowest bits; scales [N * blocks]; zero points of each row packed
+   likewise, left out where all are the middle level. Integers are without a sign, which shifts signed ones by half. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,8 @@ bool qc_lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n)
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     const struct qc_shape *b = &g->values[bias].type.shape;
     return is_number(n, "alpha", 1) && !qc_attr_int(n, "transA", 0) &&
-           (!bias || (is_number(n, "beta", 1) && b->rank == 1 && b->dim[0] == g->values[weight].type.shape.dim[!turned]));
+           (!bias ||
+            (is_number(n, "beta", 1) && b->rank == 1 && b->dim[0] == g->values[weight].type.shape.dim[!turned]));
 }
 
 bool qc_lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n)
@@ -147,7 +148,9 @@ bool qc_lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_st
     const char *name = qc_lower_inner_name(x, n->outputs, st);
     const struct qc_node_def def = {.op = QC_OP_MatMulNBits,
                                     .name = n->name,
-                                    .input_count = in[5] ? 6 : in[3] ? 4 : 3,
+                                    .input_count = in[5]   ? 6
+                                                   : in[3] ? 4
+                                                           : 3,
                                     .inputs = in,
                                     .attr_count = sizeof attrs / sizeof *attrs,
                                     .attrs = attrs,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which scale an element of a quantized tensor has: the one of all, that of its channel, or that of its block. In blocks
-   of b along an axis scales lie like a tensor of the same shape with ceil(size / b) at that axis, as ONNX's
+/* Which scale an element of a quantized tensor has: the one of all, that of its channel, or that of its block. In
+   blocks of b along an axis scales lie like a tensor of the same shape with ceil(size / b) at that axis, as ONNX's
    DequantizeLinear of opset 21 has them. */
 #ifndef QC_GRAPH_CORE_SCALE_LAYOUT_H
 #define QC_GRAPH_CORE_SCALE_LAYOUT_H

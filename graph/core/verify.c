@@ -60,8 +60,7 @@ static bool check_qparams(const struct qc_graph *g, qc_id id, struct qc_status *
     const struct qc_qparams *s = &g->qparams_of[id];
     const struct qc_dtype_info *t = qc_dtype_info(s->dtype);
     if (!s->name) return qc_fail(st, QC_BAD_INPUT, "has no name");
-    if (s->block < 0 || (s->block && !s->per_channel))
-        return qc_fail(st, QC_BAD_INPUT, "blocks of %" PRId64, s->block);
+    if (s->block < 0 || (s->block && !s->per_channel)) return qc_fail(st, QC_BAD_INPUT, "blocks of %" PRId64, s->block);
     if (s->bits == 1 || s->bits > t->bits) return qc_fail(st, QC_BAD_INPUT, "%u bits of %s", s->bits, t->name);
     if (t->lo >= t->hi || s->dtype == QC_BOOL)
         return qc_fail(st, QC_BAD_INPUT, "values cannot be quantized to %s", t->name);

@@ -46,10 +46,10 @@ struct qc_partition_options {
     const char *const *only;             /* names of patterns; none given: all */
     const char *const *skip;             /* node names, op names or globs of node names */
     const struct qc_given_values *given; /* NULL, or parameters that the model has already */
-    int64_t weight_block; /* weights of products have a scale for so many elements along the axis that is summed over;
-                             0: per channel */
+    int64_t weight_block;   /* weights of products have a scale for so many elements along the axis that is summed over;
+                               0: per channel */
     bool blocks_restricted; /* as weight.restricted, of weights in blocks */
-    bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
+    bool part;              /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \
@@ -84,7 +84,7 @@ struct qc_partition {
                                                   node; NULL: none */
     size_t weight_only_count;
     bool *weights_only; /* [node_count + 1]: the match at this node quantizes its weights alone */
-    int *block_axis;    /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */
+    int *block_axis; /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */
     bool *real_product; /* [node_count + 1]: the match at this node computes its product from real numbers, since no
                            accumulator holds what blocks of a weight give */
     bool *dynamic;      /* [node_count + 1]: of the node only the weight is quantized, but its input as it comes */

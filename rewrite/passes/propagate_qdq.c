@@ -110,8 +110,8 @@ static bool channels_pass(const struct expansion *x, const struct qc_node *n, un
     return true;
 }
 
-/* The stored qparams that the new data inputs are all read from, or 0. Constants take any, but not those of something of
-   a very different size. */
+/* The stored qparams that the new data inputs are all read from, or 0. Constants take any, but not those of something
+   of a very different size. */
 static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
 {
     const struct qc_graph *to = x->r.to;

@@ -15,8 +15,8 @@ struct simulation {
                           plain name */
 };
 
-/* Uses of a constant that need quantizers of their own: quantized like an activation, per tensor, in blocks, or along an
-   axis. */
+/* Uses of a constant that need quantizers of their own: quantized like an activation, per tensor, in blocks, or along
+   an axis. */
 enum { USE_DATA = 1, USE_TENSOR = 2, USE_BLOCKS = 3, USE_AXIS = 4 };
 
 /* Pads with a number that need not be among the input's: what it makes is not covered. Infinities have no level anyhow.

@@ -18,8 +18,7 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
     for (size_t first = 0, n; s->block && first < t->count; first += n) {
         n = t->count - first < CHUNK ? t->count - first : CHUNK;
         qc_tensor_ints(q, v->constant, first, n);
-        for (size_t i = 0; i < n; i++)
-            y[first + i] = (float)(q[i] - s->zero_point[qc_scale_at(&layout, first + i)]);
+        for (size_t i = 0; i < n; i++) y[first + i] = (float)(q[i] - s->zero_point[qc_scale_at(&layout, first + i)]);
     }
     if (s->block) return t;
     const size_t most = s->count > 1 && inner < CHUNK ? inner : CHUNK;
