@@ -2,9 +2,12 @@
 #define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
 #include "base/file_map.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -43,6 +46,41 @@ bool qc_file_map_new(struct qc_file_map **out, int fd, size_t size, struct qc_st
     atomic_init(&m->references, 1);
     *out = m;
     return true;
+}
+
+static bool write_all(int fd, const char *p, size_t bytes)
+{
+    for (size_t n = 0; n < bytes;) {
+        const ssize_t k = write(fd, p + n, bytes - n < 1 << 30 ? bytes - n : 1 << 30);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return false;
+        n += (size_t)k;
+    }
+    return true;
+}
+
+bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes, struct qc_status *st)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[4096];
+    if (!folder || !*folder) folder = "/tmp";
+    const int length = snprintf(path, sizeof path, "%s/qcalib-weights-XXXXXX", folder);
+    errno = ENAMETOOLONG;
+    const int fd = length > 0 && (size_t)length < sizeof path ? mkstemp(path) : -1;
+    bool ok = fd >= 0;
+    if (ok) {
+        unlink(path);
+        ok = write_all(fd, data, bytes);
+    }
+    *out = NULL;
+    if (!ok)
+        qc_fail(st, QC_MACHINE,
+                "%zu bytes of weights cannot be put into a temporary file in %s: %s; set TMPDIR to a folder with room",
+                bytes, folder, strerror(errno));
+    else if ((ok = qc_file_map_new(out, fd, bytes, st)) && !*out)
+        ok = qc_fail(st, QC_MACHINE, "a temporary file in %s cannot be mapped; set TMPDIR to another folder", folder);
+    if (fd >= 0) close(fd);
+    return ok;
 }
 
 const void *qc_file_map_data(const struct qc_file_map *m)

@@ -15,6 +15,10 @@ struct qc_file_map;
    mapped (then it has to be read). Whoever makes the file shorter meanwhile ends the process (SIGBUS). QC_MACHINE:
    memory is out. */
 bool qc_file_map_new(struct qc_file_map **out, int fd, size_t size, struct qc_status *st);
+/* Bytes that come to lie in a file without a name in TMPDIR or /tmp, so that the system need not hold them in memory:
+   those of a single model may be more than the machine has. *out is owned. QC_MACHINE: there is no room, naming the
+   folder. */
+bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes, struct qc_status *st);
 const void *qc_file_map_data(const struct qc_file_map *m);
 struct qc_file_map *qc_file_map_ref(struct qc_file_map *m);
 void qc_file_map_unref(struct qc_file_map *m); /* NULL-safe */

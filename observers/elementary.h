@@ -46,10 +46,18 @@ static inline double qc_exponential(double x)
     return power * sum;
 }
 
-/* x^p for x >= 0, p > 0; 0 where the result is below e^-700. */
+/* x^p for x >= 0, p > 0; 0 where the result is below e^-700, at most e^700. Whole powers are products. */
 static inline double qc_power(double x, double p)
 {
+    enum { WHOLE = 9 };
+    const double least = 0x1p-1009, most = 0x1p1009; /* about e^-700 and e^700 */
     if (x < 0x1p-1000) return 0;
+    const int n = p <= WHOLE ? (int)p : 0;
+    if ((double)n >= p) {
+        double product = x;
+        for (int i = 1; i < n; i++) product *= x;
+        return product < least ? 0 : product > most ? most : product;
+    }
     double e = p * qc_logarithm(x);
     return e < -700 ? 0 : qc_exponential(e > 700 ? 700 : e);
 }

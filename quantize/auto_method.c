@@ -23,7 +23,8 @@ struct finding {
     struct qc_pipeline *p;
     struct qc_auto_method *m;
     struct qc_trials *trials;
-    const struct qc_graph *base; /* bound with mse, weights rounded */
+    const struct qc_graph *base;        /* bound with mse, weights rounded */
+    struct qc_folded_constants *shared; /* weights in integers, the same in all trials */
     size_t qparams, outputs;
     struct qc_method *methods; /* [METHODS] */
     struct qc_affine *params;  /* [METHODS][qparams + 1] */
@@ -43,7 +44,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     qc_rebuild_free(&copy);
     for (qc_id s = 1; ok && s <= f->qparams; s++)
         ok = params[s].scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &params[s].scale, &params[s].zero_point, st);
-    ok = ok && qc_trial_graph(out, f->p, bound, st);
+    ok = ok && qc_trial_graph(out, f->shared, f->p, bound, st);
     qc_graph_free(bound);
     return ok;
 }
@@ -148,8 +149,9 @@ static bool try_all(size_t *best, struct finding *f, struct qc_status *st)
 {
     const struct qc_pipeline *p = f->p;
     const struct qc_trial_options how = qc_trial_options_of(p);
-    const bool ok =
-        qc_trials_new(&f->trials, p->real, p->data, qc_trial_units(p), &how, st) && begin(f, st) && race(best, f, st);
+    const bool ok = qc_trials_new(&f->trials, p->real, p->data, qc_trial_units(p), &how, st) &&
+                    qc_folded_constants_new(&f->shared, st) && begin(f, st) && race(best, f, st);
+    qc_folded_constants_free(f->shared);
     qc_trials_free(f->trials);
     return ok;
 }

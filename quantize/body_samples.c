@@ -104,8 +104,7 @@ bool qc_body_samples_take(struct qc_body_samples **out, const struct qc_pipeline
     for (size_t i = 0; i < s->count; i++) s->bodies[i].body = p->bodies[i].body;
     const struct qc_body_watch watched = {.fn = watch, .user = s};
     const struct qc_plan_options how = {.watch = &watched};
-    const struct qc_shape *shapes = qc_stream_shapes(p->real, p->data, a, st);
-    if (!shapes || !qc_plan_new(&plan, p->real, shapes, &how, st)) goto out;
+    if (!qc_stream_plan(&plan, p->real, p->data, &how, st)) goto out;
     /* One worker: what is kept is the same for any number of threads. */
     const struct qc_stream stream = {.data = p->data,
                                      .input_count = p->real->input_count,

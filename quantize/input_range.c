@@ -87,7 +87,7 @@ static double median_ratio(const struct seen *s, const struct qc_tensor *varianc
 
 /* The network up to what the norm reads, on the first units. */
 static bool run_to(struct seen *s, const struct qc_graph *g, qc_id value, const struct qc_dataset *data,
-                   struct qc_arena *a, struct qc_status *st)
+                   struct qc_status *st)
 {
     static const size_t units[UNITS] = {0, 1, 2, 3, 4, 5, 6, 7};
     struct qc_rebuild r = {.from = NULL};
@@ -95,8 +95,7 @@ static bool run_to(struct seen *s, const struct qc_graph *g, qc_id value, const 
     qc_id out = 0;
     bool ok = qc_rebuild_begin(&r, g, st) && (out = qc_rebuild_value(&r, value, st)) &&
               qc_graph_add_output(r.to, "seen", out, st);
-    const struct qc_shape *shapes = ok ? qc_stream_shapes(r.to, data, a, st) : NULL;
-    ok = shapes && qc_plan_new(&plan, r.to, shapes, &(struct qc_plan_options){.observed_count = 0}, st);
+    ok = ok && qc_stream_plan(&plan, r.to, data, NULL, st);
     const struct qc_stream stream = {.data = data,
                                      .input_count = g->input_count,
                                      .plan_count = 1,
@@ -124,7 +123,8 @@ static bool limits(float *low, float *high, const struct qc_dataset *data, size_
     *high = -INFINITY;
     for (size_t u = 0; ok && u < UNITS && u < qc_dataset_units(data); u++) {
         ok = qc_dataset_read(x, data, input, u, scratch, st);
-        for (size_t i = 0; ok && i < count; i++) {
+        const size_t here = qc_dataset_unit_elements(data, input, u);
+        for (size_t i = 0; ok && i < here; i++) {
             if (x[i] < *low) *low = x[i];
             if (x[i] > *high) *high = x[i];
         }
@@ -145,7 +145,7 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
     struct seen s = {.channels = variance->count};
     s.sum = QC_NEW_ARRAY(a, double, s.channels, st);
     s.squares = QC_NEW_ARRAY(a, double, s.channels, st);
-    if (!s.sum || !s.squares || !run_to(&s, g, norm->inputs[0], data, a, st)) return false;
+    if (!s.sum || !s.squares || !run_to(&s, g, norm->inputs[0], data, st)) return false;
     const double ratio = median_ratio(&s, variance, (double)qc_attr_float(norm, "epsilon", 1e-5f), a, st);
     if (ratio == 0 || (ratio < too_far && ratio > 1 / too_far)) return true;
     if (!limits(&low, &high, data, input, a, st)) return false;

@@ -71,12 +71,22 @@ static void end(struct rehearsal *r, size_t lowered_count)
     qc_graph_free(r->bound);
 }
 
-static size_t constant_bytes(const struct qc_graph *g)
+enum counting { ALL, HELD /* in memory */ };
+
+static size_t constant_bytes(const struct qc_graph *g, enum counting which)
 {
     size_t bytes = 0;
-    for (qc_id v = 1; g && v <= g->value_count; v++)
-        if (qc_constant_of(g, v)) bytes += qc_constant_of(g, v)->bytes;
+    for (qc_id v = 1; g && v <= g->value_count; v++) {
+        const struct qc_tensor *t = qc_constant_of(g, v);
+        if (t) bytes += which == ALL ? t->bytes : qc_graph_held_bytes(g, t->bytes);
+    }
     return bytes;
+}
+
+/* While a file is written: what is in it is made in memory, but for weights that go beside it. */
+static size_t written_bytes(const struct qc_graph *g)
+{
+    return constant_bytes(g, HELD) + (g->external_data ? 0 : constant_bytes(g, ALL));
 }
 
 static void at_least(size_t *most, size_t bytes)
@@ -128,10 +138,9 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) &&
               (!p->options->propagate ||
                qc_sequential_bytes(&propagating, p->simulated, p->data, &p->calibration_options, &r.budget, st));
-    const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated);
-    /* the file is made in memory */
+    const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated, HELD);
     for (size_t i = 0; ok && i < p->lowered_count; i++)
-        at_least(&written, 2 * constant_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
+        at_least(&written, written_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
     end(&r, p->lowered_count);
     if (!ok) return false;
     at_least(&most, written);

@@ -70,8 +70,8 @@ struct qc_pipeline {
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 
-    bool memory_planned;
-    size_t warnings_from, warnings_to; /* of the stages that qc_pipeline_again repeats */
+    bool memory_planned, moments_dropped; /* moments: those that were seen are used, and gone */
+    size_t warnings_from, warnings_to;    /* of the stages that qc_pipeline_again repeats */
     double import_seconds, export_seconds;
 };
 

@@ -33,7 +33,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     const struct qc_pipeline *p = user;
     const struct qc_graph *plain = p->unpropagated->rounded ? p->unpropagated->rounded : p->unpropagated->simulated,
                           *propagated = p->rounded ? p->rounded : p->simulated;
-    return qc_trial_graph(out, p, k ? propagated : plain, st);
+    return qc_trial_graph(out, NULL, p, k ? propagated : plain, st);
 }
 
 /* The job is the plain one from here on; what it cost is what was spent. */

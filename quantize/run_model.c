@@ -32,8 +32,7 @@ bool qc_model_run_plan(struct qc_model_run *r, const struct qc_plan_options *how
                        struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->model.graph;
-    const struct qc_shape *shapes = qc_stream_shapes(g, r->data, a, st);
-    if (!shapes || !qc_plan_new(&r->plan, g, shapes, how, st)) return qc_where(st, "%s", r->model.path);
+    if (!qc_stream_plan(&r->plan, g, r->data, how, st)) return qc_where(st, "%s", r->model.path);
     const size_t units = qc_dataset_units(r->data);
     const unsigned wanted = (unsigned)(o->threads < units ? o->threads : units);
     return qc_stream_fit(&r->workers, wanted, (size_t)o->memory_limit, r->data, qc_plan_runner_bytes(r->plan), st) &&

@@ -201,7 +201,7 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     struct qc_second_moments *gram = NULL;
     if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
-    bool there = !wants_ranges(p) || !p->calibration_options.channels || p->seen->channels;
+    bool there = !p->moments_dropped && (!wants_ranges(p) || !p->calibration_options.channels || p->seen->channels);
     /* Values without a name are told apart by their numbers, which are others in each graph. */
     for (size_t i = 0; there && wants_ranges(p) && i < count; i++)
         there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
@@ -217,5 +217,6 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
         return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
     qc_collection_free(p->seen);
     p->seen = NULL;
+    p->moments_dropped = false;
     return true;
 }

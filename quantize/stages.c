@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/stages.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "calib/ranges/quantizer_channels.h"
+#include "calib/statistics/stream.h"
 #include "calib/weights/channel_imbalance.h"
 #include "graph/core/qlinear.h"
 #include "quantize/auto_method.h"
@@ -17,6 +19,15 @@
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
 #include "rewrite/passes/functions.h"
+
+/* What cannot be done with samples of different sizes is said before anything runs. */
+static bool check_sizes(const struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
+{
+    return !data || ((!o->propagate || qc_stream_one_size(data, "--propagate", st)) &&
+                     (!o->sensitivity || qc_stream_one_size(data, "--sensitivity", st)) &&
+                     (isnan(o->max_drop) || qc_stream_one_size(data, "--max-drop", st)) &&
+                     (!o->accumulator || qc_stream_one_size(data, "--accumulator", st)));
+}
 
 bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
 {
@@ -36,6 +47,7 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
     if (p->data) qc_warn_input_range(p->warnings, p->model.graph, p->data);
     if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
         return false;
+    if (!check_sizes(p->data, o, st) || !check_sizes(p->eval, o, st)) return false;
     if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st))
         return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
     if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->data, in, st)) return false;
@@ -259,6 +271,16 @@ static void warn_of_bounds(struct qc_pipeline *p)
                 bounded, outputs, p->how.accumulator.bits);
 }
 
+/* Second moments are the largest thing there is. Only where a demand can be missed may these stages come again. */
+static void drop_moments(struct qc_pipeline *p)
+{
+    if (!isnan(p->options->max_drop) || qc_has_statistics(p->in) || p->in->team) return;
+    qc_second_moments_free(p->seen->gram);
+    p->seen->gram = NULL;
+    p->calibration_options.gram = NULL;
+    p->moments_dropped = true;
+}
+
 static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_round_weightss(p->options)) return !p->unpropagated || qc_plain_or_propagated(p, st);
@@ -280,11 +302,11 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
                   : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
     ok = ok && (!p->unpropagated || qc_plain_or_propagated(p, st));
-    if (ok) {
-        warn_of_blocks(p);
-        warn_of_bounds(p);
-    }
-    return ok;
+    if (!ok) return false;
+    warn_of_blocks(p);
+    warn_of_bounds(p);
+    drop_moments(p);
+    return true;
 }
 
 static const struct qc_graph *graph_round(const struct qc_pipeline *p)

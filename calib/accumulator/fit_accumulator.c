@@ -114,15 +114,13 @@ static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc
     const struct qc_fit_options *o = f->o;
     struct qc_plan_options how = {.accumulator = {.bits = o->accumulator.bits, .overflow = QC_OVERFLOW_WATCH}};
     struct qc_plan *plan = NULL;
-    const struct qc_shape *shapes = qc_stream_shapes(f->g, data, f->c->arena, st);
     struct qc_stream s = {.data = data,
                           .input_count = f->g->input_count,
                           .plan_count = 1,
                           .overflows = {out},
                           .progress = o->progress,
                           .progress_user = o->progress_user};
-    bool ok = shapes && qc_plan_new(&plan, f->g, shapes, &how, st) &&
-              qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
+    bool ok = qc_stream_plan(&plan, f->g, data, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
               qc_stream_fit(&s.workers, o->workers, o->memory_limit, data, qc_plan_runner_bytes(plan), st);
     s.plans[0] = plan;
     ok = ok && (!out->count || qc_stream_run(&s, st)); /* proven for all */

@@ -18,20 +18,17 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
     struct evaluation *e = user;
     const struct qc_view out = qc_runner_output(runners[0], e->scoring.output);
     return qc_scoring_read(e->truth[at->worker], &e->scoring, at->unit, scratch, st) &&
-           qc_scoring_unit(&e->units[at->unit], &e->scoring, out.data, e->truth[at->worker], at->unit, st);
+           qc_scoring_unit(&e->units[at->unit], &e->scoring, &out, e->truth[at->worker], at->unit, st);
 }
 
 bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                        const struct qc_plan_options *how, struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
-    struct qc_arena *a = qc_arena_new();
-    const struct qc_shape *shapes = a ? qc_stream_shapes(g, data, a, st) : NULL;
-    const bool ok = shapes && qc_plan_new(&plan, g, shapes, how, st);
+    const bool ok = qc_stream_plan(&plan, g, data, how, st);
     if (ok) *out = qc_plan_constant_bytes(plan) + qc_plan_runner_bytes(plan);
     qc_plan_free(plan);
-    qc_arena_free(a);
-    return ok || st->code != QC_OK || qc_fail_memory(st, 1);
+    return ok;
 }
 
 bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *overflow_arena,
@@ -48,9 +45,8 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, str
     double t0 = qc_seconds();
     unsigned used;
     if (!a) return qc_fail_memory(st, 1);
-    const struct qc_shape *shapes = qc_stream_shapes(g, data, a, st);
     size_t units = qc_dataset_units(data);
-    if (!shapes || !qc_plan_new(&plan, g, shapes, how, st) ||
+    if (!qc_stream_plan(&plan, g, data, how, st) ||
         !qc_stream_fit(&used, workers, memory_limit, data, qc_plan_runner_bytes(plan), st) ||
         !qc_runner_new(&probe, plan, st) || !qc_overflows_new(overflows, plan, g, overflow_arena, st) ||
         !qc_scoring_begin(&e.scoring, g, probe, data, st))

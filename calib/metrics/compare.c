@@ -303,8 +303,7 @@ static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *
 {
     size_t count = job->pair_count + job->peak_count;
     qc_id *first = QC_NEW_ARRAY(a, qc_id, count, st), *second = QC_NEW_ARRAY(a, qc_id, count, st);
-    const struct qc_shape *shapes = qc_stream_shapes(job->first, job->data, a, st);
-    if (!first || !second || !shapes) return false;
+    if (!first || !second) return false;
     for (size_t i = 0; i < job->pair_count; i++) {
         first[i] = job->pairs[i].first;
         second[i] = job->pairs[i].second;
@@ -316,8 +315,8 @@ static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *
         how[k].observed_count = k ? count : job->pair_count;
         how[k].observed = k ? second : first;
     }
-    return qc_plan_new(&plans[0], job->first, shapes, &how[0], st) &&
-           qc_plan_new(&plans[1], job->second, shapes, &how[1], st);
+    return qc_stream_plan(&plans[0], job->first, job->data, &how[0], st) &&
+           qc_stream_plan(&plans[1], job->second, job->data, &how[1], st);
 }
 
 static bool new_buffers(struct comparing *c, unsigned workers, size_t units, struct qc_plan *const plans[2],

@@ -8,9 +8,7 @@
 
 bool qc_scoring_possible(const struct qc_dataset *data)
 {
-    const int64_t *dims;
-    unsigned rank;
-    return qc_dataset_label_count(data) || qc_dataset_target_dims(&rank, &dims, data);
+    return qc_dataset_label_count(data) || qc_dataset_target_elements(data);
 }
 
 static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_status *st)
@@ -20,7 +18,8 @@ static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_st
     *out = 0;
     for (size_t u = 0; ok && u < qc_dataset_units(s->data); u++) {
         ok = qc_dataset_read_labels(labels, s->data, u, st);
-        for (size_t i = 0; ok && i < s->label_count; i++) *out = labels[i] > *out ? labels[i] : *out;
+        const size_t count = qc_dataset_unit_label_count(s->data, u);
+        for (size_t i = 0; ok && i < count; i++) *out = labels[i] > *out ? labels[i] : *out;
     }
     free(labels);
     return ok;
@@ -31,7 +30,7 @@ static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_st
 static size_t classes_by_position(bool *first, const struct qc_scoring *s, const struct qc_view *v)
 {
     const int64_t *dims;
-    const int rank = (int)qc_dataset_label_dims(&dims, s->data);
+    const int rank = (int)qc_dataset_label_dims(&dims, s->data, 0);
     if (v->rank != rank + 2) return 0;
     bool behind = true, before = true;
     for (int d = 0; d < rank; d++) {
@@ -55,24 +54,25 @@ static bool is_softmax(const struct qc_graph *g, qc_id v)
     return false;
 }
 
-/* f32, and so many elements per unit that labels or target fit; of several with labels the one with the fewest classes
-   that has one for each label; where none has, the one with the most. */
+/* f32, and so many elements for unit 0, whose shapes the probe has, that labels or target fit; of several with labels
+   the one with the fewest classes that has one for each label; where none has, the one with the most. */
 static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
 {
     bool found = false;
     int64_t largest = 0;
     /* Behind the model's outputs are values that a carried part reads. */
     const size_t outputs = g->carried ? g->carried->output_count : g->output_count;
+    const size_t labels = qc_dataset_unit_label_count(s->data, 0), target = qc_dataset_unit_target_elements(s->data, 0);
     if (s->label_count && outputs > 1 && !largest_label(&largest, s, st)) return false;
     for (size_t k = 0; k < outputs; k++) {
         const struct qc_view v = qc_runner_output(probe, k);
         const size_t n = qc_view_count(&v);
         if (v.dtype != QC_F32) continue;
         bool class_first = false;
-        const bool fits = s->label_count ? n > s->label_count && n % s->label_count == 0 : n == s->target_count;
+        const bool fits = s->label_count ? n > labels && n % labels == 0 : n == target;
         const size_t classes = !s->label_count || !fits ? 0
                                : s->by_position         ? classes_by_position(&class_first, s, &v)
-                                                        : n / s->label_count;
+                                                        : n / labels;
         if (!fits || (s->by_position && classes < 2)) continue;
         const bool holds = classes > (uint64_t)largest, held = s->classes > (uint64_t)largest;
         if (found && s->label_count && (holds == held ? holds == (classes >= s->classes) : held)) continue;
@@ -93,20 +93,17 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
 bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,
                       const struct qc_dataset *data, struct qc_status *st)
 {
-    struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .positions = 1, .peak = 1};
+    struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
     const int64_t *dims;
-    unsigned rank = qc_dataset_label_dims(&dims, data);
-    s.by_position = rank > 0;
-    for (unsigned i = 0; i < rank; i++) s.positions *= (size_t)dims[i];
     if (!qc_scoring_possible(data))
         return qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with",
                        qc_dataset_file(data));
+    s.by_position = qc_dataset_units(data) > 0 && qc_dataset_label_dims(&dims, data, 0) > 0;
     if (!s.label_count) {
-        qc_dataset_target_dims(&rank, &dims, data);
-        s.target_count = 1;
-        for (unsigned i = 0; i < rank; i++) s.target_count *= (size_t)dims[i];
+        s.target_count = qc_dataset_target_elements(data);
         s.peak = qc_dataset_target_peak(data);
     }
+    if (qc_dataset_units(data) && !qc_stream_unit_shapes(probe, data, g->input_count, 0, st)) return false;
     if (!find_output(&s, g, probe, st)) return false;
     *out = s;
     return true;
@@ -149,15 +146,19 @@ static double negative_log(const struct row *r, size_t label, bool probabilities
 }
 
 static bool score_labels(struct qc_score *t, const float *scores, const int64_t *labels, const struct qc_scoring *by,
-                         struct qc_status *st)
+                         size_t unit, struct qc_status *st)
 {
+    const int64_t *dims;
+    const unsigned rank = by->by_position ? qc_dataset_label_dims(&dims, by->data, unit) : 0;
+    const size_t count = qc_dataset_unit_label_count(by->data, unit);
+    size_t positions = 1; /* labels of one sample */
+    for (unsigned i = 0; i < rank; i++) positions *= (size_t)dims[i];
     const size_t classes = by->classes;
-    for (size_t i = 0; i < by->label_count; i++) {
-        const size_t sample = i / by->positions, position = i % by->positions;
-        const struct row r = {.at = scores + sample * by->positions * classes +
-                                    position * (by->class_first ? 1 : classes),
+    for (size_t i = 0; i < count; i++) {
+        const size_t sample = i / positions, position = i % positions;
+        const struct row r = {.at = scores + sample * positions * classes + position * (by->class_first ? 1 : classes),
                               .count = classes,
-                              .step = by->class_first ? by->positions : 1};
+                              .step = by->class_first ? positions : 1};
         if (by->by_position && labels[i] < 0) continue;
         if (labels[i] < 0 || (uint64_t)labels[i] >= classes)
             return qc_fail(st, QC_BAD_INPUT,
@@ -187,16 +188,22 @@ static void score_target(struct qc_score *t, const float *y, const float *target
     t->elements = count;
 }
 
-bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit,
-                     struct qc_status *st)
+bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const struct qc_view *y, const void *truth,
+                     size_t unit, struct qc_status *st)
 {
+    const size_t n = qc_view_count(y), target = qc_dataset_unit_target_elements(s->data, unit),
+                 labels = qc_dataset_unit_label_count(s->data, unit), wanted = labels ? labels * s->classes : target;
+    bool ok = n == wanted;
     *out = (struct qc_score){0};
-    if (!s->label_count)
-        score_target(out, y, truth, s->target_count, s->peak);
-    else if (!score_labels(out, y, truth, s, st))
-        return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data),
-                        (unsigned long long)qc_dataset_first_sample(s->data, unit));
-    return true;
+    if (!ok)
+        qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu values, and the %s ask for %zu", s->output_name, n,
+                labels ? "labels" : "values of target", wanted);
+    else if (!labels)
+        score_target(out, y->data, truth, target, s->peak);
+    else
+        ok = score_labels(out, y->data, truth, s, unit, st);
+    return ok || qc_where(st, "%s: sample %llu", qc_dataset_file(s->data),
+                          (unsigned long long)qc_dataset_first_sample(s->data, unit));
 }
 
 void qc_score_add(struct qc_score *to, const struct qc_score *t)

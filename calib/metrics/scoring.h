@@ -20,8 +20,7 @@ struct qc_scoring {
     size_t output;                    /* of the graph, that the truth belongs to */
     const char *output_name;          /* borrowed from the graph */
     size_t classes;                   /* 0: a target */
-    size_t label_count, target_count; /* of one unit */
-    size_t positions;                 /* labels of one sample */
+    size_t label_count, target_count; /* of one unit, the largest */
     bool by_position;                 /* of sequences: labels below 0 are left out */
     bool class_first;                 /* [N,C,T...], else [N,T...,C] */
     bool probabilities;               /* the output is a softmax's; else a row that sums to one is taken for it */
@@ -31,7 +30,7 @@ struct qc_scoring {
 /* Does the data set have labels or a target, opened with options.truth? */
 bool qc_scoring_possible(const struct qc_dataset *data);
 
-/* Finds the output of g; probe: a runner of g on the shapes of the data. Errors: neither labels nor target, no output
+/* Finds the output of g; probe: a runner of a plan of g for the data. Errors: neither labels nor target, no output
  * that fits them (QC_BAD_INPUT). */
 bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,
                       const struct qc_dataset *data, struct qc_status *st);
@@ -41,9 +40,10 @@ size_t qc_scoring_truth_bytes(const struct qc_scoring *s);
 bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struct qc_dataset_scratch *scratch,
                      struct qc_status *st);
 
-/* y: output number `output` of a run of this unit. Errors: a label that is no class, with its sample. */
-bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const float *y, const void *truth, size_t unit,
-                     struct qc_status *st);
+/* y: output number `output` of a run of this unit. Errors: a label that is no class, an output that is larger or
+   smaller than the truth asks for, with its sample. */
+bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const struct qc_view *y, const void *truth,
+                     size_t unit, struct qc_status *st);
 
 void qc_score_add(struct qc_score *to, const struct qc_score *t);
 /* seconds stay 0. */

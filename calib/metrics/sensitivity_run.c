@@ -53,8 +53,8 @@ static bool score(const struct step *s, size_t item, struct qc_runner *runner, s
 {
     const struct qc_cut_run *r = s->r;
     const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
-    return qc_scoring_unit(&r->scores[item], &r->scoring, out.data,
-                           r->truth + item * qc_scoring_truth_bytes(&r->scoring), r->begin + item, st);
+    return qc_scoring_unit(&r->scores[item], &r->scoring, &out, r->truth + item * qc_scoring_truth_bytes(&r->scoring),
+                           r->begin + item, st);
 }
 
 static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -260,15 +260,15 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
     struct qc_runner *probe = NULL;
     bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    const struct qc_shape *shapes = qc_stream_shapes(g, r->data, a, st);
-    if (!listed || !list || !shapes) return false;
+    if (!listed || !list) return false;
     for (size_t k = 0; k < cut_count; k++)
         for (size_t i = 0; i < cut_counts[k]; i++) listed[cuts[k][i]] = true;
     for (size_t o = 0; o < g->output_count; o++) listed[g->outputs[o].value] = true;
     for (qc_id v = 1; v <= g->value_count; v++)
         if (listed[v]) list[how.observed_count++] = v;
     how.observed = list;
-    bool ok = qc_plan_new(&plan, g, shapes, &how, st);
+    bool ok =
+        qc_stream_one_size(r->data, "measuring one layer at a time", st) && qc_stream_plan(&plan, g, r->data, &how, st);
     if (ok && !qc_plan_shapes_known(plan))
         ok = qc_fail(st, QC_UNSUPPORTED,
                      "shapes in this model depend on data, and one layer at a time cannot be measured in it then");

@@ -249,6 +249,14 @@ static void free_worker(struct qc_second_moments_worker *w, size_t layers)
     free(w->lanes);
 }
 
+void qc_second_moments_close(struct qc_second_moments *m)
+{
+    for (unsigned w = 0; m->workers && w < m->worker_count; w++) free_worker(&m->workers[w], m->count);
+    free(m->workers);
+    m->workers = NULL;
+    m->worker_count = 0;
+}
+
 void qc_second_moments_free(struct qc_second_moments *m)
 {
     if (!m) return;
@@ -257,8 +265,7 @@ void qc_second_moments_free(struct qc_second_moments *m)
             for (int k = 0; k < QC_MOMENTS_CLASSES; k++) free_sums(&m->layers[i]->parts[p].of[k]);
         pthread_mutex_destroy(&m->locks[i]);
     }
-    for (unsigned w = 0; m->workers && w < m->worker_count; w++) free_worker(&m->workers[w], m->count);
-    free(m->workers);
+    qc_second_moments_close(m);
     qc_arena_free(m->arena);
     free(m);
 }

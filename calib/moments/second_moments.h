@@ -145,6 +145,8 @@ bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uin
 bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node,
                                      const struct qc_view *v, struct qc_status *st);
 bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st);
+/* Gives the buffers back: there are no more samples to come. */
+void qc_second_moments_close(struct qc_second_moments *m);
 
 /* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one
  * moves it. */

@@ -20,13 +20,18 @@ static double ratio(int k)
     return ldexp(r, -(k / OCTAVE));
 }
 
-struct scratch {
-    double *h;                     /* [block][block]: what errors are taken from */
-    double *mean, *other;          /* [block] */
-    double *x, *d;                 /* [block][QC_LANES] */
-    double *factor, *panel, *work; /* with compensate: [block][block], QC_FACTOR_SCRATCH(block), [2 block][QC_LANES] */
-    size_t *order, held; /* order: [block]; held: 1 + the group and block that are read, of one number; 0: none */
+/* The moments of one group and block: one for the whole team, or one for each worker where groups are many and small.
+ */
+struct matrix {
+    double *h;              /* [block][block]: what errors are taken from */
+    double *mean, *other;   /* [block] */
+    double *factor, *panel; /* with compensate: [block][block], QC_FACTOR_SCRATCH(block) */
+    size_t *order;          /* [block] */
     bool factorised;
+};
+
+struct lanes {
+    double *x, *d, *work; /* [block][QC_LANES]; work: with compensate, [2 block][QC_LANES] */
 };
 
 struct judging {
@@ -34,7 +39,9 @@ struct judging {
     const struct qc_range *widest;    /* [channels] */
     struct qc_round_weights_layer at; /* to find weights with */
     size_t chunks;                    /* of a group's outputs */
-    struct scratch *scratch;          /* [workers] */
+    size_t group, block;              /* of a matrix for the team */
+    struct matrix *matrices;          /* [1 or workers] */
+    struct lanes *lanes;              /* [workers] */
     const struct qc_qparams *input;   /* NULL: real */
     double *errors;                   /* [outputs][CANDIDATES] */
 };
@@ -53,7 +60,7 @@ static size_t channel_of(const struct judging *j, size_t output)
     return j->e->channels == 1 ? 0 : l->transposed ? output % (l->outputs / l->groups) : output;
 }
 
-static void read_part(const struct judging *j, const struct scratch *s, size_t w, unsigned parts, size_t group,
+static void read_part(const struct judging *j, const struct matrix *s, size_t w, unsigned parts, size_t group,
                       size_t block)
 {
     const double noise = qc_round_weights_input_noise(j->input, group);
@@ -62,31 +69,31 @@ static void read_part(const struct judging *j, const struct scratch *s, size_t w
     for (size_t i = 0; i < w; i++) s->h[i * w + i] += noise;
 }
 
-static bool read_moments(const struct judging *j, struct scratch *s, size_t w, size_t group, size_t block,
-                         struct qc_status *st)
+static bool read_moments(const struct judging *j, struct matrix *s, size_t group, size_t block,
+                         const struct qc_pool_options *team, struct qc_status *st)
 {
-    const struct qc_pool_options alone = {.workers = 1};
-    const size_t number = 1 + group * j->e->layer->blocks + block;
-    if (s->held == number) return true;
-    s->held = number;
+    const size_t w = qc_second_moments_width(j->e->layer, block);
     const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
     const bool held = j->e->compensate && qc_round_weights_holds(j->e->layer);
     qc_second_moments_read_mean(s->mean, j->e->layer, all, group, block * j->e->layer->block, w);
     read_part(j, s, w, held ? 1u << QC_MOMENTS_FIT : all, group, block);
-    if (j->e->compensate && !qc_factorise_damped(&s->factorised, s->factor, s->order, s->h, w, 0, s->panel, &alone, st))
+    if (j->e->compensate && !qc_factorise_damped(&s->factorised, s->factor, s->order, s->h, w, 0, s->panel, team, st))
         return false;
     if (held) read_part(j, s, w, 1u << QC_MOMENTS_HELD, group, block);
     return true;
 }
 
 /* Adds the errors of outputs first .. first + count, which share a matrix, in one block of columns. */
-static void judge_block(const struct judging *j, const struct scratch *s, size_t first, size_t count, size_t w,
-                        size_t column)
+static void judge_block(const struct judging *j, const struct matrix *m, const struct lanes *s, size_t first,
+                        size_t count, size_t block)
 {
+    const size_t w = qc_second_moments_width(j->e->layer, block), column = block * j->e->layer->block;
     const struct qc_qparams *qparams = j->e->qparams;
     const struct qc_levels levels = qc_qparams_levels(qparams);
     const float *weights = j->e->weight->data;
+    const size_t step = qc_round_weights_step(&j->at);
     for (int k = 0; k < CANDIDATES; k++) {
+        float divisor[QC_LANES];
         double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], nearest[QC_LANES] = {0}, compensated[QC_LANES] = {0};
         for (size_t l = 0; l < QC_LANES; l++) {
             const size_t o = first + (l < count ? l : 0);
@@ -95,17 +102,21 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
                 qc_affine_from_range(r->lo * ratio(k), r->hi * ratio(k), levels, qparams->symmetry);
             lo[l] = (double)(levels.lo - p.zero_point);
             hi[l] = (double)(levels.hi - p.zero_point);
+            divisor[l] = p.scale;
             scale[l] = (double)p.scale;
-            for (size_t i = 0; i < w; i++)
-                s->x[i * QC_LANES + l] = (double)(weights[qc_round_weights_element(&j->at, o, column + i)] / p.scale);
+        }
+        for (size_t i = 0; i < w; i++) { /* column by column: outputs may be side by side */
+            const float *x = weights + qc_round_weights_element(&j->at, first, column + i);
+            for (size_t l = 0; l < QC_LANES; l++)
+                s->x[i * QC_LANES + l] = (double)(x[(l < count ? l : 0) * step] / divisor[l]);
         }
         const struct qc_round_grid grid = {.lo = lo, .hi = hi};
         qc_round_nearest(s->d, s->x, w, &grid);
-        qc_row_errors(nearest, s->d, s->h, w);
-        const bool both = j->e->compensate && s->factorised;
+        qc_row_errors(nearest, s->d, m->h, w);
+        const bool both = j->e->compensate && m->factorised;
         if (both) {
-            qc_round_compensated(s->d, s->x, s->factor, s->order, w, &grid, s->work);
-            qc_row_errors(compensated, s->d, s->h, w);
+            qc_round_compensated(s->d, s->x, m->factor, m->order, w, &grid, s->work);
+            qc_row_errors(compensated, s->d, m->h, w);
         }
         for (size_t l = 0; l < count; l++)
             j->errors[(first + l) * CANDIDATES + (size_t)k] +=
@@ -113,16 +124,41 @@ static void judge_block(const struct judging *j, const struct scratch *s, size_t
     }
 }
 
-static bool judge(void *user, size_t item, unsigned worker, struct qc_status *st)
+/* A chunk of the outputs of the group whose matrix the team has. */
+static bool judge_chunk(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct judging *j = user;
     const struct qc_second_moments_layer *l = j->e->layer;
-    const size_t per = l->outputs / l->groups, group = item / j->chunks, o = item % j->chunks * QC_LANES;
+    const size_t per = l->outputs / l->groups, o = item * QC_LANES;
+    (void)st;
+    judge_block(j, &j->matrices[0], &j->lanes[worker], j->group * per + o, per - o < QC_LANES ? per - o : QC_LANES,
+                j->block);
+    return true;
+}
+
+/* A whole group of at most QC_LANES outputs. */
+static bool judge_group(void *user, size_t group, unsigned worker, struct qc_status *st)
+{
+    const struct judging *j = user;
+    const struct qc_second_moments_layer *l = j->e->layer;
+    const size_t per = l->outputs / l->groups;
+    const struct qc_pool_options alone = {.workers = 1};
     for (size_t b = 0; b < l->blocks; b++) {
-        const size_t w = qc_second_moments_width(l, b);
-        if (!read_moments(j, &j->scratch[worker], w, group, b, st)) return false;
-        judge_block(j, &j->scratch[worker], group * per + o, per - o < QC_LANES ? per - o : QC_LANES, w, b * l->block);
+        if (!read_moments(j, &j->matrices[worker], group, b, &alone, st)) return false;
+        judge_block(j, &j->matrices[worker], &j->lanes[worker], group * per, per, b);
     }
+    return true;
+}
+
+static bool judge_all(struct judging *j, bool together, const struct qc_pool_options *team, struct qc_status *st)
+{
+    const struct qc_second_moments_layer *l = j->e->layer;
+    if (!together) return qc_pool_run(l->groups, judge_group, j, team, st);
+    for (j->group = 0; j->group < l->groups; j->group++)
+        for (j->block = 0; j->block < l->blocks; j->block++)
+            if (!read_moments(j, &j->matrices[0], j->group, j->block, team, st) ||
+                !qc_pool_run(j->chunks, judge_chunk, j, team, st))
+                return false;
     return true;
 }
 
@@ -145,58 +181,67 @@ static void choose(struct qc_range *ranges, const struct judging *j)
     }
 }
 
-static bool new_scratch(struct scratch *s, size_t w, bool compensate)
+static bool new_matrix(struct matrix *m, size_t w, bool compensate)
 {
-    *s = (struct scratch){.h = malloc(w * w * sizeof(double)),
-                          .mean = malloc(w * sizeof(double)),
-                          .other = malloc(w * sizeof(double)),
-                          .x = malloc(w * QC_LANES * sizeof(double)),
-                          .d = malloc(w * QC_LANES * sizeof(double))};
-    if (!s->h || !s->mean || !s->other || !s->x || !s->d) return false;
+    *m = (struct matrix){.h = malloc(w * w * sizeof(double)), .mean = malloc(2 * w * sizeof(double))};
+    if (!m->h || !m->mean) return false;
+    m->other = m->mean + w;
     if (!compensate) return true;
-    s->factor = malloc(w * w * sizeof(double));
-    s->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
-    s->work = malloc(2 * w * QC_LANES * sizeof(double));
-    s->order = malloc(w * sizeof *s->order);
-    return s->factor && s->panel && s->work && s->order;
+    m->factor = malloc(w * w * sizeof(double));
+    m->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
+    m->order = malloc(w * sizeof *m->order);
+    return m->factor && m->panel && m->order;
+}
+
+static void free_matrix(struct matrix *m)
+{
+    free(m->h);
+    free(m->mean);
+    free(m->factor);
+    free(m->panel);
+    free(m->order);
+}
+
+static bool new_lanes(struct lanes *l, size_t w, bool compensate)
+{
+    const size_t side = w * QC_LANES;
+    if (!(l->x = malloc((compensate ? 4 : 2) * side * sizeof *l->x))) return false;
+    l->d = l->x + side;
+    l->work = l->d + side;
+    return true;
 }
 
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st)
 {
     const struct qc_second_moments_layer *l = e->layer;
-    const size_t w = l->block, bytes = sizeof(double) * ((e->compensate ? 2 : 1) * w * w + w * (3 + 4 * QC_LANES) +
-                                                         QC_FACTOR_SCRATCH(w));
+    const size_t w = l->block, side = sizeof(double) * w, each = (e->compensate ? 4 : 2) * side * QC_LANES,
+                 matrix = side * (e->compensate ? 2 * w + 3 : w + 2) +
+                          (e->compensate ? sizeof(double) * QC_FACTOR_SCRATCH(w) : 0);
     const qc_id input = e->g->values[e->g->nodes[e->node].inputs[0]].type.qparams;
     struct judging j = {.e = e,
                         .widest = ranges,
                         .at = {.g = e->g, .node = e->node, .moments = l},
                         .chunks = (l->outputs / l->groups + QC_LANES - 1) / QC_LANES,
                         .input = input ? &e->g->qparams_of[input] : NULL};
-    unsigned workers;
-    if (!qc_stream_workers(&workers, e->workers, e->memory_limit, qc_stream_held_bytes(), bytes, st)) return false;
+    const bool together = j.chunks > 1 || l->groups == 1;
+    struct qc_pool_options team = {0};
+    if (!qc_stream_workers(&team.workers, e->workers, e->memory_limit, qc_stream_held_bytes() + (together ? matrix : 0),
+                           each + (together ? 0 : matrix), st))
+        return false;
+    const size_t matrices = together ? 1 : team.workers;
     j.errors = calloc(l->outputs * CANDIDATES, sizeof *j.errors);
-    j.scratch = calloc(workers, sizeof *j.scratch);
-    bool ok = j.errors && j.scratch;
-    for (unsigned k = 0; ok && k < workers; k++) {
-        struct scratch *s = &j.scratch[k];
-        ok = new_scratch(s, w, e->compensate);
-    }
-    const struct qc_pool_options pool = {.workers = workers};
-    if (!ok) qc_fail_memory(st, bytes);
-    ok = ok && qc_pool_run(l->groups * j.chunks, judge, &j, &pool, st);
+    j.matrices = calloc(matrices, sizeof *j.matrices);
+    j.lanes = calloc(team.workers, sizeof *j.lanes);
+    bool ok = j.errors && j.matrices && j.lanes;
+    for (size_t k = 0; ok && k < matrices; k++) ok = new_matrix(&j.matrices[k], w, e->compensate);
+    for (size_t k = 0; ok && k < team.workers; k++) ok = new_lanes(&j.lanes[k], w, e->compensate);
+    if (!ok) qc_fail_memory(st, matrix + each);
+    ok = ok && judge_all(&j, together, &team, st);
     if (ok) choose(ranges, &j);
-    for (unsigned k = 0; j.scratch && k < workers; k++) {
-        free(j.scratch[k].h);
-        free(j.scratch[k].mean);
-        free(j.scratch[k].other);
-        free(j.scratch[k].x);
-        free(j.scratch[k].d);
-        free(j.scratch[k].factor);
-        free(j.scratch[k].panel);
-        free(j.scratch[k].work);
-        free(j.scratch[k].order);
-    }
-    free(j.scratch);
+    for (size_t k = 0; j.matrices && k < matrices; k++) free_matrix(&j.matrices[k]);
+    for (size_t k = 0; j.lanes && k < team.workers; k++) free(j.lanes[k].x);
+    free(j.matrices);
+    free(j.lanes);
     free(j.errors);
     return ok;
 }

@@ -251,7 +251,7 @@ static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status
     bool ok = qc_dataset_scratch_new(&scratch, st);
     (void)worker;
     for (size_t i = 0; ok && i < p->g->input_count; i++) {
-        const size_t bytes = qc_dataset_bytes(p->data, i);
+        const size_t bytes = qc_dataset_unit_bytes(p->data, i, unit);
         void *x = malloc(bytes + 1);
         ok = x ? qc_dataset_read(x, p->data, i, unit, scratch, st) : qc_fail_memory(st, bytes);
         if (ok) p->keys[unit] = qc_stream_key(p->keys[unit], x, bytes);
@@ -283,15 +283,14 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
         qc_need_of_scan(options->activation->need) == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
     struct qc_plan *plan = NULL;
     struct qc_arena *a = qc_arena_new();
-    const struct qc_shape *shapes = a ? qc_stream_shapes(g, data, a, st) : NULL;
     size_t count, largest = 0;
     qc_id *values;
     const char **names;
-    bool ok = shapes && qc_observed_values(&count, &values, &names, g, a, st);
+    bool ok = a && qc_stream_one_size(data, "--propagate", st) && qc_observed_values(&count, &values, &names, g, a, st);
     const struct qc_plan_options how = {.observed_count = ok ? count : 0,
                                         .observed = ok ? values : NULL,
                                         .budget = budget};
-    ok = ok && qc_plan_new(&plan, g, shapes, &how, st);
+    ok = ok && qc_stream_plan(&plan, g, data, &how, st);
     if (ok && !qc_plan_shapes_known(plan))
         ok = qc_fail(st, QC_UNSUPPORTED,
                      "shapes in this model depend on data, and --propagate needs to know them; quantize it without");

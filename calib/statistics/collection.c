@@ -405,8 +405,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
         !find_values(&k, g, count, values, st))
         goto out;
     struct qc_plan_options plan_options = {.observed_count = k.value_count, .observed = k.values};
-    const struct qc_shape *shapes = qc_stream_shapes(g, data, k.c->arena, st);
-    if (!shapes || !qc_plan_new(&plan, g, shapes, &plan_options, st)) goto out;
+    if (!qc_stream_plan(&plan, g, data, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
     const size_t held = qc_stream_held_bytes(), channels = channel_bytes(k.c),
@@ -436,6 +435,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .progress = step,
                                .progress_user = &k};
     if (!run(&k, &stream, st)) goto out;
+    if (k.c->gram) qc_second_moments_close(k.c->gram);
     if (cost) *cost = used;
     ok = true;
 out:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/resident.h"
+#include "calib/statistics/unit_sizes.h"
 
 size_t qc_stream_held_bytes(void)
 {
@@ -18,6 +19,7 @@ struct worker {
 
 struct running {
     const struct qc_stream *s;
+    const size_t *order; /* of the units, where their sizes differ; NULL: as they come */
     struct worker *workers;
 };
 
@@ -55,12 +57,15 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
 {
     struct running *r = user;
     const struct qc_stream *s = r->s;
-    size_t unit = s->units ? s->units[item] : item;
+    const size_t place = r->order ? r->order[item] : item;
+    const size_t unit = s->units ? s->units[place] : place;
     struct worker *w = &r->workers[worker];
     struct observing o = {.s = s,
                           .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
     for (size_t k = 0; k < s->plan_count; k++) {
         o.at.plan = k;
+        if (!qc_stream_unit_shapes(w->runners[k], s->data, s->input_count, unit, st))
+            return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
         for (size_t i = 0; i < s->input_count; i++) {
             struct qc_view in = qc_runner_input(w->runners[k], i);
             if (!qc_dataset_read(in.data, s->data, i, unit, w->scratch, st)) return false;
@@ -75,14 +80,18 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
 
 bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
 {
+    const size_t count = s->units ? s->unit_count : qc_dataset_units(s->data);
     struct running r = {.s = s, .workers = calloc(s->workers, sizeof *r.workers)};
+    size_t *order = NULL;
     bool ok = r.workers ? true : qc_fail_memory(st, s->workers * sizeof *r.workers);
+    if (ok && qc_dataset_varies(s->data)) ok = qc_order_by_size(&order, s->data, s->input_count, s->units, count, st);
+    r.order = order;
     for (unsigned w = 0; ok && w < s->workers; w++) {
         ok = qc_dataset_scratch_new(&r.workers[w].scratch, st);
         for (size_t k = 0; ok && k < s->plan_count; k++) ok = qc_runner_new(&r.workers[w].runners[k], s->plans[k], st);
     }
     struct qc_pool_options pool = {.workers = s->workers, .progress = s->progress, .progress_user = s->progress_user};
-    ok = ok && qc_pool_run(s->units ? s->unit_count : qc_dataset_units(s->data), run_unit, &r, &pool, st);
+    ok = ok && qc_pool_run(count, run_unit, &r, &pool, st);
     for (unsigned w = 0; r.workers && w < s->workers; w++) {
         qc_dataset_scratch_free(r.workers[w].scratch);
         for (size_t k = 0; ok && k < s->plan_count; k++)
@@ -90,6 +99,7 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
         for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);
     }
     free(r.workers);
+    free(order);
     return ok;
 }
 
@@ -111,6 +121,8 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
     return specs;
 }
 
+/* ---- Shapes and plans ---- */
+
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
                                   struct qc_status *st)
 {
@@ -122,6 +134,64 @@ struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_data
     }
     return shapes;
 }
+
+static void unit_shapes(struct qc_shape *shapes, const struct qc_dataset *data, size_t inputs, size_t unit)
+{
+    int64_t dims[QC_DATA_RANK_MAX];
+    for (size_t i = 0; i < inputs; i++) {
+        const unsigned rank = qc_dataset_unit_dims(dims, data, i, unit);
+        shapes[i] = qc_shape_of((int)rank, dims);
+    }
+}
+
+bool qc_stream_plan(struct qc_plan **out, const struct qc_graph *g, const struct qc_dataset *data,
+                    const struct qc_plan_options *options, struct qc_status *st)
+{
+    struct qc_plan_options how = options ? *options : (struct qc_plan_options){0};
+    struct qc_plan_case *largest = NULL;
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    const struct qc_shape *shapes = qc_stream_shapes(g, data, a, st);
+    bool ok = shapes != NULL;
+    if (ok && qc_dataset_varies(data)) {
+        const size_t *units = qc_largest_units(&how.largest_count, data, g->input_count, a, st);
+        ok = units && (largest = QC_NEW_ARRAY(a, struct qc_plan_case, how.largest_count, st));
+        for (size_t k = 0; ok && k < how.largest_count; k++) {
+            struct qc_shape *of = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+            const char *name = qc_arena_printf(a, st, "%s: sample %zu", qc_dataset_file(data),
+                                               qc_dataset_first_sample(data, units[k]));
+            if (!(ok = of && name)) break;
+            unit_shapes(of, data, g->input_count, units[k]);
+            largest[k] = (struct qc_plan_case){.shapes = of, .name = name};
+        }
+        how.largest = largest;
+    }
+    ok = ok && qc_plan_new(out, g, shapes, &how, st);
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_stream_unit_shapes(struct qc_runner *r, const struct qc_dataset *data, size_t input_count, size_t unit,
+                           struct qc_status *st)
+{
+    if (!qc_dataset_varies(data)) return true;
+    struct qc_shape *shapes = calloc(input_count + 1, sizeof *shapes);
+    if (!shapes) return qc_fail_memory(st, input_count * sizeof *shapes);
+    unit_shapes(shapes, data, input_count, unit);
+    const bool ok = qc_runner_shapes(r, shapes, st);
+    free(shapes);
+    return ok;
+}
+
+bool qc_stream_one_size(const struct qc_dataset *data, const char *who, struct qc_status *st)
+{
+    return !qc_dataset_varies(data) ||
+           qc_fail(st, QC_UNSUPPORTED,
+                   "%s: %s needs samples of one size, and these differ; leave it out, or give others",
+                   qc_dataset_file(data), who);
+}
+
+/* ---- Memory ---- */
 
 bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each,
                        struct qc_status *st)

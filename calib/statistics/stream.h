@@ -42,15 +42,28 @@ struct qc_stream {
     void *progress_user;
 };
 
-/* Runs the units. The first failing unit decides the error, which names file and sample. */
+/* Runs the units; those of one size after each other where they differ, the largest first. The first failing unit
+   decides the error, which names file and sample. */
 bool qc_stream_run(const struct qc_stream *s, struct qc_status *st);
 
 /* Input specifications of a graph for qc_dataset_open; arrays from the arena. */
 struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
-/* Fixed shapes of the graph's inputs for the units of a data set. */
+/* Shapes of the graph's inputs for the units of a data set; free where samples differ. */
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
                                   struct qc_status *st);
+
+/* A plan of g for the units of a data set: qc_plan_new with those shapes, planned for the largest samples there are.
+   Errors: of qc_plan_new, naming the sample where they differ. */
+bool qc_stream_plan(struct qc_plan **out, const struct qc_graph *g, const struct qc_dataset *data,
+                    const struct qc_plan_options *options, struct qc_status *st);
+
+/* Says the shapes of one unit to a runner of such a plan, before its inputs are filled. */
+bool qc_stream_unit_shapes(struct qc_runner *r, const struct qc_dataset *data, size_t input_count, size_t unit,
+                           struct qc_status *st);
+
+/* Whoever needs samples of one size (`who`) says so before anything runs: QC_UNSUPPORTED where they differ. */
+bool qc_stream_one_size(const struct qc_dataset *data, const char *who, struct qc_status *st);
 
 /* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: what the machine has). fixed is
    what the process has already (qc_stream_held_bytes: program, weights, plans, merged statistics), each what a worker

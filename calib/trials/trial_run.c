@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/statistics/unit_sizes.h"
+
 /* The float network's outputs are kept where they take no more than this; else it runs again in every pass. */
 enum { KEPT_BYTES = 64 << 20 };
 
@@ -13,12 +15,12 @@ struct qc_trials {
     const struct qc_graph *real;
     const struct qc_dataset *data;
     const struct qc_trial_options *options;
-    const struct qc_shape *shapes; /* of the inputs */
-    size_t count;                  /* units that are drawn */
-    size_t *units;                 /* [count], in the order of the hashes of their content */
-    size_t *place_of;              /* [units of the data set]: place in `units` + 1, or 0 */
+    size_t count;     /* units that are drawn */
+    size_t *units;    /* [count], in the order of the hashes of their content */
+    size_t *place_of; /* [units of the data set]: place in `units` + 1, or 0 */
     float **kept;     /* [count * outputs]: outputs of the float network; NULL: not run yet, or not float */
-    size_t *elements; /* [outputs] of the float network; 0: not known yet, or not float */
+    size_t *elements; /* [count * outputs]: of what is kept */
+    bool *judged;     /* [outputs]: float32, and of a shape that is known before a run */
     bool keeps;       /* outputs are kept */
 };
 
@@ -41,7 +43,7 @@ static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status
     bool ok = qc_dataset_scratch_new(&scratch, st);
     (void)worker;
     for (size_t i = 0; ok && i < h->inputs; i++) {
-        const size_t bytes = qc_dataset_bytes(h->data, i);
+        const size_t bytes = qc_dataset_unit_bytes(h->data, i, unit);
         void *x = malloc(bytes + 1);
         ok = x ? qc_dataset_read(x, h->data, i, unit, scratch, st) : qc_fail_memory(st, bytes);
         if (ok) key = qc_stream_key(key, x, bytes);
@@ -85,9 +87,10 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
     if (!t) return qc_fail_memory(st, sizeof *t);
     *t = (struct qc_trials){
         .arena = qc_arena_new(), .real = real, .data = data, .options = options, .count = all < wanted ? all : wanted};
-    const bool ok = (t->arena || qc_fail_memory(st, 1)) && (t->shapes = qc_stream_shapes(real, data, t->arena, st)) &&
+    const bool ok = (t->arena || qc_fail_memory(st, 1)) &&
                     (t->kept = QC_NEW_ARRAY(t->arena, float *, t->count * real->output_count, st)) &&
-                    (t->elements = QC_NEW_ARRAY(t->arena, size_t, real->output_count, st)) && draw(t, st);
+                    (t->elements = QC_NEW_ARRAY(t->arena, size_t, t->count * real->output_count, st)) &&
+                    (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) && draw(t, st);
     if (ok)
         *out = t;
     else
@@ -123,9 +126,10 @@ static bool keep_outputs(struct qc_trials *t, size_t place, struct qc_runner *ru
         const struct qc_view v = qc_runner_output(runner, o);
         const size_t bytes = qc_view_count(&v) * sizeof(float);
         float **to = &t->kept[place * t->real->output_count + o];
-        if (v.dtype != QC_F32 || *to) continue;
+        if (!t->judged[o] || v.dtype != QC_F32 || *to) continue;
         if (!(*to = malloc(bytes + 1))) return qc_fail_memory(st, bytes);
         memcpy(*to, v.data, bytes);
+        t->elements[place * t->real->output_count + o] = qc_view_count(&v);
     }
     return true;
 }
@@ -140,16 +144,18 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
     if (p->real && t->keeps && !keep_outputs(t, place, runners[0], st)) return false;
     for (size_t o = 0; o < outputs; o++) {
         const float *wanted = t->kept[place * outputs + o];
-        if (!wanted && p->real) {
+        size_t n = t->elements[place * outputs + o];
+        if (!wanted && p->real && t->judged[o]) {
             const struct qc_view v = qc_runner_output(runners[0], o);
             wanted = v.dtype == QC_F32 ? v.data : NULL;
+            n = qc_view_count(&v);
         }
         for (size_t k = from; wanted && k < p->plan_count; k++) {
             const struct qc_view x = qc_runner_output(runners[k], o);
-            if (x.dtype != QC_F32 || qc_view_count(&x) != t->elements[o])
+            if (x.dtype != QC_F32 || qc_view_count(&x) != n)
                 return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network",
                                t->real->outputs[o].name);
-            qc_error_compare(&p->errors[k - from][place * outputs + o], wanted, x.data, t->elements[o]);
+            qc_error_compare(&p->errors[k - from][place * outputs + o], wanted, x.data, n);
         }
     }
     return true;
@@ -186,26 +192,39 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
     return ok;
 }
 
-/* Sizes of the float network's outputs, and whether those of all units can be kept. */
+/* The runner takes the largest of the units. */
+static bool take_largest(struct qc_runner *r, const struct qc_trials *t, struct qc_status *st)
+{
+    const size_t inputs = t->real->input_count;
+    size_t *order = NULL;
+    if (!t->count || !qc_dataset_varies(t->data)) return true;
+    const bool ok = qc_order_by_size(&order, t->data, inputs, t->units, t->count, st) &&
+                    qc_stream_unit_shapes(r, t->data, inputs, t->units[order[0]], st);
+    free(order);
+    return ok;
+}
+
+/* Which of the float network's outputs are judged, and whether those of all units can be kept. */
 static bool look_at_outputs(struct qc_trials *t, const struct qc_plan *plan, struct qc_status *st)
 {
     struct qc_runner *probe = NULL;
     size_t bytes = 0;
     if (!qc_runner_new(&probe, plan, st)) return false;
-    for (size_t o = 0; o < t->real->output_count; o++) {
+    const bool ok = take_largest(probe, t, st);
+    for (size_t o = 0; ok && o < t->real->output_count; o++) {
         const struct qc_view v = qc_runner_output(probe, o);
-        t->elements[o] = v.dtype == QC_F32 ? qc_view_count(&v) : 0;
-        bytes += t->elements[o] * sizeof(float);
+        t->judged[o] = v.dtype == QC_F32;
+        if (t->judged[o]) bytes += qc_view_count(&v) * sizeof(float);
     }
     qc_runner_free(probe);
     t->keeps = !t->options->memory_limit && bytes <= KEPT_BYTES / (t->count ? t->count : 1);
-    return true;
+    return ok;
 }
 
 static bool all_kept(const struct qc_trials *t, size_t first, size_t n)
 {
     for (size_t o = 0; o < t->real->output_count; o++)
-        for (size_t u = first; t->elements[o] && u < first + n; u++)
+        for (size_t u = first; t->judged[o] && u < first + n; u++)
             if (!t->kept[u * t->real->output_count + o]) return false;
     return t->keeps;
 }
@@ -216,14 +235,14 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial
     const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX};
     struct qc_plan *real = NULL, *plans[QC_STREAM_PLANS] = {NULL};
     struct qc_graph *graphs[QC_STREAM_PLANS] = {NULL};
-    bool ok = qc_plan_new(&real, t->real, t->shapes, &as_is, st) && look_at_outputs(t, real, st);
+    bool ok = qc_stream_plan(&real, t->real, t->data, &as_is, st) && look_at_outputs(t, real, st);
     for (size_t k = 0, done; ok && n && k < count; k += done) {
         struct pass p = {.t = t, .errors = errors + k, .real = !all_kept(t, first, n)};
         const size_t room = t->options->memory_limit ? 1 : QC_STREAM_PLANS - p.real;
         if (p.real) p.plans[p.plan_count++] = real;
         for (done = 0; ok && done < room && k + done < count; done++) {
             ok = make(user, &graphs[done], k + done, st) &&
-                 qc_plan_new(&plans[done], graphs[done], t->shapes, &t->options->how, st);
+                 qc_stream_plan(&plans[done], graphs[done], t->data, &t->options->how, st);
             p.plans[p.plan_count++] = plans[done];
         }
         ok = ok && run_pass(&p, first, n, st);

@@ -21,22 +21,33 @@ static size_t rest_of(const struct panel *p)
     return p->first + p->width;
 }
 
+/* Takes column j of the factor off what is left of the rows below it, up to the diagonal. a: a block of `width`
+   columns, rows `stride` apart. */
+static QC_INLINE void take_column_off_body(double *restrict a, size_t stride, size_t j, size_t width,
+                                           double *restrict column)
+{
+    for (size_t i = j + 1; i < width; i++) column[i] = a[i * stride + j];
+    for (size_t i = j + 1; i < width; i++) {
+        double *row = a + i * stride;
+        const double by = -column[i];
+        for (size_t k = j + 1; k <= i; k++) row[k] = __builtin_fma(by, column[k], row[k]);
+    }
+}
+QC_SIMD(take_column_off, (double *a, size_t stride, size_t j, size_t width, double *column),
+        (a, stride, j, width, column))
+
 /* The diagonal block. false: not positive definite. */
 static bool factor_diagonal(const struct panel *p)
 {
-    double *a = p->a;
+    double column[QC_FACTOR_PANEL], *a = p->a + p->first * p->n + p->first;
     const size_t n = p->n;
-    for (size_t j = p->first; j < rest_of(p); j++) {
-        double s = a[j * n + j];
-        for (size_t k = p->first; k < j; k++) s = __builtin_fma(-a[j * n + k], a[j * n + k], s);
+    for (size_t j = 0; j < p->width; j++) {
+        const double s = a[j * n + j];
         if (!(s > 0) || !isfinite(s)) return false;
         const double root = sqrt(s);
         a[j * n + j] = root;
-        for (size_t i = j + 1; i < rest_of(p); i++) {
-            double t = a[i * n + j];
-            for (size_t k = p->first; k < j; k++) t = __builtin_fma(-a[i * n + k], a[j * n + k], t);
-            a[i * n + j] = t / root;
-        }
+        for (size_t i = j + 1; i < p->width; i++) a[i * n + j] /= root;
+        take_column_off(a, n, j, p->width, column);
     }
     return true;
 }

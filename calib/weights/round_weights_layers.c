@@ -129,9 +129,7 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
     const struct qc_type *type = &g->values[weight->outputs].type, *result = &g->values[n->outputs].type;
     qc_id inputs[3] = {qc_rebuild_value(b, n->inputs[0], st), 0, 0};
     if (!inputs[0]) return false;
-    struct qc_tensor *t = qc_tensor_of(QC_F32, &l->weight->shape, l->new_weight, st);
-    qc_id v = t ? qc_graph_add_constant(b->to, g->values[weight->inputs[0]].name, t, st) : 0;
-    qc_tensor_unref(t);
+    qc_id v = qc_graph_add_constant(b->to, g->values[weight->inputs[0]].name, l->rounded, st);
     struct qc_node_def q = {.op = QC_OP_Quantize,
                             .name = weight->name,
                             .input_count = 1,
@@ -175,7 +173,7 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
     const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
     const struct qc_round_weights_layer *l = at ? &r->layers[at - 1] : NULL;
     const bool itself = r->by_node[node] != 0;
-    *copied = l && l->new_weight && (itself || (l->result->bias_corrected && is_on(b, l)));
+    *copied = l && l->rounded && (itself || (l->result->bias_corrected && is_on(b, l)));
     return !*copied || (itself ? copy_layer(b, l, node, st) : qc_round_weights_shift_behind(b, l, st));
 }
 
@@ -231,7 +229,7 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r)
 {
     if (!r) return;
     for (size_t i = 0; r->layers && i < r->count; i++) {
-        free(r->layers[i].new_weight);
+        qc_tensor_unref(r->layers[i].rounded);
         free(r->layers[i].made);
     }
     free(r->layers);
@@ -245,7 +243,7 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r)
 bool qc_weight_rounder_expects(const struct qc_weight_rounder *r, qc_id node)
 {
     const struct qc_round_weights_layer *l = r->by_node[node] ? &r->layers[r->by_node[node] - 1] : NULL;
-    return l && l->moments && !l->new_weight && !why_never(l, &r->g->nodes[node]);
+    return l && l->moments && !l->rounded && !why_never(l, &r->g->nodes[node]);
 }
 
 bool qc_weight_rounder_waits(const struct qc_weight_rounder *r, qc_id node)
@@ -309,10 +307,10 @@ static void list_layers(struct solving *s)
     for (int narrow = 0; narrow < 2; narrow++)
         for (qc_id id = 1; id <= r->g->node_count; id++) {
             struct qc_round_weights_layer *l = r->by_node[id] ? &r->layers[r->by_node[id] - 1] : NULL;
-            if (!l || !l->moments || l->new_weight || (l->moments->block < TEAM_COLUMNS) != narrow) continue;
+            if (!l || !l->moments || l->rounded || (l->moments->block < TEAM_COLUMNS) != narrow) continue;
             if ((l->result->reason = why_not(l, &r->g->nodes[id]))) continue;
             s->layers[s->count++] = l;
-            s->kept += l->weight->bytes;
+            s->kept += qc_graph_held_bytes(r->g, l->weight->bytes);
             if (narrow) {
                 s->largest = larger(s->largest, qc_round_weights_bytes(l->moments));
                 continue;

@@ -22,7 +22,8 @@ struct qc_round_weights_layer {
     bool correctable;                      /* the op can take a bias, or one can be added behind it: */
     qc_id behind;                          /* qc_bias_after_matmul, where the op itself takes none; else 0 */
     struct qc_rounded_weights *result;
-    float *new_weight;                    /* like weight; owned */
+    struct qc_tensor *rounded;            /* like weight; owned; NULL until it is solved */
+    float *new_weight;                    /* its numbers, while it is solved */
     struct qc_round_weights_output *made; /* [outputs]; owned */
 };
 
@@ -35,6 +36,8 @@ struct qc_round_weights_output {
 
 /* Element of the weight tensor for an output and a column of its group (calib/moments/second_moments.h). */
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column);
+/* How far apart the elements of an output and the next one of its group are, of the same column. */
+size_t qc_round_weights_step(const struct qc_round_weights_layer *l);
 
 /* Are there enough samples held back to judge by them? */
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l);

@@ -165,6 +165,13 @@ size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t o
                                                               : column * m->outputs + output;
 }
 
+size_t qc_round_weights_step(const struct qc_round_weights_layer *l)
+{
+    return l->moments->outputs == l->moments->groups
+               ? 0
+               : qc_round_weights_element(l, 1, 0) - qc_round_weights_element(l, 0, 0);
+}
+
 void qc_round_weights_centre(double *h, const double *m, const double *centre, size_t w)
 {
     for (size_t i = 0; i < w; i++)
@@ -249,6 +256,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     const struct qc_second_moments_layer *g = l->moments;
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
     const float *from = l->weight->data;
+    float divisor[QC_LANES];
     double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], before[QC_LANES] = {0}, after[QC_LANES] = {0};
     const size_t per = g->outputs / g->groups;
     const bool blocks = l->qparams->block != 0;
@@ -260,9 +268,14 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
         scale[k] = (double)l->qparams->scale[c];
         lo[k] = (double)(levels.lo - l->qparams->zero_point[c]);
         hi[k] = (double)(levels.hi - l->qparams->zero_point[c]);
-        for (size_t i = 0; i < m->w; i++)
-            own->x[i * QC_LANES + k] =
-                (double)(from[qc_round_weights_element(l, o, column + i)] / l->qparams->scale[c]);
+        divisor[k] = l->qparams->scale[c];
+    }
+    /* Column by column: where outputs are side by side, each would go through the whole weight. */
+    const size_t step = qc_round_weights_step(l);
+    for (size_t i = 0; i < m->w; i++) {
+        const float *x = from + qc_round_weights_element(l, first, column + i);
+        for (size_t k = 0; k < QC_LANES; k++)
+            own->x[i * QC_LANES + k] = (double)(x[(k < count ? k : 0) * step] / divisor[k]);
     }
     qc_round_nearest(own->nearest, own->x, m->w, &grid);
     const struct parts p = parts_of(g);
@@ -272,17 +285,22 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     else if (m->factorised)
         qc_round_compensated(own->d, own->x, m->fit, m->order, m->w, &grid, own->scratch);
     if (m->factorised) errors_of(after, own->d, m, &p);
+    bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
         const bool better = m->factorised && after[k] < before[k];
-        const double *d = better ? own->d : own->nearest;
+        moved[k] = better;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];
         made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];
-        for (size_t i = 0; i < m->w; i++) {
-            const size_t e = qc_round_weights_element(l, first + k, column + i), at = i * QC_LANES + k;
+    }
+    for (size_t i = 0; i < m->w; i++) {
+        const size_t base = qc_round_weights_element(l, first, column + i);
+        for (size_t k = 0; k < count; k++) {
+            struct qc_round_weights_output *made = &l->made[first + k];
+            const size_t e = base + k * step, at = i * QC_LANES + k;
             const float nearest = (float)((own->x[at] - own->nearest[at]) * scale[k]);
-            l->new_weight[e] = (float)((own->x[at] - d[at]) * scale[k]);
+            l->new_weight[e] = (float)((own->x[at] - (moved[k] ? own->d : own->nearest)[at]) * scale[k]);
             made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i] +
                            (double)l->new_weight[e] * (m->mean[i] - m->quantized[i]);
             made->nearest_shift +=
@@ -333,9 +351,10 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     const struct qc_second_moments_layer *g = l->moments;
     struct qc_rounded_weights *r = l->result;
     const struct qc_pool_options team = {.workers = workers};
-    l->new_weight = malloc(l->weight->bytes);
+    if (!(l->rounded = qc_tensor_new(QC_F32, &l->weight->shape, st))) return false;
+    l->new_weight = l->rounded->data;
     l->made = calloc(g->outputs, sizeof *l->made);
-    if (!l->new_weight || !l->made) return qc_fail_memory(st, l->weight->bytes);
+    if (!l->made) return qc_fail_memory(st, g->outputs * sizeof *l->made);
     r->held = qc_round_weights_holds(g);
     r->outputs = g->outputs;
     r->blocks = g->blocks;
@@ -355,5 +374,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     r->error /= (double)g->outputs;
     r->error_nearest /= (double)g->outputs;
     r->compensated = r->nearest < g->outputs;
-    return true;
+    l->new_weight = NULL;
+    qc_tensor_rest(l->weight);
+    return !l->g->spills || qc_tensor_spill(l->rounded, st);
 }

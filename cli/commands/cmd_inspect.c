@@ -16,7 +16,8 @@
 static struct qc_json *dims_json(const struct qc_data_entry *e)
 {
     struct qc_json *dims = qc_json_array();
-    for (unsigned d = 0; d < e->rank; d++) qc_json_add(dims, qc_json_integer(e->dims[d]));
+    for (unsigned d = 0; d < e->rank; d++)
+        qc_json_add(dims, e->dims[d] < 0 ? qc_json_null() : qc_json_integer(e->dims[d]));
     return dims;
 }
 
@@ -56,7 +57,8 @@ static void data_text(const struct qc_data_list *list, bool all)
     for (size_t i = 0; i < list->count && (all || i < LISTED); i++) {
         const struct qc_data_entry *e = &list->entries[i];
         qc_say("%s  %s [", e->name, e->type);
-        for (unsigned d = 0; d < e->rank; d++) qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
+        for (unsigned d = 0; d < e->rank; d++)
+            e->dims[d] < 0 ? qc_say("%s?", d ? "," : "") : qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
         qc_say("]  %s\n", e->storage);
         for (size_t k = 0; k < e->attribute_count; k++) {
             if (!all && !preprocesses(e->attributes[k].name)) continue;

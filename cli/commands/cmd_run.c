@@ -23,7 +23,7 @@ struct job {
     struct qc_model_run run;
     struct qc_plan_options how;
     struct qc_writer *writer;
-    struct qc_view *shapes; /* of the outputs, from the first unit */
+    enum qc_dtype *types; /* of the outputs */
 };
 
 static bool store(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
@@ -34,7 +34,7 @@ static bool store(void *user, const struct qc_unit *at, struct qc_runner *const 
     for (size_t k = 0; k < j->run.model.graph->output_count; k++) {
         struct qc_view v = qc_runner_output(runners[0], k);
         if (!qc_writer_put(j->writer, k, at->unit, v.data, v.dim, (unsigned)v.rank, st)) return false;
-        if (at->unit == 0) j->shapes[k] = v;
+        if (at->unit == 0) j->types[k] = v.dtype;
     }
     return true;
 }
@@ -43,8 +43,8 @@ static bool open_writer(struct job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->run.model.graph;
     struct qc_writer_output *outputs = QC_NEW_ARRAY(j->arena, struct qc_writer_output, g->output_count, st);
-    j->shapes = QC_NEW_ARRAY(j->arena, struct qc_view, g->output_count, st);
-    if (!outputs || !j->shapes) return false;
+    j->types = QC_NEW_ARRAY(j->arena, enum qc_dtype, g->output_count, st);
+    if (!outputs || !j->types) return false;
     for (size_t k = 0; k < g->output_count; k++) {
         outputs[k].name = g->outputs[k].name;
         outputs[k].dtype = qc_value(g, g->outputs[k].value)->type.dtype;
@@ -59,17 +59,6 @@ static bool stream(struct job *j, struct qc_status *st)
            qc_writer_commit(j->writer, st);
 }
 
-/* Shape of an output's data set (datasets/stream/data_writer.h). */
-static struct qc_shape shape_of(const struct job *j, const struct qc_view *v)
-{
-    int64_t batch = qc_dataset_batch(j->run.data), dims[QC_RANK_MAX + 1] = {(int64_t)qc_dataset_units(j->run.data)};
-    bool cut = batch > 0 && v->rank > 0 && v->dim[0] == batch;
-    if (cut) dims[0] *= batch;
-    for (int i = cut; i < v->rank; i++) dims[1 + i - cut] = v->dim[i];
-    int rank = v->rank + 1 - cut;
-    return qc_shape_of(rank < QC_RANK_MAX ? rank : QC_RANK_MAX, dims);
-}
-
 static bool print_json(const struct job *j, struct qc_status *st)
 {
     struct qc_json *all = qc_json_object(), *data = qc_json_object(), *outputs = qc_json_array(),
@@ -80,11 +69,11 @@ static bool print_json(const struct job *j, struct qc_status *st)
     qc_json_set(data, "dropped", qc_json_integer((int64_t)qc_dataset_dropped(j->run.data)));
     for (size_t k = 0; k < g->output_count; k++) {
         struct qc_json *one = qc_json_object(), *dims = qc_json_array();
-        struct qc_shape s = shape_of(j, &j->shapes[k]);
-        for (int i = 0; i < s.rank; i++) qc_json_add(dims, qc_json_integer(s.dim[i]));
+        const struct qc_shape s = qc_writer_shape(j->writer, k);
+        for (int i = 0; i < s.rank; i++) qc_json_add(dims, s.dim[i] < 0 ? qc_json_null() : qc_json_integer(s.dim[i]));
         qc_json_set(one, "name", qc_json_string(g->outputs[k].name));
         qc_json_set(one, "dataset", qc_json_string(qc_writer_path(j->writer, k)));
-        qc_json_set(one, "type", qc_json_string(qc_dtype_info(j->shapes[k].dtype)->name));
+        qc_json_set(one, "type", qc_json_string(qc_dtype_info(j->types[k])->name));
         qc_json_set(one, "shape", dims);
         qc_json_add(outputs, one);
     }
@@ -110,9 +99,8 @@ static void print_text(const struct job *j)
     qc_say("model    %s\n", j->run.model.path);
     qc_say("data     %s, %s samples\n", qc_dataset_file(j->run.data), qc_count_text(number, samples));
     for (size_t k = 0; k < g->output_count && (k < LISTED || j->o->verbose); k++) {
-        struct qc_shape s = shape_of(j, &j->shapes[k]);
-        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->shapes[k].dtype)->name,
-               qc_shape_text(shape, &s));
+        const struct qc_shape s = qc_writer_shape(j->writer, k);
+        qc_say("output   %s %s %s\n", g->outputs[k].name, qc_dtype_info(j->types[k])->name, qc_shape_text(shape, &s));
     }
     if (g->output_count > LISTED && !j->o->verbose)
         qc_say("         and %zu more outputs; -v lists them\n", g->output_count - LISTED);

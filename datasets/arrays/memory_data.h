@@ -12,9 +12,11 @@ struct qc_memory_data;
 /* One array. Everything is copied. */
 struct qc_array {
     const char *name;
-    enum qc_dtype dtype;    /* of the elements, in the machine's byte order; not u4 and i4 */
-    unsigned rank;          /* 1 to QC_DATA_RANK_MAX */
-    const int64_t *dims;    /* dims[0]: samples */
+    enum qc_dtype dtype;  /* of the elements, in the machine's byte order; not u4 and i4 */
+    unsigned rank;        /* 1 to QC_DATA_RANK_MAX */
+    const int64_t *dims;  /* dims[0]: samples */
+    const int64_t *sizes; /* [dims[0]][rank - 1]: shapes of the samples, which may differ (then the rest of dims is not
+                             looked at); for a reader's rows. NULL: all have dims */
     const char *preprocess; /* text of --preprocess; NULL or "": values are taken as they are */
     double peak;            /* of a target: its attribute `peak`; 0: none */
 };

@@ -9,6 +9,7 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "datasets/arrays/memory_rows.h"
+#include "datasets/samples/entry_sizes.h"
 
 enum { BLOCK_BYTES = 4 << 20 };
 
@@ -23,9 +24,10 @@ struct qc_memory_array {
     int64_t dims[QC_DATA_RANK_MAX];
     struct qc_preprocess preprocess;
     double peak;
-    size_t row_elements, row_bytes;
-    const char *values;          /* borrowed; NULL: of the reader, or in blocks */
-    struct qc_row_reader reader; /* read NULL: there is none */
+    size_t row_elements, row_bytes; /* of the largest */
+    const int64_t *sizes;           /* [samples][rank - 1]; NULL: all are dims */
+    const char *values;             /* borrowed; NULL: of the reader, or in blocks */
+    struct qc_row_reader reader;    /* read NULL: there is none */
     void *user;
     size_t block_rows, block_count;
     struct block *blocks;
@@ -82,7 +84,8 @@ const char *qc_memory_data_name(const struct qc_memory_data *m)
 
 /* ---- Arrays ---- */
 
-static bool check_shape(struct qc_memory_array *x, const struct qc_array *array, struct qc_status *st)
+static bool check_shape(struct qc_memory_array *x, const struct qc_array *array, struct qc_arena *a,
+                        struct qc_status *st)
 {
     if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || array->dtype >= QC_U4)
         return qc_fail(st, QC_USAGE, "it has an element type that samples cannot have");
@@ -90,14 +93,22 @@ static bool check_shape(struct qc_memory_array *x, const struct qc_array *array,
         return qc_fail(st, QC_USAGE, "it has %u axes; expected 1 to %d, the first of them the sample", array->rank,
                        QC_DATA_RANK_MAX);
     x->row_elements = 1;
-    for (unsigned i = 0; i < array->rank; i++) {
+    for (unsigned i = 0; i < (array->sizes ? 1 : array->rank); i++) {
         if (array->dims[i] < 0) return qc_fail(st, QC_USAGE, "axis %u of its shape is %" PRId64, i, array->dims[i]);
         if (i > 0 && !qc_mul_size(&x->row_elements, x->row_elements, (size_t)array->dims[i]))
             return qc_fail(st, QC_USAGE, "its shape is larger than any memory");
     }
     size_t all;
+    memcpy(x->dims, array->dims, array->rank * sizeof *x->dims);
+    bool same = true;
+    if (array->sizes &&
+        !qc_entry_sizes(x->dims + 1, &x->row_elements, &same, array->sizes, (size_t)array->dims[0], array->rank - 1))
+        return qc_fail(st, QC_USAGE, "the shape of a sample is larger than any memory");
+    if (!same &&
+        !(x->sizes = qc_arena_dup(a, array->sizes, (size_t)array->dims[0] * (array->rank - 1), sizeof *x->sizes, st)))
+        return false;
     if (!qc_mul_size(&x->row_bytes, x->row_elements, qc_dtype_size(array->dtype)) ||
-        !qc_mul_size(&all, x->row_bytes, (size_t)array->dims[0]))
+        (same && !qc_mul_size(&all, x->row_bytes, (size_t)array->dims[0])))
         return qc_fail(st, QC_USAGE, "its shape is larger than any memory");
     if (!(array->peak >= 0) || isinf(array->peak))
         return qc_fail(st, QC_USAGE, "its peak is %g; expected a number above 0, or 0 for none", array->peak);
@@ -108,11 +119,10 @@ static struct qc_memory_array *make_array(const struct qc_memory_data *m, const 
                                           struct qc_status *st)
 {
     struct qc_memory_array *x = QC_NEW(m->arena, struct qc_memory_array, st);
-    if (!x || !check_shape(x, array, st)) return NULL;
+    if (!x || !check_shape(x, array, m->arena, st)) return NULL;
     if (array->preprocess && *array->preprocess &&
         !qc_preprocess_parse(&x->preprocess, array->preprocess, m->arena, st))
         return NULL;
-    memcpy(x->dims, array->dims, array->rank * sizeof *x->dims);
     x->peak = array->peak;
     const char *name = qc_arena_strdup(m->arena, array->name, st), *type = qc_dtype_long_name(array->dtype);
     x->entry = (struct qc_data_entry){
@@ -305,6 +315,7 @@ void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *
     *out = (struct qc_h5_set){.dtype = x->entry.dtype,
                               .element = qc_dtype_size(x->entry.dtype),
                               .rank = x->entry.rank,
+                              .sizes = x->sizes,
                               .row_elements = x->row_elements,
                               .row_bytes = x->row_bytes,
                               .shuffle = -1,
@@ -397,8 +408,13 @@ static bool mix_array(char sum[65], const struct qc_memory_data *m, const struct
               mix(sum, x->dims, x->entry.rank * sizeof *x->dims, st) && mix(sum, &x->peak, sizeof x->peak, st) &&
               mix_numbers(sum, p->scale, p->scale_count, st) && mix_numbers(sum, p->mean, p->mean_count, st) &&
               mix_numbers(sum, p->std, p->std_count, st);
-    for (int64_t i = 0; ok && i < x->dims[0]; i++)
-        ok = qc_memory_array_read(row, m, x, i, 1, st) && mix(sum, row, x->row_bytes, st);
+    for (int64_t i = 0; ok && i < x->dims[0]; i++) {
+        const unsigned rank = x->entry.rank - 1;
+        const int64_t *dims = x->sizes ? x->sizes + (size_t)i * rank : NULL;
+        const size_t bytes = dims ? qc_entry_elements(dims, rank) * qc_dtype_size(x->entry.dtype) : x->row_bytes;
+        ok = (!dims || mix(sum, dims, rank * sizeof *dims, st)) && qc_memory_array_read(row, m, x, i, 1, st) &&
+             mix(sum, row, bytes, st);
+    }
     free(row);
     return ok;
 }

@@ -31,7 +31,7 @@ bool qc_memory_data_check(size_t *gone, struct qc_memory_data *m, const uint64_t
 /* Has m an array whose rows may turn out not to be there? */
 bool qc_memory_data_is_unsure(const struct qc_memory_data *m);
 
-/* count rows from first, which are there. */
+/* count rows from first, which are there; one where they differ. */
 bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struct qc_memory_array *x, int64_t first,
                           int64_t count, struct qc_status *st);
 

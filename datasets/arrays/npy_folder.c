@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "datasets/arrays/array_readers.h"
 #include "datasets/arrays/npy_array.h"
+#include "datasets/samples/entry_sizes.h"
 #include "datasets/samples/folder_list.h"
 
 /* Files and the rows in front of each: file i has rows first[i] to first[i + 1] - 1. */
@@ -12,9 +13,12 @@ struct folder {
     struct qc_arena *arena;
     const char **paths;
     size_t *first;
-    size_t count;
-    struct qc_npy like; /* as all of them are, but for dims[0] of batches */
+    size_t count, capacity;
+    struct qc_npy like; /* as all of them are, but for dims[0] of batches and those that are free */
     bool batches;
+    unsigned rank;    /* of one sample */
+    int64_t *shapes;  /* [count][rank]: of the samples in each */
+    const bool *free; /* [rank]: may it differ from file to file? NULL: none may */
 };
 
 static void drop_folder(void *user)
@@ -33,22 +37,37 @@ static bool open_array(struct qc_npy *n, struct qc_bytes *b, const char *path, s
     return qc_where(st, "%s", path);
 }
 
-/* Where one file is a sample, its first axis is no axis of samples. */
-static bool same_shape(const struct folder *f, const struct qc_npy *n)
+static const int64_t *sample_dims(const struct folder *f, const struct qc_npy *n)
 {
-    const struct qc_npy *like = &f->like;
-    const unsigned skip = f->batches ? 1 : 0;
-    return n->rank == like->rank && n->dtype == like->dtype &&
-           (n->rank <= skip || memcmp(n->dims + skip, like->dims + skip, (n->rank - skip) * sizeof *n->dims) == 0);
+    return n->dims + (f->batches ? 1 : 0);
 }
 
-static bool read_part(char *out, const struct folder *f, size_t file, size_t first, size_t count, size_t row_bytes,
-                      struct qc_status *st)
+/* Where one file is a sample, its first axis is no axis of samples. */
+static bool fits(const struct folder *f, const struct qc_npy *n)
+{
+    bool ok = n->rank == f->like.rank && n->dtype == f->like.dtype;
+    for (unsigned d = 0; ok && d < f->rank; d++)
+        ok = (f->free && f->free[d]) || sample_dims(f, n)[d] == sample_dims(f, &f->like)[d];
+    return ok;
+}
+
+static bool is_as_it_was(const struct folder *f, size_t file, const struct qc_npy *n)
+{
+    return n->rank == f->like.rank && n->dtype == f->like.dtype &&
+           (!f->rank || memcmp(sample_dims(f, n), f->shapes + file * f->rank, f->rank * sizeof *n->dims) == 0);
+}
+
+static size_t sample_bytes(const struct folder *f, size_t file)
+{
+    return qc_entry_elements(f->shapes + file * f->rank, f->rank) * qc_dtype_size(f->like.dtype);
+}
+
+static bool read_part(char *out, const struct folder *f, size_t file, size_t first, size_t count, struct qc_status *st)
 {
     struct qc_npy n;
     struct qc_bytes b;
     if (!open_array(&n, &b, f->paths[file], st)) return false;
-    bool ok = same_shape(f, &n) && (!f->batches || (size_t)n.dims[0] >= first + count);
+    bool ok = is_as_it_was(f, file, &n) && (!f->batches || (size_t)n.dims[0] >= first + count);
     if (!ok) qc_fail(st, QC_BAD_INPUT, "%s: it has changed while it was read", f->paths[file]);
     if (ok && n.fortran) {
         struct qc_bytes turned;
@@ -61,7 +80,7 @@ static bool read_part(char *out, const struct folder *f, size_t file, size_t fir
     } else if (ok) {
         /* All entries of its first axis are the one sample. */
         const size_t all = n.rank ? (size_t)n.dims[0] : 1;
-        ok = row_bytes == 0 || qc_npy_rows(out, &n, &b, 0, all, st);
+        ok = sample_bytes(f, file) == 0 || qc_npy_rows(out, &n, &b, 0, all, st);
     }
     qc_bytes_close(&b);
     return ok;
@@ -70,8 +89,6 @@ static bool read_part(char *out, const struct folder *f, size_t file, size_t fir
 static bool read_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
 {
     const struct folder *f = user;
-    const size_t row =
-        f->batches ? f->like.row_bytes : f->like.row_bytes * (f->like.rank ? (size_t)f->like.dims[0] : 1);
     size_t low = 0, high = f->count;
     while (low + 1 < high) { /* the last file whose rows begin at first or before */
         const size_t middle = (low + high) / 2;
@@ -82,17 +99,39 @@ static bool read_rows(void *out, void *user, size_t first, size_t count, struct 
     }
     for (char *to = out; count; low++) {
         const size_t here = f->first[low + 1] - first, n = here < count ? here : count;
-        if (n && !read_part(to, f, low, first - f->first[low], n, row, st)) return false;
-        to += n * row;
+        if (n && !read_part(to, f, low, first - f->first[low], n, st)) return false;
+        to += n * sample_bytes(f, low);
         first += n;
         count -= n;
     }
     return true;
 }
 
-static bool is_truth(const char *name)
+/* What a folder has beside the samples: an array for all of them, or a folder with one for each. */
+enum role { SAMPLES, LABELS, TARGET, ROLES };
+static const char *const role_names[] = {[LABELS] = "labels", [TARGET] = "target"};
+
+static enum role role_of(bool *is_all, const char *file)
 {
-    return strcmp(name, "labels.npy") == 0 || strcmp(name, "target.npy") == 0;
+    *is_all = false;
+    for (enum role r = LABELS; r < ROLES; r++) {
+        const size_t n = strlen(role_names[r]);
+        if (strncmp(file, role_names[r], n) != 0) continue;
+        *is_all = strcmp(file + n, ".npy") == 0;
+        if (*is_all || file[n] == '/') return r;
+    }
+    return SAMPLES;
+}
+
+/* Dims of a sample that the input leaves free; without one all are. NULL and a status without memory. */
+static const bool *free_dims(const struct folder *f, const struct qc_input_spec *input, struct qc_status *st)
+{
+    bool *free = QC_NEW_ARRAY(f->arena, bool, f->rank, st);
+    const unsigned skip = input && f->rank + 1 == input->rank ? 1 : 0; /* a sample has no axis of the batch */
+    const bool none = skip && input->dims[0] > 1;                      /* samples that run together have one shape */
+    for (unsigned d = 0; free && d < f->rank; d++)
+        free[d] = !input || (!none && d + skip < input->rank && input->dims[d + skip] < 0);
+    return free;
 }
 
 /* Takes the file as the next one; false with a status where it is not like the others. */
@@ -105,38 +144,95 @@ static bool append(struct folder *f, const char *path, const struct qc_input_spe
     if (!f->count) {
         f->like = n;
         f->batches = input && (n.rank == input->rank || n.rank == input->rank + 1) && n.rank > 0;
+        f->rank = n.rank - (f->batches ? 1 : 0);
+        size_t bytes;
+        if (!(f->free = free_dims(f, input, st))) return false;
+        if (!qc_mul_size(&bytes, f->capacity, f->rank) || !(f->shapes = QC_NEW_ARRAY(f->arena, int64_t, bytes, st)))
+            return qc_fail_memory(st, f->capacity);
     }
-    if (!same_shape(f, &n))
-        return qc_fail(st, QC_BAD_INPUT, "%s: it has another type or shape than %s", path, f->paths[0]);
+    if (!fits(f, &n)) return qc_fail(st, QC_BAD_INPUT, "%s: it has another type or shape than %s", path, f->paths[0]);
     f->paths[f->count] = path;
-    if (n.row_bytes == 0) return qc_fail(st, QC_BAD_INPUT, "%s: its samples have no elements", path);
+    if (n.row_bytes == 0 || qc_entry_elements(sample_dims(f, &n), f->rank) == 0)
+        return qc_fail(st, QC_BAD_INPUT, "%s: its samples have no elements", path);
     if (!qc_add_size(&f->first[f->count + 1], f->first[f->count], f->batches ? (size_t)n.dims[0] : 1))
         return qc_fail(st, QC_BAD_INPUT, "%s: more samples than can be counted", path);
+    if (f->rank) memcpy(f->shapes + f->count * f->rank, sample_dims(f, &n), f->rank * sizeof *n.dims);
     f->count++;
     return true;
 }
 
-static bool gather(struct folder *f, const char *path, const struct qc_folder *files, const struct qc_input_spec *input,
-                   const struct qc_dataset_options *options, struct qc_status *st)
+static bool gather(struct folder *f, const char *path, const struct qc_folder *files, enum role role,
+                   const struct qc_input_spec *input, const struct qc_dataset_options *options, struct qc_status *st)
 {
     size_t broken = 0;
+    bool is_all;
+    f->capacity = files->count;
     f->paths = QC_NEW_ARRAY(f->arena, const char *, files->count, st);
     f->first = QC_NEW_ARRAY(f->arena, size_t, files->count + 1, st);
     if (!f->paths || !f->first) return false;
     for (size_t i = 0; i < files->count; i++) {
-        if (is_truth(files->files[i])) continue;
+        if (role_of(&is_all, files->files[i]) != role || is_all) continue;
         struct qc_status one = QC_STATUS_INIT;
         const char *file = qc_arena_printf(f->arena, st, "%s/%s", path, files->files[i]);
         if (!file) return false;
         if (append(f, file, input, &one)) continue;
-        if (options->strict || !options->warn || one.code == QC_MACHINE) {
+        if (options->strict || !options->warn || one.code == QC_MACHINE || role != SAMPLES) {
             *st = one;
             return false;
         }
         if (broken++ < QC_NAMED) qc_data_warn(options, "%s: left out", one.message);
     }
     if (broken) qc_data_warn(options, "%s: %zu of %zu files cannot be used", path, broken, files->count);
-    return f->count || qc_fail(st, QC_BAD_INPUT, "%s: none of its %zu .npy files can be used", path, files->count);
+    return f->count || role != SAMPLES ||
+           qc_fail(st, QC_BAD_INPUT, "%s: none of its %zu .npy files can be used", path, files->count);
+}
+
+/* The files as one array of samples. */
+static bool add_samples(struct qc_memory_data *m, struct folder *f, const char *name, struct qc_status *st)
+{
+    static const struct qc_row_reader reader = {.read = read_rows, .free = drop_folder};
+    const size_t rows = f->first[f->count];
+    int64_t dims[QC_DATA_RANK_MAX + 1] = {(int64_t)rows}, *sizes = NULL;
+    size_t numbers;
+    bool same = true;
+    for (size_t i = 1; i < f->count && same; i++)
+        same = !f->rank || memcmp(f->shapes, f->shapes + i * f->rank, f->rank * sizeof *sizes) == 0;
+    if (!same && (!qc_mul_size(&numbers, rows, f->rank) || !(sizes = QC_NEW_ARRAY(f->arena, int64_t, numbers, st)))) {
+        drop_folder(f);
+        return qc_fail_memory(st, rows);
+    }
+    for (size_t i = 0; sizes && i < f->count; i++)
+        for (size_t row = f->first[i]; row < f->first[i + 1]; row++)
+            memcpy(sizes + row * f->rank, f->shapes + i * f->rank, f->rank * sizeof *sizes);
+    if (f->rank) memcpy(dims + 1, f->shapes, f->rank * sizeof *dims);
+    const struct qc_array array = {
+        .name = name, .dtype = f->like.dtype, .rank = f->rank + 1, .dims = dims, .sizes = sizes};
+    return qc_memory_data_add_reader(m, &array, &reader, f, st);
+}
+
+static bool read_role(struct qc_memory_data *m, const char *path, enum role role, const struct qc_input_spec *input,
+                      const struct qc_dataset_options *options, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct qc_folder files;
+    struct folder *f = QC_NEW(a, struct folder, st);
+    bool ok = f && qc_folder_list(&files, path, QC_FILE_NPY, a, st);
+    if (ok) {
+        f->arena = a;
+        ok = gather(f, path, &files, role, input, options, st);
+    }
+    for (size_t i = 0; ok && i < files.count; i++) {
+        bool is_all;
+        if (role_of(&is_all, files.files[i]) != role || !is_all) continue;
+        const char *file = qc_arena_printf(a, st, "%s/%s", path, files.files[i]);
+        const struct qc_data_call one = {.path = file, .options = options};
+        ok = file && qc_read_npy(m, &one, st);
+    }
+    if (ok && f->count)
+        return add_samples(m, f, role != SAMPLES ? role_names[role] : input ? input->name : "input", st);
+    qc_arena_free(a);
+    return ok;
 }
 
 bool qc_is_npy_folder(const struct qc_data_look *look)
@@ -149,32 +245,7 @@ bool qc_read_npy_folder(struct qc_memory_data *m, const struct qc_data_call *cal
     const char *path = call->path;
     const struct qc_input_spec *input;
     if (!qc_data_no_table(call, st) || !qc_data_folder_input(&input, call, st)) return false;
-    static const struct qc_row_reader reader = {.read = read_rows, .free = drop_folder};
-    struct qc_arena *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
-    struct qc_folder files;
-    struct folder *f = QC_NEW(a, struct folder, st);
-    bool ok = f && qc_folder_list(&files, path, QC_FILE_NPY, a, st) && qc_memory_data_storage(m, "npy files", st);
-    if (ok) {
-        f->arena = a;
-        ok = gather(f, path, &files, input, call->options, st);
-    }
-    for (size_t i = 0; ok && i < files.count; i++) {
-        if (!is_truth(files.files[i])) continue;
-        const char *file = qc_arena_printf(a, st, "%s/%s", path, files.files[i]);
-        const struct qc_data_call one = {.path = file, .options = call->options};
-        ok = file && qc_read_npy(m, &one, st);
-    }
-    if (!ok) {
-        qc_arena_free(a);
-        return false;
-    }
-    int64_t dims[QC_DATA_RANK_MAX + 1] = {(int64_t)f->first[f->count]};
-    const unsigned skip = f->batches ? 1 : 0, rank = f->like.rank - skip;
-    if (rank) memcpy(dims + 1, f->like.dims + skip, rank * sizeof *dims);
-    const struct qc_array array = {.name = input ? input->name : "input",
-                                   .dtype = f->like.dtype,
-                                   .rank = rank + 1,
-                                   .dims = dims};
-    return qc_memory_data_add_reader(m, &array, &reader, f, st);
+    bool ok = qc_memory_data_storage(m, "npy files", st);
+    for (enum role r = LABELS; ok && r < ROLES; r++) ok = read_role(m, path, r, NULL, call->options, st);
+    return ok && read_role(m, path, SAMPLES, input, call->options, st);
 }

@@ -24,7 +24,8 @@ struct qc_reader {
     pthread_mutex_t lock; /* of the windows */
     struct windows {
         struct window rows, chunks;
-    } * sets; /* of set `id` at id - 1 */
+        int64_t *sizes; /* of its entries, or NULL */
+    } * sets;           /* of set `id` at id - 1 */
     int64_t count;
 };
 
@@ -117,7 +118,8 @@ static bool work_set(struct qc_reply *out, void **state, const void *arguments, 
     o->sets[o->count] = s;
     struct qc_h5_set told = *s;
     told.id = ++o->count;
-    return put(out, &told, sizeof told, st);
+    return put(out, &told, sizeof told, st) &&
+           (!s->sizes || put(out, s->sizes, (size_t)s->dims[0] * (s->rank - 1) * sizeof *s->sizes, st));
 }
 
 static bool work_rows(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
@@ -128,6 +130,7 @@ static bool work_rows(struct qc_reply *out, void **state, const void *arguments,
     size_t bytes;
     (void)size;
     if (!qc_mul_size(&bytes, (size_t)a->count, s->row_bytes)) return qc_fail_memory(st, s->row_bytes);
+    if (s->sizes && a->count == 1) bytes = qc_h5_entry_bytes(s, a->first);
     void *rows = qc_reply_add(out, bytes, st);
     return rows && qc_h5_read_rows(rows, s, a->first, a->count, st);
 }
@@ -211,6 +214,7 @@ void qc_reader_close(struct qc_reader *r)
     for (int64_t i = 0; i < r->count; i++) {
         free(r->sets[i].rows.bytes.data);
         free(r->sets[i].chunks.bytes.data);
+        free(r->sets[i].sizes);
     }
     free(r->sets);
     pthread_mutex_destroy(&r->lock);
@@ -251,7 +255,7 @@ static bool take_entry(struct qc_data_entry *e, struct rest *r, struct qc_arena 
     struct qc_data_attribute *attributes = QC_NEW_ARRAY(a, struct qc_data_attribute, e->attribute_count, st);
     if (!dims || !attributes || !take(dims, r, e->rank * sizeof *dims)) return false;
     for (unsigned i = 0; i < e->rank; i++)
-        if (dims[i] < 0) return false;
+        if (dims[i] < (i ? -1 : 0)) return false; /* -1: it differs from entry to entry */
     e->dims = dims;
     e->attributes = attributes;
     e->name = take_text(r, a, st);
@@ -293,35 +297,61 @@ bool qc_reader_is_marked(bool *out, struct qc_reader *r, const char *name, struc
     return true;
 }
 
-/* Sizes are computed anew: memory is taken by them. */
-static bool check_set(struct qc_h5_set *s)
+/* Sizes are computed anew: memory is taken by them. sizes: of the entries, so many bytes; NULL: there are none. */
+static bool check_set(struct qc_h5_set *s, int64_t *sizes, size_t size)
 {
-    const size_t count = s->rank;
-    if (count == 0 || count > QC_DATA_RANK_MAX || s->dtype == QC_NONE || s->dtype >= QC_DTYPE_COUNT) return false;
+    const size_t rank = s->rank;
+    size_t bytes;
+    bool same = true;
+    s->ragged = NULL;
+    s->sizes = NULL;
+    if (rank == 0 || rank > QC_DATA_RANK_MAX || s->dtype == QC_NONE || s->dtype >= QC_DTYPE_COUNT || s->dims[0] < 0)
+        return false;
     s->element = qc_dtype_size(s->dtype);
     s->row_elements = 1;
-    for (size_t i = 0; i < count; i++)
-        if (s->dims[i] < 0 || (i > 0 && !qc_mul_size(&s->row_elements, s->row_elements, (size_t)s->dims[i])))
+    if (sizes) {
+        if (!qc_mul_size(&bytes, (size_t)s->dims[0], (rank - 1) * sizeof *sizes) || bytes != size ||
+            !qc_entry_sizes(s->dims + 1, &s->row_elements, &same, sizes, (size_t)s->dims[0], s->rank - 1))
             return false;
+        if (!same) s->sizes = sizes;
+    }
+    for (size_t i = 1; same && !sizes && i < rank; i++)
+        if (s->dims[i] < 0 || !qc_mul_size(&s->row_elements, s->row_elements, (size_t)s->dims[i])) return false;
     return qc_mul_size(&s->row_bytes, s->row_elements, s->element);
+}
+
+/* The entries' sizes behind a set in an answer; NULL, and *ok, where there are none. */
+static int64_t *sizes_of(bool *ok, const struct qc_reply *reply, struct qc_status *st)
+{
+    const size_t bytes = reply->size - sizeof(struct qc_h5_set);
+    int64_t *sizes = bytes ? malloc(bytes) : NULL;
+    *ok = !bytes || sizes || qc_fail_memory(st, bytes);
+    if (sizes) memcpy(sizes, (char *)reply->data + sizeof(struct qc_h5_set), bytes);
+    return sizes;
 }
 
 bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name, struct qc_status *st)
 {
     struct qc_h5_set s;
-    struct qc_reply reply = {.data = &s, .capacity = sizeof s, .fixed = true};
-    if (!qc_process_ask(&reply, r->process, work_set, name, strlen(name) + 1, r->size, st)) return false;
-    if (reply.size != sizeof s || !check_set(&s)) return nonsense(st);
+    struct qc_reply reply = {.data = NULL};
+    int64_t *sizes = NULL;
+    bool ok = qc_process_ask(&reply, r->process, work_set, name, strlen(name) + 1, r->size, st) &&
+              (reply.size >= sizeof s || nonsense(st));
+    if (ok) memcpy(&s, reply.data, sizeof s);
+    if (ok) sizes = sizes_of(&ok, &reply, st);
+    ok = ok && (check_set(&s, sizes, reply.size - sizeof s) || nonsense(st));
+    free(reply.data);
     pthread_mutex_lock(&r->lock);
-    struct windows *more = s.id == r->count + 1 ? realloc(r->sets, (size_t)s.id * sizeof *more) : NULL;
+    struct windows *more = ok && s.id == r->count + 1 ? realloc(r->sets, (size_t)s.id * sizeof *more) : NULL;
     if (more) {
         r->sets = more;
-        r->sets[r->count++] = (struct windows){.rows.next = -1, .chunks.next = -1};
+        r->sets[r->count++] = (struct windows){.rows.next = -1, .chunks.next = -1, .sizes = sizes};
     }
     pthread_mutex_unlock(&r->lock);
-    if (!more) return s.id == r->count + 1 ? qc_fail_memory(st, sizeof *more) : nonsense(st);
-    *out = s;
-    return true;
+    if (!more) free(sizes);
+    if (ok && !more) return s.id == r->count + 1 ? qc_fail_memory(st, sizeof *more) : nonsense(st);
+    if (ok) *out = s;
+    return ok;
 }
 
 enum { AHEAD_BYTES = 1 << 18, AHEAD_ROWS = 1 << 10 };
@@ -368,8 +398,8 @@ static bool has_rows(const struct window *w, int64_t first, int64_t count)
 bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count,
                     struct qc_status *st)
 {
-    const size_t bytes = (size_t)count * s->row_bytes; /* out has them */
-    if (is_large(s, (size_t)count)) {
+    const size_t bytes = count == 1 ? qc_h5_entry_bytes(s, first) : (size_t)count * s->row_bytes; /* out has them */
+    if (s->sizes || is_large(s, (size_t)count)) {
         struct qc_reply direct = {.data = out, .capacity = bytes, .fixed = true};
         return ask_rows(&direct, r, work_rows, s, first, count, st) && (direct.size == bytes || nonsense(st));
     }

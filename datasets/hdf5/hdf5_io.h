@@ -6,6 +6,7 @@
 #define QC_DATASETS_HDF5_HDF5_IO_H
 
 #include "datasets/samples/dataset.h"
+#include "datasets/samples/entry_sizes.h"
 
 enum {
     QC_H5_SETS_MAX = 4096, /* data sets in one file that we list */
@@ -36,6 +37,9 @@ enum qc_h5_way {
     QC_H5_WIDE    /* long double: we round to float32, once */
 };
 
+/* Samples that are not rows of one array: a group of data sets, or sequences of variable length (hdf5_ragged.c). */
+struct qc_h5_ragged;
+
 /* An open data set for reading. */
 struct qc_h5_set {
     int64_t id, memory_type;
@@ -45,16 +49,27 @@ struct qc_h5_set {
     struct qc_h5_bits bits;
     unsigned rank;
     int64_t dims[QC_DATA_RANK_MAX];
-    size_t row_elements, row_bytes; /* one entry of axis 0 */
+    const int64_t *sizes;           /* [dims[0]][rank - 1]: where entries differ, and dims are -1 then; NULL: nowhere */
+    size_t row_elements, row_bytes; /* one entry of axis 0; the largest */
+    bool grouped;                   /* each entry is a data set of its own, in a group */
+    struct qc_h5_ragged *ragged;    /* owned; NULL: an array. In the process that has it open */
     bool raw;                       /* chunks are rows, and qc_chunk_decode undoes all their filters */
     int shuffle, deflate;           /* place in the filter pipeline (bit of a chunk's mask), -1: absent */
 };
 
-/* name: a data set of qc_h5_list. QC_UNSUPPORTED: element type or filter. QC_BAD_INPUT: no axis, damaged. */
+/* Bytes of one entry of axis 0. */
+static inline size_t qc_h5_entry_bytes(const struct qc_h5_set *s, int64_t entry)
+{
+    const unsigned rank = s->rank - 1;
+    return s->sizes ? qc_entry_elements(s->sizes + (size_t)entry * rank, rank) * s->element : s->row_bytes;
+}
+
+/* name: a data set of qc_h5_list, or a group that holds one for each sample, in the natural order of their names.
+   QC_UNSUPPORTED: element type or filter. QC_BAD_INPUT: no axis, damaged; members of other types or ranks. */
 bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *name, struct qc_status *st);
 void qc_h5_set_close(struct qc_h5_set *s); /* safe on a zeroed one and twice */
 
-/* count entries of axis 0 from first, converted to s->dtype: count * s->row_bytes bytes. */
+/* count entries of axis 0 from first, converted to s->dtype: count * s->row_bytes bytes; one where they differ. */
 bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
 
 /* Where a stored chunk is in memory; mask: bit i set when filter i was left out. */
@@ -78,6 +93,7 @@ struct qc_h5_sink {
     int64_t id;
     unsigned rank; /* with the sample axis */
     int64_t dims[QC_DATA_RANK_MAX];
+    enum qc_dtype dtype;
 };
 bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *path, const char *title,
                      enum qc_dtype dtype, const int64_t *dims, unsigned rank, struct qc_status *st);
@@ -86,6 +102,13 @@ bool qc_h5_sink_numbers(struct qc_h5_sink *s, const char *name, const float *val
                         struct qc_status *st);
 /* Row `row` = number of rows so far; data as qc_chunk_encode makes it, NULL when a row has no elements. */
 bool qc_h5_sink_append(struct qc_h5_sink *s, int64_t row, const void *data, size_t size, struct qc_status *st);
+/* Entries of other shapes: the data set, with `rows` entries so far, becomes a group of that name with its attributes,
+   and in it a data set for each entry, 0, 1, ..., of shape dims[rank], filters as before. */
+bool qc_h5_scatter(struct qc_h5_sink *s, struct qc_h5_file *f, const char *path, int64_t rows, const int64_t *dims,
+                   unsigned rank, struct qc_status *st);
+/* Entry `row` of what has been scattered; data as of qc_h5_sink_append. */
+bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, unsigned rank, const void *data,
+                       size_t size, struct qc_status *st);
 bool qc_h5_sink_close(struct qc_h5_sink *s, struct qc_status *st); /* safe on a zeroed one and twice */
 
 #endif

@@ -8,7 +8,10 @@
 
 #include "datasets/hdf5/hdf5_io.h"
 
-enum { QC_H5_PATH_MAX = 4096 };
+enum {
+    QC_H5_PATH_MAX = 4096,
+    QC_H5_MEMBERS_LISTED = 256 /* data sets of one group; where it has more they are samples */
+};
 
 struct qc_h5_file {
     hid_t id;
@@ -53,11 +56,43 @@ void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const
 /* 2-byte float in native byte order; to be closed. */
 hid_t qc_h5_make_float16(size_t exponent_bits, size_t mantissa_bits, size_t bias);
 
+/* Names of one group, in the order of their bytes. */
+struct qc_h5_names {
+    struct qc_h5_name {
+        size_t at; /* in text */
+        H5L_type_t type;
+    } * list;
+    char *text;
+    size_t count, capacity, size, room;
+    struct qc_status *st; /* HDF5 tells of a stopped iteration only that it stopped */
+};
+bool qc_h5_names_of(struct qc_h5_names *out, hid_t group, struct qc_status *st);
+void qc_h5_names_free(struct qc_h5_names *n);
+
+/* Do the names of a group look like samples: all numbers, or very many? */
+bool qc_h5_like_samples(const struct qc_h5_names *n);
+/* Samples of a group, whose object is s->id, and of a data set of sequences. Fills in all but s->id; s->ragged is there
+   for set_close also when it fails. */
+bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_status *st);
+bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st);
+void qc_h5_ragged_free(struct qc_h5_ragged *r); /* NULL-safe */
+bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
+/* Values as HDF5 gives them for s->way become those of s->dtype. */
+void qc_h5_as_wanted(void *out, const void *data, size_t count, const struct qc_h5_set *s);
+/* Fails where HDF5 here has not all filters that it is stored with. Notes those that we know in s. */
+bool qc_h5_look_at_filters(struct qc_h5_set *s, bool *ours, hid_t creation, struct qc_status *st);
+
+/* A group as one entry of a list: s is it, open. */
+bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
+                          struct qc_status *st);
 /* One data set for qc_h5_list, in the arena; set -1: what is behind the name is elsewhere. */
 bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *e,
                     const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st);
 /* Doubles a list that lives in the arena. */
 void *qc_h5_grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st);
+
+/* Of the file, to be closed. */
+hid_t qc_h5_type_for_file(enum qc_dtype e);
 
 /* Values of a numeric attribute (malloc), exactly: a long double holds all that we read. false: not numeric, none or
    too many, or damaged. */

@@ -128,6 +128,25 @@ static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
     H5Pclose(p);
 }
 
+/* Rank, dims and type of what has been opened, and the attributes of its object. */
+bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
+                          struct qc_status *st)
+{
+    struct attributes attributes = {.a = a, .st = st};
+    hsize_t next = 0;
+    if (H5Aiterate2((hid_t)s->id, H5_INDEX_NAME, H5_ITER_INC, &next, add_attribute, &attributes) < 0)
+        return qc_h5_fail(st, QC_BAD_INPUT, "damaged attributes") || qc_where(st, "group '%s'", name);
+    *out = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
+                                  .type = s->way == QC_H5_WIDE ? "long double" : qc_dtype_long_name(s->dtype),
+                                  .dtype = s->dtype,
+                                  .rank = s->rank,
+                                  .dims = qc_arena_dup(a, s->dims, s->rank, sizeof *s->dims, st),
+                                  .storage = "a data set for each sample",
+                                  .attributes = attributes.list,
+                                  .attribute_count = attributes.count};
+    return out->name && out->dims;
+}
+
 static bool describe_elsewhere(struct qc_data_entry *e, const char *name, const char *file, struct qc_arena *a,
                                struct qc_status *st)
 {
@@ -154,12 +173,23 @@ bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, cons
     }
     int64_t *d = QC_NEW_ARRAY(a, int64_t, rank + 1, st);
     if (!d) goto out;
+    d[rank] = -1;
     for (int i = 0; i < rank; i++) d[i] = dims[i] > INT64_MAX ? INT64_MAX : (int64_t)dims[i];
     storage_text(storage, sizeof storage, set, (unsigned)rank);
     struct attributes attributes = {.a = a, .st = st};
     struct qc_h5_element element;
     hsize_t next = 0;
     qc_h5_element_of(&element, type);
+    if (H5Tget_class(type) == H5T_VLEN && rank == 1) { /* sequences of numbers: an axis more */
+        struct qc_h5_element base;
+        hid_t super = H5Tget_super(type);
+        qc_h5_element_of(&base, super);
+        H5Tclose(super);
+        if (base.dtype != QC_NONE) {
+            element = base;
+            rank = 2;
+        }
+    }
     *out = (struct qc_data_entry){.dtype = element.dtype, .type = element.type, .rank = (unsigned)rank, .dims = d};
     if (H5Aiterate2(set, H5_INDEX_NAME, H5_ITER_INC, &next, add_attribute, &attributes) < 0)
         qc_h5_fail(st, QC_BAD_INPUT, "damaged attributes");

@@ -7,12 +7,10 @@
 
 enum { CHUNK_CACHE_MAX = 256 << 20 }; /* bytes per data set whose chunks are not rows */
 
-/* Notes the filters; sets s->raw when chunks are rows and we can undo the filters ourselves. */
-static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, bool same_type, struct qc_status *st)
+bool qc_h5_look_at_filters(struct qc_h5_set *s, bool *ours, hid_t creation, struct qc_status *st)
 {
-    hsize_t chunk[QC_DATA_RANK_MAX];
-    int filters = H5Pget_nfilters(creation);
-    bool ours = true;
+    const int filters = H5Pget_nfilters(creation);
+    *ours = true;
     s->shuffle = s->deflate = -1;
     for (int i = 0; i < filters; i++) {
         unsigned flags;
@@ -30,8 +28,17 @@ static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, 
         else if (id == H5Z_FILTER_DEFLATE && s->deflate < 0)
             s->deflate = i;
         else
-            ours = false;
+            *ours = false;
     }
+    return true;
+}
+
+/* Notes the filters; sets s->raw when chunks are rows and we can undo the filters ourselves. */
+static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, bool same_type, struct qc_status *st)
+{
+    hsize_t chunk[QC_DATA_RANK_MAX];
+    bool ours;
+    if (!qc_h5_look_at_filters(s, &ours, creation, st)) return false;
     *cache = 0;
     if (H5Pget_layout(creation) != H5D_CHUNKED) return true;
     if (H5Pget_chunk(creation, QC_DATA_RANK_MAX, chunk) != (int)s->rank)
@@ -74,10 +81,16 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
     H5Pclose(way);
     s->id = object;
     if (e.refused) return qc_h5_refuse(&e, st);
+    if (object >= 0 && H5Iget_type(object) == H5I_GROUP) return qc_h5_group_open(s, f, st);
     if (object < 0 || H5Iget_type(object) != H5I_DATASET) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
     if (!qc_h5_is_here(&e, object, f->path)) return qc_h5_refuse(&e, st);
     hid_t type = H5Dget_type((hid_t)s->id), space = H5Dget_space((hid_t)s->id);
     hid_t creation = H5Dget_create_plist((hid_t)s->id);
+    if (H5Tget_class(type) == H5T_VLEN) {
+        bool ignored;
+        ok = qc_h5_look_at_filters(s, &ignored, creation, st) && qc_h5_vlen_open(s, type, space, st);
+        goto out;
+    }
     qc_h5_element_of(&element, type);
     s->dtype = element.dtype;
     s->way = element.way;
@@ -124,7 +137,8 @@ out:
 static void set_close(struct qc_h5_set *s)
 {
     if (s->memory_type > 0) H5Tclose((hid_t)s->memory_type);
-    if (s->id > 0) H5Dclose((hid_t)s->id);
+    if (s->id > 0) H5Oclose((hid_t)s->id);
+    qc_h5_ragged_free(s->ragged);
     *s = (struct qc_h5_set){.id = 0};
 }
 
@@ -148,6 +162,13 @@ void qc_h5_set_close(struct qc_h5_set *s)
     qc_h5_leave();
 }
 
+void qc_h5_as_wanted(void *out, const void *data, size_t count, const struct qc_h5_set *s)
+{
+    const long double *wide = data;
+    if (s->way == QC_H5_PACKED) qc_h5_unpack(out, data, count, s->element, &s->bits);
+    for (size_t i = 0; s->way == QC_H5_WIDE && i < count; i++) ((float *)out)[i] = (float)wide[i];
+}
+
 /* Rows that are not wanted as HDF5 gives them. */
 static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, hid_t to, hid_t from,
                              struct qc_status *st)
@@ -159,9 +180,7 @@ static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, 
                      : NULL;
     if (!data) return qc_fail_memory(st, rows);
     const bool ok = H5Dread((hid_t)s->id, (hid_t)s->memory_type, to, from, H5P_DEFAULT, data) >= 0;
-    const long double *wide = data;
-    if (ok && s->way == QC_H5_PACKED) qc_h5_unpack(out, data, count, s->element, &s->bits);
-    for (size_t i = 0; ok && s->way == QC_H5_WIDE && i < count; i++) ((float *)out)[i] = (float)wide[i];
+    if (ok) qc_h5_as_wanted(out, data, count, s);
     free(data);
     return ok;
 }
@@ -169,6 +188,7 @@ static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, 
 bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
 {
     hsize_t start[QC_DATA_RANK_MAX] = {0}, extent[QC_DATA_RANK_MAX];
+    if (s->ragged) return qc_h5_ragged_read(out, s, first, count, st);
     for (unsigned i = 0; i < s->rank; i++) extent[i] = (hsize_t)(i ? s->dims[i] : count);
     start[0] = (hsize_t)first;
     qc_h5_enter();

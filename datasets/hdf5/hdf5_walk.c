@@ -4,17 +4,6 @@
 
 #include "datasets/hdf5/hdf5_lib.h"
 
-/* Names of one group, in their order. */
-struct names {
-    struct name {
-        size_t at; /* in text */
-        H5L_type_t type;
-    } * list;
-    char *text;
-    size_t count, capacity, size, room;
-    struct qc_status *st; /* HDF5 tells of a stopped iteration only that it stopped */
-};
-
 struct walk {
     const struct qc_h5_file *file;
     struct qc_arena *a;
@@ -33,12 +22,12 @@ struct walk {
 
 static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, void *user)
 {
-    struct names *n = user;
+    struct qc_h5_names *n = user;
     const size_t length = strlen(name) + 1;
     (void)group;
     if (n->count == n->capacity) {
         const size_t wanted = n->capacity ? n->capacity * 2 : 16;
-        struct name *p = realloc(n->list, wanted * sizeof *p);
+        struct qc_h5_name *p = realloc(n->list, wanted * sizeof *p);
         if (!p) {
             qc_fail_memory(n->st, wanted * sizeof *p);
             return -1;
@@ -57,9 +46,23 @@ static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, vo
         n->room = wanted;
     }
     memcpy(n->text + n->size, name, length);
-    n->list[n->count++] = (struct name){.at = n->size, .type = info->type};
+    n->list[n->count++] = (struct qc_h5_name){.at = n->size, .type = info->type};
     n->size += length;
     return 0;
+}
+
+bool qc_h5_names_of(struct qc_h5_names *out, hid_t group, struct qc_status *st)
+{
+    hsize_t next = 0;
+    *out = (struct qc_h5_names){.st = st};
+    return H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &next, add_name, out) >= 0 ||
+           qc_h5_fail(st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
+}
+
+void qc_h5_names_free(struct qc_h5_names *n)
+{
+    free(n->list);
+    free(n->text);
 }
 
 /* Puts a group's place into the set; *news: it was not there. */
@@ -138,26 +141,59 @@ static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t 
     return ok;
 }
 
+/* What is said of a group of samples that cannot be read: whoever wants them is told why. */
+static bool describe_unread(struct qc_data_entry *out, const char *name, struct qc_arena *a, struct qc_status *st)
+{
+    static const int64_t none[1];
+    *out = (struct qc_data_entry){.name = qc_arena_strdup(a, name, st),
+                                  .type = "group",
+                                  .dims = none,
+                                  .storage = "samples that cannot be read"};
+    return out->name != NULL;
+}
+
+/* A group of samples is one entry. *done: it is. */
+static bool take_samples(bool *done, struct walk *w, hid_t group, const struct qc_h5_names *n)
+{
+    struct qc_h5_set s = {.id = (int64_t)group};
+    struct qc_status why = QC_STATUS_INIT;
+    *done = false;
+    if (!qc_h5_like_samples(n)) return true;
+    bool ok = qc_h5_group_open(&s, w->file, &why) || n->count > QC_H5_MEMBERS_LISTED;
+    if (why.code == QC_MACHINE) qc_fail(w->st, why.code, "%s", why.message);
+    if (ok && w->count >= QC_H5_SETS_MAX)
+        qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
+    if (ok && w->st->code == QC_OK &&
+        (w->entries = qc_h5_grow(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st)) != NULL) {
+        struct qc_data_entry *e = &w->entries[w->count];
+        *done = why.code == QC_OK ? qc_h5_describe_group(e, &s, w->path, w->a, w->st)
+                                  : describe_unread(e, w->path, w->a, w->st);
+        w->count += *done;
+    }
+    if (s.memory_type > 0) H5Tclose((hid_t)s.memory_type);
+    qc_h5_ragged_free(s.ragged);
+    return w->st->code == QC_OK;
+}
+
 /* The names first, then what is behind them: no callback of HDF5's is within another. */
 static bool walk_group(struct walk *w, hid_t group, size_t length, unsigned depth)
 {
-    struct names n = {.st = w->st};
-    hsize_t next = 0;
+    struct qc_h5_names n = {.count = 0};
     size_t longer;
+    bool samples = false;
     bool ok = depth <= QC_DATA_DEPTH_MAX ||
               qc_fail(w->st, QC_UNSUPPORTED, "more than %d groups are in each other; put the data sets further up",
                       QC_DATA_DEPTH_MAX);
-    if (ok && H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &next, add_name, &n) < 0)
-        ok = qc_h5_fail(w->st, QC_BAD_INPUT, "the HDF5 file is damaged; make or copy it again");
+    ok = ok && qc_h5_names_of(&n, group, w->st);
     w->links += n.count;
     if (ok && w->links > QC_DATA_LINKS_MAX)
         ok = qc_fail(w->st, QC_UNSUPPORTED, "more than %d names in one file", QC_DATA_LINKS_MAX);
-    for (size_t i = 0; ok && i < n.count; i++) {
+    if (ok && length) ok = take_samples(&samples, w, group, &n);
+    for (size_t i = 0; ok && !samples && i < n.count; i++) {
         const char *name = n.text + n.list[i].at;
         ok = set_path(&longer, w, length, name) && walk_link(w, group, name, n.list[i].type, longer, depth);
     }
-    free(n.list);
-    free(n.text);
+    qc_h5_names_free(&n);
     return ok;
 }
 

@@ -4,7 +4,7 @@
 #include "datasets/hdf5/hdf5_lib.h"
 #include "graph/types/small_float.h"
 
-static hid_t type_for_file(enum qc_dtype e)
+hid_t qc_h5_type_for_file(enum qc_dtype e)
 {
     switch (e) {
     case QC_F32: return H5Tcopy(H5T_IEEE_F32LE);
@@ -57,14 +57,14 @@ bool qc_h5_sink_open(struct qc_h5_sink *out, struct qc_h5_file *f, const char *p
 {
     if (rank + 1 > QC_DATA_RANK_MAX) return qc_fail(st, QC_UNSUPPORTED, "rank %u is too much for HDF5", rank);
     hsize_t none[QC_DATA_RANK_MAX] = {0}, most[QC_DATA_RANK_MAX] = {H5S_UNLIMITED}, chunk[QC_DATA_RANK_MAX] = {1};
-    struct qc_h5_sink s = {.rank = rank + 1};
+    struct qc_h5_sink s = {.rank = rank + 1, .dtype = dtype};
     for (unsigned i = 0; i < rank; i++) {
         none[i + 1] = most[i + 1] = (hsize_t)dims[i];
         chunk[i + 1] = dims[i] ? (hsize_t)dims[i] : 1;
         s.dims[i + 1] = dims[i];
     }
     qc_h5_enter();
-    hid_t space = H5Screate_simple((int)s.rank, none, most), type = type_for_file(dtype);
+    hid_t space = H5Screate_simple((int)s.rank, none, most), type = qc_h5_type_for_file(dtype);
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE), link = H5Pcreate(H5P_LINK_CREATE);
     bool ok = space >= 0 && type >= 0 && H5Pset_chunk(creation, (int)s.rank, chunk) >= 0 &&
               H5Pset_obj_track_times(creation, false) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
@@ -117,7 +117,7 @@ bool qc_h5_sink_close(struct qc_h5_sink *s, struct qc_status *st)
 {
     if (s->id <= 0) return true;
     qc_h5_enter();
-    bool ok = H5Dclose((hid_t)s->id) >= 0;
+    bool ok = H5Oclose((hid_t)s->id) >= 0;
     if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
     qc_h5_leave();
     s->id = 0;

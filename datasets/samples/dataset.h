@@ -103,7 +103,9 @@ struct qc_dataset;
    does (a leading '/' makes no difference); for a single input the only data set that is not `labels` or `target`. A
    DATASET is a path, else such an attribute; NAME:nhwc is data set NAME of images whose channels are last, for an input
    that has them first, NAME:nchw the other way round. A data set of the input's rank is cut along axis 0 into units of
-   B = dims[0] samples (B = 1 when that is free); one of a rank more holds a whole input per sample. A remainder of less
+   B = dims[0] samples (B = 1 when that is free); one of a rank more holds a whole input per sample. A group of data
+   sets, or one of sequences of variable length, is a data set of samples whose dims may differ where the input leaves
+   them free; B is 1 then. A remainder of less
    than B samples is dropped (qc_dataset_dropped). Values: any integer or float type (enum and h5py's bool too), any
    byte order; attributes `scale`, `mean`, `std` (numeric, 1 value or one per channel of the input's axis 1, or three
    for its last axis where that alone has three) apply to any of them. HDF5 reads in a process of its own
@@ -122,13 +124,20 @@ bool qc_dataset_split(const char **file, const char **name, const char *text, st
 const char *qc_dataset_file(const struct qc_dataset *ds);               /* path without :DATASET */
 const char *qc_dataset_name(const struct qc_dataset *ds, size_t input); /* data set bound to an input */
 
-/* Shape of one unit of an input, as the model takes it; all dims known. Returns the rank; *dims is borrowed. */
+/* Shape of one unit of an input, as the model takes it; dims that differ from unit to unit are -1. Returns the rank;
+ *dims is borrowed. */
 unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input);
-size_t qc_dataset_elements(const struct qc_dataset *ds, size_t input); /* their product */
+size_t qc_dataset_elements(const struct qc_dataset *ds, size_t input); /* their product, of the largest unit */
+/* Do inputs differ in shape from unit to unit? */
+bool qc_dataset_varies(const struct qc_dataset *ds);
+/* Shape of one unit of an input, all dims known: dims[QC_DATA_RANK_MAX]. Returns the rank. unit < qc_dataset_units. */
+unsigned qc_dataset_unit_dims(int64_t *dims, const struct qc_dataset *ds, size_t input, size_t unit);
+size_t qc_dataset_unit_elements(const struct qc_dataset *ds, size_t input, size_t unit);
 /* What feeds the inputs, for people and to tell collections apart: for each input a line "INPUT: DATASET scale=A
    mean=B,.. std=C,.." with the preprocessing that holds (numbers that read back as the same float32). In the arena. */
 const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, struct qc_status *st);
-size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input); /* of one unit, in the input's type */
+size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input); /* of the largest unit, in the input's type */
+size_t qc_dataset_unit_bytes(const struct qc_dataset *ds, size_t input, size_t unit);
 
 /* Samples in one unit; 0 when the data sets hold whole inputs (a unit is then one entry of axis 0). */
 int64_t qc_dataset_batch(const struct qc_dataset *ds);
@@ -175,12 +184,12 @@ struct qc_dataset_scratch;
 bool qc_dataset_scratch_new(struct qc_dataset_scratch **out, struct qc_status *st);
 void qc_dataset_scratch_free(struct qc_dataset_scratch *s); /* NULL-safe */
 
-/* One unit of one input: qc_dataset_bytes bytes at out, row-major, in the input's type, preprocessed. Float results
-   take NaN and infinity as they are. An integer input takes integral values inside its type only, else QC_BAD_INPUT.
-   float64 becomes float32 half to even; f16 and bf16 inputs are rounded from the float32 value. Damaged chunks are
-   QC_BAD_INPUT naming data set and sample. Thread safe with a scratch per thread: HDF5 runs under one lock of the
-   process, inflating, byte unshuffling and converting run outside it when a chunk is exactly one sample with gzip,
-   shuffle + gzip, shuffle or no filter. */
+/* One unit of one input: qc_dataset_unit_bytes bytes at out, row-major, in the input's type, preprocessed. Float
+   results take NaN and infinity as they are. An integer input takes integral values inside its type only, else
+   QC_BAD_INPUT. float64 becomes float32 half to even; f16 and bf16 inputs are rounded from the float32 value. Damaged
+   chunks are QC_BAD_INPUT naming data set and sample. Thread safe with a scratch per thread: HDF5 runs under one lock
+   of the process, inflating, byte unshuffling and converting run outside it when a chunk is exactly one sample with
+   gzip, shuffle + gzip, shuffle or no filter. */
 bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit,
                      struct qc_dataset_scratch *scratch, struct qc_status *st);
 
@@ -189,16 +198,18 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 /* With options.truth; labels that are not integers, or labels or a target that do not match the samples, fail in
    qc_dataset_open (QC_BAD_INPUT). */
 
-/* Labels of one unit: how many (one per sample; for whole inputs as many as the file has for one); 0 without `labels`.
- */
+/* Labels of one unit, the largest: how many (one per sample; for whole inputs as many as the file has for one); 0
+   without `labels`. */
 size_t qc_dataset_label_count(const struct qc_dataset *ds);
+size_t qc_dataset_unit_label_count(const struct qc_dataset *ds, size_t unit);
 /* Where every sample has labels for each of its positions ([N,T] in the file): rank and shape of those of one sample,
-   [T]; rank 0 where it has one label. Borrowed. */
-unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds);
+   [T]; rank 0 where it has one label. Borrowed. Of one unit, since they may differ. */
+unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds, size_t unit);
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st);
 
-/* Data set `target`: rank and shape of one unit ([B, ...], or [...] for whole inputs); rank 0 and false without one. */
-bool qc_dataset_target_dims(unsigned *rank, const int64_t **dims, const struct qc_dataset *ds);
+/* Data set `target`: elements of the largest unit, 0 without one; of one unit. */
+size_t qc_dataset_target_elements(const struct qc_dataset *ds);
+size_t qc_dataset_unit_target_elements(const struct qc_dataset *ds, size_t unit);
 /* Float32, with the target's own attributes (options.preprocess does not apply to it). */
 bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit, struct qc_dataset_scratch *scratch,
                             struct qc_status *st);

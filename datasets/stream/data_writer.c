@@ -16,6 +16,8 @@
 struct parcel {
     struct parcel *next;
     size_t unit, rows;
+    unsigned rank;
+    int64_t dims[QC_DATA_RANK_MAX];
     struct row {
         void *data; /* NULL: no elements */
         size_t size;
@@ -27,11 +29,11 @@ struct output {
     enum qc_dtype dtype; /* as it is stored: float32 for floats of at most 8 bits, which HDF5 does not have */
     enum qc_dtype given;
     struct qc_preprocess preprocess;
-    bool shaped; /* dims are known: from the first unit that arrived */
-    bool cut;    /* a unit is `batch` rows, else one */
+    bool shaped;    /* dims are known: from the first unit that is written; of a larger batch, that arrived */
+    bool cut;       /* a unit is `batch` rows, else one */
+    bool scattered; /* a data set for each unit, since shapes differ; dims that do are -1 */
     unsigned rank;
     int64_t dims[QC_DATA_RANK_MAX];
-    size_t row_bytes;
     struct qc_h5_sink sink;
     struct parcel *waiting; /* ascending by unit */
 };
@@ -187,57 +189,78 @@ static void return_codec(struct qc_writer *w, struct codecs *c)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Fixes the output's shape at the first unit, and holds the others to it. Inside the lock. */
-static bool check_shape(struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank, struct qc_status *st)
+static bool same_shape(const struct output *o, const int64_t *dims, unsigned rank)
 {
-    if (o->shaped) {
-        if (rank == o->rank && (rank == 0 || memcmp(dims, o->dims, rank * sizeof *dims) == 0)) return true;
-        return qc_fail(st, QC_UNSUPPORTED,
-                       "output '%s': its shape changes from sample to sample; it cannot be one data set", o->name);
-    }
-    if (rank >= QC_DATA_RANK_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "output '%s': rank %u is too large", o->name, rank);
-    o->cut = w->batch > 0 && rank > 0 && dims[0] == w->batch;
-    o->row_bytes = qc_dtype_size(o->dtype);
-    for (unsigned i = 0; i < rank; i++)
-        if (!(o->cut && i == 0) && !qc_mul_size(&o->row_bytes, o->row_bytes, (size_t)dims[i]))
-            return qc_fail(st, QC_UNSUPPORTED, "output '%s' is too large", o->name);
-    if (o->row_bytes > UINT32_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "output '%s': %zu bytes per sample, HDF5 takes less than 4 GiB", o->name,
-                       o->row_bytes);
+    return rank == o->rank && (rank == 0 || memcmp(dims, o->dims, rank * sizeof *dims) == 0);
+}
+
+static void fix_shape(const struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank)
+{
     if (rank) memcpy(o->dims, dims, rank * sizeof *dims);
     o->rank = rank;
+    o->cut = w->batch > 0 && rank > 0 && dims[0] == w->batch;
     o->shaped = true;
-    return true;
+}
+
+static bool other_shape(const struct output *o, struct qc_status *st)
+{
+    return qc_fail(st, QC_UNSUPPORTED,
+                   "output '%s': its shape changes from sample to sample; it cannot be one data set", o->name);
+}
+
+/* Of rows of several samples the first unit that arrives fixes the shape, and the others are held to it. Inside the
+   lock. */
+static bool check_shape(struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank, struct qc_status *st)
+{
+    if (rank >= QC_DATA_RANK_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "output '%s': rank %u is too large", o->name, rank);
+    if (w->batch < 2) return true;
+    if (!o->shaped) fix_shape(w, o, dims, rank);
+    return same_shape(o, dims, rank) || other_shape(o, st);
+}
+
+static bool row_size(size_t *bytes, const struct qc_writer *w, const struct output *o, const int64_t *dims,
+                     unsigned rank, struct qc_status *st)
+{
+    *bytes = qc_dtype_size(o->dtype);
+    for (unsigned i = w->batch > 0 && rank > 0 && dims[0] == w->batch ? 1 : 0; i < rank; i++)
+        if (!qc_mul_size(bytes, *bytes, (size_t)dims[i]))
+            return qc_fail(st, QC_UNSUPPORTED, "output '%s' is too large", o->name);
+    return *bytes <= UINT32_MAX ||
+           qc_fail(st, QC_UNSUPPORTED, "output '%s': %zu bytes per sample, HDF5 takes less than 4 GiB", o->name,
+                   *bytes);
 }
 
 /* Floats of at most 8 bits as float32. Owned by the caller (free). */
-static float *widened(const struct output *o, const void *data, size_t rows, struct qc_status *st)
+static float *widened(const struct output *o, const void *data, size_t bytes, struct qc_status *st)
 {
-    const size_t n = rows * o->row_bytes / sizeof(float);
-    float *wide = malloc(rows * o->row_bytes + 1);
+    const size_t n = bytes / sizeof(float);
+    float *wide = malloc(bytes + 1);
     if (!wide) qc_fail_memory(st, n);
     for (size_t i = 0; wide && i < n; i++) wide[i] = qc_small_to_float(o->given, ((const uint8_t *)data)[i]);
     return wide;
 }
 
 static struct parcel *pack(struct qc_writer *w, const struct output *o, size_t unit, const void *data,
-                           struct qc_status *st)
+                           const int64_t *dims, unsigned rank, struct qc_status *st)
 {
-    size_t rows = o->cut ? (size_t)w->batch : 1, bytes;
+    size_t rows = w->batch > 1 && o->cut ? (size_t)w->batch : 1, bytes, each;
     struct parcel *p = NULL;
+    if (!row_size(&each, w, o, dims, rank, st)) return NULL;
     if (!qc_mul_size(&bytes, rows, sizeof p->row[0]) || !(p = calloc(1, sizeof *p + bytes))) {
         qc_fail_memory(st, rows);
         return NULL;
     }
     p->unit = unit;
     p->rows = rows;
-    struct codecs *c = o->row_bytes ? take_codec(w, st) : NULL;
-    float *wide = c && o->given != o->dtype ? widened(o, data, rows, st) : NULL;
+    p->rank = rank;
+    if (rank) memcpy(p->dims, dims, rank * sizeof *dims);
+    struct codecs *c = each ? take_codec(w, st) : NULL;
+    float *wide = c && o->given != o->dtype ? widened(o, data, rows * each, st) : NULL;
     if (wide) data = wide;
-    bool ok = (c || o->row_bytes == 0) && (wide || o->given == o->dtype || !c);
+    bool ok = (c || each == 0) && (wide || o->given == o->dtype || !c);
     for (size_t i = 0; ok && c && i < rows; i++)
-        ok = qc_chunk_encode(&p->row[i].data, &p->row[i].size, (const char *)data + i * o->row_bytes, o->row_bytes,
+        ok = qc_chunk_encode(&p->row[i].data, &p->row[i].size, (const char *)data + i * each, each,
                              qc_dtype_size(o->dtype), c->codec, st);
     if (c) return_codec(w, c);
     free(wide);
@@ -255,13 +278,45 @@ static bool open_sink(struct qc_writer *w, struct output *o, const int64_t *dims
            qc_h5_sink_numbers(&o->sink, "std", p->std, p->std_count, st);
 }
 
+/* The units so far have one shape, and this one has another. */
+static bool scatter(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
+{
+    if (w->batch > 1 || p->rank != o->rank || p->rank == 0) return other_shape(o, st);
+    if (!qc_h5_scatter(&o->sink, w->h5, o->path, (int64_t)p->unit, o->dims, o->rank, st)) return false;
+    o->scattered = true;
+    o->cut = false;
+    return true;
+}
+
+static bool write_member(struct output *o, const struct parcel *p, struct qc_status *st)
+{
+    if (p->rank != o->rank) return other_shape(o, st);
+    for (unsigned d = 0; d < p->rank; d++)
+        if (o->dims[d] != p->dims[d]) o->dims[d] = -1;
+    return qc_h5_scatter_add(&o->sink, (int64_t)p->unit, p->dims, p->rank, p->row[0].data, p->row[0].size, st);
+}
+
 static bool write_parcel(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
 {
-    unsigned skip = o->cut ? 1 : 0;
-    bool ok = p->unit > 0 || open_sink(w, o, o->dims + skip, o->rank - skip, st);
-    for (size_t i = 0; ok && i < p->rows; i++)
+    bool ok = true;
+    if (p->unit == 0) {
+        if (!o->shaped) fix_shape(w, o, p->dims, p->rank);
+        ok = open_sink(w, o, o->dims + (o->cut ? 1 : 0), o->rank - (o->cut ? 1 : 0), st);
+    }
+    if (ok && !o->scattered && !same_shape(o, p->dims, p->rank)) ok = scatter(w, o, p, st);
+    if (ok && o->scattered) ok = write_member(o, p, st);
+    for (size_t i = 0; ok && !o->scattered && i < p->rows; i++)
         ok = qc_h5_sink_append(&o->sink, (int64_t)(p->unit * p->rows + i), p->row[i].data, p->row[i].size, st);
     return ok || qc_where(st, "%s: output '%s'", w->path, o->name);
+}
+
+struct qc_shape qc_writer_shape(const struct qc_writer *w, size_t output)
+{
+    const struct output *o = &w->outputs[output];
+    int64_t dims[QC_DATA_RANK_MAX + 1] = {(int64_t)w->unit * (o->cut ? w->batch : 1)};
+    const unsigned skip = o->cut ? 1 : 0, rank = 1 + o->rank - skip;
+    for (unsigned i = skip; i < o->rank; i++) dims[1 + i - skip] = o->dims[i];
+    return qc_shape_of(rank < QC_RANK_MAX ? (int)rank : QC_RANK_MAX, dims);
 }
 
 /* Writes what is due. Inside the lock. */
@@ -290,7 +345,7 @@ bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *
     pthread_mutex_lock(&w->lock);
     bool ok = check_shape(w, o, dims, rank, st);
     pthread_mutex_unlock(&w->lock);
-    struct parcel *p = ok ? pack(w, o, unit, data, st) : NULL;
+    struct parcel *p = ok ? pack(w, o, unit, data, dims, rank, st) : NULL;
     if (!p) return false;
     pthread_mutex_lock(&w->lock);
     struct parcel **at = &o->waiting;

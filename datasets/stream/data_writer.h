@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "datasets/samples/preprocess.h"
-#include "graph/types/dtype.h"
+#include "graph/types/tensor.h"
 
 struct qc_writer_output {
     const char *name;
@@ -31,14 +31,21 @@ bool qc_writer_open(struct qc_writer **out, const char *path, const struct qc_wr
 
 /* Unit `unit` of one output, row-major, shape dims[rank]: from 0, each exactly once for every output, in any order and
    from any thread. Deflates in the caller's thread; data that arrive early wait, compressed, until it is their turn.
-   QC_UNSUPPORTED when the shape differs from the first unit's; QC_MACHINE when the disk is full. */
+   Where the shapes of an output differ (and batch is at most 1) its path is a group with a data set for each unit: 0,
+   1,
+   ..., each of the unit's whole shape. QC_UNSUPPORTED when the shape differs from the first unit's for a larger batch,
+   or in the number of axes; QC_MACHINE when the disk is full. */
 bool qc_writer_put(struct qc_writer *w, size_t output, size_t unit, const void *data, const int64_t *dims,
                    unsigned rank, struct qc_status *st);
 
 /* Attributes `scale`, `mean` and `std` of an output, before its first unit; copied. */
 bool qc_writer_preprocess(struct qc_writer *w, size_t output, const struct qc_preprocess *p, struct qc_status *st);
 
-/* Path inside the file of an output's data set; borrowed. */
+/* Shape of an output's data set as it is so far, [samples, rest...], which is cut behind QC_RANK_MAX axes; of a group
+   [units, shape...] with -1 for what differs. */
+struct qc_shape qc_writer_shape(const struct qc_writer *w, size_t output);
+
+/* Path inside the file of an output's data set or group; borrowed. */
 const char *qc_writer_path(const struct qc_writer *w, size_t output);
 
 /* Closes and renames to PATH. Without any unit each output is an empty data set [0]. A unit that was not put for every

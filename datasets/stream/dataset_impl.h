@@ -18,9 +18,10 @@ struct qc_binding {
     enum qc_image_axes axes;             /* how those of the file differ from the tensor's */
     bool whole;                          /* one entry is the whole tensor */
     unsigned rank;
-    int64_t *dims;                      /* of one unit's tensor */
-    size_t elements, bytes, file_bytes; /* of one unit: in the tensor's type, in the file's */
-    struct qc_conversion conversion;
+    int64_t *dims;                      /* of one unit's tensor; -1: they differ (set.sizes) */
+    size_t elements, bytes, file_bytes; /* of one unit, the largest: in the tensor's type, in the file's */
+    struct qc_conversion conversion;    /* with the sizes of the largest unit */
+    bool last;                          /* channels are the last axis */
 };
 
 /* One unit as it is stored. */
@@ -50,8 +51,8 @@ struct qc_dataset {
     size_t input_count, binding_count;
     struct qc_h5_set labels;
     const struct qc_memory_array *label_array; /* as qc_binding.array */
-    size_t label_rows, label_count;
-    bool label_positions; /* several labels a sample */
+    size_t label_rows, label_count;            /* count: of one unit, the largest */
+    bool label_positions;                      /* several labels a sample */
     double peak;
     int64_t batch;                    /* 0: whole inputs */
     size_t total, all_units, dropped; /* samples in the file, units that they fill, samples left over */
@@ -60,6 +61,25 @@ struct qc_dataset {
     unsigned ahead;
     struct qc_read_ahead *read_ahead; /* NULL: none */
 };
+
+/* Number of a unit in the file. */
+static inline size_t qc_unit_in_file(const struct qc_dataset *ds, size_t unit)
+{
+    return ds->chosen ? (size_t)ds->chosen[unit] : unit;
+}
+
+/* Where samples differ in size (dataset_shapes.c). Each data set of a group may have an axis of the batch, of 1, that
+   plain ones have not: it goes. */
+bool qc_drop_batch_axis(struct qc_h5_set *s, struct qc_arena *a, struct qc_status *st);
+/* The sizes as qc_axes_turn turns dims. */
+bool qc_turn_sizes(struct qc_h5_set *s, enum qc_image_axes axes, struct qc_arena *a, struct qc_status *st);
+/* No sample is empty. */
+bool qc_check_sizes(const struct qc_h5_set *s, struct qc_status *st);
+/* The first entry whose shape the input does not take; dims[0]: entries. */
+bool qc_first_unfit(size_t *entry, const struct qc_h5_set *s, const struct qc_input_spec *input, unsigned skip);
+/* Shape of a unit of the file in the tensor's type, and what a conversion makes of it. */
+void qc_binding_dims(int64_t *dims, const struct qc_binding *b, size_t unit_in_file);
+struct qc_conversion qc_binding_conversion(const struct qc_binding *b, const int64_t *dims);
 
 /* All inputs must come to the same number of units; after rows have gone too. */
 bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st);

@@ -64,6 +64,21 @@ static const struct qc_data_entry *find(const struct qc_data_list *l, const char
     return given ? find_title(l, given) : find_path(l, input);
 }
 
+/* A group of data sets that the list has one by one: its name is as good as theirs. */
+static const struct qc_data_entry *find_group(const struct qc_dataset *ds, const struct qc_data_list *l,
+                                              const char *name, struct qc_status *st)
+{
+    const size_t n = strlen(bare(name));
+    for (size_t i = 0; n && i < l->count; i++) {
+        const char *path = bare(l->entries[i].name);
+        if (strncmp(path, bare(name), n) != 0 || path[n] != '/') continue;
+        struct qc_data_entry *group = QC_NEW(ds->arena, struct qc_data_entry, st);
+        if (group && (group->name = qc_arena_strdup(ds->arena, bare(name), st))) return group;
+        return NULL;
+    }
+    return NULL;
+}
+
 static const char *shape_text(char *buf, size_t size, const int64_t *dims, unsigned rank)
 {
     size_t at = (size_t)snprintf(buf, size, "[");
@@ -127,6 +142,7 @@ static const struct qc_data_entry *choose(enum qc_image_axes *axes, const struct
         const char *name = qc_arena_strndup(o->ds->arena, wanted, length, st);
         if (!name || (e = find(&o->list, name, input->name))) return e;
     }
+    if (wanted && ((e = find_group(o->ds, &o->list, wanted, st)) || st->code != QC_OK)) return e;
     content_text(text, sizeof text, &o->list);
     const char *const *names = names_of(o);
     qc_advise_name(close, sizeof close, bare(wanted ? wanted : input->name), names, names ? o->list.count : 0);
@@ -142,6 +158,7 @@ static const struct qc_data_entry *choose(enum qc_image_axes *axes, const struct
         candidates++;
     }
     if (o->count == 1 && candidates == 1) return e;
+    if ((e = find_group(o->ds, &o->list, input->name, st)) || st->code != QC_OK) return e;
     qc_fail(st, QC_BAD_INPUT, "no data set %s input '%s'%s; the file has: %s; name one with --input %s=DATASET",
             o->count == 1 && candidates > 1 ? "is clearly that of" : "has the name of", input->name, close, text,
             input->name);
@@ -253,16 +270,12 @@ static bool check_channels(size_t count, const char *name, const struct qc_bindi
 }
 
 /* Channels are axis 1, or the last one of images whose colours are last: three values, and axis 1 has not three. */
-static void find_channels(struct qc_binding *b, const struct qc_preprocess *p)
+static bool are_last(const struct qc_binding *b, const struct qc_preprocess *p)
 {
-    struct qc_conversion *c = &b->conversion;
     size_t most = p->scale_count;
     if (p->mean_count > most) most = p->mean_count;
     if (p->std_count > most) most = p->std_count;
-    if (most != 3 || b->rank < 3 || c->channels == 3 || b->dims[b->rank - 1] != 3) return;
-    c->outer = b->elements / most;
-    c->channels = most;
-    c->inner = 1;
+    return most == 3 && b->rank >= 3 && b->dims[1] != 3 && b->dims[b->rank - 1] == 3;
 }
 
 /* Fills what follows from set, dims and the tensor's type: sizes and conversion. */
@@ -273,24 +286,24 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
     if (b->set.way == QC_H5_WIDE && (to == QC_F64 || !qc_dtype_info(to)->is_float))
         return qc_fail(st, QC_UNSUPPORTED, "it holds long double numbers for an input of type %s; store them as that",
                        qc_dtype_info(to)->name);
-    *c = (struct qc_conversion){.from = b->set.dtype, .to = to, .outer = 1, .channels = 1, .inner = 1};
-    b->elements = 1;
-    for (unsigned i = 0; i < b->rank; i++) {
-        size_t *part = b->rank < 2 || i > 1 ? &c->inner : i == 0 ? &c->outer : &c->channels;
-        *part *= (size_t)b->dims[i]; /* parts of the product below */
+    *c = (struct qc_conversion){.from = b->set.dtype, .to = to};
+    b->elements = b->set.sizes ? b->set.row_elements : 1;
+    for (unsigned i = 0; i < b->rank && !b->set.sizes; i++)
         if (!qc_mul_size(&b->elements, b->elements, (size_t)b->dims[i]))
             return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
-    }
     if (!qc_mul_size(&b->bytes, b->elements, qc_dtype_size(to)) ||
         !qc_mul_size(&b->file_bytes, b->elements, b->set.element))
         return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
+    if (!qc_check_sizes(&b->set, st)) return false;
     if (b->elements == 0 && !b->input) return qc_fail(st, QC_BAD_INPUT, "its samples have no elements"); /* a target */
     struct qc_preprocess *p = &c->preprocess;
     if (given)
         *p = *given;
     else if (!own_preprocess(p, b, r, a, st))
         return false;
-    find_channels(b, p);
+    b->last = are_last(b, p);
+    *c =
+        qc_binding_conversion(b, b->dims); /* parts of the product above; of different sizes, of each when it is read */
     return check_channels(p->scale_count, "scale", b, given, st) &&
            check_channels(p->mean_count, "mean", b, given, st) && check_channels(p->std_count, "std", b, given, st);
 }
@@ -299,6 +312,7 @@ static bool fit(struct qc_binding *b, const struct qc_input_spec *input, struct 
 {
     const struct qc_h5_set *s = &b->set;
     bool same = s->rank == input->rank, ok = same || s->rank == input->rank + 1;
+    char expected[200], got[200], advice[600];
     unsigned skip = same ? 0 : 1;
     b->whole = !same;
     b->rank = input->rank;
@@ -315,8 +329,19 @@ static bool fit(struct qc_binding *b, const struct qc_input_spec *input, struct 
             ok = input->dims[i] < 0 || input->dims[i] == b->dims[i];
         }
     }
+    if (ok && b->rows > 1 && s->sizes)
+        return qc_fail(st, QC_BAD_INPUT,
+                       "its samples differ in size, and input '%s' takes %zu at a time; export the model with a free "
+                       "batch, or a batch of 1",
+                       input->name, b->rows);
     if (ok) return true;
-    char expected[200], got[200], advice[600];
+    size_t entry;
+    if ((same || s->rank == input->rank + 1) && qc_first_unfit(&entry, s, input, skip)) {
+        qc_fail(st, QC_BAD_INPUT, "sample %zu does not fit input '%s': expected %s, got %s", entry, input->name,
+                shape_text(expected, sizeof expected, input->dims + 1 - skip, input->rank - 1 + skip),
+                shape_text(got, sizeof got, s->sizes + entry * (s->rank - 1), s->rank - 1));
+        return false;
+    }
     return qc_fail(st, QC_BAD_INPUT, "it does not fit input '%s': expected %s (or one axis more in front), got %s; %s",
                    input->name, shape_text(expected, sizeof expected, input->dims, input->rank),
                    shape_text(got, sizeof got, s->dims, s->rank),
@@ -336,11 +361,13 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     if (ok && (input->dtype == QC_NONE || input->dtype >= QC_DTYPE_COUNT))
         ok = qc_fail(st, QC_UNSUPPORTED, "input '%s' has an element type that cannot be fed", input->name);
     ok = ok && open_set(&b->set, &b->array, ds, e->name, st);
+    if (ok && b->set.grouped && b->set.rank == input->rank + 1 && b->set.dims[1] == 1)
+        ok = qc_drop_batch_axis(&b->set, ds->arena, st);
     if (ok && b->axes != QC_AXES_AS_THEY_ARE) {
         if (b->set.rank < 4)
             ok = qc_fail(st, QC_BAD_INPUT, "it has %u axes; images with channels first or last have at least 4",
                          b->set.rank);
-        else
+        else if ((ok = qc_turn_sizes(&b->set, b->axes, ds->arena, st)))
             qc_axes_turn(b->set.dims, b->set.rank, b->axes);
     }
     ok = ok && fit(b, input, ds->arena, st);
@@ -377,14 +404,17 @@ static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, st
     if (!open_set(s, &ds->label_array, ds, e->name, st)) return false;
     if (qc_dtype_info(s->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
+    if (s->grouped && s->rank > 2 && s->dims[1] == 1 && !qc_drop_batch_axis(s, ds->arena, st)) return false;
+    if (!qc_check_sizes(s, st)) return false;
     size_t n = (size_t)s->dims[0], whole = ds->bindings[0].rank ? (size_t)ds->bindings[0].dims[0] : 1;
     if (n == ds->total && s->row_elements > 0) {
         ds->label_rows = ds->batch ? (size_t)ds->batch : 1;
-        ds->label_positions = ds->batch && s->row_elements > 1;
+        ds->label_positions = ds->batch && (s->row_elements > 1 || s->sizes);
         return qc_mul_size(&ds->label_count, ds->label_rows, s->row_elements) ||
                qc_fail(st, QC_BAD_INPUT, "%zu labels a sample do not fit in memory", s->row_elements);
     }
-    if (ds->batch == 0 && s->rank == 1 && whole > 0 && n % whole == 0 && n / whole == ds->total) {
+    if (ds->batch == 0 && s->rank == 1 && ds->bindings[0].rank && ds->bindings[0].dims[0] > 0 && n % whole == 0 &&
+        n / whole == ds->total) {
         ds->label_rows = ds->label_count = whole;
         return true;
     }
@@ -412,10 +442,11 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
 
 static bool bind_truth(struct opening *o, struct qc_status *st)
 {
-    for (size_t i = 0; i < o->list.count; i++) {
-        const struct qc_data_entry *e = &o->list.entries[i];
-        bool labels = strcmp(e->name, "labels") == 0, target = strcmp(e->name, "target") == 0;
-        if ((labels && !bind_labels(o->ds, e, st)) || (target && !bind_target(o->ds, e, st)))
+    static const char *const names[] = {"labels", "target"};
+    for (size_t i = 0; i < 2; i++) {
+        const struct qc_data_entry *e = find_path(&o->list, names[i]);
+        if (!e && !(e = find_group(o->ds, &o->list, names[i], st)) && st->code != QC_OK) return false;
+        if (e && !(i == 0 ? bind_labels(o->ds, e, st) : bind_target(o->ds, e, st)))
             return qc_where(st, "data set '%s'", e->name);
     }
     return true;
@@ -473,6 +504,8 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     for (size_t k = 0; ok && k < input_count; k++) ok = bind(&o, k, st);
     ok = ok && qc_dataset_count(ds, st) && (!own.truth || bind_truth(&o, st));
     if (!ok) qc_where(st, "%s", ds->file);
+    for (size_t k = 0; ok && k < ds->binding_count; k++)
+        if (ds->bindings[k].set.sizes) ds->ahead = 0; /* units of one size fill its slots */
     /* What may turn out not to be there is looked at when someone has chosen. */
     ok = ok && ((ds->own && qc_memory_data_is_unsure(ds->own)) ||
                 qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, st));

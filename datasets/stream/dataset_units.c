@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "datasets/hdf5/chunk_codec.h"
@@ -89,14 +90,9 @@ size_t qc_dataset_total(const struct qc_dataset *ds)
     return ds->total;
 }
 
-static size_t unit_in_file(const struct qc_dataset *ds, size_t unit)
-{
-    return ds->chosen ? (size_t)ds->chosen[unit] : unit;
-}
-
 size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
 {
-    return unit_in_file(ds, unit) * samples_per_unit(ds);
+    return qc_unit_in_file(ds, unit) * samples_per_unit(ds);
 }
 
 static bool choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
@@ -133,7 +129,7 @@ static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
     const size_t each = samples_per_unit(ds), count = ds->chosen ? ds->units * each : ds->total;
     uint64_t *rows = calloc(count ? count : 1, sizeof *rows);
     if (!rows) return qc_fail_memory(st, count * sizeof *rows);
-    for (size_t i = 0; i < count; i++) rows[i] = unit_in_file(ds, i / each) * each + i % each;
+    for (size_t i = 0; i < count; i++) rows[i] = qc_unit_in_file(ds, i / each) * each + i % each;
     bool ok = qc_memory_data_check(gone, ds->own, rows, count, st);
     free(rows);
     if (!ok || *gone == 0) return ok;
@@ -273,7 +269,7 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
                       struct qc_status *st)
 {
     const struct qc_binding *b = &ds->bindings[binding];
-    size_t first = unit_in_file(ds, unit) * b->rows;
+    size_t first = qc_unit_in_file(ds, unit) * b->rows;
     p->decoded = !b->set.raw;
     if (!p->decoded) {
         if (!reserve(p, 1, b->rows, st)) return where(st, ds, b, first);
@@ -290,7 +286,8 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
             p->decoded = p->decoded || p->rows[i].size == 0; /* never written: HDF5 gives the fill value */
     }
     if (!p->decoded) return true;
-    return (reserve(p, b->file_bytes, 0, st) && read_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
+    const size_t bytes = b->set.sizes ? qc_h5_entry_bytes(&b->set, (int64_t)first) : b->file_bytes;
+    return (reserve(p, bytes, 0, st) && read_rows(p->data, ds, &b->set, b->array, first, b->rows, st)) ||
            where(st, ds, b, first);
 }
 
@@ -306,20 +303,29 @@ static bool decode(void *out, const struct qc_dataset *ds, const struct qc_bindi
         };
         if (!qc_chunk_decode((char *)out + i * s->row_bytes, s->row_bytes, s->element,
                              (const char *)scratch->packet.data + r->at, r->size, filters, scratch->codec, st))
-            return where(st, ds, b, unit_in_file(ds, unit) * b->rows + i);
+            return where(st, ds, b, qc_unit_in_file(ds, unit) * b->rows + i);
     }
     return true;
 }
 
-static bool turn(struct qc_dataset_scratch *s, const struct qc_binding *b, const void *plain, struct qc_status *st)
+static bool turn(struct qc_dataset_scratch *s, const struct qc_binding *b, size_t unit, const void *plain,
+                 struct qc_status *st)
 {
+    const unsigned rank = b->set.rank;
+    int64_t dims[QC_DATA_RANK_MAX];
+    size_t elements = b->elements;
+    memcpy(dims, b->set.dims, rank * sizeof *dims);
+    if (b->set.sizes) {
+        memcpy(dims + 1, b->set.sizes + unit * (rank - 1), (rank - 1) * sizeof *dims);
+        elements = qc_entry_elements(dims + 1, rank - 1);
+    }
     if (s->turned_capacity < b->file_bytes) {
         free(s->turned);
         s->turned_capacity = 0;
         if (!(s->turned = malloc(b->file_bytes))) return qc_fail_memory(st, b->file_bytes);
         s->turned_capacity = b->file_bytes;
     }
-    qc_axes_values(s->turned, plain, b->elements, b->set.element, b->set.dims, b->set.rank, b->axes);
+    qc_axes_values(s->turned, plain, elements, b->set.element, dims, rank, b->axes);
     return true;
 }
 
@@ -343,12 +349,19 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
         plain = to;
     }
     if (b->axes != QC_AXES_AS_THEY_ARE) {
-        if (!turn(scratch, b, plain, st)) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
+        if (!turn(scratch, b, qc_unit_in_file(ds, unit), plain, st))
+            return where(st, ds, b, qc_dataset_first_sample(ds, unit));
         plain = scratch->turned;
     }
-    if (qc_convert_sample(out, plain, &b->conversion, st)) return true;
+    struct qc_conversion c = b->conversion;
+    if (b->set.sizes) {
+        int64_t dims[QC_DATA_RANK_MAX];
+        qc_binding_dims(dims, b, qc_unit_in_file(ds, unit));
+        c = qc_binding_conversion(b, dims);
+    }
+    if (qc_convert_sample(out, plain, &c, st)) return true;
     qc_where(st, b->input ? "for input '%s'" : "%s", b->input ? b->input : "as target");
-    return where(st, ds, b, unit_in_file(ds, unit) * b->rows);
+    return where(st, ds, b, qc_unit_in_file(ds, unit) * b->rows);
 }
 
 bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit,
@@ -359,21 +372,10 @@ bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_
 
 /* ---- Ground truth ---- */
 
-size_t qc_dataset_label_count(const struct qc_dataset *ds)
-{
-    return ds->label_count;
-}
-
-unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds)
-{
-    *dims = ds->labels.dims + 1;
-    return ds->label_positions ? ds->labels.rank - 1 : 0;
-}
-
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st)
 {
     const struct qc_h5_set *s = &ds->labels;
-    struct qc_conversion c = {.from = s->dtype, .to = QC_I64, .outer = 1, .channels = 1, .inner = ds->label_count};
+    struct qc_conversion c = {.from = s->dtype, .to = QC_I64, .outer = 1, .channels = 1};
     size_t first = 0, bytes;
     void *data = NULL;
     bool ok = false;
@@ -382,7 +384,8 @@ bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t un
         qc_fail(st, QC_BAD_INPUT, "unit %zu is asked for, there are %zu", unit, ds->units);
         goto out;
     }
-    first = unit_in_file(ds, unit) * ds->label_rows;
+    first = qc_unit_in_file(ds, unit) * ds->label_rows;
+    c.inner = qc_dataset_unit_label_count(ds, unit);
     if (!qc_mul_size(&bytes, ds->label_rows, s->row_bytes) || !(data = malloc(bytes))) {
         qc_fail_memory(st, ds->label_count);
         goto out;
@@ -392,14 +395,6 @@ out:
     if (!ok) qc_where(st, "%s: data set 'labels', sample %zu", ds->file, first);
     free(data);
     return ok;
-}
-
-bool qc_dataset_target_dims(unsigned *rank, const int64_t **dims, const struct qc_dataset *ds)
-{
-    if (ds->binding_count == ds->input_count) return false;
-    *rank = ds->bindings[ds->input_count].rank;
-    *dims = ds->bindings[ds->input_count].dims;
-    return true;
 }
 
 bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit, struct qc_dataset_scratch *scratch,

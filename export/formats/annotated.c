@@ -253,6 +253,7 @@ static bool write(size_t *bytes, const char *path, const struct qc_export_source
     if (ok) {
         x.to->opset = g->opset;
         x.to->external_data = g->external_data;
+        x.to->spills = g->spills;
         x.to->budget = g->budget;
         x.to->carried = qc_carried_ref(g->carried);
         x.to->custom = qc_custom_ops_ref(g->custom);

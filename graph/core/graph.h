@@ -129,6 +129,7 @@ struct qc_graph {
     const char *name;
     int opset;                    /* of the model it came from; 0 when built by hand */
     bool external_data;           /* of the model it came from: its weights are in files beside it */
+    bool spills;                  /* large constants that are added go to temporary files (qc_tensor_spill) */
     struct qc_budget budget;      /* what stages that work on it may take; graphs made from it have the same */
     bool simulated;               /* affine values are held in f32 (op names print with a "simulated_" prefix) */
     struct qc_carried *carried;   /* NULL, or what of the model is not in the graph; shared by graphs made from it */
@@ -150,11 +151,15 @@ struct qc_graph *qc_graph_new(struct qc_status *st);
 struct qc_graph *qc_graph_ref(const struct qc_graph *g);
 void qc_graph_free(struct qc_graph *g); /* NULL-safe; the last owner frees */
 
+/* Bytes of memory that a constant of so many bytes takes: none where it goes to a file. */
+size_t qc_graph_held_bytes(const struct qc_graph *g, size_t bytes);
+
 /* All adders return an id, or 0 with a status. Strings are copied, tensors referenced. A name that is taken already
  * gets a suffix "_1", "_2", ... */
 qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dtype, const struct qc_shape *shape,
                          struct qc_status *st);
-/* Equal constants (dtype, shape, bytes) are one value; the first name stays. */
+/* Equal constants (dtype, shape, bytes) are one value; the first name stays. Where the graph spills, a large one is
+   kept in a temporary file instead of t. */
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
 /* Stored integers of bound qparams: real = scale*(q - zero point), per channel along `axis`. The tensor is of the
    qparams' type; the value's type is the graph's storage of affine values (f32 in a simulated graph), its tensor holds

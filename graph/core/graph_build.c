@@ -139,6 +139,23 @@ static bool same_constant(const struct qc_value *v, const struct qc_tensor *t, q
     return v->type.qparams == qparams && v->type.axis == axis && qc_tensor_equal(v->constant, t);
 }
 
+size_t qc_graph_held_bytes(const struct qc_graph *g, size_t bytes)
+{
+    return g->spills && bytes >= QC_SPILLED_LEAST ? 0 : bytes;
+}
+
+/* The tensor, or its like in a temporary file: whoever made it lets go of it soon. */
+static struct qc_tensor *keep(const struct qc_graph *g, const struct qc_tensor *t, struct qc_status *st)
+{
+    if (t->map || !t->bytes || qc_graph_held_bytes(g, t->bytes)) return qc_tensor_ref(t);
+    struct qc_file_map *map;
+    if (!qc_file_map_spill(&map, t->data, t->bytes, st)) return NULL;
+    struct qc_tensor *kept = qc_tensor_mapped(t->dtype, &t->shape, map, 0, st);
+    qc_file_map_unref(map);
+    if (kept) kept->hash = t->hash;
+    return kept;
+}
+
 static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
                           struct qc_status *st)
 {
@@ -151,12 +168,14 @@ static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
         if (same_constant(&g->values[v], t, qparams, axis)) return v;
     if (!qc_index_reserve(&g->tables->constants, st)) return 0;
+    struct qc_tensor *kept = keep(g, t, st);
+    if (!kept) return 0;
     struct qc_value v = {.kind = QC_VALUE_CONSTANT,
                          .type = {.dtype = qparams && g->simulated ? QC_F32 : t->dtype,
                                   .shape = t->shape,
                                   .qparams = qparams,
                                   .axis = axis},
-                         .constant = qc_tensor_ref(t)};
+                         .constant = kept};
     qc_id id = qc_graph_new_value(g, &v, name, st);
     if (id) qc_index_put(&g->tables->constants, h, id);
     return id;

@@ -40,6 +40,7 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     struct qc_graph *to = r->to;
     to->opset = from->opset;
     to->external_data = from->external_data;
+    to->spills = from->spills;
     to->budget = from->budget;
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);

@@ -157,6 +157,17 @@ struct qc_tensor *qc_tensor_mapped(enum qc_dtype dtype, const struct qc_shape *s
     return t;
 }
 
+bool qc_tensor_spill(struct qc_tensor *t, struct qc_status *st)
+{
+    struct qc_file_map *map;
+    if (t->map || t->bytes < QC_SPILLED_LEAST) return true;
+    if (!qc_file_map_spill(&map, t->data, t->bytes, st)) return false;
+    free(t->data);
+    t->data = (void *)(uintptr_t)qc_file_map_data(map);
+    t->map = map;
+    return true;
+}
+
 void qc_tensor_rest(const struct qc_tensor *t)
 {
     if (t->map) qc_file_map_forget(t->data, t->bytes);
@@ -321,7 +332,18 @@ void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, 
         const size_t n = t->count - first < CHUNK ? t->count - first : CHUNK;
         qc_tensor_ints(v, t, first, n);
         for (size_t i = 0; i < n;) { /* c is the channel of element first + i, in its place there */
-            const size_t run = n - i < inner - in ? n - i : inner - in;
+            size_t run = n - i < inner - in ? n - i : inner - in;
+            if (inner == 1) { /* channels side by side */
+                run = n - i < channels - c ? n - i : channels - c;
+                for (size_t k = 0; k < run; k++) {
+                    const int64_t d = (int64_t)v[i + k] - zero[zero_count > 1 ? c + k : 0];
+                    above[c + k] += d > 0 ? d : 0;
+                    below[c + k] += d < 0 ? d : 0;
+                }
+                i += run;
+                c = (c + run) % channels;
+                continue;
+            }
             const int32_t z = zero[zero_count > 1 ? c : 0];
             int64_t up = 0, down = 0;
             for (size_t k = i; k < i + run; k++) {

@@ -58,6 +58,10 @@ struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape
 /* Whose data lie in a file, from byte `offset` on, a multiple of the size of an element; the file has them all. */
 struct qc_tensor *qc_tensor_mapped(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_file_map *map,
                                    size_t offset, struct qc_status *st);
+/* Puts the data of a tensor that nobody else has into a temporary file, where they need no memory. Small tensors, and
+   those in files already, stay as they are. */
+enum { QC_SPILLED_LEAST = 1 << 20 };
+bool qc_tensor_spill(struct qc_tensor *t, struct qc_status *st);
 /* Is done with, for now: where its data are in a file, memory for them is given back. */
 void qc_tensor_rest(const struct qc_tensor *t);
 struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t);

@@ -266,6 +266,13 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     return info->notes && info->warnings;
 }
 
+/* Are constants that are made of this model too much to be held in memory all at once? */
+static bool is_large(const struct qc_budget *b)
+{
+    enum { LARGE = 256 << 20, SHARE = 8 };
+    return b->model_bytes >= LARGE || (b->memory_limit && b->model_bytes >= b->memory_limit / SHARE);
+}
+
 /* What initializers have outside of the file, by their shapes; their files are looked at when they are read. */
 struct outside {
     size_t count;       /* of tensors */
@@ -326,6 +333,7 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
                              .g = qc_graph_new(st),
                              .readings = &readings};
     if (im.g) im.g->budget = budget;
+    if (im.g) im.g->spills = is_large(&budget);
     if (im.g) im.g->custom = qc_custom_ops_ref(o->custom);
     struct qc_model_info found;
     bool ok = false;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <math.h>
 #include <string.h>
 
 #include "rewrite/language/match.h"
@@ -54,7 +55,8 @@ static qc_id build_vector(const struct qc_build *b, const struct qc_expr *e, str
 qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e)
 {
     if (e->kind != QC_EXPR_OP || e->op != QC_OP_Quantize) return 0;
-    const struct qc_expr *arg = e->args[0]->kind == QC_EXPR_ROWS ? e->args[0]->args[0] : e->args[0];
+    const enum qc_expr_kind kind = e->args[0]->kind;
+    const struct qc_expr *arg = kind == QC_EXPR_ROWS || kind == QC_EXPR_UNIT_ROWS ? e->args[0]->args[0] : e->args[0];
     return arg->kind == QC_EXPR_CAPTURE ? m->values[arg->slot] : 0;
 }
 
@@ -73,6 +75,42 @@ static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struc
     struct qc_tensor *turned = qc_tensor_of(t->dtype, &shape, t->data, st);
     const qc_id id = turned ? qc_graph_add_constant(b->rebuild->to, from->values[c].name, turned, st) : 0;
     qc_tensor_unref(turned);
+    return id;
+}
+
+/* The largest magnitude of a row; 1 where it is nothing that can be divided by. */
+static float row_size(const float *row, int64_t n)
+{
+    float size = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (fabsf(row[i]) > size) size = fabsf(row[i]);
+    return isnormal(size) ? size : 1;
+}
+
+/* Rows of very different sizes are stored with one scale once each has the size 1. */
+static qc_id build_row_sizes(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
+{
+    const struct qc_graph *from = b->rebuild->from;
+    const qc_id c = b->match->values[e->args[0]->slot];
+    const struct qc_tensor *t = qc_constant_of(from, c);
+    if (!t || t->shape.rank != 2 || t->dtype != QC_F32)
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows of what is no constant matrix of float32",
+                       b->match->rule->name);
+    const bool unit = e->kind == QC_EXPR_UNIT_ROWS;
+    const char *name = from->values[c].name;
+    const int64_t rows = t->shape.dim[0], n = t->shape.dim[1];
+    const struct qc_shape column = QC_SHAPE(rows, 1);
+    struct qc_tensor *made = qc_tensor_new(QC_F32, unit ? &t->shape : &column, st);
+    for (int64_t r = 0; made && r < rows; r++) {
+        const float *row = (const float *)t->data + r * n;
+        const float size = row_size(row, n);
+        float *to = (float *)made->data + (unit ? r * n : r);
+        if (!unit) *to = size;
+        for (int64_t i = 0; unit && i < n; i++) to[i] = row[i] / size;
+    }
+    if (made && !unit && name) name = qc_arena_printf(b->rebuild->to->arena, st, "%s_row_size", name);
+    const qc_id id = made && st->code == QC_OK ? qc_graph_add_constant(b->rebuild->to, name, made, st) : 0;
+    qc_tensor_unref(made);
     return id;
 }
 
@@ -198,6 +236,32 @@ static bool keeps_root(const struct qc_build *b, const struct qc_expr *e)
     return false;
 }
 
+/* Has an op of this template the name already? */
+static bool is_named(const struct qc_graph *to, const char *name)
+{
+    for (qc_id id = (qc_id)to->node_count, n = 0; name && id >= 1 && n < QC_RULE_OPS; id--, n++)
+        if (to->nodes[id].name && strcmp(to->nodes[id].name, name) == 0) return true;
+    return false;
+}
+
+/* The name of a node that the template makes: of the op that was matched in its place; of the match's root where
+   nothing inside has that; else made of the root's. */
+static bool name_node(const char **out, const struct qc_build *b, const struct qc_expr *e, const struct qc_node *from,
+                      bool top, struct qc_status *st)
+{
+    const struct qc_graph *g = b->rebuild->from;
+    struct qc_graph *to = b->rebuild->to;
+    const char *root = g->nodes[g->values[b->match->root].node].name;
+    *out = from ? from->name : top && !keeps_root(b, e) ? root : NULL;
+    if (*out && !is_named(to, *out)) return true;
+    *out = NULL;
+    if (!root || !*root || (from && !from->name) || (top && b->match->rule->kind != QC_RULE_PATTERN)) return true;
+    *out = qc_arena_printf(to->arena, st, "%s/%s", root, qc_op_info(e->op)->name);
+    for (unsigned k = 1; *out && is_named(to, *out); k++)
+        *out = qc_arena_printf(to->arena, st, "%s/%s_%u", root, qc_op_info(e->op)->name, k);
+    return *out != NULL;
+}
+
 /* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others
  * keep their own. */
 static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id qparams, bool top, struct qc_status *st)
@@ -223,12 +287,10 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
         .op = op, .input_count = count, .inputs = inputs, .qparams = qparams, .axis = activation_axis(b, qparams, 0)};
     struct qc_attr attrs[2 * QC_RULE_ARGS + 16];
     if (from) {
-        def.name = from->name;
         def.attr_count = from->attr_count;
         def.attrs = from->attrs;
-    } else if (top && !keeps_root(b, e)) {
-        def.name = r->from->nodes[r->from->values[b->match->root].node].name;
     }
+    if (!name_node(&def.name, b, e, from, top, st)) return 0;
     if (!add_attributes(attrs, &def, e, st)) return 0;
     const char *several[RESULTS];
     if (from && from->output_count > 1) { /* as many results as it had: a pattern's outermost op */
@@ -236,7 +298,8 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
         def.output_count = from->output_count;
         for (unsigned k = 0; k < from->output_count; k++) several[k] = r->from->values[from->outputs + k].name;
     }
-    const char *own = from && b->match->rule->kind == QC_RULE_PATTERN ? r->from->values[from->outputs].name : NULL;
+    const bool inner = from && b->match->rule->kind == QC_RULE_PATTERN && from->outputs != b->match->root;
+    const char *own = inner ? r->from->values[from->outputs].name : NULL;
     if (def.output_count > 1)
         def.output_names = several;
     else if (top)
@@ -272,6 +335,8 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
     case QC_EXPR_VECTOR:
     case QC_EXPR_COLUMN: return build_vector(b, e, st);
     case QC_EXPR_ROWS: return build_rows(b, e, st);
+    case QC_EXPR_UNIT_ROWS:
+    case QC_EXPR_ROW_SIZES: return build_row_sizes(b, e, st);
     case QC_EXPR_CHOICE: break; /* in matches only */
     }
     return 0;

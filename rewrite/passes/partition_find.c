@@ -11,6 +11,7 @@
 #include "base/union_find.h"
 #include "graph/core/uses.h"
 #include "rewrite/passes/joins.h"
+#include "rewrite/passes/partition_tables.h"
 
 struct finder {
     struct qc_partition *p;
@@ -88,7 +89,7 @@ static bool accept(void *user, const struct qc_match *m)
     }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
-    return c.real && c.activations && qc_types_accept(p, m, &f->types_used);
+    return c.real && (c.activations || qc_types_weights_alone(p, m)) && qc_types_accept(p, m, &f->types_used);
 }
 
 /* What is inside of an island stays in float, and the report says what it is inside of. */
@@ -245,6 +246,7 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
     for (qc_id id = 1; id <= g->node_count; id++)
         if (p->matches.at[id] && !p->matches.at[id]->rule->joins && !p->weights_only[id])
             each_quantized(p->matches.at[id]->rule->give, p->matches.at[id], request, p);
+    if (!qc_tables_drop_stored(p, rules, st)) return false;
     memcpy(quantized, p->requested, g->value_count + 1);
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
@@ -253,9 +255,8 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
             struct join j = {.p = p, .quantized = quantized, .ok = true};
             each_quantized(m->rule->give, m, check_join, &j);
             if (!j.ok) {
-                for (unsigned i = 0; i < m->node_count; i++) p->matches.live[m->nodes[i]] = true;
-                p->matches.at[id] = m = NULL;
-                p->matches.count--;
+                qc_partition_drop(p, id);
+                m = NULL;
                 p->reason[id] = "an input comes from a float op";
             }
         }
@@ -484,7 +485,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     }
     bool ok = find_classes(p, rules, &uses, st);
     if (ok) find_requests(p, &uses);
-    ok = ok && find_schemes(p, st) && qc_partition_channels(p, rules, st);
+    ok = ok && qc_tables_note_float(p, st) && find_schemes(p, st) && qc_partition_channels(p, rules, st);
     if (!ok) {
         qc_partition_free(p);
         return false;

@@ -110,6 +110,20 @@ static bool note_blocks(struct qc_partition *p, const struct qc_match *m, struct
     return false;
 }
 
+static unsigned quantized_count(const struct qc_match *m, const struct qc_expr *e)
+{
+    if (qc_template_quantizes(m, e)) return 1;
+    unsigned n = 0;
+    for (unsigned i = 0; e->kind == QC_EXPR_OP && i < e->arg_count; i++) n += quantized_count(m, e->args[i]);
+    return n;
+}
+
+bool qc_types_weights_alone(const struct qc_partition *p, const struct qc_match *m)
+{
+    const unsigned n = weight_count(p, m, m->rule->give);
+    return n && n == quantized_count(m, m->rule->give);
+}
+
 static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w, bool dynamic,
                         enum qc_dtype type)
 {
@@ -138,7 +152,7 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     }
     const bool blocks = note_blocks(p, m, w, type, activation == QC_NONE);
     p->real_product[m->nodes[0]] = blocks && activation != QC_NONE;
-    if (activation != QC_NONE) return true;
+    if (activation != QC_NONE || qc_types_weights_alone(p, m)) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
         p->weights_only[m->nodes[0]] = true;
         p->reason[m->nodes[0]] = why_weights_only(is_dynamic(p, m));

@@ -13,6 +13,9 @@ struct qc_types_used {
 /* Is the match quantized, as far as types go? Notes the reason where it is not, and the weight where that alone is. */
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used);
 
+/* Does the template quantize weights and nothing else (an embedding)? */
+bool qc_types_weights_alone(const struct qc_partition *p, const struct qc_match *m);
+
 /* The pattern's scheme with the types of the matched nodes. NULL and a status when memory is out. */
 const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m,
                                                    struct qc_status *st);

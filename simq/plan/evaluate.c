@@ -135,6 +135,14 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     return ok;
 }
 
+/* Zero points of `by` 1 are those of each element, of 0 one for all. */
+static void store(void *to, const float *x, size_t n, const int32_t *zero, size_t by, size_t size)
+{
+    for (size_t i = 0; size == 1 && i < n; i++) ((uint8_t *)to)[i] = (uint8_t)((int32_t)x[i] + zero[i * by]);
+    for (size_t i = 0; size == 2 && i < n; i++) ((uint16_t *)to)[i] = (uint16_t)((int32_t)x[i] + zero[i * by]);
+    for (size_t i = 0; size == 4 && i < n; i++) ((uint32_t *)to)[i] = (uint32_t)((int64_t)x[i] + zero[i * by]);
+}
+
 /* Centred float32 to the integers as they are stored. */
 static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph *g, qc_id value, struct qc_status *st)
 {
@@ -147,19 +155,12 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
         !(q = qc_tensor_new(g->qparams_of[type->qparams].dtype, &t->shape, st)))
         goto out;
     const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[type->qparams], &t->shape, type->axis);
-    for (size_t first = 0, n; first < t->count; first += n) { /* of one channel at a time */
-        n = s.block ? 1 : s.count > 1 ? layout.inner : t->count;
-        const int64_t zero = s.zero_point[s.count > 1 ? qc_scale_at(&layout, first) : 0];
-        const float *x = (const float *)t->data + first;
-        char *to = (char *)q->data + first * qc_dtype_size(q->dtype);
-        for (size_t i = 0; i < n; i++) {
-            const int64_t v = (int64_t)x[i] + zero;
-            switch (qc_dtype_size(q->dtype)) {
-            case 1: ((uint8_t *)to)[i] = (uint8_t)v; break;
-            case 2: ((uint16_t *)(void *)to)[i] = (uint16_t)v; break;
-            case 4: ((uint32_t *)(void *)to)[i] = (uint32_t)v; break;
-            }
-        }
+    const size_t inner = layout.inner;
+    const bool row = s.count > 1 && inner == 1 && !s.block;   /* channels side by side */
+    for (size_t first = 0, n; first < t->count; first += n) { /* of one channel, or one element of each, at a time */
+        n = s.block ? 1 : row ? s.count : s.count > 1 ? inner : t->count;
+        store((char *)q->data + first * qc_dtype_size(q->dtype), (const float *)t->data + first, n,
+              s.zero_point + (row || s.count < 2 ? 0 : qc_scale_at(&layout, first)), row, qc_dtype_size(q->dtype));
     }
 out:
     qc_arena_free(a);

@@ -37,6 +37,12 @@ struct qc_body_watch {
     void *user;
 };
 
+/* Shapes of all inputs that some run will have. */
+struct qc_plan_case {
+    const struct qc_shape *shapes; /* [inputs], fixed */
+    const char *name;              /* for messages */
+};
+
 struct qc_plan_options {
     /* Values of the graph to hand to the observe callback; kept apart by fusion. Affine ones with bound parameters are
        seen centred; constants are seen at the begin of each run. */
@@ -49,8 +55,10 @@ struct qc_plan_options {
     const enum qc_layout *input_layouts; /* [inputs of the graph]: order of each in memory (rank 3 to 5 where it is not
                                             row-major); NULL: all row-major */
     const struct qc_body_watch *watch;   /* NULL: nobody; as long as the plan lives */
-    unsigned depth;                      /* plans that run before this one, where shapes depend on data; 0 */
-    const struct qc_budget *budget;      /* what the plan and its runs may take; NULL: as the graph says */
+    const struct qc_plan_case *largest;  /* where shapes of inputs are free: those that take most memory */
+    size_t largest_count;
+    unsigned depth;                 /* plans that run before this one, where shapes depend on data; 0 */
+    const struct qc_budget *budget; /* what the plan and its runs may take; NULL: as the graph says */
     enum qc_isa
         isa; /* bound on the instructions of integer kernels (simq/core/isa.h); the results do not depend on it */
 };
@@ -59,14 +67,18 @@ struct qc_plan_options {
    to the graph's constants (their counts are not thread safe: one plan of a graph is made or freed at a time), and
    takes the parameters of its qparams as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
    also for want of an accumulator of so many bits; inconsistent shapes.
-   Where shapes depend on data the plan ends; what follows is planned when they are known, for each set of shapes once
-   (simq/plan/variants.h). Errors of that come from qc_runner_run. */
+   With options->largest a shape may have free dims (QC_FREE): they are said before each run (qc_runner_shapes), and a
+   plan for each set of shapes is made when it is first met (simq/plan/plan_open.c). Not with accumulators of less than
+   32 bits, whose overflows are not counted then (QC_UNSUPPORTED). Where shapes depend on data the plan ends; what
+   follows is planned when they are known, for each set of shapes once (simq/plan/variants.h). Errors of that come from
+   qc_runner_run. */
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
                  const struct qc_plan_options *options, struct qc_status *st);
 void qc_plan_free(struct qc_plan *p);
 
-/* Bytes: of a runner (all but the compute library's handles, some 500 bytes a step), and of the plan itself (packed
-   weights and what is computed from constants, without the graph's own tensors). */
+/* Bytes (with free shapes: at most, for options->largest): of a runner (all but the compute library's handles, some 500
+   bytes a step), and of the plan itself (packed weights and what is computed from constants, without the graph's own
+   tensors). */
 size_t qc_plan_runner_bytes(const struct qc_plan *p);
 size_t qc_plan_constant_bytes(const struct qc_plan *p);
 
@@ -74,7 +86,7 @@ size_t qc_plan_constant_bytes(const struct qc_plan *p);
  */
 bool qc_plan_shapes_known(const struct qc_plan *p);
 
-/* Elements of observed value `index` in one run; 0 where that depends on data. */
+/* Elements of observed value `index` in one run, at most; 0 where that depends on data. */
 size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index);
 
 /* One line per step (op, node name, shapes, layout, what was fused): for --dump plan. Owned by the caller (free). */
@@ -82,6 +94,10 @@ char *qc_plan_print(const struct qc_plan *p, struct qc_status *st);
 
 bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_status *st);
 void qc_runner_free(struct qc_runner *r);
+
+/* Shapes of the inputs in the next runs: for plans with free shapes, before qc_runner_input; else nothing is to be
+   done. Errors: of qc_plan_new. */
+bool qc_runner_shapes(struct qc_runner *r, const struct qc_shape *shapes, struct qc_status *st);
 
 /* Buffer of graph input k: row-major unless input_layouts says otherwise, dtype of the graph input. Fill before each
    run: behind its last use the memory serves other values. */

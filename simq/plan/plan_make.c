@@ -101,6 +101,11 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
         qc_fail(st, QC_USAGE, "an accumulator of %u bits: 2 to 32 are possible", p->accumulator.bits);
         goto out;
     }
+    if (options && options->largest_count && qc_plan_is_open(g, shapes)) {
+        ok = qc_plan_open(p, g, shapes, options, st);
+        if (ok) *out = p;
+        goto out;
+    }
     b.observed = QC_NEW_ARRAY(b.arena, qc_id, p->observed_count, st);
     if (!b.observed || !qc_plan_specialise(p, b.observed, g, shapes, options, st) || !begin_binding(&b, p, st) ||
         !qc_plan_resolve(&b, st) || !qc_plan_fuse(&b, st) || !qc_plan_bind(&b, st))
@@ -133,6 +138,7 @@ void qc_plan_free(struct qc_plan *p)
     free(p->storages);
     free(p->reports);
     if (p->rest) qc_variants_free(p->rest->variants);
+    if (p->open) qc_variants_free(p->open->variants);
     qc_graph_free(p->graph);
     qc_arena_free(p->arena);
     free(p);
@@ -170,11 +176,12 @@ size_t qc_plan_overflow_step(const struct qc_plan *p, size_t k)
 
 bool qc_plan_shapes_known(const struct qc_plan *p)
 {
-    return !p->rest;
+    return !p->rest && !p->open;
 }
 
 size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index)
 {
+    if (p->open) return p->open->elements[index];
     for (size_t i = 0; i < p->report_count; i++)
         if (p->reports[i].index == index) return qc_view_count(&p->reports[i].what.view);
     return 0;
@@ -183,8 +190,9 @@ size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index)
 size_t qc_plan_constant_bytes(const struct qc_plan *p)
 {
     size_t bytes = p->packed_bytes + qc_arena_bytes(p->arena);
+    if (p->open) return bytes + p->open->constant_bytes;
     for (size_t i = 0; i < p->tensor_count; i++)
-        if (p->tensors[i]) bytes += p->tensors[i]->bytes;
+        if (p->tensors[i] && !p->tensors[i]->map) bytes += p->tensors[i]->bytes;
     for (size_t i = 0; i < p->copy_count; i++) bytes += p->copies[i]->bytes;
     return bytes;
 }

@@ -56,6 +56,13 @@ struct qc_rest {
     size_t *observed; /* [observed values of the rest]: their numbers in the whole */
 };
 
+/* A plan whose inputs have free shapes: nothing but those for the shapes that are met. */
+struct qc_open {
+    struct qc_variants *variants;
+    size_t runner_bytes, constant_bytes; /* of the largest, with the plan that a worker runs; of what is kept beside */
+    size_t *elements;                    /* [observed_count]: at most */
+};
+
 /* Where an output of the whole is found: in the plan's own graph or in the rest. */
 struct qc_plan_output {
     bool rest;
@@ -98,6 +105,8 @@ struct qc_plan {
     size_t whole_count; /* outputs of the graph that the plan was made from */
     struct qc_plan_output *whole;
     struct qc_rest *rest; /* NULL: no shape depends on data */
+    struct qc_open
+        *open; /* NULL: the shapes of the inputs are fixed; else there is nothing beside it and whole_count */
     const struct qc_body_watch *watch;
     size_t made_count;
     size_t *made_at; /* [value_count + 1] of graph: of a value that a step makes, which tensor of a runner it is */
@@ -132,6 +141,10 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
 /* Cuts the graph where shapes depend on data (plan_split.c); takes `whole`. origin: [node_count + 1] of it. */
 bool qc_plan_split(struct qc_plan *p, qc_id *observed, struct qc_graph *whole, const qc_id *origin,
                    const struct qc_plan_options *o, struct qc_status *st);
+/* Free shapes (plan_open.c). */
+bool qc_plan_is_open(const struct qc_graph *g, const struct qc_shape *shapes);
+bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_shape *shapes,
+                  const struct qc_plan_options *o, struct qc_status *st);
 /* Nodes that outputs and `count` values need: [node_count + 1], to be freed. */
 bool *qc_plan_needed(const struct qc_graph *g, size_t count, const qc_id *values, struct qc_status *st);
 bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st);

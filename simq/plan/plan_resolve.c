@@ -117,6 +117,8 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_st
     if (!fits) return true;
     if (!qc_evaluate_views(out, b->g, n, in, st)) return false;
     for (unsigned i = 0; i < n->output_count; i++) b->plan->tensors[n->outputs + i] = out[i];
+    for (unsigned i = 0; b->g->spills && i < n->output_count; i++)
+        if (!qc_tensor_spill(out[i], st)) return false;
     return true;
 }
 
@@ -149,6 +151,7 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
         const bool held =
             qc_plan_dtype(g, qc_value(g, (qc_id)v), &b->scales[v]) != QC_F32; /* as the constant is stored */
         if (affine && !held && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
+        if (g->spills && b->plan->tensors[v] && !qc_tensor_spill(b->plan->tensors[v], st)) return false;
     }
     for (size_t k = 1; k <= g->node_count; k++) {
         const struct qc_node *n = &g->nodes[k];

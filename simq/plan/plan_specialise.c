@@ -198,7 +198,8 @@ static bool count_inputs(struct qc_plan *p, const struct qc_graph *g, struct qc_
             !qc_add_size(&p->input_bytes, p->input_bytes, bytes))
             return qc_fail(st, QC_BAD_INPUT, "input '%s' does not fit in memory", g->inputs[i].name);
     }
-    return true;
+    /* Before anything is planned for it: kernels of the compute library divide by numbers that overflow. */
+    return qc_budget_hold(&g->budget, p->input_bytes, st) || qc_where(st, "inputs");
 }
 
 bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_graph *g, const struct qc_shape *shapes,

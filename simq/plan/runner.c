@@ -14,8 +14,8 @@ struct qc_runner {
     bool *open;          /* [step_count] */
     struct qc_view *views;
     struct qc_tensor **made;         /* [made_count]: results whose shapes depend on data, of the last run */
-    struct qc_variant_runners *rest; /* of what follows them */
-    struct qc_runner *last;          /* the one of those that ran last */
+    struct qc_variant_runners *rest; /* of what follows them; with free shapes, of everything */
+    struct qc_runner *last;          /* the one of those that ran last; that runs next */
 };
 
 static struct qc_view bound(const struct qc_runner *r, const struct qc_operand *o)
@@ -39,6 +39,7 @@ static size_t buffer_size(const struct qc_plan *p)
 
 size_t qc_plan_runner_bytes(const struct qc_plan *p)
 {
+    if (p->open) return sizeof(struct qc_runner) + p->open->runner_bytes;
     return sizeof(struct qc_runner) + buffer_size(p) + (p->step_count + 1) * (sizeof(struct qc_run) + sizeof(bool)) +
            (view_count(p) + 1) * sizeof(struct qc_view);
 }
@@ -62,6 +63,7 @@ bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_st
     }
     memset(r->buffer, 0, buffer_size(p));
     if (p->rest && !qc_variant_runners_new(&r->rest, p->rest->variants, st)) goto out;
+    if (p->open && !qc_variant_runners_new(&r->rest, p->open->variants, st)) goto out;
     struct qc_view *v = r->views;
     for (size_t i = 0; i < p->step_count; i++) {
         const struct qc_step *s = &p->steps[i];
@@ -101,13 +103,22 @@ void qc_runner_free(struct qc_runner *r)
     free(r);
 }
 
+bool qc_runner_shapes(struct qc_runner *r, const struct qc_shape *shapes, struct qc_status *st)
+{
+    if (!r->plan->open) return true;
+    r->last = NULL;
+    return qc_variant_runner(&r->last, r->rest, shapes, st);
+}
+
 struct qc_view qc_runner_input(struct qc_runner *r, size_t k)
 {
+    if (r->plan->open) return qc_runner_input(r->last, k);
     return bound(r, &r->plan->inputs[k]);
 }
 
 struct qc_view qc_runner_output(struct qc_runner *r, size_t k)
 {
+    if (r->plan->open) return r->last ? qc_runner_output(r->last, k) : QC_VIEW_ABSENT;
     const struct qc_plan_output *o = &r->plan->whole[k];
     if (!o->rest) return bound(r, &r->plan->outputs[o->index]);
     return r->last ? qc_runner_output(r->last, o->index) : QC_VIEW_ABSENT;
@@ -188,6 +199,7 @@ static bool run_rest(struct qc_runner *r, qc_observe_fn *observe, void *user, st
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_plan *p = r->plan;
+    if (p->open) return qc_runner_run(r->last, observe, user, st);
     const int threads = qc_pool_hold();
     size_t report = 0;
     bool ok = false;

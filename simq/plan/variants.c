@@ -11,6 +11,7 @@ enum { PLANS_MAX = 64, RUNNERS_MAX = 16 };
 struct variant {
     struct qc_shape *shapes; /* [inputs] */
     struct qc_plan *plan;
+    size_t constant_bytes;
     unsigned users; /* runners */
     uint64_t used;  /* when it was last asked for */
 };
@@ -22,6 +23,7 @@ struct qc_variants {
     pthread_mutex_t lock;
     uint64_t time;
     size_t count, capacity;
+    size_t idle; /* bytes of plans that nobody runs; SIZE_MAX: as many as there are */
     struct variant **all;
 };
 
@@ -55,6 +57,7 @@ bool qc_variants_new(struct qc_variants **out, const struct qc_graph *g, const s
         return qc_fail_memory(st, sizeof *v);
     }
     pthread_mutex_init(&v->lock, NULL);
+    v->idle = SIZE_MAX;
     v->graph = qc_graph_ref(g);
     if (options) v->options = *options;
     v->options.observed =
@@ -90,16 +93,26 @@ static bool same_shapes(const struct qc_variants *v, const struct qc_shape *a, c
     return true;
 }
 
-/* Room for one more: the plan that was not asked for longest, and that nobody runs, goes. */
-static bool make_room(struct qc_variants *v, struct qc_status *st)
+/* The plan that was not asked for longest, and that nobody runs, goes: while there are too many for one more. */
+static void forget_oldest(struct qc_variants *v)
 {
-    size_t oldest = SIZE_MAX;
-    for (size_t i = 0; i < v->count; i++)
-        if (!v->all[i]->users && (oldest == SIZE_MAX || v->all[i]->used < v->all[oldest]->used)) oldest = i;
-    if (v->count >= PLANS_MAX && oldest != SIZE_MAX) {
+    for (;;) {
+        size_t oldest = SIZE_MAX, idle = 0;
+        for (size_t i = 0; i < v->count; i++) {
+            const struct variant *x = v->all[i];
+            if (x->users) continue;
+            if (oldest == SIZE_MAX || x->used < v->all[oldest]->used) oldest = i;
+            idle = idle > SIZE_MAX - x->constant_bytes ? SIZE_MAX : idle + x->constant_bytes;
+        }
+        if (oldest == SIZE_MAX || (v->count < PLANS_MAX && idle <= v->idle)) return;
         free_variant(v->all[oldest]);
         v->all[oldest] = v->all[--v->count];
     }
+}
+
+static bool make_room(struct qc_variants *v, struct qc_status *st)
+{
+    forget_oldest(v);
     if (v->count < v->capacity) return true;
     const size_t more = v->capacity ? 2 * v->capacity : 8;
     struct variant **grown = realloc(v->all, more * sizeof(struct variant *));
@@ -118,14 +131,15 @@ static struct variant *make(struct qc_variants *v, const struct qc_shape *shapes
         qc_fail_memory(st, bytes);
     else if (make_room(v, st) && qc_plan_new(&x->plan, v->graph, shapes, &v->options, st)) {
         if (bytes) memcpy(x->shapes, shapes, bytes);
+        x->constant_bytes = qc_plan_constant_bytes(x->plan);
         return v->all[v->count++] = x;
     }
     free_variant(x);
     return NULL;
 }
 
-/* One user more. */
-static struct variant *take(struct qc_variants *v, const struct qc_shape *shapes, struct qc_status *st)
+/* `users` users more. */
+static struct variant *take(struct qc_variants *v, const struct qc_shape *shapes, unsigned users, struct qc_status *st)
 {
     struct variant *found = NULL;
     pthread_mutex_lock(&v->lock);
@@ -133,11 +147,24 @@ static struct variant *take(struct qc_variants *v, const struct qc_shape *shapes
         if (same_shapes(v, v->all[i]->shapes, shapes)) found = v->all[i];
     if (!found) found = make(v, shapes, st);
     if (found) {
-        found->users++;
+        found->users += users;
         found->used = ++v->time;
     }
     pthread_mutex_unlock(&v->lock);
     return found;
+}
+
+bool qc_variants_plan(const struct qc_plan **out, struct qc_variants *v, const struct qc_shape *shapes,
+                      struct qc_status *st)
+{
+    const struct variant *x = take(v, shapes, 0, st);
+    if (x) *out = x->plan;
+    return x != NULL;
+}
+
+void qc_variants_bound(struct qc_variants *v, size_t idle)
+{
+    v->idle = idle;
 }
 
 static void let_go(struct qc_variant_runners *r, struct holder *h)
@@ -167,28 +194,26 @@ void qc_variant_runners_free(struct qc_variant_runners *r)
 bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, const struct qc_shape *shapes,
                        struct qc_status *st)
 {
-    size_t oldest = 0;
     for (size_t i = 0; i < r->count; i++) {
-        if (r->held[i].used < r->held[oldest].used) oldest = i;
         if (!same_shapes(r->of, r->held[i].variant->shapes, shapes)) continue;
         r->held[i].used = ++r->time;
         *out = r->held[i].runner;
         return true;
     }
-    struct holder h = {.variant = take(r->of, shapes, st), .used = ++r->time};
+    while (r->count && (r->count == RUNNERS_MAX || r->of->idle != SIZE_MAX)) { /* before a plan is made */
+        size_t oldest = 0;
+        for (size_t i = 1; i < r->count; i++)
+            if (r->held[i].used < r->held[oldest].used) oldest = i;
+        let_go(r, &r->held[oldest]);
+        r->held[oldest] = r->held[--r->count];
+    }
+    struct holder h = {.variant = take(r->of, shapes, 1, st), .used = ++r->time};
     if (!h.variant) return false;
     if (!qc_runner_new(&h.runner, h.variant->plan, st)) {
         let_go(r, &h);
         return false;
     }
-    size_t at = r->count;
-    if (r->count == RUNNERS_MAX) {
-        at = oldest;
-        let_go(r, &r->held[at]);
-    } else {
-        r->count++;
-    }
-    r->held[at] = h;
+    r->held[r->count++] = h;
     *out = h.runner;
     return true;
 }

@@ -16,6 +16,13 @@ bool qc_variants_new(struct qc_variants **out, const struct qc_graph *g, const s
 void qc_variants_free(struct qc_variants *v); /* NULL-safe; behind all of its runners */
 const struct qc_graph *qc_variants_graph(const struct qc_variants *v);
 
+/* The plan for these shapes, made if it is not there; valid until other shapes are asked for. */
+bool qc_variants_plan(const struct qc_plan **out, struct qc_variants *v, const struct qc_shape *shapes,
+                      struct qc_status *st);
+/* From here on a worker keeps one runner, and plans that nobody runs are kept up to so many bytes. Else a fixed number
+   of each is. */
+void qc_variants_bound(struct qc_variants *v, size_t idle);
+
 /* Those of one worker. */
 bool qc_variant_runners_new(struct qc_variant_runners **out, const struct qc_variants *v, struct qc_status *st);
 void qc_variant_runners_free(struct qc_variant_runners *r);

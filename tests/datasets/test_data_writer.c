@@ -233,16 +233,23 @@ Test(writer, refuses)
     static const struct qc_writer_output two[] = {{"y", QC_F32}, {"z", QC_F32}};
     const char *path = folder_path("o.h5");
     float data[4] = {0};
-    struct qc_writer *w = start(path, two, 2, 1);
-    cr_assert(qc_writer_put(w, 0, 0, data, (int64_t[]){1, 2}, 2, &st));
-    cr_expect_not(qc_writer_put(w, 0, 1, data, (int64_t[]){1, 3}, 2, &st));
+    struct qc_writer *w = start(path, two, 2, 2);
+    cr_assert(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, &st));
+    cr_expect_not(qc_writer_put(w, 0, 1, data, (int64_t[]){2, 1}, 2, &st));
     cr_expect(st.code == QC_UNSUPPORTED && strstr(st.message, "'y'"), "%s", st.message);
     st = QC_STATUS_INIT;
-    cr_expect_not(qc_writer_put(w, 0, 0, data, (int64_t[]){1, 2}, 2, &st));
+    cr_expect_not(qc_writer_put(w, 0, 0, data, (int64_t[]){2, 2}, 2, &st));
     cr_expect(strstr(st.message, "unit 0 is given twice"), "%s", st.message);
     st = QC_STATUS_INIT;
     cr_expect_not(qc_writer_commit(w, &st));
     cr_expect(strstr(st.message, "'z': unit 0 is missing"), "%s", st.message);
+    qc_writer_free(w);
+
+    st = QC_STATUS_INIT;
+    w = start(path, two, 1, 1);
+    cr_assert(qc_writer_put(w, 0, 0, data, (int64_t[]){1, 2}, 2, &st));
+    cr_expect_not(qc_writer_put(w, 0, 1, data, (int64_t[]){1, 2, 1}, 3, &st));
+    cr_expect(st.code == QC_UNSUPPORTED && strstr(st.message, "'y'"), "%s", st.message);
     qc_writer_free(w);
 
     st = QC_STATUS_INIT;
@@ -252,6 +259,29 @@ Test(writer, refuses)
     cr_expect_not(qc_writer_open(&w, path, &(struct qc_writer_output){"n", QC_NONE}, 1, 1, &st));
     cr_expect_eq(st.code, QC_UNSUPPORTED);
     cr_expect_eq(folder_count(), 0);
+}
+
+Test(writer, other_shapes_become_a_group)
+{
+    static const int64_t shapes[][2] = {{1, 3}, {1, 3}, {1, 0}, {2, 1}};
+    static const float data[] = {1, 2, 3};
+    const char *path = folder_path("o.h5");
+    struct qc_writer *w = start(path, &(struct qc_writer_output){"a/y", QC_F32}, 1, 1);
+    for (size_t k = 0; k < 4; k++) { /* 2, 3, 0, 1 */
+        const size_t unit = (k + 2) % 4;
+        cr_assert(qc_writer_put(w, 0, unit, data, shapes[unit], 2, &st), "%s", st.message);
+    }
+    const struct qc_shape s = qc_writer_shape(w, 0);
+    cr_expect(s.rank == 3 && s.dim[0] == 4 && s.dim[1] == -1 && s.dim[2] == -1);
+    finish(w);
+    for (size_t k = 0; k < 4; k++) {
+        char name[16], type[16];
+        double got[4] = {0};
+        int64_t dims[8];
+        const unsigned rank = read_back(got, 4, dims, type, path, qc_text(name, sizeof name, "a/y/%zu", k));
+        cr_expect(rank == 2 && dims[0] == shapes[k][0] && dims[1] == shapes[k][1], "unit %zu", k);
+        for (int64_t i = 0; i < dims[0] * dims[1]; i++) cr_expect_eq(got[i], (double)data[i]);
+    }
 }
 
 Test(writer, no_unit_gives_empty_data_sets)

@@ -3,6 +3,7 @@
 
   QCALIB       the program; build/release/qcalib when unset
   QCALIB_DATA  folder with real models and data; tests that ask for `data` are skipped when it is unset
+  QCALIB_LONG  set: also tests that take minutes and gigabytes (scripts/test --long)
 """
 import fcntl
 import json

@@ -92,9 +92,12 @@ def check_weights(g, per_channel=True):
         np.testing.assert_array_equal(g.scale(b), sx.astype(np.float32) * sw.astype(np.float32), err_msg=n.name)
 
 
-def is_pool(node, before):
-    """The pool that a mean over the image becomes, with a Flatten behind it, which has the names."""
-    return node.op_type == "GlobalAveragePool" and bool(before.of("ReduceMean"))
+# Nodes that a rule or a pattern makes beside the one that has the name: NAME/OP, and what they make NAME/OP_output.
+MADE = {"ReduceMean": ("GlobalAveragePool",), "Gather": ("Mul", "Gather")}
+
+
+def made_of(before):
+    return {f"{n.name}/{op}" for n in before.nodes if n.name for op in MADE.get(n.op_type, ())}
 
 
 def check_kept(g, original, upgraded_to=None):
@@ -106,15 +109,16 @@ def check_kept(g, original, upgraded_to=None):
         assert len(g.of(op)) <= len(before.of(op)) + (len(before.of("MatMul")) if op == "Gemm" else 0), op
     assert len(g.of(*HEAVY)) == len(before.of(*HEAVY))
     names = {n.name for n in before.nodes if n.name} | {f"{n.name}/bias" for n in before.of("MatMul") if n.name}  # corrected in an Add of its own
+    names |= made_of(before)
     ours = {n.name for n in g.nodes}
     if all(n.name for n in before.nodes):
         for n in g.nodes:
-            assert n.op_type in QDQ or n.name in names or is_pool(n, before), f"{n.op_type} '{n.name}' is not in the original"
+            assert n.op_type in QDQ or n.name in names, f"{n.op_type} '{n.name}' is not in the original"
     missing = [n.name for n in before.of(*HEAVY) if n.name and n.name not in ours and n.op_type != "MatMul"]
     assert not missing, f"heavy nodes lost their names: {missing}"
-    values = set(before.maker) | {f"{o.name}_float" for o in before.graph.output}
+    values = set(before.maker) | {f"{o.name}_float" for o in before.graph.output} | {f"{n}_output" for n in made_of(before)}
     for n in g.nodes:
-        assert n.op_type in QDQ or set(n.output) - {""} <= values or is_pool(n, before), f"{n.name} makes {list(n.output)}, names that the original has not"
+        assert n.op_type in QDQ or set(n.output) - {""} <= values, f"{n.name} makes {list(n.output)}, names that the original has not"
     initializers = set(before.constants)
     for old, new in ((before.graph.input, g.graph.input), (before.graph.output, g.graph.output)):
         old = [v for v in old if v.name not in initializers]

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models whose weights are in files beside them: read where they lie, written beside the new model."""
+import os
+import subprocess
 import sys
+import time
 
 import numpy as np
 import onnx
@@ -12,11 +15,14 @@ sys.path.append(str(ROOT / "scripts"))
 import large_model  # noqa: E402
 
 
+QUICK = ["--method", "mse", "--weight-rounding", "nearest"]  # second moments may take blocks under a limit
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A decoder of 5 MB, weights of 64 KiB to 1 MiB."""
+    """A decoder of 18 MB, weights of 256 KiB to 4 MiB."""
     folder = tmp_path_factory.mktemp("large")
-    large_model.write(folder, layers=2, width=128, inner=352, heads=4, tokens=2000, length=16, samples=4)
+    large_model.write(folder, layers=1, width=256, inner=4096, heads=4, tokens=2000, length=16, samples=4)
     return folder
 
 
@@ -40,7 +46,7 @@ def locations(path):
 
 def test_what_comes_beside_goes_beside(small, qcalib, tmp_path):
     before = (small / "large.onnx.data").read_bytes()
-    done = qcalib("--data", small / "large.npy", small / "large.onnx", "-o", "q.onnx", "--json", "--method", "mse")
+    done = qcalib("--data", small / "large.npy", small / "large.onnx", "-o", "q.onnx", "--json", *QUICK)
     assert locations(tmp_path / "q.onnx") == {"q.onnx.data"}
     files = [tmp_path / "q.onnx", tmp_path / "q.onnx.data"]
     assert done.json["files"][0]["bytes"] == sum(f.stat().st_size for f in files)
@@ -50,9 +56,13 @@ def test_what_comes_beside_goes_beside(small, qcalib, tmp_path):
     assert 10 * np.log10(np.square(a).sum() / np.square(a - b).sum()) > 20
     # The form does not change the numbers.
     onnx.save(onnx.load(small / "large.onnx"), tmp_path / "one.onnx")
-    qcalib("--data", small / "large.npy", "one.onnx", "-o", "q1.onnx", "--no-report", "--method", "mse")
+    qcalib("--data", small / "large.npy", "one.onnx", "-o", "q1.onnx", "--no-report", *QUICK)
     assert locations(tmp_path / "q1.onnx") == set()
     assert graph_of(tmp_path / "q.onnx") == graph_of(tmp_path / "q1.onnx")
+    # Nor does the limit, under which new weights go to temporary files; in memory they would need 50 MiB more.
+    limited = qcalib("--data", small / "large.npy", small / "large.onnx", "-o", "l.onnx", "--no-report", *QUICK, "--memory-limit", "100M")
+    assert limited.new_files == ["l.onnx", "l.onnx.data"]
+    assert (tmp_path / "l.onnx.data").read_bytes() == files[1].read_bytes()
     qcalib("convert", "q.onnx", "-o", "c.onnx", "--format", "qoperator")
     assert locations(tmp_path / "c.onnx") == {"c.onnx.data"}
     assert (small / "large.onnx.data").read_bytes() == before
@@ -67,3 +77,26 @@ def test_weights_that_are_read_are_not_written_over(small, qcalib, tmp_path):
     done = qcalib("--data", "large.npy", "other.onnx", "-o", "large.onnx", code=2)
     assert "large.onnx.data" in done.err and done.new_files == []
     assert (tmp_path / "large.onnx.data").read_bytes() == before
+
+
+def test_no_room_for_temporary_files(small, qcalib, tmp_path):
+    done = qcalib("--data", small / "large.npy", small / "large.onnx", "-o", "q.onnx", *QUICK, "--memory-limit", "100M", code=5, TMPDIR=tmp_path / "missing")
+    assert "TMPDIR" in done.err and done.new_files == []
+
+
+@pytest.mark.skipif("QCALIB_LONG" not in os.environ, reason="QCALIB_LONG is not set: 9 GB of disk and 20 minutes of two cores")
+def test_a_model_that_is_larger_than_the_limit_almost(qcalib, program, tmp_path):
+    """2.8 GB of weights under 3 GiB, where float copies of some layers and statistics have to fit too."""
+    large_model.write(tmp_path, layers=12, width=2048, inner=5632, heads=16, tokens=24000, length=32, samples=8)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [program, "--data", "large.npy", "large.onnx", "-o", "q.onnx", "--no-report", "--memory-limit", "3G"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment) as job:
+        most = 0
+        while job.poll() is None:
+            with open(f"/proc/{job.pid}/status", encoding="ascii") as status:
+                most = max([most, *(int(line.split()[1]) for line in status if line.startswith("RssAnon"))])
+            time.sleep(0.05)
+    assert job.returncode == 0 and most < 3 << 20, most
+    tokens = np.load(tmp_path / "large.npy")
+    a, b = outputs(tmp_path / "large.onnx", tokens), outputs(tmp_path / "q.onnx", tokens)
+    assert 10 * np.log10(np.square(a).sum() / np.square(a - b).sum()) > 15

@@ -31,8 +31,8 @@ Test(tensor_ints, are_the_elements)
 /* Axes in front, in the middle and at the end, channels shorter and longer than what is read at once. */
 Test(tensor_ints, parts_are_sums_by_channel)
 {
-    static const int64_t shapes[][3] = {{1, 5, 1200}, {7, 3, 1},   {2, 700, 3}, {3, 4, 33},
-                                        {1, 1, 5},    {513, 2, 1}, {2, 1, 1024}};
+    static const int64_t shapes[][3] = {{1, 5, 1200}, {7, 3, 1},   {2, 700, 3},  {3, 4, 33},
+                                        {1, 1, 5},    {513, 2, 1}, {2, 1, 1024}, {9, 700, 1}};
     struct qc_status st = QC_STATUS_INIT;
     for (size_t k = 0; k < 2 * (sizeof shapes / sizeof *shapes); k++) {
         const struct qc_shape shape = qc_shape_of(3, shapes[k / 2]);

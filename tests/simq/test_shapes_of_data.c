@@ -138,3 +138,66 @@ Test(shapes_of_data, a_loop_ends_by_its_condition)
     qc_plan_free(p);
     qc_graph_free(g);
 }
+
+/* Expected numbers by hand: y = relu(x) + relu(x). */
+Test(shapes_of_data, inputs_of_another_shape_in_each_run)
+{
+    struct qc_graph *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[1,N]\n%2 \"r\" = Relu(%1)\n"
+                                "%3 \"y\" = Add(%2, %2)\noutput \"y\" %3\n");
+    const struct qc_shape open = QC_SHAPE(1, QC_FREE), sizes[] = {QC_SHAPE(1, 5), QC_SHAPE(1, 2), QC_SHAPE(1, 5)};
+    const struct qc_plan_case largest = {.shapes = &sizes[0], .name = "sample 0"};
+    const qc_id observed = qc_graph_find_value(g, "r");
+    const struct qc_plan_options how = {.observed_count = 1,
+                                        .observed = &observed,
+                                        .largest = &largest,
+                                        .largest_count = 1};
+    struct qc_plan *p = NULL, *fixed = NULL;
+    struct qc_runner *r = NULL;
+    cr_assert(qc_plan_new(&p, g, &open, &how, &st), "%s", st.message);
+    cr_assert(qc_plan_new(&fixed, g, &sizes[0], &how, &st), "%s", st.message);
+    cr_expect(!qc_plan_shapes_known(p));
+    cr_expect_eq(qc_plan_observed_elements(p, 0), 5, "of the largest");
+    cr_expect_geq(qc_plan_runner_bytes(p), qc_plan_runner_bytes(fixed) + qc_plan_constant_bytes(fixed),
+                  "a worker with its plan");
+    cr_assert(qc_runner_new(&r, p, &st), "%s", st.message);
+    cr_expect_eq(qc_runner_output(r, 0).rank, -1, "no shape before one is said");
+    for (size_t k = 0; k < 3; k++) {
+        struct seen seen = {.calls = {0}};
+        cr_assert(qc_runner_shapes(r, &sizes[k], &st), "%s", st.message);
+        struct qc_view in = qc_runner_input(r, 0);
+        cr_assert_eq(in.dim[1], sizes[k].dim[1]);
+        for (int64_t i = 0; i < in.dim[1]; i++) ((float *)in.data)[i] = (float)(i - 1) * (float)(k + 1);
+        cr_assert(qc_runner_run(r, observe, &seen, &st), "%s", st.message);
+        const struct qc_view y = qc_runner_output(r, 0);
+        cr_assert_eq(y.dim[1], sizes[k].dim[1]);
+        for (int64_t i = 0; i < y.dim[1]; i++)
+            cr_expect_eq(((const float *)y.data)[i], i < 1 ? 0 : 2 * (float)(i - 1) * (float)(k + 1));
+        cr_expect_eq(seen.elements[0], (size_t)y.dim[1]);
+        cr_expect_eq(seen.calls[0], 1);
+    }
+    qc_runner_free(r);
+    qc_plan_free(fixed);
+    qc_plan_free(p);
+    qc_graph_free(g);
+}
+
+Test(shapes_of_data, free_shapes_that_cannot_be)
+{
+    struct qc_graph *g = parsed("graph \"g\" opset 13\ninput %1 \"x\" f32[3,N]\n%2 \"y\" = Neg(%1)\noutput \"y\" %2\n");
+    const struct qc_shape open = QC_SHAPE(4, QC_FREE), good = QC_SHAPE(3, QC_FREE), large = QC_SHAPE(3, 1 << 30);
+    const struct qc_plan_case huge = {.shapes = &large, .name = "sample 7"};
+    const struct qc_budget small = {.memory_limit = 1 << 20};
+    const struct qc_plan_options wide = {.largest = &huge, .largest_count = 1},
+                                 narrow = {.accumulator = {.bits = 16}, .largest = &huge, .largest_count = 1},
+                                 much = {.largest = &huge, .largest_count = 1, .budget = &small};
+    struct qc_plan *p = NULL;
+    cr_expect_not(qc_plan_new(&p, g, &open, &wide, &st));
+    cr_expect(strstr(st.message, "the model declares"), "%s", st.message);
+    st = QC_STATUS_INIT;
+    cr_expect_not(qc_plan_new(&p, g, &good, &narrow, &st));
+    cr_expect_eq(st.code, QC_UNSUPPORTED, "%s", st.message);
+    st = QC_STATUS_INIT;
+    cr_expect_not(qc_plan_new(&p, g, &good, &much, &st));
+    cr_expect(strstr(st.message, "sample 7"), "%s", st.message);
+    qc_graph_free(g);
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/kernels/integer/int_pack.h"
 
+#include <string.h>
+
 #include "graph/types/small_float.h"
 #include "simq/kernels/integer/tile.h"
 
@@ -50,40 +52,86 @@ static int64_t offset_of(const struct qc_int_pack *p, int64_t run, int64_t j)
            position(s, 2, l) * p->stride[5];
 }
 
-static uint8_t *pack_channel(uint8_t *to, int32_t *sum, const struct qc_int_pack *p, const void *weights, int64_t base,
-                             size_t channel, int64_t run, size_t quad, bool real)
+/* The elements of a run that lie side by side in a quad. */
+struct quad {
+    size_t count; /* those that there are */
+    int64_t at[4];
+};
+
+static struct quad quad_of(const struct qc_int_pack *p, int64_t run, size_t quad)
 {
-    const size_t per_quad = p->wide ? 2 : 4;
-    const size_t elements = (size_t)(p->shape->inputs * (p->joined ? p->shape->kernel[2] : 1));
-    for (size_t i = 0; i < per_quad; i++) {
-        const size_t j = quad * per_quad + i;
-        const int32_t w =
-            real && j < elements ? weight_at(p, weights, base + offset_of(p, run, (int64_t)j), channel) : 0;
-        *sum = (int32_t)((uint32_t)*sum + (uint32_t)w);
-        *to++ = (uint8_t)w;
-        if (p->wide) *to++ = (uint8_t)(w >> 8);
+    const size_t per_quad = p->wide ? 2 : 4,
+                 elements = (size_t)(p->shape->inputs * (p->joined ? p->shape->kernel[2] : 1));
+    struct quad q = {.count = 0};
+    for (size_t j = quad * per_quad; q.count < per_quad && j < elements; j++)
+        q.at[q.count++] = offset_of(p, run, (int64_t)j);
+    return q;
+}
+
+/* One quad of `count` channels from first on, which begin at weights; sums of theirs to sum. */
+static inline void pack_quad(uint8_t *to, int32_t *sum, const struct qc_int_pack *p, const void *weights,
+                             const struct quad *q, size_t first, size_t count)
+{
+    for (size_t c = 0; c < count; c++, to += 4) {
+        uint32_t all = 0;
+        for (size_t i = 0; i < q->count; i++) {
+            const int32_t w = weight_at(p, weights, (int64_t)c * p->stride[0] + q->at[i], first + c);
+            all += (uint32_t)w;
+            to[p->wide ? 2 * i : i] = (uint8_t)w;
+            if (p->wide) to[2 * i + 1] = (uint8_t)(w >> 8);
+        }
+        sum[c] = (int32_t)((uint32_t)sum[c] + all);
     }
-    return to;
+}
+
+/* The same of whole quads of bytes, of which there are the most. */
+static inline void pack_bytes(uint8_t *to, int32_t *sum, const struct qc_int_pack *p, const uint8_t *weights,
+                              const struct quad *q, size_t first, size_t count)
+{
+    const bool is_signed = p->type == QC_I8 || p->type == QC_I4 || p->type == QC_I2;
+    const int32_t *zero = p->scales->zero_point + (p->scales->count > 1 ? first : 0);
+    const size_t by = p->scales->count > 1;
+    for (size_t c = 0; c < count; c++, to += 4, weights += p->stride[0]) {
+        uint32_t all = 0;
+        for (size_t i = 0; i < 4; i++) {
+            const uint8_t x = weights[q->at[i]];
+            const int32_t w = (is_signed ? (int8_t)x : x) - zero[c * by];
+            all += (uint32_t)w;
+            to[i] = (uint8_t)w;
+        }
+        sum[c] = (int32_t)((uint32_t)sum[c] + all);
+    }
 }
 
 void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights, const int32_t *given)
 {
     const struct qc_int_shape *s = p->shape;
     const int64_t runs = s->kernel[0] * s->kernel[1] * (p->joined ? 1 : s->kernel[2]);
+    const size_t outputs = (size_t)s->outputs, size = qc_dtype_size(p->type);
     for (int64_t g = 0; g < s->groups; g++, bias += p->channels, given += s->outputs) {
+        const size_t of_group = (size_t)(g * s->outputs);
         size_t first = 0;
         for (size_t c = 0; c < p->channels; c++) bias[c] = 0;
         for (size_t panel = 0; panel < p->panels; panel++) {
-            const size_t width = (size_t)p->blocks[panel] * QC_TILE_CHANNELS;
+            const size_t width = (size_t)p->blocks[panel] * QC_TILE_CHANNELS, count = first >= outputs ? 0
+                                                                                      : width < outputs - first
+                                                                                          ? width
+                                                                                          : outputs - first;
+            const char *from =
+                (const char *)weights + ((int64_t)first * p->stride[0] + g * p->stride[1]) * (int64_t)size;
             for (int64_t r = 0; r < runs; r++)
-                for (size_t q = 0; q < p->quads; q++)
-                    for (size_t c = first; c < first + width; c++)
-                        to = pack_channel(to, &bias[c], p, weights, (int64_t)c * p->stride[0] + g * p->stride[1],
-                                          (size_t)(g * s->outputs) + c, r, q, c < (size_t)s->outputs);
+                for (size_t k = 0; k < p->quads; k++, to += 4 * width) {
+                    const struct quad q = quad_of(p, r, k);
+                    if (q.count < 4 || count < width) memset(to, 0, 4 * width);
+                    if (q.count == 4 && size == 1)
+                        pack_bytes(to, bias + first, p, (const uint8_t *)from, &q, of_group + first, count);
+                    else
+                        pack_quad(to, bias + first, p, from, &q, of_group + first, count);
+                }
             first += width;
         }
         for (size_t c = 0; c < p->channels; c++)
-            bias[c] = (int32_t)((c < (size_t)s->outputs ? (uint32_t)given[c] : 0) -
+            bias[c] = (int32_t)((c < outputs ? (uint32_t)given[c] : 0) -
                                 (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)bias[c]);
     }
 }

@@ -15,7 +15,7 @@ static bool prepare_any(struct qc_prepare *p, bool transposed, struct qc_status 
     if (!qc_window_of(&c.window, p->graph, p->node, st)) return false;
     struct qc_mac *m = qc_mac_new(&c.tail, p, false, st);
     if (!m || !qc_dnnl_conv_new(&m->primitive, &c, st)) return false;
-    qc_mac_finish(m, p, bias);
+    qc_mac_finish(m, p, p->in[1].data != NULL, bias);
     return true;
 }
 

@@ -3,13 +3,19 @@
  * 2^24. */
 #include "simq/kernels/real/mac.h"
 
+/* Of a large model, constants from this size on are read where they lie, which is in files: packed they would be in
+   memory, and that once for each plan. The library sums in the same order either way. */
+enum { PACKED_LESS = 4 << 20 };
+
 static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b, const struct qc_view *bias,
                  const struct qc_view *dst, bool scaled, struct qc_mac **out, struct qc_status *st)
 {
-    struct qc_dnnl_matmul d = {.a = a, .b = b, .bias = bias, .dst = dst};
+    struct qc_view weights = *b;
+    if (p->graph->spills && qc_view_count(b) * sizeof(float) >= PACKED_LESS) weights.data = NULL;
+    struct qc_dnnl_matmul d = {.a = a, .b = &weights, .bias = bias, .dst = dst};
     struct qc_mac *m = qc_mac_new(&d.tail, p, scaled, st);
     if (!m || !qc_dnnl_matmul_new(&m->primitive, &d, st)) return false;
-    qc_mac_finish(m, p, bias != NULL);
+    qc_mac_finish(m, p, weights.data != NULL, bias != NULL);
     *out = m;
     return true;
 }

@@ -29,10 +29,10 @@ struct qc_mac *qc_mac_new(struct qc_dnnl_tail *tail, struct qc_prepare *p, bool 
                                                                                                                  : NULL;
 }
 
-void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool bias)
+void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool packed, bool bias)
 {
     m->bias = bias;
-    m->packed_weights = p->in[1].data != NULL;
+    m->packed_weights = packed;
     m->packed_bias = bias && p->in[2].data;
     p->packed = (m->packed_weights ? 2U : 0U) | (m->packed_bias ? 4U : 0U);
     p->scratch = qc_dnnl_scratch(m->primitive);

@@ -21,8 +21,8 @@ struct qc_mac {
 /* State in p->arena, set as p->state so that release frees it; the tail for the primitive in *tail. scaled: see above.
  */
 struct qc_mac *qc_mac_new(struct qc_dnnl_tail *tail, struct qc_prepare *p, bool scaled, struct qc_status *st);
-/* After the primitive is made: scratch and packed inputs. */
-void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool bias);
+/* After the primitive is made: scratch and packed inputs. packed: the weights are in the primitive. */
+void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool packed, bool bias);
 
 bool qc_mac_run(const struct qc_run *r, struct qc_status *st);
 bool qc_mac_open(void **local, const struct qc_run *r, struct qc_status *st);

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples of different sizes: in which order they run, and which are the largest. Inside calib/statistics. */
+#ifndef QC_CALIB_STATISTICS_UNIT_SIZES_H
+#define QC_CALIB_STATISTICS_UNIT_SIZES_H
+
+#include "datasets/samples/dataset.h"
+
+/* 0 to count - 1 by the sizes of those units (units NULL: of unit 0, 1, ...): the most elements first, units of one
+   shape beside each other, among them as they come. Owned (free). */
+bool qc_order_by_size(size_t **order, const struct qc_dataset *data, size_t inputs, const size_t *units, size_t count,
+                      struct qc_status *st);
+
+/* Units that no other is larger than in the sum of elements, or in one dim: what takes most memory is among them. In
+   the arena, *count of them. */
+size_t *qc_largest_units(size_t *count, const struct qc_dataset *data, size_t inputs, struct qc_arena *a,
+                         struct qc_status *st);
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/folded_constants.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct folded {
+    struct qc_tensor *from, *to;
+    enum qc_dtype dtype;
+    struct qc_levels levels;
+    int axis;
+    size_t count;
+    float *scale;
+    int32_t *zero_point; /* [count] each */
+};
+
+struct qc_folded_constants {
+    struct qc_arena *arena;
+    size_t count, capacity;
+    struct folded *list;
+};
+
+bool qc_folded_constants_new(struct qc_folded_constants **out, struct qc_status *st)
+{
+    struct qc_folded_constants *f = calloc(1, sizeof *f);
+    if (!f || !(f->arena = qc_arena_new())) {
+        free(f);
+        return qc_fail_memory(st, sizeof *f);
+    }
+    *out = f;
+    return true;
+}
+
+void qc_folded_constants_free(struct qc_folded_constants *f)
+{
+    if (!f) return;
+    for (size_t i = 0; i < f->count; i++) {
+        qc_tensor_unref(f->list[i].from);
+        qc_tensor_unref(f->list[i].to);
+    }
+    free(f->list);
+    qc_arena_free(f->arena);
+    free(f);
+}
+
+/* `from` is held, so that nothing else can come to lie where it is. */
+static bool is_it(const struct folded *k, const struct qc_tensor *from, const struct qc_qparams *q, int axis)
+{
+    const struct qc_levels levels = qc_qparams_levels(q);
+    return k->from == from && k->dtype == q->dtype && k->levels.lo == levels.lo && k->levels.hi == levels.hi &&
+           k->axis == axis && k->count == q->count && memcmp(k->scale, q->scale, q->count * sizeof *q->scale) == 0 &&
+           memcmp(k->zero_point, q->zero_point, q->count * sizeof *q->zero_point) == 0;
+}
+
+static bool add(struct qc_folded_constants *f, const struct qc_tensor *from, const struct qc_tensor *to,
+                const struct qc_qparams *q, int axis, struct qc_status *st)
+{
+    if (f->count == f->capacity) {
+        const size_t more = 2 * f->capacity + 16;
+        struct folded *list = realloc(f->list, more * sizeof *list);
+        if (!list) return qc_fail_memory(st, more * sizeof *list);
+        f->list = list;
+        f->capacity = more;
+    }
+    struct folded k = {.dtype = q->dtype,
+                       .levels = qc_qparams_levels(q),
+                       .axis = axis,
+                       .count = q->count,
+                       .scale = qc_arena_dup(f->arena, q->scale, q->count, sizeof *q->scale, st),
+                       .zero_point = qc_arena_dup(f->arena, q->zero_point, q->count, sizeof *q->zero_point, st)};
+    if (!k.scale || !k.zero_point) return false;
+    k.from = qc_tensor_ref(from);
+    k.to = qc_tensor_ref(to);
+    f->list[f->count++] = k;
+    return true;
+}
+
+bool qc_folded_constants_take(struct qc_tensor **out, struct qc_folded_constants *f, const struct qc_graph *g,
+                              qc_id node, qc_eval_fn *eval, struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[node];
+    const struct qc_tensor *from = qc_constant_of(g, n->inputs[0]);
+    const struct qc_type *type = &g->values[n->outputs].type;
+    const struct qc_qparams *q = &g->qparams_of[type->qparams];
+    const bool shared = f && q->kind == QC_QPARAMS_QUANTIZER && q->is_weight;
+    for (size_t i = 0; shared && i < f->count; i++)
+        if (is_it(&f->list[i], from, q, type->axis)) {
+            *out = qc_tensor_ref(f->list[i].to);
+            return true;
+        }
+    if (!eval(out, g, node, st)) return false;
+    if (!shared || add(f, from, *out, q, type->axis, st)) return true;
+    qc_tensor_unref(*out);
+    return false;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Weights in integers that several graphs share. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "graph/text/text.h"
+#include "rewrite/passes/folded_constants.h"
+#include "rewrite_passes.h"
+#include "simq/plan/plan.h"
+
+static size_t evaluated; /* weights */
+
+static bool count_weights(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st)
+{
+    evaluated += g->qparams_of[g->values[g->nodes[node].outputs].type.qparams].is_weight;
+    return qc_evaluate(outputs, g, node, st);
+}
+
+static const struct qc_tensor *weight_of(const struct qc_graph *g)
+{
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (g->nodes[id].op == QC_OP_Conv) return qc_constant_of(g, g->nodes[id].inputs[1]);
+    return NULL;
+}
+
+/* Another scale of the input changes the bias and no weight; another scale of the weight does. */
+Test(folded_constants, weights_are_made_once_for_equal_parameters)
+{
+    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,2,4,4]\n"
+                               "const %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n"
+                               "const %3 \"b\" f32[2] = {3, -1}\n"
+                               "%4 \"y\" = Conv(%1, %2, %3)\noutput \"y\" %4\n";
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_folded_constants *shared = NULL;
+    struct passes p[3];
+    struct qc_graph *g = NULL, *made[3];
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st) && qc_folded_constants_new(&shared, &st), "%s", st.message);
+    for (size_t i = 0; i < 3; i++) {
+        struct pass_setup setup = PASS_SETUP;
+        setup.binding_count = 2;
+        setup.bindings[0].quantizer = "x";
+        setup.bindings[0].scale = i ? 0.25f : 0.125f;
+        setup.bindings[0].zero_point = 128;
+        setup.bindings[1].quantizer = "w";
+        setup.bindings[1].scale = i == 2 ? 0.02f : 0.01f;
+        cr_assert(passes_run(&p[i], g, &setup, &st), "%s", st.message);
+        /* as trials do: copies of one graph, so of the same constants */
+        cr_assert(qc_to_integer_shared(&made[i], shared, p[i].folded, count_weights, &st), "%s", st.message);
+        char *with = qc_graph_print(made[i], &QC_TEXT_ALL, &st),
+             *without = qc_graph_print(p[i].produced, &QC_TEXT_ALL, &st);
+        cr_expect_str_eq(with, without);
+        free(with);
+        free(without);
+    }
+    cr_expect_eq(evaluated, 2, "%zu weights were made", evaluated);
+    cr_expect(weight_of(made[0]) && weight_of(made[0]) == weight_of(made[1]), "two graphs do not share a weight");
+    cr_expect_neq(weight_of(made[0]), weight_of(made[2]));
+    for (size_t i = 0; i < 3; i++) {
+        qc_graph_free(made[i]);
+        passes_free(&p[i]);
+    }
+    qc_folded_constants_free(shared);
+    qc_graph_free(g);
+}
