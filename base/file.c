@@ -96,6 +96,17 @@ out:
     return ok;
 }
 
+bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struct qc_status *st)
+{
+    int fd;
+    struct stat info;
+    if (!open_regular(&fd, &info, path, st)) return false;
+    *size = (uintmax_t)info.st_size > SIZE_MAX ? SIZE_MAX : (size_t)info.st_size;
+    const bool ok = qc_file_map_new(out, fd, *size, st) || qc_where(st, "%s", path);
+    close(fd);
+    return ok;
+}
+
 static char *join(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/arena.h"
+#include "base/file_map.h"
 
 /* What a file says is in another one (a model's external data through symbolic links out of its folder; external links,
    external storage and virtual data sets of HDF5) is refused, or read. Never anything but regular files. */
@@ -16,6 +17,9 @@ enum qc_follow { QC_FOLLOW_NOTHING, QC_FOLLOW_LINKS };
 /* Reads a regular file whole (0-terminated behind *size bytes). Errors, each naming the path: missing, a directory, not
    a regular file (QC_BAD_INPUT); no permission, read error, no memory (QC_MACHINE). */
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st);
+
+/* The same as it lies on the disk, without a 0 behind it (base/file_map.h); *out is NULL where it cannot be mapped. */
+bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struct qc_status *st);
 
 /* An output file under construction: written to PATH.tmp-PID beside the target, renamed at commit. An earlier PATH
    keeps its contents until then, and its permissions after. A symbolic link is followed. A device or pipe (/dev/null)

@@ -55,7 +55,7 @@ if("cli" IN_LIST built)
     target_sources(qcalib PRIVATE ${PROJECT_SOURCE_DIR}/tests/sanitizer_options.c)
   endif()
   set_target_properties(qcalib PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
-  install(TARGETS qcalib RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS qcalib RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
   add_dependencies(installable qcalib)
   if(TARGET qcalib_manual)
     add_dependencies(installable qcalib_manual)
@@ -69,29 +69,34 @@ if("cli" IN_LIST built)
     qc_link_rooms(qcalib-mpi cli)
     target_link_libraries(qcalib-mpi PRIVATE qc_flags PkgConfig::QC_mpi)
     set_target_properties(qcalib-mpi PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
-    install(TARGETS qcalib-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    install(TARGETS qcalib-mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT mpi)
     add_dependencies(installable qcalib-mpi)
   endif()
 endif()
 
-install(TARGETS qcalib_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS qcalib_shared EXPORT qcalib LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/qcalib DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+install(TARGETS qcalib_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(TARGETS qcalib_shared EXPORT qcalib LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT program
+        NAMELINK_COMPONENT development)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/qcalib DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
         FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/cmake/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/qcalib COMPONENT program)
 
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/qcalib)
-install(EXPORT qcalib NAMESPACE qcalib:: FILE qcalibConfig.cmake DESTINATION ${folder})
+install(EXPORT qcalib NAMESPACE qcalib:: FILE qcalibConfig.cmake DESTINATION ${folder} COMPONENT development)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake DESTINATION ${folder})
+install(FILES ${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake DESTINATION ${folder} COMPONENT development)
 
-get_property(modules GLOBAL PROPERTY QC_PKGCONFIG)
-list(JOIN modules " " QC_PKGCONFIG_REQUIRES)
+# Only who links the static library needs the others. As Requires.private they would have to be there for the shared
+# one too.
+get_property(flags GLOBAL PROPERTY QC_LINK_FLAGS)
+list(REMOVE_DUPLICATES flags)
+list(JOIN flags " " QC_PC_LINK_FLAGS)
 file(RELATIVE_PATH QC_PREFIX_FROM_PC /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix) # an installed tree may be moved
 configure_file(${PROJECT_SOURCE_DIR}/cmake/qcalib.pc.in ${PROJECT_BINARY_DIR}/qcalib.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/qcalib.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/qcalib.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 file(GLOB examples ${PROJECT_SOURCE_DIR}/datasets/*.onnx ${PROJECT_SOURCE_DIR}/datasets/*.h5)
 if(examples)
-  install(FILES ${examples} DESTINATION ${CMAKE_INSTALL_DATADIR}/qcalib)
+  install(FILES ${examples} DESTINATION ${CMAKE_INSTALL_DATADIR}/qcalib COMPONENT program)
 endif()

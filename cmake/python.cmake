@@ -2,3 +2,6 @@
 add_custom_target(python_package DEPENDS qcalib_shared qcalib)
 install(FILES $<TARGET_FILE:qcalib_shared> RENAME libqcalib.so DESTINATION qcalib COMPONENT python EXCLUDE_FROM_ALL)
 install(PROGRAMS $<TARGET_FILE:qcalib> DESTINATION qcalib/_bin COMPONENT python EXCLUDE_FROM_ALL)
+# Of the libraries that auditwheel will put inside; scripts/package collects them.
+install(DIRECTORY ${PROJECT_BINARY_DIR}/licences/ DESTINATION qcalib/_licences COMPONENT python EXCLUDE_FROM_ALL
+        OPTIONAL)

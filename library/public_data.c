@@ -128,17 +128,65 @@ static bool next_rows(bool *more, void *user, void *const *rows, struct qc_statu
     return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave up with %d", said);
 }
 
+/* The arrays that wait for what a function gives; false says why there are none. */
+static bool are_waiting(const struct qcalib_data *d, bool there, struct qc_status *st)
+{
+    return in_memory(d, st) && (there || qc_fail(st, QC_USAGE, "next is NULL")) &&
+           (d->waiting || qc_fail(st, QC_USAGE, "no array waits for samples: add those whose values are NULL before"));
+}
+
 int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *user, size_t keep_bytes, struct qcalib_error *error)
 {
     struct qc_status st = QC_STATUS_INIT;
     const locale_t before = qc_public_begin_call();
     struct drawing d = {.next = next, .user = user};
-    bool ok = in_memory(data, &st) && (next || qc_fail(&st, QC_USAGE, "next is NULL"));
-    if (ok && !data->waiting)
-        ok = qc_fail(&st, QC_USAGE, "no array waits for samples: add those whose values are NULL before");
+    bool ok = are_waiting(data, next != NULL, &st);
     if (ok) {
         ok = qc_memory_data_draw(data->memory, data->arrays, data->waiting, next_rows, &d,
                                  keep_bytes ? keep_bytes : KEEP_BYTES, &st);
+        forget_waiting(data); /* what failed has no end that could be drawn */
+    }
+    return qc_public_end(ok, &st, before, error);
+}
+
+struct drawing_sized {
+    qcalib_next_sized_fn *next;
+    void *user;
+    size_t count;
+    const void **values;
+    const int64_t **shapes;
+};
+
+static bool next_sized(bool *more, void *user, struct qc_sized_row *rows, struct qc_status *st)
+{
+    const struct drawing_sized *d = user;
+    const int said = d->next(d->user, d->values, d->shapes);
+    *more = said > 0;
+    for (size_t k = 0; said > 0 && k < d->count; k++) {
+        if (!d->values[k] || !d->shapes[k])
+            return qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave no %s for array %zu",
+                           d->values[k] ? "shape" : "values", k);
+        rows[k] = (struct qc_sized_row){.dims = d->shapes[k], .values = d->values[k]};
+    }
+    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave up with %d", said);
+}
+
+int qcalib_data_draw_sized(qcalib_data *data, qcalib_next_sized_fn *next, void *user, size_t keep_bytes,
+                           struct qcalib_error *error)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const locale_t before = qc_public_begin_call();
+    struct drawing_sized d = {.next = next, .user = user};
+    bool ok = are_waiting(data, next != NULL, &st);
+    if (ok) {
+        d.count = data->waiting;
+        d.values = calloc(d.count, sizeof *d.values);
+        d.shapes = calloc(d.count, sizeof *d.shapes);
+        ok = (d.values && d.shapes) || qc_fail_memory(&st, d.count * sizeof *d.shapes);
+        ok = ok && qc_memory_data_draw_sized(data->memory, data->arrays, data->waiting, next_sized, &d,
+                                             keep_bytes ? keep_bytes : KEEP_BYTES, &st);
+        free(d.values);
+        free(d.shapes);
         forget_waiting(data); /* what failed has no end that could be drawn */
     }
     return qc_public_end(ok, &st, before, error);

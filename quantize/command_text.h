@@ -12,6 +12,11 @@ struct qc_command_change {
     const char *without;                    /* name of an option, or NULL */
 };
 
+/* The part of the command line that decides the result, word by word from "qcalib" on, unquoted, in the arena. */
+bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct qc_options *o,
+                      const char *const *operands, size_t operand_count, const struct qc_command_change *change,
+                      struct qc_status *st);
+
 /* The part of the command line that decides the result, "qcalib quantize --data=... MODEL", quoted for a shell, in the
    arena. change may be NULL. */
 bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands,

@@ -10,9 +10,6 @@
 #include "quantize/pipeline.h"
 #include "quantize/produced_ops.h"
 
-/* Batches of samples that layers are measured on. */
-enum { MEASURED = 16 };
-
 /* What a layer is given. */
 enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, IN_FLOAT };
 enum rung { WIDE, FLOATS, RUNGS };
@@ -53,14 +50,14 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
     return ok;
 }
 
-bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval,
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
                             struct qc_status *st)
 {
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    const struct qc_selection some = {.samples = MEASURED * batch}, all = {0};
+    const struct qc_selection some = {.samples = batches * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
     bool ok =
@@ -91,10 +88,10 @@ static unsigned bits(enum qc_dtype t)
 }
 
 /* Sixteen bits for that which loses more; a sum has no room for both. */
-static enum remedy remedy_of(const struct search *s, const struct qc_layer_effect *e, enum rung rung)
+static enum remedy remedy_in(const struct qc_partition_options *base, bool integer, const struct qc_layer_effect *e,
+                             enum rung rung)
 {
-    const unsigned activation = bits(s->base.activation.dtype), weight = bits(s->base.weight.dtype);
-    const bool integer = s->p->options->require_integer;
+    const unsigned activation = bits(base->activation.dtype), weight = bits(base->weight.dtype);
     if (!*e->name) return KEEP;
     if (rung == FLOATS) return integer ? KEEP : IN_FLOAT;
     const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
@@ -103,9 +100,14 @@ static enum remedy remedy_of(const struct search *s, const struct qc_layer_effec
     return integer ? KEEP : IN_FLOAT;
 }
 
-static enum qc_dtype wide_activation(const struct search *s)
+static enum remedy remedy_of(const struct search *s, const struct qc_layer_effect *e, enum rung rung)
 {
-    const enum qc_dtype t = s->base.activation.dtype;
+    return remedy_in(&s->base, s->p->options->require_integer, e, rung);
+}
+
+static enum qc_dtype wide_activation(const struct qc_partition_options *base)
+{
+    const enum qc_dtype t = base->activation.dtype;
     return t == QC_I8 || t == QC_I4 ? QC_I16 : QC_U16;
 }
 
@@ -129,7 +131,7 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
         case KEEP: break;
         case WIDE_ACTIVATIONS:
             activations[to.activation_type_count++] =
-                (struct qc_type_choice){.dtype = wide_activation(s), .glob = name};
+                (struct qc_type_choice){.dtype = wide_activation(b), .glob = name};
             break;
         case WIDE_WEIGHTS:
             weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = QC_I16, .glob = name};
@@ -275,19 +277,18 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
            score(s, st);
 }
 
-/* The option of one layer; *name is NULL when it keeps its types. */
-static bool option(const char **name, const char **value, const struct search *s, size_t i, enum rung rung,
-                   struct qc_status *st)
+/* *name is NULL when the layer keeps its types. */
+static bool option(const char **name, const char **value, const struct qc_partition_options *base, bool integer,
+                   const struct qc_layer_effect *e, enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_arena *a = s->p->arena;
-    const char *glob = glob_of(s->s->layers[i].name, a, st);
-    *name = NULL;
+    const char *glob = glob_of(e->name, a, st);
+    *name = *value = NULL;
     if (!glob) return false;
-    switch (remedy_of(s, &s->s->layers[i], rung)) {
+    switch (remedy_in(base, integer, e, rung)) {
     case KEEP: return true;
     case WIDE_ACTIVATIONS:
         *name = "activation-type";
-        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(s) == QC_I16 ? "int16" : "uint16", glob);
+        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(base) == QC_I16 ? "int16" : "uint16", glob);
         break;
     case WIDE_WEIGHTS:
         *name = "weight-type";
@@ -301,6 +302,12 @@ static bool option(const char **name, const char **value, const struct search *s
     return *value != NULL;
 }
 
+bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipeline *p,
+                     const struct qc_layer_effect *e, bool in_float, struct qc_status *st)
+{
+    return option(name, value, &p->scheme, p->options->require_integer, e, in_float ? FLOATS : WIDE, p->arena, st);
+}
+
 static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
 {
     struct qc_arena *a = s->p->arena;
@@ -311,7 +318,9 @@ static bool fill(struct qc_report_fallback *out, const struct search *s, size_t 
     if (!names || !values || !options) return false;
     for (size_t i = 0; i < layers; i++) {
         const size_t k = change.count;
-        if (!option(&names[k], &values[k], s, i, s->at_rung, st)) return false;
+        if (!option(&names[k], &values[k], &s->base, s->p->options->require_integer, &s->s->layers[i], s->at_rung, a,
+                    st))
+            return false;
         if (!names[k]) continue;
         if (!(options[k] = qc_arena_printf(a, st, "--%s=%s", names[k], values[k]))) return false;
         change.count++;

@@ -14,11 +14,16 @@ struct qc_demand {
     double limit;          /* --max-drop: points of top-1, or dB of PSNR */
 };
 
-/* Measures each layer of a pipeline that has run, on at most 16 batches of --data, else of eval (labelled data, or
+/* Measures each layer of a pipeline that has run, on at most so many batches of --data, else of eval (labelled data, or
    NULL); with --sensitivity the accuracy of each on all of eval too. The chosen samples are the same as before
    afterwards. */
-bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval,
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
                             struct qc_status *st);
+
+/* The option that gives one layer 16 bits where it loses more, or leaves it in float; *name is NULL when there is none.
+   Texts in the arena of p. */
+bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipeline *p,
+                     const struct qc_layer_effect *e, bool in_float, struct qc_status *st);
 
 /* p: has run, and misses the demand with *metric. The first n layers of s are given 16 bits - the activations or the
    weights, whichever loses more - or are left in float; n is doubled until the demand holds, then the interval is

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
+#include "quantize/advice.h"
 #include "quantize/auto_method.h"
 #include "quantize/body_job.h"
 #include "quantize/chance_level.h"
@@ -25,7 +26,7 @@
 #include "quantize/report_nodes.h"
 #include "rewrite/passes/observable.h"
 
-/* Samples on which layers are compared one by one; accuracy is measured on all of --eval. */
+/* Batches that --sensitivity runs; accuracy is measured on all of --eval. */
 enum { MEASURED = 16 };
 
 struct qc_job {
@@ -49,16 +50,9 @@ static const char *eval_name(const struct qc_job *j)
 
 static bool measure(struct qc_job *j, struct qc_status *st)
 {
-    const struct qc_options *o = j->p.options;
     if (!j->p.data) return true;
-    struct qc_selection some = {.samples = MEASURED *
-                                           (size_t)(qc_dataset_batch(j->p.data) > 1 ? qc_dataset_batch(j->p.data) : 1)};
-    struct qc_measure_options m = {.workers = (unsigned)o->threads,
-                                   .memory_limit = (size_t)o->memory_limit,
-                                   .accumulator = j->p.how.accumulator,
-                                   .rounding = j->p.how.rounding,
-                                   .progress = qc_progress_step,
-                                   .progress_user = j->p.progress};
+    const struct qc_selection some = qc_measured_samples(j->p.data);
+    const struct qc_measure_options m = qc_measure_options_of(&j->p);
     j->r.data_samples = qc_dataset_samples(j->p.data);
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
     qc_progress_phase(j->p.progress, "comparing layers");
@@ -106,7 +100,7 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool missed = j->p.eval && !isnan(o->max_drop) && qc_metric_drop(&j->metric[0], &j->metric[1]) > o->max_drop;
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, st) ||
+    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, MEASURED, st) ||
         !qc_fill_effects(r, j->sensitivity, j->p.arena, st))
         return false;
     if (!missed) return true;
@@ -273,11 +267,17 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
         warnings[i] = qc_warnings_text(p->warnings, i);
     r->warnings = warnings;
     r->warning_count = qc_warnings_count(p->warnings);
-    /* Advice is a command with an option more than was given: where layers have wider types already it would be about
-       another graph. */
-    return warnings && qc_fill_nodes(r, p, st) &&
-           ((r->fallback && r->fallback->met) || qc_fill_suggestions(r, p, j->measurement, st)) &&
-           qc_body_jobs_layers(r, p, st);
+    return warnings && qc_fill_nodes(r, p, st);
+}
+
+/* Advice is a command with an option more than was given: where layers have wider types already it would be about
+   another graph. */
+static bool advise(struct qc_job *j, struct qc_status *st)
+{
+    struct qc_ideas ideas = {.count = 0};
+    return ((j->r.fallback && j->r.fallback->met) || qc_fill_suggestions(&j->r, &ideas, &j->p, j->measurement, st)) &&
+           qc_fill_advice(&j->r, &ideas, &j->p, j->measurement, j->sensitivity, st) &&
+           qc_body_jobs_layers(&j->r, &j->p, st);
 }
 
 bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in,
@@ -348,7 +348,7 @@ const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j)
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
     return qc_pipeline_run(&j->p, st) && count_ops(j, st) && evaluate(j, st) && improve(j, st) &&
-           (!j->r.fallback || count_ops(j, st)) && measure(j, st) && fill_report(j, st);
+           (!j->r.fallback || count_ops(j, st)) && measure(j, st) && fill_report(j, st) && advise(j, st);
 }
 
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/resident.h"
 #include "calib/metrics/sensitivity.h"
@@ -151,7 +152,8 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     const size_t copies = 1 + (size_t)(propagate || network) + (size_t)both;
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
-    p->calibration_options.later_moments = isnan(p->options->max_drop) ? 0U : 1U;
+    p->calibration_options.later_moments =
+        isnan(p->options->max_drop) && strcmp(p->options->advice, "on") != 0 ? 0U : 1U;
     const bool collects = p->data && !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +

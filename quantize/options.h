@@ -84,6 +84,7 @@ struct qc_options {
     struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
+    const char *advice; /* "auto", "on" or "off" */
     double max_drop;  /* points; NaN: no demand */
     double tolerance; /* of outputs, in their own units; NaN: no demand */
 

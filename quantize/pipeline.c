@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/weights/rounded_layers.h"
 #include "graph/core/verify.h"
 #include "quantize/auto_method.h"
 #include "quantize/integer_options.h"
@@ -77,14 +78,11 @@ static void free_again(struct qc_pipeline *p)
     p->weight_rounder = NULL;
 }
 
-bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
+static bool run_repeated(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_op_counts heavy;
     bool counted = true, ok = true;
     qc_graph_count_ops(&heavy, p->real);
-    free_again(p);
-    qc_warnings_drop(p->warnings, p->warnings_from, p->warnings_to);
-    const size_t before = p->warnings_from = qc_warnings_count(p->warnings);
     for (size_t i = 0; ok && i < qc_stage_count(); i++) {
         const struct qc_stage *s = qc_stage_at(i);
         if (s->repeated)
@@ -93,6 +91,15 @@ bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
     }
     qc_second_moments_free(p->gram);
     p->gram = NULL;
+    return ok;
+}
+
+bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
+{
+    free_again(p);
+    qc_warnings_drop(p->warnings, p->warnings_from, p->warnings_to);
+    const size_t before = p->warnings_from = qc_warnings_count(p->warnings);
+    const bool ok = run_repeated(p, st);
     p->warnings_from = before;
     p->warnings_to = qc_warnings_count(p->warnings);
     if (!ok) free_again(p);
@@ -161,6 +168,12 @@ static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, con
     return p->arena ? qc_warnings_new(&p->warnings, st) : qc_fail_memory(st, 1);
 }
 
+/* As far as is known at the beginning. */
+static bool wants_advice(const struct qc_pipeline *p)
+{
+    return strcmp(p->options->advice, "off") != 0 && qc_has_data(&p->in->data) && !p->in->team && !p->options->propagate;
+}
+
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in,
                        struct qc_status *st)
 {
@@ -175,6 +188,7 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
                 "--weight-block: weights have a scale per channel, since --target fused is for hardware that "
                 "sums integers, which have no blocks");
     }
+    if (wants_advice(p) && !qc_rounded_layers_new(&p->rounded_layers, st)) return false;
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
     p->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st);
@@ -195,6 +209,49 @@ bool qc_pipeline_begin_collect(struct qc_pipeline *p, const struct qc_options *o
     return open_pipeline(p, o, in, st) && read_rules(p, st);
 }
 
+bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, const struct qc_options *o, bool anew,
+                        struct qc_status *st)
+{
+    *t = *p;
+    t->options = o;
+    t->arena = NULL;
+    t->warnings = NULL;
+    t->plugins = NULL;
+    t->stage_done = NULL;
+    t->calibration_options = (struct qc_calibration_options){0};
+    t->partition = NULL;
+    t->auto_method = NULL;
+    t->unpropagated = NULL;
+    t->calibration = NULL;
+    t->weight_rounder = NULL;
+    t->weight_rounding = NULL;
+    t->joined = t->simulated = t->rounded = t->with_bodies = t->expanded = t->folded = t->produced = NULL;
+    t->lowered = NULL;
+    t->gram = NULL;
+    t->borrows_seen = true;
+    if (!(t->arena = qc_arena_new()) || !qc_warnings_new(&t->warnings, st)) return qc_fail_memory(st, 1);
+    t->lowered = QC_NEW_ARRAY(t->arena, struct qc_graph *, t->lowered_count, st);
+    if (!t->lowered || !read_methods(t, st) || !qc_integer_options(&t->how, o, st) ||
+        !qc_scheme_options(&t->scheme, o, t->arena, st))
+        return false;
+    if (!anew) return run_repeated(t, st);
+    t->rounded_layers = NULL;
+    t->seen = NULL;
+    t->borrows_seen = false;
+    t->equalized = NULL;
+    return qc_stage_find("equalize")->run(t, st) && run_repeated(t, st);
+}
+
+void qc_pipeline_branch_end(struct qc_pipeline *t, const struct qc_pipeline *p)
+{
+    free_again(t);
+    if (t->seen != p->seen) qc_collection_free(t->seen);
+    if (t->equalized != p->equalized) qc_graph_free(t->equalized);
+    qc_plugins_free(t->plugins);
+    qc_warnings_free(t->warnings);
+    qc_arena_free(t->arena);
+}
+
 bool qc_pipeline_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
     return qc_stage_import(p, st) && qc_stage_normalise(p, st) && qc_graph_verify(p->normalised, st);
@@ -203,6 +260,7 @@ bool qc_pipeline_normalise(struct qc_pipeline *p, struct qc_status *st)
 void qc_pipeline_end(struct qc_pipeline *p)
 {
     free_again(p);
+    qc_rounded_layers_free(p->rounded_layers);
     qc_collection_free(p->seen);
     qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);

@@ -40,6 +40,7 @@ struct qc_pipeline {
     struct qc_dataset *data;     /* NULL without --data */
     struct qc_dataset *eval;     /* with its truth; NULL without --eval */
     struct qc_collection *seen;  /* of --stats, or collected by calibrate */
+    bool borrows_seen;           /* it is another pipeline's (qc_pipeline_branch) */
     struct qc_collect_cost cost; /* of collecting, and its time */
     double collect_seconds;
     struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
@@ -70,6 +71,7 @@ struct qc_pipeline {
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 
+    struct qc_rounded_layers *rounded_layers; /* for advice: what branches need not solve again; else NULL */
     bool memory_planned, moments_dropped; /* moments: those that were seen are used, and gone */
     size_t warnings_from, warnings_to;    /* of the stages that qc_pipeline_again repeats */
     double import_seconds, export_seconds;

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/produced_ops.h"
 
+#include <string.h>
+
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/groups.h"
+
+static bool is_of_activations(const struct qc_graph *g, const struct qc_node *n)
+{
+    return n->op == QC_OP_MatMul && !qc_constant_of(g, n->inputs[0]) && !qc_constant_of(g, n->inputs[1]);
+}
 
 const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n)
 {
@@ -17,6 +24,10 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     const bool matched = was && p->partition->matches.at[g->values[v].node];
     if (matched && qc_is_recurrent(n->op)) return "computes in float, from quantized weights";
     if (matched) return "its pattern computes it in float";
+    if (qc_rules_in_table(p->rules, p->produced, n) && strcmp(p->options->target, "fused") != 0)
+        return "ONNX Runtime computes it in float; a table of integers with --target fused";
+    if (is_of_activations(p->produced, n) && strcmp(p->options->target, "fused") != 0)
+        return "of two activations, no faster in integers in ONNX Runtime; in integers with --target fused";
     if (n->op == QC_OP_Custom) return "a kernel of your own computes it";
     switch (qc_node_affine(n)) {
     case QC_AFFINE_KEEP:

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What to do about the ops that add most error (quantize/noise_points.h). Why is looked up in what was measured: the
-   loss of the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each
-   cause names its remedies in order of preference; the first one whose option exists and is not in use becomes the
-   command. Ops whose cause is known come before those where rounding merely adds up. */
+/* Why the ops that add most error do so (quantize/noise_points.h). It is looked up in what was measured: the loss of
+   the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause
+   names its remedies in order of preference; the first one whose option is not in use becomes an idea, which is tried
+   before anybody hears of it (quantize/advice.h). Ops whose cause is known come before those where rounding merely adds
+   up.
+   */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 #include "quantize/produced_ops.h"
 #include "quantize/quantize_suggest.h"
 
-enum { SHOWN = 3, LOOKED_AT = 12, SKIPS = 4 };
+enum { SHOWN = 3, CAUSES = 2, LOOKED_AT = 12, SKIPS = 4 };
 
 /* A cause must explain at least half of what is added; channels are unlike when the widest is 8 times the median; a
    tensor is too coarse when this share of its non-zero values rounds to zero (a bell curve over its whole range loses
@@ -111,17 +113,6 @@ static void find_cause(struct cause *c, const struct finder *f, const struct qc_
 
 /* ---- Remedies ---- */
 
-static const struct qc_option_info *option(const char *name, enum qc_option *which)
-{
-    for (int i = 0; i < QC_OPTION_COUNT; i++) {
-        const struct qc_option_info *info = qc_option_info((enum qc_option)i);
-        if (strcmp(info->name, name) != 0 || !(info->commands & (1u << QC_COMMAND_quantize))) continue;
-        *which = (enum qc_option)i;
-        return info;
-    }
-    return NULL;
-}
-
 /* A --skip for a node: its name, or that of its result, with what globs read otherwise quoted; NULL: it has neither. */
 static const char *skip_word(const struct finder *f, qc_id node)
 {
@@ -183,6 +174,7 @@ struct remedy {
     size_t count;
     const char *name[SKIPS + 1], *value[SKIPS + 1];
     const char *without, *action;
+    bool anew;
 };
 
 /* Leaves in float what touches the value of a layer, or, without one, the op itself. */
@@ -236,6 +228,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
                                .name = {"weight-rounding"},
                                .value = {"compensated"},
                                .without = "weight-rounding",
+                               .anew = true,
                                .action = "Round them so that their errors make each other good"};
         return true;
     }
@@ -253,16 +246,21 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
 static bool equalize(struct remedy *out, const struct finder *f)
 {
     if (f->p->equalized || qc_has_statistics(f->p->in)) return false;
-    *out = (struct remedy){
-        .count = 1, .name = {"equalize"}, .value = {"on"}, .without = "equalize", .action = "Even the channels out"};
+    *out = (struct remedy){.count = 1,
+                           .name = {"equalize"},
+                           .value = {"on"},
+                           .without = "equalize",
+                           .anew = true,
+                           .action = "Even the channels out"};
     return true;
 }
 
 static bool per_channel(struct remedy *out, const struct finder *f)
 {
-    enum qc_option which;
-    if (!f->p->options->per_tensor || !option("per-tensor", &which)) return false;
-    *out = (struct remedy){.without = "per-tensor", .action = "Give every channel of the weights a scale of its own"};
+    if (!f->p->options->per_tensor) return false;
+    *out = (struct remedy){.without = "per-tensor",
+                           .anew = true,
+                           .action = "Give every channel of the weights a scale of its own"};
     return true;
 }
 
@@ -342,50 +340,71 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
     *known = false;
     *why = c.weight ? "rounding of its input and its weights adds up; neither stands out"
                     : "rounding of its inputs and its result adds up; neither stands out";
-    bool any = skip(fix, f, pt, c.input);
-    fix->action = "To see what it costs, try it in float";
-    return any;
+    return false;
 }
 
-static bool suggest(struct qc_report_suggestion *out, const struct finder *f, const struct qc_noise_point *pt,
-                    bool *known)
+static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f,
+                    const struct qc_noise_point *pt, bool *known)
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
-    struct remedy fix = {0};
     char label[QC_LABEL];
-    bool any = explain(&out->why, &fix, f, pt, known);
+    *fix = (struct remedy){0};
+    if (!explain(&out->why, fix, f, pt, known)) fix->action = NULL;
     out->op = qc_op_info(n->op)->name;
     out->node =
         qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
     out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
     out->after_db = -10 * log10(pt->after);
     out->layer = pt->layer;
-    out->action = any ? fix.action : "No option would change it alone";
-    struct qc_command_change change = {.count = fix.count,
-                                       .name = fix.name,
-                                       .value = fix.value,
-                                       .without = fix.without};
-    return out->why && out->node && (!any || qc_pipeline_command(&out->command, f->p, &change, f->st));
+    return out->why && out->node;
 }
 
-bool qc_fill_suggestions(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
-                         struct qc_status *st)
+static bool idea_of(struct qc_idea *out, const struct finder *f, const struct remedy *fix,
+                    const struct qc_report_suggestion *s)
+{
+    const char **names = QC_NEW_ARRAY(f->p->arena, const char *, fix->count + 1, f->st),
+               **values = QC_NEW_ARRAY(f->p->arena, const char *, fix->count + 1, f->st);
+    if (!names || !values) return false;
+    for (size_t i = 0; i < fix->count; i++) {
+        names[i] = fix->name[i];
+        values[i] = fix->value[i];
+    }
+    *out = (struct qc_idea){
+        .change = {.count = fix->count, .name = names, .value = values, .without = fix->without},
+        .anew = fix->anew,
+        .action = fix->action,
+        .node = s->node,
+        .layer = s->layer,
+    };
+    return true;
+}
+
+bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_pipeline *p,
+                         const struct qc_measurement *m, struct qc_status *st)
 {
     if (!m) return true;
     struct finder f = {.p = p, .g = p->folded, .r = r, .st = st};
     struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st), rest[SHOWN];
+    struct remedy fixes[SHOWN];
     if (!list || !qc_noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
     size_t count = 0, rest_count = 0;
     for (size_t i = 0; i < f.noise.count && i < LOOKED_AT && count < SHOWN; i++) {
         struct qc_report_suggestion s = {0};
+        struct remedy fix;
         bool known = false;
-        if (!suggest(&s, &f, &f.noise.points[i], &known)) return false;
-        if (known)
+        if (!suggest(&s, &fix, &f, &f.noise.points[i], &known)) return false;
+        if (known) {
+            fixes[count] = fix;
             list[count++] = s;
-        else if (rest_count < SHOWN)
+        } else if (rest_count < SHOWN) {
             rest[rest_count++] = s;
+        }
     }
+    const size_t causes = count;
     for (size_t i = 0; i < rest_count && count < SHOWN; i++) list[count++] = rest[i];
+    for (size_t i = 0; i < count && ideas->count < CAUSES; i++)
+        if (fixes[i].action && i < causes && !idea_of(&ideas->of[ideas->count++], &f, &fixes[i], &list[i]))
+            return false;
     r->suggestions = list;
     r->suggestion_count = count;
     return true;

@@ -84,6 +84,7 @@ struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipe
                                              .accumulator_bits = p->how.accumulator.bits,
                                              .workers = (unsigned)o->threads,
                                              .memory_limit = (size_t)o->memory_limit,
+                                             .known = p->rounded_layers,
                                              .progress = qc_progress_step,
                                              .progress_user = p->progress};
 }
@@ -215,7 +216,8 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     }
     if (qc_has_statistics(p->in) || p->in->team)
         return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
-    qc_collection_free(p->seen);
+    if (!p->borrows_seen) qc_collection_free(p->seen);
+    p->borrows_seen = false;
     p->seen = NULL;
     p->moments_dropped = false;
     return true;

@@ -72,13 +72,13 @@ static bool name_values(struct qc_graph *g, struct qc_status *st)
     return true;
 }
 
-/* Biases become ops of their own: only when all rules that join them are through. */
-static bool set_bias_apart(struct qc_pipeline *p, struct qc_status *st)
+/* Biases become ops of their own, batch norms convolutions: only when all rules that join them are through. */
+static bool set_apart(struct qc_pipeline *p, const char *file, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
     struct qc_graph *apart = NULL;
-    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) &&
-              qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
+    bool ok =
+        rules && qc_rules_add_builtin(rules, file, st) && qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
     qc_rules_free(rules);
     if (ok) qc_graph_free(p->normalised);
     if (ok) p->normalised = apart;
@@ -128,7 +128,8 @@ bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!set_given_apart(p, st)) return false;
     return qc_normalise(&p->normalised, p->plain ? p->plain : p->model.graph, p->rules, qc_evaluate, st) &&
-           (!qc_narrows_bias(p->options) || set_bias_apart(p, st)) && name_values(p->normalised, st);
+           (p->scheme.activation.dtype == QC_NONE || set_apart(p, "as_convs.rules", st)) &&
+           (!qc_narrows_bias(p->options) || set_apart(p, "bias_apart.rules", st)) && name_values(p->normalised, st);
 }
 
 static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
@@ -271,10 +272,16 @@ static void warn_of_bounds(struct qc_pipeline *p)
                 bounded, outputs, p->how.accumulator.bits);
 }
 
-/* Second moments are the largest thing there is. Only where a demand can be missed may these stages come again. */
+/* Second moments are the largest thing there is. Only where a demand can be missed may these stages come again, and for
+   advice, where they are small or it is asked for. */
 static void drop_moments(struct qc_pipeline *p)
 {
-    if (!isnan(p->options->max_drop) || qc_has_statistics(p->in) || p->in->team) return;
+    static const size_t small = (size_t)128 << 20;
+    const char *advice = p->options->advice;
+    if (!isnan(p->options->max_drop) || qc_has_statistics(p->in) || p->in->team || p->borrows_seen) return;
+    if (strcmp(advice, "on") == 0 ||
+        (strcmp(advice, "auto") == 0 && !p->options->memory_limit && qc_second_moments_bytes(p->seen->gram) <= small))
+        return;
     qc_second_moments_free(p->seen->gram);
     p->seen->gram = NULL;
     p->calibration_options.gram = NULL;
@@ -470,5 +477,12 @@ size_t qc_stage_count(void)
 
 const struct qc_stage *qc_stage_at(size_t i)
 {
+    return &stages[i];
+}
+
+const struct qc_stage *qc_stage_find(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(stages[i].name, name) != 0) i++;
     return &stages[i];
 }

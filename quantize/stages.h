@@ -16,6 +16,7 @@ struct qc_stage {
 
 size_t qc_stage_count(void);
 const struct qc_stage *qc_stage_at(size_t i);
+const struct qc_stage *qc_stage_find(const char *name); /* that there is */
 
 /* What was produced, with the float types of the model: what exporters are given. */
 const struct qc_graph *qc_graph_written(const struct qc_pipeline *p);

@@ -44,11 +44,6 @@ class UnsupportedError(QcalibError): ...
 class MachineError(QcalibError, OSError): ...
 class QcalibWarning(UserWarning): ...
 
-class Tensor(NamedTuple):
-    name: str
-    type: Union[str, None]
-    shape: Union[tuple[int, ...], None]
-
 class Layer(NamedTuple):
     name: str
     op: str
@@ -105,7 +100,7 @@ class Comparison:
     outputs: Rows
     layers: Rows
 
-def inspect(file: _Model) -> dict[str, Any]: ...
+def inspect(file: Union[_Path, _Model]) -> dict[str, Any]: ...
 def merge(statistics: Iterable[Union[Statistics, _Path]], *, out: Union[_Path, None] = None) -> Statistics: ...
 '''
 

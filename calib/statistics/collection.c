@@ -411,7 +411,8 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     const size_t held = qc_stream_held_bytes(), channels = channel_bytes(k.c),
                  saved = o->extremes || o->save ? 2 * channels : 0;
     struct needs n = {.fixed_before = held + series + saved,
-                      .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan),
+                      .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan) +
+                                     qc_dataset_scratch_bytes(data),
                       .later_before = o->later_bytes + series + used.statistics_bytes + channels};
     n.fixed = n.fixed_before;
     n.each = n.each_before;

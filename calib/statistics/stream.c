@@ -84,7 +84,9 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
     struct running r = {.s = s, .workers = calloc(s->workers, sizeof *r.workers)};
     size_t *order = NULL;
     bool ok = r.workers ? true : qc_fail_memory(st, s->workers * sizeof *r.workers);
-    if (ok && qc_dataset_varies(s->data)) ok = qc_order_by_size(&order, s->data, s->input_count, s->units, count, st);
+    if (ok && qc_dataset_varies(s->data))
+        ok = qc_order_by_size(&order, s->data, s->input_count, s->units, count,
+                              s->in_order ? QC_ORDER_KEPT : QC_ORDER_FREE, st);
     r.order = order;
     for (unsigned w = 0; ok && w < s->workers; w++) {
         ok = qc_dataset_scratch_new(&r.workers[w].scratch, st);
@@ -230,6 +232,7 @@ size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed
 bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each,
                    struct qc_status *st)
 {
+    each += qc_dataset_scratch_bytes(data);
     const size_t held = qc_stream_held_bytes(), fixed = held + qc_stream_ahead(data, limit, held, each);
     return qc_stream_workers(workers, wanted, limit, fixed, each, st);
 }

@@ -38,8 +38,18 @@ static size_t all_ranks(const struct qc_dataset *data, size_t inputs)
     return n;
 }
 
+/* How many units from `first` are sorted together. */
+static size_t block(const struct sized *all, size_t first, size_t count, enum qc_order how)
+{
+    size_t n = 0, elements = 0;
+    if (how == QC_ORDER_FREE) return count - first;
+    while (first + n < count && n < QC_ORDER_UNITS && (n == 0 || elements <= QC_ORDER_BYTES / sizeof(float)))
+        elements += all[first + n++].elements;
+    return n;
+}
+
 bool qc_order_by_size(size_t **out, const struct qc_dataset *data, size_t inputs, const size_t *units, size_t count,
-                      struct qc_status *st)
+                      enum qc_order how, struct qc_status *st)
 {
     const size_t each = all_ranks(data, inputs);
     struct sized *all = calloc(count + 1, sizeof *all);
@@ -52,7 +62,10 @@ bool qc_order_by_size(size_t **out, const struct qc_dataset *data, size_t inputs
         all[k] = (struct sized){.dims = to, .count = each, .elements = elements_of(data, inputs, unit), .place = k};
         for (size_t i = 0; i < inputs; i++) to += qc_dataset_unit_dims(to, data, i, unit);
     }
-    if (ok) qsort(all, count, sizeof *all, by_size);
+    for (size_t k = 0, n; ok && k < count; k += n) {
+        n = block(all, k, count, how);
+        qsort(all + k, n, sizeof *all, by_size);
+    }
     for (size_t k = 0; ok && k < count; k++) order[k] = all[k].place;
     free(all);
     free(dims);

@@ -198,7 +198,7 @@ static bool take_largest(struct qc_runner *r, const struct qc_trials *t, struct 
     const size_t inputs = t->real->input_count;
     size_t *order = NULL;
     if (!t->count || !qc_dataset_varies(t->data)) return true;
-    const bool ok = qc_order_by_size(&order, t->data, inputs, t->units, t->count, st) &&
+    const bool ok = qc_order_by_size(&order, t->data, inputs, t->units, t->count, QC_ORDER_FREE, st) &&
                     qc_stream_unit_shapes(r, t->data, inputs, t->units[order[0]], st);
     free(order);
     return ok;

@@ -13,6 +13,8 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
+struct qc_rounded_layers;
+
 struct qc_round_weights_options {
     bool compensate, correct_bias;
     bool add_ops;              /* an Add in float may be made for a bias that no op takes */
@@ -20,6 +22,7 @@ struct qc_round_weights_options {
                                   nearest rounding and the old bias fits afterwards too */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
+    struct qc_rounded_layers *known; /* layers that were solved before, and where others are kept; NULL: none */
     qc_pool_progress_fn *progress;
     void *progress_user;
 };

@@ -4,43 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "base/file.h"
-#include "calib/statistics/statistics.h"
 #include "cli/commands/cmd.h"
 #include "cli/commands/inspect.h"
+#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
 #include "datasets/samples/dataset.h"
-
-static struct qc_json *dims_json(const struct qc_data_entry *e)
-{
-    struct qc_json *dims = qc_json_array();
-    for (unsigned d = 0; d < e->rank; d++)
-        qc_json_add(dims, e->dims[d] < 0 ? qc_json_null() : qc_json_integer(e->dims[d]));
-    return dims;
-}
-
-static bool data_json(const char *path, const struct qc_data_list *list, struct qc_status *st)
-{
-    struct qc_json *root = qc_json_object(), *sets = qc_json_array();
-    for (size_t i = 0; i < list->count; i++) {
-        const struct qc_data_entry *e = &list->entries[i];
-        struct qc_json *one = qc_json_object(), *attributes = qc_json_object();
-        for (size_t k = 0; k < e->attribute_count; k++)
-            qc_json_set(attributes, e->attributes[k].name, qc_json_string(e->attributes[k].text));
-        qc_json_set(one, "name", qc_json_string(e->name));
-        qc_json_set(one, "type", qc_json_string(e->type));
-        qc_json_set(one, "shape", dims_json(e));
-        qc_json_set(one, "storage", qc_json_string(e->storage));
-        qc_json_set(one, "attributes", attributes);
-        qc_json_add(sets, one);
-    }
-    qc_json_set(root, "file", qc_json_string(path));
-    qc_json_set(root, "kind", qc_json_string("data"));
-    qc_json_set(root, "datasets", sets);
-    return qc_print_json(root, st);
-}
+#include "quantize/describe.h"
 
 /* Attributes that change what a model gets or how it is judged; -v shows the others too. */
 static bool preprocesses(const char *name)
@@ -72,7 +42,6 @@ bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc
 {
     struct qc_data_list list;
     if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
-    if (o->json) return data_json(path, &list, st);
     qc_say("file     %s: %s%zu data set%s\n", path, qc_data_is_hdf5(path) ? "HDF5, " : "", list.count,
            list.count == 1 ? "" : "s");
     data_text(&list, o->verbose);
@@ -130,63 +99,37 @@ static void report_text(const char *path, const struct qc_json *r)
            size_of(r, "float_ops"), size_of(r, "warnings"));
 }
 
-/* Does the file's text begin with '{'? A file that cannot be read does not: the import says why. */
-static bool begins_object(const char *path)
+bool qc_inspect_report(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct stat about;
-    FILE *f = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "rb")
-                                                                : NULL; /* opening a pipe waits for a writer */
-    int c = 0;
-    while (f && (c = fgetc(f)) != EOF && strchr(" \t\r\n", c) && c) continue;
-    if (f) fclose(f);
-    return f && c == '{';
+    struct qc_json *r = NULL;
+    const bool ok = qc_report_read(&r, path, o->job.arena, st);
+    if (ok) report_text(path, r);
+    qc_json_free(r);
+    return ok;
 }
 
-bool qc_inspect_report(bool *is_report, const char *path, const struct qc_cli_options *o, struct qc_status *st)
+static bool inspect_json(const struct qc_cli_options *o, struct qc_status *st)
 {
-    static const char *const head[] = {"tool", "version", "command", "model", "data", "options", "accuracy"};
-    void *bytes;
-    size_t size;
-    struct qc_json *r = NULL;
-    *is_report = false;
-    if (!begins_object(path)) return true;
-    if (!qc_file_read(&bytes, &size, path, o->job.arena, st)) return false;
-    if (!qc_json_parse(&r, bytes, size, st)) return qc_where(st, "%s", path);
-    const char *tool = text_of(r, "tool");
-    bool ok = tool && strcmp(tool, "qcalib") == 0;
-    *is_report = ok;
-    if (!ok) {
-        qc_fail(st, QC_BAD_INPUT, "%s: JSON, but no report of qcalib (\"tool\" is not \"qcalib\")", path);
-    } else if (o->json) {
-        struct qc_json *root = qc_json_object();
-        qc_json_set(root, "file", qc_json_string(path));
-        qc_json_set(root, "kind", qc_json_string("report"));
-        for (size_t k = 0; k < sizeof head / sizeof *head; k++)
-            qc_json_set(root, head[k], qc_json_copy(qc_json_get(r, head[k])));
-        qc_json_set(root, "layers", qc_json_integer((int64_t)size_of(r, "layers")));
-        qc_json_set(root, "float_ops", qc_json_integer((int64_t)size_of(r, "float_ops")));
-        ok = qc_print_json(root, st);
-    } else {
-        report_text(path, r);
-    }
-    qc_json_free(r);
+    struct qc_json *all = NULL;
+    struct qc_warnings *w = NULL;
+    const bool ok = qc_warnings_new(&w, st) &&
+                    qc_describe_file(&all, o->operands.items[0], &o->job, o->verbose, w, st) && qc_print_json(all, st);
+    if (ok) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
+    qc_warnings_free(w);
     return ok;
 }
 
 bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
 {
     const char *path = o->operands.items[0];
-    struct stat about;
-    bool statistics, report;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        const char *inside = qc_arena_printf(o->job.arena, st, "%s/report.json", path);
-        if (!inside) return false;
-        if (stat(inside, &about) != 0 && qc_data_is_known(path)) return qc_inspect_data(path, o, st);
-        path = inside; /* that of a report */
+    enum qc_inspected kind;
+    if (o->json) return inspect_json(o, st);
+    if (!qc_inspected_kind(&kind, &path, o->job.arena, st)) return false;
+    switch (kind) {
+    case QC_INSPECTED_MODEL: return qc_inspect_model(path, o, st);
+    case QC_INSPECTED_DATA: return qc_inspect_data(path, o, st);
+    case QC_INSPECTED_STATISTICS: return qc_inspect_statistics(path, o, st);
+    case QC_INSPECTED_REPORT: return qc_inspect_report(path, o, st);
     }
-    if (!qc_statistics_is(&statistics, path, st)) return false;
-    if (statistics) return qc_inspect_statistics(path, o, st);
-    if (qc_data_is_known(path)) return qc_inspect_data(path, o, st);
-    if (!qc_inspect_report(&report, path, o, st)) return false;
-    return report || qc_inspect_model(path, o, st);
+    return false;
 }

@@ -201,6 +201,16 @@ static bool list_rules(struct table *t, struct qc_status *st)
     return true;
 }
 
+static bool list_targets(struct table *t, struct qc_status *st)
+{
+    t->columns = 2;
+    t->keys[0] = "target";
+    t->keys[1] = "summary";
+    return add(t, st, "ort", "ONNX Runtime: a function behind a convolution is a piece of its own (the default)",
+               NULL) &&
+           add(t, st, "fused", "runtimes that compute a convolution and the function behind it in one piece", NULL);
+}
+
 static bool list_passes(struct table *t, struct qc_status *st)
 {
     t->columns = 3;
@@ -219,6 +229,7 @@ static const struct {
     {.name = "ops", .list = list_ops},         {.name = "observers", .list = list_observers},
     {.name = "formats", .list = list_formats}, {.name = "roundings", .list = list_roundings},
     {.name = "rules", .list = list_rules},     {.name = "passes", .list = list_passes},
+    {.name = "targets", .list = list_targets},
 };
 enum { TABLES = sizeof tables / sizeof *tables };
 

@@ -33,7 +33,8 @@ static bool report(size_t rows, const struct qc_cli_options *o, const struct qc_
     for (size_t i = 0; i < list.count; i++) {
         const struct qc_data_entry *e = &list.entries[i];
         qc_say(i ? "         %s %s [" : "packed   %s %s [", e->name, e->type);
-        for (unsigned d = 0; d < e->rank; d++) qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
+        for (unsigned d = 0; d < e->rank; d++)
+            e->dims[d] < 0 ? qc_say("%s?", d ? "," : "") : qc_say("%s%lld", d ? "," : "", (long long)e->dims[d]);
         qc_say("]\n");
     }
     qc_say("wrote    %s (%s)\n", o->output,

@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "arith/contract.h"
 #include "cli/commands/help.h"
+#include "export/formats/exporter.h"
+#include "observers/observer.h"
 
 /* Number k of those that are listed. */
 static const struct qc_option_info *option_of(unsigned k)
@@ -33,6 +36,37 @@ static void choices(const char *s, const char *separator)
             fputs(separator, stdout);
         else
             putchar(*s);
+    }
+}
+
+static void put_word(const char *word, const char *separator, bool *any)
+{
+    printf("%s%s", *any ? separator : "", word);
+    *any = true;
+}
+
+/* Does it take its values from a table of the program? */
+static bool has_table(const struct qc_option_info *i)
+{
+    static const char *const names[] = {"method", "weight-method", "rounding", "format", "skip"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (strcmp(i->name, names[k]) == 0) return true;
+    return false;
+}
+
+static void table_values(const struct qc_option_info *i, const char *separator)
+{
+    bool any = false;
+    if (strcmp(i->name, "method") == 0 || strcmp(i->name, "weight-method") == 0) {
+        for (size_t k = 0; k < qc_observer_count(); k++) put_word(qc_observer_at(k)->name, separator, &any);
+    } else if (strcmp(i->name, "rounding") == 0) {
+        for (unsigned k = 0; k < QC_CONTRACT_COUNT; k++)
+            put_word(qc_contract_info((enum qc_contract)k)->name, separator, &any);
+    } else if (strcmp(i->name, "format") == 0) {
+        for (size_t k = 0; k < qc_exporter_count(); k++) put_word(qc_exporter_at(k)->name, separator, &any);
+    } else if (strcmp(i->name, "skip") == 0) {
+        for (unsigned op = QC_OP_INVALID + 1; op < QC_OP_COUNT; op++)
+            if (*qc_op_info((enum qc_op)op)->onnx) put_word(qc_op_info((enum qc_op)op)->onnx, separator, &any);
     }
 }
 
@@ -76,6 +110,10 @@ static void bash(void)
             fputs("COMPREPLY=($(compgen -W \"", stdout);
             choices(i->choices, " ");
             fputs("\" -- \"$cur\")); ", stdout);
+        } else if (has_table(i)) {
+            fputs("COMPREPLY=($(compgen -W \"", stdout);
+            table_values(i, " ");
+            fputs("\" -- \"$cur\")); ", stdout);
         } else if (takes_file(i)) {
             fputs("COMPREPLY=($(compgen -f -- \"$cur\")); ", stdout);
         }
@@ -117,6 +155,10 @@ static void zsh_option(unsigned k)
         if (i->choices) {
             putchar('(');
             choices(i->choices, " ");
+            putchar(')');
+        } else if (has_table(i)) {
+            putchar('(');
+            table_values(i, " ");
             putchar(')');
         } else if (takes_file(i)) {
             fputs("_files", stdout);
@@ -184,6 +226,10 @@ static void fish(void)
         if (i->choices) {
             fputs(" -a '", stdout);
             choices(i->choices, " ");
+            putchar('\'');
+        } else if (has_table(i)) {
+            fputs(" -a '", stdout);
+            table_values(i, " ");
             putchar('\'');
         }
         fputs(" -d '", stdout);

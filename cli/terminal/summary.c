@@ -173,6 +173,26 @@ static void print_fallback(const struct qc_report_fallback *f)
     }
 }
 
+/* What was asked for beside the usual parts stands there when it took any time. */
+static void print_times(const struct qc_report *r)
+{
+    const struct {
+        const char *name;
+        double seconds;
+        bool always;
+    } parts[] = {
+        {"calibration", r->collect_seconds, true},      {"choice", r->solve_seconds, true},
+        {"rounding", r->rounding_seconds, true},        {"check", r->measure_seconds + r->eval_seconds, true},
+        {"sensitivity", r->sensitivity_seconds, false}, {"wider types", r->fallback_seconds, false},
+        {"advice", r->advice_seconds, false},
+    };
+    qc_say("time        %.2f s", r->total_seconds);
+    for (size_t i = 0, shown = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].always || parts[i].seconds >= 0.005)
+            qc_say("%s %s %.2f s", shown++ ? "," : ":", parts[i].name, parts[i].seconds);
+    putchar('\n');
+}
+
 void qc_print_summary(const struct qc_report *r)
 {
     char size[QC_NUMBER_TEXT];
@@ -183,7 +203,8 @@ void qc_print_summary(const struct qc_report *r)
         qc_say(
             "data        none: weights are rounded to nearest; with --data FILE rounding makes good its errors, and\n"
             "            the report measures layers and outputs\n");
-    qc_say("quantized   %zu ops; %zu stay in float\n", r->quantized_ops, r->float_op_count);
+    qc_say("quantized   %zu op%s; %zu stay%s in float\n", r->quantized_ops, r->quantized_ops == 1 ? "" : "s",
+           r->float_op_count, r->float_op_count == 1 ? "s" : "");
     print_float_ops(r);
     if (r->kept) qc_say("kept        %zu of %zu quantizers have the parameters of the model\n", r->kept, r->quantizers);
     if (r->bias_narrowed && r->quantized_ops)
@@ -197,8 +218,7 @@ void qc_print_summary(const struct qc_report *r)
         print_effects(r);
     else
         print_worst(r);
-    qc_say("time        %.2f s: calibration %.2f s, choice %.2f s, rounding %.2f s, check %.2f s\n", r->total_seconds,
-           r->collect_seconds, r->solve_seconds, r->rounding_seconds, r->measure_seconds + r->eval_seconds);
+    print_times(r);
     for (size_t i = 0; i < r->file_count; i++) {
         qc_say("%s%s (%s)\n", i ? "            " : "written     ", r->files[i], qc_bytes_text(size, r->file_bytes[i]));
     }

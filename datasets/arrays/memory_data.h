@@ -40,6 +40,19 @@ typedef bool qc_next_sample_fn(bool *more, void *user, void *const *values, stru
 bool qc_memory_data_draw(struct qc_memory_data *m, const struct qc_array *arrays, size_t count, qc_next_sample_fn *next,
                          void *user, size_t keep_bytes, struct qc_status *st);
 
+/* One row of an array whose rows differ in size: its shape [rank - 1] and values, as they are until the next call. */
+struct qc_sized_row {
+    const int64_t *dims;
+    const void *values;
+};
+
+/* Sets rows[k] to the next row of array k, or says that there are no more. False stops with the status it leaves. */
+typedef bool qc_next_sized_fn(bool *more, void *user, struct qc_sized_row *rows, struct qc_status *st);
+
+/* As qc_memory_data_draw; dims of the arrays that are -1 may differ from row to row. */
+bool qc_memory_data_draw_sized(struct qc_memory_data *m, const struct qc_array *arrays, size_t count,
+                               qc_next_sized_fn *next, void *user, size_t keep_bytes, struct qc_status *st);
+
 /* Rows that are made when they are asked for: out of a file, or of a file each. */
 struct qc_row_reader {
     /* Before the first row is read, when it is certain that rows will be; NULL: there is nothing to do. */

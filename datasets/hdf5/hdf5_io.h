@@ -57,6 +57,12 @@ struct qc_h5_set {
     int shuffle, deflate;           /* place in the filter pipeline (bit of a chunk's mask), -1: absent */
 };
 
+/* Shape of one entry of axis 0, [rank - 1]. */
+static inline const int64_t *qc_h5_entry_dims(const struct qc_h5_set *s, int64_t entry)
+{
+    return s->sizes ? s->sizes + (size_t)entry * (s->rank - 1) : s->dims + 1;
+}
+
 /* Bytes of one entry of axis 0. */
 static inline size_t qc_h5_entry_bytes(const struct qc_h5_set *s, int64_t entry)
 {

@@ -143,6 +143,8 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
     const int rank = H5Sget_simple_extent_ndims(space);
     bool ok = type >= 0 && rank >= 0 && H5Sget_simple_extent_dims(space, dims, NULL) == rank;
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    if (ok && i == 0 && H5Aexists(set, "name") > 0) /* as data_writer.h gives each */
+        ok = qc_fail(st, QC_BAD_INPUT, "it is an output of a model, and no sample");
     if (ok) ok = *first < 0 ? take_type(s, set, type, st) : same_type(s, *first, type, st);
     if (ok && *first < 0) {
         size_t bytes;
@@ -184,12 +186,6 @@ static bool begin(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_sta
     return true;
 }
 
-/* Data sets that a model's outputs were written to have their names (data_writer.h): they are no samples. */
-static bool is_titled(const struct qc_h5_set *s, const char *name)
-{
-    return H5Aexists_by_name((hid_t)s->id, name, "name", H5P_DEFAULT) > 0;
-}
-
 bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_status *st)
 {
     hid_t first = -1;
@@ -200,7 +196,6 @@ bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc
     if (r->names.count == 0) return qc_fail(st, QC_BAD_INPUT, "it is an empty group; it holds no samples");
     if (r->names.count > QC_DATA_LINKS_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "more than %d names in one group", QC_DATA_LINKS_MAX);
-    if (is_titled(s, name_of(r, 0))) return qc_fail(st, QC_BAD_INPUT, "it is a group of outputs, not of samples");
     bool ok = sort_names(&r->names, st);
     for (size_t i = 0; ok && i < r->names.count; i++)
         ok = look_at_member(s, &first, i, st) || qc_where(st, "sample '%s'", name_of(r, i));

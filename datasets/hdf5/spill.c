@@ -74,11 +74,11 @@ bool qc_spill_add(int64_t *set, struct qc_spill *s, size_t rows, size_t row_byte
     return ok;
 }
 
-/* One row of a set, read or written. */
-static bool move_row(void *to, const void *from, struct qc_spill *s, int64_t set, size_t row, size_t row_bytes,
+/* Bytes of one row of a set, read or written. */
+static bool move_row(void *to, const void *from, struct qc_spill *s, int64_t set, size_t row, size_t at, size_t bytes,
                      struct qc_status *st)
 {
-    const hsize_t start[2] = {row, 0}, count[2] = {1, row_bytes};
+    const hsize_t start[2] = {row, at}, count[2] = {1, bytes};
     qc_h5_enter();
     hid_t file = H5Dget_space((hid_t)set), memory = H5Screate_simple(2, count, NULL);
     bool ok = file >= 0 && memory >= 0 && H5Sselect_hyperslab(file, H5S_SELECT_SET, start, NULL, count, NULL) >= 0 &&
@@ -98,12 +98,18 @@ static bool move_row(void *to, const void *from, struct qc_spill *s, int64_t set
 bool qc_spill_write(struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, const void *data,
                     struct qc_status *st)
 {
-    return move_row(NULL, data, s, set, row, row_bytes, st);
+    return move_row(NULL, data, s, set, row, 0, row_bytes, st);
 }
 
 bool qc_spill_read(void *data, struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, struct qc_status *st)
 {
-    return move_row(data, NULL, s, set, row, row_bytes, st);
+    return move_row(data, NULL, s, set, row, 0, row_bytes, st);
+}
+
+bool qc_spill_read_part(void *data, struct qc_spill *s, int64_t set, size_t row, size_t at, size_t bytes,
+                        struct qc_status *st)
+{
+    return move_row(data, NULL, s, set, row, at, bytes, st);
 }
 
 void qc_spill_drop(struct qc_spill *s, int64_t set)

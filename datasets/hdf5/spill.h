@@ -22,6 +22,9 @@ bool qc_spill_add(int64_t *set, struct qc_spill *s, size_t rows, size_t row_byte
 bool qc_spill_write(struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, const void *data,
                     struct qc_status *st);
 bool qc_spill_read(void *data, struct qc_spill *s, int64_t set, size_t row, size_t row_bytes, struct qc_status *st);
+/* `bytes` of a row from byte `at`. */
+bool qc_spill_read_part(void *data, struct qc_spill *s, int64_t set, size_t row, size_t at, size_t bytes,
+                        struct qc_status *st);
 /* Its room is used again. */
 void qc_spill_drop(struct qc_spill *s, int64_t set);
 

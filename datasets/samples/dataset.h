@@ -139,6 +139,9 @@ const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, s
 size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input); /* of the largest unit, in the input's type */
 size_t qc_dataset_unit_bytes(const struct qc_dataset *ds, size_t input, size_t unit);
 
+/* Bytes that a scratch grows to while samples that differ in size are read; 0 where they do not. */
+size_t qc_dataset_scratch_bytes(const struct qc_dataset *ds);
+
 /* Samples in one unit; 0 when the data sets hold whole inputs (a unit is then one entry of axis 0). */
 int64_t qc_dataset_batch(const struct qc_dataset *ds);
 

@@ -398,6 +398,12 @@ bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st)
     return true;
 }
 
+static bool refuse_sizes(const struct qc_dataset *ds, struct qc_status *st)
+{
+    return qc_fail(st, QC_BAD_INPUT, "its samples differ in size, and the model takes %" PRId64 " at a time",
+                   ds->batch);
+}
+
 static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, struct qc_status *st)
 {
     struct qc_h5_set *s = &ds->labels;
@@ -405,6 +411,7 @@ static bool bind_labels(struct qc_dataset *ds, const struct qc_data_entry *e, st
     if (qc_dtype_info(s->dtype)->is_float)
         return qc_fail(st, QC_BAD_INPUT, "it has the type %s; expected an integer, the number of the class", e->type);
     if (s->grouped && s->rank > 2 && s->dims[1] == 1 && !qc_drop_batch_axis(s, ds->arena, st)) return false;
+    if (s->sizes && ds->batch > 1) return refuse_sizes(ds, st);
     if (!qc_check_sizes(s, st)) return false;
     size_t n = (size_t)s->dims[0], whole = ds->bindings[0].rank ? (size_t)ds->bindings[0].dims[0] : 1;
     if (n == ds->total && s->row_elements > 0) {
@@ -428,6 +435,7 @@ static bool bind_target(struct qc_dataset *ds, const struct qc_data_entry *e, st
     struct qc_binding *b = &ds->bindings[ds->input_count];
     *b = (struct qc_binding){.name = e->name, .rows = ds->batch ? (size_t)ds->batch : 1, .whole = ds->batch == 0};
     if (!open_set(&b->set, &b->array, ds, e->name, st)) return false;
+    if (b->set.sizes && b->rows > 1) return refuse_sizes(ds, st);
     ds->binding_count = ds->input_count + 1;
     if ((size_t)b->set.dims[0] != ds->total)
         return qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, the inputs have %zu", b->set.dims[0], ds->total);

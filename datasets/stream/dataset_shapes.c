@@ -83,6 +83,17 @@ bool qc_dataset_varies(const struct qc_dataset *ds)
     return false;
 }
 
+size_t qc_dataset_scratch_bytes(const struct qc_dataset *ds)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < ds->binding_count; i++) {
+        const struct qc_binding *b = &ds->bindings[i];
+        const size_t bytes = b->set.sizes ? b->file_bytes * (b->axes == QC_AXES_AS_THEY_ARE ? 1 : 2) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 unsigned qc_dataset_unit_dims(int64_t *dims, const struct qc_dataset *ds, size_t input, size_t unit)
 {
     qc_binding_dims(dims, &ds->bindings[input], qc_unit_in_file(ds, unit));

@@ -80,9 +80,11 @@ static bool add_array(struct packing *p, const struct qc_memory_data *m, const s
     if (!o->piece_count)
         o->shape = shape;
     else if (shape.dtype != o->shape.dtype || shape.rank != o->shape.rank ||
-             memcmp(shape.dims + 1, o->shape.dims + 1, (shape.rank - 1) * sizeof *shape.dims) != 0)
+             (!shape.sizes && !o->shape.sizes &&
+              memcmp(shape.dims + 1, o->shape.dims + 1, (shape.rank - 1) * sizeof *shape.dims) != 0))
         return qc_fail(st, QC_BAD_INPUT, "it has another type or shape than in the files before");
     const size_t rows = (size_t)shape.dims[0];
+    if (shape.row_bytes > o->shape.row_bytes) o->shape.row_bytes = shape.row_bytes;
     o->pieces[o->piece_count++] = (struct piece){.from = m, .array = x, .first = o->rows, .count = rows};
     o->rows += rows; /* each is a row of some file */
     return true;
@@ -131,7 +133,10 @@ static bool write_row(void *user, size_t row, unsigned worker, struct qc_status 
         while (row - x->first >= x->count) x++;
         if (!qc_memory_array_read(p->room[worker], x->from, x->array, (int64_t)(row - x->first), 1, st))
             return qc_where(st, "array '%s', sample %zu", o->name, row);
-        if (!qc_writer_put(p->writer, k, row, p->room[worker], o->shape.dims + 1, o->shape.rank - 1, st)) return false;
+        struct qc_h5_set shape;
+        qc_memory_array_shape(&shape, x->array);
+        const int64_t *dims = qc_h5_entry_dims(&shape, (int64_t)(row - x->first));
+        if (!qc_writer_put(p->writer, k, row, p->room[worker], dims, shape.rank - 1, st)) return false;
     }
     return true;
 }

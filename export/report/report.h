@@ -155,13 +155,36 @@ struct qc_report_trial {
     bool chosen;
 };
 
-/* A place where error enters, and what to do about it. */
+/* A place where error enters, and why. */
 struct qc_report_suggestion {
     const char *node, *op;      /* where */
     double before_db, after_db; /* SQNR of what it reads (infinity: exact) and of what it makes */
-    const char *why, *action;   /* a sentence each */
-    const char *command;        /* the whole line; NULL: there is no option for it */
+    const char *why;            /* a sentence */
     size_t layer;               /* index of the layer to look at, or QC_NO_INDEX */
+};
+
+/* A command that was tried in this run, and what it does to the outputs. */
+struct qc_report_advice {
+    const char *action, *node; /* a sentence; where, NULL: everywhere */
+    const char *command;       /* for a shell */
+    size_t word_count;
+    const char *const *words; /* the same, unquoted */
+    size_t layer;             /* index of the layer to look at, or QC_NO_INDEX */
+    /* SQNR of the outputs, noise to signal averaged over them; infinity without noise. On the samples that the report
+       measures, and on others that were held back. */
+    double before_db, after_db, held_before_db, held_after_db;
+    const double *outputs_before_db, *outputs_after_db; /* [output_count] of the report */
+};
+
+/* Why there is no advice. */
+enum qc_advice_state {
+    QC_ADVICE_NOT_ASKED,  /* --advice off */
+    QC_ADVICE_NO_DATA,    /* there is nothing to run */
+    QC_ADVICE_NOT_NEEDED, /* hardly anything is lost */
+    QC_ADVICE_MET,        /* --max-drop has done it */
+    QC_ADVICE_SHARED,     /* several processes share the data */
+    QC_ADVICE_LARGE,      /* what weights were rounded by is too large to be kept without --advice on */
+    QC_ADVICE_TRIED,      /* what is there; none: nothing helps */
 };
 
 enum qc_report_node_kind { QC_NODE_INPUT, QC_NODE_INTEGER, QC_NODE_FLOAT, QC_NODE_SHAPE, QC_NODE_OUTPUT };
@@ -219,13 +242,17 @@ struct qc_report {
     const struct qc_report_output *outputs;
     size_t suggestion_count; /* worst first */
     const struct qc_report_suggestion *suggestions;
+    enum qc_advice_state advice_state;
+    size_t advice_count, advice_tried; /* what gains most first; commands that were tried */
+    const struct qc_report_advice *advice;
+    const struct qc_report_advice *cheaper; /* NULL, or what costs no more than a file of half the size would */
     size_t node_count;
     const struct qc_report_node *nodes; /* in topological order */
     size_t file_count;                  /* written */
     const char *const *files;
     const size_t *file_bytes;
     double total_seconds, import_seconds, collect_seconds, solve_seconds, rounding_seconds, measure_seconds,
-        sensitivity_seconds, fallback_seconds, eval_seconds, export_seconds;
+        advice_seconds, sensitivity_seconds, fallback_seconds, eval_seconds, export_seconds;
     unsigned workers;
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };

@@ -148,6 +148,66 @@ static void warnings(FILE *f, const struct qc_report *r)
     fputs("</ul></section>\n", f);
 }
 
+static void layer_link(FILE *f, const char *node, size_t layer)
+{
+    if (layer != QC_NO_INDEX) qc_html(f, "<a href=\"#L%zu\">", layer + 1);
+    qc_html_text(f, node);
+    if (layer != QC_NO_INDEX) fputs("</a>", f);
+}
+
+static void one_advice(FILE *f, const struct qc_report *r, const struct qc_report_advice *a)
+{
+    fputs("<li><h3>", f);
+    qc_html_text(f, a->action);
+    if (a->node) {
+        fputs(": ", f);
+        layer_link(f, a->node, a->layer);
+    }
+    qc_html(f, "</h3><p>Outputs %.2f → <b>%.2f dB</b>; on samples held back %.2f → %.2f dB", a->before_db, a->after_db,
+            a->held_before_db, a->held_after_db);
+    for (size_t i = 0; r->output_count > 1 && i < r->output_count; i++) {
+        fputs(i ? ", " : ". ", f);
+        qc_html_text(f, r->outputs[i].name);
+        qc_html(f, " %.2f → %.2f", a->outputs_before_db[i], a->outputs_after_db[i]);
+    }
+    fputs("</p>", f);
+    qc_page_command(f, a->command);
+    fputs("</li>\n", f);
+}
+
+/* What was tried and helps; where there is nothing, why. */
+static void advice(FILE *f, const struct qc_report *r)
+{
+    static const char *const why[] = {
+        [QC_ADVICE_NOT_ASKED] = "Nothing was tried: <code>--advice off</code>.",
+        [QC_ADVICE_NO_DATA] = "Nothing was tried: commands are tried on the samples of <code>--data</code>.",
+        [QC_ADVICE_NOT_NEEDED] = "Nothing is lost that would need mending.",
+        [QC_ADVICE_MET] = "The demand is met with the wider types below.",
+        [QC_ADVICE_LARGE] = "Nothing was tried: the model is large or memory is limited, and trials keep statistics. "
+                            "<code>--advice on</code> does.",
+        [QC_ADVICE_SHARED] = "Nothing was tried: several processes share the data.",
+    };
+    fputs("<h2>What helps</h2>\n", f);
+    if (r->advice_state != QC_ADVICE_TRIED) qc_html(f, "<p>%s</p>\n", why[r->advice_state]);
+    if (r->cheaper) {
+        fputs("<p class=\"note\">For a smaller file:</p><ol class=\"hurts\">\n", f);
+        one_advice(f, r, r->cheaper);
+        fputs("</ol>\n", f);
+    }
+    if (r->advice_state != QC_ADVICE_TRIED) return;
+    if (!r->advice_count) {
+        qc_html(f, "<p>No single option: %zu command%s tried, and none brings the outputs nearer by 0.3 dB.</p>\n",
+                r->advice_tried, r->advice_tried == 1 ? " was" : "s were");
+        return;
+    }
+    qc_html(f,
+            "<p class=\"note\">%zu commands were tried in this run. These bring the outputs nearer to the float "
+            "network by 0.3 dB or more, on %zu samples and on others that were held back.</p><ol class=\"hurts\">\n",
+            r->advice_tried, r->measured_samples);
+    for (size_t i = 0; i < r->advice_count; i++) one_advice(f, r, &r->advice[i]);
+    fputs("</ol>\n", f);
+}
+
 static void suggestions(FILE *f, const struct qc_report *r)
 {
     if (r->fallback && r->fallback->met && !r->suggestion_count) return;
@@ -160,25 +220,19 @@ static void suggestions(FILE *f, const struct qc_report *r)
         return;
     }
     fputs("<p class=\"note\">Where the relative error grows most between what an op reads and what it makes, those "
-          "with a known cause first; and what to try next.</p><ol class=\"hurts\">\n",
+          "with a known cause first.</p><ol class=\"hurts\">\n",
           f);
     for (size_t i = 0; i < r->suggestion_count; i++) {
         const struct qc_report_suggestion *s = &r->suggestions[i];
         qc_html(f, "<li><h3>%zu. ", i + 1);
-        if (s->layer != QC_NO_INDEX) qc_html(f, "<a href=\"#L%zu\">", s->layer + 1);
-        qc_html_text(f, s->node);
-        if (s->layer != QC_NO_INDEX) fputs("</a>", f);
+        layer_link(f, s->node, s->layer);
         fputs(" <span class=\"muted\">", f);
         qc_html_text(f, s->op);
         fputs("</span></h3><p>SQNR ", f);
         if (isfinite(s->before_db)) qc_html(f, "%.1f → ", s->before_db);
         qc_html(f, "<b>%.1f dB</b>: ", s->after_db);
         qc_html_text(f, s->why);
-        fputs(". ", f);
-        qc_html_text(f, s->action);
-        fputs(s->command ? ":</p>" : ".</p>", f);
-        if (s->command) qc_page_command(f, s->command);
-        fputs("</li>\n", f);
+        fputs(".</p></li>\n", f);
     }
     fputs("</ol>\n", f);
 }
@@ -308,6 +362,7 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     tiles(f, r);
     warnings(f, r);
     qc_html_fallback(f, r);
+    advice(f, r);
     suggestions(f, r);
     if (!network(f, r, st)) return false;
     qc_html_effects(f, r);

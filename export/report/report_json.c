@@ -141,8 +141,32 @@ static struct qc_json *suggestion(const struct qc_report_suggestion *s)
     qc_json_set(o, "sqnr_db_before", qc_json_number(s->before_db));
     qc_json_set(o, "sqnr_db_after", qc_json_number(s->after_db));
     qc_json_set(o, "why", text(s->why));
-    qc_json_set(o, "action", text(s->action));
-    qc_json_set(o, "command", text(s->command));
+    return o;
+}
+
+static struct qc_json *advice(const struct qc_report_advice *a, const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object(), *measured = qc_json_object(), *held = qc_json_object(),
+                   *list = qc_json_array();
+    for (size_t i = 0; i < a->word_count; i++) qc_json_add(list, text(a->words[i]));
+    qc_json_set(o, "command", list);
+    qc_json_set(o, "action", text(a->action));
+    qc_json_set(o, "node", text(a->node));
+    qc_json_set(measured, "sqnr_db_before", qc_json_number(a->before_db));
+    qc_json_set(measured, "sqnr_db_after", qc_json_number(a->after_db));
+    list = qc_json_array();
+    for (size_t i = 0; i < r->output_count; i++) {
+        struct qc_json *item = qc_json_object();
+        qc_json_set(item, "name", text(r->outputs[i].name));
+        qc_json_set(item, "sqnr_db_before", qc_json_number(a->outputs_before_db[i]));
+        qc_json_set(item, "sqnr_db_after", qc_json_number(a->outputs_after_db[i]));
+        qc_json_add(list, item);
+    }
+    qc_json_set(measured, "outputs", list);
+    qc_json_set(held, "sqnr_db_before", qc_json_number(a->held_before_db));
+    qc_json_set(held, "sqnr_db_after", qc_json_number(a->held_after_db));
+    qc_json_set(measured, "held_back", held);
+    qc_json_set(o, "measured", measured);
     return o;
 }
 
@@ -301,6 +325,7 @@ static struct qc_json *timing(const struct qc_report *r)
     qc_json_set(o, "solve_seconds", qc_json_number(r->solve_seconds));
     qc_json_set(o, "rounding_seconds", qc_json_number(r->rounding_seconds));
     qc_json_set(o, "measure_seconds", qc_json_number(r->measure_seconds));
+    qc_json_set(o, "advice_seconds", qc_json_number(r->advice_seconds));
     qc_json_set(o, "sensitivity_seconds", qc_json_number(r->sensitivity_seconds));
     qc_json_set(o, "fallback_seconds", qc_json_number(r->fallback_seconds));
     qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
@@ -367,6 +392,11 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     list = qc_json_array();
     for (size_t i = 0; i < r->suggestion_count; i++) qc_json_add(list, suggestion(&r->suggestions[i]));
     qc_json_set(o, "suggestions", list);
+    list = qc_json_array();
+    for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice(&r->advice[i], r));
+    qc_json_set(o, "advice", list);
+    qc_json_set(o, "advice_tried", count(r->advice_tried));
+    qc_json_set(o, "cheaper", r->cheaper ? advice(r->cheaper, r) : qc_json_null());
     list = qc_json_array();
     for (size_t i = 0; i < r->warning_count; i++) qc_json_add(list, text(r->warnings[i]));
     qc_json_set(o, "warnings", list);

@@ -221,6 +221,15 @@ typedef int qcalib_next_fn(void *user, void *const *rows);
 QCALIB_API int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *user, size_t keep_bytes,
                                 struct qcalib_error *error);
 
+/* Gives the next sample where samples differ in size: sets values[k] to the one of array k, row-major, and shapes[k] to
+   its shape [rank - 1]; both stay as they are until the next call. Returns as qcalib_next_fn. */
+typedef int qcalib_next_sized_fn(void *user, const void **values, const int64_t **shapes);
+
+/* As qcalib_data_draw. Axes of these arrays whose shape is -1 may differ from sample to sample, where the model leaves
+   them free (docs/different-sizes.md). QCALIB_BAD_INPUT: a sample of another shape than said, too. */
+QCALIB_API int qcalib_data_draw_sized(qcalib_data *data, qcalib_next_sized_fn *next, void *user, size_t keep_bytes,
+                                      struct qcalib_error *error);
+
 /* ---- Jobs ---- */
 
 /* What one sees of a network: for each tensor a histogram and what else methods need; sums of integers, exact in any
@@ -382,6 +391,16 @@ QCALIB_API int qcalib_comparison_output(struct qcalib_difference *out, const qca
 QCALIB_API size_t qcalib_comparison_layer_count(const qcalib_comparison *comparison);
 QCALIB_API int qcalib_comparison_layer(struct qcalib_difference *out, const qcalib_comparison *comparison, size_t i,
                                        struct qcalib_error *error);
+
+/* ---- Inspect ---- */
+
+/* `qcalib inspect --json`: the text of a JSON object that says what is in a file: a model, data, statistics, a report
+   or its folder; ends with 0, size without it. The caller's, freed with qcalib_bytes_free. Errors: QCALIB_BAD_INPUT,
+   QCALIB_UNSUPPORTED, QCALIB_MACHINE. */
+QCALIB_API int qcalib_inspect_file(char **json, size_t *size, const char *path, struct qcalib_error *error);
+
+/* The same of a model that was opened. Errors: QCALIB_MACHINE. */
+QCALIB_API int qcalib_inspect_model(char **json, size_t *size, const qcalib_model *model, struct qcalib_error *error);
 
 /* ---- Experimental ---- */
 

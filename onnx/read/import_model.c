@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/checked.h"
 #include "base/file.h"
@@ -379,25 +380,37 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
     return qc_onnx_import_with(out, info, path, &(struct qc_import_options){0}, st);
 }
 
+/* A file's messages. Large files are mapped while they are taken apart, so that they are in memory once. */
+static bool unpack_file(Onnx__ModelProto **out, size_t *size, const char *path, const struct qc_budget *budget,
+                        struct qc_status *st)
+{
+    enum { MAPPED_LEAST = 16 << 20 };
+    struct stat info;
+    struct qc_file_map *map = NULL;
+    struct qc_arena *a = qc_arena_new();
+    void *bytes = NULL;
+    const bool large = stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size >= MAPPED_LEAST;
+    bool ok =
+        (a || qc_fail_memory(st, 1)) && (qc_budget_file(budget, path, large ? 1 : 2, st) || qc_where(st, "%s", path));
+    if (ok && large) ok = qc_file_map(&map, size, path, st);
+    ok = ok && (map || qc_file_read(&bytes, size, path, a, st)) &&
+         (unpack(out, map ? qc_file_map_data(map) : bytes, *size, st) || qc_where(st, "%s", path));
+    qc_file_map_unref(map);
+    qc_arena_free(a);
+    return ok;
+}
+
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
                          const struct qc_import_options *o, struct qc_status *st)
 {
     struct qc_budget budget = {.memory_limit = o->memory_limit};
-    void *bytes;
-    size_t size = 0;
-    Onnx__ModelProto *m = NULL;
-    struct qc_arena *a = qc_arena_new();
+    Onnx__ModelProto *m;
     const char *slash = strrchr(path, '/');
     char *folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
     bool ok = false;
-    if (!a || !folder)
+    if (!folder) {
         qc_fail_memory(st, strlen(path));
-    else if (!qc_budget_file(&budget, path, 2, st) /* as it is, and unpacked */ ||
-             (qc_file_read(&bytes, &size, path, a, st) && !unpack(&m, bytes, size, st)))
-        qc_where(st, "%s", path);
-    budget.model_bytes = size;
-    qc_arena_free(a); /* before the tensors are made: large models are here only once more */
-    if (m) {
+    } else if (unpack_file(&m, &budget.model_bytes, path, &budget, st)) {
         ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, o, st) ||
              qc_where(st, "%s", path);
         onnx__model_proto__free_unpacked(m, NULL);

@@ -15,7 +15,8 @@ bool qc_import_has(const struct qc_node_import *w, size_t i)
 bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st)
 {
     if (n->constant || n->id || n->origin != QC_FROM_INITIALIZER) return true;
-    return qc_import_tensor(&n->constant, im->proto->initializer[n->index], &im->beside, st);
+    return qc_import_tensor(&n->constant, im->proto->initializer[n->index], &im->beside, st) &&
+           (!im->g->spills || qc_tensor_spill(n->constant, st));
 }
 
 bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,

@@ -86,15 +86,34 @@ static bool is_written(const struct qc_emitter *e, const char *name)
     return v && e->used[v] && qc_constant_of(e->g, v) && strcmp(e->names[v], name) == 0;
 }
 
+/* Opsets in which a node of an operator means the same. */
+static const struct {
+    const char *op;
+    int first, last;
+} meanings[] = {
+#define QC_MEANS(op, first, last) {op, first, last},
+#include "onnx/write/op_versions.def"
+#undef QC_MEANS
+};
+
+static bool means_same(const char *op, int one, int other)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (strcmp(meanings[i].op, op) == 0 && meanings[i].first <= one && other <= meanings[i].last) return true;
+    return one == other;
+}
+
+/* Operators of other domains have versions of their own. */
 static bool check_opset(struct qc_emitter *e, Onnx__NodeProto *p, struct qc_status *st)
 {
+    const int opset = e->g->carried->opset;
     if (!default_domain(p)) return true;
     if (p->domain) p->domain[0] = '\0';
-    return e->opset == e->g->carried->opset ||
+    return means_same(qc_proto_text(p->op_type), opset, e->opset) ||
            qc_fail(st, QC_UNSUPPORTED,
-                   "operators of opset %d are carried through ('%.80s'), but the rest needs opset %d; convert the "
-                   "model with onnx.version_converter first",
-                   e->g->carried->opset, qc_proto_text(p->op_type), e->opset);
+                   "%.80s '%.80s' of opset %d is carried through, but the rest needs opset %d, where the operator is "
+                   "another or not known to be the same; convert the model with onnx.version_converter first",
+                   qc_proto_text(p->op_type), qc_proto_text(p->name), opset, e->opset);
 }
 
 /* The graph's port of this name; of its outputs only those of the model. */

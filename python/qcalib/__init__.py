@@ -11,13 +11,12 @@ from . import _library
 from ._errors import (BadInputError, DemandError, MachineError, QcalibError, QcalibWarning, UnsupportedError,
                       UsageError)
 from ._jobs import collect, compare, evaluate, inspect, merge, quantize, run
-from ._model import Tensor
 from ._result import Comparison, Difference, Layer, Metric, Result, Rows, Statistics
 
 __version__ = _library.value("version")
 
 __all__ = [
     "BadInputError", "Comparison", "DemandError", "Difference", "Layer", "MachineError", "Metric", "QcalibError",
-    "QcalibWarning", "Result", "Rows", "Statistics", "Tensor", "UnsupportedError", "UsageError", "collect", "compare",
+    "QcalibWarning", "Result", "Rows", "Statistics", "UnsupportedError", "UsageError", "collect", "compare",
     "evaluate", "inspect", "merge", "quantize", "run",
 ]

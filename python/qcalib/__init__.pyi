@@ -31,11 +31,6 @@ class UnsupportedError(QcalibError): ...
 class MachineError(QcalibError, OSError): ...
 class QcalibWarning(UserWarning): ...
 
-class Tensor(NamedTuple):
-    name: str
-    type: Union[str, None]
-    shape: Union[tuple[int, ...], None]
-
 class Layer(NamedTuple):
     name: str
     op: str
@@ -92,7 +87,7 @@ class Comparison:
     outputs: Rows
     layers: Rows
 
-def inspect(file: _Model) -> dict[str, Any]: ...
+def inspect(file: Union[_Path, _Model]) -> dict[str, Any]: ...
 def merge(statistics: Iterable[Union[Statistics, _Path]], *, out: Union[_Path, None] = None) -> Statistics: ...
 def quantize(
     model: _Model,
@@ -120,7 +115,7 @@ def quantize(
     weight_method: Union[str, None] = None,
     # an observer of your own (qcalib_observer.h); repeatable
     plugin: Union[str, Sequence[str], None] = None,
-    # uint8 int8 uint16 int16 uint4 int4 or none; repeatable; of uint8 int8 uint16 int16 uint4 int4 none; default: uint8
+    # uint8 int8 uint16 int16 uint4 int4 dynamic none; repeatable; of uint8 int8 uint16 int16 uint4 int4 dynamic none; default: uint8
     activation_type: Union[str, Sequence[str], None] = None,
     # int8 uint8 int4 uint4 int16 or none; repeatable; of int8 uint8 int4 uint4 int16 none; default: int8
     weight_type: Union[str, Sequence[str], None] = None,

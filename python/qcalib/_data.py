@@ -60,7 +60,7 @@ class _Reading:
     """Which array of a batch is which input."""
 
     def __init__(self, model, truth, all_keys):
-        self.ranks = {t.name: None if t.shape is None else len(t.shape) for t in model.inputs}
+        self.ranks = model.input_ranks
         self.truth, self.all_keys = truth, all_keys
 
     def _extra(self, values):
@@ -156,7 +156,8 @@ class _Source:
             if array.shape[1:] != like.shape[1:]:
                 raise BadInputError(
                     f"sample {self.given}: '{name}' has the shape {list(array.shape[1:])}, the samples before "
-                    f"{list(like.shape[1:])}: samples of an iterable have one size; pad them")
+                    f"{list(like.shape[1:])}: samples of an iterable have one size; pad them, or give "
+                    "a folder with a .npy file for each")
             rows.append(np.ascontiguousarray(array, dtype=like.dtype))
         self._rows, self._at, self._left = rows, 0, len(rows[0])
 

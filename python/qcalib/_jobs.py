@@ -3,6 +3,7 @@
 
 import ctypes
 import inspect as _inspect
+import json
 import os
 import tempfile
 
@@ -234,7 +235,14 @@ def compare(reference, model, data, *, progress=None, **options):
                       rows_of(made, "comparison_layer", _library.Difference, difference))
 
 
-def inspect(model):
-    """What a model takes and gives. -> {"inputs": [Tensor], "outputs": [Tensor]}"""
-    model = Model(model)
-    return {"inputs": model.inputs, "outputs": model.outputs}
+def inspect(file):
+    """What is in a model, data, statistics or a report: `qcalib inspect --json`. -> dict
+
+    file: a path of any of them, or a model as for `quantize`; its "inputs" and "outputs" have name, type and shape
+    """
+    if isinstance(file, (str, os.PathLike)):
+        text = _library.taken_bytes("inspect_file", _library.path_bytes(file))
+    else:
+        model = Model(file)
+        text = _library.taken_bytes("inspect_model", model.pointer)
+    return json.loads(text)

@@ -2,13 +2,9 @@
 """A model as the library has it."""
 
 import os
-from collections import namedtuple
 
 from . import _library
 from ._errors import UsageError
-
-Tensor = namedtuple("Tensor", "name type shape")
-Tensor.__doc__ = "An input or output of a model. shape: None where the rank is unknown, -1 for any size."
 
 # enum qcalib_type; numpy's names
 TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
@@ -32,19 +28,12 @@ class Model:
         else:
             raise UsageError(f"a model is a path, bytes or an onnx.ModelProto, not {type(source).__name__}")
 
-    def _tensors(self, kind):
-        found = []
-        for i in range(_library.value(f"model_{kind}_count", self.pointer)):
+    @property
+    def input_ranks(self):
+        """{name: rank} in the model's order; None where a rank is unknown."""
+        ranks = {}
+        for i in range(_library.value("model_input_count", self.pointer)):
             t = _library.Tensor()
-            _library.call(f"model_{kind}", t, self.pointer, i)
-            shape = None if t.rank < 0 else tuple(t.shape[: t.rank])
-            found.append(Tensor(_library.text(t.name), TYPES.get(t.type), shape))
-        return found
-
-    @property
-    def inputs(self):
-        return self._tensors("input")
-
-    @property
-    def outputs(self):
-        return self._tensors("output")
+            _library.call("model_input", t, self.pointer, i)
+            ranks[_library.text(t.name)] = None if t.rank < 0 else t.rank
+        return ranks

@@ -83,6 +83,15 @@ def test_run_evaluate_and_compare(samples, labels):
     np.testing.assert_array_equal(qcalib.run(DIGITS, samples[:1])["logits"], exact[:1])
 
 
+def test_inspect_is_the_command_lines(tmp_path):
+    for file in (DIGITS, ROOT / "datasets/digits_calib.h5"):
+        assert qcalib.inspect(file) == json.loads(command_line("inspect", "--json", file))
+    in_memory = qcalib.inspect(DIGITS.read_bytes())
+    assert in_memory["inputs"] == [{"name": "input", "type": "f32", "shape": ["N", 1, 8, 8]}]
+    with pytest.raises(qcalib.BadInputError, match="missing.onnx"):
+        qcalib.inspect(tmp_path / "missing.onnx")
+
+
 def test_errors_by_kind(samples, tmp_path):
     (tmp_path / "bad.onnx").write_bytes(b"not a model")
     with pytest.raises(qcalib.BadInputError, match="bad.onnx") as raised:

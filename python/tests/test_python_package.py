@@ -50,6 +50,14 @@ def test_libraries_come_with_the_wheel():
         assert [s for s in system if not re.fullmatch(allowed, s)] == []
 
 
+def test_licences_of_the_libraries_inside_are_there():
+    folder = pathlib.Path(qcalib.__file__).parent / "_licences"
+    if not pathlib.Path("/usr/share/doc/libc6/copyright").exists():
+        pytest.skip("the wheel was not made on Debian")
+    texts = {re.sub(r"[\d.-]*$", "", p.name): p.read_text(errors="replace") for p in folder.iterdir()}
+    assert {"libgsl", "libgomp", "libdnnl", "libssl"} <= set(texts) and "General Public License" in texts["libgsl"]
+
+
 @pytest.mark.parametrize("job", _options.JOBS)
 def test_options_are_those_of_the_command_line(job):
     """By the help of the program, which is made for people."""
@@ -81,7 +89,7 @@ def test_values_of_options(samples):
 
 
 def test_stubs_are_those_of_the_table():
-    """python scripts/python_stubs.py --write makes them."""
+    """scripts/bless --python makes them."""
     spec = importlib.util.spec_from_file_location("python_stubs", ROOT / "scripts/python_stubs.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

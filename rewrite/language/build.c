@@ -203,9 +203,26 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     return made && reads_real ? qc_graph_add(to, &real, st) : made;
 }
 
+/* Attribute k as the template gives it. */
+static bool attribute_of(struct qc_attr *out, const struct qc_build *b, const struct qc_expr *e, unsigned k,
+                         struct qc_status *st)
+{
+    *out = e->attrs[k];
+    if (!e->attr_of[k]) return true;
+    const struct qc_tensor *t = qc_constant_of(b->rebuild->from, b->match->values[e->attr_of[k] - 1]);
+    if (!t || !t->count)
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': attribute '%s' is of what is no constant", b->match->rule->name,
+                       out->name);
+    if (out->kind == QC_ATTR_FLOAT)
+        out->f = (float)qc_tensor_float(t, 0);
+    else
+        out->i = (int64_t)t->count;
+    return true;
+}
+
 /* The attributes that the template gives, in place of the matched node's own. */
 static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct qc_node_def *def,
-                           const struct qc_expr *e, struct qc_status *st)
+                           const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
 {
     unsigned count = 0;
     if (!e->attr_count) return true;
@@ -217,7 +234,8 @@ static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct q
             replaced = replaced || strcmp(e->attrs[k].name, def->attrs[i].name) == 0;
         if (!replaced) attrs[count++] = def->attrs[i];
     }
-    for (unsigned k = 0; k < e->attr_count; k++) attrs[count++] = e->attrs[k];
+    for (unsigned k = 0; k < e->attr_count; k++)
+        if (!attribute_of(&attrs[count++], b, e, k, st)) return false;
     def->attrs = attrs;
     def->attr_count = count;
     return true;
@@ -291,7 +309,7 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
         def.attrs = from->attrs;
     }
     if (!name_node(&def.name, b, e, from, top, st)) return 0;
-    if (!add_attributes(attrs, &def, e, st)) return 0;
+    if (!add_attributes(attrs, &def, b, e, st)) return 0;
     const char *several[RESULTS];
     if (from && from->output_count > 1) { /* as many results as it had: a pattern's outermost op */
         if (from->output_count > RESULTS) return qc_fail(st, QC_UNSUPPORTED, "has too many results");

@@ -176,17 +176,38 @@ static enum qc_op op_of_call(const char *name)
     return isupper((unsigned char)*name) ? qc_op_from_name(name) : QC_OP_INVALID;
 }
 
-/* {name=1, other=0.5, third="text", fourth=[1,2]} behind the arguments: a number with a point or an exponent is a
- * float. */
+/* value(c) and elements(c), c a constant of the match: the number of an attribute. */
+static bool parse_attribute_of(bool *done, struct qc_attr *a, unsigned *of, struct qc_rule_parser *p,
+                               struct qc_status *st)
+{
+    const bool value = qc_lexer_is(&p->x, "value"), elements = qc_lexer_is(&p->x, "elements");
+    unsigned slot;
+    *done = value || elements;
+    if (!*done) return true;
+    if (!qc_lexer_next(&p->x, st) || !qc_lexer_expect(&p->x, "(", st) ||
+        !qc_parse_slot(&slot, p, "a constant of the match", false, st) || !qc_lexer_expect(&p->x, ")", st))
+        return false;
+    a->kind = value ? QC_ATTR_FLOAT : QC_ATTR_INT;
+    *of = slot + 1;
+    return true;
+}
+
+/* {name=1, other=0.5, third="text", fourth=[1,2], fifth=value(c)} behind the arguments: a number with a point or an
+ * exponent is a float. */
 static bool parse_attributes(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
-    if (!(e->attrs = QC_NEW_ARRAY(p->rules->arena, struct qc_attr, QC_RULE_ARGS, st))) return false;
+    if (!(e->attrs = QC_NEW_ARRAY(p->rules->arena, struct qc_attr, QC_RULE_ARGS, st)) ||
+        !(e->attr_of = QC_NEW_ARRAY(p->rules->arena, unsigned, QC_RULE_ARGS, st)))
+        return false;
     do {
         if (e->attr_count == QC_RULE_ARGS) return qc_lexer_error(&p->x, "at most 8 attributes", st);
         struct qc_attr *a = &e->attrs[e->attr_count++];
         struct qc_expr list = {0};
+        bool done;
         if (!qc_lexer_name(&a->name, &p->x, "an attribute", p->rules->arena, st) || !qc_lexer_expect(&p->x, "=", st))
             return false;
+        if (!parse_attribute_of(&done, a, &e->attr_of[e->attr_count - 1], p, st)) return false;
+        if (done) continue;
         if (p->x.token.kind == QC_TOKEN_TEXT) {
             a->kind = QC_ATTR_STRING;
             if (!qc_lexer_text(&a->s, &p->x, p->rules->arena, st)) return false;

@@ -70,6 +70,8 @@ struct qc_expr {
     const char *attribute;
     unsigned attr_count; /* that the op of a template is given, beside those of the matched one */
     struct qc_attr *attrs;
+    unsigned *attr_of; /* [attr_count]: 1 + the slot of the constant that gives the value (value(c): its first element;
+                          elements(c): their number), or 0 */
     unsigned int_count;
     int64_t ints[QC_RANK_MAX];
     unsigned line, column;

@@ -220,13 +220,15 @@ static void request(void *user, qc_id v)
 struct join {
     const struct qc_partition *p;
     const bool *quantized;
-    bool ok;
+    bool ok, of_model; /* of_model: all that is missing are inputs of the model */
 };
 
 static void check_join(void *user, qc_id v)
 {
     struct join *j = user;
-    if (!qc_constant_of(j->p->graph, v) && !j->quantized[v]) j->ok = false;
+    if (qc_constant_of(j->p->graph, v) || j->quantized[v]) return;
+    j->of_model = (j->ok || j->of_model) && !qc_node_of(j->p->graph, v);
+    j->ok = false;
 }
 
 /* The template ends in a float op and says nothing of the result: it is stored only where something else asks for it.
@@ -257,7 +259,8 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
             if (!j.ok) {
                 qc_partition_drop(p, id);
                 m = NULL;
-                p->reason[id] = "an input comes from a float op";
+                p->reason[id] = j.of_model ? "it reads an input of the model that nothing else reads in integers"
+                                           : "an input comes from a float op";
             }
         }
         bool passes = false;
@@ -426,7 +429,7 @@ static bool unknown_node(const struct qc_partition *p, const char *given, struct
         names[count++] = qc_op_info(g->nodes[id].op)->name;
     }
     return names && unknown("skip", given, "no quantizable node of that name, op or glob", names, count,
-                            "'qcalib inspect MODEL' lists them", st);
+                            "'qcalib inspect -v MODEL' lists them", st);
 }
 
 static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used,

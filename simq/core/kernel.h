@@ -21,6 +21,7 @@
 #include "graph/core/infer.h"
 #include "simq/core/accumulator.h"
 #include "simq/core/isa.h"
+#include "simq/core/packed.h"
 #include "simq/core/view.h"
 
 /* Which memory order the planner gives a kernel. All kernels are given row-major views when constants are folded. */
@@ -76,6 +77,7 @@ struct qc_prepare {
     bool int16;                        /* operands of integer products are held in 16 bits */
     enum qc_contract contract;         /* of rounding */
     struct qc_arena *arena;            /* lives as long as the plan: for state */
+    struct qc_packed *packs;           /* the same, for packed constants; NULL: a step keeps its own */
     const struct qc_body_watch *watch; /* of bodies; NULL: nobody */
     /* Set by prepare: */
     void *state;              /* handed to run */

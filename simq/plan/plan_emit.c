@@ -68,7 +68,8 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .int16 = b->plan->int16,
                            .contract = b->plan->contract,
                            .watch = b->plan->watch,
-                           .arena = b->plan->arena};
+                           .arena = b->plan->arena,
+                           .packs = b->plan->packs};
     struct qc_status own = QC_STATUS_INIT;
     char label[QC_LABEL];
     for (unsigned i = 0; i < d->input_count; i++) {

@@ -88,6 +88,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
         qc_fail_memory(st, sizeof *p);
         goto out;
     }
+    if (!qc_packed_new(&p->packs, st)) goto out;
     p->observed_count = options ? options->observed_count : 0;
     p->isa = options ? options->isa : QC_ISA_BEST;
     if (options) p->accumulator = options->accumulator;
@@ -130,6 +131,7 @@ void qc_plan_free(struct qc_plan *p)
     if (!p) return;
     for (size_t i = 0; i < p->step_count; i++)
         if (p->steps[i].state && p->steps[i].kernel->release) p->steps[i].kernel->release(p->steps[i].state);
+    qc_packed_free(p->packs);
     for (size_t i = 0; p->tensors && i < p->tensor_count; i++) qc_tensor_unref(p->tensors[i]);
     for (size_t i = 0; i < p->copy_count; i++) qc_tensor_unref(p->copies[i]);
     free(p->tensors);
@@ -190,7 +192,6 @@ size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index)
 size_t qc_plan_constant_bytes(const struct qc_plan *p)
 {
     size_t bytes = p->packed_bytes + qc_arena_bytes(p->arena);
-    if (p->open) return bytes + p->open->constant_bytes;
     for (size_t i = 0; i < p->tensor_count; i++)
         if (p->tensors[i] && !p->tensors[i]->map) bytes += p->tensors[i]->bytes;
     for (size_t i = 0; i < p->copy_count; i++) bytes += p->copies[i]->bytes;

@@ -52,8 +52,8 @@ bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_s
                                                                   sizeof *each.input_layouts, st)))
         return false;
     if (!qc_variants_new(&open->variants, g, &each, st)) return false;
-    qc_variants_bound(open->variants, 0);
-    for (size_t i = 0; i < count; i++) {
+    qc_variants_bound(open->variants, 0); /* samples of one size run after each other: a plan is done with then */
+    for (size_t i = count; i-- > 0;) { /* the one that runs first last: its plan is there then */
         const struct qc_plan *one;
         if (!qc_variants_plan(&one, open->variants, o->largest[i].shapes, st))
             return qc_where(st, "%s", o->largest[i].name);
@@ -62,7 +62,5 @@ bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_s
         for (size_t k = 0; k < p->observed_count; k++) at_least(&open->elements[k], qc_plan_observed_elements(one, k));
     }
     open->runner_bytes = runner + constant;
-    open->constant_bytes = constant;
-    qc_variants_bound(open->variants, constant);
     return true;
 }

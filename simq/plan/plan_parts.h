@@ -59,8 +59,8 @@ struct qc_rest {
 /* A plan whose inputs have free shapes: nothing but those for the shapes that are met. */
 struct qc_open {
     struct qc_variants *variants;
-    size_t runner_bytes, constant_bytes; /* of the largest, with the plan that a worker runs; of what is kept beside */
-    size_t *elements;                    /* [observed_count]: at most */
+    size_t runner_bytes; /* of the largest, with the plan that a worker runs */
+    size_t *elements;    /* [observed_count]: at most */
 };
 
 /* Where an output of the whole is found: in the plan's own graph or in the rest. */
@@ -115,6 +115,7 @@ struct qc_plan {
     struct qc_tensor **copies; /* constants in another order; owned */
     size_t copy_count, copy_capacity;
     size_t buffer_bytes, scratch_bytes, packed_bytes;
+    struct qc_packed *packs;
 };
 
 /* Scratch of the making. */

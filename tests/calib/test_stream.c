@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "calib/statistics/unit_sizes.h"
 #include "calib_case.h"
+#include "datasets/arrays/memory_data.h"
 
 enum { SAMPLES = 9, WIDTH = 4 };
 
@@ -209,4 +211,47 @@ Test(stream, an_input_without_a_shape_is_refused)
     cr_expect(st.code == QC_UNSUPPORTED && strstr(st.message, "'x'"), "%s", st.message);
     qc_arena_free(a);
     qc_graph_free(g);
+}
+
+static bool give_row(void *out, void *user, size_t first, size_t count, struct qc_status *st)
+{
+    (void)user;
+    (void)st;
+    memset(out, 0, count * (first % 3 + 1) * sizeof(float));
+    return true;
+}
+
+/* Samples of 1, 2, 3, 1, ... elements: those of one size beside each other, the largest first; where the order is kept
+   only so many of them at a time. */
+Test(stream, samples_of_one_size_run_after_each_other)
+{
+    enum { ALL = QC_ORDER_UNITS + 6 };
+    static const struct qc_row_reader reader = {.read = give_row};
+    static int64_t sizes[ALL];
+    const int64_t dims[] = {ALL, -1}, free_dims[] = {-1, -1};
+    const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = dims, .sizes = sizes};
+    const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = free_dims};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_memory_data *m;
+    struct qc_dataset *d;
+    size_t *order, count, *largest;
+    struct qc_arena *a = qc_arena_new();
+    for (int64_t i = 0; i < ALL; i++) sizes[i] = i % 3 + 1;
+    cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add_reader(m, &array, &reader, NULL, &st));
+    cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
+    cr_assert(qc_order_by_size(&order, d, 1, NULL, ALL, QC_ORDER_FREE, &st));
+    for (size_t k = 0; k + 1 < ALL; k++) {
+        const int64_t now = sizes[order[k]], next = sizes[order[k + 1]];
+        cr_assert(now > next || (now == next && order[k] < order[k + 1]), "place %zu", k);
+    }
+    free(order);
+    cr_assert(qc_order_by_size(&order, d, 1, NULL, ALL, QC_ORDER_KEPT, &st));
+    cr_expect_eq(sizes[order[QC_ORDER_UNITS - 1]], 1);
+    cr_expect_eq(order[QC_ORDER_UNITS], QC_ORDER_UNITS + 1, "the first of 3 elements behind the others");
+    free(order);
+    largest = qc_largest_units(&count, d, 1, a, &st);
+    cr_assert(largest && count == 1 && largest[0] == 2);
+    qc_arena_free(a);
+    qc_dataset_free(d);
+    qc_memory_data_free(m);
 }

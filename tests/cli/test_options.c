@@ -102,6 +102,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_REQUIRE_INTEGER] = {NULL, "1", "1"},
     [QC_OPTION_MAX_DROP] = {"0.5", "0.5", "-1"},
     [QC_OPTION_SENSITIVITY] = {NULL, "1", "1"},
+    [QC_OPTION_ADVICE] = {"off", "off", "maybe"},
     [QC_OPTION_ROUNDING] = {"tflite", "tflite", ""},
     [QC_OPTION_ACCUMULATOR] = {"14:saturate", "14:saturate", ""},
     [QC_OPTION_ACCUMULATOR_BOUND] = {"proven", "proven", "both"},

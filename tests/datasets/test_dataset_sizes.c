@@ -178,3 +178,79 @@ Test(dataset_sizes, labels_by_position)
     qc_dataset_free(ds);
     qc_memory_data_free(m);
 }
+
+enum { LARGE = 600000 }; /* floats: two do not fit into one block */
+static float large[LARGE];
+
+struct given {
+    int64_t dims[6][2];
+    size_t at;
+};
+
+static bool next_row(bool *more, void *user, struct qc_sized_row *rows, struct qc_status *status)
+{
+    struct given *g = user;
+    (void)status;
+    *more = g->dims[g->at][0] != 0;
+    if (!*more) return true;
+    large[0] = (float)g->at;
+    rows[0] = (struct qc_sized_row){.dims = g->dims[g->at++], .values = large};
+    return true;
+}
+
+static bool draw(struct qc_memory_data **m, const int64_t *dims, struct given *g, size_t keep)
+{
+    const struct qc_array x = {.name = "x", .dtype = QC_F32, .rank = 3, .dims = dims};
+    st = QC_STATUS_INIT;
+    cr_assert(qc_memory_data_new(m, "rows", &st));
+    return qc_memory_data_draw_sized(*m, &x, 1, next_row, g, keep, &st);
+}
+
+/* Kept in memory, and in the temporary file. */
+Test(dataset_sizes, drawn_one_after_the_other)
+{
+    static const int64_t dims[] = {0, 2, -1}, input[] = {-1, 2, -1};
+    const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 3, .dims = input};
+    const int64_t widths[] = {3, LARGE / 2, LARGE / 2 - 1, 1};
+    static float got[LARGE];
+    for (size_t i = 1; i < LARGE; i++) large[i] = (float)(i % 1000);
+    for (size_t keep = 0; keep < 2; keep++) {
+        struct given g = {.dims = {{2, widths[0]}, {2, widths[1]}, {2, widths[2]}, {2, widths[3]}}};
+        struct qc_memory_data *m;
+        struct qc_dataset *ds;
+        struct qc_dataset_scratch *s;
+        cr_assert(draw(&m, dims, &g, keep ? (size_t)1 << 30 : 0), "%s", st.message);
+        cr_assert(qc_dataset_open_memory(&ds, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
+        cr_assert(qc_dataset_scratch_new(&s, &st));
+        cr_expect(qc_dataset_varies(ds) && qc_dataset_units(ds) == 4);
+        for (size_t u = 0; u < 4; u++) {
+            large[0] = (float)u;
+            cr_assert_eq(qc_dataset_unit_elements(ds, 0, u), (size_t)(2 * widths[u]));
+            cr_assert(qc_dataset_read(got, ds, 0, u, s, &st), "%s", st.message);
+            cr_expect(memcmp(got, large, (size_t)(2 * widths[u]) * sizeof *got) == 0, "unit %zu", u);
+        }
+        qc_dataset_scratch_free(s);
+        qc_dataset_free(ds);
+        qc_memory_data_free(m);
+    }
+}
+
+Test(dataset_sizes, drawn_rows_are_checked)
+{
+    static const struct {
+        int64_t row[2];
+        const char *said;
+    } cases[] = {{{3, 4}, "axis 1 of its shape is 3, expected 2"},
+                 {{2, -1}, "axis 2 of its shape is -1"},
+                 {{2, INT64_MAX}, "larger than any memory"},
+                 {{2, 0}, "no elements"}};
+    static const int64_t dims[] = {0, 2, -1};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct given g = {.dims = {{2, 3}, {cases[c].row[0], cases[c].row[1]}}};
+        struct qc_memory_data *m;
+        cr_expect_not(draw(&m, dims, &g, 0));
+        cr_expect(strstr(st.message, cases[c].said) && strstr(st.message, "sample 1"), "%s", st.message);
+        cr_expect_eq(st.code, QC_BAD_INPUT);
+        qc_memory_data_free(m);
+    }
+}

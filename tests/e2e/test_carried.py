@@ -124,6 +124,28 @@ def test_summary_says_it_once(qcalib, tmp_path):
     assert sqnr(outputs_of(tmp_path / "model.onnx", x)["y"], outputs_of(tmp_path / "q.onnx", x)["y"]) > 20
 
 
+@pytest.mark.parametrize("opset", (11, 12))
+def test_of_an_old_opset(opset, qcalib, tmp_path):
+    """Operators of other domains do not care, and most of ONNX's mean the same in opset 13, which the quantized part needs."""
+    write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "scaled", ML, **SCALE), node("Mul", ["scaled", "gain"], "times"),
+                                                                       node("Transpose", ["times"], "turned", perm=[1, 0]), node("Concat", ["turned", "turned"], "y", axis=0)],
+          [("y", [20, "N"])], opset=opset)
+    x = samples(tmp_path)
+    qcalib("--data", "calib.h5", "model.onnx", "-o", "q.onnx")
+    model = onnx.load(str(tmp_path / "q.onnx"))
+    assert [o.version for o in model.opset_import if not o.domain] == [13] and {"Scaler", "Concat"} <= {n.op_type for n in model.graph.node}
+    assert sqnr(outputs_of(tmp_path / "model.onnx", x)["y"], outputs_of(tmp_path / "q.onnx", x)["y"]) > 20
+
+
+def test_what_means_something_else_now_is_named(qcalib, tmp_path):
+    """Softmax of opset 12 is over all dimensions from the second on: in opset 13 it would be over the last."""
+    write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "scaled", ML, **SCALE), node("Mul", ["scaled", "gain"], "times"),
+                                                                       node("Softmax", ["times"], "y")], [("y", ["N", 10])], opset=12)
+    samples(tmp_path)
+    done = qcalib("--data", "calib.h5", "model.onnx", "-o", "q.onnx", code=4)
+    assert "Softmax 'n_y' of opset 12 is carried through, but the rest needs opset 13" in done.err and done.new_files == []
+
+
 def middle(path):
     """One branch goes through an operator that is not known and joins the other."""
     return write(path, TRUNK + [

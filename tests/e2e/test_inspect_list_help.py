@@ -13,7 +13,7 @@ from conftest import ROOT
 from onnx import TensorProto, helper, numpy_helper
 
 COMMANDS = ["quantize", "collect", "merge", "run", "eval", "inspect", "list", "help"]
-TABLES = ["ops", "observers", "formats", "roundings", "rules", "passes"]
+TABLES = ["ops", "observers", "formats", "roundings", "rules", "passes", "targets"]
 
 
 def test_model(qcalib, examples):

@@ -43,7 +43,8 @@ def attention(path):
     rng, e = np.random.default_rng(2), 8
     save(path, [("Gather", ["words", "x"], "e", {}), ("MatMul", ["e", "wq"], "q", {}), ("MatMul", ["e", "wk"], "k", {}),
                 ("MatMul", ["e", "wv"], "v", {}), ("Transpose", ["k"], "kt", {"perm": [0, 2, 1]}),
-                ("MatMul", ["q", "kt"], "s", {}), ("Softmax", ["s"], "p", {"axis": -1}), ("MatMul", ["p", "v"], "o", {}),
+                ("MatMul", ["q", "kt"], "s", {}), ("Softmax", ["s"], "p", {"axis": -1}),
+                ("MatMul", ["p", "v"], "o", {}),
                 ("Add", ["o", "e"], "r", {}), ("MatMul", ["r", "wt"], "tags", {}),
                 ("ReduceMean", ["r"], "m", {"axes": [1], "keepdims": 0}), ("Gemm", ["m", "wc"], "logits", {})],
          [helper.make_tensor_value_info("x", TensorProto.INT64, ["N", "L"])],
@@ -85,10 +86,6 @@ def runtime(path):
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def hashes(*files):
-    return [f.read_bytes() for f in files]
 
 
 def test_images_run_and_quantize_as_in_onnxruntime(qcalib, made, tmp_path):
@@ -213,9 +210,47 @@ def test_broken_groups_are_named(qcalib, made, tmp_path, kind):
     assert not result.new_files
 
 
+@pytest.mark.bad_input
+@pytest.mark.parametrize("truth", ["labels", "target"])
+def test_truth_of_different_sizes_with_a_batch(qcalib, tmp_path, truth):
+    save(tmp_path / "m.onnx", [("Relu", ["x"], "y", {})],
+         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])], [])
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["x"] = np.zeros((4, 3), np.float32)
+        for i in range(4):
+            f[f"{truth}/{i}"] = np.zeros(2 + i % 2, np.int64)
+    said = qcalib("eval", "m.onnx", "--data", "d.h5", code=3).err
+    assert f"'{truth}'" in said and "the model takes 2 at a time" in said
+
+
+@pytest.mark.bad_input
+def test_links_of_a_group_lead_to_no_other_file(qcalib, made, tmp_path):
+    """Not even the first, whose attributes are asked for."""
+    with h5py.File(tmp_path / "other.h5", "w") as f:
+        f["x"] = np.zeros((3, 5, 6), np.float32)
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["x/0"] = h5py.ExternalLink("other.h5", "/x")
+        f["x/1"] = np.zeros((3, 5, 7), np.float32)
+    job = ("run", made[0] / "images.onnx", "--data", "d.h5", "-o", "y.h5")
+    assert "--follow-links" in qcalib(*job, code=3).err
+    qcalib(*job, "--follow-links")
+
+
 def test_the_memory_limit_names_the_largest_sample(qcalib, made, tmp_path):
     with h5py.File(tmp_path / "d.h5", "w") as f:
         for i, n in enumerate((8, 2000, 9)):
             f[f"x/{i}"] = np.zeros((3, 8, n * 8), np.float32)
     said = qcalib("run", made[0] / "images.onnx", "--data", "d.h5", "-o", "y.h5", "--memory-limit", "24M", code=None)
     assert said.code == 5 and "--memory-limit" in said.err, said.err
+
+
+def test_a_folder_is_packed_and_run(qcalib, made, tmp_path):
+    at, images, _, _ = made
+    (tmp_path / "f").mkdir()
+    for i, x in enumerate(images):
+        np.save(tmp_path / f"f/{i:02}.npy", x)
+    assert f"input float32 [{len(images)},3,?,?]" in qcalib("pack", "f", "-o", "p.h5").out
+    for data, out in (("p.h5", "a.h5"), ("f", "b.h5"), (at / "images.h5", "c.h5")):
+        qcalib("run", at / "images.onnx", "--data", data, "-o", out)
+    assert len({(tmp_path / n).read_bytes() for n in ("a.h5", "b.h5", "c.h5")}) == 1

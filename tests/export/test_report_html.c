@@ -40,14 +40,19 @@ static struct qc_report hostile(void)
          .input_count = 1,
          .inputs = &from[1],
          .layer = QC_NO_INDEX}};
-    static const struct qc_report_suggestion suggestion = {.node = HOSTILE,
-                                                           .op = "Conv",
-                                                           .before_db = 30,
-                                                           .after_db = 10,
-                                                           .why = HOSTILE,
-                                                           .action = "Keep it in float",
-                                                           .command = "qcalib " HOSTILE,
-                                                           .layer = 0};
+    static const struct qc_report_suggestion suggestion = {
+        .node = HOSTILE, .op = "Conv", .before_db = 30, .after_db = 10, .why = HOSTILE, .layer = 0};
+    static const double db[1] = {20};
+    static const struct qc_report_advice advice = {.action = "Keep it in float",
+                                                   .node = HOSTILE,
+                                                   .command = "qcalib " HOSTILE,
+                                                   .before_db = 20,
+                                                   .after_db = 21,
+                                                   .held_before_db = 20,
+                                                   .held_after_db = 22,
+                                                   .outputs_before_db = db,
+                                                   .outputs_after_db = db,
+                                                   .layer = 0};
     static const struct qc_float_op op = {.name = HOSTILE, .op = "Softmax", .reason = HOSTILE};
     static const char *const texts[1] = {HOSTILE};
     static const size_t bytes[1] = {1000};
@@ -155,6 +160,10 @@ static struct qc_report hostile(void)
                               .outputs = &output,
                               .suggestion_count = 1,
                               .suggestions = &suggestion,
+                              .advice_state = QC_ADVICE_TRIED,
+                              .advice_count = 1,
+                              .advice_tried = 1,
+                              .advice = &advice,
                               .node_count = 3,
                               .nodes = nodes,
                               .file_count = 1,

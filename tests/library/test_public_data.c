@@ -191,3 +191,35 @@ Test(public_data, the_table_of_options_says_what_each_is_and_which_jobs_take_it)
     }
     cr_expect_eq(found, sizeof known / sizeof *known);
 }
+
+static void expect_in(const char *text, const char *part)
+{
+    cr_expect(strstr(text, part), "%s is not in %s", part, text);
+}
+
+Test(public_data, what_is_in_a_model_or_a_file_is_told_as_json)
+{
+    char *file = NULL, *opened = NULL, *data = NULL, *none = NULL;
+    size_t file_size = 0, opened_size = 0, data_size = 0;
+    qcalib_model *model = NULL;
+    cr_assert_eq(qcalib_inspect_file(&file, &file_size, EXAMPLE, &error), QCALIB_OK, "%s", error.message);
+    cr_assert_eq(qcalib_model_open(&model, EXAMPLE, &error), QCALIB_OK);
+    cr_assert_eq(qcalib_inspect_model(&opened, &opened_size, model, &error), QCALIB_OK, "%s", error.message);
+    cr_expect_str_eq(file, opened);
+    cr_expect_eq(file_size, strlen(file));
+    cr_expect_eq(opened_size, file_size);
+    expect_in(file, "\"kind\": \"model\"");
+    expect_in(file, "\"Conv\": 5");
+    cr_assert_eq(qcalib_inspect_file(&data, &data_size, QC_TEST_SOURCE "/datasets/digits_calib.h5", &error), QCALIB_OK);
+    expect_in(data, "\"kind\": \"data\"");
+    expect_in(data, "\"shape\": [300, 1, 8, 8]");
+    cr_expect_eq(qcalib_inspect_file(&none, &data_size, "/nowhere.onnx", &error), QCALIB_BAD_INPUT);
+    cr_expect(strstr(error.message, "/nowhere.onnx"), "%s", error.message);
+    cr_expect_eq(qcalib_inspect_model(&none, &data_size, NULL, &error), QCALIB_USAGE);
+    cr_expect_eq(qcalib_inspect_file(&none, NULL, EXAMPLE, &error), QCALIB_USAGE);
+    cr_expect_null(none);
+    qcalib_bytes_free(file);
+    qcalib_bytes_free(opened);
+    qcalib_bytes_free(data);
+    qcalib_model_free(model);
+}

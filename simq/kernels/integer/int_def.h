@@ -6,6 +6,7 @@
 #include "graph/core/infer.h"
 #include "simq/core/accumulator.h"
 #include "simq/core/convert.h"
+#include "simq/core/packed.h"
 #include "simq/kernels/integer/int_shape.h"
 #include "simq/kernels/integer/tile.h"
 
@@ -18,6 +19,7 @@ struct qc_int_def {
     enum qc_dtype data_type, weight_type;
     int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */
     const void *weights;                                     /* NULL: packed at each run */
+    struct qc_packed *packs;                                 /* for packed weights; NULL: a step keeps its own */
     const struct qc_view *bias; /* NULL, or constant: of i32 or centred f32, dense, one per output channel */
     const struct qc_scales *data_scales,
         *weight_scales; /* data: one scale, or one per group of one channel; weights: one, or one per output channel,

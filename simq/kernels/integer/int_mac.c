@@ -242,7 +242,12 @@ static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
     if (!m->weights || !m->bias) return qc_fail_memory(st, m->weight_bytes);
     const struct qc_int_pack p = pack_of(m);
     qc_int_pack(m->weights, m->bias, &p, m->d.weights, m->given);
-    return true;
+    if (!m->d.packs) return true;
+    void *own = m->weights, *kept = NULL;
+    m->weights = NULL;
+    m->shared = qc_packed_take(&kept, &m->held_bytes, m->d.packs, m->d.weights, own, m->weight_bytes, st);
+    m->weights = kept;
+    return m->shared;
 }
 
 /* Scratch: copy of the data, sums of one pixel or tile, packed weights and their bias. */
@@ -294,7 +299,7 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m->run);
     free(m->blocks);
     free(m->panel_at);
-    free(m->weights);
+    if (!m->shared) free(m->weights);
     free(m->pair[0]);
     free(m->pair[1]);
     free(m->bias);
@@ -307,9 +312,9 @@ size_t qc_int_mac_bytes(const struct qc_int_mac *m)
 {
     const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
     const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, true) : 0;
-    return m->weights
-               ? m->weight_bytes + pair + (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias
-               : 0;
+    return m->weights ? (m->shared ? m->held_bytes : m->weight_bytes) + pair +
+                            (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias
+                      : 0;
 }
 
 const char *qc_int_mac_name(const struct qc_int_mac *m)

@@ -22,6 +22,8 @@ struct qc_int_mac {
     size_t *panel_at;                           /* [panels] bytes of a group's weights before the panel */
     size_t group_bytes, weight_bytes, channels; /* channels: of a group, padded to blocks */
     uint8_t *weights;                           /* NULL: packed at each run */
+    bool shared;                                /* weights are in d.packs */
+    size_t held_bytes;                          /* of weights that no other step has */
     size_t together;                            /* depthwise: pixels of a line that are done as one */
     uint8_t *pair[2]; /* depthwise, [weight_bytes]: of two lines at a time (simq/kernels/integer/tile.h); NULL: they are
                          not */

@@ -278,6 +278,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                            .wide = p->int16,
                            .data_type = p->in[0].dtype,
                            .weight_type = p->in[1].dtype,
+                           .packs = p->packs,
                            .bias = bias ? &p->in[2] : NULL,
                            .data_scales = &p->in_scales[0],
                            .weight_scales = &p->in_scales[1]};

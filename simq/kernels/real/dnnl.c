@@ -15,6 +15,7 @@ struct qc_dnnl {
     dnnl_primitive_t primitive, reorder;
     struct desc *src, *weights, *given_weights, *bias, *dst, *pad, *reorder_pad;
     void *packed, *packed_bias; /* NULL: given at run time */
+    struct qc_packed *packs;    /* that `packed` is in; NULL: its own */
     size_t packed_bytes, pad_bytes, weights_bytes;
     char name[64];
 };
@@ -299,13 +300,12 @@ static void *new_memory(size_t bytes, struct qc_status *st)
 }
 
 /* Runs the reorder once, over a scratchpad of its own. */
-static bool pack(struct qc_dnnl *d, void *given, struct qc_status *st)
+static bool pack(struct qc_dnnl *d, void *given, struct qc_packed *packs, struct qc_status *st)
 {
     dnnl_memory_t m[3] = {NULL};
     dnnl_stream_t stream = NULL;
     dnnl_status_t s;
     void *pad = new_memory(d->pad_bytes, st);
-    d->packed_bytes += d->weights_bytes;
     d->packed = new_memory(d->weights_bytes, st);
     if (!pad || !d->packed) {
         free(pad);
@@ -322,14 +322,23 @@ static bool pack(struct qc_dnnl *d, void *given, struct qc_status *st)
         if (m[i]) dnnl_memory_destroy(m[i]);
     if (stream) dnnl_stream_destroy(stream);
     free(pad);
-    return s == dnnl_success || refused(s, "packing of weights", st);
+    if (s != dnnl_success) return refused(s, "packing of weights", st);
+    size_t added = d->weights_bytes;
+    if (packs) {
+        void *own = d->packed;
+        d->packed = NULL;
+        d->packs = packs;
+        if (!qc_packed_take(&d->packed, &added, packs, given, own, d->weights_bytes, st)) return false;
+    }
+    d->packed_bytes += added;
+    return true;
 }
 
 /* The rest of making, when descriptors of src, given weights, bias and dst are there; `any` is the weights' without a
  * format. */
 static bool finish(struct qc_dnnl *d, const struct operation *o, const struct desc *any,
                    const struct qc_dnnl_tail *tail, const struct qc_view *weights, const struct qc_view *bias,
-                   struct qc_status *st)
+                   struct qc_packed *packs, struct qc_status *st)
 {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
@@ -351,7 +360,7 @@ static bool finish(struct qc_dnnl *d, const struct operation *o, const struct de
     d->weights_bytes = dnnl_memory_desc_get_size(ref(d->weights));
     if ((weights->data || !dnnl_memory_desc_equal(ref(d->weights), ref(d->given_weights))) && !make_reorder(d, st))
         return false;
-    if (weights->data && !pack(d, weights->data, st)) return false;
+    if (weights->data && !pack(d, weights->data, packs, st)) return false;
     if (weights->data) {
         dnnl_primitive_destroy(d->reorder);
         d->reorder = NULL;
@@ -454,7 +463,7 @@ bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *c, struct
               (d->dst = new_desc(dst.rank, dst.dim, dst.stride, st)) &&
               (d->given_weights = new_desc(rank, dims, steps, st)) &&
               (!c->bias || (d->bias = new_desc(1, &dst.dim[1], (const int64_t[]){1}, st))) &&
-              finish(d, &o, any, &c->tail, c->weights, c->bias, st);
+              finish(d, &o, any, &c->tail, c->weights, c->bias, c->packs, st);
     desc_free(any);
     qc_pool_release(before);
     if (ok)
@@ -485,7 +494,7 @@ bool qc_dnnl_matmul_new(struct qc_dnnl **out, const struct qc_dnnl_matmul *m, st
               (d->dst = new_desc(dst->rank, dst->dim, dst->stride, st)) &&
               (d->given_weights = new_desc(b->rank, b->dim, b->stride, st)) &&
               (!m->bias || (d->bias = new_desc(dst->rank, bias_dims, bias_steps, st))) &&
-              finish(d, &o, any, &m->tail, b, m->bias, st);
+              finish(d, &o, any, &m->tail, b, m->bias, m->packs, st);
     desc_free(any);
     qc_pool_release(before);
     if (ok)
@@ -503,7 +512,7 @@ void qc_dnnl_free(struct qc_dnnl *d)
     if (d->primitive) dnnl_primitive_destroy(d->primitive);
     if (d->reorder) dnnl_primitive_destroy(d->reorder);
     if (d->engine) dnnl_engine_destroy(d->engine);
-    free(d->packed);
+    if (!d->packs) free(d->packed);
     free(d->packed_bias);
     free(d);
 }

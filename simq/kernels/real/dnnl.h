@@ -7,6 +7,7 @@
 #define QC_SIMQ_KERNELS_REAL_DNNL_H
 
 #include "graph/core/infer.h"
+#include "simq/core/packed.h"
 #include "simq/core/view.h"
 
 struct qc_dnnl;
@@ -18,6 +19,7 @@ struct qc_dnnl_tail {
     float lo, hi; /* then clamped; -INFINITY and INFINITY: not at all */
 };
 
+/* packs: where packed weights are kept; NULL: by the primitive itself. */
 /* Views as ONNX has them: src [N,C,...], weights [M,C/groups,...] (transposed: [C,M/groups,...]), bias [M] or NULL, dst
    [N,M,...]. Channels-last src and dst are fast, other strides work. Constant weights (data set) are packed here, and
    so is a constant bias. Source: ONNX Conv-11, ConvTranspose-11. */
@@ -27,6 +29,7 @@ struct qc_dnnl_conv {
     int64_t groups;
     const struct qc_view *src, *weights, *bias, *dst;
     struct qc_dnnl_tail tail;
+    struct qc_packed *packs;
 };
 bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *d, struct qc_status *st);
 
@@ -35,6 +38,7 @@ bool qc_dnnl_conv_new(struct qc_dnnl **out, const struct qc_dnnl_conv *d, struct
 struct qc_dnnl_matmul {
     const struct qc_view *a, *b, *bias, *dst;
     struct qc_dnnl_tail tail;
+    struct qc_packed *packs;
 };
 bool qc_dnnl_matmul_new(struct qc_dnnl **out, const struct qc_dnnl_matmul *d, struct qc_status *st);
 

@@ -11,7 +11,8 @@ static bool prepare_any(struct qc_prepare *p, bool transposed, struct qc_status 
                              .src = &p->in[0],
                              .weights = &p->in[1],
                              .bias = bias ? &p->in[2] : NULL,
-                             .dst = &p->out[0]};
+                             .dst = &p->out[0],
+                             .packs = p->packs};
     if (!qc_window_of(&c.window, p->graph, p->node, st)) return false;
     struct qc_mac *m = qc_mac_new(&c.tail, p, false, st);
     if (!m || !qc_dnnl_conv_new(&m->primitive, &c, st)) return false;

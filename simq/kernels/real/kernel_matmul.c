@@ -12,7 +12,7 @@ static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_
 {
     struct qc_view weights = *b;
     if (p->graph->spills && qc_view_count(b) * sizeof(float) >= PACKED_LESS) weights.data = NULL;
-    struct qc_dnnl_matmul d = {.a = a, .b = &weights, .bias = bias, .dst = dst};
+    struct qc_dnnl_matmul d = {.a = a, .b = &weights, .bias = bias, .dst = dst, .packs = p->packs};
     struct qc_mac *m = qc_mac_new(&d.tail, p, scaled, st);
     if (!m || !qc_dnnl_matmul_new(&m->primitive, &d, st)) return false;
     qc_mac_finish(m, p, weights.data != NULL, bias != NULL);

@@ -60,12 +60,13 @@ static float *part_of(const struct qc_view *v, int64_t offset)
 /* dst [rows, columns] (rows of `row_step` numbers) = src [rows, depth] times the transposed rows of w from `first` on.
  */
 static bool new_product(struct qc_dnnl **out, const struct qc_view *w, int64_t first, int64_t rows, int64_t columns,
-                        int64_t depth, int64_t row_step, struct qc_status *st)
+                        int64_t depth, int64_t row_step, struct qc_packed *packs, struct qc_status *st)
 {
     const struct qc_view a = matrix(NULL, rows, depth, depth, 1),
                          b = matrix(part_of(w, first * depth), depth, columns, 1, depth),
                          dst = matrix(NULL, rows, columns, row_step, 1);
-    const struct qc_dnnl_matmul m = {.a = &a, .b = &b, .dst = &dst, .tail = {.lo = -INFINITY, .hi = INFINITY}};
+    const struct qc_dnnl_matmul m = {
+        .a = &a, .b = &b, .dst = &dst, .tail = {.lo = -INFINITY, .hi = INFINITY}, .packs = packs};
     return qc_dnnl_matmul_new(out, &m, st);
 }
 
@@ -76,9 +77,12 @@ static bool make_products(struct state *s, const struct qc_prepare *p, struct qc
     for (int d = 0; d < r->directions; d++) {
         struct qc_dnnl **to = s->product[d];
         if (r->steps && r->batch &&
-            (!new_product(&to[PROJECT], &p->in[1], d * width, r->steps * r->batch, width, r->input, width, st) ||
-             !new_product(&to[RECUR], &p->in[2], d * width, r->batch, s->reset_last ? 2 * h : width, h, width, st) ||
-             (s->reset_last && !new_product(&to[RESET], &p->in[2], d * width + 2 * h, r->batch, h, h, h, st))))
+            (!new_product(&to[PROJECT], &p->in[1], d * width, r->steps * r->batch, width, r->input, width, p->packs,
+                          st) ||
+             !new_product(&to[RECUR], &p->in[2], d * width, r->batch, s->reset_last ? 2 * h : width, h, width, p->packs,
+                          st) ||
+             (s->reset_last &&
+              !new_product(&to[RESET], &p->in[2], d * width + 2 * h, r->batch, h, h, h, p->packs, st))))
             return false;
     }
     return true;

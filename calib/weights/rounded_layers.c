@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/weights/rounded_layers.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct solved {
+    struct solved *next;
+    struct qc_tensor *weight; /* a reference, so that no other tensor has its address */
+    char *moments;            /* name and geometry, one after the other */
+    enum qc_op op;
+    bool correctable, has_input;
+    enum qc_dtype type, input_type;
+    float input_scale;
+    int32_t input_zero_point;
+    size_t scales;
+    float *scale;
+    int32_t *zero_point;
+    struct qc_tensor *rounded;
+    struct qc_round_weights_output *made;
+    struct qc_rounded_weights result;
+};
+
+struct qc_rounded_layers {
+    pthread_mutex_t lock;
+    struct solved *first;
+};
+
+static void free_solved(struct solved *s)
+{
+    if (!s) return;
+    qc_tensor_unref(s->weight);
+    free(s->moments);
+    free(s->scale);
+    free(s->zero_point);
+    qc_tensor_unref(s->rounded);
+    free(s->made);
+    free(s);
+}
+
+bool qc_rounded_layers_new(struct qc_rounded_layers **out, struct qc_status *st)
+{
+    struct qc_rounded_layers *r = calloc(1, sizeof *r);
+    if (!r) return qc_fail_memory(st, sizeof *r);
+    pthread_mutex_init(&r->lock, NULL);
+    *out = r;
+    return true;
+}
+
+void qc_rounded_layers_free(struct qc_rounded_layers *r)
+{
+    if (!r) return;
+    for (struct solved *s = r->first, *next; s; s = next) {
+        next = s->next;
+        free_solved(s);
+    }
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+static void *copy(const void *of, size_t size)
+{
+    void *p = malloc(size ? size : 1);
+    if (p && size) memcpy(p, of, size);
+    return p;
+}
+
+/* One scale for all inputs decides nothing but noise; several are rare, and such layers are solved again. */
+static bool is_simple(const struct qc_round_weights_layer *l)
+{
+    return !l->quantized && (!l->input || l->input->count <= 1);
+}
+
+static bool is_same(const struct solved *s, const struct qc_round_weights_layer *l)
+{
+    const struct qc_qparams *q = l->qparams, *in = l->input;
+    const size_t n = strlen(l->moments->name);
+    if (s->weight != l->weight || s->op != l->g->nodes[l->node].op || s->correctable != l->correctable ||
+        s->type != q->dtype || s->scales != q->count || s->has_input != (in != NULL))
+        return false;
+    if (in && in->count &&
+        (s->input_type != in->dtype || s->input_zero_point != in->zero_point[0] ||
+         memcmp(&s->input_scale, &in->scale[0], sizeof(float)) != 0))
+        return false;
+    return strncmp(s->moments, l->moments->name, n) == 0 && strcmp(s->moments + n, l->moments->geometry) == 0 &&
+           memcmp(s->scale, q->scale, q->count * sizeof *q->scale) == 0 &&
+           memcmp(s->zero_point, q->zero_point, q->count * sizeof *q->zero_point) == 0;
+}
+
+bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_layers *r,
+                              struct qc_status *st)
+{
+    *known = false;
+    if (!is_simple(l)) return true;
+    pthread_mutex_lock(&r->lock);
+    const struct solved *s = r->first;
+    while (s && !is_same(s, l)) s = s->next;
+    pthread_mutex_unlock(&r->lock); /* what is there stays */
+    if (!s) return true;
+    const struct qc_rounded_weights own = *l->result;
+    l->rounded = qc_tensor_ref(s->rounded);
+    l->made = copy(s->made, l->moments->outputs * sizeof *s->made);
+    if (!l->made) return qc_fail_memory(st, l->moments->outputs * sizeof *s->made);
+    *l->result = s->result;
+    l->result->quantizer = own.quantizer;
+    l->result->name = own.name;
+    l->result->reason = own.reason;
+    *known = true;
+    return true;
+}
+
+bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    const struct qc_qparams *q = l->qparams, *in = l->input;
+    const size_t name = strlen(l->moments->name), geometry = strlen(l->moments->geometry);
+    if (!is_simple(l)) return true;
+    struct solved *s = calloc(1, sizeof *s);
+    if (!s) return qc_fail_memory(st, sizeof *s);
+    *s = (struct solved){.weight = qc_tensor_ref(l->weight),
+                         .moments = malloc(name + geometry + 1),
+                         .op = l->g->nodes[l->node].op,
+                         .correctable = l->correctable,
+                         .has_input = in != NULL,
+                         .type = q->dtype,
+                         .scales = q->count,
+                         .scale = copy(q->scale, q->count * sizeof *q->scale),
+                         .zero_point = copy(q->zero_point, q->count * sizeof *q->zero_point),
+                         .rounded = qc_tensor_ref(l->rounded),
+                         .made = copy(l->made, l->moments->outputs * sizeof *l->made),
+                         .result = *l->result};
+    if (in && in->count) {
+        s->input_type = in->dtype;
+        s->input_scale = in->scale[0];
+        s->input_zero_point = in->zero_point[0];
+    }
+    if (!s->moments || !s->scale || !s->zero_point || !s->made) {
+        free_solved(s);
+        return qc_fail_memory(st, l->moments->outputs * sizeof *l->made);
+    }
+    memcpy(s->moments, l->moments->name, name);
+    memcpy(s->moments + name, l->moments->geometry, geometry + 1);
+    pthread_mutex_lock(&r->lock);
+    s->next = r->first;
+    r->first = s;
+    pthread_mutex_unlock(&r->lock);
+    return true;
+}

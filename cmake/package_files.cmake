@@ -1,0 +1,17 @@
+# Read by cpack when the files of a package lie in its folder: what depends on the machine or the hour is made equal.
+set(folder ${CPACK_TEMPORARY_DIRECTORY})
+if(CPACK_GENERATOR STREQUAL "DEB") # where Debian wants things
+  file(GLOB_RECURSE manuals ${folder}/qcalib.1)
+  foreach(manual ${manuals})
+    execute_process(COMMAND gzip -9n ${manual} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+  file(GLOB_RECURSE completions ${folder}/_qcalib)
+  foreach(completion ${completions})
+    get_filename_component(from ${completion} DIRECTORY)
+    file(RENAME ${from} ${from}/../vendor-completions)
+  endforeach()
+endif()
+execute_process(COMMAND chmod -R u=rwX,go=rX ${folder} COMMAND_ERROR_IS_FATAL ANY)
+if(DEFINED ENV{SOURCE_DATE_EPOCH})
+  execute_process(COMMAND find ${folder} -exec touch -hd @$ENV{SOURCE_DATE_EPOCH} {} + COMMAND_ERROR_IS_FATAL ANY)
+endif()

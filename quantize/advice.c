@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/advice.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "quantize/fallback.h"
+#include "quantize/pipeline.h"
+
+/* MEASURED batches show what the outputs lose; on FEW of them layers are measured alone, of which SINGLE are tried
+   alone and TOP together; the samples that are held back are drawn with a seed. */
+enum { MEASURED = 16, FEW = 4, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
+
+/* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
+static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
+
+struct trying {
+    struct qc_pipeline *p;
+    struct qc_report *r;
+    const struct qc_measurement *now; /* of p, on the samples of the report */
+    struct qc_measurement *held;      /* of p, on others; NULL until it is needed */
+    const char *method;               /* that --method auto took; NULL: the options' own */
+    struct qc_report_advice *list;
+};
+
+struct qc_selection qc_measured_samples(const struct qc_dataset *data)
+{
+    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
+    return (struct qc_selection){.samples = MEASURED * batch};
+}
+
+struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p)
+{
+    return (struct qc_measure_options){.workers = (unsigned)p->options->threads,
+                                       .memory_limit = (size_t)p->options->memory_limit,
+                                       .accumulator = p->how.accumulator,
+                                       .rounding = p->how.rounding,
+                                       .progress = qc_progress_step,
+                                       .progress_user = p->progress};
+}
+
+/* ---- Samples ---- */
+
+static bool select_all(const struct trying *t, struct qc_status *st)
+{
+    return qc_model_select(t->p->data, t->p->options, NULL, st);
+}
+
+/* The samples of the report, or as many others: of --eval where there is one, else drawn. */
+static bool measure(struct qc_measurement **out, const struct trying *t, const struct qc_pipeline *p, bool held,
+                    struct qc_status *st)
+{
+    const struct qc_measure_options o = qc_measure_options_of(t->p);
+    struct qc_dataset *data = held && t->p->eval ? t->p->eval : t->p->data;
+    struct qc_selection some = qc_measured_samples(data);
+    const struct qc_selection all = {0};
+    some.drawn = held && !t->p->eval;
+    some.seed = HELD_SEED;
+    const bool fewer = qc_dataset_samples(data) > some.samples;
+    return (!fewer || qc_dataset_select(data, &some, st)) && qc_measure(out, p->real, p->folded, data, &o, st) &&
+           (!fewer || (data == t->p->eval ? qc_dataset_select(data, &all, st) : select_all(t, st)));
+}
+
+/* Noise to signal, averaged over the outputs. */
+static double noise(const struct qc_measurement *m)
+{
+    double sum = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < m->output_count; i++) {
+        const double db = qc_error_sqnr_db(&m->outputs[i]);
+        if (isnan(db)) continue;
+        sum += pow(10, -db / 10);
+        count++;
+    }
+    return count ? sum / (double)count : 0;
+}
+
+static double decibels(const struct qc_measurement *m)
+{
+    return -10 * log10(noise(m));
+}
+
+/* ---- One trial ---- */
+
+/* A list of its own: a choice without a glob takes the place of the first one where that stands. */
+static bool own_list(struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_text_list from = *list;
+    *list = (struct qc_text_list){.count = 0};
+    for (size_t i = 0; i < from.count; i++)
+        if (!qc_text_list_add(list, from.items[i], a, st)) return false;
+    return true;
+}
+
+/* The options of the job with a change, in the arena a. */
+static bool change_options(struct qc_options *out, const struct qc_options *o, const struct qc_command_change *change,
+                           struct qc_arena *a, struct qc_status *st)
+{
+    *out = *o;
+    out->arena = a;
+    if (!own_list(&out->activation_types, a, st) || !own_list(&out->weight_types, a, st)) return false;
+    if (change->without && strcmp(change->without, "per-tensor") == 0) {
+        out->per_tensor = false;
+        out->given[QC_OPTION_PER_TENSOR] = false;
+    }
+    for (size_t i = 0; i < change->count; i++) {
+        enum qc_option which;
+        if (!qc_options_find(&which, out, change->name[i], st) || !qc_options_set(out, which, change->value[i], st))
+            return false;
+    }
+    return true;
+}
+
+/* With the observer that --method auto found in its place; another network is left to --method auto. */
+static bool with_method(struct qc_command_change *change, const struct trying *t, struct qc_status *st)
+{
+    struct qc_arena *a = t->p->arena;
+    const size_t n = change->count;
+    const char **names = QC_NEW_ARRAY(a, const char *, n + 1, st), **values = QC_NEW_ARRAY(a, const char *, n + 1, st);
+    if (!names || !values) return false;
+    names[0] = "method";
+    values[0] = t->method;
+    for (size_t i = 0; i < n; i++) {
+        names[i + 1] = change->name[i];
+        values[i + 1] = change->value[i];
+        if (strcmp(change->name[i], "method") == 0) return true; /* it has one of its own */
+    }
+    change->name = names;
+    change->value = values;
+    change->count = n + 1;
+    return true;
+}
+
+/* An error that belongs to the idea alone: it cannot be done, or not here. */
+static bool only_the_idea(const struct qc_status *why)
+{
+    return why->code == QC_UNSUPPORTED || why->code == QC_USAGE || why->code == QC_MACHINE || why->code == QC_DEMAND;
+}
+
+static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, const struct qc_measurement *then,
+                         struct qc_status *st)
+{
+    const size_t n = t->now->output_count;
+    double *before = QC_NEW_ARRAY(t->p->arena, double, n, st), *after = QC_NEW_ARRAY(t->p->arena, double, n, st);
+    if (!before || !after) return false;
+    for (size_t i = 0; i < n; i++) {
+        before[i] = qc_error_sqnr_db(&t->now->outputs[i]);
+        after[i] = qc_error_sqnr_db(&then->outputs[i]);
+    }
+    out->before_db = decibels(t->now);
+    out->after_db = decibels(then);
+    out->outputs_before_db = before;
+    out->outputs_after_db = after;
+    return true;
+}
+
+/* The command of the idea. */
+static bool describe(struct qc_report_advice *out, const struct trying *t, const struct qc_idea *idea,
+                     const struct qc_command_change *change, struct qc_status *st)
+{
+    const struct qc_pipeline *p = t->p;
+    const char *model = p->in->model.file ? p->in->model.file : "MODEL";
+    struct qc_text_list words;
+    if (!qc_command_words(&words, p->arena, p->options, &model, 1, change, st) ||
+        !qc_pipeline_command(&out->command, p, change, st))
+        return false;
+    out->words = words.items;
+    out->word_count = words.count;
+    out->action = idea->action;
+    out->node = idea->node;
+    out->layer = idea->layer;
+    return true;
+}
+
+/* Measures the branch; *out is filled where it gains enough (or costs no more than as much, with `cheaper`). */
+static bool judge(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_pipeline *branch,
+                  bool cheaper, struct qc_status *st)
+{
+    struct qc_measurement *then = NULL, *held = NULL;
+    bool ok = measure(&then, t, branch, false, st) && then->output_count == t->now->output_count;
+    *good = false;
+    const double asked = cheaper ? -1 : GAIN_DB;
+    if (ok && decibels(then) - decibels(t->now) >= asked) {
+        ok = (t->held || measure(&t->held, t, t->p, true, st)) && measure(&held, t, branch, true, st);
+        if (ok) {
+            out->held_before_db = decibels(t->held);
+            out->held_after_db = decibels(held);
+            *good = out->held_after_db - out->held_before_db >= asked;
+        }
+        ok = ok && (!*good || fill_outputs(out, t, then, st));
+    }
+    qc_measurement_free(then);
+    qc_measurement_free(held);
+    return ok;
+}
+
+static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_idea *idea,
+                     bool cheaper, struct qc_status *st)
+{
+    struct qc_command_change change = idea->change;
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_options o;
+    struct qc_arena *a = qc_arena_new();
+    *good = false;
+    if (!a) return qc_fail_memory(st, 1);
+    bool ok = (!t->method || idea->anew || with_method(&change, t, st)) && describe(out, t, idea, &change, st);
+    if (ok) {
+        struct qc_pipeline *branch = calloc(1, sizeof *branch);
+        t->r->advice_tried++;
+        bool done = branch && change_options(&o, t->p->options, &change, a, &why) &&
+                    qc_pipeline_branch(branch, t->p, &o, idea->anew, &why) &&
+                    judge(good, out, t, branch, cheaper, &why);
+        if (branch) qc_pipeline_branch_end(branch, t->p);
+        free(branch);
+        if (!done && !only_the_idea(&why)) ok = qc_fail(st, why.code, "%s", why.message);
+        if (!done) *good = false;
+    }
+    qc_arena_free(a);
+    return ok;
+}
+
+/* ---- Ideas ---- */
+
+static bool known(const struct qc_ideas *ideas, const struct qc_command_change *c)
+{
+    for (size_t i = 0; i < ideas->count; i++) {
+        const struct qc_command_change *k = &ideas->of[i].change;
+        bool same = k->count == c->count;
+        for (size_t j = 0; same && j < c->count; j++)
+            same = strcmp(k->name[j], c->name[j]) == 0 && k->value[j] && strcmp(k->value[j], c->value[j]) == 0;
+        if (same) return true;
+    }
+    return false;
+}
+
+static size_t layer_at(const struct qc_report *r, const char *node)
+{
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (r->layers[i].node && strcmp(r->layers[i].node, node) == 0) return i;
+    return QC_NO_INDEX;
+}
+
+/* One idea for the layers from .. end - 1 of the effects together. */
+static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s, size_t from,
+                       size_t end, bool in_float, struct qc_status *st)
+{
+    struct qc_arena *a = t->p->arena;
+    const char **names = QC_NEW_ARRAY(a, const char *, end - from, st),
+               **values = QC_NEW_ARRAY(a, const char *, end - from, st);
+    if (!names || !values) return false;
+    struct qc_idea idea = {.change = {.name = names, .value = values}, .layer = QC_NO_INDEX};
+    for (size_t i = from; i < end; i++) {
+        const size_t k = idea.change.count;
+        if (!qc_layer_remedy(&names[k], &values[k], t->p, &s->layers[i], in_float, st)) return false;
+        if (!names[k]) continue;
+        idea.change.count++;
+        idea.node = idea.node ? qc_arena_printf(a, st, "%s, %s", idea.node, s->layers[i].name) : s->layers[i].name;
+        if (!idea.node) return false;
+    }
+    if (!idea.change.count || known(ideas, &idea.change) || ideas->count == QC_IDEAS) return true;
+    const bool wide = strcmp(names[0], "skip") != 0, weights = strcmp(names[0], "weight-type") == 0;
+    if (idea.change.count == 1) idea.layer = layer_at(t->r, idea.node);
+    idea.action = idea.change.count > 1 ? "Keep the layers that lose most in float"
+                  : weights             ? "Give its weights 16 bits"
+                  : wide                ? "Store it in 16 bits"
+                                        : "Keep it in float";
+    idea.node = qc_arena_strdup(a, idea.node, st);
+    ideas->of[ideas->count++] = idea;
+    return idea.node != NULL;
+}
+
+/* The layers that, alone, take most from the outputs: the first two in 16 bits, all of them in float. */
+static bool add_worst(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s,
+                      struct qc_status *st)
+{
+    const size_t top = s->count < TOP ? s->count : TOP;
+    for (size_t i = 0; i < top && i < SINGLE; i++)
+        if (!add_layers(ideas, t, s, i, i + 1, false, st)) return false;
+    return top < 2 || top == s->count || add_layers(ideas, t, s, 0, top, true, st);
+}
+
+static bool is_named(const struct qc_options *o, const char *type)
+{
+    return o->weight_types.count == 1 && strcmp(o->weight_types.items[0], type) == 0;
+}
+
+/* ---- All of it ---- */
+
+static int by_gain(const void *a, const void *b)
+{
+    const struct qc_report_advice *x = a, *y = b;
+    const double p = x->after_db - x->before_db, q = y->after_db - y->before_db;
+    return p < q || p > q ? (p < q ? 1 : -1) : strcmp(x->command, y->command);
+}
+
+static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
+                    struct qc_status *st)
+{
+    struct qc_report *r = t->r;
+    struct qc_sensitivity *own = NULL;
+    bool ok = effects || qc_measure_sensitivity(&own, t->p, t->p->eval, FEW, st);
+    if (!ok && only_the_idea(st)) { /* it needs more memory than there is, or shapes that stay */
+        *st = QC_STATUS_INIT;
+        ok = true;
+    } else if (ok) {
+        ok = add_worst(ideas, t, effects ? effects : own, st);
+    }
+    t->list = QC_NEW_ARRAY(t->p->arena, struct qc_report_advice, QC_IDEAS, st);
+    ok = ok && t->list;
+    for (size_t i = 0; ok && i < ideas->count; i++) {
+        bool good;
+        ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, st);
+        if (ok && good) r->advice_count++;
+    }
+    qc_sensitivity_free(own);
+    if (ok && r->advice_count) qsort(t->list, r->advice_count, sizeof *t->list, by_gain);
+    r->advice = t->list;
+    return ok;
+}
+
+/* Nothing is lost: would four bits do? */
+static bool try_cheaper(struct trying *t, struct qc_status *st)
+{
+    static const char *const name = "weight-type", *const value = "int4";
+    const struct qc_idea idea = {.change = {.count = 1, .name = &name, .value = &value, .without = name},
+                                 .action = "Weights of 4 bits lose no more than a decibel",
+                                 .layer = QC_NO_INDEX};
+    bool good;
+    if (!is_named(t->p->options, "int8")) return true;
+    t->list = QC_NEW(t->p->arena, struct qc_report_advice, st);
+    if (!t->list || !try_idea(&good, t->list, t, &idea, true, st)) return false;
+    if (good) t->r->cheaper = t->list;
+    return true;
+}
+
+static enum qc_advice_state state_of(const struct trying *t)
+{
+    const struct qc_report *r = t->r;
+    const struct qc_pipeline *p = t->p;
+    const bool falls = r->metric && r->int8 < r->fp32;
+    if (strcmp(p->options->advice, "off") == 0) return QC_ADVICE_NOT_ASKED;
+    if (!p->data || !t->now) return QC_ADVICE_NO_DATA;
+    if (r->fallback && r->fallback->met) return QC_ADVICE_MET;
+    if (p->in->team) return QC_ADVICE_SHARED;
+    if (p->moments_dropped) return QC_ADVICE_LARGE;
+    return falls || decibels(t->now) < ENOUGH_DB ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
+}
+
+bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipeline *p, const struct qc_measurement *m,
+                    const struct qc_sensitivity *effects, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct trying t = {.p = p, .r = r, .now = m};
+    for (size_t i = 0; i < r->trial_count; i++)
+        if (r->trials[i].chosen) t.method = r->trials[i].method;
+    r->advice_state = state_of(&t);
+    bool ok = true;
+    if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
+        qc_progress_phase(p->progress, "trying advice");
+        ok = select_all(&t, st) &&
+             (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st) : try_cheaper(&t, st));
+        qc_progress_end(p->progress);
+    }
+    qc_measurement_free(t.held);
+    r->advice_seconds = qc_seconds() - t0;
+    return ok;
+}
