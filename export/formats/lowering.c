@@ -305,7 +305,7 @@ static bool lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc
     const char *name, *node;
     qc_id in[2] = {0};
     if (!qc_lower_integer(x, n->inputs[0], st) || !(in[1] = qc_lower_real(x, n->inputs[1], st)) ||
-        !fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st))
+        !qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st))
         return false;
     in[0] = x->integer[n->inputs[0]];
     const struct qc_node_def with = {.inputs = in, .output_names = &name};
