@@ -14,6 +14,7 @@ import time
 
 import onnxruntime as ort
 
+from benchmark_large import HEADS, large_rows, part_rows
 from measured_models import BY_NAME, Data, run_measured, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -214,6 +215,7 @@ def main():
     arguments = argparse.ArgumentParser(prog="scripts/benchmark")
     arguments.add_argument("data", type=pathlib.Path)
     arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--large-rounds", type=int, default=3)
     arguments.add_argument("--only", action="append", choices=CASES)
     arguments.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/performance.md")
     given = arguments.parse_args()
@@ -241,6 +243,8 @@ def main():
                             memory_rows(measured, given.data)),
             "growth": table(["threads", "64 samples, MiB", "1000 samples, MiB", "growth"],
                             growth_rows(calibration, given.data)),
+            "large": table(HEADS["large"], large_rows(program, pathlib.Path(folder), given.large_rounds)),
+            "parts": table(HEADS["parts"], part_rows(program, pathlib.Path(folder), given.large_rounds)),
         }
     text = (ROOT / "scripts/performance_text.md").read_text()
     for name, part in parts.items():

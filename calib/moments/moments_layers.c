@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/moments/moments_rows.h"
+#include "graph/core/recurrent.h"
 #include "graph/core/value_name.h"
 
 enum {
@@ -144,6 +145,33 @@ struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_mo
     return NULL;
 }
 
+static void append(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
+                   bool products)
+{
+    qc_second_moments_lay_out(l, block);
+    if (!products) l->product_count = 0;
+    const size_t row = qc_second_moments_row(l), fit = BUFFER_ENTRIES / row;
+    m->capacity[m->count] = fit < BUFFER_MIN ? BUFFER_MIN : fit > BUFFER_MAX ? BUFFER_MAX : fit;
+    m->layers[m->count++] = l;
+    *index = m->count;
+    add_value(m, l->value);
+    if (!products) return;
+    const size_t panels =
+        qc_second_moments_panels(l->block) * (m->capacity[m->count - 1] + 1) / 2 * QC_MOMENTS_PAIR_SIZE;
+    if (!l->lanes && panels > m->panel_size) m->panel_size = panels;
+    if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
+}
+
+bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
+                           struct qc_status *st)
+{
+    (void)st;
+    for (size_t i = 0; i < m->count && !*index; i++)
+        if (qc_second_moments_same(m->layers[i], l)) *index = i + 1;
+    if (!*index) append(index, m, l, block, true);
+    return true;
+}
+
 static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
                       enum qc_second_moments_layers which, size_t block, bool products, struct qc_status *st)
 {
@@ -165,19 +193,7 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
         return false;
     for (size_t i = 0; products && i < m->count && !m->by_node[id]; i++)
         if (qc_second_moments_same(m->layers[i], l)) m->by_node[id] = i + 1;
-    if (m->by_node[id]) return true;
-    qc_second_moments_lay_out(l, block);
-    if (!products) l->product_count = 0;
-    const size_t row = qc_second_moments_row(l), fit = BUFFER_ENTRIES / row;
-    m->capacity[m->count] = fit < BUFFER_MIN ? BUFFER_MIN : fit > BUFFER_MAX ? BUFFER_MAX : fit;
-    m->layers[m->count++] = l;
-    m->by_node[id] = m->count;
-    add_value(m, l->value);
-    if (!products) return true;
-    const size_t panels =
-        qc_second_moments_panels(l->block) * (m->capacity[m->count - 1] + 1) / 2 * QC_MOMENTS_PAIR_SIZE;
-    if (!l->lanes && panels > m->panel_size) m->panel_size = panels;
-    if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
+    if (!m->by_node[id]) append(&m->by_node[id], m, l, block, products);
     return true;
 }
 
@@ -189,14 +205,18 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
         free(m);
         return qc_fail_memory(st, sizeof *m);
     }
+    const size_t most = QC_MOMENTS_RECURRENT * nodes + 1;
+    bool ok = true;
     m->node_count = nodes;
-    m->layers = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer *, nodes + 1, st);
-    m->capacity = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st);
+    m->layers = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer *, most, st);
+    m->capacity = QC_NEW_ARRAY(m->arena, size_t, most, st);
     m->by_node = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st);
     m->reasons = QC_NEW_ARRAY(m->arena, const char *, nodes + 1, st);
-    m->values = QC_NEW_ARRAY(m->arena, qc_id, nodes + 1, st);
-    m->locks = QC_NEW_ARRAY(m->arena, pthread_mutex_t, nodes + 1, st);
-    if (m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks)
+    m->values = QC_NEW_ARRAY(m->arena, qc_id, most, st);
+    m->locks = QC_NEW_ARRAY(m->arena, pthread_mutex_t, most, st);
+    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
+        ok = (m->of_recurrent[k] = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st)) && ok;
+    if (ok && m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks)
         *out = m;
     else
         qc_second_moments_free(m);
@@ -212,6 +232,8 @@ static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g
         const enum qc_op op = g->nodes[id].op;
         if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul)
             ok = add_layer(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, products, st);
+        else if (qc_is_recurrent(op) && products)
+            ok = qc_second_moments_add_recurrent(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, st);
     }
     for (size_t i = 0; ok && i < m->count; i++) pthread_mutex_init(&m->locks[i], NULL);
     if (!ok) {

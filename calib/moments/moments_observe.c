@@ -115,6 +115,32 @@ static void dense_row(int16_t *row, const struct qc_view *v, size_t position, fl
     qc_second_moments_quantize(row, x, (size_t)v->dim[v->rank - 1], v->stride[v->rank - 1], factor);
 }
 
+/* [steps, directions, batch, hidden], or batch first: a row holds the states of all directions. */
+static void state_row(int16_t *row, const struct qc_second_moments_layer *l, const struct qc_view *v, size_t position,
+                      float factor)
+{
+    const int64_t way = v->stride[l->direction_axis];
+    const float *x = v->data;
+    for (int i = 2; i >= 0; i--) {
+        if (i == l->direction_axis) continue;
+        x += (int64_t)(position % (size_t)v->dim[i]) * v->stride[i];
+        position /= (size_t)v->dim[i];
+    }
+    if (l->lanes)
+        for (size_t c = 0; c < l->columns; c++)
+            qc_second_moments_quantize(row + c * l->groups, x + (int64_t)c * v->stride[3], l->groups, way, factor);
+    else
+        for (size_t g = 0; g < l->groups; g++)
+            qc_second_moments_quantize(row + g * l->columns, x + (int64_t)g * way, l->columns, v->stride[3], factor);
+}
+
+static bool count_states(size_t *count, const struct qc_second_moments_layer *l, const struct qc_view *v)
+{
+    if (v->rank != 4 || (size_t)v->dim[l->direction_axis] != l->groups || (size_t)v->dim[3] != l->columns) return false;
+    *count = (size_t)v->dim[0] * (size_t)v->dim[3 - l->direction_axis];
+    return true;
+}
+
 static void find_peak(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     float *peak = user;
@@ -165,6 +191,9 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     if (l->window_given) {
         if (!grid_of(&grid, l, v))
             return qc_fail(st, QC_BAD_INPUT, "'%s' has a shape that the window of a layer does not fit", l->name);
+    } else if (l->direction_axis) {
+        if (!count_states(&grid.count, l, v))
+            return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a recurrent layer", l->name);
     } else {
         if (v->rank < 1 || (size_t)v->dim[v->rank - 1] != l->channels)
             return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a layer", l->name);
@@ -189,6 +218,8 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
         int16_t *row = b->rows + b->count * qc_second_moments_row(l);
         if (l->window_given)
             window_row(row, l, &grid, v, at, factor);
+        else if (l->direction_axis)
+            state_row(row, l, v, at, factor);
         else
             dense_row(row, v, at, factor);
         if (++b->count == m->capacity[index] && !flush(m, index, w, b, st)) return false;

@@ -27,13 +27,14 @@ struct qc_second_moments_worker {
 struct qc_second_moments {
     struct qc_arena *arena;
     size_t count, node_count, value_count;
-    size_t block;                            /* at most so many columns of a matrix */
-    struct qc_second_moments_layer **layers; /* [count] */
-    pthread_mutex_t *locks;                  /* [count] */
-    size_t *capacity;                        /* [count]: rows of a buffer */
-    size_t *by_node;                         /* [node_count + 1]: layer + 1, or 0 */
-    const char **reasons;                    /* [node_count + 1] */
-    qc_id *values;                           /* [value_count] */
+    size_t block;                               /* at most so many columns of a matrix */
+    struct qc_second_moments_layer **layers;    /* [count] */
+    pthread_mutex_t *locks;                     /* [count] */
+    size_t *capacity;                           /* [count]: rows of a buffer */
+    size_t *by_node;                            /* [node_count + 1]: layer + 1, or 0 */
+    size_t *of_recurrent[QC_MOMENTS_RECURRENT]; /* [node_count + 1]: layer + 1, or 0 */
+    const char **reasons;                       /* [node_count + 1] */
+    qc_id *values;                              /* [value_count] */
     size_t panel_size, lane_size;
     unsigned worker_count;
     struct qc_second_moments_worker *workers;
@@ -78,6 +79,12 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
  * are. */
 void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block);
 bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b);
+/* Adds a layer, or finds one that is the same: *index is its number + 1. */
+bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
+                           struct qc_status *st);
+/* The layers of a recurrent node, if it has some (calib/moments/moments_recurrent.c). */
+bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
+                                     enum qc_second_moments_layers layers, size_t block, struct qc_status *st);
 /* The layer that is the same, or NULL. */
 struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m,
                                                        const struct qc_second_moments_layer *like);

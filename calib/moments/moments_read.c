@@ -10,7 +10,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Adds the sums of one class of one matrix, times their units; above the diagonal. */
+/* Adds the sums of one class of one matrix, times their units; from the diagonal down. */
 static void read_class(double *h, double *mean, const struct qc_second_moments_layer *l,
                        const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
 {
@@ -19,7 +19,7 @@ static void read_class(double *h, double *mean, const struct qc_second_moments_l
         for (size_t k = 0; k < w; k++) {
             mean[k] += (double)s->sums[k * l->groups + group] * unit;
             for (size_t j = 0; j <= k; j++)
-                h[j * w + k] += (double)s->products[(k * (k + 1) / 2 + j) * l->groups + group] * (unit * unit);
+                h[k * w + j] += (double)s->products[(k * (k + 1) / 2 + j) * l->groups + group] * (unit * unit);
         }
         return;
     }
@@ -33,7 +33,7 @@ static void read_class(double *h, double *mean, const struct qc_second_moments_l
             for (size_t j = left * QC_MOMENTS_TILE; j < least(end, (left + 1) * QC_MOMENTS_TILE);
                  j++, tile += QC_MOMENTS_TILE)
                 for (size_t k = begin > j ? begin : j; k < end; k++)
-                    h[j * w + k] += (double)tile[k - begin] * (unit * unit);
+                    h[k * w + j] += (double)tile[k - begin] * (unit * unit);
         }
 }
 
@@ -138,12 +138,12 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
     for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
 }
 
-void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
-                            size_t group, size_t block)
+void qc_second_moments_read_lower(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
+                                  size_t group, size_t block)
 {
     const size_t w = qc_second_moments_width(l, block);
     double rows = 0;
-    memset(h, 0, w * w * sizeof *h);
+    for (size_t i = 0; i < w; i++) memset(h + i * w, 0, (i + 1) * sizeof *h);
     memset(mean, 0, w * sizeof *mean);
     for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
         const struct qc_second_moments_moments *m = &l->parts[p];
@@ -154,12 +154,20 @@ void qc_second_moments_read(double *h, double *mean, const struct qc_second_mome
                 read_class(h, mean, l, &m->of[qc_second_moments_slot(c)],
                            ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block);
     }
-    for (size_t k = 0; rows > 0 && k < w; k++) mean[k] /= rows;
-    for (size_t top = 0; top < w; top += QC_MOMENTS_TILE)
+    for (size_t k = 0; rows > 0 && k < w; k++) {
+        mean[k] /= rows;
+        for (size_t j = 0; j <= k; j++) h[k * w + j] /= rows;
+    }
+}
+
+void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
+                            size_t group, size_t block)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    qc_second_moments_read_lower(h, mean, l, parts, group, block);
+    for (size_t top = 0; top < w; top += QC_MOMENTS_TILE) /* tile by tile, for the cache */
         for (size_t left = top; left < w; left += QC_MOMENTS_TILE)
             for (size_t j = top; j < least(w, top + QC_MOMENTS_TILE); j++)
-                for (size_t k = left > j ? left : j; k < least(w, left + QC_MOMENTS_TILE); k++) {
-                    if (rows > 0) h[j * w + k] /= rows;
-                    h[k * w + j] = h[j * w + k];
-                }
+                for (size_t k = left > j ? left : j + 1; k < least(w, left + QC_MOMENTS_TILE); k++)
+                    h[j * w + k] = h[k * w + j];
 }

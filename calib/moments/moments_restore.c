@@ -77,6 +77,7 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
     bool ok = qc_second_moments_new(&m, g, QC_MOMENTS_QUANTIZED, 0, st);
     for (size_t i = 0; ok && i < m->count; i++) {
         struct qc_second_moments_layer *l = m->layers[i], *from = qc_second_moments_find(seen, l);
+        if (!from && l->recurrent) continue; /* statistics of before these were taken */
         if (!from) {
             ok = qc_fail(
                 st, QC_BAD_INPUT,

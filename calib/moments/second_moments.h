@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Second moments of what the layers of a graph multiply their weights with: for every Conv, ConvTranspose, Gemm and
    MatMul with a quantized constant weight the Gram matrix sum(x x') and the sum of its input columns x (a
-   convolution's: im2col columns, zeros of padding included), a matrix for each group. Statistics of the real network,
+   convolution's: im2col columns, zeros of padding included), a matrix for each group; and for W and R of every RNN, GRU
+   and LSTM those of its input and of its states over all steps. Statistics of the real network,
    taken in the pass that fills the histograms.
 
    EXACT IN MERGING. A sample's input is rounded to integers of at most 11 bits and a sign: x ~ q 2^(2e-11), where the
@@ -68,17 +69,19 @@ struct qc_second_moments_moments {
 struct qc_second_moments_layer {
     qc_id value;          /* its real input; 0: read from a file */
     const char *name;     /* of that value */
-    const char *geometry; /* "rows", or the window in words. Name, geometry, groups and outputs tell layers apart:
-                             others have the same moments */
+    const char *geometry; /* "rows", "states" (of a recurrent op), or the window in words. Name, geometry, groups and
+                             outputs tell layers apart: others have the same moments */
     size_t groups, outputs, channels, taps; /* outputs and channels of all groups */
     size_t columns;                         /* of a group: taps * channels / groups */
     size_t block, blocks;                   /* blocks of a group, columns of a block (the last may have fewer) */
     bool lanes;           /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of tiles
                              (calib/moments/moments_kernel.h) */
     size_t product_count; /* 0: means alone */
-    size_t keep; /* so many rows of a class are kept as they are, in less memory than their products would take; 0:
-                    never */
-    bool window_given; /* Conv, ConvTranspose: window */
+    size_t keep;    /* so many rows of a class are kept as they are, in less memory than their products would take; 0:
+                       never */
+    bool recurrent; /* of a weight of an RNN, GRU or LSTM */
+    int direction_axis; /* of states: the dimension of directions, which are the groups; else 0 */
+    bool window_given;  /* Conv, ConvTranspose: window */
     bool transposed;
     struct qc_window window;
     struct qc_second_moments_moments parts[QC_MOMENTS_PARTS];
@@ -99,6 +102,12 @@ enum qc_second_moments_layers { QC_MOMENTS_QUANTIZED, QC_MOMENTS_ALL };
 /* The Quantize of the constant weight that a node of a simulated graph reads as its second input, whether it reads the
    integers or, where only weights are quantized, the real numbers behind them. NULL: it reads none. */
 const struct qc_node *qc_second_moments_weight(const struct qc_graph *g, const struct qc_node *n);
+
+/* The two weights of an RNN, GRU or LSTM, W and R, and what they are multiplied with. */
+enum qc_second_moments_recurrent { QC_MOMENTS_INPUT, QC_MOMENTS_STATE, QC_MOMENTS_RECURRENT };
+/* The Quantize of a constant weight behind a recurrent node; NULL: it is none. */
+const struct qc_node *qc_second_moments_recurrent_weight(const struct qc_graph *g, const struct qc_node *n,
+                                                         enum qc_second_moments_recurrent which);
 
 /* Finds the layers of a graph. block: at most so many columns of a matrix (0: QC_MOMENTS_BLOCK). */
 bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g,
@@ -122,6 +131,10 @@ struct qc_second_moments_layer *qc_second_moments_at(const struct qc_second_mome
  * multiply-accumulate op that is quantized. */
 struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_moments *m, const char **reason,
                                                      qc_id node);
+
+/* The same of a weight of a recurrent node; NULL: there is none. */
+struct qc_second_moments_layer *qc_second_moments_of_recurrent(const struct qc_second_moments *m, qc_id node,
+                                                               enum qc_second_moments_recurrent which);
 
 /* Bytes of the sums, when every layer has met both classes, and of one worker's buffers. */
 size_t qc_second_moments_bytes(const struct qc_second_moments *m);
@@ -178,6 +191,9 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
                                  size_t first, size_t count);
 void qc_second_moments_read(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
                             size_t group, size_t block);
+/* The same, but of h the diagonal and what is below it alone: the rest stays as it is. */
+void qc_second_moments_read_lower(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
+                                  size_t group, size_t block);
 /* One column of h, and its diagonal, to [w]. Not of layers with lanes. */
 void qc_second_moments_read_column(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
                                    size_t block, size_t column);

@@ -201,17 +201,35 @@ bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double dam
     return true;
 }
 
+bool qc_factorise_read(bool *definite, double *a, size_t *order, qc_factorise_read_fn *read, void *user, size_t n,
+                       double noise, double *scratch, const struct qc_pool_options *team, struct qc_status *st)
+{
+    double part = QC_DAMPING;
+    *definite = false;
+    for (int i = 0; i < TRIES && !*definite; i++, part *= 10) {
+        double sum = 0;
+        read(user, a);
+        for (size_t k = 0; k < n; k++) sum += a[k * n + k];
+        const double damping = part * sum / (double)n + noise;
+        if (damping > 0 && !qc_factorise(definite, a, order, n, damping, scratch, team, st)) return false;
+    }
+    return true;
+}
+
+struct whole {
+    const double *h;
+    size_t n;
+};
+
+static void copy(void *user, double *a)
+{
+    const struct whole *w = user;
+    memcpy(a, w->h, w->n * w->n * sizeof *a);
+}
+
 bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
                          double *scratch, const struct qc_pool_options *team, struct qc_status *st)
 {
-    double sum = 0, part = QC_DAMPING;
-    for (size_t i = 0; i < n; i++) sum += h[i * n + i];
-    *definite = false;
-    for (int i = 0; i < TRIES && !*definite; i++, part *= 10) {
-        const double damping = part * sum / (double)n + noise;
-        if (!(damping > 0)) continue;
-        memcpy(factor, h, n * n * sizeof *factor);
-        if (!qc_factorise(definite, factor, order, n, damping, scratch, team, st)) return false;
-    }
-    return true;
+    struct whole w = {.h = h, .n = n};
+    return qc_factorise_read(definite, factor, order, copy, &w, n, noise, scratch, team, st);
 }

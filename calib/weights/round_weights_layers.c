@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "calib/statistics/stream.h"
 #include "calib/weights/round_weights_parts.h"
+#include "graph/core/recurrent.h"
 
 /* Bias magnitude that int32 holds, in steps, with room for the rounding of the step. */
 static const double BIAS_LIMIT = 2147480000.0;
@@ -20,10 +21,11 @@ struct qc_weight_rounder {
     struct qc_round_weights_options options;
     struct qc_weight_rounding *result;
     size_t count;
-    struct qc_round_weights_layer *layers; /* [count] */
-    size_t *by_node;                       /* [node_count + 1]: layer + 1, or 0 */
-    size_t *behind;                        /* [node_count + 1]: layer + 1 whose bias this node takes, or 0 */
-    double seconds;                        /* of layers that were solved one by one */
+    struct qc_round_weights_layer *layers;      /* [count] */
+    size_t *by_node;                            /* [node_count + 1]: layer + 1, or 0 */
+    size_t *of_recurrent[QC_MOMENTS_RECURRENT]; /* [node_count + 1]: of its weights, layer + 1, or 0 */
+    size_t *behind;                             /* [node_count + 1]: layer + 1 whose bias this node takes, or 0 */
+    double seconds;                             /* of layers that were solved one by one */
 };
 
 enum qc_op qc_round_weights_biased_op(const struct qc_graph *g, const struct qc_node *n)
@@ -38,7 +40,7 @@ static const char *why_never(const struct qc_round_weights_layer *l, const struc
     if (!(l->moments->parts[QC_MOMENTS_FIT].rows + l->moments->parts[QC_MOMENTS_HELD].rows))
         return "no sample reached it";
     if (l->qparams->given) return "it is quantized in the model already";
-    return qc_readers(l->uses, n->inputs[1]).count > 1 ? "it is used by more than one operator" : NULL;
+    return qc_readers(l->uses, n->inputs[l->at]).count > 1 ? "it is used by more than one operator" : NULL;
 }
 
 static const char *why_not(const struct qc_round_weights_layer *l, const struct qc_node *n)
@@ -67,6 +69,8 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
                                          .uses = &r->uses,
                                          .node = id,
                                          .moments = moments,
+                                         .at = 1,
+                                         .fitted = SIZE_MAX,
                                          .weight = qc_constant_of(g, weight->inputs[0]),
                                          .bias = bias && bias->op == QC_OP_Quantize ? qc_constant_of(g, bias->inputs[0])
                                                  : reads_real(g, n) && n->input_count > 2
@@ -87,6 +91,14 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
                                              .reason = reason};
     r->by_node[id] = ++r->count;
     return true;
+}
+
+static void add_recurrent(struct qc_weight_rounder *r, qc_id id)
+{
+    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
+        if (qc_round_weights_recurrent(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k, r->gram,
+                                       &r->result->layers[r->count]))
+            r->of_recurrent[k][id] = ++r->count;
 }
 
 static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id product,
@@ -165,9 +177,24 @@ static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_laye
            wants_bias(l, &b->to->qparams_of[s]);
 }
 
+static bool copy_recurrent(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
+                           struct qc_status *st)
+{
+    const struct qc_round_weights_layer *of[QC_MOMENTS_RECURRENT] = {NULL};
+    *copied = false;
+    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) {
+        const size_t at = r->of_recurrent[k][node];
+        if (!at || !r->layers[at - 1].rounded) continue;
+        of[k] = &r->layers[at - 1];
+        *copied = true;
+    }
+    return !*copied || qc_round_weights_copy_recurrent(b, r->g, node, of, st);
+}
+
 bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
                             struct qc_status *st)
 {
+    if (qc_is_recurrent(r->g->nodes[node].op)) return copy_recurrent(copied, b, r, node, st);
     const size_t at = r->by_node[node] ? r->by_node[node] : r->behind[node];
     const struct qc_round_weights_layer *l = at ? &r->layers[at - 1] : NULL;
     const bool itself = r->by_node[node] != 0;
@@ -178,7 +205,8 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
 /* Constants as integers, and as real numbers again. */
 static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
 {
-    const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
+    if (n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
+    const struct qc_node *q = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
     return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
 }
 
@@ -204,12 +232,16 @@ bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph
     if (!r) return qc_fail_memory(st, sizeof *r);
     *r = (struct qc_weight_rounder){.g = g, .gram = m, .options = *options, .result = calloc(1, sizeof *r->result)};
     if (r->result && (r->result->arena = qc_arena_new())) {
-        r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_rounded_weights, g->node_count + 1, st);
-        r->layers = calloc(g->node_count + 1, sizeof *r->layers);
+        const size_t most = QC_MOMENTS_RECURRENT * g->node_count + 1;
+        r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_rounded_weights, most, st);
+        r->layers = calloc(most, sizeof *r->layers);
         r->by_node = calloc(g->node_count + 1, sizeof *r->by_node);
         r->behind = calloc(g->node_count + 1, sizeof *r->behind);
     }
-    if (!r->layers || !r->by_node || !r->behind || !r->result->layers) {
+    bool there = r->layers && r->by_node && r->behind && r->result && r->result->layers;
+    for (int k = 0; there && k < QC_MOMENTS_RECURRENT; k++)
+        there = (r->of_recurrent[k] = calloc(g->node_count + 1, sizeof *r->of_recurrent[k])) != NULL;
+    if (!there) {
         qc_weight_rounder_free(r);
         return qc_fail_memory(st, g->node_count * sizeof *r->layers);
     }
@@ -218,7 +250,8 @@ bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph
         qc_weight_rounder_free(r);
         return no_arena ? qc_fail_memory(st, 1) : false;
     }
-    for (qc_id id = 1; id <= g->node_count; id++) add_layer(r, id);
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (!add_layer(r, id)) add_recurrent(r, id);
     *out = r;
     return true;
 }
@@ -232,6 +265,7 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r)
     }
     free(r->layers);
     free(r->by_node);
+    for (int k = 0; k < QC_MOMENTS_RECURRENT; k++) free(r->of_recurrent[k]);
     free(r->behind);
     qc_arena_free(r->arena);
     qc_weight_rounding_free(r->result);
@@ -303,10 +337,10 @@ static void list_layers(struct solving *s)
 {
     struct qc_weight_rounder *r = s->r;
     for (int narrow = 0; narrow < 2; narrow++)
-        for (qc_id id = 1; id <= r->g->node_count; id++) {
-            struct qc_round_weights_layer *l = r->by_node[id] ? &r->layers[r->by_node[id] - 1] : NULL;
-            if (!l || !l->moments || l->rounded || (l->moments->block < TEAM_COLUMNS) != narrow) continue;
-            if ((l->result->reason = why_not(l, &r->g->nodes[id]))) continue;
+        for (size_t i = 0; i < r->count; i++) {
+            struct qc_round_weights_layer *l = &r->layers[i];
+            if (!l->moments || l->rounded || (l->moments->block < TEAM_COLUMNS) != narrow) continue;
+            if ((l->result->reason = why_not(l, &r->g->nodes[l->node]))) continue;
             s->layers[s->count++] = l;
             s->kept += qc_graph_held_bytes(r->g, l->weight->bytes);
             if (narrow) {

@@ -17,8 +17,11 @@ struct qc_round_weights_layer {
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_qparams *qparams;      /* of the weight */
     const struct qc_qparams *input;        /* of what it is multiplied with */
-    bool correctable;                      /* the op can take a bias, or one can be added behind it: */
-    qc_id behind;                          /* qc_bias_after_matmul, where the op itself takes none; else 0 */
+    unsigned at;                           /* the weight is input number `at` of the node */
+    bool recurrent;                        /* W or R of an RNN, GRU or LSTM: a row of it is an output */
+    size_t fitted;    /* so many outputs of a group are compensated, all but those whose input has no moments */
+    bool correctable; /* the op can take a bias, or one can be added behind it: */
+    qc_id behind;     /* qc_bias_after_matmul, where the op itself takes none; else 0 */
     struct qc_rounded_weights *result;
     struct qc_tensor *rounded;            /* like weight; owned; NULL until it is solved */
     float *new_weight;                    /* its numbers, while it is solved */
@@ -67,6 +70,15 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
 
 /* The same with the bias of a layer that is corrected. */
 bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st);
+
+/* A weight of a recurrent node as a layer; false: it is none. u, gram and result are borrowed. */
+bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
+                                enum qc_second_moments_recurrent which, const struct qc_second_moments *gram,
+                                struct qc_rounded_weights *result);
+/* Copies a recurrent node of g with those of its weights that are not NULL. */
+bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,
+                                     const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT],
+                                     struct qc_status *st);
 
 /* Bytes that qc_round_weights_solve takes for a layer: for all workers, for each, and with one worker. */
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l);

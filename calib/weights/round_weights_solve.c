@@ -20,14 +20,15 @@ bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 /* Scratch of one matrix of w columns, for the whole team. */
 struct matrix {
     size_t w;
-    double *fit, *judge;  /* [w][w]: factor, and moments that errors are taken from */
+    double *square; /* [w][w]: above the diagonal the factor, from it down the moments that errors are taken from */
     double *mean, *other; /* [w] */
     double *quantized;    /* [w]: mean of what is read in the quantized network */
     double *panel;        /* [QC_FACTOR_SCRATCH(w)] */
     size_t *order;        /* [w] */
     bool factorised;
-    struct qc_low_rank few_fit, few_judge; /* in place of fit and order, and of judge, where few rows were seen; else
-                                              nothing. The second is not made where the first serves for both */
+    struct qc_low_rank few_fit, few_judge; /* in place of the factor and order, and of the moments, where few rows were
+                                              seen; else nothing. The second is not made where the first serves for
+                                              both */
 };
 
 /* Scratch of one worker, for QC_LANES outputs. */
@@ -58,8 +59,7 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
     const size_t w = l->block, square = sizeof(double) * w * w;
     size_t bytes = sizeof(double) * 3 * w + sizeof(float) * l->outputs * l->columns +
                    sizeof(struct qc_round_weights_output) * l->outputs;
-    bytes += p.few_fit ? qc_low_rank_bytes(l, p.fit, true)
-                       : square + sizeof(double) * QC_FACTOR_SCRATCH(w) + sizeof(size_t) * w;
+    bytes += p.few_fit ? qc_low_rank_bytes(l, p.fit, true) : sizeof(double) * QC_FACTOR_SCRATCH(w) + sizeof(size_t) * w;
     if (p.few_judge && p.fit != p.judge) bytes += qc_low_rank_bytes(l, p.judge, false);
     return p.few_judge && p.few_fit ? bytes : bytes + square;
 }
@@ -86,8 +86,7 @@ size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m)
 
 static void free_matrix(struct matrix *m)
 {
-    free(m->fit);
-    free(m->judge);
+    free(m->square);
     free(m->mean);
     free(m->panel);
     free(m->order);
@@ -101,14 +100,13 @@ static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l
     const struct parts p = parts_of(l);
     *m = (struct matrix){.mean = malloc(3 * w * sizeof(double))};
     bool ok = m->mean != NULL;
-    if (ok && !(p.few_fit && p.few_judge)) ok = (m->judge = malloc(square)) != NULL;
+    if (ok && !(p.few_fit && p.few_judge)) ok = (m->square = malloc(square)) != NULL;
     if (ok && !p.few_fit) {
-        m->fit = malloc(square);
         m->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
         m->order = malloc(w * sizeof(size_t));
-        ok = m->fit && m->panel && m->order;
+        ok = m->panel && m->order;
     }
-    if (!ok) qc_fail_memory(st, 2 * square);
+    if (!ok) qc_fail_memory(st, square);
     ok = ok && (!p.few_fit || qc_low_rank_new(&m->few_fit, l, p.fit, true, st)) &&
          (!p.few_judge || p.fit == p.judge || qc_low_rank_new(&m->few_judge, l, p.judge, false, st));
     if (!ok) {
@@ -147,6 +145,7 @@ static bool new_lanes(struct lanes **out, unsigned workers, size_t w, struct qc_
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
 {
     const struct qc_second_moments_layer *m = l->moments;
+    if (l->recurrent) return output * m->columns + column;
     const size_t each = m->channels / m->groups, tap = column / each, c = column % each, per = m->outputs / m->groups;
     if (m->transposed) return ((output / per * each + c) * per + output % per) * m->taps + tap;
     if (m->window_given) return (output * each + c) * m->taps + tap;
@@ -174,12 +173,31 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
     return s * s / 12;
 }
 
-/* The whole matrix h of some parts. */
-static void read_all(double *h, struct matrix *m, const struct qc_second_moments_layer *g, unsigned parts, bool centred,
-                     size_t group, size_t block)
+/* What weights are fitted to, for the factor. */
+struct fitting {
+    struct matrix *m;
+    const struct qc_second_moments_layer *layer;
+    unsigned parts;
+    bool centred;
+    size_t group, block;
+};
+
+static void read_fit(void *user, double *a)
 {
-    qc_second_moments_read(h, m->other, g, parts, group, block);
-    if (centred) qc_round_weights_centre(h, m->other, m->mean, m->w);
+    const struct fitting *f = user;
+    qc_second_moments_read(a, f->m->other, f->layer, f->parts, f->group, f->block);
+    if (f->centred) qc_round_weights_centre(a, f->m->other, f->m->mean, f->m->w);
+}
+
+/* What they are judged by, beside the factor. */
+static void read_judge(const struct fitting *f, unsigned parts)
+{
+    const struct matrix *m = f->m;
+    const double *centre = m->mean, *own = m->other;
+    qc_second_moments_read_lower(m->square, m->other, f->layer, parts, f->group, f->block);
+    for (size_t i = 0; f->centred && i < m->w; i++)
+        for (size_t j = 0; j <= i; j++)
+            m->square[i * m->w + j] += centre[i] * centre[j] - centre[i] * own[j] - own[i] * centre[j];
 }
 
 static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l, bool centred, bool compensate,
@@ -194,18 +212,17 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
         qc_second_moments_read_mean(m->quantized, l->quantized, FIT | HELD, group, block * g->block, w);
     else
         memcpy(m->quantized, m->mean, w * sizeof *m->mean);
+    struct fitting fitting = {m, g, p.fit, centred, group, block};
     m->factorised = false;
     if (p.few_fit) {
         qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre);
         m->factorised = compensate && qc_low_rank_factorise(&m->few_fit, noise);
-    } else if (compensate) {
-        read_all(m->judge, m, g, p.fit, centred, group, block);
-        if (!qc_factorise_damped(&m->factorised, m->fit, m->order, m->judge, w, noise, m->panel, team, st))
-            return false;
-        if (p.fit == p.judge) return true;
+    } else if (compensate && !qc_factorise_read(&m->factorised, m->square, m->order, read_fit, &fitting, w, noise,
+                                                m->panel, team, st)) {
+        return false;
     }
     if (!p.few_judge)
-        read_all(m->judge, m, g, p.judge, centred, group, block);
+        read_judge(&fitting, p.judge);
     else if (m->few_judge.turned)
         qc_low_rank_read(&m->few_judge, g, p.judge, group, block, centre);
     return true;
@@ -216,7 +233,7 @@ static void errors_of(double *error, const double *d, const struct matrix *m, co
     if (p->few_judge)
         qc_low_rank_errors(error, d, m->few_judge.turned ? &m->few_judge : &m->few_fit);
     else
-        qc_row_errors(error, d, m->judge, m->w);
+        qc_row_errors(error, d, m->square, m->w);
 }
 
 /* Outputs first .. first + count of a group, which share a matrix. */
@@ -249,12 +266,12 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     if (m->factorised && p.few_fit)
         qc_low_rank_round(own->d, own->x, &m->few_fit, lo, hi, own->scratch);
     else if (m->factorised)
-        qc_round_compensated(own->d, own->x, m->fit, m->order, m->w, lo, hi, own->scratch);
+        qc_round_compensated(own->d, own->x, m->square, m->order, m->w, lo, hi, own->scratch);
     if (m->factorised) errors_of(after, own->d, m, &p);
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
-        const bool better = m->factorised && after[k] < before[k];
+        const bool better = m->factorised && after[k] < before[k] && (first + k) % per < l->fitted;
         moved[k] = better;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];

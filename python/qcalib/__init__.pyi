@@ -153,6 +153,8 @@ def quantize(
     require_integer: Union[bool, None] = None,
     # with --eval: layers go wider until it falls by no more
     max_drop: Union[float, None] = None,
+    # try what would lose less; auto: on models not large; of auto on off; default: auto
+    advice: Union[Literal['auto', 'on', 'off'], bool, None] = None,
     # what each layer alone does, with --eval to accuracy
     sensitivity: Union[bool, None] = None,
     # contract for integers, compare: of each model; what quantize reports is by it; default: onnx

@@ -44,6 +44,11 @@ def _is_numbers(value):
     return isinstance(value, (int, float))
 
 
+def _are_labels(array):
+    """One for each sample, or for each word; uint8 with axes are pixels."""
+    return array.dtype.kind in "iub" and array.ndim <= (2 if array.dtype.kind == "i" else 1)
+
+
 def _add(handle, name, array, shape, values):
     sizes = (ctypes.c_int64 * len(shape))(*shape)
     _library.call("data_add", handle.pointer, _library.Array(
@@ -60,7 +65,9 @@ class _Reading:
     """Which array of a batch is which input."""
 
     def __init__(self, model, truth, all_keys):
-        self.ranks = model.input_ranks
+        self.shapes = model.input_shapes
+        self.ranks = {name: None if shape is None else len(shape) for name, shape in self.shapes.items()}
+        self.sizes_differ = any(shape is None or -1 in shape[1:] for shape in self.shapes.values())
         self.truth, self.all_keys = truth, all_keys
 
     def _extra(self, values):
@@ -68,7 +75,7 @@ class _Reading:
         named = {}
         for value in values[:1] if self.truth else ():
             array = as_array(value)
-            named["labels" if array.dtype.kind in "iub" and array.ndim <= 1 else "target"] = array
+            named["labels" if _are_labels(array) else "target"] = array
         return named
 
     def _chosen(self, batch):
@@ -97,18 +104,30 @@ class _Reading:
         inputs = {name: as_array(value) for name, value in zip(self.ranks, batch)}
         return {**inputs, **self._extra(batch[len(self.ranks):])}
 
-    def rank_of(self, name, array):
-        """Of one sample and the axis of samples."""
-        if name in self.ranks:
-            return self.ranks[name]
-        if name in _TRUTH:
-            return None
-        return next(iter(self.ranks.values())) if len(self.ranks) == 1 else None
+    def shape_of(self, name):
+        """Of the input that the array is for; None: unknown, or it is for none."""
+        if name in self.shapes:
+            return self.shapes[name]
+        return next(iter(self.shapes.values())) if len(self.shapes) == 1 and name not in _TRUTH else None
+
+    def rank_of(self, name):
+        """Of a batch."""
+        shape = self.shape_of(name)
+        return None if shape is None else len(shape)
+
+    def free(self, name, array):
+        """For each axis of a sample: may it differ from sample to sample?"""
+        shape = self.shape_of(name)
+        if shape is None:
+            return [self.sizes_differ] * (array.ndim - 1)
+        if array.ndim not in (len(shape), len(shape) + 1):
+            return [False] * (array.ndim - 1)
+        return [size == -1 for size in shape[len(shape) - (array.ndim - 1):]]
 
     def samples(self, batches):
         """Batch by batch {name: rows}, all with the same number of rows."""
         for number, batch in enumerate(batches):
-            arrays = {k: _rows(v, self.rank_of(k, v)) for k, v in self.named(batch).items()}
+            arrays = {k: _rows(v, self.rank_of(k)) for k, v in self.named(batch).items()}
             count = max((len(v) for k, v in arrays.items() if k not in _TRUTH and v.ndim), default=1)
             if count == 1:  # the truth of one sample may come without its axis
                 arrays = {k: v[np.newaxis] if k in _TRUTH and (v.ndim == 0 or len(v) != 1) else v
@@ -136,15 +155,18 @@ class _Source:
     def __init__(self, batches, limit):
         self._batches, self._limit = batches, limit
         self._rows, self._at, self._left, self.given = None, 0, 0, 0
+        self._shapes = None
         self.like = {}  # arrays like those of the first batch, without its rows
+        self.free = {}  # for each axis of a sample, whether it may differ
         self.error = None
         self.ended = False
 
-    def begin(self):
+    def begin(self, free):
         first = next(self._batches, None)
         if first is None:
             raise BadInputError("the data gave no samples")
         self.like = {name: np.empty((0, *array.shape[1:]), array.dtype) for name, array in first.items()}
+        self.free = {name: free(name, array) for name, array in first.items()}
         self._take(first)
 
     def _take(self, arrays):
@@ -153,15 +175,16 @@ class _Source:
             array = arrays.get(name)
             if array is None:
                 raise BadInputError(f"sample {self.given}: '{name}' is missing, which the samples before have")
-            if array.shape[1:] != like.shape[1:]:
-                raise BadInputError(
-                    f"sample {self.given}: '{name}' has the shape {list(array.shape[1:])}, the samples before "
-                    f"{list(like.shape[1:])}: samples of an iterable have one size; pad them, or give "
-                    "a folder with a .npy file for each")
+            shape, before = array.shape[1:], like.shape[1:]
+            if len(shape) != len(before) or any(
+                    a != b and not free for a, b, free in zip(shape, before, self.free[name])):
+                raise BadInputError(f"sample {self.given}: '{name}' has the shape {list(shape)}, the samples before "
+                                    f"{list(before)}: sizes may differ where the model leaves them free")
             rows.append(np.ascontiguousarray(array, dtype=like.dtype))
         self._rows, self._at, self._left = rows, 0, len(rows[0])
+        self._shapes = [np.array(array.shape[1:] or (1,), np.int64) for array in rows]
 
-    def _next(self, places):
+    def _next(self, values, shapes):
         while not self._left:
             self._rows = None  # of a batch that is over nothing is kept
             arrays = next(self._batches, None)
@@ -169,17 +192,16 @@ class _Source:
                 return 0
             self._take(arrays)
         for k, rows in enumerate(self._rows):
-            size = rows.nbytes // len(rows)
-            if size:
-                ctypes.memmove(places[k], rows.ctypes.data + self._at * size, size)
+            values[k] = rows.ctypes.data + self._at * (rows.nbytes // len(rows))
+            shapes[k] = self._shapes[k].ctypes.data
         self._at += 1
         self._left -= 1
         self.given += 1
         return 1
 
-    def next(self, _user, places):
+    def next(self, _user, values, shapes):
         try:
-            more = self._next(places) if self._limit is None or self.given < self._limit else 0
+            more = self._next(values, shapes) if self._limit is None or self.given < self._limit else 0
             self.ended = not more
             return more
         except BaseException as error:  # told behind the call, which C stands in between
@@ -211,14 +233,14 @@ class Data:
             self._draw(source, reading, options)
 
     def _note(self, name, array, reading):
-        rank = reading.rank_of(name, array)
+        rank = reading.rank_of(name)
         self.whole = self.whole or (rank is not None and array.ndim == rank + 1)
 
     def _borrow(self, arrays, reading):
         if not arrays:
             raise UsageError("the data have no arrays")
         for name, array in arrays.items():
-            array = _rows(array, reading.rank_of(name, array))
+            array = _rows(array, reading.rank_of(name))
             self._note(name, array, reading)
             self._arrays.append(array)
             _add(self._handle, name, array, array.shape, array.ctypes.data)
@@ -226,11 +248,12 @@ class Data:
     def _draw(self, source, reading, options):
         limit = None if options.get("samples") is None or options.get("seed") is not None else int(options["samples"])
         rows = _Source(reading.samples(_batches(source)), limit)
-        rows.begin()
+        rows.begin(reading.free)
         for name, array in rows.like.items():
             self._note(name, array, reading)
-            _add(self._handle, name, array, array.shape, None)
-        failed = _library.outcome("data_draw", self._handle.pointer, _library.NextFunction(rows.next), None, 0)
+            sizes = [-1 if free else size for size, free in zip(array.shape[1:], rows.free[name])]
+            _add(self._handle, name, array, (0, *sizes), None)
+        failed = _library.outcome("data_draw_sized", self._handle.pointer, _library.NextFunction(rows.next), None, 0)
         if rows.error:
             raise rows.error
         if failed:

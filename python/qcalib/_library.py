@@ -37,7 +37,7 @@ class Array(Sized):
                 ("values", c_void_p), ("preprocess", c_char_p), ("peak", c_double)]
 
 
-NextFunction = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p))
+NextFunction = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p), POINTER(c_void_p))  # qcalib_next_sized_fn
 ProgressFunction = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_size_t, c_size_t)
 MessageFunction = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
@@ -83,7 +83,7 @@ _CALLS = {
     "data_open": [POINTER(c_void_p), c_char_p],
     "data_new": [POINTER(c_void_p), c_char_p],
     "data_add": [c_void_p, POINTER(Array)],
-    "data_draw": [c_void_p, NextFunction, c_void_p, c_size_t],
+    "data_draw_sized": [c_void_p, NextFunction, c_void_p, c_size_t],
     "quantize": [POINTER(c_void_p), c_void_p, POINTER(Job)],
     "result_model": [POINTER(c_void_p), POINTER(c_size_t), c_void_p, c_size_t],
     "result_write_model": [c_void_p, c_size_t, c_char_p],

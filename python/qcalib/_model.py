@@ -29,11 +29,11 @@ class Model:
             raise UsageError(f"a model is a path, bytes or an onnx.ModelProto, not {type(source).__name__}")
 
     @property
-    def input_ranks(self):
-        """{name: rank} in the model's order; None where a rank is unknown."""
-        ranks = {}
+    def input_shapes(self):
+        """{name: shape} in the model's order, -1 for any size; None where a rank is unknown."""
+        shapes = {}
         for i in range(_library.value("model_input_count", self.pointer)):
             t = _library.Tensor()
             _library.call("model_input", t, self.pointer, i)
-            ranks[_library.text(t.name)] = None if t.rank < 0 else t.rank
-        return ranks
+            shapes[_library.text(t.name)] = None if t.rank < 0 else tuple(t.shape[: t.rank])
+        return shapes

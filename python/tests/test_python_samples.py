@@ -153,7 +153,8 @@ def test_an_exception_of_the_iterable_comes_through(samples):
 
 WRONG = {
     "gave no samples": lambda s: [],
-    r"sample 8: 'input' has the shape \[1, 8, 4\], the samples before \[1, 8, 8\]": lambda s: [s[:8], s[:8, :, :, :4]],
+    r"sample 8: 'input' has the shape \[1, 8, 4\], the samples before \[1, 8, 8\]: sizes may differ where":
+        lambda s: [s[:8], s[:8, :, :, :4]],
     r"arrays of different lengths: input \[8, 1, 8, 8\], labels \[4\]":
         lambda s: [{"input": s[:8], "labels": s[:4, 0, 0, 0]}],
     "sample 8: 'input' is missing": lambda s: [{"input": s[:8]}, {"other": s[:8]}],

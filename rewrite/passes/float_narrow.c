@@ -6,6 +6,7 @@
 #include "graph/core/body.h"
 #include "graph/core/qlinear.h"
 #include "graph/core/rebuild.h"
+#include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
 
 struct narrowing {
@@ -166,7 +167,9 @@ static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
         if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
     for (unsigned k = 0; k < n->output_count; k++)
         if (g->values[n->outputs + k].type.qparams != QC_REAL) return true;
-    return qc_op_has_bodies(n->op) || qc_qlinear_of(&q, n) || reads_integers(g, n);
+    /* sums of a dynamic product are larger than what float16 holds */
+    return qc_op_has_bodies(n->op) || qc_qlinear_of(&q, n) || reads_integers(g, n) ||
+           qc_dynamic_part_of(g, n) != QC_DYNAMIC_NOT;
 }
 
 /* The type that the node computes in. */

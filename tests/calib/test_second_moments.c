@@ -485,6 +485,10 @@ static void expect_equal(const struct qc_second_moments_layer *a, const struct q
         qc_second_moments_read(h + w * w, x + w, b, 3, g, 0);
         cr_assert(memcmp(h, h + w * w, w * w * sizeof *h) == 0, "%s: matrix of group %zu", what, g);
         cr_assert(memcmp(x, x + w, w * sizeof *x) == 0, "%s: mean of group %zu", what, g);
+        for (size_t i = 0; i < w * w; i++) h[w * w + i] = -1;
+        qc_second_moments_read_lower(h + w * w, x, b, 3, g, 0);
+        for (size_t i = 0; i < w * w; i++)
+            cr_assert_eq(h[w * w + i], i % w > i / w ? -1 : h[i], "%s: lower half of group %zu", what, g);
         qc_second_moments_read_diagonal(x, a, 3, g, 0);
         qc_second_moments_read_diagonal(x + w, b, 3, g, 0);
         cr_assert(memcmp(x, x + w, w * sizeof *x) == 0, "%s: diagonal of group %zu", what, g);

@@ -98,3 +98,19 @@ def test_some_dynamic_some_not(qcalib, onnxruntime, files):
     assert [n.name for n in g.of("MatMulInteger")] == ["third"] and len(g.of("MatMul")) == 2
     assert out["outputs"][0]["sqnr_db"] > 20
     one_by_one(onnxruntime, "int8.onnx", files)
+
+
+def test_float16(qcalib, onnxruntime, files):
+    """Sums of integers are larger than float16 holds: products are scaled in float32."""
+    m = model()
+    for t in m.graph.initializer:
+        if t.data_type == TensorProto.FLOAT:
+            t.CopyFrom(numpy_helper.from_array(np.abs(numpy_helper.to_array(t)).astype(np.float16), t.name))
+    for v in (*m.graph.input, *m.graph.output):
+        v.type.tensor_type.elem_type = TensorProto.FLOAT16
+    onnx.save(m, str(files / "half.onnx"))
+    qcalib("half.onnx", "-o", "int8.onnx", "--activation-type", "dynamic", "--no-report")
+    check_file(files / "int8.onnx")
+    x = {"x": np.abs(X[:3]).astype(np.float16)}
+    y, reference = (onnxruntime.run(files / name, x, files)[0]["y"].astype(np.float32) for name in ("int8.onnx", "half.onnx"))
+    assert np.abs(y - reference).max() < 0.03 * np.abs(reference).max()

@@ -49,11 +49,11 @@ X = np.random.default_rng(3).normal(size=(SAMPLES, STEPS, WIDTH)).astype(np.floa
 
 @pytest.fixture
 def quantized(qcalib, tmp_path):
-    def run(name, *options):
+    def run(name, *options, x=X):
         op, made = MODELS[name]
         onnx.save(model(op, **made), str(tmp_path / "float.onnx"))
         with h5py.File(tmp_path / "x.h5", "w") as f:
-            f["x"] = X
+            f["x"] = x
         report = qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--json", "--no-report", *options).json
         check_file(tmp_path / "int8.onnx")
         return QuantizedGraph(tmp_path / "int8.onnx"), report
@@ -126,3 +126,20 @@ def test_characters(qcalib, data):
     assert accuracy["samples"] == 192 and accuracy["positions"] == 192 * 128
     assert abs(accuracy["fp32_nll"] - 1.24935) < 1e-4 and abs(accuracy["fp32"] - 0.62732) < 1e-4  # ONNX Runtime 1.31
     assert accuracy["int8_nll"] - accuracy["fp32_nll"] < 0.01
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru_both_ways", "gru_backwards", "rnn"])
+def test_weights_make_good_errors(name, quantized, tmp_path):
+    """By the moments of inputs and states over all steps; judged on what the whole model gives, in ONNX Runtime."""
+    x = (X @ np.random.default_rng(4).normal(size=(WIDTH, 3)) @ np.random.default_rng(5).normal(size=(3, WIDTH)) / 3 + 0.1 * X).astype(np.float32)  # numbers of a step go together
+    reference, errors = None, []
+    for rounding in ("nearest", "compensated"):
+        options = ["--activation-type", "none", "--weight-type", f"int4:{MODELS[name][0]}", "--weight-rounding", rounding, "--bias-correction", "off"]
+        _, report = quantized(name, *options, x=x)
+        reference = reference or session(tmp_path / "float.onnx").run(None, {"x": x})
+        errors.append(sqnr(reference, session(tmp_path / "int8.onnx").run(None, {"x": x}))[1])
+    assert errors[1] > errors[0] + 1
+    layers = {w["name"]: w["weight_rounding"] for w in report["layers"]}
+    assert layers["w0"]["method"] == layers["r0"]["method"] == "compensated"
+    if name == "gru_backwards":  # what its third gate multiplies R with is no result of the op
+        assert layers["r0"]["outputs_nearest"] >= HIDDEN

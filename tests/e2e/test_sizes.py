@@ -158,6 +158,31 @@ def test_one_size_in_a_group_gives_the_same_model(qcalib, made, tmp_path):
     assert (tmp_path / "rows.onnx").read_bytes() == (tmp_path / "group.onnx").read_bytes()
 
 
+def test_bodies_see_all_sizes(qcalib, tmp_path):
+    """A loop over sequences of different length: what its body is calibrated with has no shape in common."""
+    rng = np.random.default_rng(5)
+    shaped = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 6, "L"]) for n in ("c", "d", "x", "y")]
+    body = helper.make_graph([helper.make_node("Conv", ["c", "w"], ["m"], pads=[1, 1]),
+                              helper.make_node("Relu", ["m"], ["d"]),
+                              helper.make_node("Identity", ["go"], ["on"])], "body",
+                             [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+                              helper.make_tensor_value_info("go", TensorProto.BOOL, []), shaped[0]],
+                             [helper.make_tensor_value_info("on", TensorProto.BOOL, []), shaped[1]])
+    save(tmp_path / "m.onnx", [("Loop", ["trip", "", "x"], "y", {"body": body})], [shaped[2]], [shaped[3]],
+         [tensor(rng, "w", 6, 6, 3), numpy_helper.from_array(np.array(3), "trip")])
+    xs = [rng.standard_normal((6, 3 + i % 4)).astype(np.float32) for i in range(12)]
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        for i, x in enumerate(xs):
+            f[f"x/{i}"] = x
+    done = qcalib("m.onnx", "--data", "d.h5", "-o", "q.onnx", "--no-report")
+    assert "other shapes" not in done.err and "Conv" in done.out
+    qcalib("run", "q.onnx", "--data", "d.h5", "-o", "y.h5")
+    session = runtime(tmp_path / "q.onnx")
+    with h5py.File(tmp_path / "y.h5") as f:
+        for i, x in enumerate(xs):
+            np.testing.assert_array_equal(f[f"y/{i}"][()], session.run(None, {"x": x[None]})[0])
+
+
 @pytest.mark.parametrize("option", [["--propagate"], ["--sensitivity"], ["--accumulator", "16"]])
 def test_what_needs_one_size_says_so_at_once(qcalib, made, option):
     said = qcalib(made[0] / "images.onnx", "--data", made[0] / "images.h5", *option, code=4).err

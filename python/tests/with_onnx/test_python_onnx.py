@@ -77,6 +77,25 @@ def test_outputs_of_what_has_no_batch(tmp_path):
     np.testing.assert_array_equal(qcalib.run(model, x)["y"], x.sum(axis=(1, 2)))
 
 
+def test_samples_of_different_sizes():
+    """Of an iterable as of files: the model leaves the length free, and a batch may be padded to one of its own."""
+    weights = onnx.numpy_helper.from_array(np.random.default_rng(3).normal(size=(4, 3)).astype(np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "words",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "L", 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "L", 3])], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    random = np.random.default_rng(4)
+    sentences = [random.normal(size=(length, 4)).astype(np.float32) for length in (5, 2, 7, 5)]
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for ours, x in zip(qcalib.run(model, iter(sentences))["y"], sentences):
+        np.testing.assert_allclose(ours.reshape(-1, 3), session.run(None, {"x": x[np.newaxis]})[0][0], atol=1e-5)
+    batches = [np.stack([sentences[0], sentences[3]]), sentences[1][np.newaxis], (sentences[2], "left out")]
+    alone = qcalib.quantize(model, [sentences[i] for i in (0, 3, 1, 2)], method="minmax")
+    assert alone.model == qcalib.quantize(model, batches, method="minmax").model
+    with pytest.raises(qcalib.BadInputError, match=r"'x' has the shape \[2, 5\], the samples before \[5, 4\]"):
+        qcalib.run(model, [sentences[0], np.zeros((2, 5), np.float32)])
+
+
 def blocks(page):
     return re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.M | re.S)
 

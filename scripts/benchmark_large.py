@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of scripts/benchmark for models of real sizes (scripts/large_models.py). Alone it prints them:
+scripts/benchmark_large.py PROGRAM FOLDER [ROUNDS [NAME...]], in the environment of scripts/benchmark."""
+import pathlib
+import statistics
+import sys
+
+from large_models import LARGE, chain, make, resnet18
+from measured_models import run_measured
+
+# Samples one at a time, as qcalib reads them; the time is that of the call, without the start of Python.
+QUANTIZE_STATIC = """
+import logging, sys, time
+import numpy as np
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
+logging.disable(logging.CRITICAL)
+
+class Reader(CalibrationDataReader):
+    def __init__(self):
+        self.samples = iter(np.load(sys.argv[2], mmap_mode="r"))
+    def get_next(self):
+        x = next(self.samples, None)
+        return None if x is None else {"x": np.array(x)[None]}
+
+begin = time.perf_counter()
+quantize_static(sys.argv[1], sys.argv[3], Reader(), quant_format=QuantFormat.QDQ, per_channel=True,
+                activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8, calibrate_method=CalibrationMethod.MinMax)
+print(time.perf_counter() - begin)
+"""
+NEAREST = ("--weight-rounding", "nearest", "--bias-correction", "off")
+
+
+def ours(program, folder, model, data, *options):
+    """(seconds of the whole process, peak bytes)"""
+    return run_measured([program, "-q", "--no-report", "-o", folder / "large.onnx", "--data", data, *options,
+                         model])[1:]
+
+
+def ratio(values):
+    values = sorted(values)
+    return f"{statistics.median(values):.2f} ({values[0]:.2f} to {values[-1]:.2f})"
+
+
+def large_rows(program, folder, rounds, names=tuple(LARGE)):
+    """Whole jobs beside ONNX Runtime's min-max quantizer, and the most memory over the size of the model."""
+    for name in names:
+        model, data = make(*LARGE[name], folder)
+        size, runs = model.stat().st_size, []
+        for k in range(rounds):
+            out, _, peak = run_measured([sys.executable, "-c", QUANTIZE_STATIC, model, data, folder / "peer.onnx"])
+            runs.append({"theirs": (float(out.split()[-1]), peak),
+                         "one": ours(program, folder, model, data, "--threads", 1),
+                         "two": ours(program, folder, model, data, "--threads", 2),
+                         "nearest": ours(program, folder, model, data, "--threads", 2, "--method", "kl", *NEAREST)})
+            print(f"{name}, round {k + 1}: {runs[-1]}", file=sys.stderr, flush=True)
+        middle = lambda what, i: statistics.median(r[what][i] for r in runs)
+        yield [name, f"{size / 1e6:.0f}", f"{middle('theirs', 0):.2f}",
+               *[f"{middle(w, 0):.2f}, {ratio(r[w][0] / r['theirs'][0] for r in runs)}"
+                 for w in ("one", "two", "nearest")],
+               *[f"{middle(w, 1) / size:.1f}" for w in ("one", "two", "theirs")]]
+
+
+def part_rows(program, folder, rounds):
+    """What has to grow with the model alone, and options that have to cost no more than others: after over before."""
+    chains = {n: make(chain, 4, folder, n) for n in (300, 600)}
+    shape = make(resnet18, 40, folder)
+    cases = [(f"--propagate, chain of {n} convolutions", *chains[n], (), ("--propagate",)) for n in chains]
+    cases.append(("mse:norm=3 over norm=2, ResNet-18-shaped", *shape, ("--method", "mse", *NEAREST),
+                  ("--method", "mse:norm=3", *NEAREST)))
+    for what, model, data, before, after in cases:
+        pairs = [[ours(program, folder, model, data, "--threads", 1, *o)[0] for o in (before, after)]
+                 for _ in range(rounds)]
+        yield [what, *[f"{statistics.median(p[i] for p in pairs):.2f}" for i in (0, 1)], ratio(b / a for a, b in pairs)]
+
+
+HEADS = {"large": ["model", "MB", "ONNX Runtime, s", "1 thread, s and ratio", "2 threads", "2 threads, `kl`, nearest",
+                   "peak over model, 1 thread", "2 threads", "ONNX Runtime"],
+         "parts": ["what", "without, s", "with, s", "ratio"]}
+
+
+def main():
+    program, folder = map(pathlib.Path, sys.argv[1:3])
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+    for row in large_rows(program, folder, rounds, sys.argv[4:] or tuple(LARGE)):
+        print("| " + " | ".join(row) + " |", flush=True)
+    for row in part_rows(program, folder, rounds):
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of real sizes with random weights, and samples for them: what scripts/benchmark measures beside those that are
+given. Shapes and sizes are those of the models they are named after; where time goes does not depend on the numbers."""
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+
+class Network:
+    def __init__(self, seed=0):
+        self.rng, self.nodes, self.weights = np.random.default_rng(seed), [], []
+
+    def constant(self, value):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def random(self, *shape, fan):
+        return self.constant((self.rng.standard_normal(shape) * np.sqrt(2 / fan)).astype(np.float32))
+
+    def op(self, kind, *inputs, **attributes):
+        out = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(inputs), [out], **attributes))
+        return out
+
+    def conv(self, x, inputs, outputs, kernel, stride=1, relu=True):
+        bias = self.constant(np.full(outputs, 0.01, np.float32))
+        x = self.op("Conv", x, self.random(outputs, inputs, kernel, kernel, fan=inputs * kernel ** 2), bias,
+                    strides=[stride] * 2, pads=[kernel // 2] * 4)
+        return self.op("Relu", x) if relu else x
+
+    def dense(self, x, inputs, outputs):
+        x = self.op("MatMul", x, self.random(inputs, outputs, fan=2 * inputs))
+        return self.op("Add", x, self.constant(np.full(outputs, 0.01, np.float32)))
+
+    def norm(self, x, width):
+        return self.op("LayerNormalization", x, self.constant(np.ones(width, np.float32)),
+                       self.constant(np.zeros(width, np.float32)), axis=-1)
+
+    def write(self, path, x, y):
+        self.nodes[-1].output[0] = "y"
+        graph = helper.make_graph(self.nodes, path.stem, [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, y)], self.weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        return x
+
+
+def head(n, x, width, path, shape):
+    n.op("Gemm", n.op("Flatten", n.op("GlobalAveragePool", x)), n.random(width, 1000, fan=2 * width))
+    return n.write(path, shape, ["n", 1000])
+
+
+def resnet18(path, size=96):
+    n = Network()
+    x, width = n.op("MaxPool", n.conv("x", 3, 64, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), 64
+    for out in (64, 64, 128, 128, 256, 256, 512, 512):
+        stride = 1 + (out != width)
+        y = n.conv(n.conv(x, width, out, 3, stride), out, out, 3, relu=False)
+        x = n.op("Relu", n.op("Add", y, x if out == width else n.conv(x, width, out, 1, stride, False)))
+        width = out
+    return head(n, x, width, path, ["n", 3, size, size])
+
+
+def resnet50(path, size=96):
+    n = Network()
+    x, width = n.op("MaxPool", n.conv("x", 3, 64, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), 64
+    for k, blocks in enumerate((3, 4, 6, 3)):
+        mid = 64 << k
+        for block in range(blocks):
+            stride = 1 + (k > 0 and block == 0)
+            y = n.conv(n.conv(n.conv(x, width, mid, 1), mid, mid, 3, stride), mid, 4 * mid, 1, relu=False)
+            x = n.op("Relu", n.op("Add", y, x if block else n.conv(x, width, 4 * mid, 1, stride, False)))
+            width = 4 * mid
+    return head(n, x, width, path, ["n", 3, size, size])
+
+
+def vit_b(path, tokens=64, width=768, layers=12, heads=12):
+    """Its encoder, on embedded patches."""
+    n, x = Network(), "x"
+    split = n.constant(np.array([0, tokens, heads, width // heads]))
+    joined = n.constant(np.array([0, tokens, width]))
+    scale = n.constant(np.float32((width // heads) ** -0.5))
+    for _ in range(layers):
+        y = n.norm(x, width)
+        q, k, v = (n.op("Transpose", n.op("Reshape", n.dense(y, width, width), split), perm=order)
+                   for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
+        a = n.op("MatMul", n.op("Softmax", n.op("Mul", n.op("MatMul", q, k), scale), axis=-1), v)
+        x = n.op("Add", x, n.dense(n.op("Reshape", n.op("Transpose", a, perm=[0, 2, 1, 3]), joined), width, width))
+        h = n.op("Relu", n.dense(n.norm(x, width), width, 4 * width))
+        x = n.op("Add", x, n.dense(h, 4 * width, width))
+    n.norm(x, width)
+    return n.write(path, ["n", tokens, width], ["n", tokens, width])
+
+
+def dense(path, width=4096):
+    n = Network()
+    x = n.op("Relu", n.op("MatMul", "x", n.random(width, width, fan=2 * width)))
+    n.op("MatMul", x, n.random(width, width, fan=2 * width))
+    return n.write(path, ["n", width], ["n", width])
+
+
+def chain(path, length):
+    n, x = Network(), "x"
+    for _ in range(length):
+        x = n.conv(x, 16, 16, 3)
+    return n.write(path, ["n", 16, 8, 8], ["n", 16, 8, 8])
+
+
+# How each is made, and how many samples it gets.
+LARGE = {"ResNet-18-shaped, 96x96": (resnet18, 40), "ResNet-50-shaped, 96x96": (resnet50, 40),
+         "ViT-B-shaped, 64 tokens": (vit_b, 16), "two dense layers of 4096 x 4096": (dense, 64)}
+
+
+def make(build, samples, folder, *how):
+    """(model, samples as .npy) in a folder; made once."""
+    name = "_".join(map(str, (build.__name__, *how)))
+    model, data = folder / f"{name}.onnx", folder / f"{name}.npy"
+    if not data.exists():
+        shape = build(model, *how)
+        np.save(data, np.random.default_rng(1).standard_normal([samples, *shape[1:]]).astype(np.float32))
+    return model, data
