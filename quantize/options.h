@@ -86,6 +86,8 @@ struct qc_options {
     bool require_integer, sensitivity;
     const char *advice; /* "auto", "on" or "off" */
     double max_drop;  /* points; NaN: no demand */
+    double min_sqnr;  /* dB; NaN: no demand */
+    double max_nll;   /* nats; NaN: no demand */
     double tolerance; /* of outputs, in their own units; NaN: no demand */
 
     uint64_t threads;       /* default: all cores */
@@ -94,6 +96,12 @@ struct qc_options {
     bool follow_links;
     bool strict; /* files of a folder that cannot be read are errors */
 };
+
+/* Is there something that layers would go wider for? */
+static inline bool qc_options_demand(const struct qc_options *o)
+{
+    return o->max_drop >= 0 || o->min_sqnr >= 0 || o->max_nll >= 0;
+}
 
 /* --follow-links */
 static inline enum qc_follow qc_options_follow(const struct qc_options *o)

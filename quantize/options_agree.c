@@ -34,6 +34,9 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
         {stats && o->checkpoint, "--checkpoint is for what is collected from --data; --stats FILE is complete already"},
         {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},
+        {!isnan(o->max_nll) && !qc_has_data(&in->eval), "--max-nll needs --eval FILE with labels"},
+        {!isnan(o->min_sqnr) && !data && !qc_has_data(&in->eval),
+         "--min-sqnr runs samples: give --data FILE or --eval FILE"},
         {o->propagate && stats, "--propagate runs the data through what is quantized already; --stats FILE was seen in "
                                 "the float network. Give --data instead of --stats"},
         {o->propagate && (o->checkpoint || in->team), "--propagate needs every sample in one run from the first "

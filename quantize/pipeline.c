@@ -225,7 +225,8 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     t->calibration = NULL;
     t->weight_rounder = NULL;
     t->weight_rounding = NULL;
-    t->joined = t->simulated = t->rounded = t->with_bodies = t->expanded = t->folded = t->produced = NULL;
+    t->joined = t->simulated = t->rounded = t->with_bodies = t->dynamic = NULL;
+    t->expanded = t->folded = t->produced = t->narrowed = NULL;
     t->lowered = NULL;
     t->gram = NULL;
     t->borrows_seen = true;

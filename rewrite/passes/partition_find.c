@@ -89,7 +89,8 @@ static bool accept(void *user, const struct qc_match *m)
     }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
-    return c.real && (c.activations || qc_types_weights_alone(p, m)) && qc_types_accept(p, m, &f->types_used);
+    return c.real && (c.activations || (qc_types_weights_alone(p, m) && qc_tables_fit(p, m))) &&
+           qc_types_accept(p, m, &f->types_used);
 }
 
 /* What is inside of an island stays in float, and the report says what it is inside of. */

@@ -79,8 +79,11 @@ static void check_names(const struct qc_graph *g, const struct qc_graph *source,
             cr_expect(!ours || !g->nodes[k].name || strcmp(g->nodes[i].name, g->nodes[k].name) != 0,
                       "%s: two nodes '%s'", name, g->nodes[i].name);
         }
+    bool all_named = true;
+    for (qc_id i = 1; i <= source->node_count; i++) all_named = all_named && source->nodes[i].name;
     for (qc_id i = 1; i <= normalised->node_count; i++) {
         const struct qc_node *n = &normalised->nodes[i];
+        cr_expect(n->name || !all_named, "%s: a %s has no name", name, qc_op_info(n->op)->name);
         bool kept = !n->name;
         for (qc_id k = 1; k <= g->node_count && !kept; k++) {
             const enum qc_op op = g->nodes[k].op; /* the mean of an image is quantized as a pool */
