@@ -158,5 +158,20 @@ def test_hardware_of_integers_has_no_blocks(qcalib, model, tmp_path):
     assert any("--weight-block" in w for w in report["warnings"]) and not blocks_of(tmp_path / "q.onnx")
 
 
+def test_tables_keep_8_bits(qcalib, tmp_path):
+    """Of fewer bits only where that is said by name."""
+    constants = {"table": RANDOM.normal(size=(80, 64)).astype("f4"), "w": RANDOM.normal(size=(64, 9)).astype("f4")}
+    graph = helper.make_graph([helper.make_node("Gather", ["table", "ids"], ["rows"], "rows"), helper.make_node("MatMul", ["rows", "w"], ["y"])], "g",
+                              [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 5])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5, 9])],
+                              [numpy_helper.from_array(v, n) for n, v in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "model.onnx")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["ids"] = RANDOM.integers(0, 80, (32, 5))
+    for options, stored in (([], TensorProto.INT8), (["--weight-type", "int4:Gather"], TensorProto.INT4)):
+        quantize(qcalib, tmp_path / "model.onnx", "q.onnx", "--activation-type", "none", "--weight-type", "int4", *options)
+        types = {tuple(i.dims): i.data_type for i in onnx.load(tmp_path / "q.onnx").graph.initializer}
+        assert types[80, 64] == stored and types[64, 9] == TensorProto.INT4
+
+
 def test_a_scale_of_all_is_no_block(qcalib, model):
     assert "--weight-block" in qcalib("--data", "data.h5", "--weight-block", 32, "--per-tensor", model, code=2).err
