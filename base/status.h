@@ -9,7 +9,7 @@
 /* Values are the exit codes of the program (docs: command line). */
 enum qc_code {
     QC_OK = 0,
-    QC_DEMAND = 1,      /* a demand of the user was not met (--require-integer, --max-drop, --tolerance) */
+    QC_DEMAND = 1,      /* a demand of the user was not met (--require-integer, --max-drop, --min-sqnr ...) */
     QC_USAGE = 2,       /* wrong options */
     QC_BAD_INPUT = 3,   /* damaged, hostile or inconsistent input */
     QC_UNSUPPORTED = 4, /* an op, type or opset that we do not handle */

@@ -15,7 +15,7 @@ struct qcalib_result {
     struct qc_job *job;
     const struct qc_report *r; /* of the job */
     char *report;
-    bool models; /* the demand was met */
+    bool models; /* --max-drop was met */
 };
 
 static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, const struct qcalib_job *call,
@@ -48,7 +48,7 @@ int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct
         return qc_public_end(false, &st, before, error);
     }
     const bool made = quantize(r, model, job, &st);
-    r->models = made && qc_job_check_drop(r->job, &st);
+    if (made) qc_job_check_demand(&r->models, r->job, &st);
     if (made)
         *out = r;
     else

@@ -226,8 +226,9 @@ static double jensen_shannon(const struct density *d, struct qc_affine p, struct
     return 0.5 * sum;
 }
 
-static double objective(const void *user, double lo, double hi)
+static double objective(const void *user, double lo, double hi, double enough)
 {
+    (void)enough;
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
     if (qc_moments_above(p->moments, p->most_error, lo, hi, r->levels, r->symmetry, p->clip)) return (double)INFINITY;
@@ -237,8 +238,9 @@ static double objective(const void *user, double lo, double hi)
 
 /* A function of one variable that is monotone does not change the divergence: what it makes of an error is seen behind
  * it alone. */
-static double objective_behind(const void *user, double lo, double hi)
+static double objective_behind(const void *user, double lo, double hi, double enough)
 {
+    (void)enough;
     const struct problem *p = user;
     return qc_moments_squared_error(p->behind, lo, hi, p->request->levels, p->request->symmetry) / p->count;
 }

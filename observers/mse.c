@@ -5,6 +5,7 @@
    behind a function. clip=C counts errors of clipped values C times: they lie in few places, always to the same side,
    and do not average out behind a layer as rounding does. The signal's power is what it is, so the least squared error
    is also the best SQNR. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "observers/elementary.h"
@@ -18,15 +19,20 @@ struct problem {
     double count, norm, clip, unit;
 };
 
-static double objective(const void *user, double lo, double hi)
+static double objective(const void *user, double lo, double hi, double enough)
 {
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
+    const double bound = enough * p->count * (1 + 1e-12); /* whatever the division below rounds to */
+    if (isfinite(bound) && !qc_moments_behind(p->moments) &&
+        qc_moments_above(p->moments, bound, lo, hi, r->levels, r->symmetry, p->clip))
+        return (double)INFINITY;
     return qc_moments_clip_error(p->moments, lo, hi, r->levels, r->symmetry, p->clip) / p->count;
 }
 
-static double objective_of_norm(const void *user, double lo, double hi)
+static double objective_of_norm(const void *user, double lo, double hi, double enough)
 {
+    (void)enough;
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
     return qc_moments_power_error(p->moments, lo, hi, r->levels, r->symmetry, p->norm, p->unit) / p->count;

@@ -22,7 +22,7 @@ static bool try_on_curve(struct walk *w, double lo, double hi, struct qc_curve *
     lo = lo > limits->lo ? lo : limits->lo;
     hi = hi < limits->hi ? hi : limits->hi;
     if (lo == w->lo && hi == w->hi) return false;
-    double v = w->search->objective(w->search->user, lo, hi);
+    double v = w->search->objective(w->search->user, lo, hi, curve ? (double)INFINITY : w->best);
     qc_curve_add(curve, lo, hi, v);
     w->candidates++;
     if (!(v < w->best)) return false;
@@ -95,7 +95,7 @@ static void refine(struct walk *w)
 
 void qc_search_run(struct qc_range *out, const struct qc_search *s)
 {
-    double widest = s->objective(s->user, s->limits.lo, s->limits.hi);
+    double widest = s->objective(s->user, s->limits.lo, s->limits.hi, (double)INFINITY);
     struct walk near = {.search = s,
                         .lo = s->limits.lo,
                         .hi = s->limits.hi,

@@ -18,8 +18,9 @@ struct qc_search {
     const struct qc_solve *request;
     /* Thresholds further in than these are not tried; 0 < floor. */
     double floor_lo, floor_hi;
-    /* Smaller is better; +INFINITY for a range that must not be taken (never at the limits). */
-    double (*objective)(const void *user, double lo, double hi);
+    /* Smaller is better; +INFINITY for a range that must not be taken (never at the limits), and, if that is known
+       sooner, for what is above `enough`. */
+    double (*objective)(const void *user, double lo, double hi, double enough);
     const void *user;
 };
 

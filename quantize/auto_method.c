@@ -10,14 +10,26 @@
 #include "quantize/pipeline_state.h"
 #include "quantize/trial_graph.h"
 
-/* The observers that are tried, the one that is fallen back to first. */
-static const char *const tried[] = {"mse", "mse:clip=3", "mse:clip=16", "minmax", "percentile", "kl:clip=1"};
+/* The observers that are tried, the one that is fallen back to first. What a range cuts off from samples that nobody
+   has seen does not show on those that it was made from: an observer that cuts off less is given credit for it. dB with
+   CREDIT_SAMPLES samples or fewer, less by the root of their number (docs/decisions/0030-ranges-by-the-outputs.md). */
+static const struct {
+    const char *method;
+    double credit_db;
+} tried[] = {{"mse", 0},        {"mse:clip=3", 0.32}, {"mse:clip=6", 0.44}, {"mse:clip=16", 0.56},
+             {"percentile", 0}, {"kl:clip=1", 0}};
 enum { METHODS = sizeof tried / sizeof *tried };
+static const double CREDIT_SAMPLES = 32;
 
-/* What is so far behind the best after the first quarter of the units is not run on. */
-static const double BEHIND_DB = 2;
-/* What is asked of each half. */
-static const double GAIN_DB = 0.03;
+/* What is too far behind the best after a part of the units is not run on, nor what so many are better than. */
+static const struct {
+    size_t part; /* one in so many units */
+    double behind_db;
+    size_t places; /* beside mse */
+} heats[] = {{8, 1.5, 5}, {3, 0.7, 2}, {1, 0, 0}};
+enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MIN = 32, UNITS_MAX = 128 };
+/* What is worth less than this over the first is not taken: so much is luck. */
+static const double GAIN_DB = 0.35;
 
 struct finding {
     struct qc_pipeline *p;
@@ -30,6 +42,7 @@ struct finding {
     struct qc_affine *params;  /* [METHODS][qparams + 1] */
     size_t running;            /* candidates that are run */
     size_t which[METHODS];     /* their methods */
+    double credits[METHODS];
     struct qc_error *errors[METHODS];
 };
 
@@ -86,40 +99,67 @@ static bool begin(struct finding *f, struct qc_status *st)
     return f->m->trials != NULL;
 }
 
-/* All candidates on some units, those that keep up on all; *best: the method to take. */
+/* What candidate k is worth: its gain, and the credit for what it leaves uncut. */
+static double worth(const struct finding *f, size_t k, size_t end)
+{
+    const double samples = (double)qc_dataset_samples(f->p->data);
+    return gain(f, k, 0, end, 1) + f->credits[f->which[k]] * fmin(1, sqrt(CREDIT_SAMPLES / samples));
+}
+
+/* What is known of the candidates after `end` units; trial[k]: of candidate k. */
+static void note(struct finding *f, const size_t *trial, size_t end, bool last)
+{
+    for (size_t k = 0; k < f->running; k++) {
+        struct qc_report_trial *t = &f->m->trials[trial[k]];
+        *t = (struct qc_report_trial){.method = f->methods[f->which[k]].name,
+                                      .sqnr_db = -10 * log10(noise(f, k, 0, end, 1)),
+                                      .gain_db = gain(f, k, 0, end, 1),
+                                      .worth_db = worth(f, k, end),
+                                      .gains_db = {(double)NAN, (double)NAN},
+                                      .samples = end};
+        for (size_t h = 0; last && h < 2; h++) t->gains_db[h] = gain(f, k, h, end, 2);
+    }
+}
+
+/* How many candidates behind the first are better than k; of equal ones the earlier is. */
+static size_t rank(const double *value, size_t count, size_t k)
+{
+    size_t better = 0;
+    for (size_t i = 1; i < count; i++) better += value[i] > value[k] || (i < k && !(value[i] < value[k]));
+    return better;
+}
+
+/* All candidates on some units, those that keep up on more; *best: the method to take. */
 static bool race(size_t *best, struct finding *f, struct qc_status *st)
 {
-    const size_t all = qc_trials_units(f->trials), quarter = all / 4, some = quarter > 8 ? quarter : all < 8 ? all : 8;
-    size_t trial[METHODS], kept = 0, at = 0;
-    if (!qc_trials_run(f->errors, f->trials, make_graph, f, f->running, 0, some, st)) return false;
-    double ahead = 0, most = 0;
-    for (size_t k = 0; k < f->running; k++) ahead = fmax(ahead, gain(f, k, 0, some, 1));
-    for (size_t k = 0; k < f->running; k++) {
-        const double db = gain(f, k, 0, some, 1);
-        f->m->trials[k] = (struct qc_report_trial){.method = f->methods[f->which[k]].name,
-                                                   .sqnr_db = -10 * log10(noise(f, k, 0, some, 1)),
-                                                   .gain_db = db,
-                                                   .gains_db = {(double)NAN, (double)NAN},
-                                                   .samples = some};
-        if (k && !(db > ahead - BEHIND_DB)) continue;
-        f->which[kept] = f->which[k];
-        f->errors[kept] = f->errors[k];
-        trial[kept++] = k;
-    }
-    f->running = kept;
-    if (!qc_trials_run(f->errors, f->trials, make_graph, f, kept, some, all - some, st)) return false;
-    for (size_t k = 0; k < kept; k++) {
-        struct qc_report_trial *t = &f->m->trials[trial[k]];
-        bool holds = all > 1;
-        t->sqnr_db = -10 * log10(noise(f, k, 0, all, 1));
-        t->gain_db = gain(f, k, 0, all, 1);
-        t->samples = all;
-        for (size_t h = 0; h < 2; h++) {
-            t->gains_db[h] = gain(f, k, h, all, 2);
-            holds = holds && t->gains_db[h] > GAIN_DB;
+    const size_t all = qc_trials_units(f->trials);
+    size_t trial[METHODS], done = 0, at = 0;
+    for (size_t k = 0; k < f->running; k++) trial[k] = k;
+    for (size_t h = 0; h < HEATS; h++) {
+        const size_t part = all / heats[h].part, least = all < UNITS_FIRST ? all : UNITS_FIRST,
+                     end = part > least ? part : least;
+        if (!qc_trials_run(f->errors, f->trials, make_graph, f, f->running, done, end - done, st)) return false;
+        done = end;
+        note(f, trial, end, h + 1 == HEATS);
+        double ahead = 0, value[METHODS];
+        size_t kept = 0;
+        for (size_t k = 0; k < f->running; k++) {
+            value[k] = worth(f, k, end);
+            ahead = fmax(ahead, value[k]);
         }
-        if (!holds || !(t->gain_db > most)) continue;
-        most = t->gain_db;
+        for (size_t k = 0; h + 1 < HEATS && k < f->running; k++) {
+            if (k && (!(value[k] > ahead - heats[h].behind_db) || rank(value, f->running, k) >= heats[h].places))
+                continue;
+            f->which[kept] = f->which[k];
+            f->errors[kept] = f->errors[k];
+            trial[kept++] = trial[k];
+        }
+        if (kept) f->running = kept;
+    }
+    double most = GAIN_DB;
+    for (size_t k = 1; k < f->running; k++) {
+        if (!(worth(f, k, all) > most)) continue;
+        most = worth(f, k, all);
         at = k;
     }
     f->m->trials[trial[at]].chosen = true;
@@ -138,8 +178,9 @@ static bool solve(struct finding *f, struct qc_status *st)
     f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
     if (!f->methods || !f->params || !f->m->methods) return false;
     for (size_t m = 0; m < METHODS; m++) {
-        f->methods[m].name = tried[m];
-        if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, tried[m], st)) return false;
+        f->methods[m].name = tried[m].method;
+        f->credits[m] = tried[m].credit_db;
+        if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, tried[m].method, st)) return false;
     }
     return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, METHODS,
                             &p->calibration_options, st);
@@ -149,7 +190,9 @@ static bool try_all(size_t *best, struct finding *f, struct qc_status *st)
 {
     const struct qc_pipeline *p = f->p;
     const struct qc_trial_options how = qc_trial_options_of(p);
-    const bool ok = qc_trials_new(&f->trials, p->real, p->data, qc_trial_units(p), &how, st) &&
+    const size_t share = qc_dataset_units(p->data) * 2 / 3;
+    const size_t units = share < UNITS_MIN ? UNITS_MIN : share > UNITS_MAX ? UNITS_MAX : share;
+    const bool ok = qc_trials_new(&f->trials, p->real, p->data, units, &how, st) &&
                     qc_folded_constants_new(&f->shared, st) && begin(f, st) && race(best, f, st);
     qc_folded_constants_free(f->shared);
     qc_trials_free(f->trials);

@@ -3,8 +3,8 @@
    (docs/decisions/0030-ranges-by-the-outputs.md).
 
    Several observers choose a range for each quantizer. The network is quantized with the ranges of each, as it would be
-   written, and runs on some samples; what is judged is the noise of its outputs relative to their signals. What is not
-   better than mse on both halves of the samples is not taken. */
+   written, and runs on some samples; what is judged is the noise of its outputs relative to their signals, with credit
+   for ranges that cut off less. What is not worth more than mse is not taken. */
 #ifndef QC_QUANTIZE_AUTO_METHOD_H
 #define QC_QUANTIZE_AUTO_METHOD_H
 

@@ -72,6 +72,8 @@ bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct
         const struct qc_option_info *info = qc_option_info((enum qc_option)i);
         const struct qc_json *v = qc_json_get(all, info->name);
         if (change && change->without && strcmp(change->without, info->name) == 0) continue;
+        if (change && change->met && (i == QC_OPTION_MAX_DROP || i == QC_OPTION_MIN_SQNR || i == QC_OPTION_MAX_NLL))
+            continue;
         if (o->given[i] && info->group <= QC_GROUP_GRAPH && v) ok = add_option(out, a, info->name, v, st);
     }
     for (size_t i = 0; ok && change && i < change->count; i++) ok = add(out, a, st, change->name[i], change->value[i]);

@@ -10,6 +10,7 @@ struct qc_command_change {
     size_t count;
     const char *const *name, *const *value; /* [count]: --name=value; value NULL: --name */
     const char *without;                    /* name of an option, or NULL */
+    bool met;                               /* without --max-drop and its like too */
 };
 
 /* The part of the command line that decides the result, word by word from "qcalib" on, unquoted, in the arena. */

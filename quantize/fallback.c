@@ -13,15 +13,21 @@
 /* What a layer is given. */
 enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, IN_FLOAT };
 enum rung { WIDE, FLOATS, RUNGS };
-static const char *const rung_names[RUNGS] = {[WIDE] = "16 bits", [FLOATS] = "float"};
+
+/* What is widened, and for what. */
+struct terms {
+    const struct qc_partition_options *base;
+    bool integer;       /* nothing may stay in float */
+    bool wide_is_float; /* the target has integer kernels for 8 bits alone */
+};
 
 struct search {
     struct qc_pipeline *p;
-    const struct qc_demand *demand;
+    struct qc_demand *demand;
     const struct qc_sensitivity *s;
     struct qc_partition_options base;
-    struct qc_metric best; /* of the last attempt that was evaluated */
-    struct qc_overflows overflows;
+    struct qc_standing best; /* of the last attempt that was evaluated */
+    struct terms terms;
     struct qc_report_fallback_step *steps;
     size_t step_count;
     size_t at_layers;  /* what p is now: as many layers ... */
@@ -88,22 +94,38 @@ static unsigned bits(enum qc_dtype t)
     return t == QC_NONE ? 0 : qc_dtype_info(t)->bits;
 }
 
-/* Sixteen bits for that which loses more; a sum has no room for both. */
-static enum remedy remedy_in(const struct qc_partition_options *base, bool integer, const struct qc_layer_effect *e,
-                             enum rung rung)
+static struct terms terms_of(const struct qc_pipeline *p, const struct qc_partition_options *base)
 {
-    const unsigned activation = bits(base->activation.dtype), weight = bits(base->weight.dtype);
+    const bool integer = p->options->require_integer;
+    return (struct terms){base, integer, strcmp(p->options->target, "ort") == 0 && !integer};
+}
+
+/* Weights of 4 bits go to 8 where 16 are computed in float. */
+static enum qc_dtype wide_weight(const struct terms *t)
+{
+    return t->wide_is_float && bits(t->base->weight.dtype) < 8 ? QC_I8 : QC_I16;
+}
+
+/* The wider type for that which loses more; a sum of 32 bits has no room for both. */
+static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect *e, enum rung rung)
+{
+    const unsigned activation = bits(t->base->activation.dtype), weight = bits(t->base->weight.dtype);
     if (!*e->name) return KEEP;
-    if (rung == FLOATS) return integer ? KEEP : IN_FLOAT;
+    if (rung == FLOATS) return t->integer ? KEEP : IN_FLOAT;
     const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
-    if (weights && weight <= 8 && activation <= 8) return WIDE_WEIGHTS;
+    if (weights && weight < bits(wide_weight(t)) && activation <= 8) return WIDE_WEIGHTS;
     if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;
-    return integer ? KEEP : IN_FLOAT;
+    return t->integer ? KEEP : IN_FLOAT;
 }
 
 static enum remedy remedy_of(const struct search *s, const struct qc_layer_effect *e, enum rung rung)
 {
-    return remedy_in(&s->base, s->p->options->require_integer, e, rung);
+    return remedy_in(&s->terms, e, rung);
+}
+
+static const char *rung_name(const struct search *s, enum rung rung)
+{
+    return rung == FLOATS ? "float" : wide_weight(&s->terms) == QC_I8 ? "wider types" : "16 bits";
 }
 
 static enum qc_dtype wide_activation(const struct qc_partition_options *base)
@@ -135,7 +157,7 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
                 (struct qc_type_choice){.dtype = wide_activation(b), .glob = name};
             break;
         case WIDE_WEIGHTS:
-            weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = QC_I16, .glob = name};
+            weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = wide_weight(&s->terms), .glob = name};
             break;
         case IN_FLOAT: skip[to.skip_count++] = name; break;
         }
@@ -165,18 +187,14 @@ static bool rerun(struct search *s, size_t layers, enum rung rung, bool *ran, co
 
 static bool score(struct search *s, struct qc_status *st)
 {
-    const struct qc_options *o = s->p->options;
-    qc_progress_phase(s->p->progress, "accuracy, %zu layers in %s", s->at_layers, rung_names[s->at_rung]);
-    bool ok = qc_evaluate_sums(&s->best, &s->overflows, s->p->arena, s->p->produced, s->demand->eval, &s->p->how,
-                               (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, s->p->progress, st);
-    qc_progress_end(s->p->progress);
-    return ok;
+    qc_progress_phase(s->p->progress, "accuracy, %zu layers in %s", s->at_layers, rung_name(s, s->at_rung));
+    return qc_demand_measure(&s->best, s->demand, st);
 }
 
 static struct qc_report_fallback_step *step_of(const struct search *s, size_t layers, enum rung rung)
 {
     for (size_t i = 0; i < s->step_count; i++)
-        if (s->steps[i].layers == layers && strcmp(s->steps[i].type, rung_names[rung]) == 0) return &s->steps[i];
+        if (s->steps[i].layers == layers && strcmp(s->steps[i].type, rung_name(s, rung)) == 0) return &s->steps[i];
     return NULL;
 }
 
@@ -191,6 +209,16 @@ static bool forbidden(const char **reason, const struct search *s, struct qc_sta
     return !count || *reason;
 }
 
+static void fill_step(struct qc_report_fallback_step *step, const struct search *s)
+{
+    const bool eval = s->p->eval != NULL;
+    step->value = eval ? s->best.metric.value : (double)NAN;
+    step->drop = eval ? qc_metric_drop(&s->demand->fp32, &s->best.metric) : (double)NAN;
+    step->nll = eval ? s->best.metric.nll : (double)NAN;
+    step->sqnr_db = s->best.sqnr_db;
+    step->int8_share = s->terms.wide_is_float ? qc_int8_share_stored(s->p->produced) : qc_int8_share(s->p->produced);
+}
+
 /* One attempt, noted as a step. */
 static bool attempt(struct qc_report_fallback_step **out, struct search *s, size_t layers, enum rung rung,
                     struct qc_status *st)
@@ -198,9 +226,11 @@ static bool attempt(struct qc_report_fallback_step **out, struct search *s, size
     struct qc_report_fallback_step *step = &s->steps[s->step_count];
     bool ran;
     *step = (struct qc_report_fallback_step){.layers = layers,
-                                             .type = rung_names[rung],
+                                             .type = rung_name(s, rung),
                                              .value = (double)NAN,
                                              .drop = (double)NAN,
+                                             .sqnr_db = (double)NAN,
+                                             .nll = (double)NAN,
                                              .int8_share = (double)NAN};
     if (!rerun(s, layers, rung, &ran, &step->reason, st) || (ran && !forbidden(&step->reason, s, st)) ||
         (ran && !step->reason && !score(s, st)))
@@ -208,10 +238,8 @@ static bool attempt(struct qc_report_fallback_step **out, struct search *s, size
     s->step_count++;
     *out = step;
     if (step->reason) return true;
-    step->value = s->best.value;
-    step->drop = qc_metric_drop(&s->demand->fp32, &s->best);
-    step->int8_share = qc_int8_share(s->p->produced);
-    step->met = step->drop <= s->demand->limit;
+    fill_step(step, s);
+    step->met = qc_demand_met(s->demand, &s->best);
     return true;
 }
 
@@ -222,7 +250,7 @@ static bool changes(const struct search *s, size_t layers, enum rung rung)
     return false;
 }
 
-/* Do so many layers do, in 16 bits or in float? */
+/* Do so many layers do, in a wider type or in float? */
 static bool holds(bool *out, struct search *s, size_t layers, struct qc_status *st)
 {
     *out = false;
@@ -262,7 +290,8 @@ static bool search(size_t *out, struct search *s, struct qc_status *st)
     return ok;
 }
 
-/* Of the two ways the one that keeps more multiply-adds in 8 bits; p is brought to that. */
+/* Of the two ways the one that keeps more multiply-adds in 8 bits on the target; where it computes wide types in float
+   anyhow, of equal ones the one that says so. p is brought to that. */
 static bool settle(struct search *s, size_t layers, struct qc_status *st)
 {
     struct qc_report_fallback_step *wide = step_of(s, layers, WIDE), *floats = step_of(s, layers, FLOATS);
@@ -270,7 +299,9 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
     const char *reason = NULL;
     if (!floats && changes(s, layers, FLOATS) && wide->int8_share < 1 && !attempt(&floats, s, layers, FLOATS, st))
         return false;
-    const bool in_float = floats && floats->met && (!wide || !wide->met || floats->int8_share > wide->int8_share);
+    const bool in_float = floats && floats->met &&
+                          (!wide || !wide->met || floats->int8_share > wide->int8_share ||
+                           (s->terms.wide_is_float && !(floats->int8_share < wide->int8_share)));
     (in_float ? floats : wide)->chosen = true;
     const enum rung rung = in_float ? FLOATS : WIDE;
     if (s->at_layers == layers && s->at_rung == rung) return true;
@@ -279,21 +310,21 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
 }
 
 /* *name is NULL when the layer keeps its types. */
-static bool option(const char **name, const char **value, const struct qc_partition_options *base, bool integer,
-                   const struct qc_layer_effect *e, enum rung rung, struct qc_arena *a, struct qc_status *st)
+static bool option(const char **name, const char **value, const struct terms *t, const struct qc_layer_effect *e,
+                   enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
     const char *glob = glob_of(e->name, a, st);
     *name = *value = NULL;
     if (!glob) return false;
-    switch (remedy_in(base, integer, e, rung)) {
+    switch (remedy_in(t, e, rung)) {
     case KEEP: return true;
     case WIDE_ACTIVATIONS:
         *name = "activation-type";
-        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(base) == QC_I16 ? "int16" : "uint16", glob);
+        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(t->base) == QC_I16 ? "int16" : "uint16", glob);
         break;
     case WIDE_WEIGHTS:
         *name = "weight-type";
-        *value = qc_arena_printf(a, st, "int16:%s", glob);
+        *value = qc_arena_printf(a, st, "%s:%s", wide_weight(t) == QC_I16 ? "int16" : "int8", glob);
         break;
     case IN_FLOAT:
         *name = "skip";
@@ -306,7 +337,8 @@ static bool option(const char **name, const char **value, const struct qc_partit
 bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipeline *p,
                      const struct qc_layer_effect *e, bool in_float, struct qc_status *st)
 {
-    return option(name, value, &p->scheme, p->options->require_integer, e, in_float ? FLOATS : WIDE, p->arena, st);
+    const struct terms t = terms_of(p, &p->scheme);
+    return option(name, value, &t, e, in_float ? FLOATS : WIDE, p->arena, st);
 }
 
 static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
@@ -315,13 +347,11 @@ static bool fill(struct qc_report_fallback *out, const struct search *s, size_t 
     const char **names = QC_NEW_ARRAY(a, const char *, layers, st),
                **values = QC_NEW_ARRAY(a, const char *, layers, st),
                **options = QC_NEW_ARRAY(a, const char *, layers, st);
-    struct qc_command_change change = {.name = names, .value = values, .without = "max-drop"};
+    struct qc_command_change change = {.name = names, .value = values, .met = true};
     if (!names || !values || !options) return false;
     for (size_t i = 0; i < layers; i++) {
         const size_t k = change.count;
-        if (!option(&names[k], &values[k], &s->base, s->p->options->require_integer, &s->s->layers[i], s->at_rung, a,
-                    st))
-            return false;
+        if (!option(&names[k], &values[k], &s->terms, &s->s->layers[i], s->at_rung, a, st)) return false;
         if (!names[k]) continue;
         if (!(options[k] = qc_arena_printf(a, st, "--%s=%s", names[k], values[k]))) return false;
         change.count++;
@@ -329,32 +359,31 @@ static bool fill(struct qc_report_fallback *out, const struct search *s, size_t 
     out->options = options;
     out->option_count = change.count;
     out->met = layers > 0;
-    out->limit = s->demand->limit;
+    out->limit = s->demand->max_drop;
+    out->min_sqnr = s->demand->min_sqnr;
+    out->max_nll = s->demand->max_nll;
     out->steps = s->steps;
     out->step_count = s->step_count;
     return !out->met || qc_pipeline_command(&out->command, s->p, &change, st);
 }
 
-bool qc_fall_back(struct qc_report_fallback **out, struct qc_metric *metric, struct qc_overflows *overflows,
-                  struct qc_pipeline *p, const struct qc_demand *demand, const struct qc_sensitivity *effects,
-                  struct qc_status *st)
+bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+                  const struct qc_sensitivity *effects, struct qc_status *st)
 {
+    struct qc_pipeline *p = d->p;
     struct search s = {
-        .p = p, .demand = demand, .s = effects, .base = p->scheme, .best = *metric, .overflows = *overflows};
+        .p = p, .demand = d, .s = effects, .base = p->scheme, .best = *has, .terms = terms_of(p, &s.base)};
     struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
     size_t layers = 0;
     /* Each step halves or doubles a number of layers, in two ways. */
     s.steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 4 * 8 * sizeof layers + 8, st);
     if (!to || !s.steps) return false;
-    s.steps[s.step_count++] = (struct qc_report_fallback_step){.type = "",
-                                                               .value = metric->value,
-                                                               .drop = qc_metric_drop(&demand->fp32, metric),
-                                                               .int8_share = qc_int8_share(p->produced)};
+    s.steps[0] = (struct qc_report_fallback_step){.type = ""};
+    fill_step(&s.steps[s.step_count++], &s);
     if (!search(&layers, &s, st)) return false;
     if (layers) {
         if (!settle(&s, layers, st)) return false;
-        *metric = s.best;
-        *overflows = s.overflows;
+        *has = s.best;
     } else if (s.step_count > 1) { /* back to where it was, for the report */
         p->scheme = s.base;
         if (!qc_pipeline_again(p, st)) return false;

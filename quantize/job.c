@@ -32,10 +32,10 @@ enum { MEASURED = 16 };
 struct qc_job {
     struct qc_job_inputs in;
     struct qc_pipeline p;
-    struct qc_metric metric[2]; /* on --eval: of the float network, of what is written */
+    struct qc_demand demand; /* and the float network's accuracy */
+    struct qc_standing has;  /* what is written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
-    struct qc_overflows overflows; /* on --eval */
     struct qc_report r;
     const char **files; /* [formats]: of the report */
     size_t *file_bytes;
@@ -78,26 +78,36 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
     if (!j->p.eval) return true;
     for (int i = 0; i < 2; i++) {
         qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
-        bool ok = qc_evaluate_sums(&j->metric[i], &j->overflows, j->p.arena, graphs[i], j->p.eval, i ? &j->p.how : NULL,
-                                   (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
+        bool ok = qc_evaluate_sums(i ? &j->has.metric : &j->demand.fp32, &j->has.overflows, j->p.arena, graphs[i],
+                                   j->p.eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
+                                   qc_progress_step, j->p.progress, st);
         qc_progress_end(j->p.progress);
-        if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && isnan(o->max_drop)) {
+        if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && !qc_options_demand(o)) {
             drop_eval(j, st);
             return true;
         }
         if (!ok) return false;
     }
-    const struct qc_metric *const real[] = {&j->metric[0]};
+    const struct qc_metric *const real[] = {&j->demand.fp32};
+    if (!isnan(o->max_nll) && isnan(j->demand.fp32.nll))
+        return qc_fail(st, QC_USAGE, "--max-nll needs labels in --eval; %s has a target for every output",
+                       eval_name(j));
     qc_warn_chance_level(j->p.warnings, real, 1, eval_name(j));
-    j->r.eval_seconds = j->metric[0].seconds + j->metric[1].seconds;
+    j->r.eval_seconds = j->demand.fp32.seconds + j->has.metric.seconds;
     return true;
 }
 
-/* What layers do, where that is asked for or needed; and wider types for some where accuracy falls too far. */
+/* What is demanded, and what the job has of it so far. */
+static bool begin_demand(struct qc_job *j, struct qc_status *st)
+{
+    return qc_demand_begin(&j->demand, &j->p, st) && qc_demand_measure_outputs(&j->has, &j->demand, st);
+}
+
+/* What layers do, where that is asked for or needed; and wider types for some where a demand is missed. */
 static bool improve(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->p.options;
-    const bool missed = j->p.eval && !isnan(o->max_drop) && qc_metric_drop(&j->metric[0], &j->metric[1]) > o->max_drop;
+    const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
     if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, MEASURED, st) ||
@@ -105,11 +115,10 @@ static bool improve(struct qc_job *j, struct qc_status *st)
         return false;
     if (!missed) return true;
     const double t0 = qc_seconds();
-    const struct qc_demand demand = {.eval = j->p.eval, .fp32 = j->metric[0], .limit = o->max_drop};
     struct qc_report_fallback *path;
     /* fewer layers do: docs/decisions/0016-sensitivity-by-cuts.md */
     qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE);
-    if (!qc_fall_back(&path, &j->metric[1], &j->overflows, &j->p, &demand, j->sensitivity, st)) return false;
+    if (!qc_fall_back(&path, &j->has, &j->demand, j->sensitivity, st)) return false;
     r->fallback = path;
     r->fallback_seconds = qc_seconds() - t0;
     return path->step_count < 2 || qc_pipeline_tell_again(&j->p, st);
@@ -118,7 +127,7 @@ static bool improve(struct qc_job *j, struct qc_status *st)
 static void fill_accuracy(struct qc_job *j)
 {
     struct qc_report *r = &j->r;
-    const struct qc_metric *m = j->metric;
+    const struct qc_metric m[2] = {j->demand.fp32, j->has.metric};
     r->int8_share = qc_int8_share(j->p.produced);
     if (!j->p.eval) return;
     r->metric = m[0].name;
@@ -159,18 +168,12 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
            qc_body_jobs_ops(r, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
 }
 
-bool qc_job_check_drop(const struct qc_job *j, struct qc_status *st)
+bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status *st)
 {
-    const double limit = j->p.options->max_drop;
-    if (isnan(limit)) return true;
-    const struct qc_metric *m = j->metric;
-    const bool psnr = m[0].kind == QC_METRIC_PSNR;
-    const double drop = qc_metric_drop(&m[0], &m[1]), unit = psnr ? 1 : 100;
-    if (drop <= limit) return true;
-    return qc_fail(st, QC_DEMAND,
-                   "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), and wider types for the worst layers did not "
-                   "mend it; no model was written, the report shows the layers and what was tried",
-                   limit, psnr ? "PSNR" : "top-1", drop, psnr ? "dB" : "points", unit * m[0].value, unit * m[1].value);
+    bool drop;
+    const bool met = qc_demand_check(&drop, &j->demand, &j->has, st);
+    *models = !drop;
+    return met;
 }
 
 /* What accumulators did on --eval, else on the samples that were measured; without either, nothing is known. */
@@ -178,7 +181,7 @@ static const struct qc_overflows *counted(const struct qc_job *j)
 {
     const unsigned bits = j->p.how.accumulator.bits;
     if (!bits || bits == 32) return NULL;
-    return j->p.eval ? &j->overflows : j->measurement ? &j->measurement->overflows : NULL;
+    return j->p.eval ? &j->has.overflows : j->measurement ? &j->measurement->overflows : NULL;
 }
 
 static bool fill_accumulator(struct qc_job *j, struct qc_status *st)
@@ -212,6 +215,25 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
+/* What was measured for --min-sqnr and --max-nll; --max-drop is about the accuracy, which is there anyhow. */
+static bool fill_demand(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_demand *d = &j->demand;
+    if (isnan(d->min_sqnr) && isnan(d->max_nll)) return true;
+    struct qc_report_demand *to = QC_NEW(j->p.arena, struct qc_report_demand, st);
+    if (!to) return false;
+    *to = (struct qc_report_demand){.min_sqnr = d->min_sqnr,
+                                    .sqnr_db = j->has.sqnr_db,
+                                    .output = j->has.output,
+                                    .file = d->file,
+                                    .samples = qc_demand_samples(d),
+                                    .max_nll = d->max_nll,
+                                    .nll = isnan(d->max_nll) ? (double)NAN : j->has.metric.nll,
+                                    .met = qc_demand_met(d, &j->has)};
+    j->r.demand = to;
+    return true;
+}
+
 static bool fill_report(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_pipeline *p = &j->p;
@@ -231,6 +253,7 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     }
     r->statistics_samples = qc_has_statistics(p->in) ? (size_t)qc_collection_samples(p->seen) : 0;
     fill_accuracy(j);
+    if (!fill_demand(j, st)) return false;
     if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st)) return false;
     size_t count = p->folded->output_count;
     struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
@@ -310,6 +333,7 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
 void qc_job_free(struct qc_job *j)
 {
     if (!j) return;
+    qc_demand_end(&j->demand);
     qc_measurement_free(j->measurement);
     qc_sensitivity_free(j->sensitivity);
     qc_body_jobs_free(&j->p);
@@ -347,7 +371,7 @@ const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j)
 
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
-    return qc_pipeline_run(&j->p, st) && count_ops(j, st) && evaluate(j, st) && improve(j, st) &&
+    return qc_pipeline_run(&j->p, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
            (!j->r.fallback || count_ops(j, st)) && measure(j, st) && fill_report(j, st) && advise(j, st);
 }
 

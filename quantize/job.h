@@ -43,14 +43,14 @@ const struct qc_warnings *qc_job_warnings(const struct qc_job *j);
 size_t qc_job_format_count(const struct qc_job *j);
 const struct qc_exporter *qc_job_format(const struct qc_job *j, size_t format);
 
-/* The whole work: stages, accuracy, wider types for --max-drop, comparison of layers, report. Once per job. Errors:
+/* The whole work: stages, accuracy, wider types for a demand, comparison of layers, report. Once per job. Errors:
    those of the stages; QC_DEMAND: --require-integer; QC_INTERRUPTED. In a team (qc_job_inputs) ranks other than 0 get
    false without an error. */
 bool qc_job_run(struct qc_job *j, struct qc_status *st);
 
-/* Behind qc_job_run: whether accuracy holds --max-drop. QC_DEMAND: no model should be written; the report shows what
-   was tried. */
-bool qc_job_check_drop(const struct qc_job *j, struct qc_status *st);
+/* Behind qc_job_run: whether --max-drop, --min-sqnr and --max-nll are met. QC_DEMAND: not; the report shows what was
+   tried. *models: whether models should be written, not where --max-drop is missed. */
+bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status *st);
 
 /* The model in one of its forms; the file appears only when complete. The report names it. Errors: as
    qc_export_file. */

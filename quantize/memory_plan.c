@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/memory_plan.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "calib/metrics/sensitivity.h"
 #include "calib/sequential/sequential.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/scale_layout.h"
 
 /* The graphs to come. They may want more than the limit: the sum of it all is what is told, once. */
 struct rehearsal {
@@ -17,12 +17,13 @@ struct rehearsal {
     struct qc_graph **lowered; /* [p->lowered_count] */
 };
 
-/* Channels of a quantizer: of the axis of a value in it. */
+/* Scales of a quantizer: of the axis of a value in it. */
 static size_t channels(const struct qc_graph *g, qc_id quantizer)
 {
     for (qc_id v = 1; g->qparams_of[quantizer].per_channel && v <= g->value_count; v++) {
         const struct qc_type *t = &g->values[v].type;
-        if (t->qparams == quantizer && t->axis >= 0 && t->axis < t->shape.rank) return (size_t)t->shape.dim[t->axis];
+        if (t->qparams == quantizer && t->axis >= 0 && t->axis < t->shape.rank)
+            return qc_scale_layout_of(&g->qparams_of[quantizer], &t->shape, t->axis).count;
     }
     return 1;
 }
@@ -56,7 +57,7 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
          qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
          (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
     for (size_t i = 0; ok && i < p->lowered_count; i++)
-        ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, st);
+        ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, NULL, st);
     return ok;
 }
 
@@ -118,7 +119,7 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
         if (!qc_evaluate_bytes(&bytes, r->bound, data, &p->how, st)) return false;
         at_least(most, bytes);
     }
-    if (!o->sensitivity && isnan(o->max_drop)) return true;
+    if (!o->sensitivity && !qc_options_demand(o)) return true;
     const struct qc_shape *shapes = qc_stream_shapes(r->bound, data, p->arena, st);
     if (!shapes || !qc_fix_shapes(&r->fixed, r->bound, shapes, qc_evaluate, st) ||
         !qc_sensitivity_bytes(&bytes, r->fixed, data, &sensitive, st))
@@ -151,7 +152,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
     p->calibration_options.later_moments =
-        isnan(p->options->max_drop) && strcmp(p->options->advice, "on") != 0 ? 0U : 1U;
+        qc_options_demand(p->options) || strcmp(p->options->advice, "on") == 0 ? 1U : 0U;
     const bool collects = p->data && !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +

@@ -82,8 +82,13 @@ bool qc_options_set(struct qc_options *o, enum qc_option option, const char *val
 
 bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_arena *a, struct qc_status *st)
 {
-    *out = (struct qc_options){
-        .arena = a, .command = command, .max_drop = (double)NAN, .tolerance = (double)NAN, .threads = qc_pool_cores()};
+    *out = (struct qc_options){.arena = a,
+                               .command = command,
+                               .max_drop = (double)NAN,
+                               .min_sqnr = (double)NAN,
+                               .max_nll = (double)NAN,
+                               .tolerance = (double)NAN,
+                               .threads = qc_pool_cores()};
     for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
         if (qc_option_has_default(&infos[o]) && !qc_options_set(out, (enum qc_option)o, infos[o].preset, st))
             return false;

@@ -60,6 +60,7 @@ struct qc_options {
     const char *method, *weight_method;                 /* NAME[:key=value,...]; never NULL */
     struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     struct qc_text_list per_channel;
+    const char *weight_block; /* "32", say; "none": per channel */
     bool per_channel_activations;
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
@@ -78,12 +79,15 @@ struct qc_options {
     const char *look_through;           /* "on" or "off" */
     const char *nonfinite;              /* "count" or "error" */
 
+    const char *accuracy_level;  /* "0" to "4" */
     const char *target;          /* of the rules: "ort" or "fused" */
     struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
     const char *advice; /* "auto", "on" or "off" */
     double max_drop;  /* points; NaN: no demand */
+    double min_sqnr;  /* dB; NaN: no demand */
+    double max_nll;   /* nats; NaN: no demand */
     double tolerance; /* of outputs, in their own units; NaN: no demand */
 
     uint64_t threads;       /* default: all cores */
@@ -92,6 +96,12 @@ struct qc_options {
     bool follow_links;
     bool strict; /* files of a folder that cannot be read are errors */
 };
+
+/* Is there something that layers would go wider for? */
+static inline bool qc_options_demand(const struct qc_options *o)
+{
+    return o->max_drop >= 0 || o->min_sqnr >= 0 || o->max_nll >= 0;
+}
 
 /* --follow-links */
 static inline enum qc_follow qc_options_follow(const struct qc_options *o)

@@ -34,6 +34,9 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
         {stats && o->checkpoint, "--checkpoint is for what is collected from --data; --stats FILE is complete already"},
         {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},
+        {!isnan(o->max_nll) && !qc_has_data(&in->eval), "--max-nll needs --eval FILE with labels"},
+        {!isnan(o->min_sqnr) && !data && !qc_has_data(&in->eval),
+         "--min-sqnr runs samples: give --data FILE or --eval FILE"},
         {o->propagate && stats, "--propagate runs the data through what is quantized already; --stats FILE was seen in "
                                 "the float network. Give --data instead of --stats"},
         {o->propagate && (o->checkpoint || in->team), "--propagate needs every sample in one run from the first "
@@ -43,6 +46,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {!data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN,
          "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or "
          "--accumulator-bound proven"},
+        {o->per_tensor && strcmp(o->weight_block, "none") != 0,
+         "--weight-block gives weights many scales, --per-tensor one; leave out one"},
         {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
          "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},
     };

@@ -54,6 +54,10 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
                                        .names = names,
                                        .channel_axes = axes,
                                        .chooser = &p->calibration_options};
+    const bool trials = p->calibration_options.activation->of_network || p->options->propagate;
+    if (trials && !p->in->team && !p->keys &&
+        !(p->keys = QC_NEW_ARRAY(p->arena, uint64_t, qc_dataset_units(p->data), st)))
+        return false;
     qc_progress_phase(p->progress, wants_ranges(p) ? "calibrating" : "taking second moments");
     const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
     qc_progress_end(p->progress);

@@ -67,6 +67,7 @@ struct qc_collect_options {
     enum qc_second_moments_layers layers; /* ... of these layers of g */
     const int *channel_axes; /* [count]: the axis of the channels of each value, which g knows the size of, or -1. NULL:
                                 no statistics of channels */
+    uint64_t *keys; /* NULL, or [units]: the keys of units that are run (calib/statistics/stream.h); others stay */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* that stages behind this one take beside what is collected ... */

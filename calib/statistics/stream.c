@@ -72,6 +72,7 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
             if (k == 0 && s->keyed)
                 o.at.key = qc_stream_key(o.at.key, in.data, qc_view_count(&in) * qc_dtype_size(in.dtype));
         }
+        if (k == 0 && s->keyed && s->keys) s->keys[unit] = o.at.key;
         if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
     }

@@ -34,8 +34,9 @@ struct qc_stream {
     size_t unit_count;
     struct qc_overflows *overflows[QC_STREAM_PLANS]; /* NULL, or of the plan: added to behind the run */
     unsigned workers;
-    bool keyed;    /* whether units have a key */
-    bool in_order; /* units run more or less as they come, whatever their sizes: for who wants them so */
+    bool keyed;     /* whether units have a key */
+    uint64_t *keys; /* with keyed: NULL, or [units of the data set]: the key of each that is run */
+    bool in_order;  /* units run more or less as they come, whatever their sizes: for who wants them so */
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
     void *user;

@@ -31,6 +31,7 @@ struct keyed {
 
 struct hashing {
     const struct qc_dataset *data;
+    const uint64_t *known; /* NULL, or keys that are known: these units are not read again */
     size_t inputs;
     struct keyed *units;
 };
@@ -40,8 +41,12 @@ static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status
     struct hashing *h = user;
     struct qc_dataset_scratch *scratch = NULL;
     uint64_t key = 0;
-    bool ok = qc_dataset_scratch_new(&scratch, st);
     (void)worker;
+    if (h->known && h->known[unit]) {
+        h->units[unit] = (struct keyed){.key = h->known[unit], .unit = unit};
+        return true;
+    }
+    bool ok = qc_dataset_scratch_new(&scratch, st);
     for (size_t i = 0; ok && i < h->inputs; i++) {
         const size_t bytes = qc_dataset_unit_bytes(h->data, i, unit);
         void *x = malloc(bytes + 1);
@@ -65,6 +70,7 @@ static bool draw(struct qc_trials *t, struct qc_status *st)
 {
     const size_t all = qc_dataset_units(t->data);
     struct hashing h = {.data = t->data,
+                        .known = t->options->keys,
                         .inputs = t->real->input_count,
                         .units = QC_NEW_ARRAY(t->arena, struct keyed, all, st)};
     const struct qc_pool_options pool = {.workers = t->options->workers ? t->options->workers : 1};
@@ -271,6 +277,21 @@ double qc_trials_noise(const struct qc_error *errors, size_t outputs, size_t fir
         counted++;
     }
     return counted ? mean / (double)counted : 0;
+}
+
+double qc_trials_worst(size_t *output, const struct qc_error *errors, size_t outputs, size_t units)
+{
+    double worst = 0;
+    *output = 0;
+    for (size_t o = 0; o < outputs; o++) {
+        struct qc_error e = {0};
+        for (size_t u = 0; u < units; u++) qc_error_add(&e, &errors[u * outputs + o]);
+        const double noise = isnan(e.noise) ? (double)INFINITY : e.noise > 0 ? e.noise / e.signal : 0;
+        if (!(noise > worst)) continue;
+        worst = noise;
+        *output = o;
+    }
+    return worst;
 }
 
 double qc_trials_gain(double noise, double other)

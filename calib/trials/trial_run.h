@@ -10,6 +10,7 @@
 
 struct qc_trial_options {
     struct qc_plan_options how; /* of the graphs that are tried: accumulator, rounding */
+    const uint64_t *keys; /* NULL, or [units of the data]: of a run before (calib/statistics/stream.h); 0: not known */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;
@@ -35,6 +36,9 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial
 /* Noise to signal over the places first, first + step, ..., below end of such errors: the mean over the outputs, each
    relative to its own signal, so that the worst decides. Infinity where something is no number, 0 without outputs. */
 double qc_trials_noise(const struct qc_error *errors, size_t outputs, size_t first, size_t end, size_t step);
+/* Noise to signal, not in dB, of the output where it is most, over all units of `errors`; infinity where a signal of
+   nothing got noise, 0 without float32 outputs. */
+double qc_trials_worst(size_t *output, const struct qc_error *errors, size_t outputs, size_t units);
 /* How much less noise the second has, dB; 0 where both have none. */
 double qc_trials_gain(double noise, double other);
 

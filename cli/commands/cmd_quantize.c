@@ -92,9 +92,10 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
                         struct qc_status *st)
 {
     struct qc_status demand = QC_STATUS_INIT;
-    const bool met = qc_job_check_drop(j, &demand);
+    bool models;
+    const bool met = qc_job_check_demand(&models, j, &demand);
     if (!qc_interrupt_check(st)) return false;
-    for (size_t i = 0; met && i < to->count; i++)
+    for (size_t i = 0; models && i < to->count; i++)
         if (!qc_job_write(j, i, to->models[i], st)) return false;
     if (!report(j, to->folder, o, st)) return false;
     if (!met) *st = demand;

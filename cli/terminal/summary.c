@@ -111,10 +111,12 @@ static void print_trial(const struct qc_report *r)
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
         qc_say("ranges      %s, ", t->method);
-        if (i)
+        if (!i)
+            qc_say("no other was better");
+        else if (t->gain_db > 0)
             qc_say("%.2f dB better than mse", t->gain_db);
         else
-            qc_say("no other was better");
+            qc_say("which cuts off less than mse does, and has %.2f dB", t->gain_db);
         qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, r->trial_count);
     }
 }
@@ -154,7 +156,19 @@ static void print_channels(const struct qc_report *r)
     }
 }
 
-/* What --max-drop did, and how to ask for the same by hand. */
+/* --min-sqnr and --max-nll, and what is there. */
+static void print_demand(const struct qc_report_demand *d)
+{
+    const char *label = "demand      ";
+    if (!isnan(d->min_sqnr)) {
+        qc_say("%soutput %s has %.2f dB on %zu samples of %s; asked for %g\n", label, d->output, d->sqnr_db, d->samples,
+               d->file, d->min_sqnr);
+        label = "            ";
+    }
+    if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; asked for at most %g\n", label, d->nll, d->max_nll);
+}
+
+/* What was done for a demand, and how to ask for the same by hand. */
 static void print_fallback(const struct qc_report_fallback *f)
 {
     enum { OPTIONS = 16 };
@@ -213,6 +227,7 @@ void qc_print_summary(const struct qc_report *r)
     print_channels(r);
     if (r->accumulator) print_accumulator(r->accumulator);
     print_accuracy(r);
+    if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback);
     if (r->effect_count)
         print_effects(r);

@@ -52,7 +52,8 @@ struct qc_report_rounding {
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
     const char *node;                    /* the op that makes it; of a weight, that reads it; NULL: a graph input */
-    int axis;                            /* of per-channel scales; -1 for one scale */
+    int axis;                            /* of per-channel scales, or of blocks; -1 for one scale */
+    int64_t block;                       /* elements of a block; 0: no blocks */
     size_t count;                        /* of scales */
     const float *scale;
     const int32_t *zero_point;
@@ -125,17 +126,18 @@ struct qc_report_effect {
     double metric, lost;             /* accuracy with it, and what it costs: points or dB; NaN without labelled data */
 };
 
-/* One attempt of --max-drop. */
+/* One attempt to meet --max-drop, --min-sqnr or --max-nll. */
 struct qc_report_fallback_step {
     size_t layers;                  /* the worst of the ranking; 0: the beginning */
-    const char *type;               /* "16 bits", "float"; "": as the options say */
+    const char *type;               /* "8 bits", "16 bits", "float"; "": as the options say */
     double value, drop, int8_share; /* accuracy; points or dB; of the multiply-adds. NaN when it could not be done: */
+    double sqnr_db, nll;            /* of the worst output; nats. NaN where it was not measured */
     const char *reason;             /* why, else NULL */
     bool met, chosen;
 };
 
 struct qc_report_fallback {
-    double limit;
+    double limit, min_sqnr, max_nll; /* NaN: not asked for */
     bool met;
     size_t step_count;
     const struct qc_report_fallback_step *steps;
@@ -144,11 +146,21 @@ struct qc_report_fallback {
     const char *command;        /* with them, for a shell; NULL when the demand is not met */
 };
 
+/* What --min-sqnr and --max-nll ask for, and what is there. */
+struct qc_report_demand {
+    double min_sqnr, sqnr_db;  /* NaN: not asked for */
+    const char *output, *file; /* the worst output; where the samples are from, NULL without min_sqnr */
+    size_t samples;
+    double max_nll, nll;
+    bool met;
+};
+
 /* What --method auto tried. */
 struct qc_report_trial {
     const char *method;
     double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
     double gain_db;     /* over the first trial, on the same samples */
+    double worth_db;    /* that, and credit for what it leaves uncut of samples not seen: the most is chosen */
     double gains_db[2]; /* on either half of all; NaN where it was left early */
     size_t samples;     /* that it ran on */
     bool chosen;
@@ -225,6 +237,7 @@ struct qc_report {
     double int8_share; /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
     size_t effect_count, effect_samples;       /* 0: not measured */
     const struct qc_report_effect *effects;    /* the worst first */
+    const struct qc_report_demand *demand;     /* NULL: neither was asked for */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
     size_t trial_count;                        /* 0: another method, or no data to run */
     const struct qc_report_trial *trials;      /* of all quantizers together; mse first */

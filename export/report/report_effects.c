@@ -15,20 +15,28 @@ static bool decibels(const struct qc_report *r)
     return r->metric && strcmp(r->metric, "psnr") == 0;
 }
 
-static void step(FILE *f, const struct qc_report_fallback_step *s, double unit)
+static void number(FILE *f, double x, int digits)
 {
+    fputs("</td><td class=\"n\">", f);
+    qc_html_fixed(f, x, digits);
+}
+
+static void step(FILE *f, const struct qc_report *r, const struct qc_report_fallback_step *s)
+{
+    const double unit = decibels(r) ? 1 : 100;
     fputs("<tr><td class=\"n\">", f);
     if (s->layers)
         qc_html(f, "%zu</td><td>", s->layers);
     else
         fputs("–</td><td>", f);
     qc_html_text(f, *s->type ? s->type : "as asked for");
-    fputs("</td><td class=\"n\">", f);
-    qc_html_fixed(f, unit * s->value, 2);
-    fputs("</td><td class=\"n\">", f);
-    qc_html_fixed(f, s->drop, 2);
-    fputs("</td><td class=\"n\">", f);
-    qc_html_fixed(f, 100 * s->int8_share, 1);
+    if (r->metric) {
+        number(f, unit * s->value, 2);
+        number(f, s->drop, 2);
+    }
+    if (!isnan(r->fallback->min_sqnr)) number(f, s->sqnr_db, 2);
+    if (!isnan(r->fallback->max_nll)) number(f, s->nll, 4);
+    number(f, 100 * s->int8_share, 1);
     fputs("</td><td class=\"name\">", f);
     if (s->reason) {
         fputs("not possible: ", f);
@@ -42,19 +50,29 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
 {
     const struct qc_report_fallback *b = r->fallback;
     if (!b) return;
-    const char *unit = decibels(r) ? "dB" : "points";
-    qc_html(f, "<h2>%s: at most %g %s lost</h2>\n<p>", b->met ? "How the demand was met" : "The demand was not met",
-            b->limit, unit);
-    fputs("The layers that alone make the most noise in the outputs were given wider types, their number doubled until "
+    const char *unit = decibels(r) ? "dB" : "points", *between = ": ";
+    qc_html(f, "<h2>%s", b->met ? "How the demand was met" : "The demand was not met");
+    if (!isnan(b->limit)) {
+        qc_html(f, "%sat most %g %s lost", between, b->limit, unit);
+        between = ", ";
+    }
+    if (!isnan(b->min_sqnr)) {
+        qc_html(f, "%soutputs of at least %g dB", between, b->min_sqnr);
+        between = ", ";
+    }
+    if (!isnan(b->max_nll)) qc_html(f, "%snll of at most %g", between, b->max_nll);
+    fputs("</h2>\n<p>The layers that alone make the most noise in the outputs were given wider types, their number "
+          "doubled until "
           "the demand held and then halved towards the least that does: "
-          "16 bits for what loses more, the activations or the weights, or float.</p>\n",
+          "the next type that the target has integers for, for what loses more, the activations or the weights, or "
+          "float.</p>\n<div class=\"scroll\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th>",
           f);
-    qc_html(f,
-            "<div class=\"scroll\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th><th "
-            "class=\"n\">%s</th><th class=\"n\">lost, %s</th><th class=\"n\">multiply-adds in int8, "
-            "%%</th><th>demand</th></tr></thead><tbody>\n",
-            decibels(r) ? "PSNR, dB" : "top-1, %", unit);
-    for (size_t i = 0; i < b->step_count; i++) step(f, &b->steps[i], decibels(r) ? 1 : 100);
+    if (r->metric)
+        qc_html(f, "<th class=\"n\">%s</th><th class=\"n\">lost, %s</th>", decibels(r) ? "PSNR, dB" : "top-1, %", unit);
+    if (!isnan(b->min_sqnr)) fputs("<th class=\"n\">worst output, dB</th>", f);
+    if (!isnan(b->max_nll)) fputs("<th class=\"n\">nll, nats</th>", f);
+    fputs("<th class=\"n\">multiply-adds in int8, %</th><th>demand</th></tr></thead><tbody>\n", f);
+    for (size_t i = 0; i < b->step_count; i++) step(f, r, &b->steps[i]);
     fputs("</tbody></table></div>\n", f);
     if (!b->command) return;
     fputs("<p style=\"margin-top:10px\">The same by hand:</p>\n", f);

@@ -181,6 +181,7 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "scale", parameters(l, false));
     qc_json_set(o, "zero_point", parameters(l, true));
     qc_json_set(o, "axis", l->axis < 0 ? qc_json_null() : qc_json_integer(l->axis));
+    if (l->block) qc_json_set(o, "block", qc_json_integer(l->block));
     qc_json_set(o, "one_scale", l->one_scale ? text(l->one_scale) : qc_json_null());
     qc_json_set(o, "method", text(l->method));
     qc_json_set(seen, "min", qc_json_float((float)l->observed_min));
@@ -276,6 +277,8 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
     if (!f) return qc_json_null();
     struct qc_json *o = qc_json_object(), *steps = qc_json_array(), *options = qc_json_array();
     qc_json_set(o, "max_drop", qc_json_number(f->limit));
+    qc_json_set(o, "min_sqnr", qc_json_number(f->min_sqnr));
+    qc_json_set(o, "max_nll", qc_json_number(f->max_nll));
     qc_json_set(o, "met", qc_json_bool(f->met));
     for (size_t i = 0; i < f->option_count; i++) qc_json_add(options, text(f->options[i]));
     qc_json_set(o, "options", options);
@@ -287,6 +290,8 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
         qc_json_set(step, "type", *s->type ? text(s->type) : qc_json_null());
         qc_json_set(step, "value", qc_json_number(s->value));
         qc_json_set(step, "drop", qc_json_number(s->drop));
+        qc_json_set(step, "sqnr_db", qc_json_number(s->sqnr_db));
+        qc_json_set(step, "nll", qc_json_number(s->nll));
         qc_json_set(step, "int8_share", qc_json_number(s->int8_share));
         qc_json_set(step, "met", qc_json_bool(s->met));
         qc_json_set(step, "chosen", qc_json_bool(s->chosen));
@@ -294,6 +299,20 @@ static struct qc_json *fallback(const struct qc_report_fallback *f)
         qc_json_add(steps, step);
     }
     qc_json_set(o, "steps", steps);
+    return o;
+}
+
+static struct qc_json *demand(const struct qc_report_demand *d)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "met", qc_json_bool(d->met));
+    qc_json_set(o, "min_sqnr", qc_json_number(d->min_sqnr));
+    qc_json_set(o, "sqnr_db", qc_json_number(d->sqnr_db));
+    qc_json_set(o, "output", d->output ? text(d->output) : qc_json_null());
+    qc_json_set(o, "file", d->file ? text(d->file) : qc_json_null());
+    qc_json_set(o, "samples", count(d->samples));
+    qc_json_set(o, "max_nll", qc_json_number(d->max_nll));
+    qc_json_set(o, "nll", qc_json_number(d->nll));
     return o;
 }
 
@@ -306,6 +325,7 @@ static struct qc_json *trials(const struct qc_report *r)
         qc_json_set(o, "method", text(t->method));
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
+        qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
         for (size_t h = 0; h < 2; h++) qc_json_add(halves, qc_json_number(t->gains_db[h]));
         qc_json_set(o, "gains_db", halves);
         qc_json_set(o, "samples", count(t->samples));
@@ -383,6 +403,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "int8_share", qc_json_number(r->int8_share));
     qc_json_set(o, "sensitivity", effects(r));
     qc_json_set(o, "sensitivity_samples", count(r->effect_samples));
+    if (r->demand) qc_json_set(o, "demand", demand(r->demand));
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     list = qc_json_array();

@@ -69,7 +69,25 @@ static bool narrow(const struct qc_graph *g, qc_id value)
            qc_dtype_info(g->qparams_of[t->qparams].dtype)->bits <= 8;
 }
 
-double qc_int8_share(const struct qc_graph *g)
+/* Does a node that reads this accumulator, or what is computed of it in 32 bits, store it wider? Nodes are in order. */
+static bool stored_wide(const struct qc_graph *g, qc_id product)
+{
+    const struct qc_type *t = &qc_value(g, g->nodes[product].outputs)->type;
+    qc_id sum = g->nodes[product].outputs;
+    if (t->qparams == QC_REAL || g->qparams_of[t->qparams].kind != QC_QPARAMS_PRODUCT) return false;
+    for (qc_id id = product + 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        bool reads = false;
+        for (unsigned i = 0; i < n->input_count; i++) reads = reads || n->inputs[i] == sum;
+        if (!reads) continue;
+        const struct qc_type *y = &qc_value(g, n->outputs)->type;
+        if (y->qparams != t->qparams) return y->qparams != QC_REAL && !narrow(g, n->outputs);
+        sum = n->outputs;
+    }
+    return false;
+}
+
+static double share(const struct qc_graph *g, bool stored)
 {
     uint64_t all = 0, in_int8 = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
@@ -78,7 +96,18 @@ double qc_int8_share(const struct qc_graph *g)
         if (!qc_multiplies(n->op)) continue;
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
         const bool integer = n->op == QC_OP_MatMulInteger;
-        if (integer || (narrow(g, n->inputs[0]) && narrow(g, n->inputs[1]))) in_int8 += one;
+        const bool narrow_factors = narrow(g, n->inputs[0]) && narrow(g, n->inputs[1]);
+        if (integer || (narrow_factors && !(stored && stored_wide(g, id)))) in_int8 += one;
     }
     return all ? (double)in_int8 / (double)all : (double)NAN;
+}
+
+double qc_int8_share(const struct qc_graph *g)
+{
+    return share(g, false);
+}
+
+double qc_int8_share_stored(const struct qc_graph *g)
+{
+    return share(g, true);
 }

@@ -78,6 +78,8 @@ static struct qc_report hostile(void)
          .reason = HOSTILE},
         {.layers = 2, .type = "float", .value = 0.8, .drop = 10, .int8_share = 0.9375, .met = true, .chosen = true}};
     static const struct qc_report_fallback fallback = {.limit = 12,
+                                                       .min_sqnr = (double)NAN,
+                                                       .max_nll = (double)NAN,
                                                        .met = true,
                                                        .step_count = 3,
                                                        .steps = steps,
