@@ -22,7 +22,7 @@ static struct qc_graph *lower(const struct qc_graph *produced)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
-    cr_assert(qc_exporter_find("qdq")->lower(&g, produced, &st), "%s", st.message);
+    cr_assert(qc_exporter_find("qdq")->lower(&g, produced, NULL, &st), "%s", st.message);
     return g;
 }
 
@@ -314,7 +314,7 @@ Test(qdq, parameters_that_are_not_bound_are_an_error)
     struct passes p;
     cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
     qc_graph_turn_off_quantizer(p.produced, case_quantizer(p.produced, "c"));
-    cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, &st));
+    cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, NULL, &st));
     cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'c'"), "%s", st.message);
     passes_free(&p);
     qc_graph_free(g);
