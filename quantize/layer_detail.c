@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "arith/params.h"
+#include "graph/core/scale_layout.h"
 #include "observers/outline.h"
 
 static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id node,
@@ -77,13 +78,13 @@ static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_i
 
 /* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. */
 static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
-                 const struct qc_qparams *s)
+                 const struct qc_qparams *s, const struct qc_scale_layout *layout)
 {
     const float *x = t->data;
     struct qc_levels levels = qc_qparams_levels(s);
     double lost = 0, count = 0;
     for (size_t i = 0, k = 0, in = 0; i < t->count; i++) { /* element i is in its place in of channel k */
-        const size_t q = s->count == 1 ? 0 : k;
+        const size_t q = layout->block ? qc_scale_at(layout, i) : s->count == 1 ? 0 : k;
         double scale = (double)s->scale[q], v = (double)x[i],
                level = nearbyint((double)rounded[i] / scale) + s->zero_point[q];
         double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
@@ -128,8 +129,10 @@ bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, const stru
     if (!name_node(l, p, g, reader, st)) return false;
     if (t->dtype != QC_F32 || !t->count) return true;
     struct channels c = {.count = 1, .inner = 1};
-    if (type->axis >= 0 && type->axis < t->shape.rank) c.count = (size_t)t->shape.dim[type->axis];
-    for (int i = type->axis + 1; i > 0 && i < t->shape.rank; i++) c.inner *= (size_t)t->shape.dim[i];
+    /* In blocks that are along the first or second axis: outputs are the other one. */
+    const int axis = g->qparams_of[quantizer].block ? 1 - type->axis : type->axis;
+    if (axis >= 0 && axis < t->shape.rank) c.count = (size_t)t->shape.dim[axis];
+    for (int i = axis + 1; i > 0 && i < t->shape.rank; i++) c.inner *= (size_t)t->shape.dim[i];
     c.low = QC_NEW_ARRAY(p->arena, float, c.count, st);
     c.high = QC_NEW_ARRAY(p->arena, float, c.count, st);
     if (!c.low || !c.high) return false;
@@ -138,7 +141,8 @@ bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, const stru
         c.high[k] = -FLT_MAX;
     }
     struct qc_loss loss = {0};
-    scan(&c, &loss, t, stored->data, &g->qparams_of[quantizer]);
+    const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[quantizer], &t->shape, type->axis);
+    scan(&c, &loss, t, stored->data, &g->qparams_of[quantizer], &layout);
     take_loss(l, &loss);
     l->channel_count = c.count;
     l->channel_low = c.low;

@@ -8,6 +8,7 @@
 #include "calib/metrics/sensitivity.h"
 #include "calib/sequential/sequential.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/scale_layout.h"
 
 /* The graphs to come. They may want more than the limit: the sum of it all is what is told, once. */
 struct rehearsal {
@@ -16,12 +17,13 @@ struct rehearsal {
     struct qc_graph **lowered; /* [p->lowered_count] */
 };
 
-/* Channels of a quantizer: of the axis of a value in it. */
+/* Scales of a quantizer: of the axis of a value in it. */
 static size_t channels(const struct qc_graph *g, qc_id quantizer)
 {
     for (qc_id v = 1; g->qparams_of[quantizer].per_channel && v <= g->value_count; v++) {
         const struct qc_type *t = &g->values[v].type;
-        if (t->qparams == quantizer && t->axis >= 0 && t->axis < t->shape.rank) return (size_t)t->shape.dim[t->axis];
+        if (t->qparams == quantizer && t->axis >= 0 && t->axis < t->shape.rank)
+            return qc_scale_layout_of(&g->qparams_of[quantizer], &t->shape, t->axis).count;
     }
     return 1;
 }
@@ -55,7 +57,7 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
          qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
          (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
     for (size_t i = 0; ok && i < p->lowered_count; i++)
-        ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, st);
+        ok = !p->exporters[i]->lower || p->exporters[i]->lower(&r->lowered[i], r->produced, NULL, st);
     return ok;
 }
 

@@ -46,6 +46,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {!data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN,
          "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or "
          "--accumulator-bound proven"},
+        {o->per_tensor && strcmp(o->weight_block, "none") != 0,
+         "--weight-block gives weights many scales, --per-tensor one; leave out one"},
         {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
          "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},
     };

@@ -150,6 +150,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
     c->correct_bias = qc_corrects_bias(o);
+    c->blocks_by_error = !o->given[QC_OPTION_WEIGHT_METHOD];
     c->moments = c->weight->of_output || qc_round_weightss(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
@@ -181,6 +182,12 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
         !qc_integer_options(&p->how, o, st))
         return false;
     if (!qc_scheme_options(&p->scheme, o, p->arena, st)) return false;
+    if (p->scheme.weight_block && strcmp(o->target, "fused") == 0) {
+        p->scheme.weight_block = 0;
+        qc_warn(p->warnings,
+                "--weight-block: weights have a scale per channel, since --target fused is for hardware that "
+                "sums integers, which have no blocks");
+    }
     if (wants_advice(p) && !qc_rounded_layers_new(&p->rounded_layers, st)) return false;
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
@@ -218,7 +225,8 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     t->calibration = NULL;
     t->weight_rounder = NULL;
     t->weight_rounding = NULL;
-    t->joined = t->simulated = t->rounded = t->with_bodies = t->expanded = t->folded = t->produced = NULL;
+    t->joined = t->simulated = t->rounded = t->with_bodies = t->dynamic = NULL;
+    t->expanded = t->folded = t->produced = t->narrowed = NULL;
     t->lowered = NULL;
     t->gram = NULL;
     t->borrows_seen = true;

@@ -42,6 +42,7 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, con
     l->name = s.quantizer;
     l->type = qc_dtype_info(s.dtype)->name;
     l->axis = s.axis;
+    l->block = s.block;
     l->count = s.count;
     l->scale = s.scale;
     l->zero_point = s.zero_point;

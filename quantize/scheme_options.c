@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/scheme_options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+/* Three and two bits are levels of a 4-bit type, which files and runtimes have. */
 static struct qc_type_choice type_named(const char *name)
 {
+    static const struct {
+        const char *name;
+        enum qc_dtype type;
+        unsigned bits;
+    } few[] = {{"int3", QC_I4, 3}, {"uint3", QC_U4, 3}, {"int2", QC_I4, 2}, {"uint2", QC_U4, 2}};
     if (strcmp(name, "dynamic") == 0) return (struct qc_type_choice){.dtype = QC_NONE, .dynamic = true};
+    for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+        if (strcmp(name, few[i].name) == 0) return (struct qc_type_choice){.dtype = few[i].type, .bits = few[i].bits};
     return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};
 }
 
@@ -35,7 +44,9 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     *out = QC_PARTITION_INIT;
     out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
     out->weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
+    /* No sum of integers has to hold products of the lowest level of a weight in blocks. */
     out->weight.restricted = strcmp(o->range, "restricted") == 0;
+    out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
     out->weight.per_channel = !o->per_tensor;
     out->one_scale_joins = o->require_integer;
     out->activation.per_channel = o->per_channel_activations;
@@ -43,11 +54,13 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->only = o->only.items;
     out->skip_count = o->skip.count;
     out->skip = o->skip.items;
+    out->weight_block = strtoll(o->weight_block, NULL, 10); /* of "none" 0 */
     if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types, a, st) ||
         !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st))
         return false;
     out->activation.dtype = activation.dtype;
     out->dynamic = activation.dynamic;
     out->weight.dtype = weight.dtype;
+    out->weight.bits = weight.bits;
     return true;
 }

@@ -160,18 +160,25 @@ const struct qc_graph *qc_graph_with_bodies(const struct qc_pipeline *p)
     return p->with_bodies ? p->with_bodies : p->rounded ? p->rounded : p->simulated;
 }
 
+struct body_lowering {
+    const struct qc_exporter *exporter;
+    const struct qc_lower_options *options;
+};
+
 static bool lower_body(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st)
 {
-    const struct qc_exporter *e = user;
-    return e->lower(out, body, st) && qc_lower_bodies(out, e, st);
+    const struct body_lowering *l = user;
+    return l->exporter->lower(out, body, l->options, st) && qc_lower_bodies(out, l->exporter, l->options, st);
 }
 
 /* Recursion is bounded by QC_BODY_DEPTH_MAX. */
-bool qc_lower_bodies(struct qc_graph **io, const struct qc_exporter *e, struct qc_status *st)
+bool qc_lower_bodies(struct qc_graph **io, const struct qc_exporter *e, const struct qc_lower_options *options,
+                     struct qc_status *st)
 {
+    const struct body_lowering l = {.exporter = e, .options = options};
     struct qc_graph *lowered;
     if (!(*io)->depth) return true;
-    if (!replace_bodies(&lowered, *io, lower_body, e, st)) return false;
+    if (!replace_bodies(&lowered, *io, lower_body, &l, st)) return false;
     qc_graph_free(*io);
     *io = lowered;
     return true;

@@ -13,6 +13,7 @@ bool qc_stage_bodies(struct qc_pipeline *p, struct qc_status *st);
 const struct qc_graph *qc_graph_with_bodies(const struct qc_pipeline *p);
 
 /* Bodies of a lowered graph are lowered too. */
-bool qc_lower_bodies(struct qc_graph **io, const struct qc_exporter *e, struct qc_status *st);
+bool qc_lower_bodies(struct qc_graph **io, const struct qc_exporter *e, const struct qc_lower_options *options,
+                     struct qc_status *st);
 
 #endif

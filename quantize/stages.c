@@ -349,13 +349,14 @@ const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)
 
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
+    const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0'};
     double t0 = qc_seconds();
     if (p->model.widened && !qc_narrow_floats(&p->narrowed, p->produced, p->model.imported, st)) return false;
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), st))
+        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), &o, st))
             return qc_where(st, "format %s", p->exporters[i]->name);
     for (size_t i = 0; i < p->lowered_count; i++)
-        if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->exporters[i], st))
+        if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->exporters[i], &o, st))
             return qc_where(st, "format %s", p->exporters[i]->name);
     p->export_seconds += qc_seconds() - t0;
     return true;

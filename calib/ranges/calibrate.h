@@ -21,6 +21,7 @@ struct qc_calibration_options {
     struct qc_observer_values activation_values, weight_values;
     const struct qc_method *const *methods; /* [qparams_count + 1]: what activations are chosen by, quantizer by
                                                quantizer; NULL, and where it is NULL: `activation` */
+    bool blocks_by_error; /* weights in blocks get scales of least squared error, whatever `weight` is */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* as in struct qc_collect_options */

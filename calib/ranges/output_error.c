@@ -110,11 +110,12 @@ static void judge_block(const struct judging *j, const struct matrix *m, const s
             for (size_t l = 0; l < QC_LANES; l++)
                 s->x[i * QC_LANES + l] = (double)(x[(l < count ? l : 0) * step] / divisor[l]);
         }
-        qc_round_nearest(s->d, s->x, w, lo, hi);
+        const struct qc_round_grid grid = {.lo = lo, .hi = hi};
+        qc_round_nearest(s->d, s->x, w, &grid);
         qc_row_errors(nearest, s->d, m->h, w);
         const bool both = j->e->compensate && m->factorised;
         if (both) {
-            qc_round_compensated(s->d, s->x, m->factor, m->order, w, lo, hi, s->work);
+            qc_round_compensated(s->d, s->x, m->factor, m->order, w, &grid, s->work);
             qc_row_errors(compensated, s->d, m->h, w);
         }
         for (size_t l = 0; l < count; l++)

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "calib/ranges/block_scales.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/ranges/output_error.h"
+#include "calib/weights/factorise.h"
 #include "calib/weights/round_weights.h"
 
 /* Largest bias magnitude allowed in an accumulator: half of int32, the other half is left to the products. */
@@ -17,6 +19,8 @@ struct constant_use {
     int axis;
     size_t readers; /* inputs of nodes that are in the quantizer; ... */
     qc_id layer;    /* ... the last of these that is the second input of its node, whose weight it is; 0: none */
+    qc_id product;  /* the node that multiplies with the real numbers behind it, if one alone does; 0: none */
+    size_t products;
 };
 
 /* By quantizer; of several constants the first. */
@@ -28,6 +32,11 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g)
             struct constant_use *use = &uses[n->inputs[i] ? g->values[n->inputs[i]].type.qparams : QC_REAL];
             use->readers++;
             if (i == 1 && !use->layer) use->layer = id;
+        }
+        const struct qc_node *real = n->input_count > 1 ? qc_node_of(g, n->inputs[1]) : NULL;
+        if (real && real->op == QC_OP_Dequantize) {
+            struct constant_use *use = &uses[g->values[real->inputs[0]].type.qparams];
+            use->product = use->products++ ? 0 : id;
         }
         const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
         if (!t) continue;
@@ -157,6 +166,49 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
     return ok;
 }
 
+/* What an error of each weight along the summed axis does to the output: the second moment of what is multiplied with
+   it. *out stays NULL where that is not known. */
+static bool importance_of(double **out, const struct solving *s, const struct constant_quantizer *quantizer,
+                          struct qc_status *st)
+{
+    const struct constant_use *use = &quantizer->use;
+    const struct qc_second_moments_layer *l =
+        use->product && s->options->gram ? qc_output_layer(s->options->gram, use->product) : NULL;
+    const size_t size = (size_t)use->tensor->shape.dim[use->axis];
+    if (!l || l->lanes || l->groups != 1 || l->columns != size) return true;
+    double *h = QC_NEW_ARRAY(s->c->arena, double, size, st), sum = 0;
+    if (!h) return false;
+    for (size_t b = 0; b < l->blocks; b++)
+        qc_second_moments_read_diagonal(h + b * l->block, l, 1U << QC_MOMENTS_FIT | 1U << QC_MOMENTS_HELD, 0, b);
+    for (size_t i = 0; i < size; i++) sum += h[i];
+    for (size_t i = 0; i < size; i++) h[i] += QC_DAMPING * sum / (double)size; /* none is without any */
+    if (sum > 0 && isfinite(sum)) *out = h;
+    return true;
+}
+
+/* Of a weight in blocks. */
+static bool solve_blocks(const struct solving *s, struct constant_quantizer *quantizer, struct qc_status *st)
+{
+    const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
+    const struct qc_calibration_options *o = s->options;
+    const bool by_error = o->blocks_by_error || quantizer->observer->of_output;
+    struct qc_choice *choice = &s->c->choices[quantizer->id];
+    struct qc_block_search search = {.tensor = quantizer->use.tensor,
+                                     .layout =
+                                         qc_scale_layout_of(q, &quantizer->use.tensor->shape, quantizer->use.axis),
+                                     .levels = qc_qparams_levels(q),
+                                     .symmetry = q->symmetry,
+                                     .observer = by_error ? NULL : quantizer->observer,
+                                     .values = &o->weight_values,
+                                     .workers = o->workers};
+    double *importance = NULL;
+    if (by_error && !importance_of(&importance, s, quantizer, st)) return false;
+    search.importance = importance;
+    if (o->blocks_by_error) choice->method = "mse";
+    return qc_block_scales(quantizer->channels.scale, quantizer->channels.zero_point, &choice->range, &search, st) ||
+           qc_where(st, "weight '%s'", q->name);
+}
+
 /* A channel of zeros takes the widest scale of the others (1 when there is none): any scale is exact for it, but the
    accumulator, and with it the bias, is counted in steps of it. */
 static void mend_empty(const struct channels *c)
@@ -227,7 +279,7 @@ static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_statu
 static bool is_by_output(const struct solving *s, const struct constant_quantizer *quantizer)
 {
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
-    return q->is_weight && quantizer->observer->of_output && !q->given;
+    return q->is_weight && quantizer->observer->of_output && !q->given && !q->block;
 }
 
 static bool look_at(const struct solving *s, const struct constant_quantizer *quantizer, struct qc_status *st)
@@ -259,7 +311,7 @@ static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_s
         return true;
     }
     return look_at(s, quantizer, st) &&
-           (is_by_output(s, quantizer) ||
+           (is_by_output(s, quantizer) || qparams->block ||
             solve_channels(quantizer, &s->c->choices[quantizer->id], s->g, NULL, s->options, st));
 }
 
@@ -307,7 +359,7 @@ static bool add_quantizer(struct solving *s, qc_id id, const struct constant_use
     if (t->dtype != QC_F32)
         return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", qparams->name,
                        qc_dtype_info(t->dtype)->name);
-    c->count = qparams->per_channel && t->shape.rank > use->axis ? (size_t)t->shape.dim[use->axis] : 1;
+    c->count = qc_scale_layout_of(qparams, &t->shape, use->axis).count;
     if (!c->count || !t->count) return qc_fail(st, QC_BAD_INPUT, "constant '%s' is empty", qparams->name);
     c->scale = QC_NEW_ARRAY(s->c->arena, float, c->count, st);
     c->zero_point = QC_NEW_ARRAY(s->c->arena, int32_t, c->count, st);
@@ -339,6 +391,7 @@ static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_r
                 : qc_fail_memory(st, 1);
     for (size_t i = 0; ok && i < s.count; i++)
         ok = (!is_by_output(&s, &s.quantizers[i]) || solve_by_output(&s, &s.quantizers[i], st)) &&
+             (!g->qparams_of[s.quantizers[i].id].block || solve_blocks(&s, &s.quantizers[i], st)) &&
              bind_constant(&s, &s.quantizers[i], st);
     qc_arena_free(a);
     return ok;

@@ -15,14 +15,18 @@ static inline double round_level(double x, double lo, double hi)
     return (x + magic) - magic;
 }
 
-void qc_round_lanes(double *d, const double *w, const double *sum, const double *lo, const double *hi)
+void qc_round_lanes(double *d, const double *w, const double *sum, const struct qc_round_grid *grid, size_t column)
 {
-    for (size_t l = 0; l < QC_LANES; l++) d[l] = w[l] - round_level(w[l] + sum[l], lo[l], hi[l]);
+    const double *lo = grid->lo + column * grid->step, *hi = grid->hi + column * grid->step;
+    const double *scale = grid->scale ? grid->scale + column * grid->step : NULL;
+    for (size_t l = 0; scale && l < QC_LANES; l++)
+        d[l] = w[l] - scale[l] * round_level((w[l] + sum[l]) / scale[l], lo[l], hi[l]);
+    for (size_t l = 0; !scale && l < QC_LANES; l++) d[l] = w[l] - round_level(w[l] + sum[l], lo[l], hi[l]);
 }
 
 /* The sum of a column takes the errors of columns order[n - 1], order[n - 2], ... in this order, whatever BLOCK is. */
 void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n,
-                          const double *lo, const double *hi, double *scratch)
+                          const struct qc_round_grid *grid, double *scratch)
 {
     double *sum = scratch, *error = scratch + n * QC_LANES; /* both by place in the order */
     memset(sum, 0, n * QC_LANES * sizeof *sum);
@@ -32,7 +36,7 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
             double *s = sum + i * QC_LANES, *e = error + i * QC_LANES;
             const double *x = w + order[i] * QC_LANES;
             qc_lanes_add_down(s, 1, factor + i * n + i + 1, n, e + QC_LANES, end - i - 1);
-            qc_round_lanes(e, x, s, lo, hi);
+            qc_round_lanes(e, x, s, grid, order[i]);
             memcpy(d + order[i] * QC_LANES, e, QC_LANES * sizeof *e);
         }
         qc_lanes_add_down(sum, begin, factor + begin, n, error + begin * QC_LANES, end - begin);
@@ -40,11 +44,10 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
     }
 }
 
-void qc_round_nearest(double *d, const double *w, size_t n, const double *lo, const double *hi)
+void qc_round_nearest(double *d, const double *w, size_t n, const struct qc_round_grid *grid)
 {
-    for (size_t i = 0; i < n; i++)
-        for (size_t l = 0; l < QC_LANES; l++)
-            d[i * QC_LANES + l] = w[i * QC_LANES + l] - round_level(w[i * QC_LANES + l], lo[l], hi[l]);
+    const double none[QC_LANES] = {0};
+    for (size_t i = 0; i < n; i++) qc_round_lanes(d + i * QC_LANES, w + i * QC_LANES, none, grid, i);
 }
 
 /* d' h d is the sum over i of d_i (h_ii d_i + 2 times the sum over j < i of h_ij d_j). */

@@ -15,15 +15,21 @@
 
 #include "calib/weights/tile_products.h"
 
-/* Rounds QC_LANES rows. w, d: [n][QC_LANES] by column, in units of the scale; lo, hi: [QC_LANES] the integers that
-   there are, zero point taken off. d = w - q on return, q an integer in [lo, hi]. factor, order: of qc_factorise.
-   scratch: [2 n][QC_LANES]. */
+/* What QC_LANES rows are rounded to: the integers in [lo, hi], zero point taken off; with `scale` times that. */
+struct qc_round_grid {
+    const double *lo, *hi; /* [QC_LANES], or by column [n][QC_LANES] */
+    const double *scale;   /* the same; NULL: what is rounded is in units of the scale */
+    size_t step;           /* from one column to the next: 0 or QC_LANES */
+};
+
+/* Rounds QC_LANES rows. w, d: [n][QC_LANES] by column; d = w - q on return, q on the grid. factor, order: of
+   qc_factorise. scratch: [2 n][QC_LANES]. */
 void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n,
-                          const double *lo, const double *hi, double *scratch);
-void qc_round_nearest(double *d, const double *w, size_t n, const double *lo, const double *hi);
+                          const struct qc_round_grid *grid, double *scratch);
+void qc_round_nearest(double *d, const double *w, size_t n, const struct qc_round_grid *grid);
 
 /* d = w - q of one column, q rounded from w + sum; all [QC_LANES]. */
-void qc_round_lanes(double *d, const double *w, const double *sum, const double *lo, const double *hi);
+void qc_round_lanes(double *d, const double *w, const double *sum, const struct qc_round_grid *grid, size_t column);
 
 /* error[lane] += d' h d, h symmetric [n][n], d [n][QC_LANES]. */
 void qc_row_errors(double *error, const double *d, const double *h, size_t n);

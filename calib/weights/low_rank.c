@@ -170,7 +170,7 @@ static QC_INLINE void carry_body(double *restrict s, const double *restrict u, c
 }
 QC_SIMD(carry, (double *s, const double *u, const double *e, size_t rank), (s, u, e, rank))
 
-void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const double *lo, const double *hi,
+void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const struct qc_round_grid *grid,
                        double *scratch)
 {
     memset(scratch, 0, f->rank * QC_LANES * sizeof *scratch);
@@ -179,7 +179,7 @@ void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, 
         const double *x = w + f->order[k] * QC_LANES;
         double *e = d + f->order[k] * QC_LANES;
         qc_lanes_add_up(sum, 1, f->shares + k * f->rank, f->rank, scratch, f->rank);
-        qc_round_lanes(e, x, sum, lo, hi);
+        qc_round_lanes(e, x, sum, grid, f->order[k]);
         carry(scratch, f->columns + k * f->rank, e, f->rank);
     }
 }

@@ -12,7 +12,7 @@
 #define QC_CALIB_WEIGHTS_LOW_RANK_H
 
 #include "calib/moments/second_moments.h"
-#include "calib/weights/tile_products.h"
+#include "calib/weights/compensate.h"
 
 struct qc_low_rank {
     size_t w, rank, room; /* room: rows that fit */
@@ -42,7 +42,7 @@ void qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_laye
 bool qc_low_rank_factorise(struct qc_low_rank *f, double noise);
 
 /* As qc_round_compensated. scratch: [rank][QC_LANES]. */
-void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const double *lo, const double *hi,
+void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const struct qc_round_grid *grid,
                        double *scratch);
 
 /* error[lane] += |U' d|^2. */

@@ -79,6 +79,8 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
                                          .qparams = &g->qparams_of[g->values[weight->outputs].type.qparams],
                                          .input = a ? &g->qparams_of[a] : NULL,
                                          .result = &r->result->layers[r->count]};
+    l->scales =
+        qc_scale_layout_of(l->qparams, &g->values[weight->outputs].type.shape, g->values[weight->outputs].type.axis);
     if (qc_round_weights_biased_op(g, n) == QC_OP_MatMul && moments)
         l->behind = qc_bias_after_matmul(&r->uses, id, r->options.add_ops);
     if (l->behind) r->behind[l->behind] = r->count + 1;

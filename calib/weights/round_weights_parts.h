@@ -4,6 +4,7 @@
 #define QC_CALIB_WEIGHTS_ROUND_WEIGHTS_PARTS_H
 
 #include "calib/weights/round_weights.h"
+#include "graph/core/scale_layout.h"
 
 struct qc_round_weights_output;
 
@@ -16,6 +17,7 @@ struct qc_round_weights_layer {
         *quantized;                        /* NULL, or means of what the layer reads in the quantized network */
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_qparams *qparams;      /* of the weight */
+    struct qc_scale_layout scales;         /* of its elements */
     const struct qc_qparams *input;        /* of what it is multiplied with */
     unsigned at;                           /* the weight is input number `at` of the node */
     bool recurrent;                        /* W or R of an RNN, GRU or LSTM: a row of it is an output */

@@ -32,11 +32,17 @@ struct matrix {
 };
 
 /* Scratch of one worker, for QC_LANES outputs. */
-enum { SIDES = 5 };
+enum { SIDES = 5, BLOCK_SIDES = 8 };
 struct lanes {
-    double *d, *nearest, *x; /* [w][QC_LANES] */
-    double *scratch;         /* [2 w][QC_LANES] */
+    double *d, *nearest, *x;  /* [w][QC_LANES] */
+    double *scratch;          /* [2 w][QC_LANES] */
+    double *lo, *hi, *scales; /* [w][QC_LANES] of weights in blocks */
 };
+
+static size_t sides(const struct qc_qparams *weight)
+{
+    return weight->block ? BLOCK_SIDES : SIDES;
+}
 
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 
@@ -66,7 +72,7 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
 
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l)
 {
-    return sizeof(double) * SIDES * l->block * QC_LANES;
+    return sizeof(double) * BLOCK_SIDES * l->block * QC_LANES;
 }
 
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l)
@@ -124,13 +130,14 @@ static void free_lanes(struct lanes *l, unsigned workers)
     free(l);
 }
 
-static bool new_lanes(struct lanes **out, unsigned workers, size_t w, struct qc_status *st)
+static bool new_lanes(struct lanes **out, unsigned workers, size_t w, const struct qc_qparams *weight,
+                      struct qc_status *st)
 {
     const size_t side = w * QC_LANES;
     *out = calloc(workers, sizeof **out);
     for (unsigned i = 0; *out && i < workers; i++) {
         struct lanes *l = &(*out)[i];
-        if (!(l->d = malloc(SIDES * side * sizeof *l->d))) {
+        if (!(l->d = malloc(sides(weight) * side * sizeof *l->d))) {
             free_lanes(*out, workers);
             *out = NULL;
             break;
@@ -138,8 +145,12 @@ static bool new_lanes(struct lanes **out, unsigned workers, size_t w, struct qc_
         l->nearest = l->d + side;
         l->x = l->nearest + side;
         l->scratch = l->x + side;
+        if (!weight->block) continue;
+        l->lo = l->scratch + 2 * side;
+        l->hi = l->lo + side;
+        l->scales = l->hi + side;
     }
-    return *out || qc_fail_memory(st, SIDES * side * sizeof(double));
+    return *out || qc_fail_memory(st, sides(weight) * side * sizeof(double));
 }
 
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
@@ -236,6 +247,24 @@ static void errors_of(double *error, const double *d, const struct matrix *m, co
         qc_row_errors(error, d, m->square, m->w);
 }
 
+/* What the weights of some outputs, in real units, are rounded to: the grid of their blocks. */
+static struct qc_round_grid blocks_of(const struct qc_round_weights_layer *l, const struct lanes *own, size_t w,
+                                      size_t first, size_t count, size_t column)
+{
+    const struct qc_levels levels = qc_qparams_levels(l->qparams);
+    for (size_t k = 0; k < QC_LANES; k++) {
+        const size_t o = first + (k < count ? k : 0);
+        for (size_t i = 0; i < w; i++) {
+            const size_t e = qc_round_weights_element(l, o, column + i), at = i * QC_LANES + k,
+                         c = qc_scale_at(&l->scales, e);
+            own->scales[at] = (double)l->qparams->scale[c];
+            own->lo[at] = (double)(levels.lo - l->qparams->zero_point[c]);
+            own->hi[at] = (double)(levels.hi - l->qparams->zero_point[c]);
+        }
+    }
+    return (struct qc_round_grid){.lo = own->lo, .hi = own->hi, .scale = own->scales, .step = QC_LANES};
+}
+
 /* Outputs first .. first + count of a group, which share a matrix. */
 static void round_outputs(struct qc_round_weights_layer *l, const struct matrix *m, struct lanes *own, size_t first,
                           size_t count, size_t column)
@@ -246,7 +275,11 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     float divisor[QC_LANES];
     double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], before[QC_LANES] = {0}, after[QC_LANES] = {0};
     const size_t per = g->outputs / g->groups;
-    for (size_t k = 0; k < QC_LANES; k++) {
+    const bool blocks = l->qparams->block != 0;
+    struct qc_round_grid grid = {.lo = lo, .hi = hi};
+    if (blocks) grid = blocks_of(l, own, m->w, first, count, column);
+    for (size_t k = 0; blocks && k < QC_LANES; k++) divisor[k] = 1, scale[k] = 1; /* rounded in real units */
+    for (size_t k = 0; !blocks && k < QC_LANES; k++) {
         const size_t o = first + (k < count ? k : 0), c = l->qparams->count == 1 ? 0 : g->transposed ? o % per : o;
         scale[k] = (double)l->qparams->scale[c];
         lo[k] = (double)(levels.lo - l->qparams->zero_point[c]);
@@ -260,13 +293,13 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
         for (size_t k = 0; k < QC_LANES; k++)
             own->x[i * QC_LANES + k] = (double)(x[(k < count ? k : 0) * step] / divisor[k]);
     }
-    qc_round_nearest(own->nearest, own->x, m->w, lo, hi);
+    qc_round_nearest(own->nearest, own->x, m->w, &grid);
     const struct parts p = parts_of(g);
     errors_of(before, own->nearest, m, &p);
     if (m->factorised && p.few_fit)
-        qc_low_rank_round(own->d, own->x, &m->few_fit, lo, hi, own->scratch);
+        qc_low_rank_round(own->d, own->x, &m->few_fit, &grid, own->scratch);
     else if (m->factorised)
-        qc_round_compensated(own->d, own->x, m->square, m->order, m->w, lo, hi, own->scratch);
+        qc_round_compensated(own->d, own->x, m->square, m->order, m->w, &grid, own->scratch);
     if (m->factorised) errors_of(after, own->d, m, &p);
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
@@ -318,7 +351,7 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     struct matrix m;
     if (!new_matrix(&m, g, st)) return false;
     struct rounding r = {.layer = l, .matrix = &m};
-    bool ok = new_lanes(&r.lanes, team->workers, g->block, st);
+    bool ok = new_lanes(&r.lanes, team->workers, g->block, l->qparams, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
             ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&

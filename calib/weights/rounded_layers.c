@@ -69,7 +69,7 @@ static void *copy(const void *of, size_t size)
 /* One scale for all inputs decides nothing but noise; several are rare, and such layers are solved again. */
 static bool is_simple(const struct qc_round_weights_layer *l)
 {
-    return !l->quantized && (!l->input || l->input->count <= 1);
+    return !l->quantized && !l->qparams->block && !l->qparams->bits && (!l->input || l->input->count <= 1);
 }
 
 static bool is_same(const struct solved *s, const struct qc_round_weights_layer *l)

@@ -13,6 +13,7 @@
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/scale_layout.h"
 #include "onnx/write/emit.h"
 
 struct annotating {
@@ -53,10 +54,9 @@ static struct qc_tensor *real_of(const struct qc_graph *g, qc_id v, struct qc_st
     const struct qc_tensor *q = g->values[v].constant;
     const struct qc_parameters p = qc_value_parameters(g, v);
     struct qc_tensor *t = qc_tensor_new(QC_F32, &q->shape, st);
-    size_t inner = 1;
-    for (int i = p.axis + 1; p.axis >= 0 && i < q->shape.rank; i++) inner *= (size_t)q->shape.dim[i];
+    const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[p.qparams], &q->shape, p.axis);
     for (size_t i = 0; t && i < t->count; i++) {
-        const size_t c = p.count > 1 ? i / inner % p.count : 0;
+        const size_t c = qc_scale_at(&layout, i);
         const double level = (double)qc_tensor_int(q, i) - p.zero_point[c];
         ((float *)t->data)[i] = (float)level * p.scale[c];
     }
@@ -65,7 +65,7 @@ static struct qc_tensor *real_of(const struct qc_graph *g, qc_id v, struct qc_st
 
 static bool note(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
 {
-    if (!p->affine) return true;
+    if (!p->affine || p->block) return true; /* annotations have scales along an axis, not of blocks */
     if (v >= x->known_capacity) {
         const size_t capacity = 2 * (size_t)v + 64;
         struct qc_parameters *more = QC_NEW_ARRAY(x->arena, struct qc_parameters, capacity, st);
@@ -171,7 +171,7 @@ static void put_end(FILE *f, const char *what, unsigned k, const struct qc_param
     if (p->count == 1)
         fprintf(f, "scale %.9g zero point %d", (double)p->scale[0], (int)p->zero_point[0]);
     else
-        fprintf(f, "%zu scales along axis %d", p->count, p->axis);
+        fprintf(f, "%zu scales along axis %d%s", p->count, p->axis, p->block ? " in blocks" : "");
     fprintf(f, ", of '%s'\n", p->quantizer);
 }
 

@@ -14,12 +14,17 @@ struct qc_export_source {
                                         model is converted */
 };
 
+struct qc_lower_options {
+    int accuracy_level; /* of MatMulNBits: what the runtime may compute in; 0: its own choice, 1 float32, 4 int8 */
+};
+
 struct qc_exporter {
     const char *name, *summary;
     const char *suffix; /* of the output file, behind the model's stem: ".int8.onnx" */
-    /* Lowers affine values to ONNX operators; every quantizer must be bound. *out is owned. NULL: there is no such
-     * graph, and `write` makes the file. */
-    bool (*lower)(struct qc_graph **out, const struct qc_graph *produced, struct qc_status *st);
+    /* Lowers affine values to ONNX operators; every quantizer must be bound. options: NULL is all 0. *out is owned.
+     * NULL: there is no such graph, and `write` makes the file. */
+    bool (*lower)(struct qc_graph **out, const struct qc_graph *produced, const struct qc_lower_options *options,
+                  struct qc_status *st);
     /* Writes the file; NULL: the lowered graph as ONNX. bytes, errors: as of qc_onnx_emit_file. */
     bool (*write)(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st);
 };

@@ -17,7 +17,7 @@ static bool is_output_name(const struct qc_graph *g, const char *name)
 
 /* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere.
  */
-static const char *inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
+const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const char *name = x->from->values[v].name;
     for (size_t i = 0; i < x->from->output_count; i++)
@@ -71,8 +71,8 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
 }
 
 /* Names of a node of ours and of its result; those of nodes must differ as those of values do. */
-static bool fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
-                        const char *what, struct qc_status *st)
+bool qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
+                          const char *what, struct qc_status *st)
 {
     const char *unique = base;
     *name = qc_arena_printf(x->to->arena, st, "%s_%s", base, what);
@@ -96,7 +96,8 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     inputs[1] = p[0];
     inputs[2] = p[1];
     const char *name, *node;
-    if (!fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st)) return 0;
+    if (!qc_lower_fresh_names(&name, &node, x, op, base, op == QC_OP_QuantizeLinear ? "quantized" : "dequantized", st))
+        return 0;
     if (given) name = given;
     struct qc_attr attr = QC_INT("axis", axis);
     struct qc_node_def def = {.op = op,
@@ -124,7 +125,7 @@ static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, con
                        const struct qc_attr *attr, const char *base, const char *what, struct qc_status *st)
 {
     const char *name, *node;
-    if (!fresh_names(&name, &node, x, op, base, what, st)) return 0;
+    if (!qc_lower_fresh_names(&name, &node, x, op, base, what, st)) return 0;
     const struct qc_node_def def = {.op = op,
                                     .name = node,
                                     .input_count = count,
@@ -192,6 +193,8 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     if (x->real[v]) return x->real[v];
     if (value->constant && !value->type.qparams)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
+    if (value->constant && x->from->qparams_of[value->type.qparams].block)
+        return x->real[v] = qc_lower_blocks(x, v, st);
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,
@@ -260,7 +263,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
         if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
-    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = inner_name(x, n->outputs + k, st);
+    for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
     if (ok && is_rounded_by_runtime(x, n, inputs[0]))
         ok = (inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
@@ -302,7 +305,7 @@ static bool lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc
     const char *name, *node;
     qc_id in[2] = {0};
     if (!qc_lower_integer(x, n->inputs[0], st) || !(in[1] = qc_lower_real(x, n->inputs[1], st)) ||
-        !fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st))
+        !qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st))
         return false;
     in[0] = x->integer[n->inputs[0]];
     const struct qc_node_def with = {.inputs = in, .output_names = &name};
@@ -321,9 +324,11 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     return lower_float_op(x, id, st);
 }
 
-bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, struct qc_status *st)
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
+                    const struct qc_lower_options *options, struct qc_status *st)
 {
     struct qc_lowering x = {.from = g, .to = qc_graph_new(st)};
+    if (options) x.options = *options;
     struct qc_arena *a = qc_arena_new();
     bool ok = x.to && (a || qc_fail_memory(st, 1)) && qc_uses_of(&x.uses, g, a, st);
     x.real = calloc(g->value_count + 1, sizeof *x.real);

@@ -8,6 +8,7 @@
 #include "graph/core/uses.h"
 
 struct qc_lowering {
+    struct qc_lower_options options;
     const struct qc_graph *from;
     struct qc_uses uses; /* of from */
     struct qc_graph *to;
@@ -19,7 +20,8 @@ struct qc_lowering {
 typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_status *st);
 
 /* Interface, then every node in order by `node`. *out is owned. */
-bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node, struct qc_status *st);
+bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
+                    const struct qc_lower_options *options, struct qc_status *st);
 
 /* QDQ: QuantizeLinear, DequantizeLinear, and every other op as it is, on the float forms of its inputs; results in a
  * quantizer are quantized. */
@@ -55,6 +57,20 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
 /* Scale and zero point as initializers, vectors or scalars; out[1] is QC_ABSENT for int32, which has no zero point. */
 bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
                          struct qc_status *st);
+/* An affine constant in blocks as real numbers: DequantizeLinear with block_size. The type in the file is that of the
+   qparams, but int2 where the levels are of 2 bits, which opset 25 has. */
+qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st);
+/* MatMulNBits (export/formats/lowering_nbits.c): may this product be one; is this the Dequantize of a weight that only
+   such products read; and the product. */
+bool qc_lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n);
+bool qc_lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n);
+bool qc_lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+/* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere.
+ */
+const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st);
+/* Names of a node of ours, and of its result, that nothing else has: "BASE_WHAT". */
+bool qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
+                          const char *what, struct qc_status *st);
 /* An initializer named "SPACE_WHAT". */
 qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
                         const char *qparams, const char *what, struct qc_status *st);

@@ -5,9 +5,10 @@
  */
 #include "export/formats/lowering.h"
 
-static bool lower(struct qc_graph **out, const struct qc_graph *g, struct qc_status *st)
+static bool lower(struct qc_graph **out, const struct qc_graph *g, const struct qc_lower_options *options,
+                  struct qc_status *st)
 {
-    return qc_lower_graph(out, g, qc_lower_plain, st);
+    return qc_lower_graph(out, g, qc_lower_plain, options, st);
 }
 
 extern const struct qc_exporter qc_exporter_qdq;

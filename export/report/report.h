@@ -52,7 +52,8 @@ struct qc_report_rounding {
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
     const char *node;                    /* the op that makes it; of a weight, that reads it; NULL: a graph input */
-    int axis;                            /* of per-channel scales; -1 for one scale */
+    int axis;                            /* of per-channel scales, or of blocks; -1 for one scale */
+    int64_t block;                       /* elements of a block; 0: no blocks */
     size_t count;                        /* of scales */
     const float *scale;
     const int32_t *zero_point;

@@ -181,6 +181,7 @@ static struct qc_json *layer(const struct qc_layer *l)
     qc_json_set(o, "scale", parameters(l, false));
     qc_json_set(o, "zero_point", parameters(l, true));
     qc_json_set(o, "axis", l->axis < 0 ? qc_json_null() : qc_json_integer(l->axis));
+    if (l->block) qc_json_set(o, "block", qc_json_integer(l->block));
     qc_json_set(o, "one_scale", l->one_scale ? text(l->one_scale) : qc_json_null());
     qc_json_set(o, "method", text(l->method));
     qc_json_set(seen, "min", qc_json_float((float)l->observed_min));

@@ -195,7 +195,7 @@ static void numbers(FILE *f, const struct qc_layer *l)
             low = fminf(low, l->scale[k]);
             high = fmaxf(high, l->scale[k]);
         }
-        qc_html(f, "%zu scales along axis %d, ", l->count, l->axis);
+        qc_html(f, "%zu scales along axis %d%s, ", l->count, l->axis, l->block ? " in blocks" : "");
         qc_html_short(f, (double)low);
         fputs(" to ", f);
         qc_html_short(f, (double)high);

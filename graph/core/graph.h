@@ -103,8 +103,11 @@ struct qc_qparams {
     qc_id a, b;          /* QC_QPARAMS_PRODUCT: its factors */
     enum qc_dtype dtype; /* of stored integers */
     bool is_weight, restricted, per_channel;
+    unsigned bits; /* of the levels, where they are fewer than those of the type; 0: all of the type */
+    int64_t block; /* so many elements along the value's axis share a scale, and each element of the other axes has its
+                      own (graph/core/scale_layout.h); 0: no blocks. Only constants, which are dequantized */
     enum qc_symmetry symmetry;
-    size_t count;                 /* number of scales: 1 or the channels */
+    size_t count;                 /* number of scales: 1, the channels, or those of blocks */
     const float *scale;           /* [count], positive and normal */
     const int32_t *zero_point;    /* [count], inside the levels */
     const struct qc_given *given; /* NULL, or what the parameters have to be; borrowed */

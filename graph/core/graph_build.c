@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/core/custom.h"
+#include "graph/core/scale_layout.h"
 #include "graph/core/tables.h"
 
 struct qc_graph *qc_graph_new(struct qc_status *st)
@@ -197,7 +198,7 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
     if (t->dtype != s->dtype)
         return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its qparams '%s' are %s", qc_dtype_info(t->dtype)->name,
                        s->name, qc_dtype_info(s->dtype)->name);
-    if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || (size_t)t->shape.dim[axis] != s->count))
+    if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || qc_scale_layout_of(s, &t->shape, axis).count != s->count))
         return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have %zu channels, which axis %d of the constant does not have",
                        s->name, s->count, axis);
     enum { CHUNK = 1024 };

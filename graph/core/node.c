@@ -96,10 +96,11 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
                         const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_op_info *info = qc_op_info(d->op);
-    unsigned affine = 0, real_floats = 0;
+    unsigned affine = 0, real_floats = 0, blocked = 0;
     for (unsigned i = 0; i < d->input_count; i++) {
         const struct qc_type *t = &g->values[d->inputs[i]].type;
         if (!d->inputs[i]) continue;
+        blocked += t->qparams != QC_REAL && g->qparams_of[t->qparams].block;
         if (t->qparams != QC_REAL)
             affine++;
         else if (qc_dtype_info(t->dtype)->is_float)
@@ -113,6 +114,8 @@ static bool type_affine(struct qc_type *out, const struct qc_graph *g, const str
     } else if (d->op == QC_OP_Dequantize) {
         if (!affine) return qc_fail(st, QC_BAD_INPUT, "input is real already");
         return true;
+    } else if (blocked) {
+        return qc_fail(st, QC_BAD_INPUT, "has an input with a scale for each block, which can only be dequantized");
     } else if (!affine) {
         if (d->qparams) return qc_fail(st, QC_BAD_INPUT, "result qparams need affine inputs");
         return true;

@@ -17,6 +17,7 @@ struct qc_parameters qc_value_parameters(const struct qc_graph *g, qc_id value)
                                   .scale = s->scale,
                                   .zero_point = s->zero_point,
                                   .axis = s->count > 1 ? t->axis : -1,
+                                  .block = s->block,
                                   .levels = qc_qparams_levels(s)};
 }
 

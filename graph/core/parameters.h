@@ -14,10 +14,11 @@ struct qc_parameters {
     qc_id qparams;
     enum qc_qparams_kind kind; /* a quantizer's, or an accumulator's product */
     const char *quantizer;     /* name of the qparams, unique in the graph; NULL for a real value */
-    size_t count;              /* 1, or the channels */
+    size_t count;              /* 1, the channels, or the blocks */
     const float *scale;        /* [count] */
     const int32_t *zero_point; /* [count] */
-    int axis;                  /* of the channels; -1 with one scale */
+    int axis;                  /* of the channels or blocks; -1 with one scale */
+    int64_t block;             /* elements of a block; 0: no blocks */
     struct qc_levels levels;   /* what integers may be */
 };
 

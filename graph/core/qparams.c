@@ -83,7 +83,12 @@ qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_statu
 
 struct qc_levels qc_qparams_levels(const struct qc_qparams *s)
 {
-    return qc_levels_of(s->dtype, s->restricted);
+    const struct qc_levels all = qc_levels_of(s->dtype, s->restricted);
+    const bool is_signed = qc_dtype_info(s->dtype)->is_signed;
+    if (!s->bits) return all;
+    const int32_t half = (int32_t)1 << (s->bits - 1);
+    return is_signed ? (struct qc_levels){.lo = s->restricted ? 1 - half : -half, .hi = half - 1}
+                     : (struct qc_levels){.lo = 0, .hi = 2 * half - 1};
 }
 
 static bool rederive(struct qc_graph *g, qc_id quantizer, struct qc_status *st)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/core/body.h"
+#include "graph/core/scale_layout.h"
 #include "graph/core/tables.h"
 
 static bool check_shape(const struct qc_shape *s)
@@ -59,6 +60,8 @@ static bool check_qparams(const struct qc_graph *g, qc_id id, struct qc_status *
     const struct qc_qparams *s = &g->qparams_of[id];
     const struct qc_dtype_info *t = qc_dtype_info(s->dtype);
     if (!s->name) return qc_fail(st, QC_BAD_INPUT, "has no name");
+    if (s->block < 0 || (s->block && !s->per_channel)) return qc_fail(st, QC_BAD_INPUT, "blocks of %" PRId64, s->block);
+    if (s->bits == 1 || s->bits > t->bits) return qc_fail(st, QC_BAD_INPUT, "%u bits of %s", s->bits, t->name);
     if (t->lo >= t->hi || s->dtype == QC_BOOL)
         return qc_fail(st, QC_BAD_INPUT, "values cannot be quantized to %s", t->name);
     for (size_t i = 0; i < s->observed_count; i++)
@@ -76,7 +79,9 @@ static bool check_affine(const struct qc_graph *g, const struct qc_type *t, stru
     if (t->qparams == QC_REAL || !s->per_channel || t->shape.rank < 0) return true;
     if (t->axis < 0 || t->axis >= t->shape.rank)
         return qc_fail(st, QC_BAD_INPUT, "per-channel axis %d of shape %s", t->axis, qc_shape_text(text, &t->shape));
-    int64_t channels = t->shape.dim[t->axis];
+    if (s->block && !qc_shape_fixed(&t->shape))
+        return qc_fail(st, QC_BAD_INPUT, "blocks of shape %s", qc_shape_text(text, &t->shape));
+    int64_t channels = s->block ? (int64_t)qc_scale_layout_of(s, &t->shape, t->axis).count : t->shape.dim[t->axis];
     if (s->state == QC_QPARAMS_BOUND && s->count > 1 && channels != QC_FREE && (uint64_t)channels != s->count)
         return qc_fail(st, QC_BAD_INPUT, "%zu scales for axis %d of shape %s", s->count, t->axis,
                        qc_shape_text(text, &t->shape));

@@ -68,6 +68,23 @@ bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_
     return qc_infer_set(c, 0, result, &s, st);
 }
 
+/* Products with a weight [N,K] that is packed: its sizes are attributes. */
+bool qc_infer_matmul_nbits(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_type *a = qc_in(c, 0);
+    const int64_t sums = qc_attr_int(c->node, "K", 0), outputs = qc_attr_int(c->node, "N", 0);
+    char text[QC_SHAPE_TEXT];
+    struct qc_shape s = a->shape;
+    int64_t met;
+    if (!qc_dtype_info(a->dtype)->is_float || sums < 1 || outputs < 1)
+        return qc_fail(st, QC_BAD_INPUT, "takes floats and a matrix, not %s and [%lld,%lld]",
+                       qc_dtype_info(a->dtype)->name, (long long)outputs, (long long)sums);
+    if (s.rank == 0 || (s.rank > 0 && !qc_dim_meet(&met, s.dim[s.rank - 1], sums)))
+        return qc_fail(st, QC_BAD_INPUT, "shape %s, %lld columns expected", qc_shape_text(text, &s), (long long)sums);
+    if (s.rank > 0) s.dim[s.rank - 1] = outputs;
+    return qc_infer_set(c, 0, a->dtype, &s, st);
+}
+
 bool qc_infer_matmul(struct qc_infer *c, struct qc_status *st)
 {
     const enum qc_dtype t = qc_in(c, 0)->dtype;

@@ -146,9 +146,11 @@ static void print_qparams(FILE *f, const struct qc_graph *g, qc_id id)
     }
     fprintf(f, "space @%u site ", id);
     print_string(f, s->name);
-    fprintf(f, " %s %s%s%s%s %s", qc_dtype_info(s->dtype)->name,
-            s->symmetry == QC_SYMMETRIC ? "symmetric" : "asymmetric", s->is_weight ? " weight" : "",
-            s->restricted ? " restricted" : "", s->per_channel ? " per_channel" : "", states[s->state]);
+    fprintf(f, " %s %s%s%s%s", qc_dtype_info(s->dtype)->name, s->symmetry == QC_SYMMETRIC ? "symmetric" : "asymmetric",
+            s->is_weight ? " weight" : "", s->restricted ? " restricted" : "", s->per_channel ? " per_channel" : "");
+    if (s->bits) fprintf(f, " bits %u", s->bits);
+    if (s->block) fprintf(f, " block %" PRId64, s->block);
+    fprintf(f, " %s", states[s->state]);
     if (s->state == QC_QPARAMS_BOUND) {
         fputs(" scale", f);
         for (size_t i = 0; i < s->count; i++) {

@@ -153,6 +153,10 @@ def quantize(
     require_integer: Union[bool, None] = None,
     # with --eval: layers go wider until it falls by no more
     max_drop: Union[float, None] = None,
+    # layers go wider until every output has this SQNR
+    min_sqnr: Union[float, None] = None,
+    # with --eval: the same, until nll is no more than this
+    max_nll: Union[float, None] = None,
     # try what would lose less; auto: on models not large; of auto on off; default: auto
     advice: Union[Literal['auto', 'on', 'off'], bool, None] = None,
     # what each layer alone does, with --eval to accuracy

@@ -169,6 +169,9 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     qc_id qparams = 0, v;
     if (b->weights_only && capture && e->op == QC_OP_Quantize && !qc_constant_of(b->rebuild->from, capture))
         return build(b, arg, NULL, 0, top, st);
+    const bool makes_product = arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_PRODUCT;
+    if (b->real_product && (e->op == QC_OP_Quantize ? e->qparams.product : makes_product))
+        return build(b, arg, NULL, 0, top, st);
     if (e->op == QC_OP_Dequantize) {
         if (arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_MERGE &&
             !(qparams = resolve(b, &e->qparams, 0, 0, st)))
@@ -180,7 +183,7 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     }
     if (!v) return 0;
     if (b->weights_only && e->op == QC_OP_Dequantize && to->values[v].type.qparams == QC_REAL) return v;
-    if (e->op == QC_OP_Dequantize && arg->kind == QC_EXPR_OP && qc_op_info(arg->op)->affine == QC_AFFINE_PRODUCT) {
+    if (e->op == QC_OP_Dequantize && makes_product) {
         if (!(qparams = resolve(b, &e->qparams, 0, 0, st))) return 0;
         if (qparams != to->values[v].type.qparams)
             return qc_fail(st, QC_BAD_INPUT,
@@ -188,16 +191,21 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
                            qc_op_info(arg->op)->name, to->qparams_of[qparams].name);
     }
     const struct qc_node *n = qc_node_of(to, v);
+    const bool reads_real =
+        b->real_product && e->op == QC_OP_Quantize && taker && qc_op_info(taker->op)->affine == QC_AFFINE_PRODUCT;
     if (e->op == QC_OP_Quantize && n && n->op == QC_OP_Dequantize && to->values[n->inputs[0]].type.qparams == qparams)
-        return n->inputs[0];
+        return reads_real ? v : n->inputs[0];
     struct qc_node_def def = {.op = e->op, .input_count = 1, .inputs = &v};
     if (e->op != QC_OP_Dequantize) {
         def.qparams = qparams;
         def.axis = to->qparams_of[qparams].is_weight || e->qparams.axis_kind != QC_AXIS_TENSOR
                        ? qc_template_axis(b->match, b->rebuild->from, &e->qparams, taker)
                        : activation_axis(b, qparams, capture);
+        if (b->weight_axis && to->qparams_of[qparams].block) def.axis = b->weight_axis(b->user, capture);
     }
-    return qc_graph_add(to, &def, st);
+    const qc_id made = qc_graph_add(to, &def, st);
+    const struct qc_node_def real = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &made};
+    return made && reads_real ? qc_graph_add(to, &real, st) : made;
 }
 
 /* Attribute k as the template gives it. */

@@ -40,8 +40,10 @@ struct qc_build {
     /* Axis of per-channel parameters of an activation: of the old value captured, or of the root (capture 0). NULL:
      * that of the matched root. */
     int (*axis)(void *user, const struct qc_match *m, qc_id capture);
+    int (*weight_axis)(void *user, qc_id capture); /* of a weight in blocks; NULL: there are none */
     void *user;
     bool weights_only; /* activations stay real: what quantizes and dequantizes them is left out */
+    bool real_product; /* products are of real numbers, quantized and dequantized before; a bias stays real */
 };
 
 /* Instantiates the template in rebuild->to; returns the new value. Names of nodes and of the root are kept. */

@@ -116,6 +116,7 @@ struct qc_guard {
 /* What a pattern says about the quantization of its quantizers; what is not given is as the options have it. */
 struct qc_scheme_clause {
     enum qc_dtype dtype; /* QC_NONE: not given */
+    unsigned bits;       /* of its levels; 0: all of the type */
     bool symmetry_given, restricted_given, per_channel_given;
     enum qc_symmetry symmetry;
     bool restricted, per_channel;

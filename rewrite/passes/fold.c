@@ -13,7 +13,8 @@ static bool equal_parameters(const struct qc_qparams *a, const struct qc_qparams
     if (a->kind != QC_QPARAMS_QUANTIZER || b->kind != QC_QPARAMS_QUANTIZER || a->state != QC_QPARAMS_BOUND ||
         b->state != QC_QPARAMS_BOUND)
         return false;
-    if (a->dtype != b->dtype || a->restricted != b->restricted || a->count != b->count || a->is_weight != b->is_weight)
+    if (a->dtype != b->dtype || a->restricted != b->restricted || a->bits != b->bits || a->block != b->block ||
+        a->count != b->count || a->is_weight != b->is_weight)
         return false;
     return memcmp(a->scale, b->scale, a->count * sizeof *a->scale) == 0 &&
            memcmp(a->zero_point, b->zero_point, a->count * sizeof *a->zero_point) == 0;

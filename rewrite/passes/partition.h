@@ -22,11 +22,13 @@ struct qc_scheme {
     enum qc_dtype dtype;
     enum qc_symmetry symmetry;
     bool restricted, per_channel;
+    unsigned bits; /* of the levels; 0: all of the type */
 };
 
 /* --activation-type T:GLOB: a type for the nodes that a glob names. */
 struct qc_type_choice {
     enum qc_dtype dtype; /* QC_NONE: not quantized */
+    unsigned bits;       /* of its levels; 0: all of the type */
     bool dynamic;        /* QC_NONE: products take their inputs as integers all the same (rewrite/passes/dynamic.h) */
     const char *glob;    /* as those of options.skip */
 };
@@ -44,7 +46,10 @@ struct qc_partition_options {
     const char *const *only;             /* names of patterns; none given: all */
     const char *const *skip;             /* node names, op names or globs of node names */
     const struct qc_given_values *given; /* NULL, or parameters that the model has already */
-    bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
+    int64_t weight_block;   /* weights of products have a scale for so many elements along the axis that is summed over;
+                               0: per channel */
+    bool blocks_restricted; /* as weight.restricted, of weights in blocks */
+    bool part;              /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \
@@ -75,8 +80,13 @@ struct qc_partition {
                                asked for; NULL */
     qc_id *weight_of;       /* [node_count + 1]: the weight that alone is quantized of a node, else 0 ... */
     int *weight_axis;       /* ... and the axis of its output channels */
+    const struct qc_type_choice **weight_type; /* [value_count + 1]: the type that such a weight has by the name of its
+                                                  node; NULL: none */
     size_t weight_only_count;
     bool *weights_only; /* [node_count + 1]: the match at this node quantizes its weights alone */
+    int *block_axis; /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */
+    bool *real_product; /* [node_count + 1]: the match at this node computes its product from real numbers, since no
+                           accumulator holds what blocks of a weight give */
     bool *dynamic;      /* [node_count + 1]: of the node only the weight is quantized, but its input as it comes */
     size_t warning_count, warning_capacity;
     const char **warnings; /* patterns that want different things of one quantizer */

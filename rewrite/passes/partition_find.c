@@ -89,7 +89,8 @@ static bool accept(void *user, const struct qc_match *m)
     }
     each_quantized(m->rule->give, m, check_real, &c);
     if (!c.real) p->reason[m->nodes[0]] = "its inputs are not float32";
-    return c.real && (c.activations || qc_types_weights_alone(p, m)) && qc_types_accept(p, m, &f->types_used);
+    return c.real && (c.activations || (qc_types_weights_alone(p, m) && qc_tables_fit(p, m))) &&
+           qc_types_accept(p, m, &f->types_used);
 }
 
 /* What is inside of an island stays in float, and the report says what it is inside of. */
@@ -296,7 +297,7 @@ static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
 
 static bool same_clause(const struct qc_scheme_clause *a, const struct qc_scheme_clause *b)
 {
-    return a->dtype == b->dtype && a->symmetry_given == b->symmetry_given &&
+    return a->dtype == b->dtype && a->bits == b->bits && a->symmetry_given == b->symmetry_given &&
            (!a->symmetry_given || a->symmetry == b->symmetry) && a->restricted_given == b->restricted_given &&
            (!a->restricted_given || a->restricted == b->restricted) && a->per_channel_given == b->per_channel_given &&
            (!a->per_channel_given || a->per_channel == b->per_channel);
@@ -382,9 +383,16 @@ struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool
 {
     struct qc_scheme s = weight ? p->options.weight : p->options.activation;
     const struct qc_scheme_source *source = p->scheme_of[v];
+    if (weight && !source && p->weight_type[v]) {
+        s.dtype = p->weight_type[v]->dtype;
+        s.bits = p->weight_type[v]->bits;
+    }
     if (!source) return s;
     const struct qc_scheme_clause *c = weight ? &source->weight : &source->activation;
-    if (c->dtype != QC_NONE) s.dtype = c->dtype;
+    if (c->dtype != QC_NONE) {
+        s.dtype = c->dtype;
+        s.bits = c->bits;
+    }
     if (c->symmetry_given) s.symmetry = c->symmetry;
     if (c->restricted_given) s.restricted = c->restricted;
     if (c->per_channel_given) s.per_channel = c->per_channel;
@@ -460,6 +468,9 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     p->scheme_of = QC_NEW_ARRAY(p->arena, const struct qc_scheme_source *, g->value_count + 1, st);
     p->weight_of = QC_NEW_ARRAY(p->arena, qc_id, g->node_count + 1, st);
     p->weights_only = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    p->block_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
+    p->real_product = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
+    p->weight_type = QC_NEW_ARRAY(p->arena, const struct qc_type_choice *, g->value_count + 1, st);
     p->dynamic = QC_NEW_ARRAY(p->arena, bool, g->node_count + 1, st);
     p->weight_axis = QC_NEW_ARRAY(p->arena, int, g->node_count + 1, st);
     p->channel_axis = QC_NEW_ARRAY(p->arena, int, g->value_count + 1, st);
@@ -468,9 +479,9 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     f.types_used.weight = QC_NEW_ARRAY(p->arena, bool, options->weight_type_count, st);
     struct qc_uses uses;
     if (!f.skip_used || !p->class_of || !p->given || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
-        !p->weight_axis || !p->weights_only || !p->dynamic || !p->channel_axis || !p->one_scale ||
-        !f.types_used.activation || !f.types_used.weight || !qc_uses_of(&uses, g, p->arena, st) ||
-        !find_islands(&f, rules, st) ||
+        !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product || !p->dynamic ||
+        !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
+        !qc_uses_of(&uses, g, p->arena, st) || !find_islands(&f, rules, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);

@@ -13,6 +13,21 @@ void qc_partition_drop(struct qc_partition *p, qc_id node)
     p->matches.count--;
 }
 
+bool qc_tables_fit(struct qc_partition *p, const struct qc_match *m)
+{
+    enum { SHARE = 8 };
+    const struct qc_graph *g = p->graph;
+    const struct qc_node *n = &g->nodes[m->nodes[0]];
+    if (!g->budget.memory_limit || !qc_types_weights_alone(p, m)) return true;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
+        if (!t || t->bytes <= g->budget.memory_limit / SHARE) continue;
+        p->reason[m->nodes[0]] = "--memory-limit leaves no room to make integers of it";
+        return false;
+    }
+    return true;
+}
+
 bool qc_tables_drop_stored(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;

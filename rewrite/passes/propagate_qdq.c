@@ -110,8 +110,8 @@ static bool channels_pass(const struct expansion *x, const struct qc_node *n, un
     return true;
 }
 
-/* The stored qparams that the new data inputs are all read from, or 0. Constants take any, but not those of something of
-   a very different size. */
+/* The stored qparams that the new data inputs are all read from, or 0. Constants take any, but not those of something
+   of a very different size. */
 static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
 {
     const struct qc_graph *to = x->r.to;
@@ -126,6 +126,7 @@ static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, 
         if (!dq || dq->op != QC_OP_Dequantize) return 0;
         qc_id s = to->values[dq->inputs[0]].type.qparams;
         if ((qparams && s != qparams) || to->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return 0;
+        if (to->qparams_of[s].block) return 0;
         if (to->qparams_of[s].per_channel && !channels_pass(x, n, i, to->values[dq->inputs[0]].type.axis)) return 0;
         qparams = s;
     }

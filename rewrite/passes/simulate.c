@@ -15,8 +15,9 @@ struct simulation {
                           plain name */
 };
 
-/* Uses of a constant that need quantizers of their own: quantized like an activation, per tensor, or along an axis. */
-enum { USE_DATA = 1, USE_TENSOR = 2, USE_AXIS = 3 };
+/* Uses of a constant that need quantizers of their own: quantized like an activation, per tensor, in blocks, or along
+   an axis. */
+enum { USE_DATA = 1, USE_TENSOR = 2, USE_BLOCKS = 3, USE_AXIS = 4 };
 
 /* Pads with a number that need not be among the input's: what it makes is not covered. Infinities have no level anyhow.
  */
@@ -110,7 +111,15 @@ static const char *constant_name(struct simulation *s, qc_id constant, int use, 
     if (!s->constant_use[constant]) s->constant_use[constant] = use;
     if (s->constant_use[constant] == use) return qc_arena_strdup(a, name, st);
     if (use >= USE_AXIS) return qc_arena_printf(a, st, "%s per %d", name, use - USE_AXIS);
+    if (use == USE_BLOCKS) return qc_arena_printf(a, st, "%s in blocks", name);
     return qc_arena_printf(a, st, use == USE_DATA ? "%s as data" : "%s per tensor", name);
+}
+
+/* The axis of a weight in blocks. */
+static int block_axis(void *user, qc_id weight)
+{
+    const struct simulation *s = user;
+    return s->p->block_axis[weight] - 1;
 }
 
 static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
@@ -120,11 +129,15 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     const struct qc_given *given = qc_given_of_weight(s->p->options.given, t);
     if (given && given->count > 1 && given->axis != axis) given = NULL;
     const bool per_channel = given ? given->count > 1 : w.per_channel;
-    struct qc_qparams def = {.name = constant_name(s, weight, per_channel ? USE_AXIS + axis : USE_TENSOR, st),
+    const bool blocks = !given && s->p->block_axis[weight];
+    const int use = blocks ? USE_BLOCKS : per_channel ? USE_AXIS + axis : USE_TENSOR;
+    struct qc_qparams def = {.name = constant_name(s, weight, use, st),
                              .dtype = w.dtype,
                              .symmetry = w.symmetry,
-                             .restricted = w.restricted,
-                             .per_channel = w.per_channel,
+                             .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
+                             .per_channel = w.per_channel || blocks,
+                             .bits = w.bits,
+                             .block = blocks ? s->p->options.weight_block : 0,
                              .is_weight = true};
     take_given(&def, given);
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
@@ -217,8 +230,9 @@ static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st
 static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *st)
 {
     const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(&s->r, weight, st);
-    const int axis = s->p->weight_axis[node];
-    const qc_id qparams = real ? weight_quantizer(s, weight, axis, st) : 0;
+    const qc_id qparams = real ? weight_quantizer(s, weight, s->p->weight_axis[node], st) : 0;
+    const bool blocks = qparams && s->r.to->qparams_of[qparams].block;
+    const int axis = blocks ? block_axis(s, weight) : s->p->weight_axis[node];
     const struct qc_node_def q = {
         .op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = qparams, .axis = axis};
     const qc_id quantized = qparams ? qc_graph_add(s->r.to, &q, st) : 0;
@@ -287,8 +301,10 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
                              .match = p->matches.at[id],
                              .qparams = resolve,
                              .axis = resolve_axis,
+                             .weight_axis = block_axis,
                              .user = &s,
-                             .weights_only = p->weights_only[id]};
+                             .weights_only = p->weights_only[id],
+                             .real_product = p->real_product[id]};
         if (b.match ? !(s.r.map[n->outputs] = qc_build_template(&b, st)) : !rebuild_float(&s, id, st)) goto out;
         for (unsigned k = 1; b.match && k < n->output_count; k++)
             s.r.map[n->outputs + k] = s.r.map[n->outputs] + k; /* the outermost op is the same */

@@ -42,9 +42,10 @@ struct qc_scales {
     bool identity;
     bool
         rounds; /* values are integers inside the levels; false for identity and for products with an identity factor */
-    bool product; /* an accumulator's qparams */
-    size_t count; /* 1, or the size of the axis */
-    int axis;     /* of the value */
+    bool product;  /* an accumulator's qparams */
+    size_t count;  /* 1, or the size of the axis; in blocks what graph/core/scale_layout.h says */
+    int64_t block; /* elements of a block along the axis; 0: no blocks */
+    int axis;      /* of the value */
     const float *scale;
     const int32_t *zero_point;
     struct qc_levels levels;

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/pool.h"
+#include "graph/core/scale_layout.h"
 #include "simq/plan/plan_parts.h"
 
 bool qc_evaluate_views(struct qc_tensor **outputs, const struct qc_graph *g, const struct qc_node *n,
@@ -153,13 +154,13 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
     if (!a || !qc_scales_of(&s, g, value, a, st) ||
         !(q = qc_tensor_new(g->qparams_of[type->qparams].dtype, &t->shape, st)))
         goto out;
-    size_t inner = 1;
-    for (int i = type->axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
-    const bool row = s.count > 1 && inner == 1;               /* channels side by side */
+    const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[type->qparams], &t->shape, type->axis);
+    const size_t inner = layout.inner;
+    const bool row = s.count > 1 && inner == 1 && !s.block;   /* channels side by side */
     for (size_t first = 0, n; first < t->count; first += n) { /* of one channel, or one element of each, at a time */
-        n = row ? s.count : s.count > 1 ? inner : t->count;
+        n = s.block ? 1 : row ? s.count : s.count > 1 ? inner : t->count;
         store((char *)q->data + first * qc_dtype_size(q->dtype), (const float *)t->data + first, n,
-              s.zero_point + (row || s.count < 2 ? 0 : first / inner % s.count), row, qc_dtype_size(q->dtype));
+              s.zero_point + (row || s.count < 2 ? 0 : qc_scale_at(&layout, first)), row, qc_dtype_size(q->dtype));
     }
 out:
     qc_arena_free(a);

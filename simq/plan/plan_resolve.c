@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "graph/core/scale_layout.h"
 #include "graph/infer/folding.h"
 #include "simq/plan/plan_parts.h"
 
@@ -54,6 +55,7 @@ static bool qparams_scales(struct qc_scales *out, const struct qc_graph *g, qc_i
     if (s->state != QC_QPARAMS_BOUND) return true;
     *out = (struct qc_scales){.rounds = true,
                               .count = s->count,
+                              .block = s->block,
                               .scale = s->scale,
                               .zero_point = s->zero_point,
                               .levels = qc_qparams_levels(s)};
@@ -69,7 +71,10 @@ bool qc_scales_of(struct qc_scales *out, const struct qc_graph *g, qc_id value, 
     if (!qparams_scales(out, g, t->qparams, 0, a, st)) return false;
     out->qparams = t->qparams;
     out->axis = t->axis;
-    if (out->count > 1 && (t->axis < 0 || t->axis >= t->shape.rank || (size_t)t->shape.dim[t->axis] != out->count)) {
+    const bool fits =
+        out->count == 1 || (t->axis >= 0 && t->axis < t->shape.rank && (!out->block || qc_shape_fixed(&t->shape)) &&
+                            qc_scale_layout_of(&g->qparams_of[t->qparams], &t->shape, t->axis).count == out->count);
+    if (!fits) {
         char label[QC_LABEL], text[QC_SHAPE_TEXT];
         return qc_fail(st, QC_BAD_INPUT, "'%s' of shape %s has %zu scales along axis %d",
                        qc_value_label(label, g, value), qc_shape_text(text, &t->shape), out->count, t->axis);

@@ -49,7 +49,7 @@ static void solve(double *d, const struct problem *p, double damping)
     size_t order[N];
     memcpy(a, p->h, p->n * p->n * sizeof *a);
     cr_assert(factorise(a, order, p->n, damping, scratch, 1));
-    qc_round_compensated(d, p->w, a, order, p->n, p->lo, p->hi, scratch);
+    qc_round_compensated(d, p->w, a, order, p->n, &(struct qc_round_grid){.lo = p->lo, .hi = p->hi}, scratch);
 }
 
 static double error_of(const struct problem *p, const double *d, size_t lane)
@@ -103,7 +103,7 @@ Test(compensate, is_near_the_best_there_is)
         struct problem p;
         make(&p, 3, 2, seed);
         solve(d, &p, 0);
-        qc_round_nearest(nearest, p.w, 3, p.lo, p.hi);
+        qc_round_nearest(nearest, p.w, 3, &(struct qc_round_grid){.lo = p.lo, .hi = p.hi});
         for (size_t l = 0; l < QC_LANES; l++) {
             const double best = brute_force(&p, l), e = error_of(&p, d, l);
             cr_assert_geq(e, best - 1e-9);
@@ -188,7 +188,7 @@ Test(compensate, inputs_without_correlation_are_rounded_to_nearest)
     make(&p, N, 7, 5);
     for (size_t i = 0; i < N * N; i++) p.h[i] = i % (N + 1) ? 0 : 1 + (double)(i % 5);
     solve(d, &p, 0);
-    qc_round_nearest(nearest, p.w, N, p.lo, p.hi);
+    qc_round_nearest(nearest, p.w, N, &(struct qc_round_grid){.lo = p.lo, .hi = p.hi});
     cr_expect(memcmp(d, nearest, sizeof d) == 0);
 }
 

@@ -101,12 +101,12 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
         size_t moved = 0;
         dense(h, mean, &l, FIT, centred);
         cr_assert(qc_factorise_damped(&definite, factor, order, h, WIDTH, 0.01, scratch, &alone, &st) && definite);
-        qc_round_compensated(d, w, factor, order, WIDTH, lo, hi, scratch);
+        qc_round_compensated(d, w, factor, order, WIDTH, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
         cr_assert(qc_low_rank_new(&fit, &l, FIT, true, &st) && qc_low_rank_new(&judge, &l, HELD, false, &st));
         qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL);
         cr_expect(fit.rank <= FIT_ROWS, "rank %zu", fit.rank);
         cr_assert(qc_low_rank_factorise(&fit, 0.01));
-        qc_low_rank_round(few, w, &fit, lo, hi, scratch);
+        qc_low_rank_round(few, w, &fit, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
         for (size_t i = 0; i < WIDTH * QC_LANES; i++) {
             cr_assert_eq(d[i], few[i], "column %zu: %g, not %g", i / QC_LANES, few[i], d[i]);
             const double nearest = fmax(-7, fmin(7, nearbyint(w[i])));

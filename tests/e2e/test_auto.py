@@ -102,6 +102,15 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     assert all((tmp_path / f"{name}.onnx").read_bytes() == first for name in ("four", "small", "turned"))
 
 
+def test_the_same_samples_are_drawn_whether_they_were_run_before_or_not(qcalib, tmp_path):
+    """Their keys are kept from collecting; with statistics at hand nothing was collected, and they are read for it."""
+    make("gates", tmp_path)
+    qcalib("collect", "--data", "x.h5", "net.onnx", "-o", "s.h5")
+    reports = [qcalib("quantize", *given, "--data", "x.h5", "net.onnx", "-o", f"{len(given)}.onnx", "--no-report", "--json").json for given in ([], ["--stats", "s.h5"])]
+    assert reports[0]["trials"] == reports[1]["trials"] and len(reports[0]["trials"]) > 1
+    assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "2.onnx").read_bytes()
+
+
 def test_without_data_it_is_mse_and_says_so(qcalib, tmp_path):
     make("gates", tmp_path)
     qcalib("collect", "--data", "x.h5", "net.onnx", "-o", "s.h5")

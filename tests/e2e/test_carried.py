@@ -117,7 +117,7 @@ def test_summary_says_it_once(qcalib, tmp_path):
     write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "y", ML, **SCALE)], [("y", ["N", 10])])
     samples(tmp_path)
     out = qcalib("--data", "calib.h5", "model.onnx").out
-    assert out.count(f"{ML}::Scaler") == 1 and "1 stay in float" in out
+    assert out.count(f"{ML}::Scaler") == 1 and "1 stays in float" in out
     assert "output      logits: SQNR" in out
     qcalib("--data", "calib.h5", "model.onnx", "--format", "qoperator", "-o", "q.onnx")
     x = samples(tmp_path)

@@ -9,10 +9,10 @@ from onnx import TensorProto, helper, numpy_helper
 ROWS, WIDTH, LENGTH = 300, 32, 6
 
 
-def save(folder, axis=0, tied=False, direct=False):
+def save(folder, axis=0, tied=False, direct=False, rows=ROWS):
     """Rows, a position added, a normalisation, a layer. tied: the table is the weight of the layer too. direct: the layer reads the rows as they are."""
     rng = np.random.default_rng(4)
-    table = (rng.normal(size=(ROWS, WIDTH)) * np.exp(2 * rng.normal(size=(ROWS, 1)))).astype(np.float32)
+    table = (rng.normal(size=(rows, WIDTH)) * np.exp(2 * rng.normal(size=(rows, 1)))).astype(np.float32)
     table[7] = 0
     tensors = {"table": table if axis == 0 else np.ascontiguousarray(table.T), "place": rng.normal(size=(1, LENGTH, WIDTH)).astype(np.float32) / 8,
                "gamma": np.ones(WIDTH, np.float32), "w": rng.normal(size=(WIDTH, 20)).astype(np.float32)}
@@ -101,3 +101,12 @@ def test_the_report_says_why_a_table_stays_float(axis, options, why, qcalib, tmp
 
     reasons = {o["name"]: o["reason"] for o in json.loads((tmp_path / "report/report.json").read_text())["float_ops"]}
     assert why in reasons["take"], reasons
+
+
+@pytest.mark.parametrize("limit, integers", (("190M", False), ("900M", True)))
+def test_a_limit_of_memory_keeps_a_large_table_as_it_is(limit, integers, qcalib, tmp_path):
+    save(tmp_path, rows=200000)
+    qcalib("--data", "ids.h5", "--memory-limit", limit, "m.onnx", "-o", "q.onnx", "--report", "report")
+    report = (tmp_path / "report/report.json").read_text()
+    assert ("--memory-limit leaves no room to make integers of it; its table takes 25.60 MB" in report) != integers
+    assert ((TensorProto.INT8, (200000, WIDTH)) in types(tmp_path).values()) == integers

@@ -101,7 +101,7 @@ def test_images_run_and_quantize_as_in_onnxruntime(qcalib, made, tmp_path):
             np.testing.assert_array_equal(f[f"y/{i}"][()], session.run(None, {"x": x[None]})[0])
     for name, options in (("threads", ("--threads", 1)), ("batch1", ())):  # and the other form of the data
         data = at / ("images.h5" if options else "batch1.h5")
-        qcalib(at / "images.onnx", "--data", data, "-o", f"{name}.onnx", *options)
+        qcalib(at / "images.onnx", "--data", data, "-o", f"{name}.onnx", "--advice", "off", *options)
         assert (tmp_path / f"{name}.onnx").read_bytes() == (tmp_path / "q.onnx").read_bytes()
     qcalib("run", "q.onnx", "--data", at / "images.h5", "-o", "one.h5", "--threads", 1)
     assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "y.h5").read_bytes()
@@ -123,7 +123,7 @@ def test_float_text_is_that_of_onnxruntime(qcalib, made, tmp_path):
 
 def test_text_is_quantized_and_scored(qcalib, made, tmp_path):
     at, _, texts, tags = made
-    job = ("--data", at / "text.h5", "--eval", at / "text.h5", "--method", "kl")
+    job = ("--data", at / "text.h5", "--eval", at / "text.h5", "--method", "kl", "--advice", "off")
     qcalib(at / "text.onnx", *job, "-o", "q.onnx", "--report", "r")
     session = runtime(tmp_path / "q.onnx")
     got = [session.run(None, {"x": x[None]}) for x in texts]
@@ -154,7 +154,7 @@ def test_one_size_in_a_group_gives_the_same_model(qcalib, made, tmp_path):
         for i, one in enumerate(x):
             g[f"x/{i}"] = one[None]
     for name in ("rows", "group"):
-        qcalib(made[0] / "images.onnx", "--data", f"{name}.h5", "-o", f"{name}.onnx")
+        qcalib(made[0] / "images.onnx", "--data", f"{name}.h5", "-o", f"{name}.onnx", "--advice", "off")
     assert (tmp_path / "rows.onnx").read_bytes() == (tmp_path / "group.onnx").read_bytes()
 
 
@@ -174,7 +174,7 @@ def test_bodies_see_all_sizes(qcalib, tmp_path):
     with h5py.File(tmp_path / "d.h5", "w") as f:
         for i, x in enumerate(xs):
             f[f"x/{i}"] = x
-    done = qcalib("m.onnx", "--data", "d.h5", "-o", "q.onnx", "--no-report")
+    done = qcalib("m.onnx", "--data", "d.h5", "-o", "q.onnx", "--no-report", "--advice", "off")
     assert "other shapes" not in done.err and "Conv" in done.out
     qcalib("run", "q.onnx", "--data", "d.h5", "-o", "y.h5")
     session = runtime(tmp_path / "q.onnx")

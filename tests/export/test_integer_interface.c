@@ -30,7 +30,7 @@ static struct qc_graph *exported(const char *text, const char *format)
                   qc_rules_add_builtin(fold, "requantize.rules", &st) &&
                   qc_graph_parse(&from, text, strlen(text), &st) && qc_canonical(&canonical, NULL, from, rules, &st) &&
                   qc_canonical_finish(&produced, canonical, rules, fold, qc_evaluate, &st) &&
-                  qc_exporter_find(format)->lower(&to, produced, &st) && qc_graph_verify(to, &st),
+                  qc_exporter_find(format)->lower(&to, produced, NULL, &st) && qc_graph_verify(to, &st),
               "%s", st.message);
     qc_graph_free(produced);
     qc_graph_free(canonical);

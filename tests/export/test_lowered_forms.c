@@ -83,7 +83,7 @@ static struct qc_graph *lowered(const char *text, const char *format, const char
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = case_graph(text), *to = NULL;
-    cr_assert(qc_exporter_find(format)->lower(&to, g, &st), "%s: %s", name, st.message);
+    cr_assert(qc_exporter_find(format)->lower(&to, g, NULL, &st), "%s: %s", name, st.message);
     cr_assert(qc_graph_verify(to, &st), "%s: %s", name, st.message);
     qc_graph_free(g);
     return to;

@@ -22,7 +22,7 @@ static struct qc_graph *lower(const struct qc_graph *produced)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = NULL;
-    cr_assert(qc_exporter_find("qdq")->lower(&g, produced, &st), "%s", st.message);
+    cr_assert(qc_exporter_find("qdq")->lower(&g, produced, NULL, &st), "%s", st.message);
     return g;
 }
 
@@ -79,8 +79,11 @@ static void check_names(const struct qc_graph *g, const struct qc_graph *source,
             cr_expect(!ours || !g->nodes[k].name || strcmp(g->nodes[i].name, g->nodes[k].name) != 0,
                       "%s: two nodes '%s'", name, g->nodes[i].name);
         }
+    bool all_named = true;
+    for (qc_id i = 1; i <= source->node_count; i++) all_named = all_named && source->nodes[i].name;
     for (qc_id i = 1; i <= normalised->node_count; i++) {
         const struct qc_node *n = &normalised->nodes[i];
+        cr_expect(n->name || !all_named, "%s: a %s has no name", name, qc_op_info(n->op)->name);
         bool kept = !n->name;
         for (qc_id k = 1; k <= g->node_count && !kept; k++) {
             const enum qc_op op = g->nodes[k].op; /* the mean of an image is quantized as a pool */
@@ -311,7 +314,7 @@ Test(qdq, parameters_that_are_not_bound_are_an_error)
     struct passes p;
     cr_assert(passes_run(&p, g, &setup, &st), "%s", st.message);
     qc_graph_turn_off_quantizer(p.produced, case_quantizer(p.produced, "c"));
-    cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, &st));
+    cr_expect(!qc_exporter_find("qdq")->lower(&q, p.produced, NULL, &st));
     cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'c'"), "%s", st.message);
     passes_free(&p);
     qc_graph_free(g);

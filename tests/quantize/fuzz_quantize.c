@@ -170,7 +170,8 @@ static void export_all(struct all *a)
         struct qc_status st = QC_STATUS_INIT;
         void *bytes = NULL;
         size_t n;
-        if (!qc_exporter_at(i)->lower || !made(qc_exporter_at(i)->lower(&a->lowered, a->produced, &st), &st)) continue;
+        if (!qc_exporter_at(i)->lower || !made(qc_exporter_at(i)->lower(&a->lowered, a->produced, NULL, &st), &st))
+            continue;
         if (sound(a->lowered, qc_exporter_at(i)->name) && made(qc_onnx_emit(&bytes, &n, a->lowered, NULL, &st), &st))
             free(bytes);
         qc_graph_free(a->lowered);

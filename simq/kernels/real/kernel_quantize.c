@@ -3,14 +3,61 @@
  * these are. */
 #include <math.h>
 
+#include "graph/core/scale_layout.h"
 #include "simq/core/convert.h"
 
+/* A constant with a scale for each block, dense and row-major: real numbers to centred ones, or centred ones or stored
+   integers to real ones. */
+struct blocked {
+    const struct qc_scales *scales; /* NULL: no blocks */
+    struct qc_scale_layout layout;
+    bool quantizes;
+};
+
 struct state {
+    struct blocked blocked;
     bool real; /* float32 on both sides */
     int axis;
     struct qc_rounding rounding;
     struct qc_convert convert;
 };
+
+static bool prepare_blocks(struct blocked *b, struct qc_prepare *p, struct qc_status *st)
+{
+    const struct qc_scales *from = &p->in_scales[0], *to = &p->out_scales[0];
+    struct qc_scales *scales = QC_NEW(p->arena, struct qc_scales, st);
+    if (!scales) return false;
+    *scales = from->block ? *from : *to;
+    const struct qc_shape shape = qc_shape_of(p->in[0].rank, p->in[0].dim);
+    *b = (struct blocked){.scales = scales,
+                          .layout = qc_scale_layout_of(&p->graph->qparams_of[scales->qparams], &shape, scales->axis),
+                          .quantizes = !from->block};
+    return true;
+}
+
+static void run_blocks(const struct blocked *b, const struct qc_view *out, const struct qc_view *in)
+{
+    enum { CHUNK = 256 };
+    const struct qc_scales *s = b->scales;
+    const struct qc_tensor x = {.dtype = in->dtype, .data = in->data};
+    float *y = out->data;
+    int32_t q[CHUNK];
+    size_t count = 1;
+    for (int i = 0; i < in->rank; i++) count *= (size_t)in->dim[i];
+    for (size_t first = 0, n; first < count; first += n) {
+        n = count - first < CHUNK ? count - first : CHUNK;
+        if (!b->quantizes) qc_tensor_ints(q, &x, first, n);
+        for (size_t i = 0; i < n; i++) {
+            const size_t k = qc_scale_at(&b->layout, first + i);
+            const struct qc_affine p = {s->scale[k], s->zero_point[k]};
+            if (b->quantizes)
+                y[first + i] =
+                    (float)(qc_quantize_one(((const float *)x.data)[first + i], p, s->levels) - p.zero_point);
+            else /* centred numbers are float32, stored integers are not */
+                y[first + i] = (float)(q[i] - (x.dtype == QC_F32 ? 0 : p.zero_point)) * p.scale;
+        }
+    }
+}
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
@@ -18,6 +65,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_scales *from = &p->in_scales[0], *to = &p->out_scales[0];
     if (!s) return false;
     p->state = s;
+    if (from->block || to->block) return prepare_blocks(&s->blocked, p, st);
     s->axis = from->count > 1 ? from->axis : to->axis;
     s->real = p->in[0].dtype == QC_F32 && p->out[0].dtype == QC_F32;
     if (s->real) return qc_rounding_of(&s->rounding, from, to, -INFINITY, INFINITY, p->arena, st);
@@ -34,7 +82,9 @@ static bool run(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
     (void)st;
-    if (s->real)
+    if (s->blocked.scales)
+        run_blocks(&s->blocked, &r->out[0], &r->in[0]);
+    else if (s->real)
         qc_rounding_view(&s->rounding, s->axis, &r->out[0], &r->in[0]);
     else
         qc_convert_view(&s->convert, &r->out[0], &r->in[0]);
