@@ -117,8 +117,10 @@ def quantize(
     plugin: Union[str, Sequence[str], None] = None,
     # uint8 int8 uint16 int16 uint4 int4 dynamic none; repeatable; of uint8 int8 uint16 int16 uint4 int4 dynamic none; default: uint8
     activation_type: Union[str, Sequence[str], None] = None,
-    # int8 uint8 int4 uint4 int16 or none; repeatable; of int8 uint8 int4 uint4 int16 none; default: int8
+    # [u]int8 [u]int4 [u]int3 [u]int2 int16 or none; repeatable; of int8 uint8 int4 uint4 int3 uint3 int2 uint2 int16 none; default: int8
     weight_type: Union[str, Sequence[str], None] = None,
+    # a scale for each N weights of a product; of 16 32 64 128 256 none; default: none
+    weight_block: Union[Literal['16', '32', '64', '128', '256', 'none'], None] = None,
     # round weights one by one, or make good errors; of nearest compensated; default: compensated
     weight_rounding: Union[Literal['nearest', 'compensated'], None] = None,
     # mean error of rounded weights into the bias; of on off; default: on
@@ -141,6 +143,8 @@ def quantize(
     propagate: Union[bool, None] = None,
     # form of the result: qcalib list formats; of qdq qoperator annotated text; default: qdq
     format: Union[str, Sequence[str], None] = None,
+    # of MatMulNBits: 0 the runtime's, 1 float32, 4 int8; of 0 1 2 3 4; default: 0
+    accuracy_level: Union[Literal['0', '1', '2', '3', '4'], None] = None,
     # what the runtime runs in one piece; of ort fused; default: ort
     target: Union[Literal['ort', 'fused'], None] = None,
     # quantize only this pattern; repeatable; default: all
