@@ -120,12 +120,12 @@ def calib(one):
         one("low rank: earlier columns stay in", low_rank, "take_off(row, f->turned, w, at, f->rank, w);", ""),
         one("low rank: the matrix stays", low_rank, "downdate(f->inner, p, s, n);", ""),
         one("low rank: errors are not carried", low_rank, "carry(scratch, f->columns + k * f->rank, e, f->rank);", ""),
-        one("moments: a column below the diagonal", read, "column * QC_MOMENTS_TILE + i % QC_MOMENTS_TILE",
-            "i % QC_MOMENTS_TILE"),
+        one("moments: a column below the diagonal", read, "across ? at * QC_MOMENTS_TILE + k : k * QC_MOMENTS_TILE + at",
+            "at * QC_MOMENTS_TILE + k"),
         one("compensated: levels have no end", compensate, "x = x > hi ? hi : x;", ""),
         one("compensated: cut", compensate, "return (x + magic) - magic;", "return (double)(long long)x;"),
-        one("rounding: the worse of two is kept", solve, "m->factorised && after[k] < before[k];",
-            "m->factorised && after[k] > before[k];"),
+        one("rounding: the worse of two is kept", solve, "m->factorised && after[k] < before[k] &&",
+            "m->factorised && after[k] > before[k] &&"),
         one("rounding: the bias takes no shift up", solve,
             "made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i]",
             "made->shift += 0 * m->mean[i]"),
@@ -194,6 +194,7 @@ def datasets(one):
 
 
 def onnx(one):
+    external = "onnx/read/import_external.c"
     tensor, shapes, opset = "onnx/read/import_tensor.c", "onnx/read/import_shapes.c", "onnx/write/emit_opset.c"
     return [
         one("4 bits: high half first", tensor, "(unsigned)p[i / each] >> (i % each * bits)",
@@ -204,10 +205,10 @@ def onnx(one):
             "if (false)"),
         one("too few elements", tensor, "if (got == want) return true;", "return true;"),
         one("raw data of another size", tensor, "if (p->raw_data.len == raw) return true;", "return true;"),
-        one("external data above the model's folder", tensor, "if (n == 2 && p[0] == '.' && p[1] == '.') return false;",
+        one("external data above the model's folder", external, "if (n == 2 && p[0] == '.' && p[1] == '.') return false;",
             ""),
-        one("external data by an absolute path", tensor, "if (!*s || *s == '/') return false;", ""),
-        one("external data of another length", tensor, "if (e.has_length && e.length != need) {", "if (false) {"),
+        one("external data by an absolute path", external, "if (!*s || *s == '/') return false;", ""),
+        one("external data of another length", external, "else if (e.has_length && e.length != need)", "else if (false)"),
         one("negative dimensions", tensor, "if (p->dims[i] < 0) return", "if (false) return"),
         one("pad: axes are not spread", shapes, "all[rank + at] = pads[axis_count + k];", "all[rank + at] = pads[k];"),
         one("pad: a fill value is taken for zero", shapes, "(fill && fill->count == 1 && all_zero_bytes(fill))",

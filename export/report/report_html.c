@@ -191,7 +191,7 @@ static void advice(FILE *f, const struct qc_report *r)
     fputs("<h2>What helps</h2>\n", f);
     if (r->advice_state != QC_ADVICE_TRIED) qc_html(f, "<p>%s</p>\n", why[r->advice_state]);
     if (r->cheaper) {
-        fputs("<p class=\"note\">For a smaller file:</p><ol class=\"hurts\">\n", f);
+        fputs("<p class=\"note\">For a smaller file:</p><ol class=\"hurts helps\">\n", f);
         one_advice(f, r, r->cheaper);
         fputs("</ol>\n", f);
     }
@@ -201,10 +201,11 @@ static void advice(FILE *f, const struct qc_report *r)
                 r->advice_tried, r->advice_tried == 1 ? " was" : "s were");
         return;
     }
-    qc_html(f,
-            "<p class=\"note\">%zu commands were tried in this run. These bring the outputs nearer to the float "
-            "network by 0.3 dB or more, on %zu samples and on others that were held back.</p><ol class=\"hurts\">\n",
-            r->advice_tried, r->measured_samples);
+    qc_html(
+        f,
+        "<p class=\"note\">%zu commands were tried in this run. These bring the outputs nearer to the float "
+        "network by 0.3 dB or more, on %zu samples and on others that were held back.</p><ol class=\"hurts helps\">\n",
+        r->advice_tried, r->measured_samples);
     for (size_t i = 0; i < r->advice_count; i++) one_advice(f, r, &r->advice[i]);
     fputs("</ol>\n", f);
 }
