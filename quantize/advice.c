@@ -133,10 +133,11 @@ static bool with_method(struct qc_command_change *change, const struct trying *t
     return true;
 }
 
-/* An error that belongs to the idea alone: it cannot be done, or not here. */
-static bool only_the_idea(const struct qc_status *why)
+/* An error that belongs to the idea alone: it cannot be done, or not within --memory-limit. */
+static bool only_the_idea(const struct trying *t, const struct qc_status *why)
 {
-    return why->code == QC_UNSUPPORTED || why->code == QC_USAGE || why->code == QC_MACHINE || why->code == QC_DEMAND;
+    return why->code == QC_UNSUPPORTED || why->code == QC_USAGE || why->code == QC_DEMAND ||
+           (why->code == QC_MACHINE && t->p->options->memory_limit);
 }
 
 static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, const struct qc_measurement *then,
@@ -214,7 +215,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
                     judge(good, out, t, branch, cheaper, &why);
         if (branch) qc_pipeline_branch_end(branch, t->p);
         free(branch);
-        if (!done && !only_the_idea(&why)) ok = qc_fail(st, why.code, "%s", why.message);
+        if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);
         if (!done) *good = false;
     }
     qc_arena_free(a);
@@ -301,7 +302,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
     bool ok = effects || qc_measure_sensitivity(&own, t->p, t->p->eval, FEW, st);
-    if (!ok && only_the_idea(st)) { /* it needs more memory than there is, or shapes that stay */
+    if (!ok && only_the_idea(t, st)) { /* it needs more memory than there is, or shapes that stay */
         *st = QC_STATUS_INIT;
         ok = true;
     } else if (ok) {

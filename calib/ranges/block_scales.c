@@ -47,16 +47,18 @@ static bool try_range(struct block *b, double lo, double hi)
 static void search(struct block *b, double lo, double hi)
 {
     double ratio = 1, step = STEP;
-    b->best = INFINITY;
+    b->best = (double)INFINITY;
     for (int k = 0; k <= STEPS; k++, ratio *= STEP) try_range(b, lo * ratio, hi * ratio);
     for (int fine = 0; fine < FINER; fine++, step = sqrt(step)) {
         bool moved = true;
         for (int rounds = 0; moved && rounds < STEPS; rounds++) {
             const double l = b->lo, h = b->hi;
-            moved = try_range(b, l * step, h * step) | try_range(b, l / step, h / step);
-            if (b->search->symmetry == QC_SYMMETRIC) continue;
-            moved |= try_range(b, l * step, h) | try_range(b, l / step, h) | try_range(b, l, h * step) |
-                     try_range(b, l, h / step);
+            const double ranges[][2] = {{l * step, h * step}, {l / step, h / step}, {l * step, h},
+                                        {l / step, h},        {l, h * step},        {l, h / step}};
+            const size_t count = b->search->symmetry == QC_SYMMETRIC ? 2 : sizeof ranges / sizeof *ranges;
+            moved = false;
+            for (size_t i = 0; i < count; i++)
+                if (try_range(b, ranges[i][0], ranges[i][1])) moved = true;
         }
     }
 }
