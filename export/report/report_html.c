@@ -184,8 +184,7 @@ static void advice(FILE *f, const struct qc_report *r)
         [QC_ADVICE_NO_DATA] = "Nothing was tried: commands are tried on the samples of <code>--data</code>.",
         [QC_ADVICE_NOT_NEEDED] = "Nothing is lost that would need mending.",
         [QC_ADVICE_MET] = "The demand is met with the wider types below.",
-        [QC_ADVICE_LARGE] = "Nothing was tried: the model is large or memory is limited, and trials keep statistics. "
-                            "<code>--advice on</code> does.",
+        [QC_ADVICE_LARGE] = "Nothing was tried: the model is large or memory is limited; <code>--advice on</code>.",
         [QC_ADVICE_SHARED] = "Nothing was tried: several processes share the data.",
     };
     fputs("<h2>What helps</h2>\n", f);
