@@ -224,13 +224,19 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
 
 /* ---- Ideas ---- */
 
-static bool known(const struct qc_ideas *ideas, const struct qc_command_change *c)
+static bool is_text(const char *a, const char *b)
 {
-    for (size_t i = 0; i < ideas->count; i++) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Does one of the first ideas make the same change? */
+static bool known(const struct qc_ideas *ideas, size_t count, const struct qc_command_change *c)
+{
+    for (size_t i = 0; i < count; i++) {
         const struct qc_command_change *k = &ideas->of[i].change;
-        bool same = k->count == c->count;
+        bool same = k->count == c->count && is_text(k->without, c->without);
         for (size_t j = 0; same && j < c->count; j++)
-            same = strcmp(k->name[j], c->name[j]) == 0 && k->value[j] && strcmp(k->value[j], c->value[j]) == 0;
+            same = is_text(k->name[j], c->name[j]) && is_text(k->value[j], c->value[j]);
         if (same) return true;
     }
     return false;
@@ -260,7 +266,7 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
         idea.node = idea.node ? qc_arena_printf(a, st, "%s, %s", idea.node, s->layers[i].name) : s->layers[i].name;
         if (!idea.node) return false;
     }
-    if (!idea.change.count || known(ideas, &idea.change) || ideas->count == QC_IDEAS) return true;
+    if (!idea.change.count || known(ideas, ideas->count, &idea.change) || ideas->count == QC_IDEAS) return true;
     const bool wide = strcmp(names[0], "skip") != 0, weights = strcmp(names[0], "weight-type") == 0;
     if (idea.change.count == 1) idea.layer = layer_at(t->r, idea.node);
     idea.action = idea.change.count > 1 ? "Keep the layers that lose most in float"
@@ -312,6 +318,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     ok = ok && t->list;
     for (size_t i = 0; ok && i < ideas->count; i++) {
         bool good;
+        if (known(ideas, i, &ideas->of[i].change)) continue;
         ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, st);
         if (ok && good) r->advice_count++;
     }
@@ -363,8 +370,8 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
         ok = select_all(&t, st) &&
              (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st) : try_cheaper(&t, st));
         qc_progress_end(p->progress);
+        r->advice_seconds = qc_seconds() - t0;
     }
     qc_measurement_free(t.held);
-    r->advice_seconds = qc_seconds() - t0;
     return ok;
 }

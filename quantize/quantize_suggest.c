@@ -373,8 +373,8 @@ static bool idea_of(struct qc_idea *out, const struct finder *f, const struct re
         .change = {.count = fix->count, .name = names, .value = values, .without = fix->without},
         .anew = fix->anew,
         .action = fix->action,
-        .node = s->node,
-        .layer = s->layer,
+        .node = fix->without ? NULL : s->node, /* a change of everything */
+        .layer = fix->without ? QC_NO_INDEX : s->layer,
     };
     return true;
 }

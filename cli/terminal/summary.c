@@ -212,7 +212,7 @@ static void print_times(const struct qc_report *r)
     };
     qc_say("time        %.2f s", r->total_seconds);
     for (size_t i = 0, shown = 0; i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].always || parts[i].seconds >= 0.005)
+        if (parts[i].always || parts[i].seconds > 0)
             qc_say("%s %s %.2f s", shown++ ? "," : ":", parts[i].name, parts[i].seconds);
     putchar('\n');
 }

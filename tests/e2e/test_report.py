@@ -104,7 +104,7 @@ def test_method_that_cuts_off(quantize, examples):
     assert any("--method=mse" in a["command"] and "percentile" not in str(a["command"]) for a in report["advice"]), report["advice"]
 
 
-@pytest.mark.parametrize("given, option", [([], "--activation-type=uint16:"), (["--weight-type", "int4"], "--weight-rounding=compensated")])
+@pytest.mark.parametrize("given, option", [(["--method", "minmax"], "--activation-type=uint16:"), (["--weight-type", "int4"], "--weight-rounding=compensated")])
 def test_more_bits(quantize, qcalib, examples, tmp_path, given, option):
     before = quantize("--data", examples / "digits_calib.h5", "--weight-rounding", "nearest", *given, examples / "digits_cnn.onnx")
     first = next(a for a in before["advice"] if any(option in w for w in a["command"]))
@@ -127,6 +127,7 @@ def test_advice_is_what_its_command_gives(quantize, qcalib, data, tmp_path, name
         measured = advice["measured"]
         gains.append(measured["sqnr_db_after"] - measured["sqnr_db_before"])
         assert measured["held_back"]["sqnr_db_after"] - measured["held_back"]["sqnr_db_before"] >= 0.3
+    assert len({tuple(a["command"]) for a in report["advice"]}) == len(gains)
     assert gains == sorted(gains, reverse=True) and all(g >= 0.3 for g in gains)
     assert gains or report["outputs"][0]["sqnr_db"] > 25, "nothing helps a network that loses much"
 
