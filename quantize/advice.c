@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "calib/trials/trial_run.h"
 #include "quantize/fallback.h"
 #include "quantize/pipeline.h"
 
@@ -63,23 +64,10 @@ static bool measure(struct qc_measurement **out, const struct trying *t, const s
            (!fewer || (data == t->p->eval ? qc_dataset_select(data, &all, st) : select_all(t, st)));
 }
 
-/* Noise to signal, averaged over the outputs. */
-static double noise(const struct qc_measurement *m)
-{
-    double sum = 0;
-    size_t count = 0;
-    for (size_t i = 0; i < m->output_count; i++) {
-        const double db = qc_error_sqnr_db(&m->outputs[i]);
-        if (isnan(db)) continue;
-        sum += pow(10, -db / 10);
-        count++;
-    }
-    return count ? sum / (double)count : 0;
-}
-
+/* Of noise to signal, averaged over the outputs. */
 static double decibels(const struct qc_measurement *m)
 {
-    return -10 * log10(noise(m));
+    return -10 * log10(qc_trials_noise(m->outputs, m->output_count, 0, 1, 1));
 }
 
 /* ---- One trial ---- */

@@ -47,6 +47,19 @@ bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
+/* What the repeated stages make is not there yet. */
+static void forget_repeated(struct qc_pipeline *p)
+{
+    p->with_bodies = p->dynamic = NULL;
+    p->narrowed = p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
+    p->calibration = NULL;
+    p->auto_method = NULL;
+    p->unpropagated = NULL;
+    p->partition = NULL;
+    p->weight_rounding = NULL;
+    p->weight_rounder = NULL;
+}
+
 static void free_again(struct qc_pipeline *p)
 {
     for (size_t i = 0; p->lowered && i < p->lowered_count; i++) {
@@ -68,14 +81,7 @@ static void free_again(struct qc_pipeline *p)
     qc_weight_rounder_free(p->weight_rounder);
     qc_graph_free(p->simulated);
     qc_graph_free(p->joined);
-    p->with_bodies = p->dynamic = NULL;
-    p->narrowed = p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
-    p->calibration = NULL;
-    p->auto_method = NULL;
-    p->unpropagated = NULL;
-    p->partition = NULL;
-    p->weight_rounding = NULL;
-    p->weight_rounder = NULL;
+    forget_repeated(p);
 }
 
 static bool run_repeated(struct qc_pipeline *p, struct qc_status *st)
@@ -171,7 +177,8 @@ static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, con
 /* As far as is known at the beginning. */
 static bool wants_advice(const struct qc_pipeline *p)
 {
-    return strcmp(p->options->advice, "off") != 0 && qc_has_data(&p->in->data) && !p->in->team && !p->options->propagate;
+    return strcmp(p->options->advice, "off") != 0 && qc_has_data(&p->in->data) && !p->in->team &&
+           !p->options->propagate;
 }
 
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in,
@@ -219,14 +226,7 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     t->plugins = NULL;
     t->stage_done = NULL;
     t->calibration_options = (struct qc_calibration_options){0};
-    t->partition = NULL;
-    t->auto_method = NULL;
-    t->unpropagated = NULL;
-    t->calibration = NULL;
-    t->weight_rounder = NULL;
-    t->weight_rounding = NULL;
-    t->joined = t->simulated = t->rounded = t->with_bodies = t->dynamic = NULL;
-    t->expanded = t->folded = t->produced = t->narrowed = NULL;
+    forget_repeated(t);
     t->lowered = NULL;
     t->gram = NULL;
     t->borrows_seen = true;

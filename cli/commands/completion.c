@@ -39,34 +39,50 @@ static void choices(const char *s, const char *separator)
     }
 }
 
-static void put_word(const char *word, const char *separator, bool *any)
+static const char *observer_at(unsigned k)
 {
-    printf("%s%s", *any ? separator : "", word);
-    *any = true;
+    return k < qc_observer_count() ? qc_observer_at(k)->name : NULL;
 }
 
-/* Does it take its values from a table of the program? */
-static bool has_table(const struct qc_option_info *i)
+static const char *contract_at(unsigned k)
 {
-    static const char *const names[] = {"method", "weight-method", "rounding", "format", "skip"};
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-        if (strcmp(i->name, names[k]) == 0) return true;
-    return false;
+    return k < QC_CONTRACT_COUNT ? qc_contract_info((enum qc_contract)k)->name : NULL;
 }
 
-static void table_values(const struct qc_option_info *i, const char *separator)
+static const char *format_at(unsigned k)
 {
-    bool any = false;
-    if (strcmp(i->name, "method") == 0 || strcmp(i->name, "weight-method") == 0) {
-        for (size_t k = 0; k < qc_observer_count(); k++) put_word(qc_observer_at(k)->name, separator, &any);
-    } else if (strcmp(i->name, "rounding") == 0) {
-        for (unsigned k = 0; k < QC_CONTRACT_COUNT; k++)
-            put_word(qc_contract_info((enum qc_contract)k)->name, separator, &any);
-    } else if (strcmp(i->name, "format") == 0) {
-        for (size_t k = 0; k < qc_exporter_count(); k++) put_word(qc_exporter_at(k)->name, separator, &any);
-    } else if (strcmp(i->name, "skip") == 0) {
-        for (unsigned op = QC_OP_INVALID + 1; op < QC_OP_COUNT; op++)
-            if (*qc_op_info((enum qc_op)op)->onnx) put_word(qc_op_info((enum qc_op)op)->onnx, separator, &any);
+    return k < qc_exporter_count() ? qc_exporter_at(k)->name : NULL;
+}
+
+/* Not all have a name in files: "". */
+static const char *op_at(unsigned k)
+{
+    return k + QC_OP_INVALID + 1 < QC_OP_COUNT ? qc_op_info((enum qc_op)(k + QC_OP_INVALID + 1))->onnx : NULL;
+}
+
+/* Options that take their values from a table of the program; at(k) is NULL behind its end. */
+static const struct value_table {
+    const char *option;
+    const char *(*at)(unsigned k);
+} value_tables[] = {
+    {"method", observer_at}, {"weight-method", observer_at}, {"rounding", contract_at}, {"format", format_at},
+    {"skip", op_at},
+};
+
+static const struct value_table *table_of(const struct qc_option_info *i)
+{
+    for (size_t k = 0; k < sizeof value_tables / sizeof *value_tables; k++)
+        if (strcmp(i->name, value_tables[k].option) == 0) return &value_tables[k];
+    return NULL;
+}
+
+static void table_values(const struct value_table *t)
+{
+    const char *word, *separator = "";
+    for (unsigned k = 0; (word = t->at(k)); k++) {
+        if (!*word) continue;
+        printf("%s%s", separator, word);
+        separator = " ";
     }
 }
 
@@ -110,9 +126,9 @@ static void bash(void)
             fputs("COMPREPLY=($(compgen -W \"", stdout);
             choices(i->choices, " ");
             fputs("\" -- \"$cur\")); ", stdout);
-        } else if (has_table(i)) {
+        } else if (table_of(i)) {
             fputs("COMPREPLY=($(compgen -W \"", stdout);
-            table_values(i, " ");
+            table_values(table_of(i));
             fputs("\" -- \"$cur\")); ", stdout);
         } else if (takes_file(i)) {
             fputs("COMPREPLY=($(compgen -f -- \"$cur\")); ", stdout);
@@ -156,9 +172,9 @@ static void zsh_option(unsigned k)
             putchar('(');
             choices(i->choices, " ");
             putchar(')');
-        } else if (has_table(i)) {
+        } else if (table_of(i)) {
             putchar('(');
-            table_values(i, " ");
+            table_values(table_of(i));
             putchar(')');
         } else if (takes_file(i)) {
             fputs("_files", stdout);
@@ -227,9 +243,9 @@ static void fish(void)
             fputs(" -a '", stdout);
             choices(i->choices, " ");
             putchar('\'');
-        } else if (has_table(i)) {
+        } else if (table_of(i)) {
             fputs(" -a '", stdout);
-            table_values(i, " ");
+            table_values(table_of(i));
             putchar('\'');
         }
         fputs(" -d '", stdout);
