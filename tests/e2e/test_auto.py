@@ -135,8 +135,8 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "net.onnx")
     samples = {"walks": random.normal(size=(24, 50, 40)).cumsum(1) * 0.3, "alike": random.laplace(size=(24, 50, 40)).clip(-4, 4)}
     samples["walks"][7] *= 1.5
-    samples["odd"] = samples["alike"].copy()
-    samples["odd"][5, 3, 3:6] = 30  # so far that the steps would be coarse for all others
+    samples["odd"] = random.laplace(size=(100, 50, 40)).clip(-4, 4)
+    samples["odd"][5, 3, 3] = 12  # so far that steps would be twice as coarse for all others
     methods = {}
     for name, x in samples.items():
         with h5py.File(tmp_path / f"{name}.h5", "w") as f:
