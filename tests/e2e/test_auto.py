@@ -136,7 +136,7 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
     samples = {"walks": random.normal(size=(24, 50, 40)).cumsum(1) * 0.3, "alike": random.laplace(size=(24, 50, 40)).clip(-4, 4)}
     samples["walks"][7] *= 1.5
     samples["odd"] = random.laplace(size=(100, 50, 40)).clip(-4, 4)
-    samples["odd"][5, 3, 3] = 12  # so far that steps would be twice as coarse for all others
+    samples["odd"][5, 3, 3:5] = 12, -12  # so far that steps would be half as coarse again for all others
     methods = {}
     for name, x in samples.items():
         with h5py.File(tmp_path / f"{name}.h5", "w") as f:
