@@ -22,8 +22,6 @@
 static bool check_sizes(const struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
 {
     return !data || ((!o->propagate || qc_stream_one_size(data, "--propagate", st)) &&
-                     (!o->sensitivity || qc_stream_one_size(data, "--sensitivity", st)) &&
-                     (isnan(o->max_drop) || qc_stream_one_size(data, "--max-drop", st)) &&
                      (!o->accumulator || qc_stream_one_size(data, "--accumulator", st)));
 }
 
