@@ -78,17 +78,6 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     return ok;
 }
 
-/* A pattern that fits this name alone. */
-static const char *glob_of(const char *name, struct qc_arena *a, struct qc_status *st)
-{
-    char *glob = QC_NEW_ARRAY(a, char, 2 * strlen(name) + 1, st), *to = glob;
-    for (; glob && *name; name++) {
-        if (strchr("*?[\\", *name)) *to++ = '\\';
-        *to++ = *name;
-    }
-    return glob;
-}
-
 static unsigned bits(enum qc_dtype t)
 {
     return t == QC_NONE ? 0 : qc_dtype_info(t)->bits;
@@ -148,7 +137,7 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
     for (size_t i = 0; i < b->weight_type_count; i++) weights[i] = b->weight_types[i];
     for (size_t i = 0; i < b->skip_count; i++) skip[i] = b->skip[i];
     for (size_t i = 0; i < layers; i++) {
-        const char *name = glob_of(s->s->layers[i].name, a, st);
+        const char *name = qc_node_glob(s->s->layers[i].name, a, st);
         if (!name) return false;
         switch (remedy_of(s, &s->s->layers[i], rung)) {
         case KEEP: break;
@@ -313,7 +302,7 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
 static bool option(const char **name, const char **value, const struct terms *t, const struct qc_layer_effect *e,
                    enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
-    const char *glob = glob_of(e->name, a, st);
+    const char *glob = qc_node_glob(e->name, a, st);
     *name = *value = NULL;
     if (!glob) return false;
     switch (remedy_in(t, e, rung)) {

@@ -10,6 +10,7 @@
 #include "export/report/report_effects.h"
 #include "export/report/report_layers.h"
 #include "export/report/report_page.h"
+#include "export/report/report_size.h"
 
 /* What was done, in one paragraph. */
 static void done(FILE *f, const struct qc_report *r)
@@ -184,6 +185,7 @@ static void advice(FILE *f, const struct qc_report *r)
         [QC_ADVICE_NO_DATA] = "Nothing was tried: commands are tried on the samples of <code>--data</code>.",
         [QC_ADVICE_NOT_NEEDED] = "Nothing is lost that would need mending.",
         [QC_ADVICE_MET] = "The demand is met with the wider types below.",
+        [QC_ADVICE_SIZED] = "Nothing was tried: <code>--size</code> has chosen the types.",
         [QC_ADVICE_LARGE] = "Nothing was tried: the model is large or memory is limited; <code>--advice on</code>.",
         [QC_ADVICE_SHARED] = "Nothing was tried: several processes share the data.",
     };
@@ -363,6 +365,7 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     tiles(f, r);
     warnings(f, r);
     qc_html_fallback(f, r);
+    qc_html_size(f, r);
     advice(f, r);
     suggestions(f, r);
     if (!network(f, r, st)) return false;
