@@ -137,7 +137,7 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
     for (size_t i = 0; i < b->weight_type_count; i++) weights[i] = b->weight_types[i];
     for (size_t i = 0; i < b->skip_count; i++) skip[i] = b->skip[i];
     for (size_t i = 0; i < layers; i++) {
-        const char *name = qc_node_glob(s->s->layers[i].name, a, st);
+        const char *name = qc_glob_of_name(s->s->layers[i].name, a, st);
         if (!name) return false;
         switch (remedy_of(s, &s->s->layers[i], rung)) {
         case KEEP: break;
@@ -302,7 +302,7 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
 static bool option(const char **name, const char **value, const struct terms *t, const struct qc_layer_effect *e,
                    enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
-    const char *glob = qc_node_glob(e->name, a, st);
+    const char *glob = qc_glob_of_name(e->name, a, st);
     *name = *value = NULL;
     if (!glob) return false;
     switch (remedy_in(t, e, rung)) {

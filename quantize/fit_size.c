@@ -108,7 +108,7 @@ static bool find_layers(struct fitting *f, struct qc_status *st)
         f->weights[f->weight_count++] = (struct weight){.name = quantizer, .unit = unit_named(f, name)};
     }
     for (size_t k = 0; k < f->unit_count; k++)
-        if (!(f->units[k].glob = qc_node_glob(f->units[k].node, a, st))) return false;
+        if (!(f->units[k].glob = qc_glob_of_name(f->units[k].node, a, st))) return false;
     return true;
 }
 
