@@ -45,14 +45,10 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
                                                .memory_limit = (size_t)o->memory_limit,
                                                .progress = qc_progress_step,
                                                .progress_user = p->progress};
-    const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
-    struct qc_graph *fixed = NULL;
-    if (!shapes || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
     qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
-    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->rounded, data, &how, st)
-                         : qc_sensitivity_measure(out, fixed, p->rounded, data, &how, st);
+    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, p->rounded, data, &how, st)
+                         : qc_sensitivity_measure(out, p->simulated, p->rounded, data, &how, st);
     qc_progress_end(p->progress);
-    qc_graph_free(fixed);
     return ok;
 }
 
@@ -62,7 +58,6 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
-    if (!qc_stream_one_size(data, "measuring one layer at a time", st)) return false;
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
     const struct qc_selection some = {.samples = batches * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;

@@ -15,6 +15,7 @@
 #include "rewrite/passes/simulate.h"
 
 struct qc_auto_method;
+struct qc_channel_scaling;
 struct qc_plain;
 struct qc_stage;
 struct qc_body_job;
@@ -50,9 +51,11 @@ struct qc_pipeline {
     struct qc_given_values given;
     size_t kept, quantizers; /* quantizers with parameters of the model; all */
     struct qc_graph *normalised, *equalized, *joined, *simulated, *rounded, *expanded, *folded, *produced;
-    /* the float graph that is quantized: normalised, or equalized where that was asked for */
+    struct qc_graph *scaled; /* calibrate: the float graph with scaled channels; NULL: none is */
+    /* the float graph that is quantized: normalised, equalized where that was asked for, or scaled */
     const struct qc_graph *real;
     struct qc_equalized equalization;
+    struct qc_channel_scaling *scaling; /* calibrate: what could be scaled; NULL: it was not looked for */
     struct qc_partition *partition;
     struct qc_auto_method *auto_method;       /* calibrate, with --method auto and data; else NULL */
     struct qc_plain *unpropagated;            /* calibrate, with --propagate: the job without; else NULL */

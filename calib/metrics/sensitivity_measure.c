@@ -3,14 +3,18 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "calib/metrics/sensitivity_parts.h"
+#include "calib/statistics/unit_sizes.h"
+#include "rewrite/passes/simulate.h"
 
 /* Sums over the blocks. */
 struct sums {
     struct qc_error *errors; /* [layers][QC_CUT_PLANS][output_count] */
     struct qc_score *scores; /* [layers + 1]: the last is that of the float network */
+    size_t *done;            /* units of which each layer is measured, for progress */
 };
 
 double qc_effect_sqnr_db(double noise)
@@ -137,17 +141,16 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
     qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
 }
 
-static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block,
-                        const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts,
-                        struct qc_arena *a, struct qc_status *st)
+static bool visit_block(const struct sums *sums, struct qc_cut_run *r, size_t begin, const struct qc_cut_layers *layers,
+                        qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct sums float_network = {.scores = sums->scores};
-    const size_t all = (qc_dataset_units(r->data) + r->block - 1) / r->block * layers->count;
+    const size_t all = qc_dataset_units(r->data) * layers->count;
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, r->g->input_count, st);
     const qc_id *from = inputs;
     size_t from_count = r->g->input_count;
     for (size_t i = 0; inputs && i < r->g->input_count; i++) inputs[i] = r->g->inputs[i].value;
-    if (!inputs || !qc_cut_run_begin(r, block * r->block, a, st)) return false;
+    if (!inputs || !qc_cut_run_begin(r, begin, a, st)) return false;
     add_up(&float_network, r, layers->count);
     for (size_t i = 0; i < layers->count; i++) {
         if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
@@ -156,8 +159,9 @@ static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run
         add_up(sums, r, i);
         from = cuts[i];
         from_count = counts[i];
-        if (r->options->progress && !r->options->progress(r->options->progress_user, ++*done, all))
-            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", *done, all);
+        *sums->done += r->count;
+        if (r->options->progress && !r->options->progress(r->options->progress_user, *sums->done, all))
+            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", *sums->done, all);
     }
     return true;
 }
@@ -166,9 +170,9 @@ static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc
                   const size_t *counts, struct qc_status *st)
 {
     bool ok = true;
-    for (size_t b = 0, done = 0; ok && b * r->block < qc_dataset_units(r->data); b++) {
+    for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
         struct qc_arena *a = qc_arena_new(); /* what a block needs */
-        ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, layers, cuts, counts, a, st);
+        ok = (a || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, layers, cuts, counts, a, st);
         qc_arena_free(a);
     }
     return ok;
@@ -186,48 +190,119 @@ static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *laye
     return ok;
 }
 
+/* The graph for the units at hand. */
+static bool fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_cut_run *r, struct qc_arena *a,
+                       struct qc_status *st)
+{
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+    for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = qc_cut_run_shape(r, i);
+    return shapes && qc_fix_shapes(out, g, shapes, qc_evaluate, st);
+}
+
 bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                           const struct qc_sensitivity_options *options, struct qc_status *st)
 {
-    struct qc_cut_run r = {.g = g, .data = data, .options = options};
+    struct qc_cut_run r = {.data = data, .options = options, .end = qc_dataset_units(data)};
     struct qc_cut_layers layers;
+    struct qc_graph *fixed = NULL;
     struct qc_arena *a = qc_arena_new();
     size_t runner, each, *counts;
     qc_id **cuts;
-    const bool ok = (a || qc_fail_memory(st, 1)) && find_cuts(&cuts, &counts, &layers, g, NULL, a, st) &&
-                    qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
+    bool ok = (a || qc_fail_memory(st, 1)) && (qc_dataset_varies(data) || fix_shapes(&fixed, g, &r, a, st));
+    r.g = fixed ? fixed : g;
+    ok = ok && find_cuts(&cuts, &counts, &layers, r.g, NULL, a, st) &&
+         qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
     if (ok) *out = runner + each;
+    qc_graph_free(fixed);
     qc_arena_free(a);
     return ok;
 }
 
-/* Runs all layers; of a new s the names are filled. */
-static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
-                       struct qc_arena *a, struct qc_status *st)
+/* Room for as many layers as there are; of a new s the names are filled. */
+static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct qc_cut_run *r,
+                       const struct qc_cut_layers *layers, struct qc_arena *a, struct qc_status *st)
+{
+    const bool new = !s->layers;
+    *sums =
+        (struct sums){.errors = QC_NEW_ARRAY(a, struct qc_error, layers->count * QC_CUT_PLANS * r->g->output_count, st),
+                      .scores = QC_NEW_ARRAY(a, struct qc_score, layers->count + 1, st),
+                      .done = QC_NEW_ARRAY(a, size_t, 1, st)};
+    if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers->count, st);
+    if (!sums->errors || !sums->scores || !sums->done || !s->layers) return false;
+    if (new) s->count = layers->count;
+    for (size_t i = 0; new &&i < layers->count; i++)
+        if (!name_layer(&s->layers[i], r->g, layers, i, s->arena, st)) return false;
+    return true;
+}
+
+/* Runs all layers on the units at hand, with what their sums were before. */
+static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r,
+                       const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_cut_layers layers;
     qc_id **cuts;
     size_t *counts;
-    if (!find_cuts(&cuts, &counts, &layers, r->g, rounded, a, st)) return false;
-    const struct sums sums = {.errors = QC_NEW_ARRAY(a, struct qc_error,
-                                                     layers.count * QC_CUT_PLANS * r->g->output_count, st),
-                              .scores = QC_NEW_ARRAY(a, struct qc_score, layers.count + 1, st)};
-    const bool new = !s->layers;
-    if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st);
-    if (!sums.errors || !sums.scores || !s->layers) return false;
-    if (!new && s->count != layers.count)
+    if (!find_cuts(&cuts, &counts, &layers, r->g, rounded, a, st) ||
+        (!sums->done && !begin_sums(sums, s, r, &layers, a, st)))
+        return false;
+    if (s->count != layers.count)
         return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples",
                        qc_dataset_file(r->data));
-    s->count = layers.count;
-    for (size_t i = 0; i < layers.count; i++)
-        if (new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) return false;
-    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, &layers, cuts, counts, st))
+    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(sums, r, &layers, cuts, counts, st))
         return false;
-    if (r->scored)
-        fill_metric(s, r, &sums);
-    else
-        fill_noise(s, r, &layers, &sums);
+    const bool last = r->end == qc_dataset_units(r->data);
+    if (last && r->scored)
+        fill_metric(s, r, sums);
+    else if (last)
+        fill_noise(s, r, &layers, sums);
     return true;
+}
+
+static bool same_shapes(const struct qc_cut_run *r, size_t unit, size_t other)
+{
+    int64_t x[QC_DATA_RANK_MAX], y[QC_DATA_RANK_MAX];
+    for (size_t i = 0; i < r->g->input_count; i++) {
+        const unsigned rank = qc_dataset_unit_dims(x, r->data, i, unit);
+        (void)qc_dataset_unit_dims(y, r->data, i, other);
+        if (memcmp(x, y, rank * sizeof *x) != 0) return false;
+    }
+    return true;
+}
+
+/* Which output fits the truth is the same for all sizes. */
+static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
+{
+    struct qc_plan *plan = NULL;
+    struct qc_runner *probe = NULL;
+    const struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
+    const bool ok = qc_stream_plan(&plan, r->g, r->data, &how, st) && qc_runner_new(&probe, plan, st) &&
+                    qc_scoring_begin(&r->scoring, r->g, probe, r->data, st);
+    qc_runner_free(probe);
+    qc_plan_free(plan);
+    return ok;
+}
+
+/* Units of one size after each other, each with a graph of its own. */
+static bool run_sizes(struct qc_sensitivity *s, struct qc_cut_run *r, const size_t *order,
+                      const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *open = r->g;
+    const size_t units = qc_dataset_units(r->data);
+    struct sums sums = {0};
+    bool ok = true;
+    r->order = order;
+    for (r->first = 0; ok && r->first < units; r->first = r->end) {
+        struct qc_graph *fixed = NULL;
+        r->end = order ? r->first + 1 : units;
+        while (r->end < units && same_shapes(r, order[r->first], order[r->end])) r->end++;
+        ok = fix_shapes(&fixed, open, r, a, st);
+        if (ok) r->g = fixed;
+        ok = ok && run_layers(&sums, s, r, rounded, a, st);
+        qc_cut_run_free(r);
+        r->g = open;
+        qc_graph_free(fixed);
+    }
+    return ok;
 }
 
 static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
@@ -235,8 +310,12 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
 {
     const double t0 = qc_seconds();
     struct qc_arena *a = qc_arena_new();
-    const bool ok = (a || qc_fail_memory(st, 1)) && run_layers(s, r, rounded, a, st);
-    qc_cut_run_free(r);
+    size_t *order = NULL;
+    bool ok = (a || qc_fail_memory(st, 1)) && (!r->scored || begin_scoring(r, st));
+    if (ok && qc_dataset_varies(r->data))
+        ok = qc_order_by_size(&order, r->data, r->g->input_count, NULL, qc_dataset_units(r->data), QC_ORDER_FREE, st);
+    ok = ok && run_sizes(s, r, order, rounded, a, st);
+    free(order);
     qc_arena_free(a);
     s->seconds += qc_seconds() - t0;
     return ok;
