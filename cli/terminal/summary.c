@@ -113,10 +113,8 @@ static void print_trial(const struct qc_report *r)
         qc_say("ranges      %s, ", t->method);
         if (!i)
             qc_say("no other was better");
-        else if (t->gain_db > 0)
-            qc_say("%.2f dB better than mse", t->gain_db);
         else
-            qc_say("which cuts off less than mse does, and has %.2f dB", t->gain_db);
+            qc_say("%.2f dB better than mse", t->gain_db);
         qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, r->trial_count);
     }
 }

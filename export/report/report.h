@@ -170,7 +170,7 @@ struct qc_report_trial {
     const char *method;
     double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
     double gain_db;     /* over the first trial, on the same samples */
-    double worth_db;    /* that, and credit for what it leaves uncut of samples not seen: the most is chosen */
+    double worth_db;    /* that, less what may be luck: the most is chosen */
     double gains_db[2]; /* on either half of all; NaN where it was left early */
     size_t samples;     /* that it ran on */
     bool chosen;
