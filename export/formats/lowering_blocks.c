@@ -71,6 +71,6 @@ size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape 
     const size_t bits = qc_dtype_info(stored)->bits;
     size_t count = 0;
     if (!qc_shape_count(&count, shape)) return 0;
-    const size_t zeros = !s->block ? s->count : has_zero_points(s) ? (s->count * bits + 7) / 8 : 0;
+    const size_t zeros = !s->block ? s->count : qc_lower_has_zero_points(s) ? (s->count * bits + 7) / 8 : 0;
     return count / 8 * bits + (count % 8 * bits + 7) / 8 + s->count * sizeof *s->scale + zeros;
 }
