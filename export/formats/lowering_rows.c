@@ -62,6 +62,16 @@ static qc_id take(struct qc_lowering *x, const struct qc_node *n, qc_id constant
     return in[1] ? add(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st) : 0;
 }
 
+/* The integers, by the node itself. */
+static qc_id take_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, struct qc_status *st)
+{
+    const char *name, *node;
+    const qc_id in[2] = {x->integer[table], qc_lower_real(x, n->inputs[1], st)};
+    if (!in[1] || !qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st)) return 0;
+    const struct qc_node_def with = {.inputs = in, .output_names = &name};
+    return qc_graph_add_like(x->to, x->from, n, &with, st);
+}
+
 /* Zero points of blocks, of as many bits as the file has for the integers, and widened as those are. */
 static qc_id zero_points(struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *shape,
                          struct qc_status *st)
@@ -88,14 +98,17 @@ static bool in_blocks(struct qc_lowering *x, const struct qc_node *n, qc_id tabl
     const struct qc_qparams *s = &x->from->qparams_of[type->qparams];
     const struct qc_shape shape = qc_scale_shape(s, &type->shape, type->axis);
     const bool zeros = qc_lower_has_zero_points(s);
-    const char *name = qc_lower_inner_name(x, n->outputs, st);
+    const char *name = qc_lower_inner_name(x, n->outputs, st), *fresh, *node;
     const qc_id scales = qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st),
                 zero = zeros ? zero_points(x, s, &shape, st) : QC_ABSENT;
     qc_id in[3] = {rows, scales ? take(x, n, scales, st) : 0, QC_ABSENT};
     if (!in[1] || (zeros && (!zero || !(in[2] = take(x, n, zero, st))))) return false;
+    if (!qc_lower_fresh_names(&fresh, &node, x, QC_OP_DequantizeLinear, qc_lower_base(x, n->outputs), "dequantized",
+                              st))
+        return false;
     const struct qc_attr attrs[] = {QC_INT("axis", -1), QC_INT("block_size", s->block)};
     const struct qc_node_def def = {.op = QC_OP_DequantizeLinear,
-                                    .name = n->name,
+                                    .name = node,
                                     .input_count = zeros ? 3 : 2,
                                     .inputs = in,
                                     .attr_count = 2,
@@ -130,7 +143,7 @@ static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
     const enum qc_dtype type = qc_lower_type(s);
     const int32_t common = differ(s) ? 0 : s->zero_point[0];
     const float one = 1;
-    const char *base = qc_lower_base(x, n->outputs), *name = qc_lower_inner_name(x, n->outputs, st);
+    const char *base = qc_lower_base(x, n->outputs), *name = qc_lower_inner_name(x, n->outputs, st), *fresh, *node;
     const qc_id in[3] = {rows, qc_lower_constant(x, QC_F32, &scalar, &one, s->name, "unit", st),
                          qc_lower_constant(x, type, &scalar, &common, s->name, "zero_point", st)},
                 scales = qc_lower_constant(x, QC_F32, &column, s->scale, s->name, "scale", st);
@@ -141,9 +154,11 @@ static bool by_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table,
         if (!zero || !(y[1] = take(x, n, zero, st))) return false;
         y[0] = add(x, QC_OP_Sub, 2, y, base, "shifted", st);
     }
-    if (!y[0] || !(y[1] = take(x, n, scales, st))) return false;
+    if (!y[0] || !(y[1] = take(x, n, scales, st)) ||
+        !qc_lower_fresh_names(&fresh, &node, x, QC_OP_Mul, base, "scaled", st))
+        return false;
     const struct qc_node_def def = {
-        .op = QC_OP_Mul, .name = n->name, .input_count = 2, .inputs = y, .output_names = &name};
+        .op = QC_OP_Mul, .name = node, .input_count = 2, .inputs = y, .output_names = &name};
     return (x->real[n->outputs] = qc_graph_add(x->to, &def, st)) != 0;
 }
 
@@ -155,7 +170,7 @@ bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, s
     *done = table || is_table(x, n); /* of a table alone nothing is made */
     if (!table) return true;
     if (!qc_lower_integer(x, table, st)) return false;
-    const qc_id rows = take(x, n, x->integer[table], st);
+    const qc_id rows = take_rows(x, n, table, st);
     if (!rows) return false;
     if (moves) return (x->integer[n->outputs] = rows) != 0;
     return g->qparams_of[g->values[table].type.qparams].block ? in_blocks(x, n, table, rows, st)
