@@ -89,10 +89,10 @@ def test_real_model(qcalib, data, tmp_path):
     model, calib, test = data / "models/resnet20_cifar10.onnx", data / "cifar10_calib.h5", data / "cifar10_test.h5"
     value = {}
     for bits in ("32", "16"):
-        qcalib("--data", calib, "--samples", "128", "--accumulator", bits, "--no-report", "-q", "-o", f"{bits}.onnx", model)
-        done = qcalib("eval", "--data", test, "--samples", "500", "--accumulator", "16", "--json", f"{bits}.onnx")
+        qcalib("--data", calib, "--samples", "64", "--accumulator", bits, "--advice", "off", "--no-report", "-q", "-o", f"{bits}.onnx", model)
+        done = qcalib("eval", "--data", test, "--samples", "300", "--accumulator", "16", "--json", f"{bits}.onnx")
         value[bits] = done.json["models"][0]["value"]
-    assert value["32"] < 0.2 and value["16"] > 0.86, value
+    assert value["32"] < 0.2 and value["16"] > 0.84, value
 
 
 def test_summary_and_table_say_what_it_did(qcalib, examples, tmp_path):
