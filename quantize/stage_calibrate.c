@@ -152,7 +152,7 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
         !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
         return false;
     p->calibration_options.gram = qc_moments_of(p);
-    if (!qc_scale_channels(p, st)) return false;
+    if (!qc_scale_channels(p, st) || (!p->seen && !collect(p, &p->cost, st))) return false;
     p->calibration_options.gram = qc_moments_of(p);
     return choose_methods(p, st) &&
            qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
