@@ -214,6 +214,7 @@ enum qc_report_node_kind { QC_NODE_INPUT, QC_NODE_INTEGER, QC_NODE_FLOAT, QC_NOD
 struct qc_report_node {
     enum qc_report_node_kind kind; /* SHAPE: integers that are no quantized values */
     const char *name, *label;      /* label: "Conv + Relu" */
+    const char *shape;             /* of what leaves it: "[N,16,8,8]"; NULL: not known */
     const char *reason;            /* of a float op, why; else NULL */
     size_t input_count;
     const size_t *inputs; /* nodes before this one */
