@@ -58,6 +58,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .channel_axes = what->channel_axes,
                                      .layers = chooser ? QC_MOMENTS_QUANTIZED : QC_MOMENTS_ALL,
                                      .keys = p->keys,
+                                     .known = p->given.count ? NULL : p->known, /* else it is not the float network */
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,

@@ -230,6 +230,7 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     t->lowered = NULL;
     t->gram = NULL;
     t->borrows_seen = true;
+    if (anew) t->known = NULL;
     if (!(t->arena = qc_arena_new()) || !qc_warnings_new(&t->warnings, st)) return qc_fail_memory(st, 1);
     t->lowered = QC_NEW_ARRAY(t->arena, struct qc_graph *, t->lowered_count, st);
     if (!t->lowered || !read_methods(t, st) || !qc_integer_options(&t->how, o, st) ||
@@ -247,6 +248,7 @@ void qc_pipeline_branch_end(struct qc_pipeline *t, const struct qc_pipeline *p)
 {
     free_again(t);
     if (t->seen != p->seen) qc_collection_free(t->seen);
+    if (t->known != p->known) qc_known_outputs_free(t->known);
     if (t->equalized != p->equalized) qc_graph_free(t->equalized);
     qc_plugins_free(t->plugins);
     qc_warnings_free(t->warnings);
@@ -262,6 +264,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
 {
     free_again(p);
     qc_rounded_layers_free(p->rounded_layers);
+    qc_known_outputs_free(p->known);
     qc_collection_free(p->seen);
     qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);

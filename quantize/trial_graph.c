@@ -24,6 +24,7 @@ size_t qc_trial_units(const struct qc_pipeline *p)
 struct qc_trial_options qc_trial_options_of(const struct qc_pipeline *p)
 {
     return (struct qc_trial_options){.keys = p->keys,
+                                     .known = p->known,
                                      .how = {.rounding =
                                                  QC_CONTRACT_ONNX}, /* what is written does not depend on --rounding */
                                      .workers = (unsigned)p->options->threads,

@@ -131,41 +131,83 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
     qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
 }
 
-static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block,
-                        const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts,
-                        struct qc_arena *a, struct qc_status *st)
+/* Which layers are visited, and how they are quantized. */
+struct round {
+    const struct sums *sums;
+    const struct qc_cut_layers *layers;
+    qc_id *const *cuts;
+    const size_t *counts;
+    const bool *chosen; /* [layers]; NULL: all */
+    enum qc_cut_quantizers first, last;
+    size_t done, all; /* for progress */
+};
+
+static bool visit_block(struct round *v, struct qc_cut_run *r, size_t block, struct qc_arena *a, struct qc_status *st)
 {
-    const struct sums float_network = {.scores = sums->scores};
-    const size_t all = (qc_dataset_units(r->data) + r->block - 1) / r->block * layers->count;
+    const struct sums float_network = {.scores = v->sums->scores};
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, r->g->input_count, st);
     const qc_id *from = inputs;
     size_t from_count = r->g->input_count;
     for (size_t i = 0; inputs && i < r->g->input_count; i++) inputs[i] = r->g->inputs[i].value;
     if (!inputs || !qc_cut_run_begin(r, block * r->block, a, st)) return false;
-    add_up(&float_network, r, layers->count);
-    for (size_t i = 0; i < layers->count; i++) {
-        if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
-            !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], a, st))
+    add_up(&float_network, r, v->layers->count);
+    for (size_t i = 0; i < v->layers->count; i++) {
+        if (v->chosen && !v->chosen[i]) continue;
+        const enum qc_cut_quantizers last = v->layers->layers[i].has_weights ? v->last : v->first;
+        if (!qc_cut_run_advance(r, from_count, from, v->counts[i], v->cuts[i], a, st) ||
+            !qc_cut_run_layer(r, v->layers, i, v->counts[i], v->cuts[i], v->first, last, a, st))
             return false;
-        add_up(sums, r, i);
-        from = cuts[i];
-        from_count = counts[i];
-        if (r->options->progress && !r->options->progress(r->options->progress_user, ++*done, all))
-            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", *done, all);
+        add_up(v->sums, r, i);
+        from = v->cuts[i];
+        from_count = v->counts[i];
+        v->done++;
+        if (r->options->progress && !r->options->progress(r->options->progress_user, v->done, v->all))
+            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", v->done, v->all);
     }
     return true;
 }
 
-static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
-                  const size_t *counts, struct qc_status *st)
+static bool visit(struct round *v, struct qc_cut_run *r, struct qc_status *st)
 {
+    const size_t blocks = (qc_dataset_units(r->data) + r->block - 1) / r->block;
     bool ok = true;
-    for (size_t b = 0, done = 0; ok && b * r->block < qc_dataset_units(r->data); b++) {
+    v->done = v->all = 0;
+    for (size_t i = 0; i < v->layers->count; i++) v->all += blocks * (!v->chosen || v->chosen[i]);
+    for (size_t b = 0; ok && b < blocks; b++) {
         struct qc_arena *a = qc_arena_new(); /* what a block needs */
-        ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, layers, cuts, counts, a, st);
+        ok = (a || qc_fail_memory(st, 1)) && visit_block(v, r, b, a, st);
         qc_arena_free(a);
     }
     return ok;
+}
+
+/* All layers; weights alone with them, or afterwards for those that turn out to matter. s is filled. */
+static bool visit_all(struct qc_sensitivity *s, struct round *v, struct qc_cut_run *r, struct qc_arena *a,
+                      struct qc_status *st)
+{
+    const size_t top = r->options->weights_of;
+    const bool later = top && !r->scored;
+    v->first = QC_CUT_ALL;
+    v->last = later || r->scored ? QC_CUT_ALL : QC_CUT_WEIGHTS;
+    if (!visit(v, r, st)) return false;
+    if (r->scored) {
+        fill_metric(s, r, v->sums);
+        return true;
+    }
+    fill_noise(s, r, v->layers, v->sums);
+    if (!later) return true;
+    bool *chosen = QC_NEW_ARRAY(a, bool, s->count, st), any = false;
+    for (size_t i = 0; chosen && i < top && i < s->count; i++)
+        any |= chosen[s->layers[i].place] = v->layers->layers[s->layers[i].place].has_weights;
+    v->chosen = chosen;
+    v->first = v->last = QC_CUT_WEIGHTS;
+    if (!chosen || (any && !visit(v, r, st))) return false;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct qc_error *errors = &v->sums->errors[s->layers[i].place * QC_CUT_PLANS * r->g->output_count];
+        if (chosen[s->layers[i].place])
+            s->layers[i].noise_weights = noise_of(errors + r->g->output_count, r->g->output_count);
+    }
+    return true;
 }
 
 static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *layers, const struct qc_graph *g,
@@ -215,13 +257,8 @@ static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const str
     s->count = layers.count;
     for (size_t i = 0; i < layers.count; i++)
         if (new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) return false;
-    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, &layers, cuts, counts, st))
-        return false;
-    if (r->scored)
-        fill_metric(s, r, &sums);
-    else
-        fill_noise(s, r, &layers, &sums);
-    return true;
+    struct round v = {.sums = &sums, .layers = &layers, .cuts = cuts, .counts = counts};
+    return qc_cut_run_new(r, layers.count, cuts, counts, a, st) && visit_all(s, &v, r, a, st);
 }
 
 static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
