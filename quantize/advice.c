@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "calib/trials/output_errors.h"
 #include "calib/trials/trial_run.h"
+#include "quantize/collecting.h"
 #include "quantize/fallback.h"
 #include "quantize/pipeline.h"
 
@@ -72,7 +73,7 @@ static bool measure(struct qc_error **out, struct trying *t, const struct qc_pip
         return false;
     uint64_t **keys = &t->keys[which];
     if (!*keys && !(*keys = QC_NEW_ARRAY(t->p->arena, uint64_t, qc_dataset_units(data), st))) return false;
-    return qc_output_errors(*out, p->known, *keys, p->real, p->produced, data, &o, st) &&
+    return qc_output_errors(*out, qc_outputs_known(p), *keys, p->real, p->produced, data, &o, st) &&
            (!fewer || (data == t->p->eval ? qc_dataset_select(data, &all, st) : select_all(t, st)));
 }
 

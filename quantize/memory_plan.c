@@ -13,7 +13,7 @@
 /* The graphs to come. They may want more than the limit: the sum of it all is what is told, once. */
 struct rehearsal {
     struct qc_budget budget; /* without the limit */
-    struct qc_graph *bound, *expanded, *folded, *produced, *fixed;
+    struct qc_graph *bound, *expanded, *folded, *produced;
     struct qc_graph **lowered; /* [p->lowered_count] */
 };
 
@@ -64,7 +64,6 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
 static void end(struct rehearsal *r, size_t lowered_count)
 {
     for (size_t i = 0; r->lowered && i < lowered_count; i++) qc_graph_free(r->lowered[i]);
-    qc_graph_free(r->fixed);
     qc_graph_free(r->produced);
     qc_graph_free(r->folded);
     qc_graph_free(r->expanded);
@@ -120,10 +119,7 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
         at_least(most, bytes);
     }
     if (!o->sensitivity && !qc_options_demand(o)) return true;
-    const struct qc_shape *shapes = qc_stream_shapes(r->bound, data, p->arena, st);
-    if (!shapes || !qc_fix_shapes(&r->fixed, r->bound, shapes, qc_evaluate, st) ||
-        !qc_sensitivity_bytes(&bytes, r->fixed, data, &sensitive, st))
-        return false;
+    if (!qc_sensitivity_bytes(&bytes, r->bound, data, &sensitive, st)) return false;
     at_least(most, bytes);
     return true;
 }

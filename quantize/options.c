@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "quantize/targets.h"
 
 #define QC_FIELD(name) .field = offsetof(struct qc_options, name)
 static const struct qc_option_info infos[QC_OPTION_COUNT] = {

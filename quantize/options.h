@@ -69,6 +69,7 @@ struct qc_options {
     const char *channel_statistics;     /* of collect: "on" or "off" */
     const char *second_moments;         /* of collect: "on" or "off" */
     const char *equalize;               /* "auto", "on" or "off" */
+    const char *scale_channels;         /* "auto", "awq", "smooth" or "off" */
     const char *range;                  /* of weights: "full" or "restricted" */
     const char *rounding, *accumulator; /* NULL: onnx, 32 bits */
     const char *lowering;               /* "int8" or "int16" */

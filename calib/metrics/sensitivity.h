@@ -19,7 +19,7 @@ struct qc_sensitivity_options {
     size_t weights_of; /* weights alone are measured of the first so many layers by noise; 0: of all */
     unsigned workers;
     size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
-    qc_pool_progress_fn *progress; /* layers, of all blocks */
+    qc_pool_progress_fn *progress; /* layers times units */
     void *progress_user;
 };
 
@@ -50,7 +50,7 @@ struct qc_sensitivity {
 /* -10 log10(noise) dB; infinity without noise. */
 double qc_effect_sqnr_db(double noise);
 
-/* g: simulated, bound, with fixed shapes (rewrite/passes/simulate.h: qc_fix_shapes) that fit the data. reweighed: NULL,
+/* g: simulated, bound; units of one size run after each other, in a graph for their shapes. reweighed: NULL,
    or the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the qparams of
    both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does not
    depend on the number of workers, nor on the blocks that memory allows. Errors: of reading and running; no float

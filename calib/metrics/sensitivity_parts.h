@@ -64,6 +64,8 @@ struct qc_cut_run {
     const struct qc_sensitivity_options *options;
     bool scored; /* for the metric, with scores; else outputs are compared, with errors */
     struct qc_scoring scoring;
+    const size_t *order; /* of the units, where their sizes differ; else NULL */
+    size_t first, end;   /* units at hand, in that order, all of one size */
     size_t block;        /* units that a block has at most */
     size_t begin, count; /* the block at hand */
     char **kept;         /* [value_count + 1]: [count][bytes] of a value, or NULL */
@@ -84,6 +86,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
                     struct qc_arena *a, struct qc_status *st);
 void qc_cut_run_free(struct qc_cut_run *r);
 
+struct qc_shape qc_cut_run_shape(const struct qc_cut_run *r, size_t input); /* in the units at hand */
 /* A block of units: inputs, truth, and the outputs of the float network with their scores. */
 bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, struct qc_status *st);
 /* The values of the next cut from those of this one; what it does not need is let go. */

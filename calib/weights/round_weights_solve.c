@@ -328,15 +328,15 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
 struct rounding {
     struct qc_round_weights_layer *layer;
     const struct matrix *matrix;
-    struct lanes *lanes; /* [workers] */
-    size_t group, block;
+    struct lanes *lanes;        /* [workers] */
+    size_t group, block, every; /* one item of so many */
 };
 
 static bool round_some(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct rounding *r = user;
     const struct qc_second_moments_layer *g = r->layer->moments;
-    const size_t per = g->outputs / g->groups, first = item * QC_LANES;
+    const size_t per = g->outputs / g->groups, first = item * r->every * QC_LANES;
     (void)st;
     round_outputs(r->layer, r->matrix, &r->lanes[worker], r->group * per + first,
                   per - first < QC_LANES ? per - first : QC_LANES, r->block * g->block);
@@ -347,10 +347,12 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
                         const struct qc_pool_options *team, struct qc_status *st)
 {
     const struct qc_second_moments_layer *g = l->moments;
-    const size_t items = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES;
+    const size_t all = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES,
+                 few = (options->judged + QC_LANES - 1) / QC_LANES, every = few && few < all ? all / few : 1,
+                 items = (all + every - 1) / every;
     struct matrix m;
     if (!new_matrix(&m, g, st)) return false;
-    struct rounding r = {.layer = l, .matrix = &m};
+    struct rounding r = {.layer = l, .matrix = &m, .every = every};
     bool ok = new_lanes(&r.lanes, team->workers, g->block, l->qparams, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)

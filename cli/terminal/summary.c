@@ -175,10 +175,10 @@ static void print_fallback(const struct qc_report_fallback *f)
     for (size_t i = 0; f->met && i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
         if (!s->chosen) continue;
-        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s; %.1f %% of multiply-adds in int8\n            by "
-               "hand: ",
-               s->layers, s->layers == 1 ? "" : "s", s->type, f->step_count - 1, f->step_count == 2 ? "" : "s",
-               100 * s->int8_share);
+        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s", s->layers, s->layers == 1 ? "" : "s", s->type,
+               f->step_count - 1, f->step_count == 2 ? "" : "s");
+        if (!isnan(s->int8_share)) qc_say("; %.1f %% of multiply-adds in int8", 100 * s->int8_share);
+        qc_say("\n            by hand: ");
         if (f->option_count <= OPTIONS)
             qc_say("%s", f->command);
         else

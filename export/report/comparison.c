@@ -323,7 +323,8 @@ static void outputs(FILE *f, const struct qc_compared *c)
 
 static bool page(FILE *f, const struct qc_compared *c, struct qc_status *st)
 {
-    qc_page_begin(f, qc_page_file_name(c->file[1]), " compared: qcalib");
+    static const char *const assets[] = {"report.css", "report.js", NULL};
+    qc_page_begin(f, qc_page_file_name(c->file[1]), " compared: qcalib", assets);
     head(f, c);
     tiles(f, c);
     worst(f, c);

@@ -82,6 +82,16 @@ struct qc_layer {
     double scale_raise_max;                    /* the largest factor; 0 when accumulators have 32 bits */
 };
 
+/* Channels that could be scaled between operators (quantize/scale_search.h). */
+struct qc_report_scaled {
+    const char *value; /* that carries the channels */
+    const char *kind;  /* "awq"; NULL: nothing that was tried gained enough */
+    size_t channels, layers;
+    const char *const *nodes; /* [layers]: those that read them */
+    double activation_power, weight_power;
+    double error; /* of the layers' outputs, to that without scaling */
+};
+
 /* A layer whose accumulator of so few bits can overflow. */
 struct qc_report_overflow {
     const char *name;
@@ -245,7 +255,9 @@ struct qc_report {
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
     size_t kept, quantizers; /* quantizers whose parameters are those that the model had; all. 0, 0: of a float model */
-    bool bias_narrowed;      /* biases are added to stored results, not on the accumulator */
+    size_t scaled_count;     /* 0: not looked for, or there are none */
+    const struct qc_report_scaled *scaled;
+    bool bias_narrowed; /* biases are added to stored results, not on the accumulator */
     size_t warning_count;
     const char *const *warnings;
     size_t layer_count;

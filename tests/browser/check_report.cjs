@@ -52,7 +52,7 @@ const worstContrast = () => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const e = walker.currentNode.parentElement;
-    if (!walker.currentNode.textContent.trim() || ['SCRIPT', 'STYLE', 'title', 'OPTION'].includes(e.tagName)) continue;
+    if (!walker.currentNode.textContent.trim() || !e.checkVisibility() || ['SCRIPT', 'STYLE', 'title', 'OPTION'].includes(e.tagName)) continue;
     const style = getComputedStyle(e), ink = parse(e instanceof SVGElement ? style.fill : style.color).slice(0, 3);
     const [a, b] = [light(ink), light(behind(e))].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
     if (ratio < worst.ratio) worst = { ratio, text: walker.currentNode.textContent.trim().slice(0, 60), tag: e.tagName };
@@ -60,17 +60,37 @@ const worstContrast = () => {
   return worst;
 };
 
+const axe = require('axe-core').source;
+
+// What axe finds on what is shown, in lines: rule, how many, the first element.
+const complaintsOfAxe = async (page) => {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  return found.violations.map((v) => `${v.id} (${v.nodes.length}): ${v.nodes[0].html.slice(0, 120)}`);
+};
+
+const SCREENS = ['summary', 'advice', 'plot', 'table', 'L2', 'graph', 'again'];
+const visible = (page) => page.$$eval('.screen', (all) => all.filter((s) => s.checkVisibility()).map((s) => s.id.replace('screen-', '')));
+const go = (page, hash) => page.evaluate((h) => new Promise((done) => {
+  if (location.hash === h) return done();
+  addEventListener('hashchange', () => requestAnimationFrame(done), { once: true });
+  location.hash = h;
+}), hash);
+
 const looks = async (browser, name, file, pictures) => {
   for (const [width, height] of SIZES)
     for (const scheme of SCHEMES)
       await check(`${name}: ${width} pixels wide, ${scheme}`, async () => {
         const page = await open(browser, file, { width, height, scheme });
-        if (pictures) await page.screenshot({ path: path.join(pictures, `${name.replace(':', '-')}-${width}-${scheme}.png`) });
-        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is wider than the window');
-        const worst = await page.evaluate(worstContrast);
-        assert.ok(worst.ratio >= 4.5, `contrast ${worst.ratio} of <${worst.tag}> '${worst.text}'`);
-        const top = await page.$eval('.hurts li, main > p', (e) => e.getBoundingClientRect().top);
-        assert.ok(top < height, 'what hurts most is not on the first screen');
+        const screens = name.startsWith('comparison:') ? [''] : SCREENS;
+        for (const screen of screens) {
+          if (screen) await go(page, `#${screen}`);
+          if (pictures) await page.screenshot({ path: path.join(pictures, `${name.replace(':', '-')}-${screen || 'page'}-${width}-${scheme}.png`) });
+          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${screen} is wider than the window`);
+          const worst = await page.evaluate(worstContrast);
+          assert.ok(worst.ratio >= 4.5, `${screen}: contrast ${worst.ratio} of <${worst.tag}> '${worst.text}'`);
+          assert.deepEqual(await complaintsOfAxe(page), [], screen);
+        }
         assert.deepEqual(page.complaints, []);
         await page.close();
       });
@@ -81,7 +101,7 @@ const values = (page, c) => page.$$eval('#layers tbody tr', (rows, k) => rows.fi
 
 const usesTable = async (browser, name, file, kinds) => {
   await check(`${name}: sorts by a click and by the keyboard`, async () => {
-    const page = await open(browser, file), c = await column(page, 'SQNR'), buttons = await page.$$('#layers th button');
+    const page = await open(browser, file, { hash: '#table' }), c = await column(page, 'SQNR'), buttons = await page.$$('#layers th button');
     const before = await values(page, c);
     const known = before.filter((v) => v !== '').map(Number).sort((x, y) => x - y), unknown = before.length - known.length;
     await buttons[c].click();
@@ -96,7 +116,7 @@ const usesTable = async (browser, name, file, kinds) => {
     await page.close();
   });
   await check(`${name}: filters by words and by kind`, async () => {
-    const page = await open(browser, file), all = await values(page, 0);
+    const page = await open(browser, file, { hash: '#table' }), all = await values(page, 0);
     await page.select('#kind', kinds);
     const one = await page.$$eval('#layers tbody tr:not([hidden])', (rows) => rows.map((r) => r.dataset.kind));
     assert.ok(one.length > 0 && one.length <= all.length && one.every((k) => k === kinds), one.join());
@@ -110,21 +130,80 @@ const usesTable = async (browser, name, file, kinds) => {
   });
 };
 
-const usesLayers = async (browser, name, file) => {
-  await check(`${name}: opens a layer from the table and from the address`, async () => {
+const opened = (page) => page.$$eval('#layer details', (all) => all.flatMap((d, i) => (d.checkVisibility() ? [i + 1] : [])));
+
+const usesScreens = async (browser, name, file) => {
+  await check(`${name}: one screen at a time, by links, keys and address`, async () => {
     const page = await open(browser, file);
+    assert.deepEqual(await visible(page), ['summary']);
+    const links = await page.$$('nav a');
+    for (const link of links) {
+      const to = await link.evaluate((a) => a.hash.slice(1));
+      await link.click();
+      assert.deepEqual(await visible(page), [to]);
+      assert.equal(await page.$eval('nav a[aria-current=page]', (a) => a.hash), `#${to}`);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollHeight < 4 * innerHeight), `${to} is long`);
+    }
+    await page.keyboard.press('3');
+    assert.deepEqual(await visible(page), ['plot']);
+    await page.goBack();
+    assert.deepEqual(await visible(page), ['again']);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+    const other = await open(browser, file, { hash: '#graph' });
+    assert.deepEqual(await visible(other), ['graph']);
+    assert.equal(await other.evaluate(() => scrollY), 0);
+    await other.close();
+  });
+  await check(`${name}: a layer opens beside the table, from the table, the keyboard and the address`, async () => {
+    const page = await open(browser, file, { hash: '#table' });
     await page.click('#layers tbody tr:nth-child(2) .name a');
-    const where = "details[open] #L2";
-    await page.waitForSelector(`${where} dl`);
-    assert.ok(await page.$(`${where} svg`), 'the layer has no plot');
+    assert.deepEqual(await opened(page), [2]);
+    assert.equal(await page.evaluate(() => location.hash), '#L2');
+    assert.ok(await page.$('#layer details[open] dl') && await page.$('#layer details[open] svg'), 'the layer has no numbers or no plot');
+    const [table, panel] = await page.$$eval('.layers, #layer', (both) => both.map((e) => e.getBoundingClientRect().toJSON()));
+    assert.ok(panel.left >= table.right && panel.top >= 0 && panel.bottom <= 951, 'the layer is not beside the table');
+    await page.keyboard.press('j');
+    assert.deepEqual(await opened(page), [3]);
+    await page.keyboard.press('k');
+    await page.keyboard.press('k');
+    assert.deepEqual(await opened(page), [1]);
+    await page.keyboard.press('Escape');
+    assert.deepEqual(await opened(page), []);
+    assert.deepEqual(await visible(page), ['table']);
+    await page.keyboard.press('/');
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'filter');
+    assert.deepEqual(page.complaints, []);
     await page.close();
     const other = await open(browser, file, { hash: '#L1' });
-    assert.ok(await other.$eval('#L1', (e) => e.checkVisibility()));
+    assert.deepEqual([await visible(other), await opened(other)], [['table'], [1]]);
     await other.close();
+  });
+  await check(`${name}: on a phone a layer lies over the table, and closes`, async () => {
+    const page = await open(browser, file, { width: 400, height: 850, hash: '#table' });
+    await page.click('#layers tbody tr:nth-child(2) .name a');
+    const box = await page.$eval('#layer', (e) => e.getBoundingClientRect().toJSON());
+    assert.ok(box.left === 0 && box.top === 0 && box.width === 400 && box.height === 850, JSON.stringify(box));
+    await page.click('#layer .close');
+    assert.deepEqual(await opened(page), []);
+    await page.close();
+  });
+  await check(`${name}: a point of the plot tells its figures and opens its layer`, async () => {
+    const page = await open(browser, file, { hash: '#plot' });
+    const at = await page.$eval('#screen-plot svg.wide a:nth-of-type(2)', (a) => {
+      const svg = a.closest('svg'), box = svg.getBoundingClientRect();
+      return { x: box.left + a.dataset.x * box.width / svg.viewBox.baseVal.width, y: box.top + 100, href: a.getAttribute('href') };
+    });
+    await page.mouse.move(at.x, at.y);
+    assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /);
+    await page.mouse.click(at.x, at.y);
+    assert.deepEqual([await visible(page), await opened(page)], [['plot'], [Number(at.href.slice(2))]]);
+    await page.close();
   });
   await check(`${name}: is whole without JavaScript`, async () => {
     const page = await open(browser, file, { script: false });
     assert.ok(await page.$eval('.tools', (e) => getComputedStyle(e).display === 'none'), 'tools that do nothing are shown');
+    assert.equal((await visible(page)).length, SCREENS.length - 1);
     const rows = (await page.$$('#layers tbody tr')).length;
     assert.ok(rows > 0 && rows === (await page.$$('details > .body')).length);
     await page.focus('details:has(#L2) summary');
@@ -143,7 +222,7 @@ const usesLayers = async (browser, name, file) => {
     await looks(browser, name, file, pictures);
     const compared = name.startsWith('comparison:');
     await usesTable(browser, name, file, compared ? 'differing' : 'weight');
-    if (!compared) await usesLayers(browser, name, file);
+    if (!compared) await usesScreens(browser, name, file);
   }
   await browser.close();
   process.exitCode = failed ? 1 : 0;
