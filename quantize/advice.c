@@ -348,6 +348,7 @@ static enum qc_advice_state state_of(const struct trying *t)
     if (strcmp(p->options->advice, "off") == 0) return QC_ADVICE_NOT_ASKED;
     if (!p->data || !t->now) return QC_ADVICE_NO_DATA;
     if (r->fallback && r->fallback->met) return QC_ADVICE_MET;
+    if (r->size) return QC_ADVICE_SIZED;
     if (p->in->team) return QC_ADVICE_SHARED;
     if (p->moments_dropped) return QC_ADVICE_LARGE;
     return falls || decibels(t, t->now) < ENOUGH_DB ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;

@@ -180,7 +180,7 @@ static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, con
 static bool wants_advice(const struct qc_pipeline *p)
 {
     return strcmp(p->options->advice, "off") != 0 && qc_has_data(&p->in->data) && !p->in->team &&
-           !p->options->propagate;
+           !p->options->propagate && !p->options->size;
 }
 
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in,

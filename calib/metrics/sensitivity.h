@@ -12,6 +12,7 @@
 
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/compare.h"
+#include "graph/core/uses.h"
 
 struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
@@ -46,6 +47,9 @@ struct qc_sensitivity {
     struct qc_layer_effect *layers; /* [count] */
     double seconds;
 };
+
+/* The name by which options find a node of a simulated graph: its own, else that of its result, else "". Borrowed. */
+const char *qc_layer_name(const struct qc_uses *u, qc_id node);
 
 /* -10 log10(noise) dB; infinity without noise. */
 double qc_effect_sqnr_db(double noise);

@@ -40,6 +40,13 @@ static const char *result_name(const struct qc_uses *u, qc_id value)
     return u->graph->values[value].name;
 }
 
+const char *qc_layer_name(const struct qc_uses *u, qc_id node)
+{
+    const struct qc_node *n = &u->graph->nodes[node];
+    const char *result = result_name(u, n->outputs);
+    return n->name && *n->name ? n->name : result ? result : "";
+}
+
 /* Of a layer of several nodes, the one that multiplies names it; a weight that alone is quantized has the name of its
  * reader. */
 static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, const struct qc_cut_layers *layers,
@@ -54,10 +61,9 @@ static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, cons
     while (g->nodes[id].op == QC_OP_Dequantize && qc_readers(&layers->uses, g->nodes[id].outputs).count)
         id = qc_readers(&layers->uses, g->nodes[id].outputs).of[0].node;
     const struct qc_node *n = &g->nodes[id];
-    const char *result = result_name(&layers->uses, n->outputs);
     e->node = id;
     e->op = qc_op_info(n->op)->name;
-    e->name = qc_arena_strdup(a, n->name && *n->name ? n->name : result ? result : "", st);
+    e->name = qc_arena_strdup(a, qc_layer_name(&layers->uses, id), st);
     return e->name != NULL;
 }
 

@@ -302,3 +302,34 @@ double qc_trials_gain(double noise, double other)
 {
     return noise > 0 || other > 0 ? 10 * log10(noise / other) : 0;
 }
+
+/* The noise of one unit as part of what qc_trials_noise makes of all of them. */
+static double share(const struct qc_error *errors, const double *signal, size_t outputs, size_t unit)
+{
+    double sum = 0;
+    for (size_t o = 0; o < outputs; o++)
+        if (signal[o] > 0) sum += errors[unit * outputs + o].noise / signal[o];
+    return sum;
+}
+
+bool qc_trials_gain_error(double *error, const struct qc_error *errors, const struct qc_error *other, size_t outputs,
+                          size_t units, struct qc_status *st)
+{
+    double noise[2] = {0}, squares = 0, *signal = calloc(outputs + 1, sizeof *signal);
+    if (!signal) return qc_fail_memory(st, outputs * sizeof *signal);
+    for (size_t u = 0; u < units; u++)
+        for (size_t o = 0; o < outputs; o++) signal[o] += errors[u * outputs + o].signal;
+    for (size_t u = 0; u < units; u++) {
+        noise[0] += share(errors, signal, outputs, u);
+        noise[1] += share(other, signal, outputs, u);
+    }
+    /* To first order the logarithm of the ratio changes by what one unit has of either sum. */
+    for (size_t u = 0; u < units; u++) {
+        const double d = share(errors, signal, outputs, u) / noise[0] - share(other, signal, outputs, u) / noise[1];
+        squares += d * d;
+    }
+    free(signal);
+    const double found = 10 / log(10) * sqrt(squares * (double)units / ((double)units - 1));
+    *error = units > 1 && isfinite(found) ? found : (double)INFINITY;
+    return true;
+}
