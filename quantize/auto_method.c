@@ -5,21 +5,23 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "calib/trials/clipped_units.h"
 #include "calib/trials/trial_run.h"
 #include "graph/core/rebuild.h"
 #include "quantize/pipeline_state.h"
 #include "quantize/trial_graph.h"
 
-/* The observers that are tried, the one that is fallen back to first. What a range cuts off from samples that nobody
-   has seen does not show on those that it was made from: an observer that cuts off less is given credit for it. dB with
-   CREDIT_SAMPLES samples or fewer, less by the root of their number (docs/decisions/0030-ranges-by-the-outputs.md). */
-static const struct {
-    const char *method;
-    double credit_db;
-} tried[] = {{"mse", 0},        {"mse:clip=3", 0.32}, {"mse:clip=6", 0.44}, {"mse:clip=16", 0.56},
-             {"percentile", 0}, {"kl:clip=1", 0}};
-enum { METHODS = sizeof tried / sizeof *tried };
-static const double CREDIT_SAMPLES = 32;
+/* The observers that are tried, the one that is fallen back to first; and the one that cuts nothing off, for inputs. */
+static const char *const solved[] = {"mse",        "mse:clip=3", "mse:clip=6", "mse:clip=16",
+                                     "percentile", "kl:clip=1",  "minmax"};
+enum { SOLVED = sizeof solved / sizeof *solved, METHODS = SOLVED - 1, WHOLE = METHODS };
+
+/* An input whose clipping comes from fewer samples than this keeps all that was seen, since what it cuts off is not
+   known (calib/trials/clipped_units.h); not where its steps would be so much coarser, for one odd sample. With many
+   samples it is known. */
+static const double CLIPPED_UNITS = 2.5;
+static const float COARSER = 1.25F;
+enum { UNITS_READ = 256 };
 
 /* What is too far behind the best after a part of the units is not run on, nor what so many are better than. */
 static const struct {
@@ -28,8 +30,10 @@ static const struct {
     size_t places; /* beside mse */
 } heats[] = {{8, 1.5, 5}, {3, 0.7, 2}, {1, 0, 0}};
 enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MIN = 32, UNITS_MAX = 128 };
-/* What is worth less than this over the first is not taken: so much is luck. */
-static const double GAIN_DB = 0.35;
+/* A gain counts less so many standard errors of it, with DOUBT_UNITS units or fewer; with more of them less by their
+   number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB over the
+   first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). */
+static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.1;
 
 struct finding {
     struct qc_pipeline *p;
@@ -38,11 +42,12 @@ struct finding {
     const struct qc_graph *base;        /* bound with mse, weights rounded */
     struct qc_folded_constants *shared; /* weights in integers, the same in all trials */
     size_t qparams, outputs;
-    struct qc_method *methods; /* [METHODS] */
-    struct qc_affine *params;  /* [METHODS][qparams + 1] */
+    struct qc_method *methods; /* [SOLVED] */
+    struct qc_affine *params;  /* [SOLVED][qparams + 1] */
+    bool *whole;               /* [qparams + 1]: quantizers of inputs that keep all that was seen, whatever is taken */
     size_t running;            /* candidates that are run */
     size_t which[METHODS];     /* their methods */
-    double credits[METHODS];
+    double worth[METHODS];     /* on the units that were run */
     struct qc_error *errors[METHODS];
 };
 
@@ -99,11 +104,17 @@ static bool begin(struct finding *f, struct qc_status *st)
     return f->m->trials != NULL;
 }
 
-/* What candidate k is worth: its gain, and the credit for what it leaves uncut. */
-static double worth(const struct finding *f, size_t k, size_t end)
+/* What candidates are worth after `end` units: their gain, less what may be luck. */
+static bool weigh(struct finding *f, size_t end, struct qc_status *st)
 {
-    const double samples = (double)qc_dataset_samples(f->p->data);
-    return gain(f, k, 0, end, 1) + f->credits[f->which[k]] * fmin(1, sqrt(CREDIT_SAMPLES / samples));
+    const double doubt = DOUBT * fmin(1, DOUBT_UNITS / (double)end);
+    f->worth[0] = 0;
+    for (size_t k = 1; k < f->running; k++) {
+        double error;
+        if (!qc_trials_gain_error(&error, f->errors[0], f->errors[k], f->outputs, end, st)) return false;
+        f->worth[k] = gain(f, k, 0, end, 1) - doubt * error;
+    }
+    return true;
 }
 
 /* What is known of the candidates after `end` units; trial[k]: of candidate k. */
@@ -114,7 +125,7 @@ static void note(struct finding *f, const size_t *trial, size_t end, bool last)
         *t = (struct qc_report_trial){.method = f->methods[f->which[k]].name,
                                       .sqnr_db = -10 * log10(noise(f, k, 0, end, 1)),
                                       .gain_db = gain(f, k, 0, end, 1),
-                                      .worth_db = worth(f, k, end),
+                                      .worth_db = f->worth[k],
                                       .gains_db = {(double)NAN, (double)NAN},
                                       .samples = end};
         for (size_t h = 0; last && h < 2; h++) t->gains_db[h] = gain(f, k, h, end, 2);
@@ -140,11 +151,12 @@ static bool race(size_t *best, struct finding *f, struct qc_status *st)
                      end = part > least ? part : least;
         if (!qc_trials_run(f->errors, f->trials, make_graph, f, f->running, done, end - done, st)) return false;
         done = end;
+        if (!weigh(f, end, st)) return false;
         note(f, trial, end, h + 1 == HEATS);
         double ahead = 0, value[METHODS];
         size_t kept = 0;
         for (size_t k = 0; k < f->running; k++) {
-            value[k] = worth(f, k, end);
+            value[k] = gain(f, k, 0, end, 1);
             ahead = fmax(ahead, value[k]);
         }
         for (size_t k = 0; h + 1 < HEATS && k < f->running; k++) {
@@ -158,12 +170,48 @@ static bool race(size_t *best, struct finding *f, struct qc_status *st)
     }
     double most = GAIN_DB;
     for (size_t k = 1; k < f->running; k++) {
-        if (!(worth(f, k, all) > most)) continue;
-        most = worth(f, k, all);
+        if (!(f->worth[k] > most)) continue;
+        most = f->worth[k];
         at = k;
     }
     f->m->trials[trial[at]].chosen = true;
     *best = f->which[at];
+    return true;
+}
+
+/* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
+static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qparams *q)
+{
+    qc_id v = q->observed_count == 1 ? q->observed[0] : 0;
+    for (const struct qc_node *n; v && (n = qc_node_of(g, v)); v = n->inputs[0])
+        if (n->op != QC_OP_Transpose && n->op != QC_OP_Reshape) return false;
+    for (size_t i = 0; v && i < g->input_count; i++) {
+        if (g->inputs[i].value != v) continue;
+        *input = i;
+        return g->values[v].type.dtype == QC_F32;
+    }
+    return false;
+}
+
+/* Inputs of which the first method cuts something off that few samples have keep all that was seen. */
+static bool look_at_inputs(struct finding *f, struct qc_status *st)
+{
+    const struct qc_graph *g = f->p->simulated;
+    const size_t row = f->qparams + 1;
+    for (qc_id s = 1; s <= f->qparams; s++) {
+        const struct qc_affine *usual = &f->params[s];
+        const struct qc_levels levels = qc_qparams_levels(&g->qparams_of[s]);
+        size_t input;
+        double units;
+        if (!(usual->scale > 0) || f->params[WHOLE * row + s].scale > COARSER * usual->scale) continue;
+        if (!input_of(&input, g, &g->qparams_of[s])) continue;
+        if (qc_dataset_units(f->p->data) > UNITS_READ) continue;
+        const double lo = (double)usual->scale * (levels.lo - usual->zero_point),
+                     hi = (double)usual->scale * (levels.hi - usual->zero_point);
+        if (!qc_clipped_units(&units, f->p->data, input, lo, hi, st)) return false;
+        f->whole[s] = units > 0 && units < CLIPPED_UNITS;
+        for (size_t m = 0; f->whole[s] && m < METHODS; m++) f->params[m * row + s] = f->params[WHOLE * row + s];
+    }
     return true;
 }
 
@@ -173,17 +221,18 @@ static bool solve(struct finding *f, struct qc_status *st)
     struct qc_arena *a = f->m->arena;
     f->qparams = p->simulated->qparams_count;
     f->outputs = p->real->output_count;
-    f->methods = QC_NEW_ARRAY(a, struct qc_method, METHODS, st);
-    f->params = QC_NEW_ARRAY(a, struct qc_affine, METHODS * (f->qparams + 1), st);
+    f->methods = QC_NEW_ARRAY(a, struct qc_method, SOLVED, st);
+    f->params = QC_NEW_ARRAY(a, struct qc_affine, SOLVED * (f->qparams + 1), st);
+    f->whole = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
     f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
-    if (!f->methods || !f->params || !f->m->methods) return false;
-    for (size_t m = 0; m < METHODS; m++) {
-        f->methods[m].name = tried[m].method;
-        f->credits[m] = tried[m].credit_db;
-        if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, tried[m].method, st)) return false;
+    if (!f->methods || !f->params || !f->whole || !f->m->methods) return false;
+    for (size_t m = 0; m < SOLVED; m++) {
+        f->methods[m].name = solved[m];
+        if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
     }
-    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, METHODS,
-                            &p->calibration_options, st);
+    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, SOLVED,
+                            &p->calibration_options, st) &&
+           look_at_inputs(f, st);
 }
 
 static bool try_all(size_t *best, struct finding *f, struct qc_status *st)
@@ -230,11 +279,12 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     if (!solve(&f, st)) return false;
     bool differ = false;
     for (size_t k = 1; k < METHODS; k++) differ = differ || !same_params(&f, 0, k);
+    for (qc_id s = 1; s <= f.qparams; s++) differ = differ || f.whole[s];
     if (!differ) return true; /* weights alone, or nothing but zeros */
     const bool ok =
         make_base(&f, moments, rounding, st) && try_all(&best, &f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)
-        if (f.params[s].scale > 0) m->methods[s] = &f.methods[best];
+        if (f.params[s].scale > 0) m->methods[s] = &f.methods[f.whole[s] ? WHOLE : best];
     if (ok) {
         qc_graph_free(p->simulated);
         p->simulated = unbound;

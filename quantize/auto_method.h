@@ -3,8 +3,9 @@
    (docs/decisions/0030-ranges-by-the-outputs.md).
 
    Several observers choose a range for each quantizer. The network is quantized with the ranges of each, as it would be
-   written, and runs on some samples; what is judged is the noise of its outputs relative to their signals, with credit
-   for ranges that cut off less. What is not worth more than mse is not taken. */
+   written, and runs on some samples; what is judged is the noise of its outputs relative to their signals. What is not
+   better than mse by more than may be luck is not taken. An input of which mse cuts off what only one or two samples
+   have keeps all that was seen. */
 #ifndef QC_QUANTIZE_AUTO_METHOD_H
 #define QC_QUANTIZE_AUTO_METHOD_H
 

@@ -63,6 +63,8 @@ static qc_id quantizer_of(const struct qc_graph *g, qc_id node)
     return g->values[q->outputs].type.qparams;
 }
 
+/* Layers of moments side by side - depthwise convolutions - have a scale for each channel that they read: nothing changes
+   for them. */
 static bool is_reader(const struct qc_scale_search *s, qc_id simulated)
 {
     const struct qc_graph *g = s->simulated;
@@ -70,7 +72,7 @@ static bool is_reader(const struct qc_scale_search *s, qc_id simulated)
     const struct qc_second_moments_layer *l = qc_second_moments_of(s->gram, NULL, simulated);
     const struct qc_qparams *q = &g->qparams_of[quantizer_of(g, simulated)];
     const struct qc_levels levels = qc_qparams_levels(q);
-    return l && !l->divisor && l->product_count && qc_second_moments_rows(l, ~0u) && !q->given &&
+    return l && !l->divisor && !l->lanes && l->product_count && qc_second_moments_rows(l, ~0u) && !q->given &&
            (q->per_channel || q->block) && (size_t)(levels.hi - levels.lo) < s->most_levels;
 }
 

@@ -46,8 +46,7 @@ static void done(FILE *f, const struct qc_report *r)
         qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
         qc_page_name(f, t->method);
         if (i)
-            qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse%s.", t->gain_db,
-                    t->gain_db < t->worth_db ? ", and it cuts off less of samples that were not seen" : "");
+            qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse.", t->gain_db);
         else
             fputs(" was kept: no other was better for the outputs.", f);
     }

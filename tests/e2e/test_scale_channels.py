@@ -36,6 +36,23 @@ def model(tmp_path):
     return tmp_path / "model.onnx"
 
 
+def test_convolutions(qcalib, tmp_path):
+    """One tap, depthwise, one tap, with ReLU between: the depthwise one is scaled with what it stands between, and gains nothing itself."""
+    value, node = helper.make_tensor_value_info, helper.make_node
+    w = {"a": RANDOM.normal(size=(40, 8, 1, 1)), "d": RANDOM.normal(size=(40, 1, 3, 3)), "b": RANDOM.standard_t(4, size=(32, 40, 1, 1)) * np.exp(RANDOM.normal(size=(1, 40, 1, 1)))}
+    nodes = [node("Conv", ["x", "a"], ["ya"], "a"), node("Relu", ["ya"], ["ra"]), node("Conv", ["ra", "d"], ["yd"], "d", group=40, pads=[1] * 4), node("Relu", ["yd"], ["rd"]),
+             node("Conv", ["rd", "b"], ["y"], "b")]
+    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["n", 8, 9, 9])], [value("y", TensorProto.FLOAT, ["n", 32, 9, 9])],
+                              [numpy_helper.from_array(v.astype("f4"), n) for n, v in w.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "model.onnx")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = RANDOM.normal(size=(64, 8, 9, 9)).astype("f4")
+    quantize(qcalib, tmp_path / "model.onnx", "off.onnx", "--scale-channels", "off")
+    _, groups = quantize(qcalib, tmp_path / "model.onnx", "awq.onnx", "--scale-channels", "awq")
+    assert [(g["name"], g["layers"], g["kind"]) for g in groups.values()] == [("yd", ["b"], "awq")]
+    assert errors(tmp_path / "awq.onnx")[0] < errors(tmp_path / "off.onnx")[0]
+
+
 def run(path):
     with h5py.File(path.parent / "data.h5") as file:
         x = RANDOM.permuted(file["x"][:], axis=0) + np.float32(0.01)  # not what was calibrated with
