@@ -118,7 +118,7 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
         if (!qc_evaluate_bytes(&bytes, r->bound, data, &p->how, st)) return false;
         at_least(most, bytes);
     }
-    if (!o->sensitivity && !qc_options_demand(o)) return true;
+    if (!o->sensitivity && !qc_options_repeats(o)) return true;
     if (!qc_sensitivity_bytes(&bytes, r->bound, data, &sensitive, st)) return false;
     at_least(most, bytes);
     return true;
@@ -148,7 +148,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
     p->calibration_options.later_moments =
-        qc_options_demand(p->options) || strcmp(p->options->advice, "on") == 0 ? 1U : 0U;
+        qc_options_repeats(p->options) || strcmp(p->options->advice, "on") == 0 ? 1U : 0U;
     const bool collects = p->data && !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +

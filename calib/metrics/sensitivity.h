@@ -12,10 +12,12 @@
 
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/compare.h"
+#include "graph/core/uses.h"
 
 struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
     enum qc_contract rounding;
+    size_t weights_of; /* weights alone are measured of the first so many layers by noise; 0: of all */
     unsigned workers;
     size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
     qc_pool_progress_fn *progress; /* layers times units */
@@ -28,7 +30,7 @@ struct qc_layer_effect {
     const char *op;
     double noise;         /* mean over the outputs of sum (r - x)^2 / sum r^2: r of the float network, x with this layer
                              quantized */
-    double noise_weights; /* with its weights alone; NaN when it has none */
+    double noise_weights; /* with its weights alone; NaN when it has none, or nobody asked (weights_of) */
     double metric;        /* accuracy with this layer quantized (struct qc_metric); NaN: not measured */
     double lost;          /* points of top-1, or dB of PSNR, that it costs (qc_metric_drop); NaN: not measured */
     size_t place;         /* in the order of the visit */
@@ -45,6 +47,9 @@ struct qc_sensitivity {
     struct qc_layer_effect *layers; /* [count] */
     double seconds;
 };
+
+/* The name by which options find a node of a simulated graph: its own, else that of its result, else "". Borrowed. */
+const char *qc_layer_name(const struct qc_uses *u, qc_id node);
 
 /* -10 log10(noise) dB; infinity without noise. */
 double qc_effect_sqnr_db(double noise);

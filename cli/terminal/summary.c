@@ -191,6 +191,18 @@ static void print_fallback(const struct qc_report_fallback *f)
     }
 }
 
+/* --size: how many layers have how many bits. */
+static void print_size(const struct qc_report_size *s)
+{
+    qc_say("size        %zu bytes of at most %zu:", s->bytes, s->limit);
+    for (size_t i = 0, shown = 0; i < s->uniform_count; i++) {
+        size_t layers = 0;
+        for (size_t k = 0; k < s->layer_count; k++) layers += s->layers[k].bits == s->uniform[i].bits;
+        if (layers) qc_say("%s %zu in %u bits", shown++ ? "," : " layers", layers, s->uniform[i].bits);
+    }
+    putchar('\n');
+}
+
 /* What gains most of all that was tried. */
 static void print_advice(const struct qc_report *r)
 {
@@ -243,6 +255,7 @@ void qc_print_summary(const struct qc_report *r)
     print_accuracy(r);
     if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback);
+    if (r->size) print_size(r->size);
     if (r->effect_count)
         print_effects(r);
     else

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "export/report/report.h"
+#include "export/report/report_size.h"
 
 static struct qc_json *text(const char *s)
 {
@@ -425,6 +426,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "sensitivity_samples", count(r->effect_samples));
     if (r->demand) qc_json_set(o, "demand", demand(r->demand));
     qc_json_set(o, "fallback", fallback(r->fallback));
+    if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();
