@@ -209,15 +209,13 @@ static bool try_scales(double *errors, const struct qc_scale_search *s, const st
     return ok;
 }
 
-/* The mean over the readers of error to error before; those without any do not count. None may lose, since it is not
-   known here which of them the network's outputs hang on most. */
+/* The mean over the readers of error to error before; those without any do not count. */
 static double compare(const double *now, const double *before, size_t count)
 {
     double sum = 0;
     size_t judged = 0;
     for (size_t r = 0; r < count; r++) {
         if (!(before[r] > 0)) continue;
-        if (now[r] > before[r]) return INFINITY;
         sum += now[r] / before[r];
         judged++;
     }

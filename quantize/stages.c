@@ -22,8 +22,6 @@
 static bool check_sizes(const struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
 {
     return !data || ((!o->propagate || qc_stream_one_size(data, "--propagate", st)) &&
-                     (!o->sensitivity || qc_stream_one_size(data, "--sensitivity", st)) &&
-                     (isnan(o->max_drop) || qc_stream_one_size(data, "--max-drop", st)) &&
                      (!o->accumulator || qc_stream_one_size(data, "--accumulator", st)));
 }
 
@@ -188,7 +186,7 @@ static void drop_moments(struct qc_pipeline *p)
 {
     static const size_t small = (size_t)128 << 20;
     const char *advice = p->options->advice;
-    if (qc_options_demand(p->options) || qc_has_statistics(p->in) || p->in->team || p->borrows_seen) return;
+    if (qc_options_repeats(p->options) || qc_has_statistics(p->in) || p->in->team || p->borrows_seen) return;
     if (strcmp(advice, "on") == 0 ||
         (strcmp(advice, "auto") == 0 && !p->options->memory_limit && qc_second_moments_bytes(p->seen->gram) <= small))
         return;

@@ -6,6 +6,7 @@
 #include "export/report/html.h"
 #include "export/report/report_effects.h"
 #include "export/report/report_page.h"
+#include "export/report/report_size.h"
 
 void qc_html_layer_link(FILE *f, const char *node, size_t layer)
 {
@@ -41,6 +42,7 @@ void qc_html_no_advice(FILE *f, const struct qc_report *r)
         [QC_ADVICE_NO_DATA] = "Nothing was tried: commands are tried on the samples of <code>--data</code>.",
         [QC_ADVICE_NOT_NEEDED] = "Nothing is lost that would need mending.",
         [QC_ADVICE_MET] = "The demand is met with wider types.",
+        [QC_ADVICE_SIZED] = "Nothing was tried: <code>--size</code> has chosen the types.",
         [QC_ADVICE_LARGE] = "Nothing was tried: the model is large or memory is limited; <code>--advice on</code>.",
         [QC_ADVICE_SHARED] = "Nothing was tried: several processes share the data.",
     };
@@ -107,6 +109,7 @@ static void suggestions(FILE *f, const struct qc_report *r)
 void qc_html_advice(FILE *f, const struct qc_report *r)
 {
     fputs("<section class=\"screen\" id=\"advice\">\n", f);
+    qc_html_size(f, r);
     qc_html_fallback(f, r);
     advice(f, r);
     suggestions(f, r);

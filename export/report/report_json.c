@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "export/report/report.h"
+#include "export/report/report_size.h"
 
 static struct qc_json *text(const char *s)
 {
@@ -323,6 +324,7 @@ static struct qc_json *trials(const struct qc_report *r)
         const struct qc_report_trial *t = &r->trials[i];
         struct qc_json *o = qc_json_object(), *halves = qc_json_array();
         qc_json_set(o, "method", text(t->method));
+        qc_json_set(o, "part", t->part ? text(t->part) : qc_json_null());
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
         qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
@@ -424,6 +426,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "sensitivity_samples", count(r->effect_samples));
     if (r->demand) qc_json_set(o, "demand", demand(r->demand));
     qc_json_set(o, "fallback", fallback(r->fallback));
+    if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();

@@ -104,6 +104,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_MAX_DROP] = {"0.5", "0.5", "-1"},
     [QC_OPTION_MIN_SQNR] = {"30", "30", "-1"},
     [QC_OPTION_MAX_NLL] = {"0.5", "0.5", "-1"},
+    [QC_OPTION_SIZE] = {"12.5%", "12.5%", "2.5M"},
     [QC_OPTION_SENSITIVITY] = {NULL, "1", "1"},
     [QC_OPTION_ADVICE] = {"off", "off", "maybe"},
     [QC_OPTION_ROUNDING] = {"tflite", "tflite", ""},
