@@ -44,6 +44,11 @@ static bool unite(struct qc_collection **all, const struct qc_team *team, struct
     return ok && qc_collection_check_whole(*all, st);
 }
 
+struct qc_known_outputs *qc_outputs_known(const struct qc_pipeline *p)
+{
+    return p->known_of == p->real ? p->known : NULL;
+}
+
 bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p,
                        const struct qc_collecting *what, struct qc_status *st)
 {
@@ -62,6 +67,9 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .channel_axes = what->channel_axes,
                                      .layers = chooser ? QC_MOMENTS_QUANTIZED : QC_MOMENTS_ALL,
                                      .keys = p->keys,
+                                     .known = p->given.count
+                                                  ? NULL
+                                                  : qc_outputs_known(p), /* else it is not the float network */
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,

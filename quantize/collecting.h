@@ -35,4 +35,7 @@ void qc_collecting_end(const struct qc_options *o);
 bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in,
                         struct qc_status *st);
 
+/* Known outputs of p's float graph, borrowed; NULL: none are kept. */
+struct qc_known_outputs *qc_outputs_known(const struct qc_pipeline *p);
+
 #endif

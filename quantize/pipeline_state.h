@@ -46,6 +46,8 @@ struct qc_pipeline {
     double collect_seconds;
     uint64_t *keys; /* [units of data]: of those that collecting has run, so that trials need not read all again; NULL:
                        nobody will ask */
+    struct qc_known_outputs *known;  /* outputs of known_of, for trials and advice; NULL: they are run again */
+    const struct qc_graph *known_of; /* `real` before channels are scaled */
     struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
     struct qc_graph *plain; /* NULL, or the model without the quantization that it has already, which is in `given` */
     struct qc_given_values given;

@@ -159,6 +159,15 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
            fit_accumulators(p, st);
 }
 
+/* Whoever runs the network behind this compares outputs with those of the float network. Under a limit that runs
+   again: what is kept is no part of the plan of memory. */
+static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (p->known || !p->data || p->options->memory_limit) return true;
+    p->known_of = p->real;
+    return qc_known_outputs_new(&p->known, p->real->output_count, st);
+}
+
 bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
@@ -166,6 +175,7 @@ bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
     if (p->options->checkpoint && !p->rounded_file && qc_round_weightss(p->options) &&
         !qc_collecting_layers(&p->rounded_file, p, st))
         return false;
+    if (!know_outputs(p, st)) return false;
     if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;

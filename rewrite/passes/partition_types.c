@@ -85,11 +85,15 @@ static unsigned weight_count(const struct qc_partition *p, const struct qc_match
 enum { BLOCK_BITS = 8 }; /* no form has blocks of more */
 
 /* The axis that a product sums over, where a weight of it may be in blocks along that; -1: it may not. A convolution of
-   one tap is such a product where it reads real numbers anyhow; else integers serve it better. */
-static int summed_axis(const struct qc_graph *g, const struct qc_node *n, struct weight w, bool real)
+   one tap is such a product where it reads real numbers anyhow; else integers serve it better. Of a table that rows are
+   taken of, the rows' own. */
+static int axis_of_blocks(const struct qc_graph *g, const struct qc_node *n, struct weight w, bool real)
 {
     const struct qc_shape *s = &g->values[w.value].type.shape;
-    if (n->input_count < 2 || n->inputs[1] != w.value || qc_constant_of(g, w.value)->count == 0) return -1;
+    if (n->input_count < 2 || qc_constant_of(g, w.value)->count == 0) return -1;
+    if (n->op == QC_OP_Gather && n->inputs[0] == w.value)
+        return s->rank == 2 && w.axis == 0 && !qc_attr_int(n, "axis", 0) ? 1 : -1;
+    if (n->inputs[1] != w.value) return -1;
     if (n->op == QC_OP_MatMul || n->op == QC_OP_Gemm) return s->rank == 2 ? 1 - w.axis : -1;
     bool one_tap = real && n->op == QC_OP_Conv && qc_attr_int(n, "group", 1) == 1 && s->rank > 2;
     for (int i = 2; one_tap && i < s->rank; i++) one_tap = s->dim[i] == 1;
@@ -101,7 +105,7 @@ static bool note_blocks(struct qc_partition *p, const struct qc_match *m, struct
 {
     if (!w.value || !p->options.weight_block || qc_dtype_info(type)->bits > BLOCK_BITS) return false;
     for (unsigned k = 0; k < m->node_count; k++) {
-        const int axis = summed_axis(p->graph, &p->graph->nodes[m->nodes[k]], w, real);
+        const int axis = axis_of_blocks(p->graph, &p->graph->nodes[m->nodes[k]], w, real);
         if (axis < 0 || (p->block_axis[w.value] && p->block_axis[w.value] != axis + 1)) continue;
         p->block_axis[w.value] = axis + 1;
         if (!real) p->reason[m->nodes[k]] = "its weights are in blocks, which no sum of integers has";
@@ -150,9 +154,10 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
         return false;
     }
-    const bool blocks = note_blocks(p, m, w, type, activation == QC_NONE);
-    p->real_product[m->nodes[0]] = blocks && activation != QC_NONE;
-    if (activation != QC_NONE || qc_types_weights_alone(p, m)) return true;
+    const bool alone = qc_types_weights_alone(p, m),
+               blocks = note_blocks(p, m, w, type, alone || activation == QC_NONE);
+    p->real_product[m->nodes[0]] = blocks && !alone && activation != QC_NONE;
+    if (activation != QC_NONE || alone) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
         p->weights_only[m->nodes[0]] = true;
         p->reason[m->nodes[0]] = why_weights_only(is_dynamic(p, m));
