@@ -8,6 +8,7 @@
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
+#include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 
 enum { HELD_MIN = 4 };
@@ -392,6 +393,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     const struct qc_pool_options team = {.workers = workers};
     bool known = false;
     if (options->known && !qc_rounded_layers_recall(&known, l, options->known, st)) return false;
+    if (!known && options->file && !qc_rounded_file_recall(&known, l, options->file, st)) return false;
     if (known) return true;
     if (!(l->rounded = qc_tensor_new(QC_F32, &l->weight->shape, st))) return false;
     l->new_weight = l->rounded->data;
@@ -419,5 +421,6 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     l->new_weight = NULL;
     qc_tensor_rest(l->weight);
     return (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
+           (!options->file || qc_rounded_file_keep(options->file, l, st)) &&
            (!l->g->spills || qc_tensor_spill(l->rounded, st));
 }
