@@ -46,6 +46,8 @@ struct qc_pipeline {
     double collect_seconds;
     uint64_t *keys; /* [units of data]: of those that collecting has run, so that trials need not read all again; NULL:
                        nobody will ask */
+    struct qc_known_outputs *known;  /* outputs of known_of, for trials and advice; NULL: they are run again */
+    const struct qc_graph *known_of; /* `real` before channels are scaled */
     struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
     struct qc_graph *plain; /* NULL, or the model without the quantization that it has already, which is in `given` */
     struct qc_given_values given;
@@ -76,6 +78,7 @@ struct qc_pipeline {
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 
+    struct qc_rounded_file *rounded_file; /* with --checkpoint: layers that are rounded, for a job that is stopped */
     struct qc_rounded_layers *rounded_layers; /* for advice: what branches need not solve again; else NULL */
     bool memory_planned, moments_dropped; /* moments: those that were seen are used, and gone */
     size_t warnings_from, warnings_to;    /* of the stages that qc_pipeline_again repeats */

@@ -62,7 +62,7 @@ bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const stru
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
                    struct qc_status *st);
 
-enum { QC_CUT_PLANS = 2 }; /* of a layer: quantized, and with its weights alone */
+enum { QC_CUT_PLANS = 2 }; /* of a layer: one for each of enum qc_cut_quantizers */
 
 /* What layers are measured on, a block of units after the other. */
 struct qc_cut_run {
@@ -101,8 +101,9 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
 /* The values of the next cut from those of this one; what it does not need is let go. */
 bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut,
                         struct qc_arena *a, struct qc_status *st);
-/* Fills errors and scores with what one layer does. */
+/* Fills errors and scores with what one layer does, quantized in the ways first .. last. */
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, struct qc_arena *a, struct qc_status *st);
+                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+                      struct qc_status *st);
 
 #endif

@@ -10,6 +10,7 @@ enum { KEPT_BYTES = 256 << 20 };
 /* Parts of the graph on the units of a block. */
 struct step {
     struct qc_cut_run *r;
+    enum qc_cut_quantizers first; /* of the parts, where they are a layer's */
     size_t count;
     struct qc_cut_part part[QC_CUT_PLANS];
     struct qc_plan *plan[QC_CUT_PLANS];
@@ -50,7 +51,7 @@ static void compare(const struct step *s, size_t k, size_t item, struct qc_runne
         if (!r->wanted[o]) continue;
         const struct qc_view out = qc_runner_output(runner, o);
         const size_t n = qc_view_count(&out);
-        qc_error_compare(&r->errors[(k * r->block + item) * r->g->output_count + o],
+        qc_error_compare(&r->errors[((s->first + k) * r->block + item) * r->g->output_count + o],
                          (const float *)(void *)(r->wanted[o] + item * n * sizeof(float)), out.data, n);
     }
 }
@@ -262,14 +263,15 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
 }
 
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, struct qc_arena *a, struct qc_status *st)
+                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+                      struct qc_status *st)
 {
     const struct qc_cut begin = {.count = count, .values = cut, .known = r->known};
-    struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
+    struct step s = {.r = r, .first = first, .count = (size_t)(last - first) + 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
-        ok = qc_cut_behind(&s.part[k], r->g, &begin, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
+        ok = qc_cut_behind(&s.part[k], r->g, &begin, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
     ok = ok && run(&s, a, st);
     free_step(&s);
     return ok;

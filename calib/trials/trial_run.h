@@ -7,10 +7,12 @@
 #define QC_CALIB_TRIALS_TRIAL_RUN_H
 
 #include "calib/metrics/compare.h"
+#include "calib/statistics/known_outputs.h"
 
 struct qc_trial_options {
     struct qc_plan_options how; /* of the graphs that are tried: accumulator, rounding */
     const uint64_t *keys; /* NULL, or [units of the data]: of a run before (calib/statistics/stream.h); 0: not known */
+    struct qc_known_outputs *known; /* NULL, or of the float network: where its outputs are, and where new ones go */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;
