@@ -360,7 +360,7 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
     const double t0 = qc_seconds();
     struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .now = m ? m->outputs : NULL};
     for (size_t i = 0; i < r->trial_count; i++)
-        if (r->trials[i].chosen) t.method = r->trials[i].method;
+        if (r->trials[i].chosen && !r->trials[i].part) t.method = r->trials[i].method;
     r->advice_state = state_of(&t);
     bool ok = true;
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {

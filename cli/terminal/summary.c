@@ -107,15 +107,21 @@ static void print_worst(const struct qc_report *r)
 /* What --method auto took. */
 static void print_trial(const struct qc_report *r)
 {
+    size_t tried = 0;
+    for (size_t i = 0; i < r->trial_count; i++) tried += !r->trials[i].part;
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
+        if (t->part) {
+            qc_say("            %s in part %s, %.2f dB better\n", t->method, t->part, t->gain_db);
+            continue;
+        }
         qc_say("ranges      %s, ", t->method);
         if (!i)
             qc_say("no other was better");
         else
             qc_say("%.2f dB better than mse", t->gain_db);
-        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, r->trial_count);
+        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, tried);
     }
 }
 

@@ -203,8 +203,9 @@ struct qc_report_size {
 /* What --method auto tried. */
 struct qc_report_trial {
     const char *method;
+    const char *part;   /* of the network, which alone has it; NULL: all of it */
     double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
-    double gain_db;     /* over the first trial, on the same samples */
+    double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
     double worth_db;    /* that, less what may be luck: the most is chosen */
     double gains_db[2]; /* on either half of all; NaN where it was left early */
     size_t samples;     /* that it ran on */
@@ -288,7 +289,7 @@ struct qc_report {
     const struct qc_report_fallback *fallback; /* NULL: not needed */
     const struct qc_report_size *size;         /* NULL: not asked for */
     size_t trial_count;                        /* 0: another method, or no data to run */
-    const struct qc_report_trial *trials;      /* of all quantizers together; mse first */
+    const struct qc_report_trial *trials;      /* mse first, parts last */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */

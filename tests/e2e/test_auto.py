@@ -83,12 +83,15 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     assert report["options"]["method"] == "auto"
     trials = report["trials"]
     chosen = [t for t in trials if t["chosen"]]
-    assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and len(chosen) == 1 and chosen[0]["samples"] == 128
+    parts = [t for t in trials if t["part"]]
+    trials = [t for t in trials if not t["part"]]
+    assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and sum(t["chosen"] for t in trials) == 1 and chosen[0]["samples"] == 128
     assert all(chosen[0]["worth_db"] >= t["worth_db"] or t["worth_db"] <= 0.1 for t in trials if t["samples"] == 128), trials
-    # A gain counts less what may be luck.
-    assert trials[0]["worth_db"] == 0 and all(t["worth_db"] < t["gain_db"] for t in trials[1:])
+    # A gain counts less what may be luck. What is taken in a part of the network beside has to hold likewise.
+    assert trials[0]["worth_db"] == 0 and all(t["worth_db"] <= t["gain_db"] for t in trials[1:] + parts)
+    assert all(t["worth_db"] > 0.2 and t["samples"] == 128 for t in parts if t["chosen"])
     methods = {l["method"] for l in report["layers"] if l["kind"] == "activation" and l["name"] != "x"}
-    assert methods == {chosen[0]["method"]}
+    assert methods <= {t["method"] for t in chosen} and len({t["part"] for t in parts}) > 1, trials
 
 
 def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
