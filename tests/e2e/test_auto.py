@@ -3,6 +3,7 @@
 import json
 
 import h5py
+import measured_models
 import numpy as np
 import onnx
 import onnxruntime
@@ -147,3 +148,14 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
         report = qcalib("--data", f"{name}.h5", "net.onnx", "-o", f"{name}.onnx", "--report", f"{name}.report", "--json").json
         methods[name] = next(l["method"] for l in report["layers"] if l["name"] == "x")
     assert methods["walks"] == "minmax" and "minmax" not in (methods["alike"], methods["odd"]), methods
+
+
+def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path):
+    """Of a real network, where that was measured to hold on other samples too (docs/decisions/0030-ranges-by-the-outputs.md)."""
+    report = qcalib(*measured_models.BY_NAME["resnet8_cifar10_mlperf"].options(data), "-o", "q.onnx", "--report", "r", "--advice", "off", "--json").json
+    (whole,) = [t for t in report["trials"] if t["chosen"] and not t["part"]]
+    parts = [t for t in report["trials"] if t["chosen"] and t["part"]]
+    assert parts and all(t["worth_db"] > 0.2 and t["method"] != whole["method"] for t in parts), report["trials"]
+    methods = [l["method"] for l in report["layers"] if l["kind"] == "activation"]
+    assert {whole["method"], *(t["method"] for t in parts)} == set(methods), methods
+    assert 0 < sum(m != whole["method"] for m in methods) <= len(parts) * -(-len(methods) // 4), methods
