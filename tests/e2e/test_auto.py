@@ -87,7 +87,7 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     parts = [t for t in trials if t["part"]]
     trials = [t for t in trials if not t["part"]]
     assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and sum(t["chosen"] for t in trials) == 1 and chosen[0]["samples"] == 128
-    assert all(chosen[0]["worth_db"] >= t["worth_db"] or t["worth_db"] <= 0.1 for t in trials if t["samples"] == 128), trials
+    assert all(chosen[0]["worth_db"] >= t["worth_db"] or t["worth_db"] <= 0.2 for t in trials if t["samples"] == 128), trials
     # A gain counts less what may be luck. What is taken in a part of the network beside has to hold likewise.
     assert trials[0]["worth_db"] == 0 and all(t["worth_db"] <= t["gain_db"] for t in trials[1:] + parts)
     assert all(t["worth_db"] > 0.2 and t["samples"] == 128 for t in parts if t["chosen"])
