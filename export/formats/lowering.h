@@ -80,6 +80,9 @@ bool qc_lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_st
 bool qc_lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+/* Products of dynamic quantization (export/formats/lowering_dynamic.c): *done where the node is a part of one; it is
+   made with its last part. */
+bool qc_lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere.
  */
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st);

@@ -69,6 +69,20 @@ def test_same_bits(options, qcalib, onnxruntime, files):
     assert np.abs(y - reference).max(axis=1).max() <= 0.03 * np.abs(reference).max()
 
 
+@pytest.mark.parametrize("options", [(), ("--weight-type", "uint8", "--symmetric=none")], ids=["int8", "uint8"])
+def test_operators_of_the_runtime(options, qcalib, onnxruntime, files):
+    """--format qoperator: the same bits from one operator for each product, which takes its bias too."""
+    qcalib("float.onnx", "-o", "int8.onnx", "--activation-type", "dynamic", "--no-report", *options)
+    qcalib("float.onnx", "-o", "named.onnx", "--activation-type", "dynamic", "--no-report", "--format", "qoperator", *options)
+    check_file(files / "named.onnx")
+    g = QuantizedGraph(files / "named.onnx")
+    check_names(g)
+    assert sorted(n.name for n in g.of("MatMulIntegerToFloat")) == ["first", "second"] and sorted(n.name for n in g.of("DynamicQuantizeMatMul")) == ["last", "third"]
+    assert len(g.of("DynamicQuantizeLinear")) == 1 and not g.of("MatMulInteger", "Cast", "Mul") and len(g.of("Add")) == 1  # two products read x
+    y = one_by_one(onnxruntime, "named.onnx", files)
+    assert np.array_equal(y, one_by_one(onnxruntime, "int8.onnx", files)) and np.array_equal(y, ours(qcalib, "named.onnx", files))
+
+
 def test_data_make_it_better(qcalib, files):
     errors = {}
     for name, options in {"nearest": (), "compensated": ("--data", "x.h5")}.items():
