@@ -60,6 +60,8 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
         return false;
     out->activation.dtype = activation.dtype;
     out->dynamic = activation.dynamic;
+    for (size_t i = 0; i < o->formats.count; i++)
+        out->dynamic_recurrent = out->dynamic_recurrent || strcmp(o->formats.items[i], "qoperator") == 0;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
     if (!o->size) return true;
