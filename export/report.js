@@ -1,8 +1,9 @@
 'use strict';
-(() => {
-  const root = document.documentElement, table = document.getElementById('layers'), rows = [...table.tBodies[0].rows];
+// Tables that sort and filter, commands that can be copied: what every page has.
+document.documentElement.classList.add('js');
+addEventListener('DOMContentLoaded', () => {
+  const table = document.getElementById('layers'), rows = [...table.tBodies[0].rows];
   const heads = [...table.tHead.rows[0].cells], text = document.getElementById('filter'), kind = document.getElementById('kind');
-  root.classList.add('js');
 
   // Sorting: a cell's data-v, a number ('' is unknown and comes last), or its text.
   const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
@@ -40,21 +41,6 @@
   kind.addEventListener('change', filter);
   filter();
 
-  // A link to a layer opens it.
-  const open = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const details = target?.closest('details');
-    if (!details) return;
-    details.open = true;
-    details.scrollIntoView();
-    details.querySelector('summary').focus({ preventScroll: true });
-  };
-  addEventListener('hashchange', open);
-  document.addEventListener('click', (e) => {
-    if (e.target.closest('a[href^="#"]')?.hash === location.hash) open();
-  });
-  open();
-
   for (const code of document.querySelectorAll('.command code')) {
     const button = document.createElement('button');
     button.type = 'button';
@@ -72,4 +58,4 @@
     });
     code.after(button);
   }
-})();
+});

@@ -36,57 +36,42 @@ struct search {
 
 /* One run over data: sets *out, or adds to it where it has been measured. */
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
-                       struct qc_status *st)
+                       size_t weights_of, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
                                                .rounding = p->how.rounding,
+                                               .weights_of = weights_of,
                                                .workers = (unsigned)o->threads,
                                                .memory_limit = (size_t)o->memory_limit,
                                                .progress = qc_progress_step,
                                                .progress_user = p->progress};
-    const struct qc_shape *shapes = qc_stream_shapes(p->simulated, data, p->arena, st);
-    struct qc_graph *fixed = NULL;
-    if (!shapes || !qc_fix_shapes(&fixed, p->simulated, shapes, qc_evaluate, st)) return false;
     qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
-    const bool ok = *out ? qc_sensitivity_score(*out, fixed, p->rounded, data, &how, st)
-                         : qc_sensitivity_measure(out, fixed, p->rounded, data, &how, st);
+    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, p->rounded, data, &how, st)
+                         : qc_sensitivity_measure(out, p->simulated, p->rounded, data, &how, st);
     qc_progress_end(p->progress);
-    qc_graph_free(fixed);
     return ok;
 }
 
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
-                            struct qc_status *st)
+                            size_t weights_of, struct qc_status *st)
 {
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
-    if (!qc_stream_one_size(data, "measuring one layer at a time", st)) return false;
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
     const struct qc_selection some = {.samples = batches * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
     bool ok =
-        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, st) &&
+        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, weights_of, st) &&
         (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
-        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, st));
+        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, weights_of, st));
     if (ok)
         *out = s;
     else
         qc_sensitivity_free(s);
     return ok;
-}
-
-/* A pattern that fits this name alone. */
-static const char *glob_of(const char *name, struct qc_arena *a, struct qc_status *st)
-{
-    char *glob = QC_NEW_ARRAY(a, char, 2 * strlen(name) + 1, st), *to = glob;
-    for (; glob && *name; name++) {
-        if (strchr("*?[\\", *name)) *to++ = '\\';
-        *to++ = *name;
-    }
-    return glob;
 }
 
 static unsigned bits(enum qc_dtype t)
@@ -148,7 +133,7 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
     for (size_t i = 0; i < b->weight_type_count; i++) weights[i] = b->weight_types[i];
     for (size_t i = 0; i < b->skip_count; i++) skip[i] = b->skip[i];
     for (size_t i = 0; i < layers; i++) {
-        const char *name = glob_of(s->s->layers[i].name, a, st);
+        const char *name = qc_glob_of_name(s->s->layers[i].name, a, st);
         if (!name) return false;
         switch (remedy_of(s, &s->s->layers[i], rung)) {
         case KEEP: break;
@@ -313,7 +298,7 @@ static bool settle(struct search *s, size_t layers, struct qc_status *st)
 static bool option(const char **name, const char **value, const struct terms *t, const struct qc_layer_effect *e,
                    enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
-    const char *glob = glob_of(e->name, a, st);
+    const char *glob = qc_glob_of_name(e->name, a, st);
     *name = *value = NULL;
     if (!glob) return false;
     switch (remedy_in(t, e, rung)) {

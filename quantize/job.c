@@ -17,6 +17,7 @@
 #include "quantize/collecting.h"
 #include "quantize/command_text.h"
 #include "quantize/fallback.h"
+#include "quantize/fit_size.h"
 #include "quantize/integer_options.h"
 #include "quantize/pipeline.h"
 #include "quantize/produced_ops.h"
@@ -24,6 +25,7 @@
 #include "quantize/quantize_report.h"
 #include "quantize/quantize_suggest.h"
 #include "quantize/report_nodes.h"
+#include "quantize/scale_channels.h"
 #include "rewrite/passes/observable.h"
 
 /* Batches that --sensitivity runs; accuracy is measured on all of --eval. */
@@ -110,7 +112,7 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, MEASURED, st) ||
+    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, MEASURED, 0, st) ||
         !qc_fill_effects(r, j->sensitivity, j->p.arena, st))
         return false;
     if (!missed) return true;
@@ -254,7 +256,8 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->statistics_samples = qc_has_statistics(p->in) ? (size_t)qc_collection_samples(p->seen) : 0;
     fill_accuracy(j);
     if (!fill_demand(j, st)) return false;
-    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st)) return false;
+    if (!qc_fill_layers(r, p, j->measurement, counted(j), st) || !fill_accumulator(j, st) || !qc_fill_scaled(r, p, st))
+        return false;
     size_t count = p->folded->output_count;
     struct qc_report_output *outputs = QC_NEW_ARRAY(p->arena, struct qc_report_output, count, st);
     if (!outputs) return false;
@@ -372,10 +375,21 @@ const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j)
     return &j->p;
 }
 
+/* --size: other types than those that the stages began with. */
+static bool fit_size(struct qc_job *j, struct qc_status *st)
+{
+    struct qc_report_size *size;
+    if (!j->p.options->size) return true;
+    if (!qc_fit_size(&size, &j->p, st) || !qc_pipeline_tell_again(&j->p, st)) return false;
+    j->r.size = size;
+    return true;
+}
+
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
-    return qc_pipeline_run(&j->p, st) && count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
-           (!j->r.fallback || count_ops(j, st)) && measure(j, st) && fill_report(j, st) && advise(j, st);
+    return qc_pipeline_run(&j->p, st) && fit_size(j, st) && count_ops(j, st) && evaluate(j, st) &&
+           begin_demand(j, st) && improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure(j, st) &&
+           fill_report(j, st) && advise(j, st);
 }
 
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)

@@ -76,6 +76,20 @@ static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_i
     return t;
 }
 
+/* Adds the exact loss of a number v that is stored as `rounded` is; true: as 0. */
+static bool lose(struct qc_loss *loss, double v, double rounded, double scale, int32_t zero, struct qc_levels levels)
+{
+    const double level = nearbyint(rounded / scale) + zero;
+    const double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
+    const double off = v - scale * (kept - zero);
+    loss->signal += v * v;
+    if (kept == level)
+        loss->rounding += off * off;
+    else
+        loss->clipping += off * off;
+    return kept == zero;
+}
+
 /* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. */
 static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
                  const struct qc_qparams *s, const struct qc_scale_layout *layout)
@@ -85,24 +99,29 @@ static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tenso
     double lost = 0, count = 0;
     for (size_t i = 0, k = 0, in = 0; i < t->count; i++) { /* element i is in its place in of channel k */
         const size_t q = layout->block ? qc_scale_at(layout, i) : s->count == 1 ? 0 : k;
-        double scale = (double)s->scale[q], v = (double)x[i],
-               level = nearbyint((double)rounded[i] / scale) + s->zero_point[q];
-        double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
-        double off = v - scale * (kept - s->zero_point[q]);
+        const bool gone = lose(loss, (double)x[i], (double)rounded[i], (double)s->scale[q], s->zero_point[q], levels);
         c->low[k] = fminf(c->low[k], x[i]);
         c->high[k] = fmaxf(c->high[k], x[i]);
-        loss->signal += v * v;
-        if (kept == level)
-            loss->rounding += off * off;
-        else
-            loss->clipping += off * off;
-        count += v != 0;
-        lost += v != 0 && kept == s->zero_point[q];
+        count += x[i] != 0;
+        lost += x[i] != 0 && gone;
         if (++in < c->inner) continue;
         in = 0;
         k = k + 1 < c->count ? k + 1 : 0;
     }
     loss->lost = count > 0 ? lost / count : 0;
+}
+
+void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
+                    const struct qc_qparams *s, int axis)
+{
+    const struct qc_scale_layout layout = qc_scale_layout_of(s, &t->shape, axis);
+    const struct qc_levels levels = qc_qparams_levels(s);
+    *out = (struct qc_loss){0};
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t q = s->count == 1 ? 0 : qc_scale_at(&layout, i);
+        lose(out, (double)((const float *)t->data)[i], (double)((const float *)rounded->data)[i], (double)s->scale[q],
+             s->zero_point[q], levels);
+    }
 }
 
 static bool outline_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_tensor *t,

@@ -3,6 +3,7 @@
 #define QC_QUANTIZE_LAYER_DETAIL_H
 
 #include "export/report/report.h"
+#include "observers/outline.h"
 #include "quantize/pipeline_state.h"
 
 /* What only people look at: node, histogram, channels, and what the parameters lose. made: a node of p->folded, or
@@ -11,5 +12,8 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
                          qc_id quantizer, qc_id made, struct qc_status *st);
 bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id quantizer,
                      qc_id quantize, qc_id reader, struct qc_status *st);
+/* What is lost of a float weight t; rounded: what its integers are made of; s: bound; axis: as of its Quantize. */
+void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
+                    const struct qc_qparams *s, int axis);
 
 #endif

@@ -13,7 +13,7 @@
 /* The graphs to come. They may want more than the limit: the sum of it all is what is told, once. */
 struct rehearsal {
     struct qc_budget budget; /* without the limit */
-    struct qc_graph *bound, *expanded, *folded, *produced, *fixed;
+    struct qc_graph *bound, *expanded, *folded, *produced;
     struct qc_graph **lowered; /* [p->lowered_count] */
 };
 
@@ -64,7 +64,6 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
 static void end(struct rehearsal *r, size_t lowered_count)
 {
     for (size_t i = 0; r->lowered && i < lowered_count; i++) qc_graph_free(r->lowered[i]);
-    qc_graph_free(r->fixed);
     qc_graph_free(r->produced);
     qc_graph_free(r->folded);
     qc_graph_free(r->expanded);
@@ -119,11 +118,8 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
         if (!qc_evaluate_bytes(&bytes, r->bound, data, &p->how, st)) return false;
         at_least(most, bytes);
     }
-    if (!o->sensitivity && !qc_options_demand(o)) return true;
-    const struct qc_shape *shapes = qc_stream_shapes(r->bound, data, p->arena, st);
-    if (!shapes || !qc_fix_shapes(&r->fixed, r->bound, shapes, qc_evaluate, st) ||
-        !qc_sensitivity_bytes(&bytes, r->fixed, data, &sensitive, st))
-        return false;
+    if (!o->sensitivity && !qc_options_repeats(o)) return true;
+    if (!qc_sensitivity_bytes(&bytes, r->bound, data, &sensitive, st)) return false;
     at_least(most, bytes);
     return true;
 }
@@ -152,7 +148,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
     p->calibration_options.later_moments =
-        qc_options_demand(p->options) || strcmp(p->options->advice, "on") == 0 ? 1U : 0U;
+        qc_options_repeats(p->options) || strcmp(p->options->advice, "on") == 0 ? 1U : 0U;
     const bool collects = p->data && !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +

@@ -71,6 +71,10 @@ bool qc_option_has_default(const struct qc_option_info *i);
 
 bool qc_text_list_add(struct qc_text_list *list, const char *text, struct qc_arena *a, struct qc_status *st);
 
+/* "300", "2G": bytes, at least 1. "12.5%": a percentage, more than 0; *out is 0 where it is none. */
+bool qc_option_bytes(uint64_t *out, const char *text);
+bool qc_option_percent(double *out, const char *text);
+
 /* "--NAME: 'VALUE' is not WHAT": QC_USAGE, and false. */
 bool qc_option_wrong(const struct qc_option_info *i, const char *value, const char *what, struct qc_status *st);
 /* "unknown option --NAME; did you mean --OTHER?", of so many names that there are: QC_USAGE, and false. */

@@ -89,7 +89,7 @@ static bool read_whole(uint64_t *out, const char **end, const char *text)
     return true;
 }
 
-static bool read_bytes(uint64_t *out, const char *text)
+bool qc_option_bytes(uint64_t *out, const char *text)
 {
     static const char units[] = "KMGT";
     const char *end;
@@ -118,6 +118,17 @@ static bool read_number(double *out, const char *text)
     if (end == text || *end || !isfinite(v)) return false;
     *out = v;
     return true;
+}
+
+bool qc_option_percent(double *out, const char *text)
+{
+    char number[32];
+    const size_t n = strlen(text);
+    *out = 0;
+    if (n < 2 || n > sizeof number || text[n - 1] != '%') return false;
+    memcpy(number, text, n - 1);
+    number[n - 1] = '\0';
+    return read_number(out, number) && *out > 0;
 }
 
 static bool takes_empty(enum qc_option_kind kind)
@@ -164,7 +175,7 @@ bool qc_option_store(void *fields, const struct qc_option_info *i, const char *v
         *(uint64_t *)field = whole;
         break;
     case QC_KIND_BYTES:
-        if (!read_bytes(field, text)) return qc_option_wrong(i, text, "a size such as 512M or 2G", st);
+        if (!qc_option_bytes(field, text)) return qc_option_wrong(i, text, "a size such as 512M or 2G", st);
         break;
     case QC_KIND_NUMBER:
         if (!read_number(field, text)) return qc_option_wrong(i, text, "a number from 0 on", st);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "quantize/targets.h"
 
 #define QC_FIELD(name) .field = offsetof(struct qc_options, name)
 static const struct qc_option_info infos[QC_OPTION_COUNT] = {
@@ -64,6 +65,12 @@ static bool derive(struct qc_options *o, enum qc_option option, const char *valu
     if (option == QC_OPTION_THREADS && o->threads > THREADS_MAX) {
         o->threads = THREADS_MAX;
         return qc_option_wrong(&infos[option], value, "at most 1024", st);
+    }
+    if (option == QC_OPTION_SIZE) {
+        o->size_bytes = 0;
+        if (!qc_option_percent(&o->size_percent, value) && !qc_option_bytes(&o->size_bytes, value))
+            return qc_option_wrong(&infos[option], value, "a size such as 300K, or a share of the model such as 20%",
+                                   st);
     }
     if (option == QC_OPTION_INPUT) {
         const char *equals = strchr(value, '=');

@@ -69,6 +69,7 @@ struct qc_options {
     const char *channel_statistics;     /* of collect: "on" or "off" */
     const char *second_moments;         /* of collect: "on" or "off" */
     const char *equalize;               /* "auto", "on" or "off" */
+    const char *scale_channels;         /* "auto", "awq", "smooth" or "off" */
     const char *range;                  /* of weights: "full" or "restricted" */
     const char *rounding, *accumulator; /* NULL: onnx, 32 bits */
     const char *lowering;               /* "int8" or "int16" */
@@ -84,11 +85,14 @@ struct qc_options {
     struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
-    const char *advice; /* "auto", "on" or "off" */
-    double max_drop;  /* points; NaN: no demand */
-    double min_sqnr;  /* dB; NaN: no demand */
-    double max_nll;   /* nats; NaN: no demand */
-    double tolerance; /* of outputs, in their own units; NaN: no demand */
+    const char *advice;  /* "auto", "on" or "off" */
+    double max_drop;     /* points; NaN: no demand */
+    double min_sqnr;     /* dB; NaN: no demand */
+    double max_nll;      /* nats; NaN: no demand */
+    const char *size;    /* as given; NULL: no limit to the file */
+    uint64_t size_bytes; /* of it; 0: not in bytes */
+    double size_percent; /* of it, of the model's file; 0: not so */
+    double tolerance;    /* of outputs, in their own units; NaN: no demand */
 
     uint64_t threads;       /* default: all cores */
     uint64_t memory_limit;  /* bytes; 0: none */
@@ -101,6 +105,12 @@ struct qc_options {
 static inline bool qc_options_demand(const struct qc_options *o)
 {
     return o->max_drop >= 0 || o->min_sqnr >= 0 || o->max_nll >= 0;
+}
+
+/* May stages come again with other types, for a demand or a size? */
+static inline bool qc_options_repeats(const struct qc_options *o)
+{
+    return qc_options_demand(o) || o->size;
 }
 
 /* --follow-links */

@@ -19,10 +19,25 @@ static bool needs_samples(const struct qc_options *o)
     return false;
 }
 
+/* Is there a type of weights whose bits --size can choose? */
+static bool has_bits(const struct qc_options *o)
+{
+    return strcmp(o->weight_types.items[0], "none") != 0 && strcmp(o->weight_types.items[0], "int16") != 0;
+}
+
+/* Is something written that has integers as they are? */
+static bool writes_integers(const struct qc_options *o)
+{
+    for (size_t i = 0; i < o->formats.count; i++)
+        if (strcmp(o->formats.items[i], "qdq") == 0 || strcmp(o->formats.items[i], "qoperator") == 0) return true;
+    return false;
+}
+
 bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
 {
     const bool narrowed = strcmp(o->bias, "narrowed") == 0, corrects = strcmp(o->bias_correction, "on") == 0;
     const bool data = qc_has_data(&in->data), stats = qc_has_statistics(in);
+    const bool demand = qc_options_demand(o);
     const struct {
         bool wrong;
         const char *text;
@@ -48,6 +63,16 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "--accumulator-bound proven"},
         {o->per_tensor && strcmp(o->weight_block, "none") != 0,
          "--weight-block gives weights many scales, --per-tensor one; leave out one"},
+        {o->size && demand,
+         "--size chooses types by the size of the file, --max-drop, --min-sqnr and --max-nll by what is "
+         "lost; leave out one"},
+        {o->size && o->propagate, "--size measures layers one by one in the float network; leave out --propagate"},
+        {o->size && !has_bits(o),
+         "--size chooses the bits of weights; --weight-type int16 or none is for nodes by name "
+         "beside it (--weight-type int16:NODE)"},
+        {o->size && !writes_integers(o), "--size is of a file of integers; take --format qdq or qoperator"},
+        {o->size && in->team, "--size quantizes several times, for which several processes would have to meet; leave "
+                              "out MPI"},
         {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
          "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},
     };

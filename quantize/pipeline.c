@@ -5,12 +5,15 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 #include "graph/core/verify.h"
 #include "quantize/auto_method.h"
 #include "quantize/integer_options.h"
 #include "quantize/options_agree.h"
 #include "quantize/propagate_check.h"
+#include "quantize/round_options.h"
+#include "quantize/scale_channels.h"
 #include "quantize/scheme_options.h"
 #include "quantize/stage_calibrate.h"
 
@@ -179,7 +182,7 @@ static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, con
 static bool wants_advice(const struct qc_pipeline *p)
 {
     return strcmp(p->options->advice, "off") != 0 && qc_has_data(&p->in->data) && !p->in->team &&
-           !p->options->propagate;
+           !p->options->propagate && !p->options->size;
 }
 
 bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const struct qc_job_inputs *in,
@@ -231,6 +234,9 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     t->lowered = NULL;
     t->gram = NULL;
     t->borrows_seen = true;
+    t->rounded_file = NULL; /* is of p's options */
+    if (anew) t->known = NULL;
+    qc_scale_channels_anew(t);
     if (!(t->arena = qc_arena_new()) || !qc_warnings_new(&t->warnings, st)) return qc_fail_memory(st, 1);
     t->lowered = QC_NEW_ARRAY(t->arena, struct qc_graph *, t->lowered_count, st);
     if (!t->lowered || !read_methods(t, st) || !qc_integer_options(&t->how, o, st) ||
@@ -248,6 +254,8 @@ void qc_pipeline_branch_end(struct qc_pipeline *t, const struct qc_pipeline *p)
 {
     free_again(t);
     if (t->seen != p->seen) qc_collection_free(t->seen);
+    if (t->known != p->known) qc_known_outputs_free(t->known);
+    qc_graph_free(t->scaled);
     if (t->equalized != p->equalized) qc_graph_free(t->equalized);
     qc_plugins_free(t->plugins);
     qc_warnings_free(t->warnings);
@@ -263,7 +271,10 @@ void qc_pipeline_end(struct qc_pipeline *p)
 {
     free_again(p);
     qc_rounded_layers_free(p->rounded_layers);
+    qc_rounded_file_close(p->rounded_file);
+    qc_known_outputs_free(p->known);
     qc_collection_free(p->seen);
+    qc_graph_free(p->scaled);
     qc_graph_free(p->equalized);
     qc_graph_free(p->normalised);
     qc_graph_free(p->plain);

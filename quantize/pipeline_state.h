@@ -15,6 +15,7 @@
 #include "rewrite/passes/simulate.h"
 
 struct qc_auto_method;
+struct qc_channel_scaling;
 struct qc_plain;
 struct qc_stage;
 struct qc_body_job;
@@ -52,14 +53,18 @@ struct qc_pipeline {
     double collect_seconds;
     uint64_t *keys; /* [units of data]: of those that collecting has run, so that trials need not read all again; NULL:
                        nobody will ask */
+    struct qc_known_outputs *known;  /* outputs of known_of, for trials and advice; NULL: they are run again */
+    const struct qc_graph *known_of; /* `real` before channels are scaled */
     struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
     struct qc_graph *plain; /* NULL, or the model without the quantization that it has already, which is in `given` */
     struct qc_given_values given;
     size_t kept, quantizers; /* quantizers with parameters of the model; all */
     struct qc_graph *normalised, *equalized, *joined, *simulated, *rounded, *expanded, *folded, *produced;
-    /* the float graph that is quantized: normalised, or equalized where that was asked for */
+    struct qc_graph *scaled; /* calibrate: the float graph with scaled channels; NULL: none is */
+    /* the float graph that is quantized: normalised, equalized where that was asked for, or scaled */
     const struct qc_graph *real;
     struct qc_equalized equalization;
+    struct qc_channel_scaling *scaling; /* calibrate: what could be scaled; NULL: it was not looked for */
     struct qc_partition *partition;
     struct qc_auto_method *auto_method;       /* calibrate, with --method auto and data; else NULL */
     struct qc_plain *unpropagated;            /* calibrate, with --propagate: the job without; else NULL */
@@ -81,6 +86,7 @@ struct qc_pipeline {
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 
+    struct qc_rounded_file *rounded_file; /* with --checkpoint: layers that are rounded, for a job that is stopped */
     struct qc_rounded_layers *rounded_layers; /* for advice: what branches need not solve again; else NULL */
     bool memory_planned, moments_dropped;     /* moments: those that were seen are used, and gone */
     size_t warnings_from, warnings_to;        /* of the stages that qc_pipeline_again repeats */

@@ -113,17 +113,12 @@ static void find_cause(struct cause *c, const struct finder *f, const struct qc_
 
 /* ---- Remedies ---- */
 
-/* A --skip for a node: its name, or that of its result, with what globs read otherwise quoted; NULL: it has neither. */
+/* A --skip for a node: its name, or that of its result; NULL: it has neither. */
 static const char *skip_word(const struct finder *f, qc_id node)
 {
     const struct qc_node *n = &f->g->nodes[node];
     const char *name = n->name && *n->name ? n->name : f->g->values[n->outputs].name;
-    char *word = name ? qc_arena_get(f->p->arena, 2 * strlen(name) + 1, 1, f->st) : NULL, *to = word;
-    for (; word && *name; name++) {
-        if (strchr("*?[]\\", *name)) *to++ = '\\';
-        *to++ = *name;
-    }
-    return word;
+    return name ? qc_glob_of_name(name, f->p->arena, f->st) : NULL;
 }
 
 /* In integers, by a pattern that --skip can leave out. */

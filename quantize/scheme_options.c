@@ -62,5 +62,8 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->dynamic = activation.dynamic;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
+    if (!o->size) return true;
+    out->weight.dtype = qc_dtype_info(weight.dtype)->is_signed ? QC_I8 : QC_U8; /* what it begins with */
+    out->weight.bits = 0;
     return true;
 }

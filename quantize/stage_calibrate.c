@@ -12,6 +12,8 @@
 #include "quantize/integer_options.h"
 #include "quantize/memory_plan.h"
 #include "quantize/propagate_check.h"
+#include "quantize/round_options.h"
+#include "quantize/scale_channels.h"
 
 /* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
 static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
@@ -62,40 +64,6 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
     qc_progress_end(p->progress);
     return ok;
-}
-
-bool qc_narrows_bias(const struct qc_options *o)
-{
-    return strcmp(o->bias, "narrowed") == 0;
-}
-
-bool qc_corrects_bias(const struct qc_options *o)
-{
-    return strcmp(o->bias_correction, "on") == 0 && !qc_narrows_bias(o);
-}
-
-bool qc_round_weightss(const struct qc_options *o)
-{
-    return strcmp(o->weight_rounding, "compensated") == 0 || qc_corrects_bias(o);
-}
-
-struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipeline *p)
-{
-    const struct qc_options *o = p->options;
-    return (struct qc_round_weights_options){.compensate = strcmp(o->weight_rounding, "compensated") == 0,
-                                             .correct_bias = qc_corrects_bias(o),
-                                             .add_ops = !o->require_integer,
-                                             .accumulator_bits = p->how.accumulator.bits,
-                                             .workers = (unsigned)o->threads,
-                                             .memory_limit = (size_t)o->memory_limit,
-                                             .known = p->rounded_layers,
-                                             .progress = qc_progress_step,
-                                             .progress_user = p->progress};
-}
-
-const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p)
-{
-    return p->gram ? p->gram : p->seen ? p->seen->gram : NULL;
 }
 
 /* Which observer each quantizer gets, by runs of the network; without data they all get mse. */
@@ -184,15 +152,30 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
         !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
         return false;
     p->calibration_options.gram = qc_moments_of(p);
+    if (!qc_scale_channels(p, st) || (!p->seen && !collect(p, &p->cost, st))) return false;
+    p->calibration_options.gram = qc_moments_of(p);
     return choose_methods(p, st) &&
            qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
            fit_accumulators(p, st);
+}
+
+/* Whoever runs the network behind this compares outputs with those of the float network. Under a limit that runs
+   again: what is kept is no part of the plan of memory. */
+static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (p->known || !p->data || p->options->memory_limit) return true;
+    p->known_of = p->real;
+    return qc_known_outputs_new(&p->known, p->real->output_count, st);
 }
 
 bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
     p->memory_planned = true;
+    if (p->options->checkpoint && !p->rounded_file && qc_round_weightss(p->options) &&
+        !qc_collecting_layers(&p->rounded_file, p, st))
+        return false;
+    if (!know_outputs(p, st)) return false;
     if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;
@@ -213,6 +196,8 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     if (there && p->seen->gram) {
         if (!qc_second_moments_for(&gram, p->seen->gram, p->simulated, st)) return false;
         there = gram != NULL;
+        for (size_t i = 0; there && !p->scaled && i < qc_second_moments_count(gram); i++)
+            qc_second_moments_at(gram, i)->divisor = NULL; /* another try has scaled its graph, this one has not */
     }
     if (there) {
         p->gram = gram;

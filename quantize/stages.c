@@ -5,28 +5,24 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/stream.h"
-#include "calib/weights/channel_imbalance.h"
 #include "graph/core/qlinear.h"
 #include "quantize/auto_method.h"
 #include "quantize/collecting.h"
 #include "quantize/input_range.h"
 #include "quantize/propagate_check.h"
+#include "quantize/round_options.h"
 #include "quantize/stage_bodies.h"
 #include "quantize/stage_calibrate.h"
+#include "quantize/stage_simulate.h"
 #include "quantize/used_bias.h"
-#include "rewrite/canonical/canonical.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
-#include "rewrite/passes/functions.h"
 
 /* What cannot be done with samples of different sizes is said before anything runs. */
 static bool check_sizes(const struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
 {
     return !data || ((!o->propagate || qc_stream_one_size(data, "--propagate", st)) &&
-                     (!o->sensitivity || qc_stream_one_size(data, "--sensitivity", st)) &&
-                     (isnan(o->max_drop) || qc_stream_one_size(data, "--max-drop", st)) &&
                      (!o->accumulator || qc_stream_one_size(data, "--accumulator", st)));
 }
 
@@ -153,94 +149,6 @@ static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
-static bool stage_functions(struct qc_pipeline *p, struct qc_status *st)
-{
-    return qc_join_functions(&p->joined, p->real, p->rules, &p->scheme, st);
-}
-
-static bool stage_partition(struct qc_pipeline *p, struct qc_status *st)
-{
-    p->scheme.part = p->joined->depth || p->of_body;
-    if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
-    for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
-    if (p->partition->matches.count || p->partition->weight_only_count) return true;
-    if (p->joined->depth && p->quantize_body) return true; /* there are bodies */
-    if (qc_is_quantized(p->model.graph))
-        return qc_fail(st, QC_UNSUPPORTED,
-                       "%s is quantized already; give the float model it was made from ('qcalib convert' brings one "
-                       "quantized form into another, 'qcalib run' and 'qcalib compare' take it as it is)",
-                       p->model.path);
-    const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE ||
-                       p->scheme.activation.dtype == QC_NONE;
-    return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s%s",
-                   fewer ? " what --only, --skip and types of none leave" : "",
-                   p->model.graph->carried ? " before the operators that are not handled" : "");
-}
-
-/* One scale for channels of very different sizes leaves the small ones next to nothing. After equalization those that
-   are small still are so in what reads them too. */
-static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
-{
-    struct qc_channel_imbalance s;
-    char label[QC_LABEL];
-    if (p->equalized) return true;
-    if (!qc_weight_imbalance(&s, p->simulated, st) || !s.layers) return st->code == QC_OK;
-    const struct qc_node *n = &p->simulated->nodes[s.worst];
-    qc_warn(p->warnings,
-            "one scale per weight is too coarse for %zu layer%s: in '%s' %zu of %zu output channels stay below 1/100 "
-            "of the largest weight; use --equalize on, or --per-channel",
-            s.layers, s.layers == 1 ? "" : "s",
-            n->name && *n->name ? n->name : qc_value_label(label, p->simulated, n->outputs), s.small, s.channels);
-    return true;
-}
-
-static bool is_kept(const struct qc_graph *g, const struct qc_given *given)
-{
-    for (qc_id id = 1; id <= g->qparams_count; id++)
-        if (g->qparams_of[id].given && qc_given_same(g->qparams_of[id].given, given)) return true;
-    return false;
-}
-
-/* Of a model that is quantized in part: is there something left to do, and does something get lost? */
-static bool check_given(struct qc_pipeline *p, struct qc_status *st)
-{
-    const struct qc_graph *g = p->simulated;
-    size_t lost = 0, first = 0;
-    p->kept = p->quantizers = 0;
-    for (qc_id id = 1; id <= g->qparams_count; id++) {
-        p->quantizers += g->qparams_of[id].kind == QC_QPARAMS_QUANTIZER;
-        p->kept += g->qparams_of[id].given != NULL;
-    }
-    if (!p->given.count) return true;
-    if (p->kept == p->quantizers)
-        return qc_fail(st, QC_UNSUPPORTED,
-                       "%s is quantized already, all %zu quantizers of it; 'qcalib convert' brings it into another "
-                       "quantized form, 'qcalib run' and 'qcalib compare' take it as it is",
-                       p->model.path, p->kept);
-    for (size_t i = 0; i < p->given.count; i++)
-        if (!is_kept(g, &p->given.of[i].parameters) && !lost++) first = i;
-    if (lost)
-        qc_warn(p->warnings,
-                "parameters of %zu of %zu tensors that are quantized in the model are not kept, '%s' first: "
-                "nothing is stored there any more",
-                lost, p->given.count, p->given.of[first].name);
-    return true;
-}
-
-static bool stage_simulate(struct qc_pipeline *p, struct qc_status *st)
-{
-    struct qc_calibration_options *c = &p->calibration_options;
-    if (!qc_simulate(&p->simulated, p->partition, st) || !check_given(p, st)) return false;
-    const bool channels = qc_quantizers_have_channels(p->simulated);
-    c->channels = channels || c->activation->of_output;
-    if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
-        return qc_fail(st, QC_USAGE,
-                       "--method %s looks at samples of whole tensors, not of channels; take another method, or leave "
-                       "out --per-channel=activations",
-                       c->activation->name);
-    return warn_spread(p, st);
-}
-
 /* Blocks and weights left alone are said once, not layer by layer; the report has each. */
 static void warn_of_blocks(struct qc_pipeline *p)
 {
@@ -279,7 +187,7 @@ static void drop_moments(struct qc_pipeline *p)
 {
     static const size_t small = (size_t)128 << 20;
     const char *advice = p->options->advice;
-    if (qc_options_demand(p->options) || qc_has_statistics(p->in) || p->in->team || p->borrows_seen) return;
+    if (qc_options_repeats(p->options) || qc_has_statistics(p->in) || p->in->team || p->borrows_seen) return;
     if (strcmp(advice, "on") == 0 ||
         (strcmp(advice, "auto") == 0 && !p->options->memory_limit && qc_second_moments_bytes(p->seen->gram) <= small))
         return;
@@ -416,16 +324,16 @@ static const struct qc_stage stages[] = {
      .graph = graph_equalize},
     {.name = "functions",
      .summary = "chains of unary functions joined into tables: allow.rules",
-     .run = stage_functions,
+     .run = qc_stage_functions,
      .graph = graph_functions,
      .repeated = true},
     {.name = "partition",
      .summary = "what is quantized, and why the rest is not: patterns.rules",
-     .run = stage_partition,
+     .run = qc_stage_partition,
      .repeated = true},
     {.name = "simulate",
      .summary = "simulated quantize and dequantize with unbound parameters",
-     .run = stage_simulate,
+     .run = qc_stage_simulate,
      .graph = graph_simulate,
      .repeated = true,
      .reuse = qc_reuse_statistics},

@@ -2,8 +2,7 @@
 #include "quantize/used_bias.h"
 
 #include "calib/trials/correct_used.h"
-#include "quantize/auto_method.h"
-#include "quantize/stage_calibrate.h"
+#include "quantize/round_options.h"
 #include "quantize/trial_graph.h"
 
 /* The first half of the units shows the errors, the other whether it helps. */
@@ -25,8 +24,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
 
 static bool wanted(const struct qc_pipeline *p)
 {
-    const bool runs = p->options->propagate || (p->auto_method && p->auto_method->trial_count > 1);
-    return runs && p->data && !p->in->team && p->rounded && qc_corrects_bias(p->options) &&
+    return p->options->propagate && p->data && !p->in->team && p->rounded && qc_corrects_bias(p->options) &&
            p->how.accumulator.bits % 32 == 0;
 }
 

@@ -6,8 +6,7 @@
 
 #include "quantize/pipeline_state.h"
 
-/* With --method auto and with --propagate, which run the network anyhow, where biases are corrected and sums have 32
-   bits: corrects p->rounded, runs it and what it was on samples, and leaves the better one in place. p->used_bias says
+/* With --propagate, where biases are corrected and sums have 32 bits: corrects p->rounded, runs it and what it was on samples, and leaves the better one in place. p->used_bias says
    what came of it. Errors: those of runs. */
 bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st);
 

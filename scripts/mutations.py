@@ -227,7 +227,8 @@ def contracts():
                  "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "b->plan->contract == QC_CONTRACT_COUNT",
                  INTEGER),
         Mutation("fixed point", "int32 numbers are requantized under onnx", "simq/plan/plan_fuse.c",
-                 "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "!b->g->simulated", INTEGER),
+                 "b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated", "!b->g->simulated", INTEGER,
+                 "under onnx a requantize of int32 numbers is the two float steps"),
         tflite("fixed zero point of a sigmoid", "{.scale = 0x1p-8f, .zero_point = t->lo}",
                "{.scale = 0x1p-8f, .zero_point = 0}", known),
         tflite("fixed scale of tanh", "{.scale = 0x1p-7f, .zero_point = t->is_signed",
@@ -351,7 +352,7 @@ def rules():
     """Each rule without its guards, and each rule gone."""
     same = {"conv3d_bias_apart": "convolutions have one to three spatial dimensions, and those of one and two are "
                                  "taken by the rules before it"}
-    for name in ("normalise", "patterns", "islands", "requantize", "bias_apart", "bias_narrowed"):
+    for name in ("normalise", "as_convs", "patterns", "islands", "requantize", "bias_apart", "bias_narrowed"):
         file = f"rewrite/rules/{name}.rules"
         text = (ROOT / file).read_text()
         for rule in re.finditer(r"^(rule|pattern|island) (\w+)\n(?:[ \t].*\n)+", text, re.M):

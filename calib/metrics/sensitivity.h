@@ -12,13 +12,15 @@
 
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/compare.h"
+#include "graph/core/uses.h"
 
 struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
     enum qc_contract rounding;
+    size_t weights_of; /* weights alone are measured of the first so many layers by noise; 0: of all */
     unsigned workers;
     size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
-    qc_pool_progress_fn *progress; /* layers, of all blocks */
+    qc_pool_progress_fn *progress; /* layers times units */
     void *progress_user;
 };
 
@@ -28,7 +30,7 @@ struct qc_layer_effect {
     const char *op;
     double noise;         /* mean over the outputs of sum (r - x)^2 / sum r^2: r of the float network, x with this layer
                              quantized */
-    double noise_weights; /* with its weights alone; NaN when it has none */
+    double noise_weights; /* with its weights alone; NaN when it has none, or nobody asked (weights_of) */
     double metric;        /* accuracy with this layer quantized (struct qc_metric); NaN: not measured */
     double lost;          /* points of top-1, or dB of PSNR, that it costs (qc_metric_drop); NaN: not measured */
     size_t place;         /* in the order of the visit */
@@ -46,10 +48,13 @@ struct qc_sensitivity {
     double seconds;
 };
 
+/* The name by which options find a node of a simulated graph: its own, else that of its result, else "". Borrowed. */
+const char *qc_layer_name(const struct qc_uses *u, qc_id node);
+
 /* -10 log10(noise) dB; infinity without noise. */
 double qc_effect_sqnr_db(double noise);
 
-/* g: simulated, bound, with fixed shapes (rewrite/passes/simulate.h: qc_fix_shapes) that fit the data. reweighed: NULL,
+/* g: simulated, bound; units of one size run after each other, in a graph for their shapes. reweighed: NULL,
    or the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the qparams of
    both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does not
    depend on the number of workers, nor on the blocks that memory allows. Errors: of reading and running; no float

@@ -233,23 +233,34 @@ static const struct qc_node *quantized_constant(const struct qc_graph *g, const 
     return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]) ? q : NULL;
 }
 
+/* Adds the readers of a value, as their second input, that are n with other constants. */
+static void find_like(const struct qc_node **found, size_t *count, const struct qc_cut_layers *all, qc_id v,
+                      const struct qc_graph *g, const struct qc_node *n)
+{
+    const struct qc_use_list readers = qc_readers(&all->rounded_uses, v);
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_node *m = &all->rounded->nodes[readers.of[i].node];
+        if (readers.of[i].input != 1 || (m->op != n->op && m->op != qc_round_weights_biased_op(g, n))) continue;
+        *found = m;
+        ++*count;
+    }
+}
+
 /* The node of the rounded graph with the same weight: weights that were made anew are read by one node only. */
 static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n,
                                          const struct qc_cut_layers *all)
 {
     const struct qc_graph *rounded = all->rounded;
     const struct qc_node *w =
-        rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? quantized_constant(g, n, 1) : NULL;
+        rounded && qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_second_moments_weight(g, n) : NULL;
     const struct qc_node *found = NULL;
     size_t count = 0;
     for (qc_id v = w ? all->rounded_weights[g->values[w->outputs].type.qparams] : 0; v; v = all->next_weight[v]) {
-        const struct qc_use_list readers = qc_readers(&all->rounded_uses, v);
-        for (size_t i = 0; i < readers.count; i++) {
-            const struct qc_node *m = &rounded->nodes[readers.of[i].node];
-            if (readers.of[i].input != 1 || (m->op != n->op && m->op != qc_round_weights_biased_op(g, n))) continue;
-            found = m;
-            count++;
-        }
+        find_like(&found, &count, all, v, g, n);
+        const struct qc_use_list readers = qc_readers(&all->rounded_uses, v); /* it alone is quantized: */
+        for (size_t i = 0; i < readers.count; i++)
+            if (rounded->nodes[readers.of[i].node].op == QC_OP_Dequantize)
+                find_like(&found, &count, all, rounded->nodes[readers.of[i].node].outputs, g, n);
     }
     return count == 1 ? found : NULL;
 }
@@ -265,6 +276,25 @@ static qc_id copy_constant(struct qc_rebuild *r, const struct qc_graph *from, co
     return v ? qc_graph_add(r->to, &def, st) : 0;
 }
 
+static qc_id add_dequantize(struct qc_rebuild *r, qc_id q, struct qc_status *st)
+{
+    const struct qc_node_def def = {.op = QC_OP_Dequantize, .input_count = 1, .inputs = &q};
+    return q ? qc_graph_add(r->to, &def, st) : 0;
+}
+
+/* A weight that alone is quantized, and the bias beside it; *out is 0 where the input is neither. */
+static bool copy_real_input(qc_id *out, struct qc_rebuild *r, const struct qc_graph *rounded,
+                            const struct qc_node *with, unsigned i, struct qc_status *st)
+{
+    const qc_id v = i && i < with->input_count ? with->inputs[i] : 0;
+    const struct qc_node *n = v ? qc_node_of(rounded, v) : NULL,
+                         *q = n && n->op == QC_OP_Dequantize ? quantized_constant(rounded, n, 0) : NULL;
+    const struct qc_tensor *t = v && rounded->values[v].type.qparams == QC_REAL ? qc_constant_of(rounded, v) : NULL;
+    *out = 0;
+    if (q) return (*out = add_dequantize(r, copy_constant(r, rounded, q, st), st)) != 0;
+    return !t || (*out = qc_graph_add_constant(r->to, rounded->values[v].name, rounded->values[v].constant, st));
+}
+
 /* Copies a node with the constants of its counterpart. */
 static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *rounded,
                            const struct qc_node *with, struct qc_status *st)
@@ -274,8 +304,10 @@ static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const 
     unsigned count = n->input_count;
     for (unsigned i = 0; i < 3; i++) {
         const struct qc_node *q = quantized_constant(rounded, with, i);
-        if (q && i) {
-            if (!(inputs[i] = copy_constant(r, rounded, q, st))) return false;
+        if (q && i ? !(inputs[i] = copy_constant(r, rounded, q, st))
+                   : !copy_real_input(&inputs[i], r, rounded, with, i, st))
+            return false;
+        if (inputs[i]) {
             count = i + 1 > count ? i + 1 : count;
         } else if (i < n->input_count && n->inputs[i] && !(inputs[i] = qc_rebuild_value(r, n->inputs[i], st))) {
             return false;
@@ -302,6 +334,24 @@ static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_cut_layers *a
     return ok;
 }
 
+/* The constants of a layer that were made anew. */
+static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id, struct qc_status *st)
+{
+    const struct qc_graph *g = r->from;
+    const struct qc_node *n = &g->nodes[id];
+    const bool alone = weight_alone(g, n);
+    const qc_id reader = alone ? qc_only_reader(&all->uses, n->outputs) : id;
+    const struct qc_node *with = reader ? counterpart(g, &g->nodes[reader], all) : NULL;
+    if (with)
+        return r->map[g->nodes[reader].outputs] || (copy_reweighed(r, &g->nodes[reader], all->rounded, with, st) &&
+                                                    copy_bias_behind(r, all, reader, with, st));
+    const qc_id s = alone && all->rounded ? g->values[n->inputs[0]].type.qparams : QC_REAL,
+                v = s ? all->rounded_weights[s] : 0; /* of a recurrent op, say */
+    if (!v || all->next_weight[v] || r->map[n->outputs]) return true;
+    const qc_id q = copy_constant(r, all->rounded, qc_node_of(all->rounded, v), st);
+    return (r->map[n->outputs] = add_dequantize(r, q, st)) != 0;
+}
+
 bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
                    struct qc_status *st)
@@ -310,11 +360,7 @@ bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, size_t fro
     const struct qc_cut_layer *l = &all->layers[layer];
     bool *on = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
     bool ok = on && begin(&r, out, g, from_count, from, a, st);
-    for (qc_id id = l->first; ok && id; id = all->next[id]) {
-        const struct qc_node *n = &g->nodes[id], *with = counterpart(g, n, all);
-        if (with && !r.map[n->outputs])
-            ok = copy_reweighed(&r, n, all->rounded, with, st) && copy_bias_behind(&r, all, id, with, st);
-    }
+    for (qc_id id = l->first; ok && id; id = all->next[id]) ok = copy_rounded(&r, all, id, st);
     ok = ok && qc_rebuild_finish(&out->graph, &r, st);
     for (size_t i = 0; ok && i < l->quantizer_count; i++)
         on[l->quantizers[i]] = which == QC_CUT_ALL || g->qparams_of[l->quantizers[i]].is_weight;

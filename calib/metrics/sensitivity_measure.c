@@ -3,14 +3,20 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "calib/metrics/sensitivity_parts.h"
+#include "calib/statistics/unit_sizes.h"
+#include "rewrite/passes/simulate.h"
 
-/* Sums over the blocks. */
+/* Sums over the blocks; in one round or two. */
 struct sums {
-    struct qc_error *errors; /* [layers][QC_CUT_PLANS][output_count] */
-    struct qc_score *scores; /* [layers + 1]: the last is that of the float network */
+    struct qc_error *errors;            /* [layers][QC_CUT_PLANS][output_count] */
+    struct qc_score *scores;            /* [layers + 1]: the last is that of the float network */
+    size_t done;                        /* units of which each layer is measured in this round, for progress */
+    enum qc_cut_quantizers first, last; /* how layers are quantized in this round */
+    const bool *chosen;                 /* [layers]: the second round's, weights alone of some; NULL: the first */
 };
 
 double qc_effect_sqnr_db(double noise)
@@ -34,6 +40,13 @@ static const char *result_name(const struct qc_uses *u, qc_id value)
     return u->graph->values[value].name;
 }
 
+const char *qc_layer_name(const struct qc_uses *u, qc_id node)
+{
+    const struct qc_node *n = &u->graph->nodes[node];
+    const char *result = result_name(u, n->outputs);
+    return n->name && *n->name ? n->name : result ? result : "";
+}
+
 /* Of a layer of several nodes, the one that multiplies names it; a weight that alone is quantized has the name of its
  * reader. */
 static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, const struct qc_cut_layers *layers,
@@ -48,10 +61,9 @@ static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, cons
     while (g->nodes[id].op == QC_OP_Dequantize && qc_readers(&layers->uses, g->nodes[id].outputs).count)
         id = qc_readers(&layers->uses, g->nodes[id].outputs).of[0].node;
     const struct qc_node *n = &g->nodes[id];
-    const char *result = result_name(&layers->uses, n->outputs);
     e->node = id;
     e->op = qc_op_info(n->op)->name;
-    e->name = qc_arena_strdup(a, n->name && *n->name ? n->name : result ? result : "", st);
+    e->name = qc_arena_strdup(a, qc_layer_name(&layers->uses, id), st);
     return e->name != NULL;
 }
 
@@ -118,6 +130,16 @@ static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, con
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
 }
 
+static void fill_weights(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
+{
+    const size_t outputs = r->g->output_count;
+    for (size_t i = 0; i < s->count; i++) {
+        const size_t place = s->layers[i].place;
+        if (sums->chosen[place])
+            s->layers[i].noise_weights = noise_of(&sums->errors[(place * QC_CUT_PLANS + 1) * outputs], outputs);
+    }
+}
+
 static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
 {
     struct qc_metric real, m;
@@ -131,38 +153,45 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
     qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
 }
 
-static bool visit_block(size_t *done, const struct sums *sums, struct qc_cut_run *r, size_t block,
-                        const struct qc_cut_layers *layers, qc_id *const *cuts, const size_t *counts,
-                        struct qc_arena *a, struct qc_status *st)
+static bool is_visited(const struct sums *sums, const struct qc_cut_layers *layers, size_t i)
+{
+    return !sums->chosen || (sums->chosen[i] && layers->layers[i].has_weights);
+}
+
+static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, const struct qc_cut_layers *layers,
+                        qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct sums float_network = {.scores = sums->scores};
-    const size_t all = (qc_dataset_units(r->data) + r->block - 1) / r->block * layers->count;
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, r->g->input_count, st);
     const qc_id *from = inputs;
-    size_t from_count = r->g->input_count;
+    size_t from_count = r->g->input_count, all = 0;
+    for (size_t i = 0; i < layers->count; i++) all += is_visited(sums, layers, i) ? qc_dataset_units(r->data) : 0;
     for (size_t i = 0; inputs && i < r->g->input_count; i++) inputs[i] = r->g->inputs[i].value;
-    if (!inputs || !qc_cut_run_begin(r, block * r->block, a, st)) return false;
+    if (!inputs || !qc_cut_run_begin(r, begin, a, st)) return false;
     add_up(&float_network, r, layers->count);
     for (size_t i = 0; i < layers->count; i++) {
+        if (!is_visited(sums, layers, i)) continue;
+        const enum qc_cut_quantizers last = layers->layers[i].has_weights ? sums->last : sums->first;
         if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
-            !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], a, st))
+            !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], sums->first, last, a, st))
             return false;
         add_up(sums, r, i);
         from = cuts[i];
         from_count = counts[i];
-        if (r->options->progress && !r->options->progress(r->options->progress_user, ++*done, all))
-            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", *done, all);
+        sums->done += r->count;
+        if (r->options->progress && !r->options->progress(r->options->progress_user, sums->done, all))
+            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", sums->done, all);
     }
     return true;
 }
 
-static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
+static bool visit(struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
                   const size_t *counts, struct qc_status *st)
 {
     bool ok = true;
-    for (size_t b = 0, done = 0; ok && b * r->block < qc_dataset_units(r->data); b++) {
+    for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
         struct qc_arena *a = qc_arena_new(); /* what a block needs */
-        ok = (a || qc_fail_memory(st, 1)) && visit_block(&done, sums, r, b, layers, cuts, counts, a, st);
+        ok = (a || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, layers, cuts, counts, a, st);
         qc_arena_free(a);
     }
     return ok;
@@ -180,48 +209,131 @@ static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *laye
     return ok;
 }
 
+/* The graph for the units at hand. */
+static bool fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_cut_run *r, struct qc_arena *a,
+                       struct qc_status *st)
+{
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
+    for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = qc_cut_run_shape(r, i);
+    return shapes && qc_fix_shapes(out, g, shapes, qc_evaluate, st);
+}
+
 bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                           const struct qc_sensitivity_options *options, struct qc_status *st)
 {
-    struct qc_cut_run r = {.g = g, .data = data, .options = options};
+    struct qc_cut_run r = {.data = data, .options = options, .end = qc_dataset_units(data)};
     struct qc_cut_layers layers;
+    struct qc_graph *fixed = NULL;
     struct qc_arena *a = qc_arena_new();
     size_t runner, each, *counts;
     qc_id **cuts;
-    const bool ok = (a || qc_fail_memory(st, 1)) && find_cuts(&cuts, &counts, &layers, g, NULL, a, st) &&
-                    qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
+    bool ok = (a || qc_fail_memory(st, 1)) && (qc_dataset_varies(data) || fix_shapes(&fixed, g, &r, a, st));
+    r.g = fixed ? fixed : g;
+    ok = ok && find_cuts(&cuts, &counts, &layers, r.g, NULL, a, st) &&
+         qc_cut_run_bytes(&runner, &each, &r, layers.count, cuts, counts, a, st);
     if (ok) *out = runner + each;
+    qc_graph_free(fixed);
     qc_arena_free(a);
     return ok;
 }
 
-/* Runs all layers; of a new s the names are filled. */
-static bool run_layers(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
-                       struct qc_arena *a, struct qc_status *st)
+/* Room for as many layers as there are; of a new s the names are filled. */
+static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct qc_cut_run *r,
+                       const struct qc_cut_layers *layers, struct qc_arena *a, struct qc_status *st)
+{
+    const bool new = !s->layers;
+    sums->errors = QC_NEW_ARRAY(a, struct qc_error, layers->count * QC_CUT_PLANS * r->g->output_count, st);
+    sums->scores = QC_NEW_ARRAY(a, struct qc_score, layers->count + 1, st);
+    if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers->count, st);
+    if (!sums->errors || !sums->scores || !s->layers) return false;
+    if (new) s->count = layers->count;
+    for (size_t i = 0; new &&i < layers->count; i++)
+        if (!name_layer(&s->layers[i], r->g, layers, i, s->arena, st)) return false;
+    return true;
+}
+
+/* Runs all layers on the units at hand, with what their sums were before. */
+static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r,
+                       const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_cut_layers layers;
     qc_id **cuts;
     size_t *counts;
-    if (!find_cuts(&cuts, &counts, &layers, r->g, rounded, a, st)) return false;
-    const struct sums sums = {.errors = QC_NEW_ARRAY(a, struct qc_error,
-                                                     layers.count * QC_CUT_PLANS * r->g->output_count, st),
-                              .scores = QC_NEW_ARRAY(a, struct qc_score, layers.count + 1, st)};
-    const bool new = !s->layers;
-    if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st);
-    if (!sums.errors || !sums.scores || !s->layers) return false;
-    if (!new && s->count != layers.count)
+    if (!find_cuts(&cuts, &counts, &layers, r->g, rounded, a, st) ||
+        (!sums->errors && !begin_sums(sums, s, r, &layers, a, st)))
+        return false;
+    if (s->count != layers.count)
         return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples",
                        qc_dataset_file(r->data));
-    s->count = layers.count;
-    for (size_t i = 0; i < layers.count; i++)
-        if (new && !name_layer(&s->layers[i], r->g, &layers, i, s->arena, st)) return false;
-    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(&sums, r, &layers, cuts, counts, st))
+    if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(sums, r, &layers, cuts, counts, st))
         return false;
-    if (r->scored)
-        fill_metric(s, r, &sums);
-    else
-        fill_noise(s, r, &layers, &sums);
+    const bool last = r->end == qc_dataset_units(r->data);
+    if (last && r->scored)
+        fill_metric(s, r, sums);
+    else if (last && sums->chosen)
+        fill_weights(s, r, sums);
+    else if (last)
+        fill_noise(s, r, &layers, sums);
     return true;
+}
+
+static bool same_shapes(const struct qc_cut_run *r, size_t unit, size_t other)
+{
+    int64_t x[QC_DATA_RANK_MAX], y[QC_DATA_RANK_MAX];
+    for (size_t i = 0; i < r->g->input_count; i++) {
+        const unsigned rank = qc_dataset_unit_dims(x, r->data, i, unit);
+        (void)qc_dataset_unit_dims(y, r->data, i, other);
+        if (memcmp(x, y, rank * sizeof *x) != 0) return false;
+    }
+    return true;
+}
+
+/* Which output fits the truth is the same for all sizes. */
+static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
+{
+    struct qc_plan *plan = NULL;
+    struct qc_runner *probe = NULL;
+    const struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
+    const bool ok = qc_stream_plan(&plan, r->g, r->data, &how, st) && qc_runner_new(&probe, plan, st) &&
+                    qc_scoring_begin(&r->scoring, r->g, probe, r->data, st);
+    qc_runner_free(probe);
+    qc_plan_free(plan);
+    return ok;
+}
+
+/* Units of one size after each other, each with a graph of its own. */
+static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const size_t *order,
+                      const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *open = r->g;
+    const size_t units = qc_dataset_units(r->data);
+    bool ok = true;
+    sums->done = 0;
+    r->order = order;
+    for (r->first = 0; ok && r->first < units; r->first = r->end) {
+        struct qc_graph *fixed = NULL;
+        r->end = order ? r->first + 1 : units;
+        while (r->end < units && same_shapes(r, order[r->first], order[r->end])) r->end++;
+        ok = fix_shapes(&fixed, open, r, a, st);
+        if (ok) r->g = fixed;
+        ok = ok && run_layers(sums, s, r, rounded, a, st);
+        qc_cut_run_free(r);
+        r->g = open;
+        qc_graph_free(fixed);
+    }
+    return ok;
+}
+
+/* Weights alone of the layers that turned out to matter. */
+static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const size_t *order,
+                        const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
+{
+    bool *chosen = QC_NEW_ARRAY(a, bool, s->count, st);
+    if (!chosen) return false;
+    for (size_t i = 0; i < r->options->weights_of && i < s->count; i++) chosen[s->layers[i].place] = true;
+    sums->chosen = chosen;
+    sums->first = sums->last = QC_CUT_WEIGHTS;
+    return run_sizes(sums, s, r, order, rounded, a, st);
 }
 
 static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
@@ -229,8 +341,15 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
 {
     const double t0 = qc_seconds();
     struct qc_arena *a = qc_arena_new();
-    const bool ok = (a || qc_fail_memory(st, 1)) && run_layers(s, r, rounded, a, st);
-    qc_cut_run_free(r);
+    size_t *order = NULL;
+    const bool later = r->options->weights_of && !r->scored;
+    struct sums sums = {.first = QC_CUT_ALL, .last = later || r->scored ? QC_CUT_ALL : QC_CUT_WEIGHTS};
+    bool ok = (a || qc_fail_memory(st, 1)) && (!r->scored || begin_scoring(r, st));
+    if (ok && qc_dataset_varies(r->data))
+        ok = qc_order_by_size(&order, r->data, r->g->input_count, NULL, qc_dataset_units(r->data), QC_ORDER_FREE, st);
+    ok = ok && run_sizes(&sums, s, r, order, rounded, a, st) &&
+         (!later || run_weights(&sums, s, r, order, rounded, a, st));
+    free(order);
     qc_arena_free(a);
     s->seconds += qc_seconds() - t0;
     return ok;

@@ -55,7 +55,7 @@ bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, size_t fro
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
                    struct qc_status *st);
 
-enum { QC_CUT_PLANS = 2 }; /* of a layer: quantized, and with its weights alone */
+enum { QC_CUT_PLANS = 2 }; /* of a layer: one for each of enum qc_cut_quantizers */
 
 /* What layers are measured on, a block of units after the other. */
 struct qc_cut_run {
@@ -64,6 +64,8 @@ struct qc_cut_run {
     const struct qc_sensitivity_options *options;
     bool scored; /* for the metric, with scores; else outputs are compared, with errors */
     struct qc_scoring scoring;
+    const size_t *order; /* of the units, where their sizes differ; else NULL */
+    size_t first, end;   /* units at hand, in that order, all of one size */
     size_t block;        /* units that a block has at most */
     size_t begin, count; /* the block at hand */
     char **kept;         /* [value_count + 1]: [count][bytes] of a value, or NULL */
@@ -84,13 +86,15 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
                     struct qc_arena *a, struct qc_status *st);
 void qc_cut_run_free(struct qc_cut_run *r);
 
+struct qc_shape qc_cut_run_shape(const struct qc_cut_run *r, size_t input); /* in the units at hand */
 /* A block of units: inputs, truth, and the outputs of the float network with their scores. */
 bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, struct qc_status *st);
 /* The values of the next cut from those of this one; what it does not need is let go. */
 bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut,
                         struct qc_arena *a, struct qc_status *st);
-/* Fills errors and scores with what one layer does. */
+/* Fills errors and scores with what one layer does, quantized in the ways first .. last. */
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, struct qc_arena *a, struct qc_status *st);
+                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+                      struct qc_status *st);
 
 #endif

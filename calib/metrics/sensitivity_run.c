@@ -10,6 +10,7 @@ enum { KEPT_BYTES = 256 << 20 };
 /* Parts of the graph on the units of a block. */
 struct step {
     struct qc_cut_run *r;
+    enum qc_cut_quantizers first; /* of the parts, where they are a layer's */
     size_t count;
     struct qc_cut_part part[QC_CUT_PLANS];
     struct qc_plan *plan[QC_CUT_PLANS];
@@ -22,6 +23,12 @@ struct step {
     unsigned workers;
 };
 
+/* Of an item of the block at hand. */
+static size_t unit_of(const struct qc_cut_run *r, size_t item)
+{
+    return r->order ? r->order[r->begin + item] : r->begin + item;
+}
+
 static bool feed(const struct step *s, size_t k, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct qc_cut_run *r = s->r;
@@ -29,7 +36,7 @@ static bool feed(const struct step *s, size_t k, size_t item, unsigned worker, s
         const qc_id v = s->part[k].inputs[i];
         struct qc_view in = qc_runner_input(s->runners[k][worker], i);
         if (s->scratch) {
-            if (!qc_dataset_read(in.data, r->data, i, r->begin + item, s->scratch[worker], st)) return false;
+            if (!qc_dataset_read(in.data, r->data, i, unit_of(r, item), s->scratch[worker], st)) return false;
         } else if (r->kept[v]) {
             memcpy(in.data, r->kept[v] + item * r->bytes[v], r->bytes[v]);
         }
@@ -44,7 +51,7 @@ static void compare(const struct step *s, size_t k, size_t item, struct qc_runne
         if (!r->wanted[o]) continue;
         const struct qc_view out = qc_runner_output(runner, o);
         const size_t n = qc_view_count(&out);
-        qc_error_compare(&r->errors[(k * r->block + item) * r->g->output_count + o],
+        qc_error_compare(&r->errors[((s->first + k) * r->block + item) * r->g->output_count + o],
                          (const float *)(void *)(r->wanted[o] + item * n * sizeof(float)), out.data, n);
     }
 }
@@ -54,14 +61,14 @@ static bool score(const struct step *s, size_t item, struct qc_runner *runner, s
     const struct qc_cut_run *r = s->r;
     const struct qc_view out = qc_runner_output(runner, r->scoring.output + (s->to ? s->values : 0));
     return qc_scoring_unit(&r->scores[item], &r->scoring, &out, r->truth + item * qc_scoring_truth_bytes(&r->scoring),
-                           r->begin + item, st);
+                           unit_of(r, item), st);
 }
 
 static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct step *s = user;
     const struct qc_cut_run *r = s->r;
-    const size_t unit = r->begin + item;
+    const size_t unit = unit_of(r, item);
     if (s->scratch && r->scored &&
         !qc_scoring_read(r->truth + item * qc_scoring_truth_bytes(&r->scoring), &r->scoring, unit, s->scratch[worker],
                          st))
@@ -88,10 +95,7 @@ static bool make_plan(struct step *s, size_t k, struct qc_arena *a, struct qc_st
     const struct qc_graph *g = s->part[k].graph;
     const struct qc_plan_options how = {.accumulator = s->r->options->accumulator, .rounding = s->r->options->rounding};
     struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
-    for (size_t i = 0; shapes && i < g->input_count; i++) {
-        const qc_id v = s->part[k].inputs[i];
-        shapes[i] = s->r->kept[v] ? s->r->shapes[v] : g->values[g->inputs[i].value].type.shape;
-    }
+    for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = s->r->shapes[s->part[k].inputs[i]];
     return shapes && qc_plan_new(&s->plan[k], g, shapes, &how, st);
 }
 
@@ -175,6 +179,13 @@ static void let_go(struct qc_cut_run *r)
     r->truth = NULL;
 }
 
+struct qc_shape qc_cut_run_shape(const struct qc_cut_run *r, size_t input)
+{
+    int64_t dims[QC_DATA_RANK_MAX];
+    const unsigned rank = qc_dataset_unit_dims(dims, r->data, input, r->order ? r->order[r->first] : r->first);
+    return qc_shape_of((int)rank, dims);
+}
+
 bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = r->g;
@@ -185,7 +196,8 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
     if (!to || !s.into || !s.scratch) return false;
     let_go(r);
     r->begin = begin;
-    r->count = qc_dataset_units(r->data) - begin < r->block ? qc_dataset_units(r->data) - begin : r->block;
+    r->count = r->end - begin < r->block ? r->end - begin : r->block;
+    for (size_t i = 0; i < g->input_count; i++) r->shapes[g->inputs[i].value] = qc_cut_run_shape(r, i);
     if (r->scored && !keep_room(&r->truth, r, qc_scoring_truth_bytes(&r->scoring), st)) return false;
     for (size_t i = 0; i < g->input_count; i++) to[s.to_count++] = g->inputs[i].value;
     s.values = s.to_count;
@@ -221,13 +233,14 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
 }
 
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, struct qc_arena *a, struct qc_status *st)
+                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+                      struct qc_status *st)
 {
-    struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
+    struct step s = {.r = r, .first = first, .count = (size_t)(last - first) + 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
-        ok = qc_cut_behind(&s.part[k], r->g, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
+        ok = qc_cut_behind(&s.part[k], r->g, count, cut, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
     ok = ok && run(&s, a, st);
     free_step(&s);
     return ok;
@@ -250,6 +263,15 @@ static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t
     return most + rest;
 }
 
+/* Where sizes differ: for the units at hand, which have one. */
+static bool plan_of_size(struct qc_plan **out, struct qc_cut_run *r, const struct qc_plan_options *how,
+                         struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, r->g->input_count, st);
+    for (size_t i = 0; shapes && i < r->g->input_count; i++) shapes[i] = qc_cut_run_shape(r, i);
+    return shapes && qc_plan_new(out, r->g, shapes, how, st);
+}
+
 /* Sizes of all values of cuts and of the outputs, as a plan of the whole graph has them; and what the truth is. */
 static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
                  const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
@@ -257,7 +279,6 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
     const struct qc_graph *g = r->g;
     struct qc_plan_options how = {.accumulator = r->options->accumulator, .rounding = r->options->rounding};
     struct qc_plan *plan = NULL;
-    struct qc_runner *probe = NULL;
     bool *listed = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     qc_id *list = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     if (!listed || !list) return false;
@@ -267,16 +288,13 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
     for (qc_id v = 1; v <= g->value_count; v++)
         if (listed[v]) list[how.observed_count++] = v;
     how.observed = list;
-    bool ok =
-        qc_stream_one_size(r->data, "measuring one layer at a time", st) && qc_stream_plan(&plan, g, r->data, &how, st);
-    if (ok && !qc_plan_shapes_known(plan))
+    bool ok = r->order ? plan_of_size(&plan, r, &how, a, st) : qc_stream_plan(&plan, g, r->data, &how, st);
+    if (ok && !qc_plan_shapes_known(plan) && (r->order || !qc_dataset_varies(r->data)))
         ok = qc_fail(st, QC_UNSUPPORTED,
                      "shapes in this model depend on data, and one layer at a time cannot be measured in it then");
     for (size_t i = 0; ok && i < how.observed_count; i++)
         sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
     if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
-    if (ok && r->scored) ok = qc_runner_new(&probe, plan, st) && qc_scoring_begin(&r->scoring, g, probe, r->data, st);
-    qc_runner_free(probe);
     qc_plan_free(plan);
     return ok;
 }
@@ -310,7 +328,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
     unsigned fits = (unsigned)(KEPT_BYTES / each);
     if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes() + runner, each, st))
         return false;
-    r->block = fits < 1 ? 1 : fits < qc_dataset_units(r->data) ? fits : qc_dataset_units(r->data);
+    r->block = fits < 1 ? 1 : fits < r->end - r->first ? fits : r->end - r->first;
     r->kept = calloc(g->value_count + 1, sizeof *r->kept);
     r->bytes = calloc(g->value_count + 1, sizeof *r->bytes);
     r->shapes = calloc(g->value_count + 1, sizeof *r->shapes);
@@ -330,4 +348,9 @@ void qc_cut_run_free(struct qc_cut_run *r)
     free(r->wanted);
     free(r->errors);
     free(r->scores);
+    r->kept = r->wanted = NULL;
+    r->bytes = NULL;
+    r->shapes = NULL;
+    r->errors = NULL;
+    r->scores = NULL;
 }

@@ -82,6 +82,13 @@ uint64_t qc_second_moments_rows(const struct qc_second_moments_layer *l, unsigne
     return rows;
 }
 
+/* What a column of a group is multiplied with. */
+static double factor_of(const struct qc_second_moments_layer *l, size_t group, size_t column)
+{
+    const size_t each = l->channels / l->groups;
+    return l->divisor ? 1 / l->divisor[group * each + column % each] : 1;
+}
+
 enum { DIAGONAL = -1 };
 
 static void read_some(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group, size_t block,
@@ -104,6 +111,11 @@ static void read_some(double *to, const struct qc_second_moments_layer *l, unsig
         }
     }
     for (size_t i = 0; rows > 0 && i < w; i++) to[i] /= rows;
+    for (size_t i = 0; l->divisor && i < w; i++) {
+        const size_t first = block * l->block;
+        to[i] *=
+            factor_of(l, group, first + i) * factor_of(l, group, first + (column == DIAGONAL ? i : (size_t)column));
+    }
 }
 
 void qc_second_moments_read_column(double *to, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
@@ -136,6 +148,7 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
         }
     }
     for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
+    for (size_t k = 0; l->divisor && k < count; k++) mean[k] *= factor_of(l, group, first + k);
 }
 
 void qc_second_moments_read_lower(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,
@@ -157,6 +170,11 @@ void qc_second_moments_read_lower(double *h, double *mean, const struct qc_secon
     for (size_t k = 0; rows > 0 && k < w; k++) {
         mean[k] /= rows;
         for (size_t j = 0; j <= k; j++) h[k * w + j] /= rows;
+    }
+    for (size_t k = 0; l->divisor && k < w; k++) {
+        const double own = factor_of(l, group, block * l->block + k);
+        mean[k] *= own;
+        for (size_t j = 0; j <= k; j++) h[k * w + j] *= own * factor_of(l, group, block * l->block + j);
     }
 }
 

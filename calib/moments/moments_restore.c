@@ -88,6 +88,7 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
         qc_second_moments_lay_out(l, from->block);
         memcpy(l->parts, from->parts, sizeof l->parts);
         memset(from->parts, 0, sizeof from->parts); /* taken over */
+        l->divisor = from->divisor;
     }
     if (ok) {
         *out = m;
@@ -109,6 +110,7 @@ bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_secon
         there = from != NULL;
         if (!there) break;
         qc_second_moments_lay_out(to->layers[i], from->block);
+        to->layers[i]->divisor = from->divisor;
         ok = qc_second_moments_add(to->layers[i], from, st);
     }
     if (ok && there)

@@ -84,6 +84,7 @@ struct qc_second_moments_layer {
     bool window_given;  /* Conv, ConvTranspose: window */
     bool transposed;
     struct qc_window window;
+    const double *divisor; /* [channels]: what its input is divided by since it was seen; borrowed. NULL: nothing */
     struct qc_second_moments_moments parts[QC_MOMENTS_PARTS];
 };
 

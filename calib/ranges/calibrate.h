@@ -121,5 +121,8 @@ bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struc
 /* The same of those alone whose activations are bound; the warning is left to qc_choose_weights. */
 bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
                              struct qc_status *st);
+/* The same of those alone that are wanted [qparams_count + 1], whatever they meet. */
+bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
+                            const struct qc_calibration_options *options, struct qc_status *st);
 
 #endif

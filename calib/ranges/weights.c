@@ -366,7 +366,8 @@ static bool add_quantizer(struct solving *s, qc_id id, const struct constant_use
     return c->scale && c->zero_point;
 }
 
-static bool add_quantizers(struct solving *s, bool only_ready, struct qc_arena *a, struct qc_status *st)
+static bool add_quantizers(struct solving *s, bool only_ready, const bool *wanted, struct qc_arena *a,
+                           struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
     struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->qparams_count + 1, st);
@@ -376,18 +377,19 @@ static bool add_quantizers(struct solving *s, bool only_ready, struct qc_arena *
     for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
         const struct qc_qparams *qparams = &g->qparams_of[id];
         if (qparams->kind != QC_QPARAMS_QUANTIZER || qparams->state != QC_QPARAMS_UNBOUND || !uses[id].tensor) continue;
+        if (wanted && !wanted[id]) continue;
         if (!only_ready || (qparams->is_weight && ready(g, id))) ok = add_quantizer(s, id, &uses[id], st);
     }
     return ok;
 }
 
-static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready,
+static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready, const bool *wanted,
                        const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct solving s = {.c = c, .g = g, .options = options};
     const struct qc_pool_options pool = {.workers = options->workers};
     struct qc_arena *a = qc_arena_new();
-    bool ok = a ? add_quantizers(&s, only_ready, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st)
+    bool ok = a ? add_quantizers(&s, only_ready, wanted, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st)
                 : qc_fail_memory(st, 1);
     for (size_t i = 0; ok && i < s.count; i++)
         ok = (!is_by_output(&s, &s.quantizers[i]) || solve_by_output(&s, &s.quantizers[i], st)) &&
@@ -400,13 +402,19 @@ static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_r
 bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
                              struct qc_status *st)
 {
-    return choose_all(c, g, true, options, st);
+    return choose_all(c, g, true, NULL, options, st);
+}
+
+bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
+                            const struct qc_calibration_options *options, struct qc_status *st)
+{
+    return choose_all(c, g, false, wanted, options, st);
 }
 
 bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
                        struct qc_status *st)
 {
-    if (!choose_all(c, g, false, options, st)) return false;
+    if (!choose_all(c, g, false, NULL, options, st)) return false;
     if (!c->raised) return true;
     return qc_calibration_warn(c, st,
                                "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit "

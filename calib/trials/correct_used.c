@@ -374,15 +374,15 @@ bool qc_correct_used(struct qc_graph **out, struct qc_used_correction *done, con
     struct correcting first = {.g = g, .real = real, .data = data, .trials = trials, .options = options},
                       second = first;
     struct qc_graph *once = NULL;
+    size_t again = 0;
     *done = (struct qc_used_correction){0};
     bool ok = begin(&first, wanted, st);
     if (ok && first.units) {
         ok = run(&first, st) && solve(&first, NULL, st) && rebuild(&once, &done->layers, &first, st);
         second.g = once;
-        done->layers = 0;
         ok = ok && begin(&second, wanted, st);
         if (ok && second.points.count == first.points.count)
-            ok = run(&second, st) && solve(&second, &first, st) && rebuild(out, &done->layers, &second, st);
+            ok = run(&second, st) && solve(&second, &first, st) && rebuild(out, &again, &second, st);
         done->units = first.units;
     }
     qc_graph_free(once);

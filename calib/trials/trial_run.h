@@ -7,10 +7,12 @@
 #define QC_CALIB_TRIALS_TRIAL_RUN_H
 
 #include "calib/metrics/compare.h"
+#include "calib/statistics/known_outputs.h"
 
 struct qc_trial_options {
     struct qc_plan_options how; /* of the graphs that are tried: accumulator, rounding */
     const uint64_t *keys; /* NULL, or [units of the data]: of a run before (calib/statistics/stream.h); 0: not known */
+    struct qc_known_outputs *known; /* NULL, or of the float network: where its outputs are, and where new ones go */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;
@@ -43,5 +45,9 @@ double qc_trials_noise(const struct qc_error *errors, size_t outputs, size_t fir
 double qc_trials_worst(size_t *output, const struct qc_error *errors, size_t outputs, size_t units);
 /* How much less noise the second has, dB; 0 where both have none. */
 double qc_trials_gain(double noise, double other);
+/* The standard error of that gain, dB, from how it differs between the first `units` of both, which ran the same
+   samples; infinity with fewer than two, or where something is no number. */
+bool qc_trials_gain_error(double *error, const struct qc_error *errors, const struct qc_error *other, size_t outputs,
+                          size_t units, struct qc_status *st);
 
 #endif

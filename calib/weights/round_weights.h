@@ -14,6 +14,7 @@
 #include "graph/core/uses.h"
 
 struct qc_rounded_layers;
+struct qc_rounded_file;
 
 struct qc_round_weights_options {
     bool compensate, correct_bias;
@@ -22,7 +23,10 @@ struct qc_round_weights_options {
                                   nearest rounding and the old bias fits afterwards too */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
+    size_t judged; /* 0: all outputs of a layer are rounded; else about so many, spread evenly, of which the errors are:
+                      what is rounded then is of no use */
     struct qc_rounded_layers *known; /* layers that were solved before, and where others are kept; NULL: none */
+    struct qc_rounded_file *file;    /* the same, by a job that was stopped */
     qc_pool_progress_fn *progress;
     void *progress_user;
 };
@@ -75,6 +79,9 @@ bool qc_weight_rounder_waits(const struct qc_weight_rounder *r, qc_id node);
    - Q E[x'], not the rounding of the weights alone, (W - Q) E[x]. Once for each layer. */
 bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const struct qc_second_moments *quantized,
                              struct qc_status *st);
+
+/* What happened to a layer that was solved. Borrowed. */
+const struct qc_rounded_weights *qc_weight_rounder_result(const struct qc_weight_rounder *r, qc_id node);
 
 /* Copies a layer, or the node behind it that takes its bias, with its new constants; *copied is false, and nothing
  * done, where it has none. */

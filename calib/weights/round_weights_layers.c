@@ -297,6 +297,11 @@ bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const stru
     return ok;
 }
 
+const struct qc_rounded_weights *qc_weight_rounder_result(const struct qc_weight_rounder *r, qc_id node)
+{
+    return r->layers[r->by_node[node] - 1].result;
+}
+
 /* Layers of so many columns are rounded one after the other, each by the whole team; smaller ones side by side. */
 enum { TEAM_COLUMNS = 512 };
 

@@ -8,6 +8,7 @@
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
+#include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 
 enum { HELD_MIN = 4 };
@@ -328,29 +329,52 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
 struct rounding {
     struct qc_round_weights_layer *layer;
     const struct matrix *matrix;
-    struct lanes *lanes; /* [workers] */
-    size_t group, block;
+    struct lanes *lanes;        /* [workers] */
+    size_t group, block, every; /* one item of so many */
 };
 
 static bool round_some(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct rounding *r = user;
     const struct qc_second_moments_layer *g = r->layer->moments;
-    const size_t per = g->outputs / g->groups, first = item * QC_LANES;
+    const size_t per = g->outputs / g->groups, first = item * r->every * QC_LANES;
     (void)st;
     round_outputs(r->layer, r->matrix, &r->lanes[worker], r->group * per + first,
                   per - first < QC_LANES ? per - first : QC_LANES, r->block * g->block);
     return true;
 }
 
+/* Items of QC_LANES outputs of a group, and one of how many is taken. */
+static size_t items_of(size_t *every, const struct qc_second_moments_layer *g,
+                       const struct qc_round_weights_options *options)
+{
+    const size_t all = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES,
+                 few = (options->judged + QC_LANES - 1) / QC_LANES;
+    *every = few && few < all ? all / few : 1;
+    return (all + *every - 1) / *every;
+}
+
+static size_t judged_outputs(const struct qc_second_moments_layer *g, const struct qc_round_weights_options *options)
+{
+    const size_t per = g->outputs / g->groups;
+    size_t every, count = 0;
+    const size_t items = items_of(&every, g, options);
+    for (size_t i = 0; i < items; i++) {
+        const size_t left = per - i * every * QC_LANES;
+        count += left < QC_LANES ? left : QC_LANES;
+    }
+    return count * g->groups;
+}
+
 static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
                         const struct qc_pool_options *team, struct qc_status *st)
 {
     const struct qc_second_moments_layer *g = l->moments;
-    const size_t items = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES;
+    size_t every;
+    const size_t items = items_of(&every, g, options);
     struct matrix m;
     if (!new_matrix(&m, g, st)) return false;
-    struct rounding r = {.layer = l, .matrix = &m};
+    struct rounding r = {.layer = l, .matrix = &m, .every = every};
     bool ok = new_lanes(&r.lanes, team->workers, g->block, l->qparams, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
@@ -369,6 +393,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     const struct qc_pool_options team = {.workers = workers};
     bool known = false;
     if (options->known && !qc_rounded_layers_recall(&known, l, options->known, st)) return false;
+    if (!known && options->file && !qc_rounded_file_recall(&known, l, options->file, st)) return false;
     if (known) return true;
     if (!(l->rounded = qc_tensor_new(QC_F32, &l->weight->shape, st))) return false;
     l->new_weight = l->rounded->data;
@@ -390,11 +415,12 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
         r->bias_max = a > r->bias_max ? a : r->bias_max;
     }
     r->bias_rms = sqrt(r->bias_rms / (double)g->outputs);
-    r->error /= (double)g->outputs;
-    r->error_nearest /= (double)g->outputs;
+    r->error /= (double)judged_outputs(g, options);
+    r->error_nearest /= (double)judged_outputs(g, options);
     r->compensated = r->nearest < g->outputs;
     l->new_weight = NULL;
     qc_tensor_rest(l->weight);
     return (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
+           (!options->file || qc_rounded_file_keep(options->file, l, st)) &&
            (!l->g->spills || qc_tensor_spill(l->rounded, st));
 }

@@ -12,6 +12,7 @@
 #include "onnx/read/import.h"
 #include "quantize/canonical_model.h"
 #include "quantize/stages.h"
+#include "quantize/targets.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/language/rule.h"
 
@@ -206,9 +207,9 @@ static bool list_targets(struct table *t, struct qc_status *st)
     t->columns = 2;
     t->keys[0] = "target";
     t->keys[1] = "summary";
-    return add(t, st, "ort", "ONNX Runtime: a function behind a convolution is a piece of its own (the default)",
-               NULL) &&
-           add(t, st, "fused", "runtimes that compute a convolution and the function behind it in one piece", NULL);
+#define ADD(name, summary) add(t, st, name, summary, NULL)
+    return QC_EACH_TARGET(ADD, &&);
+#undef ADD
 }
 
 static bool list_passes(struct table *t, struct qc_status *st)

@@ -101,7 +101,7 @@ static void exit_codes(void)
         const char *meaning;
     } codes[] = {
         {QC_OK, "done"},
-        {QC_DEMAND, "a demand was not met (--require-integer, --max-drop, --min-sqnr, --max-nll, --tolerance)"},
+        {QC_DEMAND, "a demand was not met (--require-integer, --max-drop, --min-sqnr, --max-nll, --size, --tolerance)"},
         {QC_USAGE, "wrong command line"},
         {QC_BAD_INPUT, "bad input: damaged, hostile, inconsistent"},
         {QC_UNSUPPORTED, "unsupported op, type or opset"},

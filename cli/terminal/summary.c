@@ -107,17 +107,21 @@ static void print_worst(const struct qc_report *r)
 /* What --method auto took. */
 static void print_trial(const struct qc_report *r)
 {
+    size_t tried = 0;
+    for (size_t i = 0; i < r->trial_count; i++) tried += !r->trials[i].part;
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
+        if (t->part) {
+            qc_say("            %s in part %s, %.2f dB better\n", t->method, t->part, t->gain_db);
+            continue;
+        }
         qc_say("ranges      %s, ", t->method);
         if (!i)
             qc_say("no other was better");
-        else if (t->gain_db > 0)
-            qc_say("%.2f dB better than mse", t->gain_db);
         else
-            qc_say("which cuts off less than mse does, and has %.2f dB", t->gain_db);
-        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, r->trial_count);
+            qc_say("%.2f dB better than mse", t->gain_db);
+        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, tried);
     }
 }
 
@@ -175,16 +179,28 @@ static void print_fallback(const struct qc_report_fallback *f)
     for (size_t i = 0; f->met && i < f->step_count; i++) {
         const struct qc_report_fallback_step *s = &f->steps[i];
         if (!s->chosen) continue;
-        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s; %.1f %% of multiply-adds in int8\n            by "
-               "hand: ",
-               s->layers, s->layers == 1 ? "" : "s", s->type, f->step_count - 1, f->step_count == 2 ? "" : "s",
-               100 * s->int8_share);
+        qc_say("fall-back   %zu layer%s in %s after %zu attempt%s", s->layers, s->layers == 1 ? "" : "s", s->type,
+               f->step_count - 1, f->step_count == 2 ? "" : "s");
+        if (!isnan(s->int8_share)) qc_say("; %.1f %% of multiply-adds in int8", 100 * s->int8_share);
+        qc_say("\n            by hand: ");
         if (f->option_count <= OPTIONS)
             qc_say("%s", f->command);
         else
             qc_say("%zu options, in report.json", f->option_count);
         putchar('\n');
     }
+}
+
+/* --size: how many layers have how many bits. */
+static void print_size(const struct qc_report_size *s)
+{
+    qc_say("size        %zu bytes of at most %zu:", s->bytes, s->limit);
+    for (size_t i = 0, shown = 0; i < s->uniform_count; i++) {
+        size_t layers = 0;
+        for (size_t k = 0; k < s->layer_count; k++) layers += s->layers[k].bits == s->uniform[i].bits;
+        if (layers) qc_say("%s %zu in %u bits", shown++ ? "," : " layers", layers, s->uniform[i].bits);
+    }
+    putchar('\n');
 }
 
 /* What gains most of all that was tried. */
@@ -239,6 +255,7 @@ void qc_print_summary(const struct qc_report *r)
     print_accuracy(r);
     if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback);
+    if (r->size) print_size(r->size);
     if (r->effect_count)
         print_effects(r);
     else

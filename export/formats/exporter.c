@@ -39,3 +39,8 @@ bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e
     const bool ok = e->write ? e->write(bytes, path, source, st) : qc_onnx_emit_file(bytes, path, lowered, &emit, st);
     return ok || qc_where(st, "format %s", e->name);
 }
+
+bool qc_export_bytes(size_t *bytes, const struct qc_exporter *e, const struct qc_graph *lowered, struct qc_status *st)
+{
+    return qc_onnx_emit_bytes(bytes, lowered, NULL, st) || qc_where(st, "format %s", e->name);
+}

@@ -34,6 +34,12 @@ struct qc_exporter {
 bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e, const struct qc_export_source *source,
                     const struct qc_graph *lowered, struct qc_status *st);
 
+/* The bytes of that file, without writing it (qc_onnx_emit_bytes). e->lower is not NULL. */
+bool qc_export_bytes(size_t *bytes, const struct qc_exporter *e, const struct qc_graph *lowered, struct qc_status *st);
+
+/* About what a weight of this shape takes in a file, with its scales and zero points. s: bound. */
+size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape *shape);
+
 size_t qc_exporter_count(void);
 const struct qc_exporter *qc_exporter_at(size_t i);
 const struct qc_exporter *qc_exporter_find(const char *name); /* NULL when unknown */

@@ -292,34 +292,15 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     return ok;
 }
 
-/* Of a table of weights: what is taken of it moves as integers, and DequantizeLinear reads no more than that. */
-static bool takes_rows(const struct qc_graph *g, const struct qc_node *n)
-{
-    const qc_id qparams = n->op == QC_OP_Gather ? g->values[n->outputs].type.qparams : 0;
-    return qparams && g->qparams_of[qparams].is_weight && g->qparams_of[qparams].count == 1 &&
-           g->values[n->inputs[0]].constant;
-}
-
-static bool lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
-{
-    const char *name, *node;
-    qc_id in[2] = {0};
-    if (!qc_lower_integer(x, n->inputs[0], st) || !(in[1] = qc_lower_real(x, n->inputs[1], st)) ||
-        !qc_lower_fresh_names(&name, &node, x, n->op, qc_lower_base(x, n->outputs), "rows", st))
-        return false;
-    in[0] = x->integer[n->inputs[0]];
-    const struct qc_node_def with = {.inputs = in, .output_names = &name};
-    return (x->integer[n->outputs] = qc_graph_add_like(x->to, x->from, n, &with, st)) != 0;
-}
-
 bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id];
+    bool done;
     qc_id f;
     if (qc_lower_integer_interface(x, n)) return true;
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
         return (f = qc_lower_real(x, n->inputs[0], st)) && qc_lower_store(x, n->outputs, f, st);
-    if (takes_rows(x->from, n)) return lower_rows(x, n, st);
+    if (!qc_lower_rows(&done, x, n, st) || done) return st->code == QC_OK;
     if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
     return lower_float_op(x, id, st);
 }

@@ -60,8 +60,18 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
 /* An affine constant in blocks as real numbers: DequantizeLinear with block_size. The type in the file is that of the
    qparams, but int2 where the levels are of 2 bits, which opset 25 has. */
 qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st);
-/* MatMulNBits (export/formats/lowering_nbits.c): may this product be one; is this the Dequantize of a weight that only
-   such products read; and the product. */
+/* The affine constant in blocks, a matrix, that a Dequantize reads, or 0. */
+qc_id qc_lower_in_blocks(const struct qc_graph *g, const struct qc_node *dequantize);
+/* Are there zero points that are not 0; and all of them as an initializer. */
+bool qc_lower_has_zero_points(const struct qc_qparams *s);
+qc_id qc_lower_zero_points(struct qc_lowering *x, const struct qc_qparams *s, enum qc_dtype dtype,
+                           const struct qc_shape *shape, struct qc_status *st);
+/* Rows that a Gather takes of a table of weights (export/formats/lowering_rows.c): the table, an affine constant, or 0;
+   and the node, with *done, where it is one, or the Dequantize of a table that only such nodes read. */
+qc_id qc_lower_table_of(const struct qc_lowering *x, const struct qc_node *n);
+bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+/* MatMulNBits and GatherBlockQuantized (export/formats/lowering_nbits.c): may this node be one; is this the Dequantize
+   of a weight that only such nodes read; and the node. */
 bool qc_lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);

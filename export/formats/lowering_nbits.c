@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* MatMulNBits of ONNX Runtime (1.17 and later): a weight [N,K] in blocks of a power of two from 16 along K, as [N,
    blocks, bytes] of 2, 4 or 8 bits, the first in the lowest bits; scales [N * blocks]; zero points of each row packed
-   likewise, left out where all are the middle level. Integers are without a sign, which shifts signed ones by half. */
+   likewise, left out where all are the middle level. Integers are without a sign, which shifts signed ones by half.
+   GatherBlockQuantized (1.22 and later; before, of INT4, which is ten times as slow) has tables in the same form, but
+   [N, bytes], the last block as long as it is, and [N, blocks] scales. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,26 +12,39 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/scale_layout.h"
 
-/* The affine constant in blocks that a Dequantize reads, or 0. */
-static qc_id blocks_behind(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (!n || n->op != QC_OP_Dequantize || !qc_constant_of(g, n->inputs[0])) return 0;
-    const struct qc_type *t = &g->values[n->inputs[0]].type;
-    return g->qparams_of[t->qparams].block && t->shape.rank == 2 ? n->inputs[0] : 0;
-}
-
 static bool is_number(const struct qc_node *n, const char *name, float number)
 {
     return !(qc_attr_float(n, name, 1) < number) && !(qc_attr_float(n, name, 1) > number);
 }
 
+static bool is_block(int64_t block)
+{
+    return block >= 16 && !(block & (block - 1));
+}
+
+static unsigned bits_of(const struct qc_qparams *s)
+{
+    return s->bits == 2 ? 2 : qc_dtype_info(s->dtype)->bits;
+}
+
+/* Rows fill bytes. */
+static bool has_rows(const struct qc_lowering *x, const struct qc_node *n)
+{
+    const qc_id table = qc_lower_table_of(x, n);
+    if (!table) return false;
+    const struct qc_type *t = &x->from->values[table].type;
+    const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
+    return is_block(s->block) && t->shape.dim[1] * bits_of(s) % 8 == 0;
+}
+
 bool qc_lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n)
 {
     const struct qc_graph *g = x->from;
+    if (n->op == QC_OP_Gather) return has_rows(x, n);
     if ((n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) || g->values[n->inputs[0]].type.dtype != QC_F32) return false;
-    const qc_id weight = blocks_behind(g, qc_node_of(g, n->inputs[1]));
+    const qc_id weight = qc_lower_in_blocks(g, qc_node_of(g, n->inputs[1]));
     const int64_t block = weight ? g->qparams_of[g->values[weight].type.qparams].block : 0;
-    if (block < 16 || (block & (block - 1))) return false;
+    if (!is_block(block)) return false;
     const bool turned = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
     if (g->values[weight].type.axis != turned) return false;
     if (n->op == QC_OP_MatMul) return true;
@@ -43,7 +58,7 @@ bool qc_lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n)
 bool qc_lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n)
 {
     const struct qc_use_list readers = qc_readers(&x->uses, n->outputs);
-    if (!blocks_behind(x->from, n) || !readers.count) return false;
+    if (!qc_lower_in_blocks(x->from, n) || !readers.count) return false;
     for (size_t i = 0; i < readers.count; i++)
         if (!readers.of[i].node || !qc_lower_has_nbits(x, &x->from->nodes[readers.of[i].node])) return false;
     return true;
@@ -55,6 +70,8 @@ struct packing {
     struct qc_scale_layout layout;
     bool turned;                  /* the tensor is [N,K], not [K,N] */
     size_t outputs, sums, blocks; /* N, K, blocks of a row */
+    bool table;                   /* of GatherBlockQuantized */
+    size_t row;                   /* bytes of an output */
     unsigned bits;                /* 2, 4 or 8 */
     int32_t shift;                /* added to signed integers */
 };
@@ -73,8 +90,9 @@ static size_t scale_of(const struct packing *p, size_t output, size_t block)
 
 static qc_id packed(struct qc_lowering *x, const struct packing *p, const char *base, struct qc_status *st)
 {
-    const size_t bytes = p->layout.block * p->bits / 8;
-    const struct qc_shape shape = QC_SHAPE((int64_t)p->outputs, (int64_t)p->blocks, (int64_t)bytes);
+    const struct qc_shape matrix = QC_SHAPE((int64_t)p->outputs, (int64_t)p->row),
+                          blocks = QC_SHAPE((int64_t)p->outputs, (int64_t)p->blocks, (int64_t)(p->row / p->blocks)),
+                          shape = p->table ? matrix : blocks;
     size_t all;
     if (!qc_shape_count(&all, &shape)) return qc_fail(st, QC_UNSUPPORTED, "weight '%s' is too large", base);
     uint8_t *data = calloc(all, 1);
@@ -83,7 +101,7 @@ static qc_id packed(struct qc_lowering *x, const struct packing *p, const char *
         for (size_t k = 0; k < p->sums; k++) {
             int32_t q;
             qc_tensor_ints(&q, p->t, p->turned ? o * p->sums + k : k * p->outputs + o, 1);
-            put(data + o * p->blocks * bytes, k, p->bits, q + p->shift);
+            put(data + o * p->row, k, p->bits, q + p->shift);
         }
     const qc_id v = qc_lower_constant(x, QC_U8, &shape, data, base, "packed", st);
     free(data);
@@ -92,12 +110,13 @@ static qc_id packed(struct qc_lowering *x, const struct packing *p, const char *
 
 static qc_id scales(struct qc_lowering *x, const struct packing *p, struct qc_status *st)
 {
-    const struct qc_shape shape = QC_SHAPE((int64_t)p->s->count);
+    const struct qc_shape vector = QC_SHAPE((int64_t)p->s->count),
+                          matrix = QC_SHAPE((int64_t)p->outputs, (int64_t)p->blocks);
     float *scale = malloc(p->s->count * sizeof *scale);
     if (!scale) return qc_fail_memory(st, p->s->count * sizeof *scale);
     for (size_t o = 0; o < p->outputs; o++)
         for (size_t b = 0; b < p->blocks; b++) scale[o * p->blocks + b] = p->s->scale[scale_of(p, o, b)];
-    const qc_id v = qc_lower_constant(x, QC_F32, &shape, scale, p->s->name, "scales", st);
+    const qc_id v = qc_lower_constant(x, QC_F32, p->table ? &matrix : &vector, scale, p->s->name, "scales", st);
     free(scale);
     return v;
 }
@@ -106,7 +125,8 @@ static qc_id scales(struct qc_lowering *x, const struct packing *p, struct qc_st
 static bool zero_points(qc_id *out, struct qc_lowering *x, const struct packing *p, struct qc_status *st)
 {
     const size_t row = (p->blocks * p->bits + 7) / 8;
-    const struct qc_shape shape = QC_SHAPE((int64_t)(p->outputs * row));
+    const struct qc_shape vector = QC_SHAPE((int64_t)(p->outputs * row)),
+                          matrix = QC_SHAPE((int64_t)p->outputs, (int64_t)row);
     bool middle = true;
     *out = QC_ABSENT;
     uint8_t *zero = calloc(p->outputs, row);
@@ -117,33 +137,61 @@ static bool zero_points(qc_id *out, struct qc_lowering *x, const struct packing 
             middle = middle && level == 1 << (p->bits - 1);
             put(zero + o * row, b, p->bits, level);
         }
-    const bool ok = middle || (*out = qc_lower_constant(x, QC_U8, &shape, zero, p->s->name, "zero_points", st));
+    const bool ok = middle || (*out = qc_lower_constant(x, QC_U8, p->table ? &matrix : &vector, zero, p->s->name,
+                                                        "zero_points", st));
     free(zero);
     return ok;
+}
+
+static struct packing packing_of(const struct qc_graph *g, qc_id weight, bool table)
+{
+    const struct qc_type *type = &g->values[weight].type;
+    const struct qc_qparams *s = &g->qparams_of[type->qparams];
+    struct packing p = {.t = g->values[weight].constant,
+                        .s = s,
+                        .layout = qc_scale_layout_of(s, &type->shape, type->axis),
+                        .turned = type->axis == 1,
+                        .table = table,
+                        .outputs = (size_t)type->shape.dim[1 - type->axis],
+                        .sums = (size_t)type->shape.dim[type->axis],
+                        .bits = bits_of(s)};
+    p.blocks = p.layout.blocks;
+    p.row = (table ? p.sums : p.blocks * p.layout.block) * p.bits / 8;
+    p.shift = qc_dtype_info(s->dtype)->is_signed ? 1 << (p.bits - 1) : 0;
+    return p;
+}
+
+static bool lower_rows(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id table = qc_lower_table_of(x, n);
+    const struct packing p = packing_of(x->from, table, true);
+    qc_id in[4] = {packed(x, &p, qc_lower_base(x, table), st), qc_lower_real(x, n->inputs[1], st), scales(x, &p, st)};
+    if (!in[0] || !in[1] || !in[2] || !zero_points(&in[3], x, &p, st)) return false;
+    const struct qc_attr attrs[] = {QC_INT("bits", p.bits), QC_INT("block_size", p.s->block), QC_INT("gather_axis", 0),
+                                    QC_INT("quantize_axis", 1)};
+    const char *name = qc_lower_inner_name(x, n->outputs, st);
+    const struct qc_node_def def = {.op = QC_OP_GatherBlockQuantized,
+                                    .name = n->name,
+                                    .input_count = in[3] ? 4 : 3,
+                                    .inputs = in,
+                                    .attr_count = sizeof attrs / sizeof *attrs,
+                                    .attrs = attrs,
+                                    .output_names = &name};
+    return (x->real[n->outputs] = qc_graph_add(x->to, &def, st)) != 0;
 }
 
 bool qc_lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
-    const qc_id weight = blocks_behind(g, qc_node_of(g, n->inputs[1]));
-    const struct qc_type *type = &g->values[weight].type;
-    const struct qc_qparams *s = &g->qparams_of[type->qparams];
-    const bool is_signed = qc_dtype_info(s->dtype)->is_signed;
-    struct packing p = {.t = g->values[weight].constant,
-                        .s = s,
-                        .layout = qc_scale_layout_of(s, &type->shape, type->axis),
-                        .turned = type->axis == 1,
-                        .outputs = (size_t)type->shape.dim[1 - type->axis],
-                        .sums = (size_t)type->shape.dim[type->axis],
-                        .bits = s->bits == 2 ? 2 : qc_dtype_info(s->dtype)->bits};
-    p.blocks = p.layout.blocks;
-    p.shift = is_signed ? 1 << (p.bits - 1) : 0;
+    if (n->op == QC_OP_Gather) return lower_rows(x, n, st);
+    const qc_id weight = qc_lower_in_blocks(g, qc_node_of(g, n->inputs[1]));
+    const struct packing p = packing_of(g, weight, false);
     qc_id in[6] = {qc_lower_real(x, n->inputs[0], st), packed(x, &p, qc_lower_base(x, weight), st), scales(x, &p, st)};
     const qc_id bias = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     if (!in[0] || !in[1] || !in[2] || !zero_points(&in[3], x, &p, st)) return false;
     if (bias && !(in[5] = qc_lower_real(x, bias, st))) return false;
     const struct qc_attr attrs[] = {QC_INT("K", (int64_t)p.sums), QC_INT("N", (int64_t)p.outputs),
-                                    QC_INT("bits", p.bits), QC_INT("block_size", s->block),
+                                    QC_INT("bits", p.bits), QC_INT("block_size", p.s->block),
                                     QC_INT("accuracy_level", x->options.accuracy_level)};
     const char *name = qc_lower_inner_name(x, n->outputs, st);
     const struct qc_node_def def = {.op = QC_OP_MatMulNBits,

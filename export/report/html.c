@@ -67,7 +67,7 @@ void qc_html_bytes(FILE *f, size_t n)
     double v = (double)n;
     size_t unit = 0;
     for (; v >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++) v /= 1024;
-    fprintf(f, unit == 0 || v >= 100 ? "%.0f %s" : "%.1f %s", v, units[unit]);
+    fprintf(f, unit == 0 || v >= 100 ? "%.0f %s" : "%.1f %s", v, units[unit]);
 }
 
 void qc_html_power(FILE *f, double x, double y, double power)

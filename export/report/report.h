@@ -82,6 +82,16 @@ struct qc_layer {
     double scale_raise_max;                    /* the largest factor; 0 when accumulators have 32 bits */
 };
 
+/* Channels that could be scaled between operators (quantize/scale_search.h). */
+struct qc_report_scaled {
+    const char *value; /* that carries the channels */
+    const char *kind;  /* "awq"; NULL: nothing that was tried gained enough */
+    size_t channels, layers;
+    const char *const *nodes; /* [layers]: those that read them */
+    double activation_power, weight_power;
+    double error; /* of the layers' outputs, to that without scaling */
+};
+
 /* A layer whose accumulator of so few bits can overflow. */
 struct qc_report_overflow {
     const char *name;
@@ -155,12 +165,47 @@ struct qc_report_demand {
     bool met;
 };
 
+/* What --size chose: expected errors are noise to signal of the outputs from rounded weights, or of the weights. */
+struct qc_report_size_layer {
+    const char *node;
+    unsigned bits;
+    size_t bytes; /* of its weights, about */
+    double error;
+};
+
+struct qc_report_size_row {
+    size_t bytes; /* of the file */
+    double error;
+    bool chosen;
+};
+
+struct qc_report_size_uniform {
+    unsigned bits; /* of all layers */
+    size_t bytes;
+    double error;
+};
+
+struct qc_report_size {
+    size_t limit, bytes; /* of the file */
+    double error;
+    bool of_outputs; /* else no samples were there, and errors are of weights */
+    size_t layer_count, row_count, uniform_count;
+    const struct qc_report_size_layer *layers;
+    const struct qc_report_size_row *rows; /* the least error for so many bytes, ascending */
+    const struct qc_report_size_uniform *uniform;
+    size_t option_count;
+    const char *const *options; /* that give the same by hand: "--weight-type=int4:NODE" */
+    const char *command;        /* with them, for a shell */
+    double seconds;
+};
+
 /* What --method auto tried. */
 struct qc_report_trial {
     const char *method;
+    const char *part;   /* of the network, which alone has it; NULL: all of it */
     double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
-    double gain_db;     /* over the first trial, on the same samples */
-    double worth_db;    /* that, and credit for what it leaves uncut of samples not seen: the most is chosen */
+    double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
+    double worth_db;    /* that, less what may be luck: the most is chosen */
     double gains_db[2]; /* on either half of all; NaN where it was left early */
     size_t samples;     /* that it ran on */
     bool chosen;
@@ -193,6 +238,7 @@ enum qc_advice_state {
     QC_ADVICE_NO_DATA,    /* there is nothing to run */
     QC_ADVICE_NOT_NEEDED, /* hardly anything is lost */
     QC_ADVICE_MET,        /* --max-drop has done it */
+    QC_ADVICE_SIZED,      /* --size has chosen the types */
     QC_ADVICE_SHARED,     /* several processes share the data */
     QC_ADVICE_LARGE,      /* what weights were rounded by is too large to be kept without --advice on */
     QC_ADVICE_TRIED,      /* what is there; none: nothing helps */
@@ -204,6 +250,7 @@ enum qc_report_node_kind { QC_NODE_INPUT, QC_NODE_INTEGER, QC_NODE_FLOAT, QC_NOD
 struct qc_report_node {
     enum qc_report_node_kind kind; /* SHAPE: integers that are no quantized values */
     const char *name, *label;      /* label: "Conv + Relu" */
+    const char *shape;             /* of what leaves it: "[N,16,8,8]"; NULL: not known */
     const char *reason;            /* of a float op, why; else NULL */
     size_t input_count;
     const size_t *inputs; /* nodes before this one */
@@ -242,13 +289,16 @@ struct qc_report {
     size_t used_bias_layers;  /* biases corrected where they are used: of so many layers; 0: not tried */
     double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to */
     bool used_bias_kept;
+    const struct qc_report_size *size;    /* NULL: not asked for */
     size_t trial_count;                   /* 0: another method, or no data to run */
-    const struct qc_report_trial *trials; /* of all quantizers together; mse first */
+    const struct qc_report_trial *trials; /* mse first, parts last */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
     size_t kept, quantizers; /* quantizers whose parameters are those that the model had; all. 0, 0: of a float model */
-    bool bias_narrowed;      /* biases are added to stored results, not on the accumulator */
+    size_t scaled_count;     /* 0: not looked for, or there are none */
+    const struct qc_report_scaled *scaled;
+    bool bias_narrowed; /* biases are added to stored results, not on the accumulator */
     size_t warning_count;
     const char *const *warnings;
     size_t layer_count;

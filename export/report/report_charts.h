@@ -41,7 +41,4 @@ void qc_chart_channels(FILE *f, const struct qc_layer *l);
 /* Bits of an accumulator, proved and seen, against the limit. */
 void qc_chart_accumulator(FILE *f, const struct qc_layer *l, unsigned limit);
 
-/* The graph as it was partitioned; false: a status (memory). */
-bool qc_chart_graph(FILE *f, const struct qc_report *r, struct qc_status *st);
-
 #endif

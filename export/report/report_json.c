@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "export/report/report.h"
+#include "export/report/report_size.h"
 
 static struct qc_json *text(const char *s)
 {
@@ -323,6 +324,7 @@ static struct qc_json *trials(const struct qc_report *r)
         const struct qc_report_trial *t = &r->trials[i];
         struct qc_json *o = qc_json_object(), *halves = qc_json_array();
         qc_json_set(o, "method", text(t->method));
+        qc_json_set(o, "part", t->part ? text(t->part) : qc_json_null());
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
         qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
@@ -342,6 +344,25 @@ static struct qc_json *used_bias(const struct qc_report *r)
     qc_json_set(o, "gain_db", qc_json_number(r->used_bias_gain_db));
     qc_json_set(o, "kept", qc_json_bool(r->used_bias_kept));
     return o;
+}
+
+static struct qc_json *scaled(const struct qc_report *r)
+{
+    struct qc_json *all = qc_json_array();
+    for (size_t i = 0; i < r->scaled_count; i++) {
+        const struct qc_report_scaled *s = &r->scaled[i];
+        struct qc_json *o = qc_json_object(), *nodes = qc_json_array();
+        qc_json_set(o, "name", text(s->value));
+        qc_json_set(o, "kind", s->kind ? text(s->kind) : qc_json_null());
+        for (size_t k = 0; k < s->layers; k++) qc_json_add(nodes, text(s->nodes[k]));
+        qc_json_set(o, "layers", nodes);
+        qc_json_set(o, "channels", count(s->channels));
+        qc_json_set(o, "activation_power", s->kind ? qc_json_number(s->activation_power) : qc_json_null());
+        qc_json_set(o, "weight_power", s->kind ? qc_json_number(s->weight_power) : qc_json_null());
+        qc_json_set(o, "error_ratio", qc_json_number(s->error));
+        qc_json_add(all, o);
+    }
+    return all;
 }
 
 static struct qc_json *timing(const struct qc_report *r)
@@ -414,8 +435,10 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "sensitivity_samples", count(r->effect_samples));
     if (r->demand) qc_json_set(o, "demand", demand(r->demand));
     qc_json_set(o, "fallback", fallback(r->fallback));
+    if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->used_bias_layers) qc_json_set(o, "biases_where_used", used_bias(r));
+    if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
     qc_json_set(o, "groups", list);

@@ -9,7 +9,7 @@
 #include "export/report/report_charts.h"
 
 struct column {
-    const char *title, *hint;
+    const char *title, *hint, *css;            /* css: "n" a number; "more" left out where there is no room */
     double (*value)(const struct qc_layer *l); /* NaN: unknown */
     void (*put)(FILE *f, double v);
 };
@@ -53,15 +53,15 @@ static void whole(FILE *f, double v)
 }
 
 static const struct column columns[] = {
-    {"SQNR, dB", "signal to quantization noise, with everything before it quantized too", sqnr, decibel},
+    {"SQNR, dB", "signal to quantization noise, with everything before it quantized too", "n", sqnr, decibel},
     {"alone, dB",
      "of the rounding to this tensor's own parameters, everything before it exact: what is lost here, not what it does "
      "to the output",
-     alone, decibel},
-    {"cosine", "of the quantized tensor with the float one", cosine, near_one},
-    {"clipped", "share of the values beyond the chosen range", clipped, qc_html_percent},
-    {"lost", "share of the non-zero values that round to zero", lost, qc_html_percent},
-    {"acc. bits", "proved from weights and levels, whatever the data", bits, whole},
+     "n more", alone, decibel},
+    {"cosine", "of the quantized tensor with the float one", "n more", cosine, near_one},
+    {"clipped", "share of the values beyond the chosen range", "n more", clipped, qc_html_percent},
+    {"lost", "share of the non-zero values that round to zero", "n more lost", lost, qc_html_percent},
+    {"acc. bits", "proved from weights and levels, whatever the data", "n more", bits, whole},
 };
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -83,15 +83,15 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
     for (size_t c = 0; c < COLUMNS; c++) {
         double v = columns[c].value(l);
         if (isfinite(v))
-            qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
+            qc_html(f, "<td class=\"%s\" data-v=\"%.9g\">", columns[c].css, v);
         else
-            qc_html(f, "<td class=\"n\" data-v=\"%s\">", isinf(v) ? v > 0 ? "1e9" : "-1e9" : "");
+            qc_html(f, "<td class=\"%s\" data-v=\"%s\">", columns[c].css, isinf(v) ? v > 0 ? "1e9" : "-1e9" : "");
         columns[c].put(f, v);
         fputs("</td>", f);
     }
     fputs("<td>", f);
     qc_html_text(f, l->op);
-    qc_html(f, "</td><td>%s</td><td>", l->kind);
+    qc_html(f, "</td><td class=\"more kind\">%s</td><td>", l->kind);
     qc_html_text(f, l->type);
     fputs("</td></tr>\n", f);
 }
@@ -108,8 +108,11 @@ void qc_html_layer_table(FILE *f, const struct qc_report *r)
           "id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">tensor</th>",
           f);
     for (size_t c = 0; c < COLUMNS; c++)
-        qc_html(f, "<th class=\"n\" scope=\"col\" title=\"%s\">%s</th>", columns[c].hint, columns[c].title);
-    fputs("<th scope=\"col\">op</th><th scope=\"col\">kind</th><th scope=\"col\">type</th></tr></thead><tbody>\n", f);
+        qc_html(f, "<th class=\"%s\" scope=\"col\" title=\"%s\">%s</th>", columns[c].css, columns[c].hint,
+                columns[c].title);
+    fputs("<th scope=\"col\">op</th><th class=\"more kind\" scope=\"col\">kind</th><th "
+          "scope=\"col\">type</th></tr></thead><tbody>\n",
+          f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, r, i);
     fputs("</tbody></table></div>\n", f);
 }
@@ -177,9 +180,31 @@ static void rounding(FILE *f, const struct qc_layer *l)
     fputs(" at most</dd>", f);
 }
 
+/* What is lost: nothing where it was not measured. */
+static void errors(FILE *f, const struct qc_layer *l)
+{
+    if (!isnan(l->sqnr_db)) {
+        term(f, "SQNR");
+        qc_html_fixed(f, l->sqnr_db, 2);
+        fputs(" dB, all before it quantized too; cosine ", f);
+        qc_html_fixed(f, l->cosine, 6);
+        fputs("</dd>", f);
+    }
+    if (!isnan(l->alone_db)) {
+        term(f, "its own rounding");
+        qc_html_fixed(f, l->alone_db, 2);
+        fputs(" dB, all before it exact</dd>", f);
+    }
+    if (isnan(l->isolated_db)) return;
+    term(f, "on the outputs");
+    qc_html_fixed(f, l->isolated_db, 2);
+    fputs(" dB, with only this layer quantized</dd>", f);
+}
+
 static void numbers(FILE *f, const struct qc_layer *l)
 {
     fputs("<dl>", f);
+    errors(f, l);
     if (l->node) {
         term(f, strcmp(l->kind, "weight") == 0 ? "read by" : "made by");
         qc_html_text(f, l->node);

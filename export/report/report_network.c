@@ -67,7 +67,7 @@ static double across(const struct plot *p, size_t at)
 
 static double wide_enough(double width, size_t count)
 {
-    return fmax(width, (double)count * 9 + LEFT + RIGHT);
+    return fmax(width, (double)count * 3 + LEFT + RIGHT);
 }
 
 /* The axis under a plot. */
@@ -181,7 +181,7 @@ static void points(FILE *f, const struct plot *p)
     for (size_t i = 0; i < p->count; i++) {
         const struct qc_network_point *t = &p->points[i];
         double x = across(p, i), y = up(p, t->sqnr_db);
-        qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\"><title>", t->number);
+        qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" data-x=\"%.1f\"><title>", t->number, x);
         hint(f, t);
         fputs("</title>", f);
         for (int k = 0; k < LINES; k++) {
@@ -192,12 +192,12 @@ static void points(FILE *f, const struct plot *p)
         }
         if (isfinite(t->cosine))
             qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>", x, down(p, distance(t)));
+        fputs("</a>\n", f);
         if (t->mark)
             qc_html(f,
                     "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/><text class=\"marktext\" x=\"%.1f\" "
-                    "y=\"%.1f\" text-anchor=\"middle\">%d</text>",
+                    "y=\"%.1f\" text-anchor=\"middle\">%d</text>\n",
                     x, y, x, y + 20 < TOP + UPPER ? y + 20 : y - 11, t->mark);
-        fputs("</a>\n", f);
     }
 }
 
@@ -207,8 +207,8 @@ void qc_chart_network(FILE *f, const struct qc_network_point *all, size_t count,
     int height = TOP + UPPER + SPACE + LOWER + BOTTOM;
     if (!count) return;
     qc_html(f,
-            "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"img\"><title>Error of each "
-            "tensor along the network</title>\n",
+            "<svg class=\"points %s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"group\" "
+            "aria-label=\"Error of each tensor along the network\">\n",
             css, p.width, height, p.width, height);
     axes(f, &p);
     for (int k = 0; k < LINES; k++)
@@ -270,8 +270,8 @@ void qc_chart_steps(FILE *f, const struct qc_network_point *all, size_t count, d
             if (all[i].apart[k] > 0) least = fmin(least, floor(log10(all[i].apart[k])));
     least -= 1; /* the axis means none */
     qc_html(f,
-            "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"img\"><title>Elements that "
-            "are apart, along the network</title>\n",
+            "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"group\" "
+            "aria-label=\"Elements that are apart, along the network\">\n",
             css, p.width, height, p.width, height);
     qc_html(f, "<text x=\"4\" y=\"12\">share of the elements</text>\n");
     for (double v = 0; v > least; v -= least < -5 ? 2 : 1) {

@@ -14,6 +14,15 @@ static void asset(FILE *f, const char *name)
             fwrite(qc_report_assets[i].text, 1, qc_report_assets[i].size, f);
 }
 
+/* Those of the assets that end so. */
+static void assets_like(FILE *f, const char *const *assets, const char *ending)
+{
+    for (; *assets; assets++) {
+        const char *dot = strrchr(*assets, '.');
+        if (dot && strcmp(dot, ending) == 0) asset(f, *assets);
+    }
+}
+
 const char *qc_page_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -40,7 +49,7 @@ void qc_page_command(FILE *f, const char *text)
     fputs("</span></code></div>", f);
 }
 
-void qc_page_begin(FILE *f, const char *name, const char *words)
+void qc_page_begin(FILE *f, const char *name, const char *words, const char *const *assets)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
           "content=\"width=device-width, initial-scale=1\">\n"
@@ -50,15 +59,15 @@ void qc_page_begin(FILE *f, const char *name, const char *words)
           f);
     qc_html_text(f, name);
     qc_html(f, "%s</title>\n<style>\n", words);
-    asset(f, "report.css");
-    fputs("</style></head><body>\n", f);
+    assets_like(f, assets, ".css");
+    fputs("</style>\n<script>\n", f);
+    assets_like(f, assets, ".js");
+    fputs("</script></head><body>\n", f);
 }
 
 void qc_page_end(FILE *f, const char *footer)
 {
-    qc_html(f, "</main>\n<footer>%s</footer>\n<script>\n", footer);
-    asset(f, "report.js");
-    fputs("</script></body></html>\n", f);
+    qc_html(f, "</main>\n<footer>%s</footer>\n</body></html>\n", footer);
 }
 
 void qc_page_file(FILE *f, const char *term, const char *path, const char *sha256)

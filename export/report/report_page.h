@@ -9,9 +9,10 @@
 
 #include "base/json.h"
 
-/* Up to <body>. The title: name, then fixed text of ours. */
-void qc_page_begin(FILE *f, const char *name, const char *words);
-/* </main>, a footer (fixed text of ours), the JavaScript. */
+/* Up to <body>. The title: name, then fixed text of ours. assets: names of embedded CSS and JavaScript, ended by NULL;
+   the JavaScript stands in the head, so that nothing is shown that it would hide. */
+void qc_page_begin(FILE *f, const char *name, const char *words, const char *const *assets);
+/* </main> and a footer (fixed text of ours). */
 void qc_page_end(FILE *f, const char *footer);
 
 /* A name in bold. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matrix products: ONNX Gemm-13 and MatMul-13. */
+#include "base/checked.h"
 #include "graph/infer/infer_help.h"
 
 static bool matrix_of(int64_t *rows, int64_t *columns, const struct qc_infer *c, unsigned i, const char *transpose,
@@ -83,6 +84,28 @@ bool qc_infer_matmul_nbits(struct qc_infer *c, struct qc_status *st)
         return qc_fail(st, QC_BAD_INPUT, "shape %s, %lld columns expected", qc_shape_text(text, &s), (long long)sums);
     if (s.rank > 0) s.dim[s.rank - 1] = outputs;
     return qc_infer_set(c, 0, a->dtype, &s, st);
+}
+
+/* Rows of a packed table [N, bytes]; the scales have the type of the result. */
+bool qc_infer_gather_block_quantized(struct qc_infer *c, struct qc_status *st)
+{
+    const struct qc_shape *data = &qc_in(c, 0)->shape, *i = &qc_in(c, 1)->shape;
+    const int64_t bits = qc_attr_int(c->node, "bits", 4);
+    char text[QC_SHAPE_TEXT];
+    struct qc_shape s = *i;
+    if (data->rank != 2 || data->dim[1] == QC_FREE || (bits != 2 && bits != 4 && bits != 8))
+        return qc_fail(st, QC_BAD_INPUT, "takes a matrix of 2, 4 or 8 bits, not %s of %lld", qc_shape_text(text, data),
+                       (long long)bits);
+    if (s.rank >= QC_RANK_MAX) return qc_fail(st, QC_UNSUPPORTED, "indices of rank %d", s.rank);
+    if (s.rank >= 0 && !qc_mul_i64(&s.dim[s.rank++], data->dim[1], 8 / bits))
+        return qc_fail(st, QC_BAD_INPUT, "rows of %lld bytes are too large", (long long)data->dim[1]);
+    return qc_infer_set(c, 0, qc_in(c, 2)->dtype, &s, st);
+}
+
+/* Of a float or integer input and a matrix of integers: what ONNX Runtime makes of dynamic quantization. */
+bool qc_infer_float_product(struct qc_infer *c, struct qc_status *st)
+{
+    return qc_infer_matmul_result(c, QC_F32, st);
 }
 
 bool qc_infer_matmul(struct qc_infer *c, struct qc_status *st)

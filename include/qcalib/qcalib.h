@@ -77,7 +77,7 @@ QCALIB_API const char *qcalib_version(void);
 /* Exit codes of the command line. */
 enum qcalib_code {
     QCALIB_OK = 0,
-    QCALIB_DEMAND = 1,    /* a demand of the options was not met: require-integer, max-drop, min-sqnr, max-nll */
+    QCALIB_DEMAND = 1,    /* a demand of the options was not met: require-integer, max-drop, min-sqnr, max-nll, size */
     QCALIB_USAGE = 2,     /* wrong options or arguments */
     QCALIB_BAD_INPUT = 3, /* a damaged, hostile or inconsistent model, data or statistics */
     QCALIB_UNSUPPORTED =
@@ -265,8 +265,8 @@ typedef struct qcalib_result qcalib_result;
 
 /* The whole job: `qcalib quantize`. model: float. Without data there have to be statistics. Errors: all codes.
    QCALIB_DEMAND: the model is not what --max-drop, --min-sqnr or --max-nll asks for; *out is then a result all the
-   same, with the report, but where --max-drop is missed without models (NULL where the demand was --require-integer,
-   which is known before anything is run). */
+   same, with the report, but where --max-drop is missed without models (NULL where the demand was --require-integer or
+   --size: then nothing was measured). */
 QCALIB_API int qcalib_quantize(qcalib_result **out, const qcalib_model *model, const struct qcalib_job *job,
                                struct qcalib_error *error);
 QCALIB_API void qcalib_result_free(qcalib_result *result);

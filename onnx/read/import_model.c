@@ -47,14 +47,25 @@ static const char *other_kind(const unsigned char *p, size_t size)
     return NULL;
 }
 
-static bool unpack(Onnx__ModelProto **out, const void *bytes, size_t size, struct qc_status *st)
+/* Where a model's messages lie; raw_data of its tensors is in the file's bytes. */
+struct source {
+    const void *bytes;
+    size_t size;
+    struct qc_file_map *map; /* that the bytes are in; NULL: memory */
+};
+
+static bool unpack(Onnx__ModelProto **out, const struct source *from, const struct qc_budget *budget,
+                   struct qc_status *st)
 {
+    const void *bytes = from->bytes;
+    const size_t size = from->size;
     if (size == 0) return qc_fail(st, QC_BAD_INPUT, "the file is empty; an ONNX model was expected");
     const char *other = other_kind(bytes, size);
     if (other) return qc_fail(st, QC_BAD_INPUT, "not an ONNX model: this is %s", other);
     if (!qc_proto_check(&onnx__model_proto__descriptor, bytes, size, "an ONNX model", st)) return false;
     ProtobufCMessage *message;
-    if (!qc_proto_unpack(&message, &onnx__model_proto__descriptor, bytes, size, "an ONNX model", st)) return false;
+    if (!qc_proto_unpack_borrowing(&message, &onnx__model_proto__descriptor, bytes, size, "an ONNX model", budget, st))
+        return false;
     Onnx__ModelProto *m = (Onnx__ModelProto *)message;
     if (!m->graph || (!m->n_opset_import && !m->has_ir_version)) {
         qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX model (it has no %s)",
@@ -65,7 +76,7 @@ static bool unpack(Onnx__ModelProto **out, const void *bytes, size_t size, struc
         *out = m;
         return true;
     }
-    onnx__model_proto__free_unpacked(m, NULL);
+    qc_proto_free_borrowing(message, bytes, size);
     return false;
 }
 
@@ -274,10 +285,11 @@ static bool is_large(const struct qc_budget *b)
     return b->model_bytes >= LARGE || (b->memory_limit && b->model_bytes >= b->memory_limit / SHARE);
 }
 
-/* What initializers have outside of the file, by their shapes; their files are looked at when they are read. */
+/* What initializers have in files, by their shapes; files beside the model are looked at when they are read. */
 struct outside {
-    size_t count;       /* of tensors */
-    size_t all, copied; /* bytes; copied: what does not stay in its file */
+    size_t count;       /* of tensors outside of the model's file */
+    size_t all, copied; /* their bytes; copied: what does not stay in its file */
+    size_t inside;      /* bytes in the model's file that come to lie in a file again */
 };
 
 static void add_bytes(size_t *sum, size_t bytes)
@@ -294,7 +306,10 @@ static void add_outside(struct outside *o, const Onnx__GraphProto *p, unsigned d
         const Onnx__TensorProto *t = p->initializer[i];
         const enum qc_dtype dtype = qc_dtype_from_onnx(t->data_type);
         size_t n = qc_dtype_size(dtype);
-        if (!t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) continue;
+        if (!t->has_data_location || t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+            if (t->has_raw_data && t->raw_data.len >= QC_SPILLED_LEAST) add_bytes(&o->inside, t->raw_data.len);
+            continue;
+        }
         for (size_t k = 0; k < t->n_dims; k++)
             if (t->dims[k] < 0 || !qc_mul_size(&n, n, (size_t)t->dims[k])) n = 0;
         o->count++;
@@ -322,8 +337,11 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     const size_t file_bytes = budget.model_bytes;
     struct outside outside = {.copied = file_bytes};
     add_outside(&outside, m->graph, 0);
-    if (!qc_budget_hold(&budget, outside.copied, st)) return qc_where(st, "its tensors");
     add_bytes(&budget.model_bytes, outside.all);
+    const bool large = is_large(&budget);
+    if (large) outside.copied -= outside.inside < outside.copied ? outside.inside : outside.copied;
+    if (!qc_budget_hold(&budget, outside.copied, st)) return qc_where(st, "its tensors");
+    if (!large) beside.own = NULL;
     size_t readings = 0;
     struct qc_external_files files = {0};
     beside.files = &files;
@@ -334,7 +352,7 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
                              .g = qc_graph_new(st),
                              .readings = &readings};
     if (im.g) im.g->budget = budget;
-    if (im.g) im.g->spills = is_large(&budget);
+    if (im.g) im.g->spills = large;
     if (im.g) im.g->custom = qc_custom_ops_ref(o->custom);
     struct qc_model_info found;
     bool ok = false;
@@ -364,15 +382,25 @@ bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, co
     return qc_onnx_import_memory_with(out, info, bytes, size, folder, &(struct qc_import_options){0}, st);
 }
 
+static bool import_source(struct qc_graph **out, struct qc_model_info *info, const struct source *from,
+                          const char *folder, const struct qc_import_options *o, struct qc_status *st)
+{
+    Onnx__ModelProto *m;
+    const struct qc_budget budget = {.memory_limit = o->memory_limit, .model_bytes = from->size};
+    const struct qc_beside beside = {.folder = folder,
+                                     .follow = o->follow,
+                                     .own = from->map,
+                                     .own_bytes = from->map ? from->size : 0};
+    if (!unpack(&m, from, &budget, st)) return false;
+    const bool ok = import_unpacked(out, info, m, beside, budget, o, st);
+    qc_proto_free_borrowing(&m->base, from->bytes, from->size);
+    return ok;
+}
+
 bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                                 const char *folder, const struct qc_import_options *o, struct qc_status *st)
 {
-    Onnx__ModelProto *m;
-    if (!unpack(&m, bytes, size, st)) return false;
-    bool ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow},
-                              (struct qc_budget){.memory_limit = o->memory_limit, .model_bytes = size}, o, st);
-    onnx__model_proto__free_unpacked(m, NULL);
-    return ok;
+    return import_source(out, info, &(struct source){.bytes = bytes, .size = size}, folder, o, st);
 }
 
 bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const char *path, struct qc_status *st)
@@ -380,41 +408,33 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
     return qc_onnx_import_with(out, info, path, &(struct qc_import_options){0}, st);
 }
 
-/* A file's messages. Large files are mapped while they are taken apart, so that they are in memory once. */
-static bool unpack_file(Onnx__ModelProto **out, size_t *size, const char *path, const struct qc_budget *budget,
-                        struct qc_status *st)
+/* Large files are mapped, so that they are not in memory. */
+static bool import_file(struct qc_graph **out, struct qc_model_info *info, const char *path, const char *folder,
+                        const struct qc_import_options *o, struct qc_status *st)
 {
     enum { MAPPED_LEAST = 16 << 20 };
-    struct stat info;
-    struct qc_file_map *map = NULL;
+    struct stat found;
+    struct source from = {0};
+    struct qc_budget budget = {.memory_limit = o->memory_limit};
     struct qc_arena *a = qc_arena_new();
     void *bytes = NULL;
-    const bool large = stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size >= MAPPED_LEAST;
-    bool ok =
-        (a || qc_fail_memory(st, 1)) && (qc_budget_file(budget, path, large ? 1 : 2, st) || qc_where(st, "%s", path));
-    if (ok && large) ok = qc_file_map(&map, size, path, st);
-    ok = ok && (map || qc_file_read(&bytes, size, path, a, st)) &&
-         (unpack(out, map ? qc_file_map_data(map) : bytes, *size, st) || qc_where(st, "%s", path));
-    qc_file_map_unref(map);
+    const bool large = stat(path, &found) == 0 && S_ISREG(found.st_mode) && found.st_size >= MAPPED_LEAST;
+    bool ok = a || qc_fail_memory(st, 1);
+    if (ok && large) ok = qc_file_map(&from.map, &from.size, path, st);
+    if (ok && !from.map) ok = qc_budget_file(&budget, path, 2, st) && qc_file_read(&bytes, &from.size, path, a, st);
+    from.bytes = from.map ? qc_file_map_data(from.map) : bytes;
+    ok = ok && import_source(out, info, &from, folder, o, st);
+    qc_file_map_unref(from.map);
     qc_arena_free(a);
-    return ok;
+    return ok || qc_where(st, "%s", path);
 }
 
 bool qc_onnx_import_with(struct qc_graph **out, struct qc_model_info *info, const char *path,
                          const struct qc_import_options *o, struct qc_status *st)
 {
-    struct qc_budget budget = {.memory_limit = o->memory_limit};
-    Onnx__ModelProto *m;
     const char *slash = strrchr(path, '/');
     char *folder = !slash ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-    bool ok = false;
-    if (!folder) {
-        qc_fail_memory(st, strlen(path));
-    } else if (unpack_file(&m, &budget.model_bytes, path, &budget, st)) {
-        ok = import_unpacked(out, info, m, (struct qc_beside){.folder = folder, .follow = o->follow}, budget, o, st) ||
-             qc_where(st, "%s", path);
-        onnx__model_proto__free_unpacked(m, NULL);
-    }
+    const bool ok = folder ? import_file(out, info, path, folder, o, st) : qc_fail_memory(st, strlen(path));
     free(folder);
     return ok;
 }

@@ -193,6 +193,24 @@ static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct 
     return false;
 }
 
+/* The tensor in the model's file, or where it begins between two elements there, in a file of its own; *out stays NULL
+   where it is for memory. */
+static bool keep_in_file(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
+                         const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
+{
+    if (!beside || !beside->own || !p->has_raw_data || !qc_import_is_mapped(dtype, p->raw_data.len)) return true;
+    const size_t at = (uintptr_t)p->raw_data.data - (uintptr_t)qc_file_map_data(beside->own);
+    if (at >= beside->own_bytes) return true;
+    if (at % qc_dtype_size(dtype) == 0) return (*out = qc_tensor_mapped(dtype, shape, beside->own, at, st)) != NULL;
+    struct qc_file_map *map;
+    if (p->raw_data.len < QC_SPILLED_LEAST) return true;
+    if (!qc_file_map_spill(&map, p->raw_data.data, p->raw_data.len, st)) return false;
+    qc_file_map_forget(p->raw_data.data, p->raw_data.len);
+    *out = qc_tensor_mapped(dtype, shape, map, 0, st);
+    qc_file_map_unref(map);
+    return *out != NULL;
+}
+
 static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                         struct qc_status *st)
 {
@@ -213,10 +231,10 @@ static bool read_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, cons
         return qc_fail(st, QC_BAD_INPUT, "its shape has more elements than there can be");
     if (p->has_data_location && p->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
         return qc_import_external(out, dtype, &shape, p, beside, st);
-    if (!check_stored(p, dtype, count, st)) return false;
-    struct qc_tensor *t = qc_tensor_new(dtype, &shape, st);
-    if (!t) return false;
-    if (!take_stored(t, p, st)) {
+    struct qc_tensor *t = NULL;
+    if (!check_stored(p, dtype, count, st) || !keep_in_file(&t, dtype, &shape, p, beside, st)) return false;
+    if (!t && !(t = qc_tensor_new(dtype, &shape, st))) return false;
+    if (!t->map && !take_stored(t, p, st)) {
         qc_tensor_unref(t);
         return false;
     }

@@ -51,6 +51,8 @@ struct qc_beside {
     const char *folder; /* NULL: nowhere */
     enum qc_follow follow;
     struct qc_external_files *files;
+    struct qc_file_map *own; /* the model's file, where tensors may stay in it; else NULL */
+    size_t own_bytes;
 };
 
 /* A message that was unpacked beside the model's. */

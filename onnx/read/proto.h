@@ -3,7 +3,7 @@
 #ifndef QC_ONNX_READ_PROTO_H
 #define QC_ONNX_READ_PROTO_H
 
-#include "base/status.h"
+#include "base/budget.h"
 #include "onnx/onnx.pb-c.h"
 
 /* Walks the wire format of a message of type d (protobuf encoding, wire types 0, 1, 2 and 5) without unpacking: every
@@ -17,6 +17,16 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
    QC_BAD_INPUT: "not WHAT, or damaged", where a field has the wrong type; QC_MACHINE: memory is out. */
 bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes, size_t size,
                      const char *what, struct qc_status *st);
+
+/* A varint at *at, which moves behind it; false when it runs past end or is too long. */
+bool qc_proto_varint(uint64_t *out, const uint8_t *p, size_t *at, size_t end);
+
+/* The same of bytes that outlive the message: raw_data of tensors stays where it is, at any address, and the message
+   points to it (proto_borrow.c). What is unpacked so is freed so, with the same bytes. The rest is asked of the budget.
+ */
+bool qc_proto_unpack_borrowing(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes,
+                               size_t size, const char *what, const struct qc_budget *budget, struct qc_status *st);
+void qc_proto_free_borrowing(ProtobufCMessage *m, const void *bytes, size_t size); /* NULL-safe */
 
 /* Optional strings are NULL when absent. */
 static inline const char *qc_proto_text(const char *s)

@@ -11,8 +11,7 @@ struct level {
     const ProtobufCMessageDescriptor *d; /* NULL: of a field we do not know; its contents are not looked at */
 };
 
-/* Reads a varint at *at, which moves behind it; false when it runs past end or is too long. */
-static bool read_varint(uint64_t *out, const uint8_t *p, size_t *at, size_t end)
+bool qc_proto_varint(uint64_t *out, const uint8_t *p, size_t *at, size_t end)
 {
     uint64_t v = 0;
     for (unsigned i = 0; i < VARINT_MAX && *at < end; i++) {
@@ -72,14 +71,14 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
         }
         const size_t start = at, end = stack[depth].end;
         uint64_t key = 0, value = 0;
-        bool fits = read_varint(&key, p, &at, end);
+        bool fits = qc_proto_varint(&key, p, &at, end);
         const uint64_t number = key >> 3;
         const ProtobufCFieldDescriptor *f = NULL;
         if (fits && number >= 1 && number < 1u << 29)
             f = protobuf_c_message_descriptor_get_field(stack[depth].d, (unsigned)number);
         if (!fits || number < 1 || number >= 1u << 29 || (f && !wire_fits(f, (unsigned)(key & 7)))) goto damaged;
         switch ((unsigned)(key & 7)) {
-        case WIRE_VARINT: fits = read_varint(&value, p, &at, end); break;
+        case WIRE_VARINT: fits = qc_proto_varint(&value, p, &at, end); break;
         case WIRE_64:
             fits = end - at >= 8;
             at += fits ? 8 : 0;
@@ -89,7 +88,7 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
             at += fits ? 4 : 0;
             break;
         case WIRE_BYTES:
-            fits = read_varint(&value, p, &at, end);
+            fits = qc_proto_varint(&value, p, &at, end);
             if (fits && value > end - at) {
                 if (f && depth + known > 0 && value > size - at)
                     return qc_fail(

@@ -222,9 +222,9 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
 
 /* The file beside the model. */
 struct data_file {
-    struct qc_output *output;
-    const char *location; /* as the model says it */
-    uint64_t bytes;       /* so far */
+    struct qc_output *output; /* NULL: bytes are counted alone */
+    const char *location;     /* as the model says it */
+    uint64_t bytes;           /* so far */
 };
 
 /* Moves the elements of a constant there. */
@@ -232,8 +232,8 @@ static bool move_out(Onnx__TensorProto *t, struct data_file *d, struct qc_arena 
 {
     static const uint8_t zeros[EXTERNAL_ALIGN];
     const size_t pad = (size_t)((EXTERNAL_ALIGN - d->bytes % EXTERNAL_ALIGN) % EXTERNAL_ALIGN);
-    if (!qc_output_write(d->output, zeros, pad, st) ||
-        !qc_output_write(d->output, t->raw_data.data, t->raw_data.len, st))
+    if (d->output && (!qc_output_write(d->output, zeros, pad, st) ||
+                      !qc_output_write(d->output, t->raw_data.data, t->raw_data.len, st)))
         return false;
     d->bytes += pad;
     t->external_data = QC_NEW_ARRAY(a, Onnx__StringStringEntryProto *, 3, st);
@@ -250,6 +250,15 @@ static bool move_out(Onnx__TensorProto *t, struct data_file *d, struct qc_arena 
     return true;
 }
 
+static bool move_all(struct data_file *d, const struct qc_emit_list *tensors, struct qc_arena *a, struct qc_status *st)
+{
+    for (size_t i = 0; i < tensors->count; i++)
+        if (((Onnx__TensorProto *)tensors->items[i])->raw_data.len >= EXTERNAL_LEAST &&
+            !move_out(tensors->items[i], d, a, st))
+            return false;
+    return true;
+}
+
 static bool write_data(struct data_file *d, const struct qc_emit_list *tensors, const char *path, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -257,11 +266,7 @@ static bool write_data(struct data_file *d, const struct qc_emit_list *tensors, 
     const char *slash = file ? strrchr(file, '/') : NULL;
     if (!file || !qc_output_open(&d->output, file, st)) return false;
     d->location = slash ? slash + 1 : file;
-    for (size_t i = 0; i < tensors->count; i++)
-        if (((Onnx__TensorProto *)tensors->items[i])->raw_data.len >= EXTERNAL_LEAST &&
-            !move_out(tensors->items[i], d, a, st))
-            return false;
-    return true;
+    return move_all(d, tensors, a, st);
 }
 
 /* Do constants go beside the model? */
@@ -305,6 +310,26 @@ out:
     free(packed);
     qc_output_free(model);
     qc_output_free(data.output);
+    qc_emit_carried_end(&e);
+    qc_arena_free(e.arena);
+    return ok;
+}
+
+bool qc_onnx_emit_bytes(size_t *bytes, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
+                        struct qc_status *st)
+{
+    enum { NAME = 255 };
+    const struct qc_onnx_emit_options o = options ? *options : QC_ONNX_EMIT_DEFAULTS;
+    struct qc_emit_list tensors = {.count = 0};
+    struct qc_emitter e = emitter_of(g, &o, &tensors);
+    struct data_file data = {.output = NULL};
+    Onnx__ModelProto m;
+    char *name = e.arena ? QC_NEW_ARRAY(e.arena, char, NAME + 1, st) : NULL;
+    bool ok = name ? emit_model(&m, &e, &o, st) : qc_fail_memory(st, sizeof e);
+    if (name) memset(name, 'x', NAME);
+    data.location = name;
+    if (ok && goes_beside(&tensors, g, o.external_from)) ok = move_all(&data, &tensors, e.arena, st);
+    if (ok) *bytes = onnx__model_proto__get_packed_size(&m) + (size_t)data.bytes;
     qc_emit_carried_end(&e);
     qc_arena_free(e.arena);
     return ok;

@@ -161,6 +161,8 @@ def quantize(
     min_sqnr: Union[float, None] = None,
     # with --eval: the same, until nll is no more than this
     max_nll: Union[float, None] = None,
+    # bits per layer by the size of the file: 300K, 20%
+    size: Union[str, None] = None,
     # try what would lose less; auto: on models not large; of auto on off; default: auto
     advice: Union[Literal['auto', 'on', 'off'], bool, None] = None,
     # what each layer alone does, with --eval to accuracy

@@ -56,8 +56,7 @@ static qc_id build_vector(const struct qc_build *b, const struct qc_expr *e, str
 qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e)
 {
     if (e->kind != QC_EXPR_OP || e->op != QC_OP_Quantize) return 0;
-    const enum qc_expr_kind kind = e->args[0]->kind;
-    const struct qc_expr *arg = kind == QC_EXPR_ROWS || kind == QC_EXPR_UNIT_ROWS ? e->args[0]->args[0] : e->args[0];
+    const struct qc_expr *arg = e->args[0]->kind == QC_EXPR_ROWS ? e->args[0]->args[0] : e->args[0];
     return arg->kind == QC_EXPR_CAPTURE ? m->values[arg->slot] : 0;
 }
 
@@ -76,46 +75,6 @@ static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struc
     struct qc_tensor *turned = qc_tensor_of(t->dtype, &shape, t->data, st);
     const qc_id id = turned ? qc_graph_add_constant(b->rebuild->to, from->values[c].name, turned, st) : 0;
     qc_tensor_unref(turned);
-    return id;
-}
-
-/* The least power of two that no value of a row exceeds, so that division and product are exact: what a network
-   computes before anything is quantized stays the same to the bit. 1 where it is nothing that can be divided by. */
-static float row_size(const float *row, int64_t n)
-{
-    float most = 0;
-    int exponent;
-    for (int64_t i = 0; i < n; i++)
-        if (fabsf(row[i]) > most) most = fabsf(row[i]);
-    const float part = frexpf(most, &exponent); /* 0.5 to 1 */
-    if (!(part > 0.5f)) exponent--;
-    return isnormal(most) && exponent < FLT_MAX_EXP ? ldexpf(1, exponent) : 1;
-}
-
-/* Rows of very different sizes are stored with one scale once each has the size 1. */
-static qc_id build_row_sizes(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
-{
-    const struct qc_graph *from = b->rebuild->from;
-    const qc_id c = b->match->values[e->args[0]->slot];
-    const struct qc_tensor *t = qc_constant_of(from, c);
-    if (!t || t->shape.rank != 2 || t->dtype != QC_F32)
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows of what is no constant matrix of float32",
-                       b->match->rule->name);
-    const bool unit = e->kind == QC_EXPR_UNIT_ROWS;
-    const char *name = from->values[c].name;
-    const int64_t rows = t->shape.dim[0], n = t->shape.dim[1];
-    const struct qc_shape column = QC_SHAPE(rows, 1);
-    struct qc_tensor *made = qc_tensor_new(QC_F32, unit ? &t->shape : &column, st);
-    for (int64_t r = 0; made && r < rows; r++) {
-        const float *row = (const float *)t->data + r * n;
-        const float size = row_size(row, n);
-        float *to = (float *)made->data + (unit ? r * n : r);
-        if (!unit) *to = size;
-        for (int64_t i = 0; unit && i < n; i++) to[i] = row[i] / size;
-    }
-    if (made && !unit && name) name = qc_arena_printf(b->rebuild->to->arena, st, "%s_row_size", name);
-    const qc_id id = made && st->code == QC_OK ? qc_graph_add_constant(b->rebuild->to, name, made, st) : 0;
-    qc_tensor_unref(made);
     return id;
 }
 
@@ -358,8 +317,6 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
     case QC_EXPR_VECTOR:
     case QC_EXPR_COLUMN: return build_vector(b, e, st);
     case QC_EXPR_ROWS: return build_rows(b, e, st);
-    case QC_EXPR_UNIT_ROWS:
-    case QC_EXPR_ROW_SIZES: return build_row_sizes(b, e, st);
     case QC_EXPR_CHOICE: break; /* in matches only */
     }
     return 0;

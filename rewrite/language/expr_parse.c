@@ -254,21 +254,6 @@ static struct qc_expr *parse_op(struct qc_expr *e, struct qc_rule_parser *p, str
     return st->code == QC_OK ? e : NULL;
 }
 
-/* What is made of one constant of the match. */
-static bool is_of_rows(struct qc_expr *e, const char *name)
-{
-    static const struct {
-        const char *name;
-        enum qc_expr_kind kind;
-    } of[] = {{"rows", QC_EXPR_ROWS}, {"unit_rows", QC_EXPR_UNIT_ROWS}, {"row_sizes", QC_EXPR_ROW_SIZES}};
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
-        if (strcmp(name, of[i].name) != 0) continue;
-        e->kind = of[i].kind;
-        return true;
-    }
-    return false;
-}
-
 static struct qc_expr *parse_call(struct qc_rule_parser *p, const char *name, const struct qc_lexer *at,
                                   struct qc_status *st)
 {
@@ -284,10 +269,11 @@ static struct qc_expr *parse_call(struct qc_rule_parser *p, const char *name, co
         qc_lexer_error(at, vector ? "vector(e)" : "column(e, w)", st);
         return NULL;
     }
-    if (p->in_template && is_of_rows(e, name)) {
+    if (p->in_template && strcmp(name, "rows") == 0) {
+        e->kind = QC_EXPR_ROWS;
         if (!parse_args(e, p, st)) return NULL;
         if (e->arg_count == 1 && e->args[0]->kind == QC_EXPR_CAPTURE) return e;
-        qc_lexer_error(at, "rows(c), unit_rows(c) or row_sizes(c), c a constant of the match", st);
+        qc_lexer_error(at, "rows(c), c a constant of the match", st);
         return NULL;
     }
     if ((e->op = op_of_call(name)) == QC_OP_INVALID) {

@@ -40,9 +40,7 @@ enum qc_expr_kind {
     QC_EXPR_ELSE,      /* (b else e): e where the optional b is absent */
     QC_EXPR_VECTOR,    /* vector(e): the constant with one dimension */
     QC_EXPR_COLUMN,    /* column(e, w): the vector e along axis 0 of a tensor of w's rank */
-    QC_EXPR_ROWS,      /* rows(c): the constant c with its first two dimensions as one, then 1, then the others */
-    QC_EXPR_UNIT_ROWS, /* unit_rows(c): the matrix c, each row divided by its largest magnitude */
-    QC_EXPR_ROW_SIZES  /* row_sizes(c): these magnitudes, as [rows,1] */
+    QC_EXPR_ROWS       /* rows(c): the constant c with its first two dimensions as one, then 1, then the others */
 };
 
 enum qc_axis_kind { QC_AXIS_TENSOR, QC_AXIS_NUMBER, QC_AXIS_OUT };

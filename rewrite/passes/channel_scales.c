@@ -85,7 +85,7 @@ static bool find_made(struct solver *s, qc_id group)
         } else if (c->role[id] == QC_CHANNELS_GAIN) {
             add_constant(s->made, c, n->outputs, qc_constant_of(c->graph, operand), DEVIATIONS);
             gain = true;
-        } else
+        } else if (c->role[id] == QC_CHANNELS_SHIFT)
             add_constant(s->shift, c, n->outputs, qc_constant_of(c->graph, operand), 1);
     }
     for (int64_t i = 0; gain && i < q->count; i++) s->made[i] += s->shift[i];

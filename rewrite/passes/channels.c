@@ -72,6 +72,20 @@ static bool is_layer(const struct qc_graph *g, const struct qc_node *n, const ui
     return plain && (absent(n, 2) || constant(g, n, 2)->shape.rank < 2 || constant(g, n, 2)->shape.dim[0] == 1);
 }
 
+/* A LayerNormalization over the last axis, of which nobody asks for more than its result. */
+static bool is_norm(const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op != QC_OP_LayerNormalization || n->output_count != 1) return false;
+    const struct qc_shape *s = &g->values[n->inputs[0]].type.shape;
+    const int64_t axis = qc_attr_int(n, "axis", -1);
+    if (s->rank < 2 || (axis != -1 && axis != s->rank - 1) || !constant(g, n, 1)) return false;
+    for (unsigned i = 1; i < n->input_count; i++) {
+        const struct qc_tensor *t = constant(g, n, i);
+        if (!absent(n, i) && (!t || t->shape.rank != 1 || t->shape.dim[0] != s->dim[s->rank - 1])) return false;
+    }
+    return true;
+}
+
 static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c, const struct qc_node *n,
                                     const uint32_t *uses)
 {
@@ -81,6 +95,7 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
     for (unsigned k = 0; k < n->output_count; k++)
         if (!is_real(g, n->outputs + k)) return QC_CHANNELS_STOP;
     if (is_layer(g, n, uses)) return QC_CHANNELS_LAYER;
+    if (is_norm(g, n)) return QC_CHANNELS_NORM;
     if (qc_layout_moves(n->op)) {
         *data = n->op == QC_OP_MatMul && c->group[n->inputs[1]];
         return c->group[n->inputs[*data]] ? QC_CHANNELS_PASS : QC_CHANNELS_STOP;
@@ -166,6 +181,10 @@ static bool take_node(struct qc_channels *c, qc_id id, const uint32_t *uses, str
         if (!begin(c, x, g->values[x].type.shape.rank - 1, st) || !begin(c, n->outputs, qc_channel_axis(c, x), st))
             return false;
         fits = c->group[x] && c->group[n->outputs];
+    } else if (role == QC_CHANNELS_NORM) {
+        hold(c, x);
+        if (!begin(c, n->outputs, g->values[n->outputs].type.shape.rank - 1, st)) return false;
+        fits = c->group[n->outputs] != 0;
     } else if (role != QC_CHANNELS_STOP && role != QC_CHANNELS_LOOK) {
         fits = pass(c, n, c->data[id]);
     }
@@ -184,7 +203,7 @@ static void list_nodes(struct qc_channels *c)
         const enum qc_channel_role role = c->role[id];
         const struct qc_node *n = &g->nodes[id];
         const bool weighs = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN;
-        if (weighs || role == QC_CHANNELS_SHIFT) {
+        if (weighs || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_NORM) {
             c->next_maker[id] = c->first_maker[c->group[n->outputs]];
             c->first_maker[c->group[n->outputs]] = id;
         }

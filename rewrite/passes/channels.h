@@ -10,6 +10,7 @@
 enum qc_channel_role {
     QC_CHANNELS_STOP,  /* does not commute with scales of channels */
     QC_CHANNELS_LAYER, /* Conv, Gemm, MatMul with a constant weight: reads a group, makes another */
+    QC_CHANNELS_NORM,  /* LayerNormalization: makes a group with a gain and a shift, and reads none */
     QC_CHANNELS_GAIN,  /* Mul with a constant per channel: the same with a diagonal weight that nobody quantizes */
     QC_CHANNELS_SHIFT, /* Add, Sub of a constant per channel or for all: the constant is scaled too */
     QC_CHANNELS_CLIP,  /* constant bounds: they are scaled too */
@@ -65,8 +66,25 @@ bool qc_channels_find(struct qc_channels *out, const struct qc_graph *g, struct 
 
 /* Chooses the scales of all groups that are not fixed: each step divides a channel by sqrt(made / read), where made and
    read are the channel's shares in what makes the group and in the weights that read it (Nagel et al. 2019, eq. 11),
-   until nothing changes by more than 1 %. Errors: no memory. */
+   until nothing changes by more than 1 %. What a LayerNormalization makes stays as it is: how large its channels are is
+   not seen in constants alone. Errors: no memory. */
 bool qc_channels_solve(struct qc_channels *c, struct qc_status *st);
+
+struct qc_equalized {
+    size_t groups;   /* channel groups that were scaled */
+    size_t channels; /* in them */
+    size_t clips;    /* Clip ops that became bounds per channel */
+};
+
+/* The graph with the scales of the groups in its constants: a new graph with the same nodes but for those clips.
+   Deterministic. Errors: no memory. */
+bool qc_channels_apply(struct qc_graph **out, struct qc_equalized *info, const struct qc_channels *c,
+                       struct qc_status *st);
+
+/* The weight of a layer, its columns times `in` and its rows divided by `out` (of channels of what it reads and makes;
+   NULL: 1). Errors: no memory. */
+bool qc_channels_scaled_weight(struct qc_tensor **to, const struct qc_channels *c, qc_id layer, const double *in,
+                               const double *out, struct qc_status *st);
 
 /* Input channel of the weight's element [o][i]: in a grouped convolution an output reads the channels of its group
  * only. */

@@ -2,7 +2,6 @@
 #include "rewrite/passes/equalize.h"
 
 #include "graph/core/rebuild.h"
-#include "rewrite/passes/channels.h"
 
 /* Element of a constant per channel, or for all, that belongs to channel i. */
 static double element_of(const struct qc_tensor *t, int64_t i)
@@ -16,9 +15,8 @@ struct building {
     struct qc_equalized *info;
 };
 
-/* weight[o][i] * in / out */
-static struct qc_tensor *scaled_weight(const struct qc_channels *c, qc_id id, const double *in, const double *out,
-                                       struct qc_status *st)
+bool qc_channels_scaled_weight(struct qc_tensor **to, const struct qc_channels *c, qc_id id, const double *in,
+                               const double *out, struct qc_status *st)
 {
     const struct qc_node *n = &c->graph->nodes[id];
     const struct qc_layer_weight *w = &c->weights[id];
@@ -29,11 +27,11 @@ static struct qc_tensor *scaled_weight(const struct qc_channels *c, qc_id id, co
     const int64_t window = t ? (int64_t)t->count / (w->outputs * w->inputs) : 0;
     for (int64_t o = 0; t && o < w->outputs; o++)
         for (int64_t i = 0; i < w->inputs; i++) {
-            const double factor = in[qc_weight_channel(w, o, i)] / out[o];
+            const double factor = (in ? in[qc_weight_channel(w, o, i)] : 1) / (out ? out[o] : 1);
             float *at = x + (rows ? o * w->inputs + i : i * w->outputs + o) * window;
             for (int64_t k = 0; k < window; k++) at[k] = (float)((double)at[k] * factor);
         }
-    return t;
+    return (*to = t) != NULL;
 }
 
 /* constant * in / out per channel; a single number becomes one per channel of a value with `rank` dimensions. in
@@ -84,7 +82,7 @@ static bool build_clip(struct building *b, const struct qc_node *n, int axis, in
         struct qc_node_def def = {.op = zero     ? QC_OP_Relu
                                         : i == 1 ? QC_OP_Max
                                                  : QC_OP_Min,
-                                  .name = n->name,
+                                  .name = last ? n->name : NULL,
                                   .input_count = zero ? 1 : 2,
                                   .inputs = inputs,
                                   .output_names = last ? &g->values[n->outputs].name : NULL};
@@ -101,8 +99,8 @@ static bool build_node(struct building *b, qc_id id, struct qc_status *st)
     const struct qc_node *n = &g->nodes[id];
     const enum qc_channel_role role = c->role[id];
     const unsigned data = c->data[id];
-    const bool scales =
-        role == QC_CHANNELS_LAYER || role == QC_CHANNELS_GAIN || role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_CLIP;
+    const bool scales = role == QC_CHANNELS_LAYER || role == QC_CHANNELS_NORM || role == QC_CHANNELS_GAIN ||
+                        role == QC_CHANNELS_SHIFT || role == QC_CHANNELS_CLIP;
     if (!scales) return qc_rebuild_node(&b->r, id, st) != 0;
     const double *from = qc_channel_scales(c, n->inputs[data]), *to = qc_channel_scales(c, n->outputs);
     const int64_t count = qc_channel_count(c, n->outputs);
@@ -119,7 +117,7 @@ static bool build_node(struct building *b, qc_id id, struct qc_status *st)
             inputs[i] = qc_rebuild_value(&b->r, v, st);
         else {
             if (role == QC_CHANNELS_LAYER && i == 1)
-                t = scaled_weight(c, id, from, to, st);
+                qc_channels_scaled_weight(&t, c, id, from, to, st);
             else if (role == QC_CHANNELS_LAYER)
                 t = scaled_constant(qc_constant_of(g, v), 2, 1, count, NULL, to, st);
             else
@@ -133,23 +131,31 @@ static bool build_node(struct building *b, qc_id id, struct qc_status *st)
     return (b->r.map[n->outputs] = qc_graph_add_like(b->r.to, g, n, &with, st)) != 0;
 }
 
+bool qc_channels_apply(struct qc_graph **out, struct qc_equalized *info, const struct qc_channels *c,
+                       struct qc_status *st)
+{
+    const struct qc_graph *g = c->graph;
+    struct building b = {.c = c, .info = info};
+    *info = (struct qc_equalized){0};
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_channel_group *q = &c->groups[v];
+        if (c->group[v] != v || q->fixed || all_one(q->scale, q->count)) continue;
+        info->groups++;
+        for (int64_t i = 0; i < q->count; i++) info->channels += !q->held[i];
+    }
+    bool ok = qc_rebuild_begin(&b.r, g, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&b, id, st);
+    ok = ok && qc_rebuild_finish(out, &b.r, st);
+    qc_rebuild_free(&b.r);
+    return ok;
+}
+
 bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
     struct qc_channels c;
-    struct building b = {.c = &c, .info = info};
-    *info = (struct qc_equalized){0};
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_channels_find(&c, g, a, st) && qc_channels_solve(&c, st);
-    for (qc_id v = 1; ok && v <= g->value_count; v++) {
-        if (c.group[v] != v || c.groups[v].fixed) continue;
-        info->groups++;
-        for (int64_t i = 0; i < c.groups[v].count; i++) info->channels += !c.groups[v].held[i];
-    }
-    ok = ok && qc_rebuild_begin(&b.r, g, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = build_node(&b, id, st);
-    ok = ok && qc_rebuild_finish(out, &b.r, st);
-    qc_rebuild_free(&b.r);
+    const bool ok = qc_channels_find(&c, g, a, st) && qc_channels_solve(&c, st) && qc_channels_apply(out, info, &c, st);
     qc_arena_free(a);
     return ok;
 }

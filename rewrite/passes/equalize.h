@@ -18,13 +18,7 @@
 #ifndef QC_REWRITE_PASSES_EQUALIZE_H
 #define QC_REWRITE_PASSES_EQUALIZE_H
 
-#include "graph/core/graph.h"
-
-struct qc_equalized {
-    size_t groups;   /* channel groups that were scaled */
-    size_t channels; /* in them */
-    size_t clips;    /* Clip ops that became bounds per channel */
-};
+#include "rewrite/passes/channels.h"
 
 /* g: the normalised real graph. *out is a new graph with the same nodes, but for those clips, and other constants.
    Deterministic. Errors: no memory. */

@@ -95,6 +95,9 @@ struct qc_partition {
 /* Is s the node's op, or a glob of its name or of its result's? */
 bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node *n);
 
+/* The glob that fits this name alone, in the arena; NULL: no memory. */
+const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st);
+
 /* Is the node left out by options.skip? used (may be NULL): [skip_count], set where an entry fits. */
 bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n,
                         bool *used);

@@ -26,6 +26,16 @@ bool qc_node_fits(const char *s, const struct qc_graph *g, const struct qc_node 
            (result && fnmatch(s, result, 0) == 0);
 }
 
+const char *qc_glob_of_name(const char *name, struct qc_arena *a, struct qc_status *st)
+{
+    char *glob = QC_NEW_ARRAY(a, char, 2 * strlen(name) + 1, st), *to = glob;
+    for (; glob && *name; name++) {
+        if (strchr("*?[]\\", *name)) *to++ = '\\';
+        *to++ = *name;
+    }
+    return glob;
+}
+
 bool qc_partition_skips(const struct qc_partition_options *o, const struct qc_graph *g, const struct qc_node *n,
                         bool *used)
 {

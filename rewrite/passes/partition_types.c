@@ -85,11 +85,15 @@ static unsigned weight_count(const struct qc_partition *p, const struct qc_match
 enum { BLOCK_BITS = 8 }; /* no form has blocks of more */
 
 /* The axis that a product sums over, where a weight of it may be in blocks along that; -1: it may not. A convolution of
-   one tap is such a product where it reads real numbers anyhow; else integers serve it better. */
-static int summed_axis(const struct qc_graph *g, const struct qc_node *n, struct weight w, bool real)
+   one tap is such a product where it reads real numbers anyhow, or has fewer than 8 bits, of which no runtime has
+   integer convolutions; else integers serve it better. Of a table that rows are taken of, the rows' own. */
+static int axis_of_blocks(const struct qc_graph *g, const struct qc_node *n, struct weight w, bool real)
 {
     const struct qc_shape *s = &g->values[w.value].type.shape;
-    if (n->input_count < 2 || n->inputs[1] != w.value || qc_constant_of(g, w.value)->count == 0) return -1;
+    if (n->input_count < 2 || qc_constant_of(g, w.value)->count == 0) return -1;
+    if (n->op == QC_OP_Gather && n->inputs[0] == w.value)
+        return s->rank == 2 && w.axis == 0 && !qc_attr_int(n, "axis", 0) ? 1 : -1;
+    if (n->inputs[1] != w.value) return -1;
     if (n->op == QC_OP_MatMul || n->op == QC_OP_Gemm) return s->rank == 2 ? 1 - w.axis : -1;
     bool one_tap = real && n->op == QC_OP_Conv && qc_attr_int(n, "group", 1) == 1 && s->rank > 2;
     for (int i = 2; one_tap && i < s->rank; i++) one_tap = s->dim[i] == 1;
@@ -101,7 +105,8 @@ static bool note_blocks(struct qc_partition *p, const struct qc_match *m, struct
 {
     if (!w.value || !p->options.weight_block || qc_dtype_info(type)->bits > BLOCK_BITS) return false;
     for (unsigned k = 0; k < m->node_count; k++) {
-        const int axis = summed_axis(p->graph, &p->graph->nodes[m->nodes[k]], w, real);
+        const int axis =
+            axis_of_blocks(p->graph, &p->graph->nodes[m->nodes[k]], w, real || qc_dtype_info(type)->bits < 8);
         if (axis < 0 || (p->block_axis[w.value] && p->block_axis[w.value] != axis + 1)) continue;
         p->block_axis[w.value] = axis + 1;
         if (!real) p->reason[m->nodes[k]] = "its weights are in blocks, which no sum of integers has";
@@ -141,18 +146,51 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
     }
 }
 
+/* With --weight-block: is the weight of a convolution, and has fewer elements for an output than a block? A depthwise
+   or a first convolution is a few weights in a hundred, and loses more than all others: the errors of nine taps do not
+   cancel. */
+static bool is_short(const struct qc_partition *p, const struct qc_match *m)
+{
+    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
+    bool conv = false;
+    for (unsigned k = 0; k < m->node_count; k++) conv = conv || p->graph->nodes[m->nodes[k]].op == QC_OP_Conv;
+    return conv && t && t->shape.rank > 2 && t->shape.dim[0] > 0 &&
+           (int64_t)t->count / t->shape.dim[0] < p->options.weight_block;
+}
+
+/* A table whose rows are taken as they are has no sums in which errors cancel, and nothing makes up for them: one scale
+   of fewer than 8 bits costs more than all products together (a small GPT: 0.022 nats a character of 0.024), unless it
+   was asked for by name. */
+static bool is_widened(const struct qc_partition *p, const struct qc_match *m)
+{
+    const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
+    return m->rule->weight.dtype == QC_NONE && t->bits && t->bits < 8 &&
+           (qc_types_weights_alone(p, m) || is_short(p, m));
+}
+
+static const struct qc_type_choice *widened(const struct qc_partition *p)
+{
+    static const struct qc_type_choice with_sign = {.dtype = QC_I8}, without = {.dtype = QC_U8};
+    return qc_dtype_info(p->options.weight.dtype)->is_signed ? &with_sign : &without;
+}
+
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used)
 {
     const struct weight w = weight_of(p, m, m->rule->give, NULL);
-    const enum qc_dtype activation = type_of(p, m, false, used->activation),
-                        type = w.value ? type_of(p, m, true, used->weight) : QC_NONE;
+    unsigned at;
+    const enum qc_dtype activation = type_of(p, m, false, used->activation);
+    const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
+    enum qc_dtype type = w.value ? type_of(p, m, true, used->weight) : QC_NONE;
+    if (w.value && !choice && is_short(p, m) && is_widened(p, m)) type = (choice = widened(p))->dtype;
     if (w.value && type == QC_NONE) {
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
         return false;
     }
-    const bool blocks = note_blocks(p, m, w, type, activation == QC_NONE);
-    p->real_product[m->nodes[0]] = blocks && activation != QC_NONE;
-    if (activation != QC_NONE || qc_types_weights_alone(p, m)) return true;
+    const bool alone = qc_types_weights_alone(p, m),
+               blocks = note_blocks(p, m, w, type, alone || activation == QC_NONE);
+    p->real_product[m->nodes[0]] = blocks && !alone && activation != QC_NONE;
+    if (activation != QC_NONE || alone) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
         p->weights_only[m->nodes[0]] = true;
         p->reason[m->nodes[0]] = why_weights_only(is_dynamic(p, m));
@@ -161,20 +199,9 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     if (!p->reason[m->nodes[0]])
         p->reason[m->nodes[0]] =
             is_dynamic(p, m) ? "left in float by --activation-type dynamic" : "left in float by --activation-type none";
-    unsigned at;
     if (w.value) note_weight(p, m, w, !blocks && is_dynamic(p, m), type);
-    if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice_of(&at, p, m, true, NULL);
+    if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice;
     return false;
-}
-
-/* A table whose rows are taken as they are has no sums in which errors cancel, and nothing makes up for them: one scale
-   of fewer than 8 bits costs more than all products together (a small GPT: 0.022 nats a character of 0.024), unless it
-   was asked for by name. */
-static void widen_table(struct qc_scheme_clause *weight, const struct qc_partition *p, const struct qc_match *m)
-{
-    const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
-    if (weight->dtype == QC_NONE && t->bits && t->bits < 8 && qc_types_weights_alone(p, m))
-        weight->dtype = t->is_signed ? QC_I8 : QC_U8;
 }
 
 const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m,
@@ -187,7 +214,7 @@ const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const
     for (int weight = 0; weight < 2; weight++) {
         unsigned at;
         const struct qc_type_choice *choice = choice_of(&at, p, m, weight, NULL);
-        if (!choice && weight) widen_table(&s->weight, p, m);
+        if (!choice && weight && is_widened(p, m)) s->weight.dtype = widened(p)->dtype;
         if (!choice) continue;
         const struct qc_node *n = &p->graph->nodes[m->nodes[at]];
         struct qc_scheme_clause *clause = weight ? &s->weight : &s->activation;

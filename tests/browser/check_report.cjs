@@ -52,7 +52,7 @@ const worstContrast = () => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const e = walker.currentNode.parentElement;
-    if (!walker.currentNode.textContent.trim() || ['SCRIPT', 'STYLE', 'title', 'OPTION'].includes(e.tagName)) continue;
+    if (!walker.currentNode.textContent.trim() || !e.checkVisibility() || ['SCRIPT', 'STYLE', 'title', 'OPTION'].includes(e.tagName)) continue;
     const style = getComputedStyle(e), ink = parse(e instanceof SVGElement ? style.fill : style.color).slice(0, 3);
     const [a, b] = [light(ink), light(behind(e))].sort((x, y) => y - x), ratio = (a + 0.05) / (b + 0.05);
     if (ratio < worst.ratio) worst = { ratio, text: walker.currentNode.textContent.trim().slice(0, 60), tag: e.tagName };
@@ -60,17 +60,38 @@ const worstContrast = () => {
   return worst;
 };
 
+const axe = require('axe-core').source;
+
+// What axe finds on what is shown (contrast is looked at above), in lines: rule, how many, the first element.
+const complaintsOfAxe = async (page) => {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'], rules: { 'color-contrast': { enabled: false } } }));
+  return found.violations.map((v) => `${v.id} (${v.nodes.length}): ${v.nodes[0].html.slice(0, 120)}`);
+};
+
+const SCREENS = ['summary', 'advice', 'plot', 'table', 'L2', 'graph', 'again'];
+const visible = (page) => page.$$eval('.screen', (all) => all.filter((s) => s.checkVisibility()).map((s) => s.id.replace('screen-', '')));
+const go = (page, hash) => page.evaluate((h) => new Promise((done) => {
+  if (location.hash === h) return done();
+  addEventListener('hashchange', () => requestAnimationFrame(done), { once: true });
+  location.hash = h;
+}), hash);
+
 const looks = async (browser, name, file, pictures) => {
   for (const [width, height] of SIZES)
     for (const scheme of SCHEMES)
       await check(`${name}: ${width} pixels wide, ${scheme}`, async () => {
         const page = await open(browser, file, { width, height, scheme });
-        if (pictures) await page.screenshot({ path: path.join(pictures, `${name.replace(':', '-')}-${width}-${scheme}.png`) });
-        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'the page is wider than the window');
-        const worst = await page.evaluate(worstContrast);
-        assert.ok(worst.ratio >= 4.5, `contrast ${worst.ratio} of <${worst.tag}> '${worst.text}'`);
-        const top = await page.$eval('.hurts li, main > p', (e) => e.getBoundingClientRect().top);
-        assert.ok(top < height, 'what hurts most is not on the first screen');
+        const screens = name.startsWith('comparison:') ? [''] : SCREENS;
+        for (const screen of screens) {
+          if (screen) await go(page, `#${screen}`);
+          if (pictures) await page.screenshot({ path: path.join(pictures, `${name.replace(':', '-')}-${screen || 'page'}-${width}-${scheme}.png`) });
+          assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${screen} is wider than the window`);
+          if ((width === SIZES[0][0]) !== (scheme === SCHEMES[0])) continue; // each width and each scheme once
+          const worst = await page.evaluate(worstContrast);
+          assert.ok(worst.ratio >= 4.5, `${screen}: contrast ${worst.ratio} of <${worst.tag}> '${worst.text}'`);
+          assert.deepEqual(await complaintsOfAxe(page), [], screen);
+        }
         assert.deepEqual(page.complaints, []);
         await page.close();
       });
@@ -81,7 +102,7 @@ const values = (page, c) => page.$$eval('#layers tbody tr', (rows, k) => rows.fi
 
 const usesTable = async (browser, name, file, kinds) => {
   await check(`${name}: sorts by a click and by the keyboard`, async () => {
-    const page = await open(browser, file), c = await column(page, 'SQNR'), buttons = await page.$$('#layers th button');
+    const page = await open(browser, file, { hash: '#table' }), c = await column(page, 'SQNR'), buttons = await page.$$('#layers th button');
     const before = await values(page, c);
     const known = before.filter((v) => v !== '').map(Number).sort((x, y) => x - y), unknown = before.length - known.length;
     await buttons[c].click();
@@ -96,7 +117,7 @@ const usesTable = async (browser, name, file, kinds) => {
     await page.close();
   });
   await check(`${name}: filters by words and by kind`, async () => {
-    const page = await open(browser, file), all = await values(page, 0);
+    const page = await open(browser, file, { hash: '#table' }), all = await values(page, 0);
     await page.select('#kind', kinds);
     const one = await page.$$eval('#layers tbody tr:not([hidden])', (rows) => rows.map((r) => r.dataset.kind));
     assert.ok(one.length > 0 && one.length <= all.length && one.every((k) => k === kinds), one.join());
@@ -110,21 +131,159 @@ const usesTable = async (browser, name, file, kinds) => {
   });
 };
 
-const usesLayers = async (browser, name, file) => {
-  await check(`${name}: opens a layer from the table and from the address`, async () => {
+const opened = (page) => page.$$eval('#layer details', (all) => all.flatMap((d, i) => (d.checkVisibility() ? [i + 1] : [])));
+
+// How many of the edges of the graph that is shown pass behind a box, of `most` edges and all boxes.
+const behindBoxes = (page, most) => page.evaluate((n) => {
+  const view = [...document.querySelectorAll('.graph')].find((v) => v.checkVisibility());
+  const boxes = [...view.querySelectorAll('.box rect')].map((r) => ['x', 'y', 'width', 'height'].map((k) => r[k].baseVal.value));
+  const inside = (p) => boxes.some(([x, y, w, h]) => p.x > x + 1 && p.x < x + w - 1 && p.y > y + 1 && p.y < y + h - 1);
+  const edges = [...view.querySelectorAll('svg > path')].slice(0, n);
+  const bad = edges.filter((e) => { for (let d = 0; d < e.getTotalLength(); d += 3) if (inside(e.getPointAtLength(d))) return true; return false; });
+  return [edges.length > 0, bad.length];
+}, most);
+const width = (page) => page.evaluate(() => [...document.querySelectorAll('.graph')].find((v) => v.checkVisibility()).querySelector('svg').clientWidth);
+const inView = (page, what) => page.evaluate((w) => {
+  const e = document.querySelector(w), box = e.getBoundingClientRect(), view = e.closest('.graph').getBoundingClientRect();
+  return box.left >= view.left && box.right <= view.right && box.top >= view.top && box.bottom <= view.bottom;
+}, what);
+
+const usesGraph = async (browser, name, file) => {
+  await check(`${name}: boxes of the graph have names, shapes and colours, and no edge runs behind one`, async () => {
+    const page = await open(browser, file, { hash: '#graph' });
+    assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
+    const lines = await page.$$eval('.graph .box.q', (all) => all.map((e) => [...e.querySelectorAll('text')].map((t) => t.textContent)));
+    assert.ok(lines.length > 0 && lines.every((l) => l.length === 3 && l[0] !== ''), JSON.stringify(lines[0]));
+    assert.ok(lines.some((l) => /\[.*\].*dB/.test(l[2])), JSON.stringify(lines[0]));
+    assert.ok(await page.$('.graph .l0, .graph .l1, .graph .l2, .graph .l3, .graph .l4'), 'nothing is coloured');
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
+  await check(`${name}: the graph zooms, is dragged, finds, and opens a layer`, async () => {
+    const page = await open(browser, file, { hash: '#graph' }), before = await width(page);
+    const press = (label) => page.click(`.zoom button[aria-label='${label}']`);
+    await press('Zoom in');
+    assert.ok(await width(page) > before * 1.2);
+    await press('Zoom out');
+    assert.ok(Math.abs(await width(page) - before) < 3);
+    for (let i = 0; i < 6; i++) await press('Zoom in');
+    const view = await page.evaluateHandle(() => [...document.querySelectorAll('.graph')].find((v) => v.checkVisibility()));
+    const box = await view.boundingBox(), scroll = () => view.evaluate((v) => [v.scrollLeft, v.scrollTop]);
+    const at = await scroll();
+    await page.mouse.move(box.x + 200, box.y + 250);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 150, box.y + 190, { steps: 4 });
+    await page.mouse.up();
+    const moved = (await scroll()).map((v, i) => Math.round(v - at[i]));
+    assert.ok(moved[1] === 60 && (moved[0] === 50 || await view.evaluate((v) => v.scrollWidth <= v.clientWidth)), moved.join());
+    assert.equal(await page.evaluate(() => location.hash), '#graph', 'dragging opened a layer');
+    const wanted = await page.$$eval('.graph', (all) => [...all.at(-1).querySelectorAll('a.box:not(.block) text:nth-of-type(2)')].at(-1).textContent.replace('…', ''));
+    await page.type('#find', wanted);
+    assert.match(await page.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/);
+    for (let i = 0; i < 30 && !await page.$('.graph a.at'); i++) await page.keyboard.press('Enter');
+    assert.ok(await inView(page, '.graph .at'), 'what was found is not seen');
+    assert.ok(await page.$eval('.graph .at', (e, w) => e.textContent.includes(w), wanted));
+    const href = await page.$eval('.graph .at', (e) => e.getAttribute('href'));
+    const spot = await page.$eval('.graph .at rect', (e) => { const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; });
+    await page.mouse.click(...spot);
+    assert.deepEqual([await visible(page), await opened(page)], [['graph'], [Number(href.slice(2))]]);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+    const other = await open(browser, file, { hash: `#graph/${href.slice(1)}` });
+    assert.ok(await inView(other, '.graph .at') && (await opened(other)).length === 1, 'the address does not show the layer');
+    await other.close();
+  });
+  await check(`${name}: a folded block opens where its ops are`, async () => {
+    const page = await open(browser, file, { hash: '#graph' }), blocks = await page.$$('.graph .block');
+    if (!blocks.length) assert.ok((await page.$$('.graph .box')).length < 300, 'many boxes, and nothing is folded');
+    for (const block of blocks.slice(1, 2)) {
+      const [first, all] = await page.$$eval('.graph', (v) => v.map((g) => g.querySelectorAll('.box').length));
+      assert.ok(first < all, 'folding leaves as many boxes');
+      await block.evaluate((e) => e.scrollIntoView({ block: 'center' }));
+      await block.click();
+      const number = await block.evaluate((e) => e.dataset.block);
+      assert.equal(await page.$eval('.graph .at', (e) => e.dataset.block), number);
+      assert.ok(await inView(page, '.graph .at'));
+      assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
+      await page.click(".zoom button[aria-pressed]");
+      assert.ok(await block.evaluate((e) => e.checkVisibility()));
+    }
+    await page.close();
+  });
+};
+
+const usesScreens = async (browser, name, file) => {
+  await check(`${name}: one screen at a time, by links, keys and address`, async () => {
     const page = await open(browser, file);
+    assert.deepEqual(await visible(page), ['summary']);
+    const links = await page.$$('nav a');
+    for (const link of links) {
+      const to = await link.evaluate((a) => a.hash.slice(1));
+      await link.click();
+      assert.deepEqual(await visible(page), [to]);
+      assert.equal(await page.$eval('nav a[aria-current=page]', (a) => a.hash), `#${to}`);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollHeight < 4 * innerHeight), `${to} is long`);
+    }
+    await page.keyboard.press('3');
+    assert.deepEqual(await visible(page), ['plot']);
+    await page.goBack();
+    assert.deepEqual(await visible(page), ['again']);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+    const other = await open(browser, file, { hash: '#graph' });
+    assert.deepEqual(await visible(other), ['graph']);
+    assert.equal(await other.evaluate(() => scrollY), 0);
+    await other.close();
+  });
+  await check(`${name}: a layer opens beside the table, from the table, the keyboard and the address`, async () => {
+    const page = await open(browser, file, { hash: '#table' });
     await page.click('#layers tbody tr:nth-child(2) .name a');
-    const where = "details[open] #L2";
-    await page.waitForSelector(`${where} dl`);
-    assert.ok(await page.$(`${where} svg`), 'the layer has no plot');
+    assert.deepEqual(await opened(page), [2]);
+    assert.equal(await page.evaluate(() => location.hash), '#L2');
+    assert.ok(await page.$('#layer details[open] dl') && await page.$('#layer details[open] svg'), 'the layer has no numbers or no plot');
+    const [table, panel] = await page.$$eval('.layers, #layer', (both) => both.map((e) => e.getBoundingClientRect().toJSON()));
+    assert.ok(panel.left >= table.right && panel.top >= 0 && panel.bottom <= 951, 'the layer is not beside the table');
+    await page.keyboard.press('j');
+    assert.deepEqual(await opened(page), [3]);
+    await page.keyboard.press('k');
+    await page.keyboard.press('k');
+    assert.deepEqual(await opened(page), [1]);
+    await page.keyboard.press('Escape');
+    assert.deepEqual(await opened(page), []);
+    assert.deepEqual(await visible(page), ['table']);
+    await page.keyboard.press('/');
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'filter');
+    assert.deepEqual(page.complaints, []);
     await page.close();
     const other = await open(browser, file, { hash: '#L1' });
-    assert.ok(await other.$eval('#L1', (e) => e.checkVisibility()));
+    assert.deepEqual([await visible(other), await opened(other)], [['table'], [1]]);
     await other.close();
+  });
+  await check(`${name}: on a phone a layer lies over the table, and closes`, async () => {
+    const page = await open(browser, file, { width: 400, height: 850, hash: '#table' });
+    await page.click('#layers tbody tr:nth-child(2) .name a');
+    const box = await page.$eval('#layer', (e) => e.getBoundingClientRect().toJSON());
+    assert.ok(box.left === 0 && box.top === 0 && box.width === 400 && box.height === 850, JSON.stringify(box));
+    await page.click('#layer .close');
+    assert.deepEqual(await opened(page), []);
+    await page.close();
+  });
+  await check(`${name}: a point of the plot tells its figures and opens its layer`, async () => {
+    const page = await open(browser, file, { hash: '#plot' });
+    const at = await page.$eval('#screen-plot svg.wide a:nth-of-type(2)', (a) => {
+      const svg = a.closest('svg'), box = svg.getBoundingClientRect();
+      return { x: box.left + a.dataset.x * box.width / svg.viewBox.baseVal.width, y: box.top + 100, href: a.getAttribute('href') };
+    });
+    await page.mouse.move(at.x, at.y);
+    assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /);
+    await page.mouse.click(at.x, at.y);
+    assert.deepEqual([await visible(page), await opened(page)], [['plot'], [Number(at.href.slice(2))]]);
+    await page.close();
   });
   await check(`${name}: is whole without JavaScript`, async () => {
     const page = await open(browser, file, { script: false });
     assert.ok(await page.$eval('.tools', (e) => getComputedStyle(e).display === 'none'), 'tools that do nothing are shown');
+    assert.equal((await visible(page)).length, SCREENS.length - 1);
     const rows = (await page.$$('#layers tbody tr')).length;
     assert.ok(rows > 0 && rows === (await page.$$('details > .body')).length);
     await page.focus('details:has(#L2) summary');
@@ -143,7 +302,9 @@ const usesLayers = async (browser, name, file) => {
     await looks(browser, name, file, pictures);
     const compared = name.startsWith('comparison:');
     await usesTable(browser, name, file, compared ? 'differing' : 'weight');
-    if (!compared) await usesLayers(browser, name, file);
+    if (compared) continue;
+    await usesScreens(browser, name, file);
+    await usesGraph(browser, name, file);
   }
   await browser.close();
   process.exitCode = failed ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/weights/round_weights.h"
+#include "calib/weights/round_weights_parts.h"
 #include "calib_case.h"
 #include "graph/core/verify.h"
 
@@ -233,4 +234,25 @@ Test(reweigh, a_shared_weight_stays_nearest_and_says_why)
     qc_weight_rounding_free(w);
     case_free(&r);
     qc_graph_free(g);
+}
+
+/* The mean of (x - c) (x - c)' over rows, from that of x x' and of x. */
+Test(reweigh, moments_are_centred_anywhere)
+{
+    enum { ROWS = 5, WIDE = 3 };
+    static const double centre[WIDE] = {1.5, -2, 0.25};
+    double x[ROWS][WIDE], h[WIDE * WIDE] = {0}, mean[WIDE] = {0}, expected[WIDE * WIDE] = {0};
+    uint64_t seed = 11;
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t i = 0; i < WIDE; i++) x[r][i] = 3 + (double)case_normal(&seed);
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t i = 0; i < WIDE; i++) {
+            mean[i] += x[r][i] / ROWS;
+            for (size_t j = 0; j < WIDE; j++) {
+                h[i * WIDE + j] += x[r][i] * x[r][j] / ROWS;
+                expected[i * WIDE + j] += (x[r][i] - centre[i]) * (x[r][j] - centre[j]) / ROWS;
+            }
+        }
+    qc_round_weights_centre(h, mean, centre, WIDE);
+    for (size_t i = 0; i < WIDE * WIDE; i++) cr_expect_float_eq(h[i], expected[i], 1e-12, "%zu: %g", i, h[i]);
 }

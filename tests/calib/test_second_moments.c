@@ -539,6 +539,44 @@ Test(gram, kept_rows_are_the_same_moments)
     }
 }
 
+Test(gram, a_divisor_divides_what_is_read)
+{
+    for (size_t k = 0; k < CASES; k++) {
+        const struct layer_case *c = &cases[k];
+        struct case_run r;
+        float *x = make_samples(c, SAMPLES, 2, 50 + k);
+        run_samples(&r, c, x, SAMPLES, 1);
+        struct qc_second_moments_layer *l = qc_second_moments_at(r.gram, 0), divided = *l;
+        const size_t w = l->columns, each = l->channels / l->groups;
+        double *h = malloc((2 * w * w + 3 * w + l->channels) * sizeof *h), *mean = h + 2 * w * w, *by = mean + 2 * w,
+               *divisor = by + w;
+        for (size_t i = 0; i < l->channels; i++) divisor[i] = 0.25 + (double)(i % 7);
+        divided.divisor = divisor;
+        for (size_t g = 0; g < l->groups; g++) {
+            for (size_t i = 0; i < w; i++) by[i] = divisor[g * each + i % each];
+            qc_second_moments_read(h, mean, l, 3, g, 0);
+            qc_second_moments_read(h + w * w, mean + w, &divided, 3, g, 0);
+            for (size_t i = 0; i < w; i++) {
+                cr_expect_float_eq(mean[w + i] * by[i], mean[i], 1e-12 * fabs(mean[i]) + 1e-300);
+                for (size_t j = 0; j < w; j++)
+                    cr_expect_float_eq(h[w * w + i * w + j] * by[i] * by[j], h[i * w + j],
+                                       1e-12 * fabs(h[i * w + j]) + 1e-300);
+            }
+            qc_second_moments_read_mean(mean, &divided, 3, g, 0, w);
+            cr_expect(memcmp(mean, mean + w, w * sizeof *mean) == 0, "%s", c->name);
+            if (l->lanes) continue;
+            qc_second_moments_read_diagonal(mean, &divided, 3, g, 0);
+            qc_second_moments_read_column(mean + w, &divided, 3, g, 0, w - 1);
+            for (size_t i = 0; i < w * w; i += w + 1)
+                cr_expect_float_eq(mean[i / w], h[w * w + i], 1e-12 * mean[i / w]);
+            cr_expect_float_eq(mean[w], h[w * w + w - 1], 1e-12 * fabs(mean[w]) + 1e-300);
+        }
+        free(h);
+        case_free(&r);
+        free(x);
+    }
+}
+
 /* What is wide keeps rows up to their number, and takes no more than products would. */
 Test(gram, few_rows_of_wide_layers_are_kept)
 {

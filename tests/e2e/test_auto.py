@@ -83,13 +83,15 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     assert report["options"]["method"] == "auto"
     trials = report["trials"]
     chosen = [t for t in trials if t["chosen"]]
-    assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and len(chosen) == 1 and chosen[0]["samples"] == 128
-    assert all(chosen[0]["worth_db"] >= t["worth_db"] or t["worth_db"] <= 0.35 for t in trials if t["samples"] == 128), trials
-    # What cuts off less than mse does has credit for it, which falls with the root of the number of samples: 0.32 dB with 32 of them.
-    credit = {t["method"]: t["worth_db"] - t["gain_db"] for t in trials}
-    assert credit["mse:clip=3"] == pytest.approx(0.32 * (32 / 256) ** 0.5) and credit["mse"] == credit["percentile"] == 0
-    methods = {l["method"] for l in report["layers"] if l["kind"] == "activation"}
-    assert methods == {chosen[0]["method"]}
+    parts = [t for t in trials if t["part"]]
+    trials = [t for t in trials if not t["part"]]
+    assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and sum(t["chosen"] for t in trials) == 1 and chosen[0]["samples"] == 128
+    assert all(chosen[0]["worth_db"] >= t["worth_db"] or t["worth_db"] <= 0.1 for t in trials if t["samples"] == 128), trials
+    # A gain counts less what may be luck. What is taken in a part of the network beside has to hold likewise.
+    assert trials[0]["worth_db"] == 0 and all(t["worth_db"] <= t["gain_db"] for t in trials[1:] + parts)
+    assert all(t["worth_db"] > 0.2 and t["samples"] == 128 for t in parts if t["chosen"])
+    methods = {l["method"] for l in report["layers"] if l["kind"] == "activation" and l["name"] != "x"}
+    assert methods <= {t["method"] for t in chosen} and len({t["part"] for t in parts}) > 1, trials
 
 
 def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
@@ -124,3 +126,24 @@ def test_it_is_not_for_weights(qcalib, tmp_path):
     make("heads", tmp_path)
     done = qcalib("--data", "x.h5", "--weight-method", "auto", "net.onnx", code=2)
     assert "--weight-method auto" in done.err and "minmax" in done.err
+
+
+def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
+    """Walks that go far do so in one sample: what mse cuts off of it tells nothing of the next. Noise that is alike in all samples stays with mse."""
+    random = np.random.default_rng(4)
+    w = random.normal(size=(40, 6)).astype("f4")
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "mm")], "g", [value("x", TensorProto.FLOAT, [1, 50, 40])],
+                              [value("y", TensorProto.FLOAT, [1, 50, 6])], [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "net.onnx")
+    samples = {"walks": random.normal(size=(24, 50, 40)).cumsum(1) * 0.3, "alike": random.laplace(size=(24, 50, 40)).clip(-4, 4)}
+    samples["walks"][7] *= 1.5
+    samples["odd"] = random.laplace(size=(100, 50, 40)).clip(-4, 4)
+    samples["odd"][5, 3, 3:5] = 12, -12  # so far that steps would be half as coarse again for all others
+    methods = {}
+    for name, x in samples.items():
+        with h5py.File(tmp_path / f"{name}.h5", "w") as f:
+            f["x"] = x.astype("f4")
+        report = qcalib("--data", f"{name}.h5", "net.onnx", "-o", f"{name}.onnx", "--report", f"{name}.report", "--json").json
+        methods[name] = next(l["method"] for l in report["layers"] if l["name"] == "x")
+    assert methods["walks"] == "minmax" and "minmax" not in (methods["alike"], methods["odd"]), methods

@@ -133,13 +133,15 @@ def test_fused_by_the_runtime(qcalib, model, tmp_path):
 
 
 def test_activations_in_8_bits(qcalib, model, tmp_path):
-    """Products read quantized activations and weights in blocks as real numbers; the convolution has integers, per channel."""
+    """Products and the convolution of one tap read quantized activations and weights in blocks as real numbers; with 8 bits the convolution has integers, per channel."""
+    quantize(qcalib, model, "q.onnx", "--weight-type", "int4", "--weight-type", "int8:c")
+    assert sorted(v[1].shape for v in blocks_of(tmp_path / "q.onnx").values()) == sorted(s for n, s in WEIGHTS.items() if n != "wc")
     quantize(qcalib, model, "q.onnx", "--weight-type", "int4")
     found, graph = blocks_of(tmp_path / "q.onnx"), onnx.load(tmp_path / "q.onnx").graph
-    assert sorted(v[1].shape for v in found.values()) == sorted(s for n, s in WEIGHTS.items() if n != "wc")
+    assert sorted(v[1].shape for v in found.values()) == sorted(WEIGHTS.values())
     made = {o: n for n in graph.node for o in n.output}
     for n in graph.node:
-        if n.op_type in ("MatMul", "Gemm"):
+        if n.op_type in ("MatMul", "Gemm", "Conv"):
             assert made[n.input[0]].op_type == "DequantizeLinear" and n.input[1] in found
     real = run(tmp_path / "q.onnx", tmp_path)
     qcalib("run", "q.onnx", "--data", "data.h5", "-o", "ours.h5")
@@ -158,19 +160,45 @@ def test_hardware_of_integers_has_no_blocks(qcalib, model, tmp_path):
     assert any("--weight-block" in w for w in report["warnings"]) and not blocks_of(tmp_path / "q.onnx")
 
 
-def test_tables_keep_8_bits(qcalib, tmp_path):
-    """Of fewer bits only where that is said by name."""
-    constants = {"table": RANDOM.normal(size=(80, 64)).astype("f4"), "w": RANDOM.normal(size=(64, 9)).astype("f4")}
-    graph = helper.make_graph([helper.make_node("Gather", ["table", "ids"], ["rows"], "rows"), helper.make_node("MatMul", ["rows", "w"], ["y"])], "g",
-                              [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 5])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5, 9])],
+TABLE = RANDOM.standard_t(4, (80, 72)).astype("f4") * RANDOM.gamma(1, size=(80, 1)).astype("f4")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Rows that leave the model, and a product of them; some are counted from the end."""
+    constants = {"table": TABLE, "w": RANDOM.normal(size=(72, 9)).astype("f4")}
+    graph = helper.make_graph([helper.make_node("Gather", ["table", "ids"], ["rows"], "take"), helper.make_node("MatMul", ["rows", "w"], ["y"])], "g",
+                              [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 5])],
+                              [helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["n", 5, 72]), helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5, 9])],
                               [numpy_helper.from_array(v, n) for n, v in constants.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "model.onnx")
     with h5py.File(tmp_path / "data.h5", "w") as file:
-        file["ids"] = RANDOM.integers(0, 80, (32, 5))
-    for options, stored in (([], TensorProto.INT8), (["--weight-type", "int4:Gather"], TensorProto.INT4)):
-        quantize(qcalib, tmp_path / "model.onnx", "q.onnx", "--activation-type", "none", "--weight-type", "int4", *options)
-        types = {tuple(i.dims): i.data_type for i in onnx.load(tmp_path / "q.onnx").graph.initializer}
-        assert types[80, 64] == stored and types[64, 9] == TensorProto.INT4
+        file["ids"] = RANDOM.integers(-80, 80, (32, 5))
+    return tmp_path / "model.onnx"
+
+
+@pytest.mark.parametrize("name, bits, least_db", (("int8", 8, 42), ("int4:Gather", 4, 18), ("uint4:take", 4, 19), ("int2:Gather", 2, 4)))
+def test_tables(qcalib, table, tmp_path, name, bits, least_db):
+    """Rows of a table in blocks: of both forms the same bits, here and there; of fewer than 8 bits only where that is said by name."""
+    with h5py.File(tmp_path / "data.h5") as file:
+        ids = file["ids"][:]
+    found = {}
+    for form in ("qdq", "qoperator"):
+        quantize(qcalib, table, f"{form}.onnx", "--activation-type", "none", "--weight-type", "int4", *(["--weight-type", name] if ":" in name else []),
+                 *(["--symmetric=none"] if name[0] == "u" else []), "--format", form, "--accuracy-level", 1)
+        found[form] = session(tmp_path / f"{form}.onnx", optimize=True).run(["rows"], {"ids": ids})[0]
+        qcalib("run", f"{form}.onnx", "--data", "data.h5", "-o", "ours.h5")
+        with h5py.File(tmp_path / "ours.h5") as file:
+            assert np.array_equal(file["rows"][:], found[form]), form
+    assert np.array_equal(found["qdq"], found["qoperator"])
+    error = found["qdq"] - TABLE[ids]
+    assert 10 * np.log10(np.square(TABLE[ids]).sum() / np.square(error).sum()) > least_db
+    stored = {(i.data_type, *i.dims) for i in onnx.load(tmp_path / "qdq.onnx").graph.initializer}
+    kind = TensorProto.INT8 if bits == 8 else TensorProto.UINT4 if name[0] == "u" else TensorProto.INT4
+    assert stored >= {(kind, 80, 72), (TensorProto.FLOAT, 80, 3)} | ({(kind, 80, 3)} if name[0] == "u" else set())
+    taken, = [n for n in onnx.load(tmp_path / "qoperator.onnx").graph.node if n.op_type == "GatherBlockQuantized"]
+    assert {a.name: a.i for a in taken.attribute} == {"bits": bits, "block_size": 32, "gather_axis": 0, "quantize_axis": 1} and len(taken.input) == 3 + (name[0] == "u")
+    assert {tuple(i.dims) for i in onnx.load(tmp_path / "qoperator.onnx").graph.initializer if i.data_type == TensorProto.UINT8} >= {(80, 9 * bits)}
 
 
 def test_a_scale_of_all_is_no_block(qcalib, model):

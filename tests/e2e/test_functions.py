@@ -2,6 +2,7 @@
 """Operators that are functions of others: ONNX's own and ONNX Runtime's (com.microsoft), as its optimizer and exporters write them, against ONNX Runtime; and
 functions that a model brings with it."""
 import h5py
+import ml_dtypes
 import numpy
 import onnx
 import onnxruntime
@@ -107,6 +108,10 @@ CASES = {
     "matmul_4_bits_float_zeros": ("MatMulNBits", [f(3, 32), c(ints(0, 256, 6, 2, 8, dtype=numpy.uint8)), c(f(6, 2)), c(f(6, 2)), None, c(f(6))], {"K": 32, "N": 6, "bits": 4, "block_size": 16}),
     "matmul_8_bits": ("MatMulNBits", [f(3, 32), c(ints(0, 256, 6, 2, 16, dtype=numpy.uint8)), c(f(6, 2))], {"K": 32, "N": 6, "bits": 8, "block_size": 16}),
     "matmul_2_bits": ("MatMulNBits", [f(3, 32), c(ints(0, 256, 6, 2, 4, dtype=numpy.uint8)), c(f(6, 2))], {"K": 32, "N": 6, "bits": 2, "block_size": 16}),
+    "gather_4_bits": ("GatherBlockQuantized", [c(ints(0, 256, 30, 20, dtype=numpy.uint8)), ints(-30, 30, 2, 5), c(f(30, 3)), c(ints(0, 256, 30, 2, dtype=numpy.uint8))], {"block_size": 16}),
+    "gather_8_bits": ("GatherBlockQuantized", [c(ints(0, 256, 30, 4, 32, dtype=numpy.uint8)), ints(0, 30, 2, 5), c(f(30, 4, 1))], {"bits": 8, "block_size": 32, "quantize_axis": 2}),
+    "gather_2_bits": ("GatherBlockQuantized", [c(ints(0, 256, 30, 10, dtype=numpy.uint8)), ints(0, 30, 7, dtype=numpy.int32), c(f(30, 3))], {"bits": 2, "block_size": 16}),
+    "gather_int4": ("GatherBlockQuantized", [c(ints(-8, 8, 30, 20).astype(ml_dtypes.int4)), ints(0, 20, 2, 5), c(f(2, 20)), c(ints(-8, 8, 2, 20).astype(ml_dtypes.int4))], {"block_size": 16, "quantize_axis": 0, "gather_axis": 1}),
     "matmul_integer_to_float": ("MatMulIntegerToFloat", [Q8, W8, c(numpy.float32(0.1)), c(numpy.float32(0.2)), c(numpy.uint8(120)), c(numpy.uint8(130)), BIAS], {}),
     "dynamic_quantize_matmul": ("DynamicQuantizeMatMul", [X, c(ints(-128, 128, 16, 48, dtype=numpy.int8)), c(numpy.full(48, 0.1, numpy.float32)), c(numpy.zeros(48, numpy.int8)), BIAS], {}),
     "dynamic_quantize_lstm": ("DynamicQuantizeLSTM", [f(5, 2, 8), c(ints(-128, 128, 2, 8, 16, dtype=numpy.int8)), c(ints(-128, 128, 2, 4, 16, dtype=numpy.int8)), c(f(2, 32)), None, None, None,

@@ -51,7 +51,8 @@ def test_float_weights_are_not_rounded_by_the_runtime(name, form, qcalib, tmp_pa
 
 
 def test_conv_transpose_reads_weights_of_eight_bits(qcalib, tmp_path):
-    odd = Odd([conv("x", "a"), node("ConvTranspose", ["a", "t", "b2"], "u", strides=[2, 2]), node("Add", ["u", "u"], "y")],
+    odd = Odd([conv("x", "a"), node("ConvTranspose", ["a", "t", "b2"], "u", strides=[2, 2]), node("Add", ["u", "u"], "v"),
+               node("InstanceNormalization", ["v", "b2", "b2"], "y")],
               {"w": W, "b": B, "t": normal(8, 8, 2, 2), "b2": B2}, IMAGE, ("y",))
     onnx.save(build(odd), str(tmp_path / "odd.onnx"))
     with h5py.File(tmp_path / "odd.h5", "w") as f:
@@ -61,7 +62,10 @@ def test_conv_transpose_reads_weights_of_eight_bits(qcalib, tmp_path):
     up, = g.of("ConvTranspose")
     weight = g.dequantize(up.input[1])
     assert weight is not None and weight.attribute[0].name == "axis" and weight.attribute[0].i == 1
-    assert [f["op"] for f in report["float_ops"]] == ["ConvTranspose"]  # the Add behind it is on integers
+    reasons = {f["op"]: f["reason"] for f in report["float_ops"]}
+    assert set(reasons) == {"ConvTranspose", "InstanceNormalization"}, reasons  # the Add between them is on integers
+    assert "from quantized weights; in integers with --target fused" in reasons["ConvTranspose"]
+    assert "slower in ONNX Runtime" in reasons["InstanceNormalization"]
 
 
 def detector():

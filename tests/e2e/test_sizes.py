@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of different sizes: images for a fully convolutional network, sentences for one with attention. The reference
 is ONNX Runtime, sample by sample, bit for bit."""
+import json
+
 import h5py
 import numpy as np
 import onnx
@@ -183,7 +185,44 @@ def test_bodies_see_all_sizes(qcalib, tmp_path):
             np.testing.assert_array_equal(f[f"y/{i}"][()], session.run(None, {"x": x[None]})[0])
 
 
-@pytest.mark.parametrize("option", [["--propagate"], ["--sensitivity"], ["--accumulator", "16"]])
+def test_sensitivity_of_two_sizes_is_that_of_each_by_its_part_of_the_output(qcalib, made, tmp_path):
+    """Noise adds up over samples; each size alone is an array, and ONNX Runtime says how large its output is."""
+    at, images, _, _ = made
+    rng, real = np.random.default_rng(4), runtime(at / "images.onnx")
+    sizes = [np.stack([x for x in images if x.shape[1:] == s]) for s in sorted({x.shape[1:] for x in images})[:2]]
+    outs = [real.run(None, {"x": x})[0].astype(np.float64) for x in sizes]
+    both = [(x, y + rng.standard_normal(y.shape)) for xs, ys in zip(sizes, outs) for x, y in zip(xs, ys)]
+    with h5py.File(tmp_path / "both.h5", "w") as f:
+        for i, (x, y) in enumerate(reversed(both)):
+            f[f"x/{i}"], f[f"target/{i}"] = x, y.astype(np.float32)
+    for k, x in enumerate(sizes):
+        with h5py.File(tmp_path / f"{k}.h5", "w") as f:
+            f["x"], f["target"] = x, np.stack([y for v, y in both if v.shape == x.shape[1:]]).astype(np.float32)
+    qcalib("collect", at / "images.onnx", "--data", "both.h5", "-o", "s.qcstats")
+    noise = {}
+    for name in ("both", "0", "1"):
+        found = qcalib(at / "images.onnx", "--stats", "s.qcstats", "--eval", f"{name}.h5", "--sensitivity", "--advice", "off",
+                       "--json", "-o", "q.onnx").json["sensitivity"]
+        noise[name] = {e["node"]: 10 ** (-e["sqnr_db"] / 10) for e in found}
+        assert all(e["drop"] is not None for e in found)
+    signal = [np.sum(y**2) for y in outs]
+    assert len(noise["both"]) == 4
+    for node, n in noise["both"].items():
+        parts = (noise["0"][node] * signal[0] + noise["1"][node] * signal[1]) / sum(signal)
+        assert n == pytest.approx(parts, rel=1e-4), node
+    assert noise["0"] != noise["1"]
+
+
+def test_demands_widen_layers(qcalib, made, tmp_path):
+    at, _, _, _ = made
+    said = qcalib(at / "images.onnx", "--data", at / "images.h5", "--min-sqnr", "36", "--advice", "off", "-o", "q.onnx").out
+    assert "in 16 bits after" in said and "nan" not in said
+    done = qcalib(at / "text.onnx", "--data", at / "text.h5", "--eval", at / "text.h5", "--max-drop", "100",
+                  "--advice", "off", "--json", "--no-report", "-o", "t.onnx").json
+    assert done["accuracy"]["samples"] == len(LENGTHS)
+
+
+@pytest.mark.parametrize("option", [["--propagate"], ["--accumulator", "16"]])
 def test_what_needs_one_size_says_so_at_once(qcalib, made, option):
     said = qcalib(made[0] / "images.onnx", "--data", made[0] / "images.h5", *option, code=4).err
     assert "needs samples of one size" in said and option[0] in said

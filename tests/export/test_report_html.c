@@ -259,7 +259,7 @@ Test(report_html, shows_what_was_measured)
     char *text = page(&r);
     cr_expect(strstr(text, "90.00 → 80.00 %") && strstr(text, "−10.00 points"));
     cr_expect(strstr(text, "95 % interval of int8: 70.00 to 85.00 %. fp32 lies outside it."));
-    cr_expect(strstr(text, "3.9 KB → 1000 bytes"));
+    cr_expect(strstr(text, "3.9 KB → 1000 bytes"));
     cr_expect(strstr(text, "30.0 → <b>10.0 dB</b>"));
     cr_expect(strstr(text, "Objective of &lt;/script") && strstr(text, "threshold: the larger magnitude"));
     cr_expect(strstr(text, "Exact zeros are left out: 17."));

@@ -94,12 +94,12 @@ static bool check_bindings(const struct qc_graph *g, const struct pass_setup *se
     return true;
 }
 
-static bool set_bias_apart(struct passes *p, struct qc_status *st)
+static bool set_apart(struct passes *p, const char *rules_file, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
     struct qc_graph *joined = p->normalised;
     p->normalised = NULL;
-    bool ok = rules && qc_rules_add_builtin(rules, "bias_apart.rules", st) &&
+    bool ok = rules && qc_rules_add_builtin(rules, rules_file, st) &&
               qc_normalise(&p->normalised, joined, rules, qc_evaluate, st);
     qc_rules_free(rules);
     qc_graph_free(joined);
@@ -117,7 +117,9 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         return false;
     if (setup->narrows_bias && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)) return false;
     if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) ||
-        (setup->narrows_bias && !set_bias_apart(p, st)) || !check(p->normalised, "normalise", NULL, setup, st))
+        (setup->scheme.activation.dtype != QC_NONE && !set_apart(p, "as_convs.rules", st)) ||
+        (setup->narrows_bias && !set_apart(p, "bias_apart.rules", st)) ||
+        !check(p->normalised, "normalise", NULL, setup, st))
         return false;
     qc_graph_count_ops(&heavy, p->normalised);
     if (!qc_join_functions(&p->joined, p->normalised, p->rules, &setup->scheme, st) ||

@@ -268,6 +268,42 @@ Test(equalize, sizes_of_a_shape_are_known_where_its_batch_is_free)
     qc_graph_free(g);
 }
 
+/* What a LayerNormalization makes has no size in constants alone: equalization leaves it, scales that are given are
+   taken, and two readers take the same. */
+Test(equalize, a_norm_makes_channels_that_others_scale)
+{
+    static const char text[] =
+        "graph \"g\"\ninput %1 \"x\" f32[N,3]\nconst %2 \"gain\" f32[3] = {1, 2, -0.5}\nconst %3 \"shift\" f32[3] = "
+        "{0.5, "
+        "0, 3}\n%4 \"n\" = LayerNormalization(%1, %2, %3) {axis=-1}\nconst %5 \"a\" f32[3,2] = {1,2,3,4,5,6}\nconst %6 "
+        "\"b\" f32[3,1] = {2,-1,4}\n%7 \"y\" = MatMul(%4, %5)\n%8 \"z\" = MatMul(%4, %6)\noutput \"y\" %7\noutput "
+        "\"z\" "
+        "%8\n";
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL, *e = NULL;
+    struct qc_equalized info;
+    struct qc_channels c;
+    struct qc_arena *a = qc_arena_new();
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+    cr_assert(qc_equalize(&e, &info, g, &st), "%s", st.message);
+    cr_expect(info.groups == 0 && qc_tensor_equal(qc_constant_of(g, qc_graph_find_value(g, "a")),
+                                                  qc_constant_of(e, qc_graph_find_value(e, "a"))));
+    qc_graph_free(e);
+    cr_assert(qc_channels_find(&c, g, a, &st), "%s", st.message);
+    const qc_id n = qc_graph_find_value(g, "n");
+    cr_assert(c.group[n] == n && !c.groups[n].fixed && c.groups[n].count == 3);
+    for (int i = 0; i < 3; i++) c.groups[n].scale[i] = (double[]){0.5, 4, 3}[i];
+    cr_assert(qc_channels_apply(&e, &info, &c, &st), "%s", st.message);
+    cr_expect(info.groups == 1 && info.channels == 3);
+    cr_expect_eq(qc_tensor_float(qc_constant_of(e, qc_graph_find_value(e, "gain")), 1), 0.5);
+    cr_expect_eq(qc_tensor_float(qc_constant_of(e, qc_graph_find_value(e, "shift")), 2), 1);
+    cr_expect_eq(qc_tensor_float(qc_constant_of(e, qc_graph_find_value(e, "b")), 1), -4);
+    cr_expect_lt(difference(g, e), 1e-6, "%g", difference(g, e));
+    qc_graph_free(e);
+    qc_graph_free(g);
+    qc_arena_free(a);
+}
+
 static double magnitude(const struct qc_graph *g, const char *name, size_t first, size_t step, size_t count)
 {
     const struct qc_tensor *t = qc_constant_of(g, qc_graph_find_value(g, name));

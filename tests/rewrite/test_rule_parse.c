@@ -63,7 +63,7 @@ static const struct {
     {"rule r match Relu(x) give Add(x, vector(x, x))", "my.rules:1:34: expected vector(e), got 'vector'"},
     {"rule r match Relu(x) give Add(x, column(x))", "my.rules:1:34: expected column(e, w), got 'column'"},
     {"rule r match Relu(x) give Add(x, rows(Relu(x)))",
-     "my.rules:1:34: expected rows(c), unit_rows(c) or row_sizes(c), c a constant of the match, got 'rows'"},
+     "my.rules:1:34: expected rows(c), c a constant of the match, got 'rows'"},
     {"rule r match Add(x, (y else 0)) give x", "my.rules:1:24: expected ')', got 'else'"},
     {"rule r match Relu(x) give (x other 0)", "my.rules:1:30: expected 'else', got 'other'"},
     {"rule r match Add(x, 1.5) give x", "my.rules:1:21: expected a value, an op or q, dq, requantize, got '1.5'"},

@@ -1,0 +1,28 @@
+// The point nearest to the pointer, in words.
+addEventListener('DOMContentLoaded', () => {
+  const words = document.getElementById('plot-readout'), hover = matchMedia('(hover: hover)').matches;
+  for (const svg of document.querySelectorAll('#screen-plot svg.points')) {
+    const points = [...svg.querySelectorAll('a')].map((a) => ({ a, x: Number(a.dataset.x), text: a.querySelector('title').textContent }));
+    let near = null;
+    const nearest = (e) => {
+      const box = svg.getBoundingClientRect(), x = (e.clientX - box.left) * (svg.viewBox.baseVal.width / box.width);
+      return points.reduce((best, p) => (Math.abs(p.x - x) < Math.abs(best.x - x) ? p : best), points[0]);
+    };
+    const mark = (p) => {
+      if (p === near) return;
+      near?.a.classList.remove('near');
+      near = p;
+      p.a.classList.add('near');
+      words.textContent = p.text;
+    };
+    svg.addEventListener('pointermove', (e) => mark(nearest(e)));
+    svg.addEventListener('click', (e) => {
+      if (e.target.closest('a')) return;
+      mark(nearest(e));
+      near.a.dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, detail: 1 }));
+    });
+    points.forEach((p) => p.a.querySelector('title').remove()); // the browser's own hint would lie over the plot
+    points.forEach((p) => p.a.setAttribute('aria-label', p.text));
+  }
+  if (words) words.textContent = hover ? 'Point at a layer for its figures; click to open it.' : 'Tap a layer to open it.';
+});

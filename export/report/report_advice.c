@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/report/report_advice.h"
+
+#include <math.h>
+
+#include "export/report/html.h"
+#include "export/report/report_effects.h"
+#include "export/report/report_page.h"
+#include "export/report/report_size.h"
+
+void qc_html_layer_link(FILE *f, const char *node, size_t layer)
+{
+    if (layer != QC_NO_INDEX) qc_html(f, "<a href=\"#L%zu\">", layer + 1);
+    qc_html_text(f, node);
+    if (layer != QC_NO_INDEX) fputs("</a>", f);
+}
+
+static void one_advice(FILE *f, const struct qc_report *r, const struct qc_report_advice *a)
+{
+    fputs("<li><h3>", f);
+    qc_html_text(f, a->action);
+    if (a->node) {
+        fputs(": ", f);
+        qc_html_layer_link(f, a->node, a->layer);
+    }
+    qc_html(f, "</h3><p>Outputs %.2f → <b>%.2f dB</b>; on samples held back %.2f → %.2f dB", a->before_db, a->after_db,
+            a->held_before_db, a->held_after_db);
+    for (size_t i = 0; r->output_count > 1 && i < r->output_count; i++) {
+        fputs(i ? ", " : ". ", f);
+        qc_html_text(f, r->outputs[i].name);
+        qc_html(f, " %.2f → %.2f", a->outputs_before_db[i], a->outputs_after_db[i]);
+    }
+    fputs("</p>", f);
+    qc_page_command(f, a->command);
+    fputs("</li>\n", f);
+}
+
+void qc_html_no_advice(FILE *f, const struct qc_report *r)
+{
+    static const char *const why[] = {
+        [QC_ADVICE_NOT_ASKED] = "Nothing was tried: <code>--advice off</code>.",
+        [QC_ADVICE_NO_DATA] = "Nothing was tried: commands are tried on the samples of <code>--data</code>.",
+        [QC_ADVICE_NOT_NEEDED] = "Nothing is lost that would need mending.",
+        [QC_ADVICE_MET] = "The demand is met with wider types.",
+        [QC_ADVICE_SIZED] = "Nothing was tried: <code>--size</code> has chosen the types.",
+        [QC_ADVICE_LARGE] = "Nothing was tried: the model is large or memory is limited; <code>--advice on</code>.",
+        [QC_ADVICE_SHARED] = "Nothing was tried: several processes share the data.",
+    };
+    if (r->advice_state != QC_ADVICE_TRIED)
+        qc_html(f, "%s", why[r->advice_state]);
+    else
+        qc_html(f, "No single option: %zu command%s tried, and none brings the outputs nearer by 0.3 dB.",
+                r->advice_tried, r->advice_tried == 1 ? " was" : "s were");
+}
+
+/* What was tried and helps; where there is nothing, why. */
+static void advice(FILE *f, const struct qc_report *r)
+{
+    fputs("<h2>What helps</h2>\n", f);
+    if (!r->advice_count) {
+        fputs("<p>", f);
+        qc_html_no_advice(f, r);
+        fputs("</p>\n", f);
+    }
+    if (r->cheaper) {
+        fputs("<p class=\"note\">For a smaller file:</p><ol class=\"hurts helps\">\n", f);
+        one_advice(f, r, r->cheaper);
+        fputs("</ol>\n", f);
+    }
+    if (!r->advice_count) return;
+    qc_html(
+        f,
+        "<p class=\"note\">%zu commands were tried in this run. These bring the outputs nearer to the float "
+        "network by 0.3 dB or more, on %zu samples and on others that were held back.</p><ol class=\"hurts helps\">\n",
+        r->advice_tried, r->measured_samples);
+    for (size_t i = 0; i < r->advice_count; i++) one_advice(f, r, &r->advice[i]);
+    fputs("</ol>\n", f);
+}
+
+static void suggestions(FILE *f, const struct qc_report *r)
+{
+    if (r->fallback && r->fallback->met && !r->suggestion_count) return;
+    fputs("<h2>What hurts most</h2>\n", f);
+    if (!r->suggestion_count) {
+        fputs(r->measured_samples
+                  ? "<p>No op adds error to what it reads.</p>\n"
+                  : "<p>Nothing was measured: layers are compared on the samples of <code>--data</code>.</p>\n",
+              f);
+        return;
+    }
+    fputs("<p class=\"note\">Where the relative error grows most between what an op reads and what it makes, those "
+          "with a known cause first.</p><ol class=\"hurts\">\n",
+          f);
+    for (size_t i = 0; i < r->suggestion_count; i++) {
+        const struct qc_report_suggestion *s = &r->suggestions[i];
+        qc_html(f, "<li><h3>%zu. ", i + 1);
+        qc_html_layer_link(f, s->node, s->layer);
+        fputs(" <span class=\"muted\">", f);
+        qc_html_text(f, s->op);
+        fputs("</span></h3><p>SQNR ", f);
+        if (isfinite(s->before_db)) qc_html(f, "%.1f → ", s->before_db);
+        qc_html(f, "<b>%.1f dB</b>: ", s->after_db);
+        qc_html_text(f, s->why);
+        fputs(".</p></li>\n", f);
+    }
+    fputs("</ol>\n", f);
+}
+
+void qc_html_advice(FILE *f, const struct qc_report *r)
+{
+    fputs("<section class=\"screen\" id=\"advice\">\n", f);
+    qc_html_size(f, r);
+    qc_html_fallback(f, r);
+    advice(f, r);
+    suggestions(f, r);
+    qc_html_effects(f, r);
+    qc_html_accumulators(f, r);
+    fputs("</section>\n", f);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/report/report_summary.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "export/report/html.h"
+#include "export/report/report_advice.h"
+#include "export/report/report_charts.h"
+#include "export/report/report_page.h"
+
+/* What was done, in one paragraph. */
+static void done(FILE *f, const struct qc_report *r)
+{
+    size_t weights = 0;
+    for (size_t i = 0; i < r->layer_count; i++) weights += strcmp(r->layers[i].kind, "weight") == 0;
+    fputs("<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">", f);
+    qc_html_text(f, qc_page_file_name(r->model_file));
+    fputs("</h2>\n<p>", f);
+    qc_html(f, "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters",
+            r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights,
+            r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s");
+    if (r->data_file) {
+        qc_html(f, " from <b>%zu</b> of %zu samples of ", r->data_samples, r->data_total);
+        qc_page_name(f, qc_page_file_name(r->data_file));
+    } else {
+        fputs(" without samples: weights are rounded to nearest, and no error was measured. With --data FILE rounding "
+              "makes good its errors",
+              f);
+    }
+    const char *methods[2] = {NULL, NULL};
+    for (size_t i = 0; i < r->layer_count; i++) methods[strcmp(r->layers[i].kind, "weight") == 0] = r->layers[i].method;
+    if (methods[0]) {
+        fputs(" by ", f);
+        qc_page_name(f, methods[0]);
+    }
+    if (methods[1]) {
+        fputs(" (weights: ", f);
+        qc_page_name(f, methods[1]);
+        fputs(")", f);
+    }
+    fputs(".", f);
+    size_t tried = 0;
+    for (size_t i = 0; i < r->trial_count; i++) tried += !r->trials[i].part;
+    for (size_t i = 0; i < r->trial_count; i++) {
+        const struct qc_report_trial *t = &r->trials[i];
+        if (!t->chosen) continue;
+        if (t->part) {
+            qc_html(f, " In part %s of the network ", t->part);
+            qc_page_name(f, t->method);
+            qc_html(f, " has %.2f dB less noise.", t->gain_db);
+            continue;
+        }
+        qc_html(f, " Of %zu observers that were tried on %zu samples, ", tried, t->samples);
+        qc_page_name(f, t->method);
+        if (i)
+            qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse.", t->gain_db);
+        else
+            fputs(" was kept: no other was better for the outputs.", f);
+    }
+    fputs("</p></header>\n", f);
+}
+
+static bool is_psnr(const struct qc_report *r)
+{
+    return strcmp(r->metric, "psnr") == 0;
+}
+
+static void accuracy_tile(FILE *f, const struct qc_report *r)
+{
+    double by = is_psnr(r) ? 1 : 100, drop = by * (r->fp32 - r->int8);
+    const char *unit = is_psnr(r) ? "dB" : "%";
+    qc_html(f, "<h2>%s on %zu samples</h2><div class=\"big\">%.2f → %.2f %s <small class=\"%s\">",
+            is_psnr(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, by * r->fp32, by * r->int8, unit,
+            drop > (is_psnr(r) ? .5 : 1) ? "bad" : "");
+    qc_html(f, "%s%.2f %s</small></div>", drop > 0 ? "−" : "+", fabs(drop), is_psnr(r) ? "dB" : "points");
+    qc_chart_interval(f, r);
+    if (isnan(r->int8_low)) return;
+    qc_html(f, "<div class=\"note\">95 %% interval of int8: %.2f to %.2f %%. fp32 lies %s it.", 100 * r->int8_low,
+            100 * r->int8_high, r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
+    if (!isnan(r->int8_top5)) qc_html(f, " Top‑5: %.2f → %.2f %%.", 100 * r->fp32_top5, 100 * r->int8_top5);
+    if (r->eval_positions)
+        qc_html(f, " Negative log-likelihood of %zu positions: %.4f → %.4f nats.", r->eval_positions, r->fp32_nll,
+                r->int8_nll);
+    fputs("</div>", f);
+}
+
+static void output_tile(FILE *f, const struct qc_report *r)
+{
+    double worst = (double)INFINITY;
+    size_t at = 0;
+    for (size_t i = 0; i < r->output_count; i++) {
+        if (!(r->outputs[i].sqnr_db < worst)) continue;
+        worst = r->outputs[i].sqnr_db;
+        at = i;
+    }
+    if (!r->output_count || !r->measured_samples) {
+        fputs("<h2>Output SQNR</h2><div class=\"big\"><small>not measured</small></div><div class=\"note\">Float and "
+              "int8 are compared on samples: give <code>--data FILE</code>.</div>",
+              f);
+        return;
+    }
+    qc_html(f, "<h2>%s SQNR on %zu samples</h2><div class=\"big\">", r->output_count > 1 ? "Worst output's" : "Output",
+            r->measured_samples);
+    qc_html_fixed(f, r->outputs[at].sqnr_db, 2);
+    fputs(" dB</div><div class=\"note name\">", f);
+    qc_html_text(f, r->outputs[at].name);
+    fputs(": cosine ", f);
+    qc_html_fixed(f, r->outputs[at].cosine, 6);
+    fputs(", largest error ", f);
+    qc_html_short(f, r->outputs[at].max_abs);
+    if (!r->metric) fputs(". With <code>--eval FILE</code> the report shows accuracy.", f);
+    fputs("</div>", f);
+}
+
+static void tiles(FILE *f, const struct qc_report *r)
+{
+    fputs("<div class=\"tiles\"><section class=\"tile\">", f);
+    if (r->metric)
+        accuracy_tile(f, r);
+    else
+        output_tile(f, r);
+    fputs("</section>\n<section class=\"tile\"><h2>Size of the model file</h2><div class=\"big\">", f);
+    qc_html_bytes(f, r->model_bytes);
+    if (r->file_count) {
+        fputs(" → ", f);
+        qc_html_bytes(f, r->file_bytes[0]);
+        if (r->model_bytes)
+            qc_html(f, "</div><div class=\"note\">%.0f %% of it</div>",
+                    100 * (double)r->file_bytes[0] / (double)r->model_bytes);
+        else
+            fputs("</div>", f);
+    } else
+        fputs("</div><div class=\"note bad\">No model was written: a demand was not met.</div>", f);
+    fputs("</section>\n<section class=\"tile\">", f);
+    if (r->metric)
+        output_tile(f, r);
+    else
+        qc_html(f, "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div>", r->quantized_ops,
+                r->quantized_ops + r->float_op_count);
+    fputs("</section></div>\n", f);
+}
+
+static void warnings(FILE *f, const struct qc_report *r)
+{
+    if (!r->warning_count) return;
+    qc_html(f, "<section class=\"warnings\"><h3>%zu warning%s</h3><ul>", r->warning_count,
+            r->warning_count == 1 ? "" : "s");
+    for (size_t i = 0; i < r->warning_count; i++) {
+        fputs("<li>", f);
+        qc_html_text(f, r->warnings[i]);
+        fputs("</li>", f);
+    }
+    fputs("</ul></section>\n", f);
+}
+
+/* What helps most, in a line; the rest is on a screen of its own. */
+static void best_advice(FILE *f, const struct qc_report *r)
+{
+    fputs("<section class=\"card\"><h2>What would help</h2>\n", f);
+    if (r->advice_count) {
+        const struct qc_report_advice *a = &r->advice[0];
+        fputs("<p>", f);
+        qc_html_text(f, a->action);
+        if (a->node) {
+            fputs(": ", f);
+            qc_html_layer_link(f, a->node, a->layer);
+        }
+        qc_html(f, "</p><p class=\"figure\">%.2f → <b>%.2f dB</b></p>", a->before_db, a->after_db);
+        qc_html(f, "<p class=\"note\"><a href=\"#advice\">%s</a></p>",
+                r->advice_count > 1 ? "The command, and what else helps" : "The command");
+    } else {
+        fputs("<p>", f);
+        qc_html_no_advice(f, r);
+        fputs("</p>", f);
+        if (r->cheaper || r->fallback) fputs("<p class=\"note\"><a href=\"#advice\">What was tried</a></p>", f);
+    }
+    fputs("</section>\n", f);
+}
+
+static void worst_layers(FILE *f, const struct qc_report *r)
+{
+    fputs("<section class=\"card\"><h2>Where error enters</h2>\n", f);
+    if (!r->suggestion_count)
+        fputs(r->measured_samples ? "<p>No op adds error to what it reads.</p>" : "<p>It was not measured.</p>", f);
+    else
+        fputs("<ol class=\"worst\">", f);
+    for (size_t i = 0; i < r->suggestion_count; i++) {
+        const struct qc_report_suggestion *s = &r->suggestions[i];
+        fputs("<li><span class=\"name\">", f);
+        qc_html_layer_link(f, s->node, s->layer);
+        fputs(" <span class=\"muted\">", f);
+        qc_html_text(f, s->op);
+        qc_html(f, "</span></span> <b>%.1f dB</b></li>", s->after_db);
+    }
+    if (r->suggestion_count) fputs("</ol>", f);
+    fputs("</section>\n", f);
+}
+
+static void float_ops(FILE *f, const struct qc_report *r)
+{
+    if (!r->float_op_count) return;
+    qc_html(f, "<p class=\"below\">%zu op%s stay%s in float: <a href=\"#graph\">which, and why</a>.</p>\n",
+            r->float_op_count, r->float_op_count == 1 ? "" : "s", r->float_op_count == 1 ? "s" : "");
+}
+
+void qc_html_summary(FILE *f, const struct qc_report *r)
+{
+    done(f, r);
+    tiles(f, r);
+    fputs("<div class=\"cards\">\n", f);
+    best_advice(f, r);
+    worst_layers(f, r);
+    fputs("</div>\n", f);
+    float_ops(f, r);
+    warnings(f, r);
+    fputs("</section>\n", f);
+}

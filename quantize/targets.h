@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What --target names, and the targets of rules: each with what it stands for. */
+#ifndef QC_QUANTIZE_TARGETS_H
+#define QC_QUANTIZE_TARGETS_H
+
+/* TARGET(name, summary) for each, with BETWEEN between them; the first is the default. */
+#define QC_EACH_TARGET(TARGET, BETWEEN)                                                                                \
+    TARGET("ort", "ONNX Runtime: a function behind a convolution is a piece of its own (the default)")                 \
+    BETWEEN TARGET("fused", "runtimes that compute a convolution and the function behind it in one piece")
+
+#define QC_TARGET_NAME(name, summary) name
+#define QC_TARGETS QC_EACH_TARGET(QC_TARGET_NAME, "|")
+
+#endif

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--size: bits per layer so that the file is no larger; what ONNX Runtime computes from it is better than with the same bits everywhere."""
+import json
+import re
+import shlex
+
+import h5py
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+WIDTH, LAYERS = 96, 6
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Layers beside each other whose results are added up, each with a factor of its own: the first counts a thousand times as much as the last."""
+    random, node = np.random.default_rng(8), helper.make_node
+    constants, nodes = [], []
+    for i in range(LAYERS):
+        constants += [numpy_helper.from_array((random.standard_t(5, (WIDTH, WIDTH)) * 0.1).astype("f4"), f"w{i}"),
+                      numpy_helper.from_array(np.float32(4.0**-i), f"f{i}")]
+        nodes += [node("MatMul", ["x", f"w{i}"], [f"p{i}"], f"product{i}"), node("Tanh", [f"p{i}"], [f"t{i}"]),
+                  node("Mul", [f"t{i}", f"f{i}"], [f"s{i}"])]
+    nodes.append(node("Sum", [f"s{i}" for i in range(LAYERS)], ["y"]))
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", WIDTH])] for n in "xy"]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ports, constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = (random.normal(size=(64, 24)) @ random.normal(size=(24, WIDTH)) * 0.3).astype("f4")
+    return tmp_path / "m.onnx"
+
+
+def noise(folder, name):
+    with h5py.File(folder / "data.h5") as file:
+        x = file["x"][:]
+    y, exact = (onnxruntime.InferenceSession(str(folder / n), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0] for n in (name, "m.onnx"))
+    return np.square(y - exact).sum() / np.square(exact).sum()
+
+
+def size_of(path):
+    return path.stat().st_size
+
+
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_better_than_uniform(qcalib, model, tmp_path, form):
+    common = ["--data", "data.h5", "--activation-type", "none", "--weight-block", 32, "--format", form, model]
+    qcalib(*common, "--weight-type", "int4", "--no-report", "-o", "four.onnx")
+    limit = size_of(tmp_path / "four.onnx")
+    report = qcalib(*common, "--size", limit, "--report", "r", "--json", "-o", "sized.onnx").json
+    assert size_of(tmp_path / "sized.onnx") == report["size"]["bytes"] <= limit == report["size"]["limit"]
+    assert noise(tmp_path, "sized.onnx") < noise(tmp_path, "four.onnx") / 4
+    bits = {l["node"]: l["bits"] for l in report["size"]["layers"]}
+    assert bits["product0"] == 8 and bits[f"product{LAYERS - 1}"] == 2 and len(bits) == LAYERS
+    rows = report["frontier"]
+    assert [r["bytes"] for r in rows] == sorted(r["bytes"] for r in rows) and all(a["expected_error"] >= b["expected_error"] for a, b in zip(rows, rows[1:]))
+    (chosen,) = [r for r in rows if r["chosen"]]
+    assert chosen["bytes"] == report["size"]["bytes"] and rows[0]["bytes"] < chosen["bytes"] < rows[-1]["bytes"]
+    # errors as expected, but that they add up by chance; all of the same width as qcalib wrote it
+    assert noise(tmp_path, "sized.onnx") == pytest.approx(chosen["expected_error"], rel=0.6)
+    four = next(u for u in report["size"]["uniform"] if u["bits"] == 4)
+    assert four["bytes"] == limit and noise(tmp_path, "four.onnx") == pytest.approx(four["expected_error"], rel=0.3)
+    page = (tmp_path / "r/report.html").read_text()
+    assert "Bits for the size" in page and page.count("all 4 bits") == 1
+    words = [w for w in shlex.split(report["size"]["command"])[1:]]
+    assert not any(w.startswith("--size") for w in words)
+    qcalib(*words, "--no-report", "-o", "by_hand.onnx")
+    assert (tmp_path / "by_hand.onnx").read_bytes() == (tmp_path / "sized.onnx").read_bytes()
+
+
+def test_too_small(qcalib, model, tmp_path):
+    common = ["--data", "data.h5", "--activation-type", "none", "--no-report", model, "-o", "q.onnx", "--size"]
+    done = qcalib(*common, 1000, code=1)
+    least = int(re.search(r"--size 1000: .* the least that can be had is (\d+)", done.err)[1])
+    assert "--weight-block" in done.err and not (tmp_path / "q.onnx").exists()
+    qcalib(*common, least - 1, code=1)
+    qcalib(*common, least)
+    assert size_of(tmp_path / "q.onnx") == least
+    done = qcalib(*common, "1000", "--weight-block", 32, code=1)
+    assert int(re.search(r"can be had is (\d+)", done.err)[1]) < least and "--weight-block" not in done.err
+
+
+@pytest.mark.parametrize("options", [[], ["--format", "qoperator"], ["--activation-type", "dynamic"]], ids=["qdq", "qoperator", "dynamic"])
+def test_per_channel(qcalib, examples, tmp_path, options):
+    """A share of the model's file; activations are quantized as ever."""
+    model = examples / "digits_cnn.onnx"
+    report = qcalib("--data", examples / "digits_calib.h5", "--samples", 48, "--method", "mse", *options, "--size", "29%", model, "--json", "--no-report", "-o", "q.onnx").json
+    assert size_of(tmp_path / "q.onnx") <= 0.29 * size_of(model) == pytest.approx(report["size"]["limit"], abs=1)
+    assert {l["bits"] for l in report["size"]["layers"]} == {4, 8}
+    assert report["advice"] == [] and report["options"]["size"] == "29%"
+    qcalib("run", "q.onnx", "--data", examples / "digits_calib.h5", "-o", "out.h5")
+
+
+def test_without_data(qcalib, model, tmp_path):
+    report = qcalib("--activation-type", "none", "--weight-block", 64, "--weight-type", "int16:product2", "--size", "20%", model, "--json", "--no-report", "-o", "q.onnx").json
+    assert size_of(tmp_path / "q.onnx") <= size_of(model) // 5 and report["size"]["error_of"] == "weights"
+    assert any("no samples" in w for w in report["warnings"])
+    types = {l["name"]: l["type"] for l in report["layers"] if l["kind"] == "weight"}
+    assert types["w2"] == "i16"  # what is asked for by name holds
+
+
+@pytest.mark.parametrize("options, words", [(["--max-drop", 1, "--eval", "data.h5"], "leave out one"), (["--weight-type", "int16"], "int16:NODE"),
+                                            (["--format", "annotated"], "qoperator"), (["--propagate"], "--propagate")])
+def test_refused(qcalib, model, options, words):
+    done = qcalib("--data", "data.h5", "--size", "20%", *options, model, code=2)
+    assert words in done.err and "--size" in done.err
