@@ -23,6 +23,7 @@ struct qc_report_histogram {
 /* A range that the solver tried. */
 struct qc_layer_tried {
     double min, max, objective; /* objective: infinite when the range was not admitted */
+    double refused;             /* what it would be then, or NaN; for the plot only */
 };
 
 /* How the range of a value was found; numbers that are NaN, infinite or 0 counts are written as null. */

@@ -377,6 +377,7 @@ static struct qc_json *timing(const struct qc_report *r)
     qc_json_set(o, "advice_seconds", qc_json_number(r->advice_seconds));
     qc_json_set(o, "sensitivity_seconds", qc_json_number(r->sensitivity_seconds));
     qc_json_set(o, "fallback_seconds", qc_json_number(r->fallback_seconds));
+    if (r->size) qc_json_set(o, "size_seconds", qc_json_number(r->size->seconds));
     qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
     qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
     qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, since nothing else depends on it */

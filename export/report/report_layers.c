@@ -89,7 +89,7 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
         columns[c].put(f, v);
         fputs("</td>", f);
     }
-    fputs("<td>", f);
+    fputs("<td class=\"op\">", f);
     qc_html_text(f, l->op);
     qc_html(f, "</td><td class=\"more kind\">%s</td><td>", l->kind);
     qc_html_text(f, l->type);
@@ -270,13 +270,15 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
         qc_html_text(f, l->method);
         fputs(" keeps only the extremes.</p>\n", f);
     }
-    if (l->solver.curve_count) {
+    if (qc_chart_has_curve(l)) {
         fputs("<figure>", f);
         qc_chart_curve(f, l);
         fputs("<figcaption>Objective of ", f);
         qc_html_text(f, l->method);
-        fputs(" for the ranges that the solver tried. The line is its choice", f);
-        fputs(l->solver.runner_up ? ", the dot the best of those further away.</figcaption></figure>\n"
+        fputs(" for the ranges that the solver tried", f);
+        if (qc_chart_has_refused(l)) fputs("; dotted: those that it must not take, as they cost too much", f);
+        fputs(". The line and the full dot are its choice, found by moving each end of the range too", f);
+        fputs(l->solver.runner_up ? "; the open dot is the best of those further away.</figcaption></figure>\n"
                                   : ".</figcaption></figure>\n",
               f);
     }

@@ -66,6 +66,8 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
     return none;
 }
 
+#define AS_IT_COMES "its input is quantized as it comes"
+
 static const char *why_weights_only(bool dynamic)
 {
     return dynamic ? "computes in float, from quantized weights" /* no integer op that would be faster */
@@ -140,8 +142,7 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
             p->weight_of[m->nodes[k]] = w.value;
             p->weight_axis[m->nodes[k]] = w.axis;
             p->dynamic[m->nodes[k]] = dynamic && qc_dynamic_op(n, type);
-            p->reason[m->nodes[k]] =
-                p->dynamic[m->nodes[k]] ? "its input is quantized as it comes" : why_weights_only(dynamic);
+            p->reason[m->nodes[k]] = p->dynamic[m->nodes[k]] ? AS_IT_COMES : why_weights_only(dynamic);
         }
     }
 }
@@ -192,8 +193,11 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     p->real_product[m->nodes[0]] = blocks && !alone && activation != QC_NONE;
     if (activation != QC_NONE || alone) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
-        p->weights_only[m->nodes[0]] = true;
-        p->reason[m->nodes[0]] = why_weights_only(is_dynamic(p, m));
+        const qc_id node = m->nodes[0];
+        p->weights_only[node] = true;
+        p->dynamic[node] =
+            is_dynamic(p, m) && p->options.dynamic_recurrent && qc_dynamic_op(&p->graph->nodes[node], type);
+        p->reason[node] = p->dynamic[node] ? AS_IT_COMES : why_weights_only(is_dynamic(p, m));
         return true;
     }
     if (!p->reason[m->nodes[0]])

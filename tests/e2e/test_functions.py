@@ -153,7 +153,7 @@ CASES |= {
     "attention_cache": ("ai.onnx::Attention", [Q4, f(2, 4, 2, 8), f(2, 4, 2, 8), f(5, 7), f(2, 4, 5, 8), f(2, 4, 5, 8)], {}, [0, 1, 2]),
     "attention_shown": ("ai.onnx::Attention", [Q4, K4, V4, f(5, 7)], {"qk_matmul_output_mode": 2}, [0, 3]),
 }
-LOOSE = {"dynamic_quantize_lstm": 0.02}  # its inputs are rounded to 8 bits by ONNX Runtime, not by us
+LOOSE = {"dynamic_quantize_lstm": 2e-3}  # a state beside a step may be rounded to the other side
 
 
 def model_of(op, inputs, attributes, outputs, opset=17):
@@ -180,6 +180,7 @@ def model_of(op, inputs, attributes, outputs, opset=17):
 
 def session(model):
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # DynamicQuantizeLSTM rounds the samples of each thread by themselves
     options.log_severity_level = 4
     return onnxruntime.InferenceSession(model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model), options, providers=["CPUExecutionProvider"])
 

@@ -57,7 +57,7 @@ def test_convolutions(qcalib, tmp_path):
 
 def run(path):
     with h5py.File(path.parent / "data.h5") as file:
-        x = RANDOM.permuted(file["x"][:], axis=0) + np.float32(0.01)  # not what was calibrated with
+        x = file["x"][:][::-1] + np.float32(0.01)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return [onnxruntime.InferenceSession(p, options, providers=["CPUExecutionProvider"]).run(None, {"x": x}) for p in (path.parent / "model.onnx", path)]
@@ -95,6 +95,20 @@ def test_scales_are_folded_exactly(qcalib, model, tmp_path):
     quantize(qcalib, model, "8off.onnx", "--weight-type", "int8", "--scale-channels", "off")
     assert (tmp_path / "8.onnx").read_bytes() == (tmp_path / "8off.onnx").read_bytes()
     assert errors(tmp_path / "awq.onnx").max() < 0.05
+
+
+def test_refused(qcalib, model):
+    for wrong in (("--propagate",), ("--per-tensor",)):
+        assert "--scale-channels" in qcalib("--data", "data.h5", "--scale-channels", "awq", *wrong, model, code=2).err
+    assert "--data" in qcalib("--activation-type", "none", "--scale-channels", "awq", model, code=2).err
+
+
+def test_rounding_to_nearest_gains_too(qcalib, model, tmp_path):
+    """Second moments are taken for the scales alone."""
+    near = ("--weight-rounding", "nearest", "--bias-correction", "off", "--scale-channels")
+    quantize(qcalib, model, "off.onnx", *near, "off")
+    _, groups = quantize(qcalib, model, "awq.onnx", *near, "awq")
+    assert groups["n"]["kind"] == "awq" and errors(tmp_path / "awq.onnx")[:2].sum() < errors(tmp_path / "off.onnx")[:2].sum()
 
 
 def test_statistics_are_as_good_as_data(qcalib, model, tmp_path):
