@@ -33,14 +33,13 @@ enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MIN = 32, UN
 /* A gain counts less so many standard errors of it, with DOUBT_UNITS units or fewer; with more of them less by their
    number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB over the
    first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). */
-static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.1;
+static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2;
 
 /* Where another observer is tried while the rest stays, once one is taken for all: in each fourth of the quantizers in
    the order of the network; with fewer than so many units, which cannot tell that from luck, in the inputs alone, which
    then keep all that was seen. */
-enum { PARTS = 4, INPUTS = PARTS, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 64 };
+enum { PARTS = 4, INPUTS = PARTS, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 100 };
 static const char *const part_names[] = {"1 of 4", "2 of 4", "3 of 4", "4 of 4", "inputs", NULL};
-static const double PART_GAIN_DB = 0.2;
 static const size_t in_parts[] = {0, 3, 4, 5}; /* of `solved` */
 enum { IN_PARTS = sizeof in_parts / sizeof *in_parts, CANDIDATES = PARTS * IN_PARTS + 1 };
 
@@ -269,12 +268,12 @@ static bool refine(struct finding *f, const struct candidate *from, struct qc_st
         struct candidate *best = NULL;
         for (size_t k = 1; k < count; k++)
             if (tried[k].part == part && (!best || tried[k].gain > best->gain)) best = &tried[k];
-        if (best && best->gain + DOUBT * best->error > PART_GAIN_DB) f->running[left++] = best;
+        if (best && best->gain + DOUBT * best->error > GAIN_DB) f->running[left++] = best;
     }
     if (left && !run_on(f, from, left, end, all, st)) return false;
     count = 0;
     for (size_t k = 0; k < left; k++)
-        if (f->running[k]->worth > PART_GAIN_DB) kept[count++] = f->running[k];
+        if (f->running[k]->worth > GAIN_DB) kept[count++] = f->running[k];
     return take_parts(f, from, kept, count, st);
 }
 

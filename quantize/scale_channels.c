@@ -111,7 +111,8 @@ bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st)
                                            .rounding = qc_round_weights_options_of(p),
                                            .busy = busy,
                                            .data = p->data,
-                                           .may_collect = p->data && !qc_has_statistics(p->in) && !p->in->team,
+                                           .may_collect =
+                                               !automatic && p->data && !qc_has_statistics(p->in) && !p->in->team,
                                            .arena = p->arena,
                                            .progress = qc_progress_step,
                                            .progress_user = p->progress};

@@ -46,12 +46,19 @@ struct qc_cut_part {
 /* Which quantizers stay on, of a layer. */
 enum qc_cut_quantizers { QC_CUT_ALL, QC_CUT_WEIGHTS };
 
+/* Values that a part begins with; those that are known ([value_count + 1], NULL where they are not) are constants. */
+struct qc_cut {
+    size_t count;
+    const qc_id *values;
+    struct qc_tensor *const *known;
+};
+
 /* From values to other values, in float. */
-bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
-                    size_t to_count, const qc_id *to, struct qc_arena *a, struct qc_status *st);
+bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from, size_t to_count,
+                    const qc_id *to, struct qc_arena *a, struct qc_status *st);
 /* From values to the outputs of g, with one layer quantized; its constants are those of the rounded graph where there
  * is one. */
-bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from,
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
                    struct qc_status *st);
 
@@ -71,9 +78,11 @@ struct qc_cut_run {
     char **kept;         /* [value_count + 1]: [count][bytes] of a value, or NULL */
     size_t *bytes;       /* [value_count + 1]: of one unit */
     struct qc_shape
-        *shapes;   /* [value_count + 1]: of one unit of what is kept, as run: the graph may not know all of them */
-    char **wanted; /* [output_count]: [count][elements] of the float network's outputs; NULL: not float32 */
-    char *truth;   /* [count][qc_scoring_truth_bytes] */
+        *shapes; /* [value_count + 1]: of one unit of what is kept, as run: the graph may not know all of them */
+    /* [value_count + 1]: what is kept and the same for all units of the block, as sizes of things are; else NULL */
+    struct qc_tensor **known;
+    char **wanted;           /* [output_count]: [count][elements] of the float network's outputs; NULL: not float32 */
+    char *truth;             /* [count][qc_scoring_truth_bytes] */
     struct qc_error *errors; /* [QC_CUT_PLANS][block][output_count] */
     struct qc_score *scores; /* [block] */
 };

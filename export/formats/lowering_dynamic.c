@@ -6,7 +6,7 @@
 
 /* Cast(MatMulInteger(q, w, z, zw)) * (s * sw) (+ bias) */
 struct product {
-    const struct qc_node *quantize, *product;
+    const struct qc_node *quantize, *product, *cast, *scales, *scaled, *add; /* add: NULL without a bias */
     qc_id weight_scale, bias, result;
     bool alone; /* nothing else reads q, s and z */
 };
@@ -39,21 +39,28 @@ static bool scaled(struct product *p, const struct qc_lowering *x, const struct 
     if (!w || w->shape.rank != 2 || !s || !qc_only_reader(&x->uses, cast->outputs) ||
         !qc_only_reader(&x->uses, product->outputs) || !qc_only_reader(&x->uses, scales->outputs))
         return false;
-    *p = (struct product){
-        .quantize = q, .product = product, .weight_scale = scales->inputs[1], .result = y->outputs, .alone = true};
+    *p = (struct product){.quantize = q,
+                          .product = product,
+                          .cast = cast,
+                          .scales = scales,
+                          .scaled = y,
+                          .weight_scale = scales->inputs[1],
+                          .result = y->outputs,
+                          .alone = true};
     for (unsigned k = 0; k < 3; k++) p->alone = p->alone && qc_only_reader(&x->uses, q->outputs + k);
     const qc_id reader = qc_only_reader(&x->uses, y->outputs);
     const struct qc_node *add = reader && g->nodes[reader].op == QC_OP_Add ? &g->nodes[reader] : NULL;
     for (unsigned i = 0; add && i < 2; i++)
         if (add->inputs[1 - i] == y->outputs && is_bias(x, add, i, product->inputs[1])) {
+            p->add = add;
             p->bias = add->inputs[i];
             p->result = add->outputs;
         }
     return true;
 }
 
-/* The multiplication that a node leads to. */
-static bool part_of(struct product *p, const struct qc_lowering *x, const struct qc_node *n)
+/* The product that a node leads to. */
+static bool leads_to(struct product *p, const struct qc_lowering *x, const struct qc_node *n)
 {
     for (int steps = 0; steps < 5; steps++) {
         if (n->op == QC_OP_Mul && scaled(p, x, n)) return true;
@@ -97,6 +104,7 @@ static bool lower_product(struct qc_lowering *x, const struct product *p, struct
 bool qc_lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st)
 {
     struct product p = {.result = 0};
-    *done = part_of(&p, x, n) && (p.alone || n != p.quantize);
+    *done = leads_to(&p, x, n) && (n == p.product || n == p.cast || n == p.scales || n == p.scaled || n == p.add ||
+                                   (p.alone && n == p.quantize));
     return !*done || n->outputs != p.result || lower_product(x, &p, st);
 }
