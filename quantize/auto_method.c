@@ -38,7 +38,7 @@ static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2;
 /* Where another observer is tried while the rest stays, once one is taken for all: in each fourth of the quantizers in
    the order of the network; with fewer than so many units, which cannot tell that from luck, in the inputs alone, which
    then keep all that was seen. */
-enum { PARTS = 4, INPUTS = PARTS, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 64 };
+enum { PARTS = 4, INPUTS = PARTS, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 100 };
 static const char *const part_names[] = {"1 of 4", "2 of 4", "3 of 4", "4 of 4", "inputs", NULL};
 static const size_t in_parts[] = {0, 3, 4, 5}; /* of `solved` */
 enum { IN_PARTS = sizeof in_parts / sizeof *in_parts, CANDIDATES = PARTS * IN_PARTS + 1 };
