@@ -61,6 +61,7 @@ static void forget_repeated(struct qc_pipeline *p)
     p->partition = NULL;
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;
+    p->used_bias = (struct qc_used_bias){0};
 }
 
 static void free_again(struct qc_pipeline *p)

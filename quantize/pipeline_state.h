@@ -21,6 +21,13 @@ struct qc_stage;
 struct qc_body_job;
 struct qc_body_samples;
 
+/* What came of correcting biases where they are used (quantize/used_bias.h). */
+struct qc_used_bias {
+    size_t layers;  /* whose biases became others; 0: it was not tried */
+    double gain_db; /* for the outputs, on samples */
+    bool kept;
+};
+
 struct qc_pipeline {
     const struct qc_options *options;
     const struct qc_job_inputs *in;
@@ -64,7 +71,8 @@ struct qc_pipeline {
     struct qc_calibration *calibration;       /* calibrate: simulated is bound from here on */
     struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
     struct qc_weight_rounding
-        *weight_rounding; /* round: NULL when weights are rounded to nearest and biases left alone */
+        *weight_rounding;          /* round: NULL when weights are rounded to nearest and biases left alone */
+    struct qc_used_bias used_bias; /* round: biases corrected where they are used */
     /* bodies: quantizes body i; NULL: bodies stay as they are (quantize/body_job.h) */
     bool (*quantize_body)(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples,
                           size_t i, struct qc_status *st);
@@ -80,8 +88,8 @@ struct qc_pipeline {
 
     struct qc_rounded_file *rounded_file; /* with --checkpoint: layers that are rounded, for a job that is stopped */
     struct qc_rounded_layers *rounded_layers; /* for advice: what branches need not solve again; else NULL */
-    bool memory_planned, moments_dropped; /* moments: those that were seen are used, and gone */
-    size_t warnings_from, warnings_to;    /* of the stages that qc_pipeline_again repeats */
+    bool memory_planned, moments_dropped;     /* moments: those that were seen are used, and gone */
+    size_t warnings_from, warnings_to;        /* of the stages that qc_pipeline_again repeats */
     double import_seconds, export_seconds;
 };
 

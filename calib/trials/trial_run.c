@@ -124,6 +124,11 @@ size_t qc_trials_units(const struct qc_trials *t)
     return t->count;
 }
 
+const size_t *qc_trials_drawn(const struct qc_trials *t)
+{
+    return t->units;
+}
+
 /* One pass over units: some plans, the float network's behind them where it runs. */
 struct pass {
     struct qc_trials *t;

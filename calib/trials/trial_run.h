@@ -26,6 +26,8 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
                    const struct qc_trial_options *options, struct qc_status *st);
 void qc_trials_free(struct qc_trials *t); /* NULL-safe */
 size_t qc_trials_units(const struct qc_trials *t);
+/* [units] of the data set, in the order that their content gives them; borrowed. */
+const size_t *qc_trials_drawn(const struct qc_trials *t);
 
 /* Makes graph number k, with the inputs and outputs of the float network. The trial frees it. */
 typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, struct qc_status *st);

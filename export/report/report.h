@@ -287,9 +287,12 @@ struct qc_report {
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_demand *demand;     /* NULL: neither was asked for */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
-    const struct qc_report_size *size;         /* NULL: not asked for */
-    size_t trial_count;                        /* 0: another method, or no data to run */
-    const struct qc_report_trial *trials;      /* mse first, parts last */
+    size_t used_bias_layers;  /* biases corrected where they are used: of so many layers; 0: not tried */
+    double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to */
+    bool used_bias_kept;
+    const struct qc_report_size *size;    /* NULL: not asked for */
+    size_t trial_count;                   /* 0: another method, or no data to run */
+    const struct qc_report_trial *trials; /* mse first, parts last */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */

@@ -337,6 +337,15 @@ static struct qc_json *trials(const struct qc_report *r)
     return all;
 }
 
+static struct qc_json *used_bias(const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "layers", count(r->used_bias_layers));
+    qc_json_set(o, "gain_db", qc_json_number(r->used_bias_gain_db));
+    qc_json_set(o, "kept", qc_json_bool(r->used_bias_kept));
+    return o;
+}
+
 static struct qc_json *scaled(const struct qc_report *r)
 {
     struct qc_json *all = qc_json_array();
@@ -429,6 +438,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
+    if (r->used_bias_layers) qc_json_set(o, "biases_where_used", used_bias(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
