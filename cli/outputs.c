@@ -31,7 +31,7 @@ static bool add_data(struct files *f, const char *what, const char *text, struct
 
 static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct qc_status *st)
 {
-    enum { SINGLE = 6 };
+    enum { SINGLE = 7 };
     out->items =
         QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
                      SINGLE + o->operands.count + o->job.rules.count + o->job.plugins.count + o->job.kernels.count, st);
@@ -73,6 +73,10 @@ bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t c
     for (size_t i = 0; i < count; i++) add(&f, "the output", paths[i]);
     add(&f, "--html", o->html);
     add(&f, "--checkpoint", o->job.checkpoint);
+    const char *layers =
+        o->job.checkpoint && models ? qc_arena_printf(o->job.arena, st, "%s.layers", o->job.checkpoint) : NULL;
+    if (o->job.checkpoint && models && !layers) return false;
+    add(&f, "--checkpoint", layers);
     for (size_t i = 0; i < o->dump.count; i++) {
         const char *file = strchr(o->dump.items[i], '=');
         add(&f, "--dump", file ? file + 1 : NULL);

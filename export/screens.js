@@ -61,10 +61,14 @@ addEventListener('DOMContentLoaded', () => {
       if (screen === 'table') rows.find((r) => numberOf(r) === k)?.scrollIntoView({ block: 'nearest' });
     }
     if (moved) scrollTo(0, scrolled[screen] ?? 0);
-    document.dispatchEvent(new CustomEvent('screen', { detail: { screen, layer: k } }));
+    Object.assign(document.body.dataset, { screen, layer: k ?? '' });
+    document.dispatchEvent(new Event('screen'));
   };
 
-  const go = (screen, k) => { location.hash = address(screen, k); };
+  const go = (screen, k) => {
+    location.hash = address(screen, k);
+    show(); // at once, not when the browser comes to tell
+  };
   const close = () => {
     if (layer === null) return;
     go(shown, null);

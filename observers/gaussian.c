@@ -92,8 +92,10 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
     if (request->curve) {
         qc_curve_begin(request->curve, QC_CURVE_POINTS);
         for (double t = widest; t >= b && request->curve->count < QC_CURVE_POINTS; t *= QC_GRID_STEP)
-            qc_curve_add(request->curve, fmin(0, fmax(limits.lo, m.centre - t)), fmax(0, fmin(limits.hi, m.centre + t)),
-                         b * b * error_of(laplace, t / b, h));
+            qc_curve_add(request->curve, &(struct qc_tried){.lo = fmin(0, fmax(limits.lo, m.centre - t)),
+                                                            .hi = fmax(0, fmin(limits.hi, m.centre + t)),
+                                                            .objective = b * b * error_of(laplace, t / b, h),
+                                                            .refused = (double)NAN});
         qc_curve_end(request->curve, out);
     }
     return true;

@@ -226,14 +226,21 @@ static double jensen_shannon(const struct density *d, struct qc_affine p, struct
     return 0.5 * sum;
 }
 
+static double divergence_of(const void *user, double lo, double hi)
+{
+    const struct problem *p = user;
+    const struct qc_solve *r = p->request;
+    struct qc_affine affine = qc_affine_from_range(lo, hi, r->levels, r->symmetry);
+    return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
+}
+
 static double objective(const void *user, double lo, double hi, double enough)
 {
     (void)enough;
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
     if (qc_moments_above(p->moments, p->most_error, lo, hi, r->levels, r->symmetry, p->clip)) return (double)INFINITY;
-    struct qc_affine affine = qc_affine_from_range(lo, hi, r->levels, r->symmetry);
-    return p->symmetric ? jensen_shannon(&p->density, affine, r->levels) : divergence(&p->density, affine, r->levels);
+    return divergence_of(user, lo, hi);
 }
 
 /* A function of one variable that is monotone does not change the divergence: what it makes of an error is seen behind
@@ -265,11 +272,13 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
         p.most_error = qc_moments_squared_error(p.moments, limits.lo, limits.hi, request->levels, request->symmetry);
         p.clip = values->v[2];
         p.count = (double)s->count;
-        struct qc_search search = {.limits = limits, .request = request, .objective = objective, .user = &p};
+        struct qc_search search = {
+            .limits = limits, .request = request, .objective = objective, .refused = divergence_of, .user = &p};
         qc_search_floors(&search, bins, n);
         const bool behind = p.behind && qc_moments_behind(p.behind);
         if (behind) {
             search.objective = objective_behind;
+            search.refused = NULL;
             qc_search_deeper(&search);
         }
         qc_search_run(out, &search);

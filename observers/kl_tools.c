@@ -182,7 +182,8 @@ bool qc_kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bins, c
             double edge = t->magnitudes ? (double)i / (double)w.bins : (2 * (double)i + 1) / (double)w.bins;
             double T = i == most ? w.top : fmin(1, edge) * w.top, lo = fmax(limits.lo, -T), hi = fmin(limits.hi, T);
             double v = t->magnitudes ? tensorrt(&w, i) : mxnet(&w, i);
-            qc_curve_add(request->curve, lo, hi, v);
+            qc_curve_add(request->curve,
+                         &(struct qc_tried){.lo = lo, .hi = hi, .objective = v, .refused = (double)NAN});
             if (i == most) out->objective_minmax = out->objective = v;
             out->candidates = (uint32_t)(most - least + 1);
             if (!(v < best)) continue;

@@ -342,11 +342,24 @@ static double power_between(double a, double b, double p)
     return ((b < 0 ? -fb : fb) - (a < 0 ? -fa : fa)) / (p + 1);
 }
 
-/* All lengths in units. */
-static double side_by_power(const struct side *side, double s, int64_t n, double p, double unit)
+/* Of the bins that are clipped as a whole, the furthest out first; all lengths in units. Stops above `enough`. */
+static double side_clipped_by_power(const struct side *side, double s, int64_t n, double p, double unit, double enough)
+{
+    const double last = (double)n * s;
+    double sum = 0;
+    for (int32_t i = side->used; i-- > 0 && side->slots[i].inner / unit > last && sum <= enough;) {
+        const struct slot *q = &side->slots[i];
+        const double a = q->inner / unit - last, b = q->outer / unit - last;
+        if (q->count > 0) sum += q->count * (q->density > 0 ? power_between(a, b, p) / (b - a) : qc_power(a, p));
+    }
+    return sum;
+}
+
+/* All lengths in units. Stops where the sum is above `enough`. */
+static double side_by_power(const struct side *side, double s, int64_t n, double p, double unit, double enough)
 {
     double last = (double)n * s, cell = 2 * power_between(0, 0.5 * s, p), sum = 0;
-    for (int32_t i = 0; i < side->used; i++) {
+    for (int32_t i = 0; i < side->used && sum <= enough; i++) {
         const struct slot *q = &side->slots[i];
         if (q->count <= 0) continue;
         double a = q->inner / unit, b = q->outer / unit;
@@ -415,11 +428,18 @@ static double behind_power_error(const struct qc_moments *m, struct qc_affine p,
 }
 
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
-                              enum qc_symmetry symmetry, double power, double unit)
+                              enum qc_symmetry symmetry, double power, double unit, double enough)
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     double s = (double)p.scale / unit;
     if (m->behind) return behind_power_error(m, p, levels, power, unit);
-    return side_by_power(&m->sides[0], s, (int64_t)levels.hi - p.zero_point, power, unit) +
-           side_by_power(&m->sides[1], s, (int64_t)p.zero_point - levels.lo, power, unit);
+    const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
+    if (isfinite(enough) && side_clipped_by_power(&m->sides[0], s, up, power, unit, enough) +
+                                    side_clipped_by_power(&m->sides[1], s, down, power, unit, enough) >
+                                enough)
+        return (double)INFINITY;
+    const double above = side_by_power(&m->sides[0], s, up, power, unit, enough);
+    const double sum =
+        above > enough ? above : above + side_by_power(&m->sides[1], s, down, power, unit, enough - above);
+    return sum > enough ? (double)INFINITY : sum;
 }

@@ -52,9 +52,10 @@ bool qc_moments_above(const struct qc_moments *m, double bound, double lo, doubl
 
 /* The sums below are +INFINITY where f of a level is not finite.
    Sum over all values of |dequantized - value|^power, 1 <= power <= 8, in units of unit^power (unit > 0, say the widest
-   magnitude, so that nothing overflows): bin by bin, in closed form. */
+   magnitude, so that nothing overflows): bin by bin, in closed form. +INFINITY where it is above `enough`, which is
+   mostly known sooner. */
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
-                              enum qc_symmetry symmetry, double power, double unit);
+                              enum qc_symmetry symmetry, double power, double unit, double enough);
 
 /* The two ways of the computation, for tests; the second does not look through functions. */
 double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);

@@ -32,10 +32,10 @@ static double objective(const void *user, double lo, double hi, double enough)
 
 static double objective_of_norm(const void *user, double lo, double hi, double enough)
 {
-    (void)enough;
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
-    return qc_moments_power_error(p->moments, lo, hi, r->levels, r->symmetry, p->norm, p->unit) / p->count;
+    const double bound = enough * p->count * (1 + 1e-12); /* whatever the division below rounds to */
+    return qc_moments_power_error(p->moments, lo, hi, r->levels, r->symmetry, p->norm, p->unit, bound) / p->count;
 }
 
 static void in_own_units(struct qc_range *out, struct qc_curve *curve, double factor)

@@ -48,6 +48,7 @@ enum { QC_CURVE_POINTS = 64 };
 /* What the solver tried, for a reader who asks why. */
 struct qc_tried {
     double lo, hi, objective; /* objective +INFINITY: not admitted */
+    double refused;           /* what the objective would be of a range that is not admitted; NaN: admitted, unknown */
 };
 
 /* The objective over thresholds: of ranges [lo, hi], the threshold is max(-lo, hi). Points run from the widest range
@@ -75,7 +76,7 @@ struct qc_solve {
     struct qc_levels levels;
     enum qc_symmetry symmetry;
     double known_lo, known_hi; /* -INFINITY, INFINITY when nothing is known */
-    struct qc_curve *curve;    /* filled when not NULL; nothing is computed for it that would not be otherwise */
+    struct qc_curve *curve;    /* filled when not NULL; what is computed for it alone are `refused` of its points */
     const struct qc_output_function *behind; /* NULL: none */
 };
 #define QC_SOLVE_INIT(levels_, symmetry_)                                                                              \

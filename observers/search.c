@@ -23,7 +23,14 @@ static bool try_on_curve(struct walk *w, double lo, double hi, struct qc_curve *
     hi = hi < limits->hi ? hi : limits->hi;
     if (lo == w->lo && hi == w->hi) return false;
     double v = w->search->objective(w->search->user, lo, hi, curve ? (double)INFINITY : w->best);
-    qc_curve_add(curve, lo, hi, v);
+    if (curve) {
+        const bool known = isinf(v) && w->search->refused && qc_curve_takes(curve);
+        qc_curve_add(curve,
+                     &(struct qc_tried){.lo = lo,
+                                        .hi = hi,
+                                        .objective = v,
+                                        .refused = known ? w->search->refused(w->search->user, lo, hi) : (double)NAN});
+    }
     w->candidates++;
     if (!(v < w->best)) return false;
     w->best = v;
@@ -42,6 +49,7 @@ static void joint_grid(struct walk *w)
 {
     const struct qc_search *s = w->search;
     double lo = s->limits.lo, hi = s->limits.hi;
+    const struct qc_tried widest = {.lo = lo, .hi = hi, .objective = w->best, .refused = (double)NAN};
     if (w->one) {
         double top = -lo > hi ? -lo : hi, floor = lo == 0   ? s->floor_hi
                                                   : hi == 0 ? s->floor_lo
@@ -49,14 +57,14 @@ static void joint_grid(struct walk *w)
         size_t count = 1;
         for (double t = top * QC_GRID_STEP; t >= floor; t *= QC_GRID_STEP) count++;
         qc_curve_begin(s->request->curve, count);
-        qc_curve_add(s->request->curve, lo, hi, w->best);
+        qc_curve_add(s->request->curve, &widest);
         for (double t = top * QC_GRID_STEP; t >= floor; t *= QC_GRID_STEP) try_on_curve(w, -t, t, s->request->curve);
         return;
     }
     size_t count = 1;
     for (double f = QC_GRID_STEP; - lo * f >= s->floor_lo || hi * f >= s->floor_hi; f *= QC_GRID_STEP) count++;
     qc_curve_begin(s->request->curve, count);
-    qc_curve_add(s->request->curve, lo, hi, w->best);
+    qc_curve_add(s->request->curve, &widest);
     for (double f = QC_GRID_STEP; - lo * f >= s->floor_lo || hi * f >= s->floor_hi; f *= QC_GRID_STEP)
         try_on_curve(w, lo * f, hi * f, s->request->curve);
 }
@@ -131,10 +139,16 @@ void qc_curve_begin(struct qc_curve *c, size_t count)
     c->stride = (count + QC_CURVE_POINTS - 1) / QC_CURVE_POINTS;
 }
 
-void qc_curve_add(struct qc_curve *c, double lo, double hi, double objective)
+bool qc_curve_takes(const struct qc_curve *c)
 {
-    if (!c || c->seen++ % c->stride || c->count == QC_CURVE_POINTS) return;
-    c->points[c->count++] = (struct qc_tried){.lo = lo, .hi = hi, .objective = objective};
+    return c && c->seen % c->stride == 0 && c->count < QC_CURVE_POINTS;
+}
+
+void qc_curve_add(struct qc_curve *c, const struct qc_tried *tried)
+{
+    if (!c) return;
+    if (qc_curve_takes(c)) c->points[c->count++] = *tried;
+    c->seen++;
 }
 
 static double threshold(double lo, double hi)

@@ -21,6 +21,8 @@ struct qc_search {
     /* Smaller is better; +INFINITY for a range that must not be taken (never at the limits), and, if that is known
        sooner, for what is above `enough`. */
     double (*objective)(const void *user, double lo, double hi, double enough);
+    /* What it would be of a range that must not be taken, to be shown; NULL: not known. */
+    double (*refused)(const void *user, double lo, double hi);
     const void *user;
 };
 
@@ -30,7 +32,9 @@ void qc_search_run(struct qc_range *out, const struct qc_search *search);
 /* Curves (NULL-safe): begin says how many ranges will be added, widest first; end finds the runner-up to the range
  * chosen. */
 void qc_curve_begin(struct qc_curve *c, size_t count);
-void qc_curve_add(struct qc_curve *c, double lo, double hi, double objective);
+void qc_curve_add(struct qc_curve *c, const struct qc_tried *tried);
+/* Whether the next one is kept. */
+bool qc_curve_takes(const struct qc_curve *c);
 void qc_curve_end(struct qc_curve *c, const struct qc_range *chosen);
 
 /* Sets the floors: half of the mass of a side lies further in, so that no sensible threshold does. */

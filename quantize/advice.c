@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "calib/trials/output_errors.h"
 #include "calib/trials/trial_run.h"
+#include "quantize/collecting.h"
 #include "quantize/fallback.h"
 #include "quantize/pipeline.h"
 
@@ -17,12 +19,17 @@ enum { MEASURED = 16, FEW = 4, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
 static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
 
+/* The samples of the report, and others. */
+enum samples { OF_REPORT, HELD_BACK, SAMPLES };
+
 struct trying {
     struct qc_pipeline *p;
     struct qc_report *r;
-    const struct qc_measurement *now; /* of p, on the samples of the report */
-    struct qc_measurement *held;      /* of p, on others; NULL until it is needed */
-    const char *method;               /* that --method auto took; NULL: the options' own */
+    size_t outputs;
+    const struct qc_error *now; /* [outputs], of p on the samples of the report; NULL: there are none */
+    struct qc_error *held;      /* [outputs], of p on the others; NULL until it is needed */
+    uint64_t *keys[SAMPLES];    /* of their units; NULL until they are run */
+    const char *method;         /* that --method auto took; NULL: the options' own */
     struct qc_report_advice *list;
 };
 
@@ -49,25 +56,31 @@ static bool select_all(const struct trying *t, struct qc_status *st)
     return qc_model_select(t->p->data, t->p->options, NULL, st);
 }
 
-/* The samples of the report, or as many others: of --eval where there is one, else drawn. */
-static bool measure(struct qc_measurement **out, const struct trying *t, const struct qc_pipeline *p, bool held,
-                    struct qc_status *st)
+/* What the outputs of p, or of a branch of it, lose on the samples of the report, or on as many others: of --eval where
+   there is one, else drawn. *out: [outputs], from the arena. What is produced computes what is simulated, bit for bit,
+   and faster. */
+static bool measure(struct qc_error **out, struct trying *t, const struct qc_pipeline *p, enum samples which,
+                    struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_measure_options o = qc_measure_options_of(t->p);
-    struct qc_dataset *data = held && t->p->eval ? t->p->eval : t->p->data;
+    struct qc_dataset *data = which == HELD_BACK && t->p->eval ? t->p->eval : t->p->data;
     struct qc_selection some = qc_measured_samples(data);
     const struct qc_selection all = {0};
-    some.drawn = held && !t->p->eval;
+    some.drawn = which == HELD_BACK && !t->p->eval;
     some.seed = HELD_SEED;
     const bool fewer = qc_dataset_samples(data) > some.samples;
-    return (!fewer || qc_dataset_select(data, &some, st)) && qc_measure(out, p->real, p->folded, data, &o, st) &&
+    if ((fewer && !qc_dataset_select(data, &some, st)) || !(*out = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st)))
+        return false;
+    uint64_t **keys = &t->keys[which];
+    if (!*keys && !(*keys = QC_NEW_ARRAY(t->p->arena, uint64_t, qc_dataset_units(data), st))) return false;
+    return qc_output_errors(*out, qc_outputs_known(p), *keys, p->real, p->produced, data, &o, st) &&
            (!fewer || (data == t->p->eval ? qc_dataset_select(data, &all, st) : select_all(t, st)));
 }
 
 /* Of noise to signal, averaged over the outputs. */
-static double decibels(const struct qc_measurement *m)
+static double decibels(const struct trying *t, const struct qc_error *outputs)
 {
-    return -10 * log10(qc_trials_noise(m->outputs, m->output_count, 0, 1, 1));
+    return -10 * log10(qc_trials_noise(outputs, t->outputs, 0, 1, 1));
 }
 
 /* ---- One trial ---- */
@@ -128,18 +141,18 @@ static bool only_the_idea(const struct trying *t, const struct qc_status *why)
            (why->code == QC_MACHINE && t->p->options->memory_limit);
 }
 
-static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, const struct qc_measurement *then,
+static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, const struct qc_error *then,
                          struct qc_status *st)
 {
-    const size_t n = t->now->output_count;
+    const size_t n = t->outputs;
     double *before = QC_NEW_ARRAY(t->p->arena, double, n, st), *after = QC_NEW_ARRAY(t->p->arena, double, n, st);
     if (!before || !after) return false;
     for (size_t i = 0; i < n; i++) {
-        before[i] = qc_error_sqnr_db(&t->now->outputs[i]);
-        after[i] = qc_error_sqnr_db(&then->outputs[i]);
+        before[i] = qc_error_sqnr_db(&t->now[i]);
+        after[i] = qc_error_sqnr_db(&then[i]);
     }
-    out->before_db = decibels(t->now);
-    out->after_db = decibels(then);
+    out->before_db = decibels(t, t->now);
+    out->after_db = decibels(t, then);
     out->outputs_before_db = before;
     out->outputs_after_db = after;
     return true;
@@ -165,24 +178,20 @@ static bool describe(struct qc_report_advice *out, const struct trying *t, const
 
 /* Measures the branch; *out is filled where it gains enough (or costs no more than as much, with `cheaper`). */
 static bool judge(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_pipeline *branch,
-                  bool cheaper, struct qc_status *st)
+                  bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_measurement *then = NULL, *held = NULL;
-    bool ok = measure(&then, t, branch, false, st) && then->output_count == t->now->output_count;
-    *good = false;
+    struct qc_error *then, *held;
     const double asked = cheaper ? -1 : GAIN_DB;
-    if (ok && decibels(then) - decibels(t->now) >= asked) {
-        ok = (t->held || measure(&t->held, t, t->p, true, st)) && measure(&held, t, branch, true, st);
-        if (ok) {
-            out->held_before_db = decibels(t->held);
-            out->held_after_db = decibels(held);
-            *good = out->held_after_db - out->held_before_db >= asked;
-        }
-        ok = ok && (!*good || fill_outputs(out, t, then, st));
-    }
-    qc_measurement_free(then);
-    qc_measurement_free(held);
-    return ok;
+    *good = false;
+    if (!measure(&then, t, branch, OF_REPORT, a, st)) return false;
+    if (!(decibels(t, then) - decibels(t, t->now) >= asked)) return true;
+    if ((!t->held && !measure(&t->held, t, t->p, HELD_BACK, t->p->arena, st)) ||
+        !measure(&held, t, branch, HELD_BACK, a, st))
+        return false;
+    out->held_before_db = decibels(t, t->held);
+    out->held_after_db = decibels(t, held);
+    *good = out->held_after_db - out->held_before_db >= asked;
+    return !*good || fill_outputs(out, t, then, st);
 }
 
 static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_idea *idea,
@@ -200,7 +209,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
         t->r->advice_tried++;
         bool done = branch && change_options(&o, t->p->options, &change, a, &why) &&
                     qc_pipeline_branch(branch, t->p, &o, idea->anew, &why) &&
-                    judge(good, out, t, branch, cheaper, &why);
+                    judge(good, out, t, branch, cheaper, a, &why);
         if (branch) qc_pipeline_branch_end(branch, t->p);
         free(branch);
         if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);
@@ -295,7 +304,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
 {
     struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
-    bool ok = effects || qc_measure_sensitivity(&own, t->p, t->p->eval, FEW, st);
+    bool ok = effects || qc_measure_sensitivity(&own, t->p, t->p->eval, FEW, TOP, st);
     if (!ok && only_the_idea(t, st)) { /* it needs more memory than there is, or shapes that stay */
         *st = QC_STATUS_INIT;
         ok = true;
@@ -342,16 +351,16 @@ static enum qc_advice_state state_of(const struct trying *t)
     if (r->size) return QC_ADVICE_SIZED;
     if (p->in->team) return QC_ADVICE_SHARED;
     if (p->moments_dropped) return QC_ADVICE_LARGE;
-    return falls || decibels(t->now) < ENOUGH_DB ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
+    return falls || decibels(t, t->now) < ENOUGH_DB ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
 }
 
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipeline *p, const struct qc_measurement *m,
                     const struct qc_sensitivity *effects, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    struct trying t = {.p = p, .r = r, .now = m};
+    struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .now = m ? m->outputs : NULL};
     for (size_t i = 0; i < r->trial_count; i++)
-        if (r->trials[i].chosen) t.method = r->trials[i].method;
+        if (r->trials[i].chosen && !r->trials[i].part) t.method = r->trials[i].method;
     r->advice_state = state_of(&t);
     bool ok = true;
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
@@ -361,6 +370,5 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
         qc_progress_end(p->progress);
         r->advice_seconds = qc_seconds() - t0;
     }
-    qc_measurement_free(t.held);
     return ok;
 }

@@ -33,7 +33,23 @@ enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MIN = 32, UN
 /* A gain counts less so many standard errors of it, with DOUBT_UNITS units or fewer; with more of them less by their
    number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB over the
    first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). */
-static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.1;
+static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2;
+
+/* Where another observer is tried while the rest stays, once one is taken for all: in each fourth of the quantizers in
+   the order of the network; with fewer than so many units, which cannot tell that from luck, in the inputs alone, which
+   then keep all that was seen. */
+enum { PARTS = 4, INPUTS = PARTS, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 100 };
+static const char *const part_names[] = {"1 of 4", "2 of 4", "3 of 4", "4 of 4", "inputs", NULL};
+static const size_t in_parts[] = {0, 3, 4, 5}; /* of `solved` */
+enum { IN_PARTS = sizeof in_parts / sizeof *in_parts, CANDIDATES = PARTS * IN_PARTS + 1 };
+
+struct candidate {
+    size_t method;
+    size_t part;               /* where: below PARTS, INPUTS, WHOLE_NETWORK, or AS_TAKEN: nowhere */
+    struct qc_error *errors;   /* [units][outputs] */
+    double gain, error, worth; /* over the first of its round, dB */
+    struct qc_report_trial *trial;
+};
 
 struct finding {
     struct qc_pipeline *p;
@@ -45,138 +61,220 @@ struct finding {
     struct qc_method *methods; /* [SOLVED] */
     struct qc_affine *params;  /* [SOLVED][qparams + 1] */
     bool *whole;               /* [qparams + 1]: quantizers of inputs that keep all that was seen, whatever is taken */
-    size_t running;            /* candidates that are run */
-    size_t which[METHODS];     /* their methods */
-    double worth[METHODS];     /* on the units that were run */
-    struct qc_error *errors[METHODS];
+    bool *input;               /* [qparams + 1]: quantizers of inputs */
+    size_t *part_of, *taken;   /* [qparams + 1]: the part of each quantizer, and its method */
+    struct candidate *running[CANDIDATES];
 };
 
-/* The graph that would be written, with the ranges of one method. */
+static bool is_in(const struct finding *f, qc_id s, size_t part)
+{
+    return part == WHOLE_NETWORK || (part == INPUTS ? f->input[s] : part == f->part_of[s]);
+}
+
+static struct qc_affine params_of(const struct finding *f, const struct candidate *c, qc_id s)
+{
+    return f->params[(is_in(f, s, c->part) ? c->method : f->taken[s]) * (f->qparams + 1) + s];
+}
+
+/* The graph that would be written, with the ranges of one candidate. */
 static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct finding *f = user;
-    const struct qc_affine *params = f->params + f->which[k] * (f->qparams + 1);
     struct qc_graph *bound = NULL;
     struct qc_rebuild copy;
     bool ok = qc_rebuild_begin(&copy, f->base, st) && qc_rebuild_finish(&bound, &copy, st);
     qc_rebuild_free(&copy);
-    for (qc_id s = 1; ok && s <= f->qparams; s++)
-        ok = params[s].scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &params[s].scale, &params[s].zero_point, st);
+    for (qc_id s = 1; ok && s <= f->qparams; s++) {
+        const struct qc_affine q = params_of(f, f->running[k], s);
+        ok = q.scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &q.scale, &q.zero_point, st);
+    }
     ok = ok && qc_trial_graph(out, f->shared, f->p, bound, st);
     qc_graph_free(bound);
     return ok;
 }
 
-static double noise(const struct finding *f, size_t k, size_t first, size_t end, size_t step)
+static double noise(const struct finding *f, const struct candidate *c, size_t first, size_t end, size_t step)
 {
-    return qc_trials_noise(f->errors[k], f->outputs, first, end, step);
+    return qc_trials_noise(c->errors, f->outputs, first, end, step);
 }
 
-/* How much less noise candidate k has than the first. */
-static double gain(const struct finding *f, size_t k, size_t first, size_t end, size_t step)
+/* How much less noise c has than `from`. */
+static double gain(const struct finding *f, const struct candidate *from, const struct candidate *c, size_t first,
+                   size_t end, size_t step)
 {
-    return qc_trials_gain(noise(f, 0, first, end, step), noise(f, k, first, end, step));
+    return qc_trials_gain(noise(f, from, first, end, step), noise(f, c, first, end, step));
 }
 
-static bool same_params(const struct finding *f, size_t a, size_t b)
+static bool same_params(const struct finding *f, const struct candidate *a, const struct candidate *b)
 {
-    for (size_t s = 1; s <= f->qparams; s++) {
-        const struct qc_affine *x = &f->params[a * (f->qparams + 1) + s], *y = &f->params[b * (f->qparams + 1) + s];
-        if (x->scale < y->scale || x->scale > y->scale || x->zero_point != y->zero_point) return false;
+    for (qc_id s = 1; s <= f->qparams; s++) {
+        const struct qc_affine x = params_of(f, a, s), y = params_of(f, b, s);
+        if (x.scale < y.scale || x.scale > y.scale || x.zero_point != y.zero_point) return false;
     }
     return true;
 }
 
-/* Methods that give no other range than an earlier one are not run. */
-static bool begin(struct finding *f, struct qc_status *st)
+/* One more candidate, unless an earlier one of its round has the same ranges. `all`: room for CANDIDATES. */
+static bool add(struct candidate *all, size_t *count, struct finding *f, size_t method, size_t part,
+                struct qc_status *st)
 {
-    struct qc_arena *a = f->m->arena;
-    const size_t units = qc_trials_units(f->trials);
-    for (size_t m = 0; m < METHODS; m++) {
-        bool known = false;
-        for (size_t k = 0; k < m; k++) known = known || same_params(f, k, m);
-        if (known) continue;
-        f->which[f->running] = m;
-        if (!(f->errors[f->running++] = QC_NEW_ARRAY(a, struct qc_error, units * f->outputs, st))) return false;
-    }
-    f->m->trial_count = f->running;
-    f->m->trials = QC_NEW_ARRAY(a, struct qc_report_trial, f->running, st);
-    return f->m->trials != NULL;
+    struct candidate *c = &all[*count];
+    *c = (struct candidate){.method = method, .part = part, .trial = &f->m->trials[f->m->trial_count]};
+    for (size_t k = 0; k < *count; k++)
+        if (same_params(f, &all[k], c)) return true;
+    if (!(c->errors = QC_NEW_ARRAY(f->m->arena, struct qc_error, qc_trials_units(f->trials) * f->outputs, st)))
+        return false;
+    ++*count;
+    f->m->trial_count++;
+    return true;
 }
 
-/* What candidates are worth after `end` units: their gain, less what may be luck. */
-static bool weigh(struct finding *f, size_t end, struct qc_status *st)
+/* What candidates are worth after `end` units beside the first of their round: their gain, less what may be luck. */
+static bool weigh(struct finding *f, const struct candidate *from, size_t count, size_t end, struct qc_status *st)
 {
     const double doubt = DOUBT * fmin(1, DOUBT_UNITS / (double)end);
-    f->worth[0] = 0;
-    for (size_t k = 1; k < f->running; k++) {
-        double error;
-        if (!qc_trials_gain_error(&error, f->errors[0], f->errors[k], f->outputs, end, st)) return false;
-        f->worth[k] = gain(f, k, 0, end, 1) - doubt * error;
+    for (size_t k = 0; k < count; k++) {
+        struct candidate *c = f->running[k];
+        if (c == from) continue;
+        if (!qc_trials_gain_error(&c->error, from->errors, c->errors, f->outputs, end, st)) return false;
+        c->gain = gain(f, from, c, 0, end, 1);
+        c->worth = c->gain - doubt * c->error;
     }
     return true;
 }
 
-/* What is known of the candidates after `end` units; trial[k]: of candidate k. */
-static void note(struct finding *f, const size_t *trial, size_t end, bool last)
+/* What is known of the candidates after `end` units. */
+static void note(struct finding *f, const struct candidate *from, size_t count, size_t end)
 {
-    for (size_t k = 0; k < f->running; k++) {
-        struct qc_report_trial *t = &f->m->trials[trial[k]];
-        *t = (struct qc_report_trial){.method = f->methods[f->which[k]].name,
-                                      .sqnr_db = -10 * log10(noise(f, k, 0, end, 1)),
-                                      .gain_db = gain(f, k, 0, end, 1),
-                                      .worth_db = f->worth[k],
-                                      .gains_db = {(double)NAN, (double)NAN},
-                                      .samples = end};
-        for (size_t h = 0; last && h < 2; h++) t->gains_db[h] = gain(f, k, h, end, 2);
+    for (size_t k = 0; k < count; k++) {
+        struct candidate *c = f->running[k];
+        *c->trial = (struct qc_report_trial){.method = f->methods[c->method].name,
+                                             .part = c->part < WHOLE_NETWORK ? part_names[c->part] : NULL,
+                                             .sqnr_db = -10 * log10(noise(f, c, 0, end, 1)),
+                                             .gain_db = c->gain,
+                                             .worth_db = c->worth,
+                                             .gains_db = {(double)NAN, (double)NAN},
+                                             .samples = end};
+        const bool last = end == qc_trials_units(f->trials);
+        for (size_t h = 0; last && h < 2; h++) c->trial->gains_db[h] = gain(f, from, c, h, end, 2);
     }
+}
+
+/* Those that run, from `done` to `end` units. */
+static bool run_on(struct finding *f, const struct candidate *from, size_t count, size_t done, size_t end,
+                   struct qc_status *st)
+{
+    struct qc_error *errors[CANDIDATES] = {NULL};
+    for (size_t k = 0; k < count; k++) errors[k] = f->running[k]->errors;
+    if (!qc_trials_run(errors, f->trials, make_graph, f, count, done, end - done, st)) return false;
+    if (!weigh(f, from, count, end, st)) return false;
+    note(f, from, count, end);
+    return true;
+}
+
+static size_t units_of_heat(const struct finding *f, size_t h)
+{
+    const size_t all = qc_trials_units(f->trials), part = all / heats[h].part,
+                 least = all < UNITS_FIRST ? all : UNITS_FIRST;
+    return part > least ? part : least;
 }
 
 /* How many candidates behind the first are better than k; of equal ones the earlier is. */
-static size_t rank(const double *value, size_t count, size_t k)
+static size_t rank(const struct finding *f, size_t count, size_t k)
 {
     size_t better = 0;
-    for (size_t i = 1; i < count; i++) better += value[i] > value[k] || (i < k && !(value[i] < value[k]));
+    for (size_t i = 1; i < count; i++) {
+        const double a = f->running[i]->gain, b = f->running[k]->gain;
+        better += a > b || (i < k && !(a < b));
+    }
     return better;
 }
 
-/* All candidates on some units, those that keep up on more; *best: the method to take. */
-static bool race(size_t *best, struct finding *f, struct qc_status *st)
+/* Whole networks: all on some units, those that keep up on more. *best: what is taken, with its errors. */
+static bool race(struct candidate *best, struct finding *f, struct qc_status *st)
+{
+    struct candidate all[CANDIDATES];
+    size_t running = 0, done = 0;
+    for (size_t m = 0; m < METHODS; m++)
+        if (!add(all, &running, f, m, WHOLE_NETWORK, st)) return false;
+    for (size_t k = 0; k < running; k++) f->running[k] = &all[k];
+    for (size_t h = 0; h < HEATS; h++) {
+        const size_t end = units_of_heat(f, h);
+        bool kept[CANDIDATES] = {true};
+        size_t left = 0;
+        double ahead = 0;
+        if (!run_on(f, all, running, done, end, st)) return false;
+        done = end;
+        if (h + 1 == HEATS) break;
+        for (size_t k = 0; k < running; k++) ahead = fmax(ahead, f->running[k]->gain);
+        for (size_t k = 1; k < running; k++)
+            kept[k] = f->running[k]->gain > ahead - heats[h].behind_db && rank(f, running, k) < heats[h].places;
+        for (size_t k = 0; k < running; k++)
+            if (kept[k]) f->running[left++] = f->running[k];
+        running = left;
+    }
+    *best = all[0];
+    for (size_t k = 1; k < running; k++)
+        if (f->running[k]->worth > fmax(GAIN_DB, best->worth)) *best = *f->running[k];
+    best->trial->chosen = true;
+    for (qc_id s = 1; s <= f->qparams; s++) f->taken[s] = best->method;
+    return true;
+}
+
+static void take(struct finding *f, const struct candidate *c)
+{
+    c->trial->chosen = true;
+    for (qc_id s = 1; s <= f->qparams; s++)
+        if (is_in(f, s, c->part)) f->taken[s] = c->method;
+}
+
+/* Parts that gain each for itself, all together: only if that is worth more than the best of them alone. */
+static bool take_parts(struct finding *f, const struct candidate *from, struct candidate *const *parts, size_t count,
+                       struct qc_status *st)
 {
     const size_t all = qc_trials_units(f->trials);
-    size_t trial[METHODS], done = 0, at = 0;
-    for (size_t k = 0; k < f->running; k++) trial[k] = k;
-    for (size_t h = 0; h < HEATS; h++) {
-        const size_t part = all / heats[h].part, least = all < UNITS_FIRST ? all : UNITS_FIRST,
-                     end = part > least ? part : least;
-        if (!qc_trials_run(f->errors, f->trials, make_graph, f, f->running, done, end - done, st)) return false;
-        done = end;
-        if (!weigh(f, end, st)) return false;
-        note(f, trial, end, h + 1 == HEATS);
-        double ahead = 0, value[METHODS];
-        size_t kept = 0;
-        for (size_t k = 0; k < f->running; k++) {
-            value[k] = gain(f, k, 0, end, 1);
-            ahead = fmax(ahead, value[k]);
-        }
-        for (size_t k = 0; h + 1 < HEATS && k < f->running; k++) {
-            if (k && (!(value[k] > ahead - heats[h].behind_db) || rank(value, f->running, k) >= heats[h].places))
-                continue;
-            f->which[kept] = f->which[k];
-            f->errors[kept] = f->errors[k];
-            trial[kept++] = trial[k];
-        }
-        if (kept) f->running = kept;
+    struct qc_report_trial trial;
+    struct candidate together = {.part = AS_TAKEN, .trial = &trial};
+    size_t best = 0;
+    for (size_t k = 1; k < count; k++)
+        if (parts[k]->worth > parts[best]->worth) best = k;
+    if (count > 1) {
+        if (!(together.errors = QC_NEW_ARRAY(f->m->arena, struct qc_error, all * f->outputs, st))) return false;
+        for (size_t k = 0; k < count; k++) take(f, parts[k]);
+        f->running[0] = &together;
+        if (!run_on(f, from, 1, 0, all, st)) return false;
+        if (together.worth > parts[best]->worth) return true;
+        for (size_t k = 0; k < count; k++) parts[k]->trial->chosen = false;
+        for (qc_id s = 1; s <= f->qparams; s++) f->taken[s] = from->method;
     }
-    double most = GAIN_DB;
-    for (size_t k = 1; k < f->running; k++) {
-        if (!(f->worth[k] > most)) continue;
-        most = f->worth[k];
-        at = k;
-    }
-    f->m->trials[trial[at]].chosen = true;
-    *best = f->which[at];
+    if (count) take(f, parts[best]);
     return true;
+}
+
+/* Other observers in one part of the network each, beside what was taken for the whole. */
+static bool refine(struct finding *f, const struct candidate *from, struct qc_status *st)
+{
+    const size_t all = qc_trials_units(f->trials), end = units_of_heat(f, 0);
+    struct candidate tried[CANDIDATES] = {*from}, *kept[WHOLE_NETWORK];
+    size_t count = 1, left = 0;
+    if (all < PART_UNITS && !add(tried, &count, f, WHOLE, INPUTS, st)) return false;
+    for (size_t part = 0; all >= PART_UNITS && part < PARTS; part++)
+        for (size_t i = 0; i < IN_PARTS; i++)
+            if (!add(tried, &count, f, in_parts[i], part, st)) return false;
+    for (size_t k = 1; k < count; k++) f->running[k - 1] = &tried[k];
+    if (count < 2 || !run_on(f, from, count - 1, 0, end, st)) return count < 2;
+    /* The best of each part is run on, where it is not yet sure that it is no gain. */
+    for (size_t part = 0; part < WHOLE_NETWORK; part++) {
+        struct candidate *best = NULL;
+        for (size_t k = 1; k < count; k++)
+            if (tried[k].part == part && (!best || tried[k].gain > best->gain)) best = &tried[k];
+        if (best && best->gain + DOUBT * best->error > GAIN_DB) f->running[left++] = best;
+    }
+    if (left && !run_on(f, from, left, end, all, st)) return false;
+    count = 0;
+    for (size_t k = 0; k < left; k++)
+        if (f->running[k]->worth > GAIN_DB) kept[count++] = f->running[k];
+    return take_parts(f, from, kept, count, st);
 }
 
 /* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
@@ -203,8 +301,8 @@ static bool look_at_inputs(struct finding *f, struct qc_status *st)
         const struct qc_levels levels = qc_qparams_levels(&g->qparams_of[s]);
         size_t input;
         double units;
-        if (!(usual->scale > 0) || f->params[WHOLE * row + s].scale > COARSER * usual->scale) continue;
-        if (!input_of(&input, g, &g->qparams_of[s])) continue;
+        f->input[s] = usual->scale > 0 && input_of(&input, g, &g->qparams_of[s]);
+        if (!f->input[s] || f->params[WHOLE * row + s].scale > COARSER * usual->scale) continue;
         if (qc_dataset_units(f->p->data) > UNITS_READ) continue;
         const double lo = (double)usual->scale * (levels.lo - usual->zero_point),
                      hi = (double)usual->scale * (levels.hi - usual->zero_point);
@@ -224,8 +322,14 @@ static bool solve(struct finding *f, struct qc_status *st)
     f->methods = QC_NEW_ARRAY(a, struct qc_method, SOLVED, st);
     f->params = QC_NEW_ARRAY(a, struct qc_affine, SOLVED * (f->qparams + 1), st);
     f->whole = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
+    f->input = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
+    f->part_of = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
+    f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
+    f->m->trials = QC_NEW_ARRAY(a, struct qc_report_trial, METHODS + CANDIDATES, st);
     f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
-    if (!f->methods || !f->params || !f->whole || !f->m->methods) return false;
+    if (!f->methods || !f->params || !f->whole || !f->input || !f->part_of || !f->taken || !f->m->methods ||
+        !f->m->trials)
+        return false;
     for (size_t m = 0; m < SOLVED; m++) {
         f->methods[m].name = solved[m];
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
@@ -235,14 +339,25 @@ static bool solve(struct finding *f, struct qc_status *st)
            look_at_inputs(f, st);
 }
 
-static bool try_all(size_t *best, struct finding *f, struct qc_status *st)
+/* Parts have as many quantizers each, in the order in which they were made. */
+static void part(struct finding *f)
+{
+    size_t count = 0, at = 0;
+    for (qc_id s = 1; s <= f->qparams; s++) count += f->params[s].scale > 0;
+    for (qc_id s = 1; s <= f->qparams; s++)
+        if (f->params[s].scale > 0) f->part_of[s] = at++ * PARTS / count;
+}
+
+static bool try_all(struct finding *f, struct qc_status *st)
 {
     const struct qc_pipeline *p = f->p;
     const struct qc_trial_options how = qc_trial_options_of(p);
     const size_t share = qc_dataset_units(p->data) * 2 / 3;
     const size_t units = share < UNITS_MIN ? UNITS_MIN : share > UNITS_MAX ? UNITS_MAX : share;
+    struct candidate best;
+    part(f);
     const bool ok = qc_trials_new(&f->trials, p->real, p->data, units, &how, st) &&
-                    qc_folded_constants_new(&f->shared, st) && begin(f, st) && race(best, f, st);
+                    qc_folded_constants_new(&f->shared, st) && race(&best, f, st) && refine(f, &best, st);
     qc_folded_constants_free(f->shared);
     qc_trials_free(f->trials);
     return ok;
@@ -270,7 +385,6 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     struct qc_auto_method *m = calloc(1, sizeof *m);
     struct finding f = {.p = p, .m = m};
     struct qc_graph *unbound = NULL;
-    size_t best = 0;
     if (!m || !(m->arena = qc_arena_new())) {
         free(m);
         return qc_fail_memory(st, sizeof *m);
@@ -278,13 +392,16 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     p->auto_method = m;
     if (!solve(&f, st)) return false;
     bool differ = false;
-    for (size_t k = 1; k < METHODS; k++) differ = differ || !same_params(&f, 0, k);
+    const struct candidate first = {.method = 0, .part = WHOLE_NETWORK};
+    for (size_t k = 1; k < METHODS; k++) {
+        const struct candidate other = {.method = k, .part = WHOLE_NETWORK};
+        differ = differ || !same_params(&f, &first, &other);
+    }
     for (qc_id s = 1; s <= f.qparams; s++) differ = differ || f.whole[s];
     if (!differ) return true; /* weights alone, or nothing but zeros */
-    const bool ok =
-        make_base(&f, moments, rounding, st) && try_all(&best, &f, st) && qc_simulate(&unbound, p->partition, st);
+    const bool ok = make_base(&f, moments, rounding, st) && try_all(&f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)
-        if (f.params[s].scale > 0) m->methods[s] = &f.methods[f.whole[s] ? WHOLE : best];
+        if (f.params[s].scale > 0) m->methods[s] = &f.methods[f.whole[s] ? WHOLE : f.taken[s]];
     if (ok) {
         qc_graph_free(p->simulated);
         p->simulated = unbound;

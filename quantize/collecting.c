@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/collecting.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,8 +9,11 @@
 #include "base/file.h"
 #include "calib/statistics/statistics.h"
 #include "calib/weights/round_weights.h"
+#include "calib/weights/rounded_file.h"
 
 enum { SAVE_SECONDS = 30 };
+/* What is rounded is kept beside the checkpoint. */
+#define LAYERS "%s.layers"
 
 static bool save(void *user, const struct qc_collection *c, struct qc_status *st)
 {
@@ -40,6 +44,11 @@ static bool unite(struct qc_collection **all, const struct qc_team *team, struct
     return ok && qc_collection_check_whole(*all, st);
 }
 
+struct qc_known_outputs *qc_outputs_known(const struct qc_pipeline *p)
+{
+    return p->known_of == p->real ? p->known : NULL;
+}
+
 bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p,
                        const struct qc_collecting *what, struct qc_status *st)
 {
@@ -58,6 +67,9 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .channel_axes = what->channel_axes,
                                      .layers = chooser ? QC_MOMENTS_QUANTIZED : QC_MOMENTS_ALL,
                                      .keys = p->keys,
+                                     .known = p->given.count
+                                                  ? NULL
+                                                  : qc_outputs_known(p), /* else it is not the float network */
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,
@@ -94,9 +106,27 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
     return ok;
 }
 
+bool qc_collecting_layers(struct qc_rounded_file **out, const struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_options *o = p->options;
+    const char *path = qc_arena_printf(p->arena, st, LAYERS, o->checkpoint);
+    char model[65], data[65], job[65];
+    struct qc_json *options = qc_options_json(o);
+    char *text = qc_json_is_whole(options) ? qc_json_print(options, 0) : NULL;
+    qc_json_free(options);
+    if (!text) return qc_fail_memory(st, 1);
+    bool ok = path && qc_model_sha256(model, &p->in->model, st) && qc_data_sha256(data, &p->in->data, p->data, st);
+    const char *all = ok ? qc_arena_printf(p->arena, st, "%s\n%s\n%s\n%s", QC_VERSION, model, data, text) : NULL;
+    free(text);
+    return all && qc_sha256(job, all, strlen(all), st) && qc_rounded_file_open(out, path, job, st);
+}
+
 void qc_collecting_end(const struct qc_options *o)
 {
-    if (o->checkpoint) unlink(o->checkpoint);
+    char path[4096];
+    if (!o->checkpoint) return;
+    unlink(o->checkpoint);
+    if (snprintf(path, sizeof path, LAYERS, o->checkpoint) < (int)sizeof path) unlink(path);
 }
 
 /* A pipeline takes its statistics apart, so what was given is copied. */

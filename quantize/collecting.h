@@ -24,6 +24,9 @@ struct qc_collecting {
 bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p,
                        const struct qc_collecting *what, struct qc_status *st);
 
+/* With --checkpoint: the layers that this job has rounded before it was stopped, in the file "CHECKPOINT.layers". */
+bool qc_collecting_layers(struct qc_rounded_file **out, const struct qc_pipeline *p, struct qc_status *st);
+
 /* The work is done: the checkpoint, if there is one, goes. */
 void qc_collecting_end(const struct qc_options *o);
 
@@ -31,5 +34,8 @@ void qc_collecting_end(const struct qc_options *o);
    inputs that are fed otherwise than data, or without samples that were chosen (a shard is missing). */
 bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *data, const struct qc_job_inputs *in,
                         struct qc_status *st);
+
+/* Known outputs of p's float graph, borrowed; NULL: none are kept. */
+struct qc_known_outputs *qc_outputs_known(const struct qc_pipeline *p);
 
 #endif

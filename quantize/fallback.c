@@ -36,11 +36,12 @@ struct search {
 
 /* One run over data: sets *out, or adds to it where it has been measured. */
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
-                       struct qc_status *st)
+                       size_t weights_of, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
                                                .rounding = p->how.rounding,
+                                               .weights_of = weights_of,
                                                .workers = (unsigned)o->threads,
                                                .memory_limit = (size_t)o->memory_limit,
                                                .progress = qc_progress_step,
@@ -53,7 +54,7 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
 }
 
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
-                            struct qc_status *st)
+                            size_t weights_of, struct qc_status *st)
 {
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
@@ -63,9 +64,9 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
     bool ok =
-        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, st) &&
+        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, weights_of, st) &&
         (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
-        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, st));
+        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, weights_of, st));
     if (ok)
         *out = s;
     else

@@ -182,12 +182,13 @@ static bool again(struct fitting *f, struct qc_status *st)
     return qc_pipeline_again(f->p, st);
 }
 
-/* All layers in one width; there[width] is false where a form or an operator does not go with it. */
-static bool measure_width(struct fitting *f, unsigned width, struct qc_status *st)
+/* All layers in one width, as they are or made so; there[width] is false where a form or an operator does not go with
+   it. */
+static bool measure_width(struct fitting *f, unsigned width, bool made, struct qc_status *st)
 {
     struct qc_status why = QC_STATUS_INIT;
     for (size_t k = 0; k < f->unit_count; k++) f->units[k].width = width;
-    f->there[width] = again(f, &why) && file_bytes(&f->file[width], f->p, &why) && note(f, width, &why);
+    f->there[width] = (made || again(f, &why)) && file_bytes(&f->file[width], f->p, &why) && note(f, width, &why);
     return f->there[width] || why.code == QC_UNSUPPORTED || why.code == QC_USAGE ||
            qc_fail(st, why.code, "%s", why.message);
 }
@@ -233,7 +234,7 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
                              "outputs: what weights lose of themselves counts alike in all layers");
         return true;
     }
-    if (!qc_measure_sensitivity(&s, p, p->data ? NULL : p->eval, BATCHES, st)) return false;
+    if (!qc_measure_sensitivity(&s, p, p->data ? NULL : p->eval, BATCHES, 0, st)) return false;
     for (size_t k = 0; k < f->unit_count; k++) {
         double noise = 0;
         bool known = false;
@@ -345,10 +346,11 @@ static bool fit(struct qc_size_result *r, struct fitting *f, struct qc_status *s
     /* Ranges of activations are not what is looked for, and trying observers takes long. */
     if (c->activation->of_network && !qc_observer_parse(&c->activation, &c->activation_values, "mse", st)) return false;
     const bool blocks = f->base.weight_block != 0;
-    bool ok = measure_width(f, QC_SIZE_4, st);
+    bool ok = measure_width(f, QC_SIZE_4, true, st);
     const unsigned probed = f->there[QC_SIZE_4] ? QC_SIZE_4 : QC_SIZE_8;
-    ok = ok && (probed == QC_SIZE_4 || measure_width(f, QC_SIZE_8, st)) && probe(f, probed, st) &&
-         (!blocks || measure_width(f, QC_SIZE_2, st));
+    ok = ok && (probed == QC_SIZE_8 || probe(f, probed, st)) && measure_width(f, QC_SIZE_8, false, st) &&
+         (f->there[QC_SIZE_8] || qc_fail(st, QC_UNSUPPORTED, "--size: weights of 8 bits cannot be written")) &&
+         (probed == QC_SIZE_4 || probe(f, probed, st)) && (!blocks || measure_width(f, QC_SIZE_2, false, st));
     c->activation = f->ranges.activation;
     c->activation_values = f->ranges.activation_values;
     if (!ok) return false;
@@ -365,9 +367,10 @@ bool qc_fit_size(struct qc_report_size **out, struct qc_pipeline *p, struct qc_s
     const double t0 = qc_seconds();
     struct fitting f = {.p = p, .base = p->scheme, .ranges = p->calibration_options};
     struct qc_size_result r = {.limit = limit_of(p)};
-    f.there[QC_SIZE_8] = true;
-    if (!find_layers(&f, st) || !file_bytes(&f.file[QC_SIZE_8], p, st) || !note(&f, QC_SIZE_8, st) || !fit(&r, &f, st))
-        return false;
+    f.base.weight.dtype = type_of(&f, QC_SIZE_8).dtype; /* of what has no name; ... */
+    f.base.weight_types++;                              /* ... all else has had the first (quantize/scheme_options.c) */
+    f.base.weight_type_count--;
+    if (!find_layers(&f, st) || !fit(&r, &f, st)) return false;
     r.of_outputs = f.of_outputs;
     r.layer_count = f.unit_count;
     r.layers = f.units;

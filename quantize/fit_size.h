@@ -6,7 +6,7 @@
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
-/* p has run, with weights of 8 bits. The stages come again with 4 bits and, in blocks, with 2; what each layer's
+/* p has run, with weights of 4 bits. The stages come again with 8 bits and, in blocks, with 2; what each layer's
    weights lose then is known in closed form from the second moments, and one run of each layer alone tells what such a
    loss does to the outputs. The least sum is chosen (quantize/size_frontier.h) and made; where the file turns out
    larger than it was taken to be, again. Afterwards p has run with what was chosen. *out is from the arena of p.

@@ -112,7 +112,7 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, MEASURED, st) ||
+    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, MEASURED, 0, st) ||
         !qc_fill_effects(r, j->sensitivity, j->p.arena, st))
         return false;
     if (!missed) return true;
@@ -279,6 +279,9 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
         r->trial_count = p->auto_method->trial_count;
         r->solve_seconds += p->auto_method->seconds;
     }
+    r->used_bias_layers = p->used_bias.layers;
+    r->used_bias_gain_db = p->used_bias.gain_db;
+    r->used_bias_kept = p->used_bias.kept;
     r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;

@@ -33,6 +33,11 @@ static bool writes_integers(const struct qc_options *o)
     return false;
 }
 
+bool qc_options_scale(const struct qc_options *o)
+{
+    return strcmp(o->scale_channels, "awq") == 0 || strcmp(o->scale_channels, "smooth") == 0;
+}
+
 bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
 {
     const bool narrowed = strcmp(o->bias, "narrowed") == 0, corrects = strcmp(o->bias_correction, "on") == 0;
@@ -73,6 +78,9 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {o->size && !writes_integers(o), "--size is of a file of integers; take --format qdq or qoperator"},
         {o->size && in->team, "--size quantizes several times, for which several processes would have to meet; leave "
                               "out MPI"},
+        {qc_options_scale(o) && (o->propagate || o->per_tensor || (!data && !stats)),
+         "--scale-channels awq and smooth judge scales of channels by second moments of the float network: they need "
+         "--data or --stats, and go neither with --propagate nor with --per-tensor (--equalize on does)"},
         {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
          "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},
     };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 #include "graph/core/verify.h"
 #include "quantize/auto_method.h"
@@ -60,6 +61,7 @@ static void forget_repeated(struct qc_pipeline *p)
     p->partition = NULL;
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;
+    p->used_bias = (struct qc_used_bias){0};
 }
 
 static void free_again(struct qc_pipeline *p)
@@ -159,7 +161,7 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
     c->correct_bias = qc_corrects_bias(o);
     c->blocks_by_error = !o->given[QC_OPTION_WEIGHT_METHOD];
-    c->moments = c->weight->of_output || qc_round_weightss(o);
+    c->moments = c->weight->of_output || qc_round_weightss(o) || qc_options_scale(o);
     c->look_through = strcmp(o->look_through, "on") == 0;
     c->nonfinite_error = o->nonfinite && strcmp(o->nonfinite, "error") == 0;
     c->progress = qc_progress_step;
@@ -232,6 +234,8 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     t->lowered = NULL;
     t->gram = NULL;
     t->borrows_seen = true;
+    t->rounded_file = NULL; /* is of p's options */
+    if (anew) t->known = NULL;
     qc_scale_channels_anew(t);
     if (!(t->arena = qc_arena_new()) || !qc_warnings_new(&t->warnings, st)) return qc_fail_memory(st, 1);
     t->lowered = QC_NEW_ARRAY(t->arena, struct qc_graph *, t->lowered_count, st);
@@ -250,6 +254,7 @@ void qc_pipeline_branch_end(struct qc_pipeline *t, const struct qc_pipeline *p)
 {
     free_again(t);
     if (t->seen != p->seen) qc_collection_free(t->seen);
+    if (t->known != p->known) qc_known_outputs_free(t->known);
     qc_graph_free(t->scaled);
     if (t->equalized != p->equalized) qc_graph_free(t->equalized);
     qc_plugins_free(t->plugins);
@@ -266,6 +271,8 @@ void qc_pipeline_end(struct qc_pipeline *p)
 {
     free_again(p);
     qc_rounded_layers_free(p->rounded_layers);
+    qc_rounded_file_close(p->rounded_file);
+    qc_known_outputs_free(p->known);
     qc_collection_free(p->seen);
     qc_graph_free(p->scaled);
     qc_graph_free(p->equalized);

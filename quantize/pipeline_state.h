@@ -21,6 +21,13 @@ struct qc_stage;
 struct qc_body_job;
 struct qc_body_samples;
 
+/* What came of correcting biases where they are used (quantize/used_bias.h). */
+struct qc_used_bias {
+    size_t layers;  /* whose biases became others; 0: it was not tried */
+    double gain_db; /* for the outputs, on samples */
+    bool kept;
+};
+
 struct qc_pipeline {
     const struct qc_options *options;
     const struct qc_job_inputs *in;
@@ -46,6 +53,8 @@ struct qc_pipeline {
     double collect_seconds;
     uint64_t *keys; /* [units of data]: of those that collecting has run, so that trials need not read all again; NULL:
                        nobody will ask */
+    struct qc_known_outputs *known;  /* outputs of known_of, for trials and advice; NULL: they are run again */
+    const struct qc_graph *known_of; /* `real` before channels are scaled */
     struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
     struct qc_graph *plain; /* NULL, or the model without the quantization that it has already, which is in `given` */
     struct qc_given_values given;
@@ -62,7 +71,8 @@ struct qc_pipeline {
     struct qc_calibration *calibration;       /* calibrate: simulated is bound from here on */
     struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
     struct qc_weight_rounding
-        *weight_rounding; /* round: NULL when weights are rounded to nearest and biases left alone */
+        *weight_rounding;          /* round: NULL when weights are rounded to nearest and biases left alone */
+    struct qc_used_bias used_bias; /* round: biases corrected where they are used */
     /* bodies: quantizes body i; NULL: bodies stay as they are (quantize/body_job.h) */
     bool (*quantize_body)(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples,
                           size_t i, struct qc_status *st);
@@ -76,9 +86,10 @@ struct qc_pipeline {
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 
+    struct qc_rounded_file *rounded_file; /* with --checkpoint: layers that are rounded, for a job that is stopped */
     struct qc_rounded_layers *rounded_layers; /* for advice: what branches need not solve again; else NULL */
-    bool memory_planned, moments_dropped; /* moments: those that were seen are used, and gone */
-    size_t warnings_from, warnings_to;    /* of the stages that qc_pipeline_again repeats */
+    bool memory_planned, moments_dropped;     /* moments: those that were seen are used, and gone */
+    size_t warnings_from, warnings_to;        /* of the stages that qc_pipeline_again repeats */
     double import_seconds, export_seconds;
 };
 

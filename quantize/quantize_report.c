@@ -11,7 +11,7 @@
 
 static struct qc_layer_tried tried(const struct qc_tried *t)
 {
-    return (struct qc_layer_tried){.min = t->lo, .max = t->hi, .objective = t->objective};
+    return (struct qc_layer_tried){.min = t->lo, .max = t->hi, .objective = t->objective, .refused = t->refused};
 }
 
 /* Of activations: a weight has a solution for every channel, and no one curve. */

@@ -27,6 +27,15 @@ static size_t layer_of(const struct drawing *d, qc_id value)
     return QC_NO_INDEX;
 }
 
+static bool shape_of(struct qc_report_node *box, const struct drawing *d, qc_id value, struct qc_status *st)
+{
+    const struct qc_shape *s = &d->g->values[value].type.shape;
+    char text[QC_SHAPE_TEXT];
+    if (s->rank < 0) return true;
+    box->shape = qc_arena_strdup(d->p->arena, qc_shape_text(text, s), st);
+    return box->shape != NULL;
+}
+
 static void leaves(struct drawing *d, qc_id value, size_t box)
 {
     size_t layer = layer_of(d, value);
@@ -87,6 +96,7 @@ static bool put(struct drawing *d, qc_id id, struct qc_status *st)
         box = d->count++;
         d->nodes[box] = b;
     }
+    if (box != QC_NO_INDEX && !shape_of(&d->nodes[box], d, n->outputs, st)) return false;
     for (unsigned k = 0; k < n->output_count; k++) leaves(d, n->outputs + k, box);
     return true;
 }
@@ -109,6 +119,7 @@ bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_s
                                                    .name = d.g->inputs[i].name,
                                                    .label = "input",
                                                    .layer = QC_NO_INDEX};
+        if (!shape_of(&d.nodes[d.count], &d, d.g->inputs[i].value, st)) return false;
         leaves(&d, d.g->inputs[i].value, d.count++);
     }
     for (qc_id id = 1; id <= d.g->node_count; id++)
@@ -119,7 +130,8 @@ bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_s
                                      .name = d.g->outputs[i].name,
                                      .label = "output",
                                      .layer = QC_NO_INDEX};
-        if (!inputs_of(b, &d, &d.g->outputs[i].value, 1, st)) return false;
+        if (!inputs_of(b, &d, &d.g->outputs[i].value, 1, st) || !shape_of(b, &d, d.g->outputs[i].value, st))
+            return false;
         d.count++;
     }
     r->nodes = d.nodes;

@@ -28,6 +28,7 @@ struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipe
                                              .workers = (unsigned)o->threads,
                                              .memory_limit = (size_t)o->memory_limit,
                                              .known = p->rounded_layers,
+                                             .file = p->rounded_file,
                                              .progress = qc_progress_step,
                                              .progress_user = p->progress};
 }

@@ -10,9 +10,6 @@
 
 /* A gain below this is left alone by `auto`: the samples that are held back do not tell it from nothing. */
 static const double AUTO_GAIN = 0.03;
-/* Weights of so many levels and fewer are worth it. */
-enum { FEW_LEVELS = 16 };
-
 /* Is there anything to search with, and in? Under --memory-limit and for one scale per weight `auto` leaves it. */
 static bool wants(const struct qc_pipeline *p)
 {
@@ -38,6 +35,26 @@ static bool find_busy(bool **busy, const struct qc_pipeline *p, struct qc_arena 
     return true;
 }
 
+/* Products of the simulated graph whose input is quantized as it comes. */
+static bool find_dynamic(bool **dynamic, const struct qc_pipeline *p, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *from = p->joined, *g = p->simulated;
+    bool *of = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
+    for (qc_id id = 1; of && id <= from->node_count; id++) {
+        const char *name = p->partition->dynamic[id] ? from->values[from->nodes[id].outputs].name : NULL;
+        const qc_id v = name ? qc_graph_find_value(g, name) : 0;
+        if (v) of[g->values[v].node] = true;
+    }
+    return (*dynamic = of) != NULL;
+}
+
+static unsigned kinds_of(const struct qc_options *o)
+{
+    if (strcmp(o->scale_channels, "awq") == 0) return QC_SCALE_FEW;
+    if (strcmp(o->scale_channels, "smooth") == 0) return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
+    return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
+}
+
 /* The stages in front of this one, of the graph p->real. */
 static bool begin_again(struct qc_pipeline *p, struct qc_status *st)
 {
@@ -53,15 +70,24 @@ static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_
                  const struct qc_scaled_group *groups, size_t count, struct qc_status *st)
 {
     struct qc_equalized info;
+    bool seen = false;
     for (size_t i = 0; i < count; i++) {
         struct qc_channel_group *q = &c->groups[groups[i].group];
         if (!groups[i].kind) continue;
+        seen = seen || groups[i].seen;
         memcpy(q->scale, groups[i].best, (size_t)q->count * sizeof *q->scale);
         if (!qc_scale_moments(*gram, c, &groups[i], groups[i].best, p->arena, st)) return false;
     }
     if (!qc_channels_apply(&p->scaled, &info, c, st)) return false;
     p->real = p->scaled;
-    return begin_again(p, st) && qc_second_moments_bind(gram, *gram, p->simulated, p->model.path, st);
+    if (!begin_again(p, st)) return false;
+    if (!seen) return qc_second_moments_bind(gram, *gram, p->simulated, p->model.path, st);
+    if (!p->borrows_seen) qc_collection_free(p->seen); /* ranges are others now */
+    p->borrows_seen = false;
+    p->seen = NULL;
+    qc_second_moments_free(p->gram);
+    p->gram = NULL;
+    return true;
 }
 
 bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st)
@@ -73,15 +99,20 @@ bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st)
     struct qc_channels c;
     struct qc_scaled_group *groups = NULL;
     size_t count = 0, taken = 0;
-    bool *busy = NULL;
+    bool *busy = NULL, *dynamic = NULL;
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = find_busy(&busy, p, a, st) && (p->scaling = QC_NEW_ARRAY(p->arena, struct qc_channel_scaling, 1, st));
-    const struct qc_scale_search search = {.simulated = p->simulated,
+    bool ok = find_busy(&busy, p, a, st) && find_dynamic(&dynamic, p, a, st) &&
+              (p->scaling = QC_NEW_ARRAY(p->arena, struct qc_channel_scaling, 1, st));
+    const struct qc_scale_search search = {.kinds = kinds_of(p->options),
+                                           .simulated = p->simulated,
+                                           .dynamic = dynamic,
                                            .gram = *gram,
                                            .calibration = &p->calibration_options,
                                            .rounding = qc_round_weights_options_of(p),
                                            .busy = busy,
-                                           .most_levels = FEW_LEVELS,
+                                           .data = p->data,
+                                           .may_collect =
+                                               !automatic && p->data && !qc_has_statistics(p->in) && !p->in->team,
                                            .arena = p->arena,
                                            .progress = qc_progress_step,
                                            .progress_user = p->progress};
@@ -112,11 +143,14 @@ bool qc_fill_scaled(struct qc_report *r, const struct qc_pipeline *p, struct qc_
     if (!to) return false;
     for (size_t i = 0; i < count; i++) {
         const struct qc_scaled_group *g = &p->scaling->groups[i];
+        const char **nodes = QC_NEW_ARRAY(p->arena, const char *, g->reader_count, st);
+        if (!nodes) return false;
+        for (size_t k = 0; k < g->reader_count; k++) nodes[k] = g->readers[k].name;
         to[i] = (struct qc_report_scaled){.value = g->name,
                                           .kind = g->kind,
                                           .channels = g->channels,
                                           .layers = g->reader_count,
-                                          .nodes = g->nodes,
+                                          .nodes = nodes,
                                           .activation_power = g->activation_power,
                                           .weight_power = g->weight_power,
                                           .error = g->error};

@@ -13,7 +13,8 @@ struct qc_channel_scaling {
 };
 
 /* Searches once, when p has statistics and its simulated graph is not bound. Where some group gains, p->real is the
-   scaled graph afterwards, p->simulated is made of it, and the moments are of it. */
+   scaled graph afterwards, p->simulated is made of it, and so are the moments; where ranges are others, p->seen is
+   NULL: to be collected again. */
 bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st);
 
 struct qc_report;

@@ -37,6 +37,20 @@ static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choic
     return true;
 }
 
+/* --size begins with 4 bits, for all that has a name: tables of embeddings have no fewer than 8 otherwise. */
+static bool begin_size(struct qc_partition_options *o, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_type_choice *types = QC_NEW_ARRAY(a, struct qc_type_choice, o->weight_type_count + 1, st);
+    if (!types) return false;
+    o->weight.dtype = qc_dtype_info(o->weight.dtype)->is_signed ? QC_I4 : QC_U4;
+    o->weight.bits = 0;
+    types[0] = (struct qc_type_choice){.dtype = o->weight.dtype, .glob = "*"};
+    for (size_t i = 0; i < o->weight_type_count; i++) types[i + 1] = o->weight_types[i];
+    o->weight_types = types;
+    o->weight_type_count++;
+    return true;
+}
+
 bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -60,10 +74,9 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
         return false;
     out->activation.dtype = activation.dtype;
     out->dynamic = activation.dynamic;
+    for (size_t i = 0; i < o->formats.count; i++)
+        out->dynamic_recurrent = out->dynamic_recurrent || strcmp(o->formats.items[i], "qoperator") == 0;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
-    if (!o->size) return true;
-    out->weight.dtype = qc_dtype_info(weight.dtype)->is_signed ? QC_I8 : QC_U8; /* what it begins with */
-    out->weight.bits = 0;
-    return true;
+    return !o->size || begin_size(out, a, st);
 }

@@ -152,17 +152,30 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
         !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
         return false;
     p->calibration_options.gram = qc_moments_of(p);
-    if (!qc_scale_channels(p, st)) return false;
+    if (!qc_scale_channels(p, st) || (!p->seen && !collect(p, &p->cost, st))) return false;
     p->calibration_options.gram = qc_moments_of(p);
     return choose_methods(p, st) &&
            qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
            fit_accumulators(p, st);
 }
 
+/* Whoever runs the network behind this compares outputs with those of the float network. Under a limit that runs
+   again: what is kept is no part of the plan of memory. */
+static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (p->known || !p->data || p->options->memory_limit) return true;
+    p->known_of = p->real;
+    return qc_known_outputs_new(&p->known, p->real->output_count, st);
+}
+
 bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
     p->memory_planned = true;
+    if (p->options->checkpoint && !p->rounded_file && qc_round_weightss(p->options) &&
+        !qc_collecting_layers(&p->rounded_file, p, st))
+        return false;
+    if (!know_outputs(p, st)) return false;
     if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/trial_graph.h"
 
+#include "quantize/collecting.h"
+
 enum { SHARE = 3, UNITS_MIN = 16, UNITS_MAX = 256 };
 
 bool qc_trial_graph(struct qc_graph **out, struct qc_folded_constants *shared, const struct qc_pipeline *p,
@@ -24,6 +26,7 @@ size_t qc_trial_units(const struct qc_pipeline *p)
 struct qc_trial_options qc_trial_options_of(const struct qc_pipeline *p)
 {
     return (struct qc_trial_options){.keys = p->keys,
+                                     .known = qc_outputs_known(p),
                                      .how = {.rounding =
                                                  QC_CONTRACT_ONNX}, /* what is written does not depend on --rounding */
                                      .workers = (unsigned)p->options->threads,

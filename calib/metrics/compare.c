@@ -261,28 +261,37 @@ static void compare_integers(struct qc_error *e, const struct qc_view *r, const 
     }
 }
 
-static bool compare_output(struct comparing *c, size_t unit, size_t k, const struct qc_view *r, const struct qc_view *x,
-                           struct qc_status *st)
+bool qc_compare_output(bool *comparable, struct qc_error *e, const struct qc_graph *first,
+                       const struct qc_graph *second, size_t k, const struct qc_view *r, const struct qc_view *x,
+                       struct qc_status *st)
 {
-    size_t n = qc_view_count(r), size = qc_dtype_size(r->dtype);
-    const char *name = c->job->second->outputs[k].name;
-    const bool as_data_ask = !qc_shape_fixed(&qc_value(c->job->first, c->job->first->outputs[k].value)->type.shape);
-    if (r->dtype == x->dtype && qc_view_count(x) != n && as_data_ask) {
-        c->differing[unit * c->outputs + k] = c->elements[unit * c->outputs + k] = n;
-        return true;
-    }
-    if (r->dtype != x->dtype || qc_view_count(x) != n)
+    const size_t n = qc_view_count(r);
+    const bool as_data_ask = !qc_shape_fixed(&qc_value(first, first->outputs[k].value)->type.shape);
+    *comparable = r->dtype == x->dtype && qc_view_count(x) == n;
+    if (!*comparable && r->dtype == x->dtype && as_data_ask) return true;
+    if (!*comparable)
         return qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu elements of %s in the one graph, %zu of %s in the other",
-                       name, n, qc_dtype_info(r->dtype)->name, qc_view_count(x), qc_dtype_info(x->dtype)->name);
-    uint64_t differing = 0;
-    for (size_t i = 0; i < n; i++)
-        differing += memcmp((const char *)r->data + i * size, (const char *)x->data + i * size, size) != 0;
-    c->differing[unit * c->outputs + k] = differing;
-    c->elements[unit * c->outputs + k] = n;
-    struct qc_error *e = &c->units[unit * c->stride + c->job->pair_count + k];
+                       second->outputs[k].name, n, qc_dtype_info(r->dtype)->name, qc_view_count(x),
+                       qc_dtype_info(x->dtype)->name);
     if (r->dtype == QC_F32) qc_error_compare(e, r->data, x->data, n);
     if (r->dtype == QC_U8 || r->dtype == QC_I8 || r->dtype == QC_U16 || r->dtype == QC_I16)
         compare_integers(e, r, x, n);
+    return true;
+}
+
+static bool compare_output(struct comparing *c, size_t unit, size_t k, const struct qc_view *r, const struct qc_view *x,
+                           struct qc_status *st)
+{
+    const size_t n = qc_view_count(r), size = qc_dtype_size(r->dtype);
+    bool comparable;
+    if (!qc_compare_output(&comparable, &c->units[unit * c->stride + c->job->pair_count + k], c->job->first,
+                           c->job->second, k, r, x, st))
+        return false;
+    uint64_t differing = comparable ? 0 : n;
+    for (size_t i = 0; comparable && i < n; i++)
+        differing += memcmp((const char *)r->data + i * size, (const char *)x->data + i * size, size) != 0;
+    c->differing[unit * c->outputs + k] = differing;
+    c->elements[unit * c->outputs + k] = n;
     return true;
 }
 

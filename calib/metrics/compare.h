@@ -22,6 +22,13 @@ void qc_error_add(struct qc_error *to, const struct qc_error *e);
 /* Adds n pairs. */
 void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n);
 
+/* Adds output k of either graph, as runs gave them: f32, or integers of 8 and 16 bits as numbers; other types have no
+   error. *comparable is false where the data decide how many elements there are, and each graph found another number.
+   Errors: other types or sizes (QC_BAD_INPUT). */
+bool qc_compare_output(bool *comparable, struct qc_error *e, const struct qc_graph *first,
+                       const struct qc_graph *second, size_t k, const struct qc_view *r, const struct qc_view *x,
+                       struct qc_status *st);
+
 /* How far elements are apart in steps: |r - x| / step, rounded to the nearest integer. */
 enum { QC_STEPS = 4 };
 struct qc_steps {

@@ -17,6 +17,7 @@
 struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
     enum qc_contract rounding;
+    size_t weights_of; /* weights alone are measured of the first so many layers by noise; 0: of all */
     unsigned workers;
     size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
     qc_pool_progress_fn *progress; /* layers times units */
@@ -29,7 +30,7 @@ struct qc_layer_effect {
     const char *op;
     double noise;         /* mean over the outputs of sum (r - x)^2 / sum r^2: r of the float network, x with this layer
                              quantized */
-    double noise_weights; /* with its weights alone; NaN when it has none */
+    double noise_weights; /* with its weights alone; NaN when it has none, or nobody asked (weights_of) */
     double metric;        /* accuracy with this layer quantized (struct qc_metric); NaN: not measured */
     double lost;          /* points of top-1, or dB of PSNR, that it costs (qc_metric_drop); NaN: not measured */
     size_t place;         /* in the order of the visit */

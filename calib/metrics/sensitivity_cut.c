@@ -188,30 +188,34 @@ bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_i
     return true;
 }
 
-static bool begin(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc_graph *g, size_t from_count,
-                  const qc_id *from, struct qc_arena *a, struct qc_status *st)
+static bool begin(struct qc_rebuild *r, struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from,
+                  struct qc_arena *a, struct qc_status *st)
 {
     char name[QC_LABEL];
-    out->inputs = QC_NEW_ARRAY(a, qc_id, g->input_count + from_count, st);
+    out->inputs = QC_NEW_ARRAY(a, qc_id, g->input_count + from->count, st);
     if (!out->inputs || !qc_rebuild_begin(r, g, st)) return false;
     for (size_t i = 0; i < g->input_count; i++) out->inputs[i] = g->inputs[i].value;
     out->input_count = g->input_count;
-    for (size_t i = 0; i < from_count; i++) {
-        const struct qc_value *v = &g->values[from[i]];
+    for (size_t i = 0; i < from->count; i++) {
+        const qc_id id = from->values[i];
+        const struct qc_value *v = &g->values[id];
+        struct qc_tensor *known = from->known ? from->known[id] : NULL;
         if (v->kind == QC_VALUE_INPUT) continue;
         qc_text(name, sizeof name, "cut %zu", i);
-        if (!(r->map[from[i]] = qc_graph_add_input(r->to, name, v->type.dtype, &v->type.shape, st))) return false;
-        out->inputs[out->input_count++] = from[i];
+        r->map[id] = known ? qc_graph_add_constant(r->to, name, known, st)
+                           : qc_graph_add_input(r->to, name, v->type.dtype, &v->type.shape, st);
+        if (!r->map[id]) return false;
+        if (!known) out->inputs[out->input_count++] = id;
     }
     return true;
 }
 
-bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
-                    size_t to_count, const qc_id *to, struct qc_arena *a, struct qc_status *st)
+bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from, size_t to_count,
+                    const qc_id *to, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     char name[QC_LABEL];
-    bool ok = begin(&r, out, g, from_count, from, a, st);
+    bool ok = begin(&r, out, g, from, a, st);
     for (size_t i = 0; ok && i < to_count; i++) {
         const qc_id v = qc_rebuild_value(&r, to[i], st);
         qc_text(name, sizeof name, "cut %zu", i);
@@ -352,14 +356,14 @@ static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, 
     return (r->map[n->outputs] = add_dequantize(r, q, st)) != 0;
 }
 
-bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from,
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
                    struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     const struct qc_cut_layer *l = &all->layers[layer];
     bool *on = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
-    bool ok = on && begin(&r, out, g, from_count, from, a, st);
+    bool ok = on && begin(&r, out, g, from, a, st);
     for (qc_id id = l->first; ok && id; id = all->next[id]) ok = copy_rounded(&r, all, id, st);
     ok = ok && qc_rebuild_finish(&out->graph, &r, st);
     for (size_t i = 0; ok && i < l->quantizer_count; i++)

@@ -10,11 +10,13 @@
 #include "calib/statistics/unit_sizes.h"
 #include "rewrite/passes/simulate.h"
 
-/* Sums over the blocks. */
+/* Sums over the blocks; in one round or two. */
 struct sums {
-    struct qc_error *errors; /* [layers][QC_CUT_PLANS][output_count] */
-    struct qc_score *scores; /* [layers + 1]: the last is that of the float network */
-    size_t *done;            /* units of which each layer is measured, for progress */
+    struct qc_error *errors;            /* [layers][QC_CUT_PLANS][output_count] */
+    struct qc_score *scores;            /* [layers + 1]: the last is that of the float network */
+    size_t done;                        /* units of which each layer is measured in this round, for progress */
+    enum qc_cut_quantizers first, last; /* how layers are quantized in this round */
+    const bool *chosen;                 /* [layers]: the second round's, weights alone of some; NULL: the first */
 };
 
 double qc_effect_sqnr_db(double noise)
@@ -128,6 +130,16 @@ static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, con
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
 }
 
+static void fill_weights(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
+{
+    const size_t outputs = r->g->output_count;
+    for (size_t i = 0; i < s->count; i++) {
+        const size_t place = s->layers[i].place;
+        if (sums->chosen[place])
+            s->layers[i].noise_weights = noise_of(&sums->errors[(place * QC_CUT_PLANS + 1) * outputs], outputs);
+    }
+}
+
 static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
 {
     struct qc_metric real, m;
@@ -141,32 +153,39 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
     qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
 }
 
-static bool visit_block(const struct sums *sums, struct qc_cut_run *r, size_t begin, const struct qc_cut_layers *layers,
+static bool is_visited(const struct sums *sums, const struct qc_cut_layers *layers, size_t i)
+{
+    return !sums->chosen || (sums->chosen[i] && layers->layers[i].has_weights);
+}
+
+static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, const struct qc_cut_layers *layers,
                         qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
     const struct sums float_network = {.scores = sums->scores};
-    const size_t all = qc_dataset_units(r->data) * layers->count;
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, r->g->input_count, st);
     const qc_id *from = inputs;
-    size_t from_count = r->g->input_count;
+    size_t from_count = r->g->input_count, all = 0;
+    for (size_t i = 0; i < layers->count; i++) all += is_visited(sums, layers, i) ? qc_dataset_units(r->data) : 0;
     for (size_t i = 0; inputs && i < r->g->input_count; i++) inputs[i] = r->g->inputs[i].value;
     if (!inputs || !qc_cut_run_begin(r, begin, a, st)) return false;
     add_up(&float_network, r, layers->count);
     for (size_t i = 0; i < layers->count; i++) {
+        if (!is_visited(sums, layers, i)) continue;
+        const enum qc_cut_quantizers last = layers->layers[i].has_weights ? sums->last : sums->first;
         if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
-            !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], a, st))
+            !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], sums->first, last, a, st))
             return false;
         add_up(sums, r, i);
         from = cuts[i];
         from_count = counts[i];
-        *sums->done += r->count;
-        if (r->options->progress && !r->options->progress(r->options->progress_user, *sums->done, all))
-            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", *sums->done, all);
+        sums->done += r->count;
+        if (r->options->progress && !r->options->progress(r->options->progress_user, sums->done, all))
+            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", sums->done, all);
     }
     return true;
 }
 
-static bool visit(const struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
+static bool visit(struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
                   const size_t *counts, struct qc_status *st)
 {
     bool ok = true;
@@ -223,12 +242,10 @@ static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct
                        const struct qc_cut_layers *layers, struct qc_arena *a, struct qc_status *st)
 {
     const bool new = !s->layers;
-    *sums =
-        (struct sums){.errors = QC_NEW_ARRAY(a, struct qc_error, layers->count * QC_CUT_PLANS * r->g->output_count, st),
-                      .scores = QC_NEW_ARRAY(a, struct qc_score, layers->count + 1, st),
-                      .done = QC_NEW_ARRAY(a, size_t, 1, st)};
+    sums->errors = QC_NEW_ARRAY(a, struct qc_error, layers->count * QC_CUT_PLANS * r->g->output_count, st);
+    sums->scores = QC_NEW_ARRAY(a, struct qc_score, layers->count + 1, st);
     if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers->count, st);
-    if (!sums->errors || !sums->scores || !sums->done || !s->layers) return false;
+    if (!sums->errors || !sums->scores || !s->layers) return false;
     if (new) s->count = layers->count;
     for (size_t i = 0; new &&i < layers->count; i++)
         if (!name_layer(&s->layers[i], r->g, layers, i, s->arena, st)) return false;
@@ -243,7 +260,7 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
     qc_id **cuts;
     size_t *counts;
     if (!find_cuts(&cuts, &counts, &layers, r->g, rounded, a, st) ||
-        (!sums->done && !begin_sums(sums, s, r, &layers, a, st)))
+        (!sums->errors && !begin_sums(sums, s, r, &layers, a, st)))
         return false;
     if (s->count != layers.count)
         return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples",
@@ -253,6 +270,8 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
     const bool last = r->end == qc_dataset_units(r->data);
     if (last && r->scored)
         fill_metric(s, r, sums);
+    else if (last && sums->chosen)
+        fill_weights(s, r, sums);
     else if (last)
         fill_noise(s, r, &layers, sums);
     return true;
@@ -283,13 +302,13 @@ static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
 }
 
 /* Units of one size after each other, each with a graph of its own. */
-static bool run_sizes(struct qc_sensitivity *s, struct qc_cut_run *r, const size_t *order,
+static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const size_t *order,
                       const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *open = r->g;
     const size_t units = qc_dataset_units(r->data);
-    struct sums sums = {0};
     bool ok = true;
+    sums->done = 0;
     r->order = order;
     for (r->first = 0; ok && r->first < units; r->first = r->end) {
         struct qc_graph *fixed = NULL;
@@ -297,12 +316,24 @@ static bool run_sizes(struct qc_sensitivity *s, struct qc_cut_run *r, const size
         while (r->end < units && same_shapes(r, order[r->first], order[r->end])) r->end++;
         ok = fix_shapes(&fixed, open, r, a, st);
         if (ok) r->g = fixed;
-        ok = ok && run_layers(&sums, s, r, rounded, a, st);
+        ok = ok && run_layers(sums, s, r, rounded, a, st);
         qc_cut_run_free(r);
         r->g = open;
         qc_graph_free(fixed);
     }
     return ok;
+}
+
+/* Weights alone of the layers that turned out to matter. */
+static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const size_t *order,
+                        const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
+{
+    bool *chosen = QC_NEW_ARRAY(a, bool, s->count, st);
+    if (!chosen) return false;
+    for (size_t i = 0; i < r->options->weights_of && i < s->count; i++) chosen[s->layers[i].place] = true;
+    sums->chosen = chosen;
+    sums->first = sums->last = QC_CUT_WEIGHTS;
+    return run_sizes(sums, s, r, order, rounded, a, st);
 }
 
 static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
@@ -311,10 +342,13 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
     const double t0 = qc_seconds();
     struct qc_arena *a = qc_arena_new();
     size_t *order = NULL;
+    const bool later = r->options->weights_of && !r->scored;
+    struct sums sums = {.first = QC_CUT_ALL, .last = later || r->scored ? QC_CUT_ALL : QC_CUT_WEIGHTS};
     bool ok = (a || qc_fail_memory(st, 1)) && (!r->scored || begin_scoring(r, st));
     if (ok && qc_dataset_varies(r->data))
         ok = qc_order_by_size(&order, r->data, r->g->input_count, NULL, qc_dataset_units(r->data), QC_ORDER_FREE, st);
-    ok = ok && run_sizes(s, r, order, rounded, a, st);
+    ok = ok && run_sizes(&sums, s, r, order, rounded, a, st) &&
+         (!later || run_weights(&sums, s, r, order, rounded, a, st));
     free(order);
     qc_arena_free(a);
     s->seconds += qc_seconds() - t0;

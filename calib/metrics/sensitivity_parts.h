@@ -46,16 +46,23 @@ struct qc_cut_part {
 /* Which quantizers stay on, of a layer. */
 enum qc_cut_quantizers { QC_CUT_ALL, QC_CUT_WEIGHTS };
 
+/* Values that a part begins with; those that are known ([value_count + 1], NULL where they are not) are constants. */
+struct qc_cut {
+    size_t count;
+    const qc_id *values;
+    struct qc_tensor *const *known;
+};
+
 /* From values to other values, in float. */
-bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
-                    size_t to_count, const qc_id *to, struct qc_arena *a, struct qc_status *st);
+bool qc_cut_between(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from, size_t to_count,
+                    const qc_id *to, struct qc_arena *a, struct qc_status *st);
 /* From values to the outputs of g, with one layer quantized; its constants are those of the rounded graph where there
  * is one. */
-bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, size_t from_count, const qc_id *from,
+bool qc_cut_behind(struct qc_cut_part *out, const struct qc_graph *g, const struct qc_cut *from,
                    const struct qc_cut_layers *all, size_t layer, enum qc_cut_quantizers which, struct qc_arena *a,
                    struct qc_status *st);
 
-enum { QC_CUT_PLANS = 2 }; /* of a layer: quantized, and with its weights alone */
+enum { QC_CUT_PLANS = 2 }; /* of a layer: one for each of enum qc_cut_quantizers */
 
 /* What layers are measured on, a block of units after the other. */
 struct qc_cut_run {
@@ -71,9 +78,11 @@ struct qc_cut_run {
     char **kept;         /* [value_count + 1]: [count][bytes] of a value, or NULL */
     size_t *bytes;       /* [value_count + 1]: of one unit */
     struct qc_shape
-        *shapes;   /* [value_count + 1]: of one unit of what is kept, as run: the graph may not know all of them */
-    char **wanted; /* [output_count]: [count][elements] of the float network's outputs; NULL: not float32 */
-    char *truth;   /* [count][qc_scoring_truth_bytes] */
+        *shapes; /* [value_count + 1]: of one unit of what is kept, as run: the graph may not know all of them */
+    /* [value_count + 1]: what is kept and the same for all units of the block, as sizes of things are; else NULL */
+    struct qc_tensor **known;
+    char **wanted;           /* [output_count]: [count][elements] of the float network's outputs; NULL: not float32 */
+    char *truth;             /* [count][qc_scoring_truth_bytes] */
     struct qc_error *errors; /* [QC_CUT_PLANS][block][output_count] */
     struct qc_score *scores; /* [block] */
 };
@@ -92,8 +101,9 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
 /* The values of the next cut from those of this one; what it does not need is let go. */
 bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *from, size_t count, const qc_id *cut,
                         struct qc_arena *a, struct qc_status *st);
-/* Fills errors and scores with what one layer does. */
+/* Fills errors and scores with what one layer does, quantized in the ways first .. last. */
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, struct qc_arena *a, struct qc_status *st);
+                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+                      struct qc_status *st);
 
 #endif

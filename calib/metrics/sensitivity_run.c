@@ -10,6 +10,7 @@ enum { KEPT_BYTES = 256 << 20 };
 /* Parts of the graph on the units of a block. */
 struct step {
     struct qc_cut_run *r;
+    enum qc_cut_quantizers first; /* of the parts, where they are a layer's */
     size_t count;
     struct qc_cut_part part[QC_CUT_PLANS];
     struct qc_plan *plan[QC_CUT_PLANS];
@@ -50,7 +51,7 @@ static void compare(const struct step *s, size_t k, size_t item, struct qc_runne
         if (!r->wanted[o]) continue;
         const struct qc_view out = qc_runner_output(runner, o);
         const size_t n = qc_view_count(&out);
-        qc_error_compare(&r->errors[(k * r->block + item) * r->g->output_count + o],
+        qc_error_compare(&r->errors[((s->first + k) * r->block + item) * r->g->output_count + o],
                          (const float *)(void *)(r->wanted[o] + item * n * sizeof(float)), out.data, n);
     }
 }
@@ -89,13 +90,21 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
     return true;
 }
 
+/* Room is made before a part runs. */
+static bool check_shapes(const struct qc_plan *plan, struct qc_status *st)
+{
+    return qc_plan_shapes_known(plan) ||
+           qc_fail(st, QC_UNSUPPORTED,
+                   "shapes in this model depend on data, and one layer at a time cannot be measured in it then");
+}
+
 static bool make_plan(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->part[k].graph;
     const struct qc_plan_options how = {.accumulator = s->r->options->accumulator, .rounding = s->r->options->rounding};
     struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count, st);
     for (size_t i = 0; shapes && i < g->input_count; i++) shapes[i] = s->r->shapes[s->part[k].inputs[i]];
-    return shapes && qc_plan_new(&s->plan[k], g, shapes, &how, st);
+    return shapes && qc_plan_new(&s->plan[k], g, shapes, &how, st) && check_shapes(s->plan[k], st);
 }
 
 static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *st)
@@ -154,6 +163,30 @@ static bool run(struct step *s, struct qc_arena *a, struct qc_status *st)
     return ok && qc_pool_run(s->r->count, run_unit, s, &pool, st);
 }
 
+/* Integers and truth values of shapes are the same in all units of a block; what follows from them is planned. */
+static bool note_known(const struct step *s, struct qc_status *st)
+{
+    enum { KNOWN_BYTES = 512 };
+    struct qc_cut_run *r = s->r;
+    for (size_t i = 0; i < s->values; i++) {
+        const qc_id v = s->to[i];
+        const enum qc_dtype t = r->g->values[v].type.dtype;
+        bool same = !qc_dtype_info(t)->is_float && r->bytes[v] && r->bytes[v] <= KNOWN_BYTES && !r->known[v];
+        for (size_t u = 1; same && u < r->count; u++)
+            same = memcmp(r->kept[v], r->kept[v] + u * r->bytes[v], r->bytes[v]) == 0;
+        if (same && !(r->known[v] = qc_tensor_of(t, &r->shapes[v], r->kept[v], st))) return false;
+    }
+    return true;
+}
+
+static void forget(struct qc_cut_run *r, qc_id v)
+{
+    free(r->kept[v]);
+    r->kept[v] = NULL;
+    qc_tensor_unref(r->known[v]);
+    r->known[v] = NULL;
+}
+
 static void free_step(struct step *s)
 {
     for (unsigned w = 0; s->scratch && w < s->workers; w++) qc_dataset_scratch_free(s->scratch[w]);
@@ -166,10 +199,7 @@ static void free_step(struct step *s)
 
 static void let_go(struct qc_cut_run *r)
 {
-    for (qc_id v = 1; r->kept && v <= r->g->value_count; v++) {
-        free(r->kept[v]);
-        r->kept[v] = NULL;
-    }
+    for (qc_id v = 1; r->kept && r->known && v <= r->g->value_count; v++) forget(r, v);
     for (size_t o = 0; r->wanted && o < r->g->output_count; o++) {
         free(r->wanted[o]);
         r->wanted[o] = NULL;
@@ -202,7 +232,8 @@ bool qc_cut_run_begin(struct qc_cut_run *r, size_t begin, struct qc_arena *a, st
     s.values = s.to_count;
     for (size_t o = 0; o < g->output_count; o++) to[s.to_count++] = g->outputs[o].value;
     s.to = to;
-    const bool ok = qc_cut_between(&s.part[0], g, 0, NULL, s.to_count, to, a, st) && run(&s, a, st);
+    const bool ok = qc_cut_between(&s.part[0], g, &(struct qc_cut){0}, s.to_count, to, a, st) && run(&s, a, st) &&
+                    note_known(&s, st);
     free_step(&s);
     return ok;
 }
@@ -221,24 +252,26 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
     }
     s.values = s.to_count;
     s.to = to;
-    if (s.to_count) ok = qc_cut_between(&s.part[0], r->g, from_count, from, s.to_count, to, a, st) && run(&s, a, st);
+    const struct qc_cut begin = {.count = from_count, .values = from, .known = r->known};
+    if (s.to_count)
+        ok = qc_cut_between(&s.part[0], r->g, &begin, s.to_count, to, a, st) && run(&s, a, st) && note_known(&s, st);
     for (size_t i = 0; i < from_count; i++) {
-        if (stays[from[i]]) continue;
-        free(r->kept[from[i]]);
-        r->kept[from[i]] = NULL;
+        if (!stays[from[i]]) forget(r, from[i]);
     }
     free_step(&s);
     return ok;
 }
 
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
-                      const qc_id *cut, struct qc_arena *a, struct qc_status *st)
+                      const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
+                      struct qc_status *st)
 {
-    struct step s = {.r = r, .count = layers->layers[i].has_weights && !r->scored ? 2 : 1};
+    const struct qc_cut begin = {.count = count, .values = cut, .known = r->known};
+    struct step s = {.r = r, .first = first, .count = (size_t)(last - first) + 1};
     bool ok = true;
     memset(r->errors, 0, QC_CUT_PLANS * r->block * r->g->output_count * sizeof *r->errors);
     for (size_t k = 0; ok && k < s.count; k++)
-        ok = qc_cut_behind(&s.part[k], r->g, count, cut, layers, i, k ? QC_CUT_WEIGHTS : QC_CUT_ALL, a, st);
+        ok = qc_cut_behind(&s.part[k], r->g, &begin, layers, i, (enum qc_cut_quantizers)(first + k), a, st);
     ok = ok && run(&s, a, st);
     free_step(&s);
     return ok;
@@ -287,9 +320,7 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
         if (listed[v]) list[how.observed_count++] = v;
     how.observed = list;
     bool ok = r->order ? plan_of_size(&plan, r, &how, a, st) : qc_stream_plan(&plan, g, r->data, &how, st);
-    if (ok && !qc_plan_shapes_known(plan) && (r->order || !qc_dataset_varies(r->data)))
-        ok = qc_fail(st, QC_UNSUPPORTED,
-                     "shapes in this model depend on data, and one layer at a time cannot be measured in it then");
+    if (ok && (r->order || !qc_dataset_varies(r->data))) ok = check_shapes(plan, st);
     for (size_t i = 0; ok && i < how.observed_count; i++)
         sizes[list[i]] = qc_plan_observed_elements(plan, i) * qc_dtype_size(g->values[list[i]].type.dtype);
     if (ok) *runner = (r->scored ? 1 : QC_CUT_PLANS) * (qc_plan_runner_bytes(plan) + qc_plan_constant_bytes(plan));
@@ -328,12 +359,13 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
         return false;
     r->block = fits < 1 ? 1 : fits < r->end - r->first ? fits : r->end - r->first;
     r->kept = calloc(g->value_count + 1, sizeof *r->kept);
+    r->known = calloc(g->value_count + 1, sizeof *r->known);
     r->bytes = calloc(g->value_count + 1, sizeof *r->bytes);
     r->shapes = calloc(g->value_count + 1, sizeof *r->shapes);
     r->wanted = calloc(g->output_count + 1, sizeof *r->wanted);
     r->errors = calloc(QC_CUT_PLANS * r->block * g->output_count + 1, sizeof *r->errors);
     r->scores = calloc(r->block + 1, sizeof *r->scores);
-    return (r->kept && r->bytes && r->shapes && r->wanted && r->errors && r->scores) ||
+    return (r->kept && r->known && r->bytes && r->shapes && r->wanted && r->errors && r->scores) ||
            qc_fail_memory(st, r->block * each);
 }
 
@@ -341,12 +373,14 @@ void qc_cut_run_free(struct qc_cut_run *r)
 {
     let_go(r);
     free(r->kept);
+    free(r->known);
     free(r->bytes);
     free(r->shapes);
     free(r->wanted);
     free(r->errors);
     free(r->scores);
     r->kept = r->wanted = NULL;
+    r->known = NULL;
     r->bytes = NULL;
     r->shapes = NULL;
     r->errors = NULL;

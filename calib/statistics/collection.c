@@ -184,11 +184,9 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct collecting *k = user;
-    (void)runners;
     (void)scratch;
-    (void)st;
     k->done[at->unit] = true; /* nobody else's */
-    return true;
+    return qc_known_outputs_keep(k->options->known, at->key, runners[0], st);
 }
 
 /* Stops the run for good, or for a moment in which to save. */
@@ -429,7 +427,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .plan_count = 1,
                                .plans = {plan},
                                .workers = used.workers,
-                               .keyed = k.c->gram || o->keys,
+                               .keyed = k.c->gram || o->keys || o->known,
                                .keys = o->keys,
                                .observe = observe,
                                .unit = finish_unit,

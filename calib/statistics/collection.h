@@ -8,6 +8,7 @@
 
 #include "calib/moments/second_moments.h"
 #include "calib/statistics/extremes_table.h"
+#include "calib/statistics/known_outputs.h"
 #include "calib/statistics/per_sample.h"
 #include "calib/statistics/stream.h"
 #include "observers/channel_histogram.h"
@@ -68,6 +69,7 @@ struct qc_collect_options {
     const int *channel_axes; /* [count]: the axis of the channels of each value, which g knows the size of, or -1. NULL:
                                 no statistics of channels */
     uint64_t *keys; /* NULL, or [units]: the keys of units that are run (calib/statistics/stream.h); others stay */
+    struct qc_known_outputs *known; /* NULL, or where the outputs of g go */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* that stages behind this one take beside what is collected ... */

@@ -64,6 +64,7 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
                           .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
     for (size_t k = 0; k < s->plan_count; k++) {
         o.at.plan = k;
+        if (k && s->skips && s->skips(s->user, &o.at)) continue;
         if (!qc_stream_unit_shapes(w->runners[k], s->data, s->input_count, unit, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
         for (size_t i = 0; i < s->input_count; i++) {

@@ -36,6 +36,8 @@ struct qc_stream {
     unsigned workers;
     bool keyed;     /* whether units have a key */
     uint64_t *keys; /* with keyed: NULL, or [units of the data set]: the key of each that is run */
+    /* NULL, or whether plan at->plan, not the first, has nothing to do for the unit, whose key is known then. */
+    bool (*skips)(void *user, const struct qc_unit *at);
     bool in_order;  /* units run more or less as they come, whatever their sizes: for who wants them so */
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;

@@ -7,21 +7,19 @@
 
 #include "calib/statistics/unit_sizes.h"
 
-/* The float network's outputs are kept where they take no more than this; else it runs again in every pass. */
-enum { KEPT_BYTES = 64 << 20 };
-
 struct qc_trials {
     struct qc_arena *arena;
     const struct qc_graph *real;
     const struct qc_dataset *data;
     const struct qc_trial_options *options;
-    size_t count;     /* units that are drawn */
-    size_t *units;    /* [count], in the order of the hashes of their content */
-    size_t *place_of; /* [units of the data set]: place in `units` + 1, or 0 */
-    float **kept;     /* [count * outputs]: outputs of the float network; NULL: not run yet, or not float */
-    size_t *elements; /* [count * outputs]: of what is kept */
-    bool *judged;     /* [outputs]: float32, and of a shape that is known before a run */
-    bool keeps;       /* outputs are kept */
+    size_t count;                   /* units that are drawn */
+    size_t *units;                  /* [count], in the order of the hashes of their content */
+    uint64_t *keys;                 /* [count]: those hashes */
+    size_t *place_of;               /* [units of the data set]: place in `units` + 1, or 0 */
+    struct qc_known_outputs *known; /* of the float network; NULL: it runs again in every pass */
+    struct qc_known_outputs *own;   /* the same, where nobody gave any */
+    bool *judged;                   /* [outputs]: float32, and of a shape that is known before a run */
+    bool looked;                    /* judged is filled */
 };
 
 struct keyed {
@@ -75,11 +73,13 @@ static bool draw(struct qc_trials *t, struct qc_status *st)
                         .units = QC_NEW_ARRAY(t->arena, struct keyed, all, st)};
     const struct qc_pool_options pool = {.workers = t->options->workers ? t->options->workers : 1};
     t->units = QC_NEW_ARRAY(t->arena, size_t, t->count, st);
+    t->keys = QC_NEW_ARRAY(t->arena, uint64_t, t->count, st);
     t->place_of = QC_NEW_ARRAY(t->arena, size_t, all, st);
-    if (!h.units || !t->units || !t->place_of || !qc_pool_run(all, hash_unit, &h, &pool, st)) return false;
+    if (!h.units || !t->units || !t->keys || !t->place_of || !qc_pool_run(all, hash_unit, &h, &pool, st)) return false;
     if (all) qsort(h.units, all, sizeof *h.units, by_key);
     for (size_t i = 0; i < t->count; i++) {
         t->units[i] = h.units[i].unit;
+        t->keys[i] = h.units[i].key;
         t->place_of[t->units[i]] = i + 1;
     }
     return true;
@@ -93,10 +93,17 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
     if (!t) return qc_fail_memory(st, sizeof *t);
     *t = (struct qc_trials){
         .arena = qc_arena_new(), .real = real, .data = data, .options = options, .count = all < wanted ? all : wanted};
-    const bool ok = (t->arena || qc_fail_memory(st, 1)) &&
-                    (t->kept = QC_NEW_ARRAY(t->arena, float *, t->count * real->output_count, st)) &&
-                    (t->elements = QC_NEW_ARRAY(t->arena, size_t, t->count * real->output_count, st)) &&
-                    (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) && draw(t, st);
+    const bool ok =
+        (t->arena || qc_fail_memory(st, 1)) &&
+        (options->known || options->memory_limit || qc_known_outputs_new(&t->own, real->output_count, st)) &&
+        (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) && draw(t, st);
+    t->known = options->known ? options->known : t->own;
+    t->looked = ok;
+    for (size_t o = 0; ok && o < real->output_count; o++) {
+        const struct qc_type *is = &real->values[real->outputs[o].value].type;
+        t->judged[o] = is->dtype == QC_F32;
+        t->looked = t->looked && qc_shape_fixed(&is->shape);
+    }
     if (ok)
         *out = t;
     else
@@ -107,7 +114,7 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
 void qc_trials_free(struct qc_trials *t)
 {
     if (!t) return;
-    for (size_t i = 0; t->kept && i < t->count * t->real->output_count; i++) free(t->kept[i]);
+    qc_known_outputs_free(t->own);
     qc_arena_free(t->arena);
     free(t);
 }
@@ -117,27 +124,29 @@ size_t qc_trials_units(const struct qc_trials *t)
     return t->count;
 }
 
-/* One pass over units: some plans, the float network's first among them where it runs. */
+const size_t *qc_trials_drawn(const struct qc_trials *t)
+{
+    return t->units;
+}
+
+/* One pass over units: some plans, the float network's behind them where it runs. */
 struct pass {
     struct qc_trials *t;
-    struct qc_error *const *errors; /* of the first plan that is not the float network's */
-    bool real;
+    struct qc_error *const *errors; /* of the first plan */
+    size_t count;                   /* plans but the float network's */
     size_t plan_count;
     const struct qc_plan *plans[QC_STREAM_PLANS];
 };
 
-static bool keep_outputs(struct qc_trials *t, size_t place, struct qc_runner *runner, struct qc_status *st)
+static const struct qc_view *known_of(const struct qc_trials *t, size_t place)
 {
-    for (size_t o = 0; o < t->real->output_count; o++) {
-        const struct qc_view v = qc_runner_output(runner, o);
-        const size_t bytes = qc_view_count(&v) * sizeof(float);
-        float **to = &t->kept[place * t->real->output_count + o];
-        if (!t->judged[o] || v.dtype != QC_F32 || *to) continue;
-        if (!(*to = malloc(bytes + 1))) return qc_fail_memory(st, bytes);
-        memcpy(*to, v.data, bytes);
-        t->elements[place * t->real->output_count + o] = qc_view_count(&v);
-    }
-    return true;
+    return qc_known_outputs_find(t->known, t->keys[place]);
+}
+
+static bool skips(void *user, const struct qc_unit *at)
+{
+    const struct pass *p = user;
+    return at->plan == p->count && known_of(p->t, p->t->place_of[at->unit] - 1);
 }
 
 static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
@@ -145,23 +154,19 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
 {
     const struct pass *p = user;
     struct qc_trials *t = p->t;
-    const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count, from = p->real;
+    const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count;
+    const struct qc_view *known = known_of(t, place);
     (void)scratch;
-    if (p->real && t->keeps && !keep_outputs(t, place, runners[0], st)) return false;
+    if (!known && !qc_known_outputs_keep(t->known, t->keys[place], runners[p->count], st)) return false;
     for (size_t o = 0; o < outputs; o++) {
-        const float *wanted = t->kept[place * outputs + o];
-        size_t n = t->elements[place * outputs + o];
-        if (!wanted && p->real && t->judged[o]) {
-            const struct qc_view v = qc_runner_output(runners[0], o);
-            wanted = v.dtype == QC_F32 ? v.data : NULL;
-            n = qc_view_count(&v);
-        }
-        for (size_t k = from; wanted && k < p->plan_count; k++) {
+        const struct qc_view wanted = known ? known[o] : qc_runner_output(runners[p->count], o);
+        const size_t n = qc_view_count(&wanted);
+        for (size_t k = 0; t->judged[o] && wanted.dtype == QC_F32 && k < p->count; k++) {
             const struct qc_view x = qc_runner_output(runners[k], o);
             if (x.dtype != QC_F32 || qc_view_count(&x) != n)
                 return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network",
                                t->real->outputs[o].name);
-            qc_error_compare(&p->errors[k - from][place * outputs + o], wanted, x.data, n);
+            qc_error_compare(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
         }
     }
     return true;
@@ -186,6 +191,7 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
                                .plan_count = p->plan_count,
                                .units = units,
                                .unit_count = n,
+                               .skips = skips,
                                .unit = finish_unit,
                                .user = p};
     for (size_t k = 0; k < p->plan_count; k++) {
@@ -210,47 +216,50 @@ static bool take_largest(struct qc_runner *r, const struct qc_trials *t, struct 
     return ok;
 }
 
-/* Which of the float network's outputs are judged, and whether those of all units can be kept. */
+/* Which of the float network's outputs are judged. */
 static bool look_at_outputs(struct qc_trials *t, const struct qc_plan *plan, struct qc_status *st)
 {
     struct qc_runner *probe = NULL;
-    size_t bytes = 0;
     if (!qc_runner_new(&probe, plan, st)) return false;
     const bool ok = take_largest(probe, t, st);
-    for (size_t o = 0; ok && o < t->real->output_count; o++) {
-        const struct qc_view v = qc_runner_output(probe, o);
-        t->judged[o] = v.dtype == QC_F32;
-        if (t->judged[o]) bytes += qc_view_count(&v) * sizeof(float);
-    }
+    for (size_t o = 0; ok && o < t->real->output_count; o++) t->judged[o] = qc_runner_output(probe, o).dtype == QC_F32;
     qc_runner_free(probe);
-    t->keeps = !t->options->memory_limit && bytes <= KEPT_BYTES / (t->count ? t->count : 1);
+    t->looked = ok;
     return ok;
 }
 
-static bool all_kept(const struct qc_trials *t, size_t first, size_t n)
+static bool all_known(const struct qc_trials *t, size_t first, size_t n)
 {
-    for (size_t o = 0; o < t->real->output_count; o++)
-        for (size_t u = first; t->judged[o] && u < first + n; u++)
-            if (!t->kept[u * t->real->output_count + o]) return false;
-    return t->keeps;
+    for (size_t u = first; u < first + n; u++)
+        if (!known_of(t, u)) return false;
+    return true;
+}
+
+/* The float network's plan, where it is to run or nobody has looked at it yet. */
+static bool plan_real(struct qc_plan **real, struct qc_trials *t, size_t first, size_t n, struct qc_status *st)
+{
+    const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX};
+    if (t->looked && all_known(t, first, n)) return true;
+    return qc_stream_plan(real, t->real, t->data, &as_is, st) && (t->looked || look_at_outputs(t, *real, st));
 }
 
 bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial_graph_fn *make, void *user,
                    size_t count, size_t first, size_t n, struct qc_status *st)
 {
-    const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX};
     struct qc_plan *real = NULL, *plans[QC_STREAM_PLANS] = {NULL};
     struct qc_graph *graphs[QC_STREAM_PLANS] = {NULL};
-    bool ok = qc_stream_plan(&real, t->real, t->data, &as_is, st) && look_at_outputs(t, real, st);
+    bool ok = plan_real(&real, t, first, n, st);
     for (size_t k = 0, done; ok && n && k < count; k += done) {
-        struct pass p = {.t = t, .errors = errors + k, .real = !all_kept(t, first, n)};
-        const size_t room = t->options->memory_limit ? 1 : QC_STREAM_PLANS - p.real;
-        if (p.real) p.plans[p.plan_count++] = real;
+        const bool with_real = !all_known(t, first, n);
+        struct pass p = {.t = t, .errors = errors + k};
+        const size_t room = t->options->memory_limit ? 1 : QC_STREAM_PLANS - with_real;
         for (done = 0; ok && done < room && k + done < count; done++) {
             ok = make(user, &graphs[done], k + done, st) &&
                  qc_stream_plan(&plans[done], graphs[done], t->data, &t->options->how, st);
             p.plans[p.plan_count++] = plans[done];
         }
+        p.count = p.plan_count;
+        if (with_real) p.plans[p.plan_count++] = real;
         ok = ok && run_pass(&p, first, n, st);
         for (size_t i = 0; i < QC_STREAM_PLANS; i++) {
             qc_plan_free(plans[i]);

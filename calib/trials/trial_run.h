@@ -7,10 +7,12 @@
 #define QC_CALIB_TRIALS_TRIAL_RUN_H
 
 #include "calib/metrics/compare.h"
+#include "calib/statistics/known_outputs.h"
 
 struct qc_trial_options {
     struct qc_plan_options how; /* of the graphs that are tried: accumulator, rounding */
     const uint64_t *keys; /* NULL, or [units of the data]: of a run before (calib/statistics/stream.h); 0: not known */
+    struct qc_known_outputs *known; /* NULL, or of the float network: where its outputs are, and where new ones go */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     qc_pool_progress_fn *progress;
@@ -24,6 +26,8 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
                    const struct qc_trial_options *options, struct qc_status *st);
 void qc_trials_free(struct qc_trials *t); /* NULL-safe */
 size_t qc_trials_units(const struct qc_trials *t);
+/* [units] of the data set, in the order that their content gives them; borrowed. */
+const size_t *qc_trials_drawn(const struct qc_trials *t);
 
 /* Makes graph number k, with the inputs and outputs of the float network. The trial frees it. */
 typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, struct qc_status *st);

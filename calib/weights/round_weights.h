@@ -14,6 +14,7 @@
 #include "graph/core/uses.h"
 
 struct qc_rounded_layers;
+struct qc_rounded_file;
 
 struct qc_round_weights_options {
     bool compensate, correct_bias;
@@ -25,6 +26,7 @@ struct qc_round_weights_options {
     size_t judged; /* 0: all outputs of a layer are rounded; else about so many, spread evenly, of which the errors are:
                       what is rounded then is of no use */
     struct qc_rounded_layers *known; /* layers that were solved before, and where others are kept; NULL: none */
+    struct qc_rounded_file *file;    /* the same, by a job that was stopped */
     qc_pool_progress_fn *progress;
     void *progress_user;
 };

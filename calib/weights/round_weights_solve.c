@@ -8,6 +8,7 @@
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
+#include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 
 enum { HELD_MIN = 4 };
@@ -343,13 +344,34 @@ static bool round_some(void *user, size_t item, unsigned worker, struct qc_statu
     return true;
 }
 
+/* Items of QC_LANES outputs of a group, and one of how many is taken. */
+static size_t items_of(size_t *every, const struct qc_second_moments_layer *g,
+                       const struct qc_round_weights_options *options)
+{
+    const size_t all = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES,
+                 few = (options->judged + QC_LANES - 1) / QC_LANES;
+    *every = few && few < all ? all / few : 1;
+    return (all + *every - 1) / *every;
+}
+
+static size_t judged_outputs(const struct qc_second_moments_layer *g, const struct qc_round_weights_options *options)
+{
+    const size_t per = g->outputs / g->groups;
+    size_t every, count = 0;
+    const size_t items = items_of(&every, g, options);
+    for (size_t i = 0; i < items; i++) {
+        const size_t left = per - i * every * QC_LANES;
+        count += left < QC_LANES ? left : QC_LANES;
+    }
+    return count * g->groups;
+}
+
 static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
                         const struct qc_pool_options *team, struct qc_status *st)
 {
     const struct qc_second_moments_layer *g = l->moments;
-    const size_t all = (g->outputs / g->groups + QC_LANES - 1) / QC_LANES,
-                 few = (options->judged + QC_LANES - 1) / QC_LANES, every = few && few < all ? all / few : 1,
-                 items = (all + every - 1) / every;
+    size_t every;
+    const size_t items = items_of(&every, g, options);
     struct matrix m;
     if (!new_matrix(&m, g, st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
@@ -371,6 +393,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     const struct qc_pool_options team = {.workers = workers};
     bool known = false;
     if (options->known && !qc_rounded_layers_recall(&known, l, options->known, st)) return false;
+    if (!known && options->file && !qc_rounded_file_recall(&known, l, options->file, st)) return false;
     if (known) return true;
     if (!(l->rounded = qc_tensor_new(QC_F32, &l->weight->shape, st))) return false;
     l->new_weight = l->rounded->data;
@@ -392,11 +415,12 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
         r->bias_max = a > r->bias_max ? a : r->bias_max;
     }
     r->bias_rms = sqrt(r->bias_rms / (double)g->outputs);
-    r->error /= (double)g->outputs;
-    r->error_nearest /= (double)g->outputs;
+    r->error /= (double)judged_outputs(g, options);
+    r->error_nearest /= (double)judged_outputs(g, options);
     r->compensated = r->nearest < g->outputs;
     l->new_weight = NULL;
     qc_tensor_rest(l->weight);
     return (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
+           (!options->file || qc_rounded_file_keep(options->file, l, st)) &&
            (!l->g->spills || qc_tensor_spill(l->rounded, st));
 }

@@ -107,15 +107,21 @@ static void print_worst(const struct qc_report *r)
 /* What --method auto took. */
 static void print_trial(const struct qc_report *r)
 {
+    size_t tried = 0;
+    for (size_t i = 0; i < r->trial_count; i++) tried += !r->trials[i].part;
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
+        if (t->part) {
+            qc_say("            %s in part %s, %.2f dB better\n", t->method, t->part, t->gain_db);
+            continue;
+        }
         qc_say("ranges      %s, ", t->method);
         if (!i)
             qc_say("no other was better");
         else
             qc_say("%.2f dB better than mse", t->gain_db);
-        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, r->trial_count);
+        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, tried);
     }
 }
 
@@ -215,10 +221,10 @@ static void print_times(const struct qc_report *r)
         double seconds;
         bool always;
     } parts[] = {
-        {"calibration", r->collect_seconds, true},      {"choice", r->solve_seconds, true},
-        {"rounding", r->rounding_seconds, true},        {"check", r->measure_seconds + r->eval_seconds, true},
-        {"sensitivity", r->sensitivity_seconds, false}, {"wider types", r->fallback_seconds, false},
-        {"advice", r->advice_seconds, false},
+        {"calibration", r->collect_seconds, true},       {"choice", r->solve_seconds, true},
+        {"rounding", r->rounding_seconds, true},         {"check", r->measure_seconds + r->eval_seconds, true},
+        {"sensitivity", r->sensitivity_seconds, false},  {"wider types", r->fallback_seconds, false},
+        {"size", r->size ? r->size->seconds : 0, false}, {"advice", r->advice_seconds, false},
     };
     qc_say("time        %.2f s", r->total_seconds);
     for (size_t i = 0, shown = 0; i < sizeof parts / sizeof *parts; i++)

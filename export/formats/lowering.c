@@ -164,8 +164,10 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
 /* What ONNX Runtime makes of an op between DequantizeLinear and QuantizeLinear, where that is wrong. */
 enum runtime_rewrite {
     JOINS_CHANNELS, /* one operator, without asking how many scales those have, and then refuses it (1.31) */
-    ROUNDS_WEIGHTS  /* from 1.20 or so (not 1.16): it rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits
-                       by itself, with scales of its own */
+    JOINS_BLOCKS, /* a product of integers, of a weight in blocks too: of 8 bits it gives other numbers, of 2 it refuses
+                     what it made (1.31); of 4 it makes none */
+    ROUNDS_WEIGHTS /* from 1.20 or so (not 1.16): it rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits
+                      by itself, with scales of its own */
 };
 
 /* The value behind an op of one input that is the identity, and that no pass of ONNX Runtime takes away (1.31): what
@@ -176,7 +178,9 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
     static const struct {
         enum qc_op op;
         const char *name;
-    } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"}, [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"}};
+    } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"},
+                    [JOINS_BLOCKS] = {QC_OP_Sum, "read"},
+                    [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"}};
     return float_value ? add_named(x, identity[from].op, 1, &float_value, NULL, base, identity[from].name, st) : 0;
 }
 
@@ -244,6 +248,16 @@ static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_n
            is_stored(&x->uses, n->outputs);
 }
 
+static bool joins_blocks(const struct qc_lowering *x, const struct qc_node *n, qc_id input)
+{
+    if (n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
+    const struct qc_node *dq = qc_node_of(x->to, input);
+    const qc_id weight = qc_lower_in_blocks(x->from, qc_node_of(x->from, n->inputs[1]));
+    if (!weight || !dq || dq->op != QC_OP_DequantizeLinear) return false;
+    const struct qc_qparams *w = &x->from->qparams_of[x->from->values[weight].type.qparams];
+    return w->bits == 2 || qc_dtype_info(w->dtype)->bits == 8;
+}
+
 /* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several
  * scales. */
 static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
@@ -266,6 +280,8 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
     if (ok && is_rounded_by_runtime(x, n, inputs[0]))
         ok = (inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
+    if (ok && joins_blocks(x, n, inputs[0]))
+        ok = (inputs[0] = keep_apart(x, JOINS_BLOCKS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
     const bool apart = linear_has_channels(g, n);
     char label[QC_LABEL];
     const char *base = qc_value_label(label, g, n->outputs);

@@ -75,6 +75,14 @@ bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, s
 bool qc_lower_has_nbits(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_is_nbits_weight(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_nbits(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+/* DynamicQuantizeLSTM (export/formats/lowering_lstm.c): is this an LSTM that is one, the Dequantize or Reshape of a
+   weight that only such nodes read; and the node. */
+bool qc_lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n);
+bool qc_lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n);
+bool qc_lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
+/* Products of dynamic quantization (export/formats/lowering_dynamic.c): *done where the node is a part of one; it is
+   made with its last part. */
+bool qc_lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere.
  */
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st);

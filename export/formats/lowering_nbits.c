@@ -2,7 +2,7 @@
 /* MatMulNBits of ONNX Runtime (1.17 and later): a weight [N,K] in blocks of a power of two from 16 along K, as [N,
    blocks, bytes] of 2, 4 or 8 bits, the first in the lowest bits; scales [N * blocks]; zero points of each row packed
    likewise, left out where all are the middle level. Integers are without a sign, which shifts signed ones by half.
-   GatherBlockQuantized (1.22 and later; before, of INT4, which is ten times as slow) has tables in the same form, but
+   GatherBlockQuantized (1.31; of INT4 in place of bytes it is ten times as slow) has tables in the same form, but
    [N, bytes], the last block as long as it is, and [N, blocks] scales. */
 #include <stdlib.h>
 #include <string.h>

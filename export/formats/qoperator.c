@@ -3,7 +3,9 @@
    u8 and i8): Conv, MatMul -> Requantize   QLinearConv, QLinearMatMul        Gemm -> Requantize | Dequantize   QGemm
      Add, Mul, LeakyRelu, Sigmoid, AveragePool, GlobalAveragePool   QLinear...
      Concat                       QLinearConcat where an operand is requantized for it, else Concat of integers
-     MatMul, Gemm of a weight in blocks   MatMulNBits
+     MatMul, Gemm of a weight in blocks   MatMulNBits     Gather of a table in blocks   GatherBlockQuantized
+     LSTM, MatMul, Gemm of --activation-type dynamic    DynamicQuantizeLSTM, DynamicQuantizeMatMul,
+                                  MatMulIntegerToFloat
      Relu, Clip                   Clip between integers
      MaxPool, Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Slice, Split, Gather, Expand, Tile, Pad   on integers
    Whatever has no such form (other types, channels where they are not handled) is lowered as QDQ does. */
@@ -282,7 +284,10 @@ static bool moves_bytes(enum qc_op op)
 static bool lower_node(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id], *from = n->input_count ? qc_node_of(x->from, n->inputs[0]) : NULL;
-    if (is_deferred(x, n) || qc_lower_is_nbits_weight(x, n)) return true;
+    if (is_deferred(x, n) || qc_lower_is_nbits_weight(x, n) || qc_lower_is_lstm_weight(x, n)) return true;
+    if (qc_lower_has_lstm(x, n)) return qc_lower_lstm(x, n, st);
+    bool done;
+    if (!qc_lower_dynamic(&done, x, n, st) || done) return st->code == QC_OK;
     if (qc_lower_has_nbits(x, n)) return qc_lower_nbits(x, n, st);
     if ((n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) && is_deferred(x, from))
         return lower_product(x, from, n, st);

@@ -298,7 +298,8 @@ static void table(FILE *f, const struct qc_compared *c)
 static void outputs(FILE *f, const struct qc_compared *c)
 {
     if (c->output_count < 2) return;
-    fputs("<h2>Outputs</h2>\n<div class=\"scroll\"><table><thead><tr><th>output</th><th class=\"n\">SQNR, dB</th><th "
+    fputs("<h2>Outputs</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+          "aria-label=\"Outputs\"><table><thead><tr><th>output</th><th class=\"n\">SQNR, dB</th><th "
           "class=\"n\">cosine</th><th class=\"n\">max</th><th class=\"n\">differing</th>"
           "<th class=\"n\">elements</th></tr></thead><tbody>\n",
           f);

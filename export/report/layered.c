@@ -4,10 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum {
-    SWEEPS = 12,
-    LONGEST = 60
-}; /* an edge over more layers is drawn straight, which keeps the number of bends in bounds */
+/* An edge over more than LONGEST layers is left out, and over fewer where there would be too many bends. */
+enum { SWEEPS = 12, LONGEST = 60, SHORTEST = 4, BENDS_OF_NODE = 6, BENDS = 2000 };
 
 /* A node, or a bend of an edge that crosses a layer. */
 struct vertex {
@@ -26,7 +24,7 @@ struct work {
     struct qc_arena *a;
     struct qc_status *st;
     const struct qc_layered_node *nodes;
-    size_t count, vertex_count, link_count, layer_count;
+    size_t count, vertex_count, link_count, layer_count, longest;
     struct vertex *v;
     struct link *links;
     size_t *start;                       /* [layer_count + 1] */
@@ -57,16 +55,32 @@ static bool rank(struct work *w)
     return true;
 }
 
+static size_t span_of(const struct work *w, size_t node, size_t input)
+{
+    return w->v[node].layer - w->v[w->nodes[node].inputs[input]].layer;
+}
+
+/* Of edges over at most `longest` layers. */
+static size_t bends_of(const struct work *w, size_t longest)
+{
+    size_t bends = 0;
+    for (size_t i = 0; i < w->count; i++)
+        for (size_t k = 0; k < w->nodes[i].input_count; k++) {
+            size_t span = span_of(w, i, k);
+            if (span <= longest) bends += span - 1;
+        }
+    return bends;
+}
+
 static bool bend_edges(struct work *w, struct qc_layered *out)
 {
-    size_t bends = 0, edges = 0, links = 0;
+    size_t edges = 0, links = 0, bends;
+    w->longest = LONGEST;
+    while ((bends = bends_of(w, w->longest)) > BENDS_OF_NODE * w->count + BENDS && w->longest > SHORTEST)
+        w->longest -= w->longest / 4;
     for (size_t i = 0; i < w->count; i++)
-        for (size_t k = 0; k < w->nodes[i].input_count; k++, edges++) {
-            size_t span = w->v[i].layer - w->v[w->nodes[i].inputs[k]].layer;
-            if (span > LONGEST) continue;
-            bends += span - 1;
-            links += span;
-        }
+        for (size_t k = 0; k < w->nodes[i].input_count; k++, edges++)
+            if (span_of(w, i, k) <= w->longest) links += span_of(w, i, k);
     struct vertex *v = QC_NEW_ARRAY(w->a, struct vertex, w->count + bends, w->st);
     w->links = QC_NEW_ARRAY(w->a, struct link, links, w->st);
     out->edges = QC_NEW_ARRAY(w->a, struct qc_layered_edge, edges, w->st);
@@ -76,13 +90,15 @@ static bool bend_edges(struct work *w, struct qc_layered *out)
     w->vertex_count = w->count;
     for (size_t i = 0; i < w->count; i++)
         for (size_t k = 0; k < w->nodes[i].input_count; k++) {
-            size_t from = w->nodes[i].inputs[k], span = v[i].layer - v[from].layer, last = from;
+            size_t from = w->nodes[i].inputs[k], span = span_of(w, i, k), last = from;
             struct qc_layered_edge *e = &out->edges[out->edge_count++];
-            *e = (struct qc_layered_edge){.from = from, .to = i, .point_count = span > LONGEST ? 2 : span + 1};
+            *e = (struct qc_layered_edge){.from = from, .to = i};
+            if (span > w->longest) continue;
+            e->point_count = 2 * span;
             e->x = QC_NEW_ARRAY(w->a, double, e->point_count, w->st);
             e->y = QC_NEW_ARRAY(w->a, double, e->point_count, w->st);
             if (!e->x || !e->y) return false;
-            for (size_t s = 1; span <= LONGEST && s <= span; s++) {
+            for (size_t s = 1; s <= span; s++) {
                 size_t next = s == span ? i : w->vertex_count++;
                 if (s < span) v[next] = (struct vertex){.layer = v[from].layer + s, .bend = true};
                 /* Long edges are to be straight. */
@@ -243,12 +259,14 @@ static void place_all(struct qc_layered *out, const struct work *w)
     size_t bend = w->count; /* in the order in which they were made */
     for (size_t k = 0; k < out->edge_count; k++) {
         struct qc_layered_edge *e = &out->edges[k];
-        size_t n = e->point_count, span = w->v[e->to].layer - w->v[e->from].layer;
+        size_t n = e->point_count;
+        if (!n) continue;
         e->x[0] = w->v[e->from].x;
         e->y[0] = out->y[e->from] + QC_LAYERED_HEIGHT;
-        for (size_t s = 1; span <= LONGEST && s + 1 < n; s++, bend++) {
-            e->x[s] = w->v[bend].x;
-            e->y[s] = (double)w->v[bend].layer * QC_LAYERED_PITCH + QC_LAYERED_HEIGHT / 2.0;
+        for (size_t s = 1; s + 1 < n; s += 2, bend++) {
+            e->x[s] = e->x[s + 1] = w->v[bend].x;
+            e->y[s] = (double)w->v[bend].layer * QC_LAYERED_PITCH;
+            e->y[s + 1] = e->y[s] + QC_LAYERED_HEIGHT;
         }
         e->x[n - 1] = w->v[e->to].x;
         e->y[n - 1] = out->y[e->to];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A drawing of a graph in layers, from top to bottom: longest paths, barycentres, and positions by least squares in the
-   order found (Sugiyama, Tagawa, Toda 1981; pool-adjacent-violators for the positions). Deterministic. */
+   order found (Sugiyama, Tagawa, Toda 1981; pool-adjacent-violators for the positions). Deterministic; time and size
+   grow with nodes and edges, not with the lengths of edges. */
 #ifndef QC_EXPORT_REPORT_LAYERED_H
 #define QC_EXPORT_REPORT_LAYERED_H
 
@@ -15,7 +16,8 @@ struct qc_layered_node {
     const size_t *inputs; /* earlier nodes */
 };
 
-/* A line through points, from the bottom of a node to the top of another. */
+/* A line through points, from the bottom of a node to the top of another: bent only between layers, and straight where
+   it passes nodes, beside them. point_count 0: so long that it is left out, and its reader should say what it reads. */
 struct qc_layered_edge {
     size_t from, to, point_count;
     double *x, *y; /* [point_count] */
@@ -29,9 +31,9 @@ struct qc_layered {
 };
 
 enum {
-    QC_LAYERED_HEIGHT = 24,
-    QC_LAYERED_PITCH = 44,
-    QC_LAYERED_GAP = 18
+    QC_LAYERED_HEIGHT = 52,
+    QC_LAYERED_PITCH = 88,
+    QC_LAYERED_GAP = 16
 }; /* of a node, from layer to layer, between neighbours */
 
 /* nodes: [count] in topological order. *out lives in a. Errors: memory. */

@@ -23,6 +23,7 @@ struct qc_report_histogram {
 /* A range that the solver tried. */
 struct qc_layer_tried {
     double min, max, objective; /* objective: infinite when the range was not admitted */
+    double refused;             /* what it would be then, or NaN; for the plot only */
 };
 
 /* How the range of a value was found; numbers that are NaN, infinite or 0 counts are written as null. */
@@ -202,8 +203,9 @@ struct qc_report_size {
 /* What --method auto tried. */
 struct qc_report_trial {
     const char *method;
+    const char *part;   /* of the network, which alone has it; NULL: all of it */
     double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
-    double gain_db;     /* over the first trial, on the same samples */
+    double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
     double worth_db;    /* that, less what may be luck: the most is chosen */
     double gains_db[2]; /* on either half of all; NaN where it was left early */
     size_t samples;     /* that it ran on */
@@ -249,6 +251,7 @@ enum qc_report_node_kind { QC_NODE_INPUT, QC_NODE_INTEGER, QC_NODE_FLOAT, QC_NOD
 struct qc_report_node {
     enum qc_report_node_kind kind; /* SHAPE: integers that are no quantized values */
     const char *name, *label;      /* label: "Conv + Relu" */
+    const char *shape;             /* of what leaves it: "[N,16,8,8]"; NULL: not known */
     const char *reason;            /* of a float op, why; else NULL */
     size_t input_count;
     const size_t *inputs; /* nodes before this one */
@@ -284,9 +287,12 @@ struct qc_report {
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_demand *demand;     /* NULL: neither was asked for */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
-    const struct qc_report_size *size;         /* NULL: not asked for */
-    size_t trial_count;                        /* 0: another method, or no data to run */
-    const struct qc_report_trial *trials;      /* of all quantizers together; mse first */
+    size_t used_bias_layers;  /* biases corrected where they are used: of so many layers; 0: not tried */
+    double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to */
+    bool used_bias_kept;
+    const struct qc_report_size *size;    /* NULL: not asked for */
+    size_t trial_count;                   /* 0: another method, or no data to run */
+    const struct qc_report_trial *trials; /* mse first, parts last */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */

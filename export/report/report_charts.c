@@ -133,44 +133,106 @@ static void axis_log(FILE *f, const struct axis *y)
     }
 }
 
+/* What is drawn of a range, whether it was admitted or not; not finite: nothing. */
+static double worth(const struct qc_layer_tried *t)
+{
+    return isfinite(t->objective) ? t->objective : t->refused;
+}
+
+static void take_in(struct axis *x, struct axis *y, const struct qc_layer_tried *t)
+{
+    if (!isfinite(worth(t))) return;
+    x->lo = fmin(x->lo, threshold(t));
+    x->hi = fmax(x->hi, threshold(t));
+    y->lo = fmin(y->lo, worth(t));
+    y->hi = fmax(y->hi, worth(t));
+}
+
+static struct qc_layer_tried choice_of(const struct qc_layer *l)
+{
+    return (struct qc_layer_tried){.min = l->chosen_min,
+                                   .max = l->chosen_max,
+                                   .objective = l->solver.objective,
+                                   .refused = (double)NAN};
+}
+
+/* Both axes, with the choice on them. */
+static void extent(struct axis *x, struct axis *y, const struct qc_layer *l)
+{
+    const struct qc_layer_tried chosen = choice_of(l);
+    *x = *y = (struct axis){.lo = (double)INFINITY, .hi = -(double)INFINITY};
+    for (size_t i = 0; i < l->solver.curve_count; i++) take_in(x, y, &l->solver.curve[i]);
+    take_in(x, y, &chosen);
+    x->lo = fmin(x->lo, threshold(&chosen)); /* whatever is known of it */
+    x->hi = fmax(x->hi, threshold(&chosen));
+}
+
+bool qc_chart_has_curve(const struct qc_layer *l)
+{
+    struct axis x = {.lo = (double)INFINITY, .hi = -(double)INFINITY}, y = x;
+    for (size_t i = 0; i < l->solver.curve_count; i++) take_in(&x, &y, &l->solver.curve[i]);
+    return x.lo < x.hi;
+}
+
+struct curve {
+    struct axis x, y;
+    bool powers;
+};
+
+static double height(const struct curve *c, double objective)
+{
+    return up(&c->y, c->powers ? log10(objective) : objective);
+}
+
+/* Lines between neighbours: solid where both were admitted. */
+static void curve_line(FILE *f, const struct curve *c, const struct qc_layer_solver *s, bool admitted)
+{
+    qc_html(f, "<path class=\"%s\" d=\"", admitted ? "line" : "line refused");
+    for (size_t i = 1; i < s->curve_count; i++) {
+        const struct qc_layer_tried *from = &s->curve[i - 1], *to = &s->curve[i];
+        if (!isfinite(worth(from)) || !isfinite(worth(to))) continue;
+        if ((isfinite(from->objective) && isfinite(to->objective)) != admitted) continue;
+        qc_html(f, "M%.1f %.1fL%.1f %.1f", across(&c->x, threshold(from)), height(c, worth(from)),
+                across(&c->x, threshold(to)), height(c, worth(to)));
+    }
+    fputs("\"/>", f);
+}
+
+static void curve_dot(FILE *f, const struct curve *c, const struct qc_layer_tried *t, const char *css, double radius)
+{
+    if (isfinite(worth(t)))
+        qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", css, across(&c->x, threshold(t)),
+                height(c, worth(t)), radius);
+}
+
 /* Objectives of 30 and more times the least are told apart by their logarithms. */
 void qc_chart_curve(FILE *f, const struct qc_layer *l)
 {
     const struct qc_layer_solver *s = &l->solver;
-    struct axis x = {.lo = (double)INFINITY, .hi = -(double)INFINITY}, y = x;
-    for (size_t i = 0; i < s->curve_count; i++) {
-        if (!isfinite(s->curve[i].objective)) continue;
-        x.lo = fmin(x.lo, threshold(&s->curve[i]));
-        x.hi = fmax(x.hi, threshold(&s->curve[i]));
-        y.lo = fmin(y.lo, s->curve[i].objective);
-        y.hi = fmax(y.hi, s->curve[i].objective);
-    }
-    if (!(x.lo <= x.hi)) return;
-    x = widened(x.lo, x.hi);
-    bool powers = y.lo > 0 && y.hi > 30 * y.lo;
-    y = powers ? (struct axis){.lo = floor(log10(y.lo)), .hi = ceil(log10(y.hi))} : widened(y.lo, y.hi);
+    const struct qc_layer_tried chosen = choice_of(l);
+    struct curve c;
+    extent(&c.x, &c.y, l);
+    c.powers = c.y.lo > 0 && c.y.hi > 30 * c.y.lo;
+    c.y = c.powers ? (struct axis){.lo = floor(log10(c.y.lo)), .hi = ceil(log10(c.y.hi))} : widened(c.y.lo, c.y.hi);
     begin(f, "What the solver saw:", l->name);
-    if (powers)
-        axis_log(f, &y);
+    if (c.powers)
+        axis_log(f, &c.y);
     else
-        axis_y(f, &y);
-    fputs("<path class=\"line\" d=\"", f);
-    const char *pen = "M";
-    for (size_t i = 0; i < s->curve_count; i++) {
-        bool admitted = isfinite(s->curve[i].objective);
-        if (admitted)
-            qc_html(f, "%s%.1f %.1f", pen, across(&x, threshold(&s->curve[i])),
-                    up(&y, powers ? log10(s->curve[i].objective) : s->curve[i].objective));
-        pen = admitted ? "L" : "M";
-    }
-    fputs("\"/>", f);
-    const struct qc_layer_tried chosen = {.min = l->chosen_min, .max = l->chosen_max, .objective = s->objective};
-    if (threshold(&chosen) >= x.lo && threshold(&chosen) <= x.hi) vertical(f, "limit", across(&x, threshold(&chosen)));
-    if (s->runner_up && isfinite(s->runner_up->objective))
-        qc_html(f, "<circle class=\"dot2\" cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", across(&x, threshold(s->runner_up)),
-                up(&y, powers ? log10(s->runner_up->objective) : s->runner_up->objective));
-    axis_x(f, &x, "threshold: the larger magnitude of the range");
+        axis_y(f, &c.y);
+    curve_line(f, &c, s, false);
+    curve_line(f, &c, s, true);
+    vertical(f, "limit", across(&c.x, fmin(fmax(threshold(&chosen), c.x.lo), c.x.hi)));
+    if (s->runner_up) curve_dot(f, &c, s->runner_up, "dot2", 3);
+    curve_dot(f, &c, &chosen, "dot", 4);
+    axis_x(f, &c.x, "threshold: the larger magnitude of the range");
     fputs("</svg>\n", f);
+}
+
+bool qc_chart_has_refused(const struct qc_layer *l)
+{
+    for (size_t i = 0; i < l->solver.curve_count; i++)
+        if (!isfinite(l->solver.curve[i].objective) && isfinite(l->solver.curve[i].refused)) return true;
+    return false;
 }
 
 void qc_chart_channels(FILE *f, const struct qc_layer *l)

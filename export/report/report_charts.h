@@ -3,6 +3,7 @@
 #ifndef QC_EXPORT_REPORT_REPORT_CHARTS_H
 #define QC_EXPORT_REPORT_REPORT_CHARTS_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "export/report/report.h"
@@ -32,7 +33,11 @@ void qc_chart_interval(FILE *f, const struct qc_report *r);
 /* Bars with logarithmic height, the chosen range behind them. l->histogram must not be NULL. */
 void qc_chart_histogram(FILE *f, const struct qc_layer *l);
 
-/* The solver's objective over the threshold, its choice and the runner-up; nothing without a curve. */
+/* Whether there is a curve to be drawn: objectives of two thresholds or more. */
+bool qc_chart_has_curve(const struct qc_layer *l);
+/* Whether a part of it is of ranges that were not admitted. */
+bool qc_chart_has_refused(const struct qc_layer *l);
+/* The solver's objective over the threshold, its choice and the runner-up; only where there is a curve. */
 void qc_chart_curve(FILE *f, const struct qc_layer *l);
 
 /* The extremes of every channel of a weight; channel_count > 0. */
@@ -40,8 +45,5 @@ void qc_chart_channels(FILE *f, const struct qc_layer *l);
 
 /* Bits of an accumulator, proved and seen, against the limit. */
 void qc_chart_accumulator(FILE *f, const struct qc_layer *l, unsigned limit);
-
-/* The graph as it was partitioned; false: a status (memory). */
-bool qc_chart_graph(FILE *f, const struct qc_report *r, struct qc_status *st);
 
 #endif

@@ -65,7 +65,8 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
           "doubled until "
           "the demand held and then halved towards the least that does: "
           "the next type that the target has integers for, for what loses more, the activations or the weights, or "
-          "float.</p>\n<div class=\"scroll\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th>",
+          "float.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+          "aria-label=\"Attempts\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th>",
           f);
     if (r->metric)
         qc_html(f, "<th class=\"n\">%s</th><th class=\"n\">lost, %s</th>", decibels(r) ? "PSNR, dB" : "top-1, %", unit);
@@ -126,7 +127,9 @@ void qc_html_effects(FILE *f, const struct qc_report *r)
     if (scored) fputs(" What costs most accuracy comes first; of equal ones, what has least SQNR.", f);
     if (r->fallback && r->fallback->met) fputs(" Measured before layers were given wider types.", f);
     if (r->effect_count > SHOWN) qc_html(f, " The worst %d of %zu; all are in report.json.", SHOWN, r->effect_count);
-    fputs("</p>\n<div class=\"scroll\"><table><thead><tr><th class=\"n\">rank</th><th>layer</th><th>op</th>", f);
+    fputs("</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Effects of "
+          "layers\"><table><thead><tr><th class=\"n\">rank</th><th>layer</th><th>op</th>",
+          f);
     if (scored)
         qc_html(f, "<th class=\"n\">%s</th><th class=\"n\">lost, %s</th>", decibels(r) ? "PSNR, dB" : "top-1, %",
                 decibels(r) ? "dB" : "points");
@@ -169,7 +172,8 @@ void qc_html_accumulators(FILE *f, const struct qc_report *r)
     qc_page_name(f, qc_page_file_name(a->file));
     qc_html(f, ": <b>%" PRIu64 "</b> of %" PRIu64 " results overflowed in the %zu layer%s that can.</p>\n", overflows,
             results, a->layer_count, a->layer_count == 1 ? "" : "s");
-    fputs("<div class=\"scroll\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th "
+    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Overflows of "
+          "layers\"><table><thead><tr><th>layer</th><th class=\"n\">sums</th><th "
           "class=\"n\">overflowed</th><th class=\"n\">bits that would hold all</th></tr></thead><tbody>\n",
           f);
     for (size_t i = 0; i < a->layer_count; i++) {

@@ -1,23 +1,172 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The graph as it was partitioned. */
+#include "export/report/report_graph.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "export/report/html.h"
 #include "export/report/layered.h"
-#include "export/report/report_charts.h"
+#include "export/report/repeats.h"
 
-enum { LABEL = 30 }; /* characters of a box */
+/* Characters of a line; nodes from which on blocks are folded; nodes of the largest drawing. */
+enum { LETTERS = 30, FOLDED = 48, LARGEST = 20000 };
 
-/* Arithmetic on constants is left out. */
-static bool shown(const struct qc_report_node *n)
+static const double least_db[] = {40, 30, 20, 10};
+enum { LOSSES = sizeof least_db / sizeof *least_db };
+
+/* A box of a drawing: a node, or a copy of a repeat. */
+struct box {
+    const struct qc_report_node *node; /* of a copy: its first */
+    size_t count;                      /* of nodes */
+    size_t block;                      /* number of the copy that this is, or is part of; 0: none */
+    size_t copy, copies;
+    const char *reads; /* what it reads by a line too long to be drawn, or NULL */
+};
+
+struct drawing {
+    const struct qc_report *r;
+    struct qc_report_node *nodes; /* those that are shown, inputs among them */
+    size_t count;
+    struct qc_repeat *repeats;
+    size_t repeat_count;
+    struct qc_arena *a;
+    struct qc_status *st;
+};
+
+/* Arithmetic on shapes and on other constants is left out. */
+static bool shown(const struct qc_report_node *n, const size_t *of)
 {
-    return n->kind != QC_NODE_SHAPE || n->input_count;
+    if (n->kind != QC_NODE_SHAPE) return true;
+    if (strcmp(n->label, "Shape") == 0 || strcmp(n->label, "Size") == 0) return false;
+    for (size_t k = 0; k < n->input_count; k++)
+        if (of[n->inputs[k]] != QC_NO_INDEX) return true;
+    return false;
 }
 
-static const char *css(enum qc_report_node_kind k)
+static bool choose(struct drawing *d)
 {
-    switch (k) {
+    size_t *of = QC_NEW_ARRAY(d->a, size_t, d->r->node_count, d->st);
+    d->nodes = QC_NEW_ARRAY(d->a, struct qc_report_node, d->r->node_count, d->st);
+    if (!of || !d->nodes) return false;
+    for (size_t i = 0; i < d->r->node_count; i++) {
+        const struct qc_report_node *n = &d->r->nodes[i];
+        of[i] = QC_NO_INDEX;
+        if (!shown(n, of)) continue;
+        size_t *inputs = QC_NEW_ARRAY(d->a, size_t, n->input_count, d->st);
+        struct qc_report_node *to = &d->nodes[d->count];
+        if (!inputs) return false;
+        *to = *n;
+        to->inputs = inputs;
+        to->input_count = 0;
+        for (size_t k = 0; k < n->input_count; k++)
+            if (of[n->inputs[k]] != QC_NO_INDEX) inputs[to->input_count++] = of[n->inputs[k]];
+        of[i] = d->count++;
+    }
+    if (d->count < FOLDED) return true;
+    if (!qc_repeats_find(&d->repeats, &d->repeat_count, d->nodes, d->count, d->a, d->st)) return false;
+    size_t folded = d->count;
+    for (size_t i = 0; i < d->repeat_count; i++) folded -= d->repeats[i].copies * (d->repeats[i].length - 1);
+    if (2 * folded > d->count) d->repeat_count = 0; /* hardly shorter, and less to be seen */
+    return true;
+}
+
+/* The boxes of one drawing, and what each node is in. */
+static bool boxes_of(struct box **out, size_t *count, size_t *of, const struct drawing *d, bool folded)
+{
+    struct box *list = QC_NEW_ARRAY(d->a, struct box, d->count, d->st);
+    size_t many = 0, block = 0, i = 0;
+    if (!list) return false;
+    for (size_t k = 0; k <= d->repeat_count; k++) {
+        const struct qc_repeat end = {.first = d->count}, *r = k < d->repeat_count ? &d->repeats[k] : &end;
+        for (; i < r->first; i++) {
+            of[i] = many;
+            list[many++] = (struct box){.node = &d->nodes[i], .count = 1};
+        }
+        for (size_t c = 0; c < r->copies; c++, block++)
+            for (size_t m = 0; m < r->length; m++, i++) {
+                if (!folded || m == 0)
+                    list[many++] = (struct box){.node = &d->nodes[i],
+                                                .count = folded ? r->length : 1,
+                                                .block = block + 1,
+                                                .copy = c + 1,
+                                                .copies = r->copies};
+                of[i] = many - 1;
+            }
+    }
+    *out = list;
+    *count = many;
+    return true;
+}
+
+/* Ends of characters of s: bytes of the first `count`. */
+static size_t bytes_of(const char *s, size_t count)
+{
+    size_t at = 0;
+    for (size_t seen = 0; s[at]; at++)
+        if (((unsigned char)s[at] & 0xc0) != 0x80 && seen++ == count) break;
+    return at;
+}
+
+static size_t letters(const char *s)
+{
+    size_t count = 0;
+    for (; *s; s++) count += ((unsigned char)*s & 0xc0) != 0x80;
+    return count;
+}
+
+/* The beginning of s, or its end, which tells names apart. */
+static void head(FILE *f, const char *s)
+{
+    qc_html_part(f, s, bytes_of(s, LETTERS));
+    if (letters(s) > LETTERS) fputs("…", f);
+}
+
+static void tail(FILE *f, const char *s)
+{
+    size_t many = letters(s);
+    if (many > LETTERS) fputs("…", f);
+    qc_html_text(f, s + (many > LETTERS ? bytes_of(s, many - LETTERS) : 0));
+}
+
+/* What the names of a block begin with, up to a separator: bytes of the first one's name. */
+static size_t prefix_of(const struct box *b)
+{
+    const char *name = b->node->name;
+    size_t same = strlen(name), end = 0;
+    for (size_t i = 1; i < b->count; i++) {
+        size_t k = 0;
+        while (k < same && b->node[i].name[k] == name[k]) k++;
+        if (k > 1) same = k; /* a stranger among them does not take the name away */
+    }
+    for (size_t i = 1; i < same; i++)
+        if (name[i] == '/' || name[i] == '.' || name[i] == ':') end = i;
+    return end;
+}
+
+/* The least SQNR of what it makes; NaN: not measured. */
+static double sqnr_of(const struct drawing *d, const struct box *b)
+{
+    double least = (double)NAN;
+    for (size_t i = 0; i < b->count; i++) {
+        const struct qc_report_node *n = &b->node[i];
+        if (n->layer != QC_NO_INDEX && !isnan(d->r->layers[n->layer].sqnr_db))
+            least = fmin(least, d->r->layers[n->layer].sqnr_db);
+    }
+    return least;
+}
+
+static bool hurts(const struct qc_report *r, const struct box *b)
+{
+    for (size_t k = 0; k < b->count; k++)
+        for (size_t i = 0; i < r->suggestion_count; i++)
+            if (b->node[k].name && strcmp(b->node[k].name, r->suggestions[i].node) == 0) return true;
+    return false;
+}
+
+static const char *kind_of(const struct box *b)
+{
+    if (b->count > 1) return "q";
+    switch (b->node->kind) {
     case QC_NODE_INTEGER: return "q";
     case QC_NODE_FLOAT: return "f";
     case QC_NODE_SHAPE:
@@ -27,118 +176,293 @@ static const char *css(enum qc_report_node_kind k)
     return "";
 }
 
-/* What a box says: the ops, or the name of an input or output. */
-static const char *words(const struct qc_report_node *n)
+static void classes(FILE *f, const struct drawing *d, const struct box *b)
 {
+    double db = sqnr_of(d, b);
+    fputs(kind_of(b), f);
+    if (!isnan(db)) {
+        size_t loss = 0;
+        while (loss < LOSSES && db < least_db[loss]) loss++;
+        qc_html(f, " l%zu", loss);
+    }
+    if (hurts(d->r, b)) fputs(" hurt", f);
+}
+
+/* Lines of a box: what, its name, and what leaves it. */
+static const char *words(const struct box *b)
+{
+    const struct qc_report_node *n = b->node;
     return n->kind == QC_NODE_INPUT || n->kind == QC_NODE_OUTPUT ? n->name : n->label;
 }
 
-/* Characters, at most LABEL; *whole: all of them. */
-static size_t letters(const char *s, bool *whole)
+static const char *second(const struct box *b)
 {
-    size_t count = 0;
-    *whole = true;
-    for (; *s; s++) {
-        if (((unsigned char)*s & 0xc0) == 0x80) continue;
-        if (count == LABEL) {
-            *whole = false;
-            return count;
-        }
-        count++;
+    const struct qc_report_node *n = b->node;
+    return n->kind == QC_NODE_INPUT || n->kind == QC_NODE_OUTPUT ? n->label : n->name ? n->name : "";
+}
+
+static void measures(FILE *f, const struct drawing *d, const struct box *b)
+{
+    double db = sqnr_of(d, b);
+    if (b->count > 1)
+        qc_html(f, "%zu ops", b->count);
+    else if (b->node->shape)
+        qc_html_text(f, b->node->shape);
+    if (isnan(db)) return;
+    if (b->count > 1 || b->node->shape) fputs(" · ", f);
+    qc_html_fixed(f, db, 1);
+    fputs(" dB", f);
+}
+
+static double width_of(const struct box *b)
+{
+    size_t first = letters(words(b)), two = letters(b->reads ? b->reads : second(b)) + (b->reads ? 11 : 0),
+           third = (b->node->shape ? letters(b->node->shape) : 0) + 10;
+    if (b->count > 1) {
+        first = 16;
+        two = prefix_of(b);
+        third = 18;
     }
-    return count;
+    double most = fmax(6.6 * (double)(first < LETTERS ? first : LETTERS),
+                       fmax(5.7 * (double)(two < LETTERS ? two : LETTERS),
+                            5.7 * (double)(b->count == 1 && b->node->layer == QC_NO_INDEX ? third - 10 : third)));
+    return fmax(64, 18 + most);
 }
 
-static void label(FILE *f, const char *s)
+static void hint(FILE *f, const struct drawing *d, const struct box *b)
 {
-    bool whole;
-    size_t count = letters(s, &whole), at = 0;
-    for (size_t seen = 0; s[at]; at++)
-        if (((unsigned char)s[at] & 0xc0) != 0x80 && seen++ == count) break;
-    qc_html_part(f, s, at);
-    if (!whole) fputs("…", f);
+    const struct qc_report_node *n = b->node;
+    double db = sqnr_of(d, b);
+    fputs("<title>", f);
+    if (b->count > 1)
+        qc_html(f, "block %zu of %zu, %zu ops: ", b->copy, b->copies, b->count);
+    else {
+        qc_html_text(f, n->name);
+        fputs(": ", f);
+    }
+    for (size_t i = 0; b->count > 1 && i < b->count; i++) {
+        if (i) fputs(", ", f);
+        qc_html_text(f, n[i].name);
+    }
+    if (b->count == 1) qc_html_text(f, n->label);
+    if (b->count == 1 && n->shape) {
+        fputs(" ", f);
+        qc_html_text(f, n->shape);
+    }
+    if (b->count == 1 && n->reason) {
+        fputs("; float: ", f);
+        qc_html_text(f, n->reason);
+    }
+    if (b->reads) {
+        fputs("; also reads ", f);
+        qc_html_text(f, b->reads);
+    }
+    if (!isnan(db)) {
+        fputs("; ", f);
+        qc_html_fixed(f, db, 2);
+        fputs(" dB", f);
+    }
+    fputs("</title>", f);
 }
 
-static void edge(FILE *f, const struct qc_layered_edge *e, const char *class)
+static void line_of(FILE *f, double x, double y, const char *css)
 {
-    qc_html(f, "<path class=\"%s\" d=\"M%.1f %.1f", class, e->x[0], e->y[0]);
+    qc_html(f, "<text x=\"%.1f\" y=\"%.0f\"%s>", x, y, css);
+}
+
+static void draw_box(FILE *f, const struct drawing *d, const struct box *b, double x, double y, double width)
+{
+    bool block = b->count > 1, link = !block && b->node->layer != QC_NO_INDEX;
+    double middle = x + width / 2;
+    if (link)
+        qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" class=\"box ", b->node->layer + 1);
+    else if (block)
+        fputs("<a href=\"#graph\" tabindex=\"-1\" class=\"box block ", f);
+    else
+        fputs("<g class=\"box ", f);
+    classes(f, d, b);
+    if (b->block) qc_html(f, "\" data-block=\"%zu", b->block);
+    fputs("\">", f);
+    hint(f, d, b);
+    qc_html(f, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%d\" rx=\"6\"/>", x, y, width, QC_LAYERED_HEIGHT);
+    line_of(f, middle, y + 17, " class=\"strong\"");
+    if (block)
+        qc_html(f, "Block %zu of %zu", b->copy, b->copies);
+    else
+        head(f, words(b));
+    fputs("</text>", f);
+    line_of(f, middle, y + 31, "");
+    if (block)
+        qc_html_part(f, b->node->name, prefix_of(b));
+    else if (b->reads) {
+        fputs("also reads ", f);
+        tail(f, b->reads);
+    } else
+        tail(f, second(b));
+    fputs("</text>", f);
+    line_of(f, middle, y + 45, "");
+    measures(f, d, b);
+    fputs(link || block ? "</text></a>\n" : "</text></g>\n", f);
+}
+
+static void draw_edge(FILE *f, const struct qc_layered_edge *e, const char *css)
+{
+    if (!e->point_count) return;
+    qc_html(f, "<path class=\"%s\" d=\"M%.1f %.0f", css, e->x[0], e->y[0]);
     for (size_t i = 1; i < e->point_count; i++) {
         double half = (e->y[i] - e->y[i - 1]) / 2;
-        if (fabs(e->x[i] - e->x[i - 1]) < .05)
-            qc_html(f, "V%.1f", e->y[i]);
-        else
-            qc_html(f, "C%.1f %.1f %.1f %.1f %.1f %.1f", e->x[i - 1], e->y[i - 1] + half, e->x[i], e->y[i] - half,
+        if (fabs(e->x[i] - e->x[i - 1]) >= .05)
+            qc_html(f, "C%.1f %.0f %.1f %.0f %.1f %.0f", e->x[i - 1], e->y[i - 1] + half, e->x[i], e->y[i] - half,
                     e->x[i], e->y[i]);
+        else if (i + 1 == e->point_count || fabs(e->x[i + 1] - e->x[i]) >= .05) /* straight on as one line */
+            qc_html(f, "V%.0f", e->y[i]);
     }
     fputs("\"/>\n", f);
 }
 
-static bool hurts(const struct qc_report *r, const struct qc_report_node *n)
+static bool inputs_of(struct qc_layered_node *to, const struct drawing *d, const struct box *b, const size_t *of,
+                      size_t self, size_t *last_reader)
 {
-    for (size_t i = 0; i < r->suggestion_count; i++)
-        if (n->name && strcmp(n->name, r->suggestions[i].node) == 0) return true;
-    return false;
+    size_t total = 0;
+    for (size_t i = 0; i < b->count; i++) total += b->node[i].input_count;
+    size_t *inputs = QC_NEW_ARRAY(d->a, size_t, total, d->st);
+    if (!inputs) return false;
+    for (size_t i = 0; i < b->count; i++)
+        for (size_t k = 0; k < b->node[i].input_count; k++) {
+            size_t from = of[b->node[i].inputs[k]];
+            if (from == self || last_reader[from] == self + 1) continue;
+            last_reader[from] = self + 1;
+            inputs[to->input_count++] = from;
+        }
+    to->inputs = inputs;
+    return true;
 }
 
-static void box(FILE *f, const struct qc_report *r, const struct qc_report_node *n, double x, double y, double width)
+/* Boxes name what they read by lines that are too long, and get room for it. */
+static bool say_what_is_left_out(struct qc_layered **l, struct qc_layered_node *nodes, struct box *boxes, size_t count,
+                                 const struct drawing *d)
 {
-    bool link = n->layer != QC_NO_INDEX;
-    if (link)
-        qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" class=\"%s%s\">", n->layer + 1, css(n->kind),
-                hurts(r, n) ? " hurt" : "");
-    else
-        qc_html(f, "<g class=\"%s%s\">", css(n->kind), hurts(r, n) ? " hurt" : "");
-    fputs("<title>", f);
-    qc_html_text(f, n->name);
-    fputs(": ", f);
-    qc_html_text(f, n->label);
-    if (n->reason) {
-        fputs("; float: ", f);
-        qc_html_text(f, n->reason);
+    bool any = false;
+    for (size_t k = 0; k < (*l)->edge_count; k++) {
+        const struct qc_layered_edge *e = &(*l)->edges[k];
+        if (e->point_count) continue;
+        any = true;
+        boxes[e->to].reads = boxes[e->from].node->name;
+        nodes[e->to].width = width_of(&boxes[e->to]);
     }
-    if (link && isfinite(r->layers[n->layer].sqnr_db)) qc_html(f, "; %.2f dB", r->layers[n->layer].sqnr_db);
-    qc_html(f,
-            "</title><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"5\"/><text x=\"%.1f\" y=\"%.1f\">",
-            x, y, width, QC_LAYERED_HEIGHT, x + width / 2, y + 16);
-    label(f, words(n));
-    fputs(link ? "</text></a>\n" : "</text></g>\n", f);
+    return !any || qc_layered_new(l, nodes, count, d->a, d->st);
 }
 
-bool qc_chart_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
+static bool draw(FILE *f, const struct drawing *d, bool folded)
 {
-    struct qc_arena *a = qc_arena_new();
-    struct qc_layered *d;
-    size_t count = 0, edges = 0;
-    bool ok = false, whole;
-    if (!a) return qc_fail_memory(st, 1);
-    struct qc_layered_node *nodes = QC_NEW_ARRAY(a, struct qc_layered_node, r->node_count, st);
-    size_t *of = QC_NEW_ARRAY(a, size_t, r->node_count, st), *back = QC_NEW_ARRAY(a, size_t, r->node_count, st);
-    if (!nodes || !of || !back) goto out;
-    for (size_t i = 0; i < r->node_count; i++) {
-        const struct qc_report_node *n = &r->nodes[i];
-        of[i] = QC_NO_INDEX;
-        if (!shown(n)) continue;
-        size_t *inputs = QC_NEW_ARRAY(a, size_t, n->input_count, st);
-        struct qc_layered_node *to = &nodes[count];
-        if (!inputs) goto out;
-        to->width = fmax(44, 18 + 6.3 * (double)letters(words(n), &whole));
-        for (size_t k = 0; k < n->input_count; k++)
-            if (of[n->inputs[k]] != QC_NO_INDEX) inputs[to->input_count++] = of[n->inputs[k]];
-        to->inputs = inputs;
-        back[count] = i;
-        of[i] = count++;
-        edges += to->input_count;
+    struct qc_layered *l;
+    struct box *boxes;
+    size_t count, *of = QC_NEW_ARRAY(d->a, size_t, d->count, d->st),
+                  *last_reader = QC_NEW_ARRAY(d->a, size_t, d->count, d->st);
+    struct qc_layered_node *nodes = QC_NEW_ARRAY(d->a, struct qc_layered_node, d->count, d->st);
+    if (!of || !nodes || !last_reader || !boxes_of(&boxes, &count, of, d, folded)) return false;
+    for (size_t i = 0; i < count; i++) {
+        nodes[i].width = width_of(&boxes[i]);
+        if (!inputs_of(&nodes[i], d, &boxes[i], of, i, last_reader)) return false;
     }
-    if (!qc_layered_new(&d, nodes, count, a, st)) goto out;
+    if (!qc_layered_new(&l, nodes, count, d->a, d->st) || !say_what_is_left_out(&l, nodes, boxes, count, d))
+        return false;
+    qc_html(
+        f,
+        "<div class=\"graph\" tabindex=\"0\" role=\"region\" aria-label=\"%s\">\n<svg width=\"%.0f\" height=\"%.0f\" "
+        "viewBox=\"-2 -2 %.0f %.0f\" role=\"group\" aria-label=\"The graph: %zu boxes, %zu edges\">\n",
+        folded ? "Graph, blocks folded" : "Graph, every op", l->width + 4, l->height + 4, l->width + 4, l->height + 4,
+        count, l->edge_count);
+    for (size_t k = 0; k < l->edge_count; k++) draw_edge(f, &l->edges[k], kind_of(&boxes[l->edges[k].from]));
+    for (size_t i = 0; i < count; i++) draw_box(f, d, &boxes[i], l->x[i], l->y[i], nodes[i].width);
+    fputs("</svg></div>\n", f);
+    return true;
+}
+
+static void swatch(FILE *f, const char *css, const char *words)
+{
     qc_html(f,
-            "<svg width=\"%.0f\" height=\"%.0f\" viewBox=\"-2 -2 %.0f %.0f\" role=\"img\"><title>The graph: %zu boxes, "
-            "%zu edges</title>\n",
-            d->width + 4, d->height + 4, d->width + 4, d->height + 4, count, edges);
-    for (size_t k = 0; k < d->edge_count; k++) edge(f, &d->edges[k], css(r->nodes[back[d->edges[k].from]].kind));
-    for (size_t i = 0; i < count; i++) box(f, r, &r->nodes[back[i]], d->x[i], d->y[i], nodes[i].width);
+            "<li class=\"%s\"><svg width=\"26\" height=\"14\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"12\" "
+            "rx=\"3\"/></svg>%s</li>",
+            css, words);
+}
+
+static void legend(FILE *f)
+{
+    fputs("<ul class=\"legend boxes\">", f);
+    swatch(f, "q l0", "40 dB and more");
+    swatch(f, "q l1", "30 to 40");
+    swatch(f, "q l2", "20 to 30");
+    swatch(f, "q l3", "10 to 20");
+    swatch(f, "q l4", "below 10 dB");
+    swatch(f, "f", "in float");
+    swatch(f, "q hurt", "hurts most");
+    fputs("</ul>\n", f);
+}
+
+/* One line a reason. */
+static void islands(FILE *f, const struct qc_report *r)
+{
+    if (!r->float_op_count) return;
+    qc_html(f,
+            "<h3 style=\"margin-top:14px\">%zu op%s stay%s in float</h3>\n<div "
+            "class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Ops in "
+            "float\"><table><thead><tr><th>reason</th><th "
+            "class=\"n\">ops</th><th>names</th></tr></thead><tbody>\n",
+            r->float_op_count, r->float_op_count == 1 ? "" : "s", r->float_op_count == 1 ? "s" : "");
+    for (size_t i = 0; i < r->float_op_count; i++) {
+        const char *reason = r->float_ops[i].reason;
+        size_t count = 0, first = 0;
+        while (strcmp(r->float_ops[first].reason, reason) != 0) first++;
+        if (first < i) continue;
+        for (size_t k = i; k < r->float_op_count; k++) count += strcmp(r->float_ops[k].reason, reason) == 0;
+        fputs("<tr><td>", f);
+        qc_html_text(f, reason);
+        qc_html(f, "</td><td class=\"n\">%zu</td><td class=\"name\">", count);
+        for (size_t k = i, shown = 0; k < r->float_op_count && shown <= 6; k++) {
+            if (strcmp(r->float_ops[k].reason, reason) != 0) continue;
+            if (shown++ == 6) {
+                qc_html(f, ", … and %zu more", count - 6);
+                break;
+            }
+            if (shown > 1) fputs(", ", f);
+            qc_html_text(f, r->float_ops[k].name);
+            fputs(" (", f);
+            qc_html_text(f, r->float_ops[k].op);
+            fputs(")", f);
+        }
+        fputs("</td></tr>\n", f);
+    }
+    fputs("</tbody></table></div>\n", f);
+}
+
+bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
+{
+    struct drawing d = {.r = r, .st = st};
+    bool ok = false;
+    if (!r->node_count) return true;
+    d.a = qc_arena_new();
+    if (!d.a) return qc_fail_memory(st, 1);
+    if (!choose(&d)) goto out;
+    fputs(
+        "<section class=\"screen\" id=\"graph\"><h2>The graph</h2>\n<p class=\"note\">What is computed in one piece is "
+        "one box; colours say how near it is to the float network. Arithmetic on shapes is left out.</p>\n",
+        f);
+    legend(f);
+    fputs("<div class=\"tools\"><input id=\"find\" type=\"search\" placeholder=\"Find: name, op, shape\" "
+          "aria-label=\"Find in the graph\"><span class=\"zoom\" role=\"group\" aria-label=\"Zoom\"></span><span "
+          "class=\"muted\" id=\"found\" role=\"status\"></span></div>\n",
+          f);
+    if (d.repeat_count && !draw(f, &d, true)) goto out;
+    if (d.count > LARGEST)
+        qc_html(f, "<p>%zu boxes are too many for a drawing with every op.</p>\n", d.count);
+    else if (!draw(f, &d, false))
+        goto out;
+    fputs("<p class=\"readout\" id=\"graph-readout\" role=\"status\"></p>\n", f);
+    islands(f, r);
+    fputs("</section>\n", f);
     ok = true;
-    fputs("</svg>\n", f);
 out:
-    qc_arena_free(a);
+    qc_arena_free(d.a);
     return ok;
 }

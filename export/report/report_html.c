@@ -8,6 +8,7 @@
 #include "export/report/html.h"
 #include "export/report/report_advice.h"
 #include "export/report/report_charts.h"
+#include "export/report/report_graph.h"
 #include "export/report/report_layers.h"
 #include "export/report/report_page.h"
 #include "export/report/report_summary.h"
@@ -46,64 +47,6 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
     if (!count) fputs("<p>No layer was measured.</p>\n", f);
     fputs("</section>\n", f);
     free(points);
-    return true;
-}
-
-/* One line a reason. */
-static void islands(FILE *f, const struct qc_report *r)
-{
-    if (!r->float_op_count) return;
-    qc_html(f,
-            "<h3 style=\"margin-top:14px\">%zu op%s stay%s in float</h3>\n<div "
-            "class=\"scroll\"><table><thead><tr><th>reason</th><th "
-            "class=\"n\">ops</th><th>names</th></tr></thead><tbody>\n",
-            r->float_op_count, r->float_op_count == 1 ? "" : "s", r->float_op_count == 1 ? "s" : "");
-    for (size_t i = 0; i < r->float_op_count; i++) {
-        const char *reason = r->float_ops[i].reason;
-        size_t count = 0, first = 0;
-        while (strcmp(r->float_ops[first].reason, reason) != 0) first++;
-        if (first < i) continue;
-        for (size_t k = i; k < r->float_op_count; k++) count += strcmp(r->float_ops[k].reason, reason) == 0;
-        fputs("<tr><td>", f);
-        qc_html_text(f, reason);
-        qc_html(f, "</td><td class=\"n\">%zu</td><td class=\"name\">", count);
-        for (size_t k = i, shown = 0; k < r->float_op_count && shown <= 6; k++) {
-            if (strcmp(r->float_ops[k].reason, reason) != 0) continue;
-            if (shown++ == 6) {
-                qc_html(f, ", … and %zu more", count - 6);
-                break;
-            }
-            if (shown > 1) fputs(", ", f);
-            qc_html_text(f, r->float_ops[k].name);
-            fputs(" (", f);
-            qc_html_text(f, r->float_ops[k].op);
-            fputs(")", f);
-        }
-        fputs("</td></tr>\n", f);
-    }
-    fputs("</tbody></table></div>\n", f);
-}
-
-static bool graph(FILE *f, const struct qc_report *r, struct qc_status *st)
-{
-    if (!r->node_count) return true;
-    fputs("<section class=\"screen\" id=\"graph\"><h2>The graph as it was partitioned</h2>\n<ul "
-          "class=\"legend\"><li><svg width=\"26\" height=\"12\"><rect "
-          "class=\"span\" x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"stroke:var(--main)\"/></svg>"
-          "in integers; what is computed in one piece is one box</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" "
-          "y=\"1\" width=\"24\" height=\"10\" rx=\"3\" "
-          "style=\"fill:var(--float-soft);stroke:var(--float);stroke-dasharray:4 2\"/></svg>in float; hover for the "
-          "reason</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" y=\"1\" width=\"24\" height=\"10\" rx=\"3\" "
-          "style=\"fill:none;stroke:var(--axis)\"/></svg>"
-          "inputs, outputs, and whole numbers such as shapes</li><li><svg width=\"26\" height=\"12\"><rect x=\"1\" "
-          "y=\"1\" width=\"24\" height=\"10\" rx=\"3\" style=\"fill:none;stroke:var(--bad);"
-          "stroke-width:2\"/></svg>hurts most</li></ul>\n"
-          "<div class=\"graph\" tabindex=\"0\" role=\"region\" aria-label=\"Graph\">",
-          f);
-    if (!qc_chart_graph(f, r, st)) return false;
-    fputs("</div>\n", f);
-    islands(f, r);
-    fputs("</section>\n", f);
     return true;
 }
 
@@ -153,14 +96,15 @@ static void navigation(FILE *f, const struct qc_report *r)
 
 static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
-    static const char *const assets[] = {"report.css", "screens.css", "report.js", "screens.js", "plot.js", NULL};
+    static const char *const assets[] = {"report.css", "screens.css", "graph.css", "report.js",
+                                         "screens.js", "plot.js",     "graph.js",  NULL};
     qc_page_begin(f, qc_page_file_name(r->model_file), " in int8: qcalib", assets);
     navigation(f, r);
     qc_html_summary(f, r);
     qc_html_advice(f, r);
     if (!network(f, r, st)) return false;
     layers(f, r);
-    if (!graph(f, r, st) || !again(f, r, st)) return false;
+    if (!qc_html_graph(f, r, st) || !again(f, r, st)) return false;
     fputs("</div>\n<section id=\"layer\" aria-label=\"Layer\"><h2>Layer by layer</h2>\n", f);
     qc_html_layer_details(f, r);
     fputs("</section>\n", f);

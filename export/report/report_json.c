@@ -324,6 +324,7 @@ static struct qc_json *trials(const struct qc_report *r)
         const struct qc_report_trial *t = &r->trials[i];
         struct qc_json *o = qc_json_object(), *halves = qc_json_array();
         qc_json_set(o, "method", text(t->method));
+        qc_json_set(o, "part", t->part ? text(t->part) : qc_json_null());
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
         qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
@@ -334,6 +335,15 @@ static struct qc_json *trials(const struct qc_report *r)
         qc_json_add(all, o);
     }
     return all;
+}
+
+static struct qc_json *used_bias(const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "layers", count(r->used_bias_layers));
+    qc_json_set(o, "gain_db", qc_json_number(r->used_bias_gain_db));
+    qc_json_set(o, "kept", qc_json_bool(r->used_bias_kept));
+    return o;
 }
 
 static struct qc_json *scaled(const struct qc_report *r)
@@ -367,6 +377,7 @@ static struct qc_json *timing(const struct qc_report *r)
     qc_json_set(o, "advice_seconds", qc_json_number(r->advice_seconds));
     qc_json_set(o, "sensitivity_seconds", qc_json_number(r->sensitivity_seconds));
     qc_json_set(o, "fallback_seconds", qc_json_number(r->fallback_seconds));
+    if (r->size) qc_json_set(o, "size_seconds", qc_json_number(r->size->seconds));
     qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
     qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
     qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, since nothing else depends on it */
@@ -427,6 +438,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
+    if (r->used_bias_layers) qc_json_set(o, "biases_where_used", used_bias(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));

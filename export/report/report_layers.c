@@ -89,9 +89,9 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
         columns[c].put(f, v);
         fputs("</td>", f);
     }
-    fputs("<td>", f);
+    fputs("<td class=\"op\">", f);
     qc_html_text(f, l->op);
-    qc_html(f, "</td><td class=\"more kind\">%s</td><td>", l->kind);
+    qc_html(f, "</td><td class=\"more kind\">%s</td><td class=\"more\">", l->kind);
     qc_html_text(f, l->type);
     fputs("</td></tr>\n", f);
 }
@@ -111,7 +111,7 @@ void qc_html_layer_table(FILE *f, const struct qc_report *r)
         qc_html(f, "<th class=\"%s\" scope=\"col\" title=\"%s\">%s</th>", columns[c].css, columns[c].hint,
                 columns[c].title);
     fputs("<th scope=\"col\">op</th><th class=\"more kind\" scope=\"col\">kind</th><th "
-          "scope=\"col\">type</th></tr></thead><tbody>\n",
+          "class=\"more\" scope=\"col\">type</th></tr></thead><tbody>\n",
           f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, r, i);
     fputs("</tbody></table></div>\n", f);
@@ -270,13 +270,15 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
         qc_html_text(f, l->method);
         fputs(" keeps only the extremes.</p>\n", f);
     }
-    if (l->solver.curve_count) {
+    if (qc_chart_has_curve(l)) {
         fputs("<figure>", f);
         qc_chart_curve(f, l);
         fputs("<figcaption>Objective of ", f);
         qc_html_text(f, l->method);
-        fputs(" for the ranges that the solver tried. The line is its choice", f);
-        fputs(l->solver.runner_up ? ", the dot the best of those further away.</figcaption></figure>\n"
+        fputs(" for the ranges that the solver tried", f);
+        if (qc_chart_has_refused(l)) fputs("; dotted: those that it must not take, as they cost too much", f);
+        fputs(". The line and the full dot are its choice, found by moving each end of the range too", f);
+        fputs(l->solver.runner_up ? "; the open dot is the best of those further away.</figcaption></figure>\n"
                                   : ".</figcaption></figure>\n",
               f);
     }

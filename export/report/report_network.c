@@ -67,7 +67,7 @@ static double across(const struct plot *p, size_t at)
 
 static double wide_enough(double width, size_t count)
 {
-    return fmax(width, (double)count * 9 + LEFT + RIGHT);
+    return fmax(width, (double)count * 3 + LEFT + RIGHT);
 }
 
 /* The axis under a plot. */
@@ -192,12 +192,12 @@ static void points(FILE *f, const struct plot *p)
         }
         if (isfinite(t->cosine))
             qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>", x, down(p, distance(t)));
+        fputs("</a>\n", f);
         if (t->mark)
             qc_html(f,
                     "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/><text class=\"marktext\" x=\"%.1f\" "
-                    "y=\"%.1f\" text-anchor=\"middle\" aria-hidden=\"true\">%d</text>",
+                    "y=\"%.1f\" text-anchor=\"middle\">%d</text>\n",
                     x, y, x, y + 20 < TOP + UPPER ? y + 20 : y - 11, t->mark);
-        fputs("</a>\n", f);
     }
 }
 

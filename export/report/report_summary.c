@@ -40,10 +40,18 @@ static void done(FILE *f, const struct qc_report *r)
         fputs(")", f);
     }
     fputs(".", f);
+    size_t tried = 0;
+    for (size_t i = 0; i < r->trial_count; i++) tried += !r->trials[i].part;
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
-        qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
+        if (t->part) {
+            qc_html(f, " In part %s of the network ", t->part);
+            qc_page_name(f, t->method);
+            qc_html(f, " has %.2f dB less noise.", t->gain_db);
+            continue;
+        }
+        qc_html(f, " Of %zu observers that were tried on %zu samples, ", tried, t->samples);
         qc_page_name(f, t->method);
         if (i)
             qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse.", t->gain_db);

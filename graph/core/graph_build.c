@@ -186,6 +186,23 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
     return add_constant(g, name, t, QC_REAL, 0, st);
 }
 
+/* Of bytes, as they are stored: what is most of the weights there are, looked at for each graph that has them. */
+static bool bytes_within(const struct qc_tensor *t, struct qc_levels levels)
+{
+    bool outside = false;
+    if (t->dtype == QC_I8) {
+        const int8_t *x = t->data, lo = (int8_t)levels.lo, hi = (int8_t)levels.hi;
+        for (size_t i = 0; i < t->count; i++) outside |= (x[i] < lo) | (x[i] > hi);
+        return !outside;
+    }
+    if (t->dtype == QC_U8) {
+        const uint8_t *x = t->data, lo = (uint8_t)levels.lo, hi = (uint8_t)levels.hi;
+        for (size_t i = 0; i < t->count; i++) outside |= (x[i] < lo) | (x[i] > hi);
+        return !outside;
+    }
+    return false;
+}
+
 bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis,
                                     struct qc_status *st)
 {
@@ -201,6 +218,7 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
     if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || qc_scale_layout_of(s, &t->shape, axis).count != s->count))
         return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have %zu channels, which axis %d of the constant does not have",
                        s->name, s->count, axis);
+    if (bytes_within(t, levels)) return true;
     enum { CHUNK = 1024 };
     int32_t q[CHUNK];
     for (size_t first = 0; first < t->count; first += CHUNK) {

@@ -25,12 +25,15 @@ static bool read_attributes(struct qc_recurrent *r, const struct qc_node *n, str
     r->reverse = strcmp(direction, "reverse") == 0;
     r->directions = strcmp(direction, "bidirectional") == 0 ? 2 : 1;
     r->batchwise = layout == 1;
+    r->dynamic = qc_attr_int(n, QC_RECURRENT_DYNAMIC, 0) == 1;
     if (!r->reverse && r->directions == 1 && strcmp(direction, "forward") != 0)
         return qc_fail(st, QC_BAD_INPUT,
                        "attribute direction is \"%.40s\", expected \"forward\", \"reverse\" or \"bidirectional\"",
                        direction);
     if (layout != 0 && layout != 1)
         return qc_fail(st, QC_BAD_INPUT, "attribute layout is %" PRId64 ", expected 0 or 1", layout);
+    if (r->dynamic && (r->gates != 4 || r->batchwise))
+        return qc_fail(st, QC_BAD_INPUT, "only an LSTM whose first axis is that of steps rounds what it reads");
     if (qc_attr_find(n, "hidden_size") && (hidden < 1 || hidden > INT32_MAX))
         return qc_fail(st, QC_BAD_INPUT, "attribute hidden_size is %" PRId64 ", expected 1 or more", hidden);
     r->hidden = hidden;

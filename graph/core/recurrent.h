@@ -17,7 +17,13 @@ enum {
     QC_RECURRENT_INPUTS
 };
 
+/* An attribute of ours, 1 where an LSTM rounds what its products read to 8 bits, by its extremes in each run: X over
+   all steps, the state before each step. ONNX Runtime's DynamicQuantizeLSTM does; in other forms of the file it is
+   nothing. */
+#define QC_RECURRENT_DYNAMIC "dynamic"
+
 struct qc_recurrent {
+    bool dynamic;   /* QC_RECURRENT_DYNAMIC */
     int gates;      /* 1, 3 (update, reset, new) or 4 (input, output, forget, cell) */
     int directions; /* 1 or 2 */
     bool reverse;   /* the only direction runs backwards; of two the second does */

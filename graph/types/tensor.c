@@ -325,6 +325,7 @@ void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, 
                      const int32_t *zero, size_t zero_count)
 {
     enum { CHUNK = 512 };
+    const bool few_bits = t->dtype != QC_F32 && t->dtype != QC_I32 && qc_dtype_info(t->dtype)->bits <= 16;
     int32_t v[CHUNK];
     memset(above, 0, channels * sizeof *above);
     memset(below, 0, channels * sizeof *below);
@@ -346,10 +347,21 @@ void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, 
             }
             const int32_t z = zero[zero_count > 1 ? c : 0];
             int64_t up = 0, down = 0;
-            for (size_t k = i; k < i + run; k++) {
-                const int64_t d = (int64_t)v[k] - z;
-                up += d > 0 ? d : 0;
-                down += d < 0 ? d : 0;
+            if (few_bits && z > -(1 << 16) && z < 1 << 16) { /* sums of a chunk fit, and go four at a time */
+                int32_t sum = 0, more = 0;
+                for (size_t k = i; k < i + run; k++) {
+                    const int32_t d = v[k] - z;
+                    sum += d;
+                    more += d > 0 ? d : 0;
+                }
+                up = more;
+                down = (int64_t)sum - more;
+            } else {
+                for (size_t k = i; k < i + run; k++) {
+                    const int64_t d = (int64_t)v[k] - z;
+                    up += d > 0 ? d : 0;
+                    down += d < 0 ? d : 0;
+                }
             }
             above[c] += up;
             below[c] += down;

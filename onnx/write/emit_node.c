@@ -3,6 +3,7 @@
 
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
+#include "graph/core/recurrent.h"
 #include "onnx/write/emitting.h"
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st)
@@ -160,6 +161,7 @@ static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const stru
     }
     for (unsigned i = 0; i < n->attr_count; i++)
         if ((!skip || strcmp(n->attrs[i].name, skip) != 0) && !qc_custom_is_own(&n->attrs[i]) &&
+            !(n->op == QC_OP_LSTM && strcmp(n->attrs[i].name, QC_RECURRENT_DYNAMIC) == 0) &&
             !emit_attr(e, to, n, &n->attrs[i], st))
             return false;
     return true;

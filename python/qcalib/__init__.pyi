@@ -139,6 +139,8 @@ def quantize(
     range: Union[Literal['full', 'restricted'], None] = None,
     # even out channels; auto: --per-tensor; of auto on off; default: auto
     equalize: Union[Literal['auto', 'on', 'off'], bool, None] = None,
+    # scale channels before rounding; auto: if better; of auto awq smooth off; default: auto
+    scale_channels: Union[Literal['auto', 'awq', 'smooth', 'off'], None] = None,
     # calibrate each quantizer on the errors before it
     propagate: Union[bool, None] = None,
     # form of the result: qcalib list formats; of qdq qoperator annotated text; default: qdq

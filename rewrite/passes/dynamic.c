@@ -5,6 +5,7 @@
 
 #include "arith/params.h"
 #include "graph/core/rebuild.h"
+#include "graph/core/recurrent.h"
 
 /* A weight behind Quantize and Dequantize. */
 struct weight {
@@ -23,6 +24,7 @@ bool qc_dynamic_op(const struct qc_node *n, enum qc_dtype weight)
 {
     if (weight != QC_I8 && weight != QC_U8) return false;
     if (n->op == QC_OP_MatMul) return true;
+    if (n->op == QC_OP_LSTM) return !qc_attr_int(n, "layout", 0);
     return n->op == QC_OP_Gemm && qc_attr_float(n, "alpha", 1) == 1 && qc_attr_float(n, "beta", 1) == 1 &&
            !qc_attr_int(n, "transA", 0);
 }
@@ -157,6 +159,51 @@ static bool convert(struct qc_rebuild *r, qc_id id, const struct weight *w, stru
     return (r->map[n->outputs] = y[0]) != 0;
 }
 
+/* The matrix of integers behind a weight of an LSTM, perhaps with its dimensions as one. */
+static bool is_recurrent_weight(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    if (n && n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
+    const struct qc_node *q = n && n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
+    if (!q || q->op != QC_OP_Quantize || !qc_constant_of(g, q->inputs[0])) return false;
+    const struct qc_qparams *s = qc_graph_parameters(g, q->outputs);
+    for (size_t i = 1; s && i < s->count; i++)
+        if (s->zero_point[i] != s->zero_point[0]) return false;
+    return s && (s->dtype == QC_I8 || s->dtype == QC_U8);
+}
+
+static bool is_lstm(const struct qc_graph *g, const struct qc_node *n)
+{
+    return n->op == QC_OP_LSTM && g->values[n->inputs[0]].type.dtype == QC_F32 &&
+           is_recurrent_weight(g, n->inputs[QC_RECURRENT_W]) && is_recurrent_weight(g, n->inputs[QC_RECURRENT_R]);
+}
+
+static bool convert_lstm(struct qc_rebuild *r, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &r->from->nodes[id];
+    const char *names[] = {NULL, NULL, NULL};
+    qc_id in[QC_RECURRENT_INPUTS] = {QC_ABSENT};
+    struct qc_attr *attrs = calloc(n->attr_count + 1U, sizeof *attrs);
+    bool ok = attrs || qc_fail_memory(st, n->attr_count * sizeof *attrs);
+    for (unsigned i = 0; ok && i < n->attr_count; i++) attrs[i] = n->attrs[i];
+    if (ok) attrs[n->attr_count] = QC_INT(QC_RECURRENT_DYNAMIC, 1);
+    for (unsigned i = 0; ok && i < n->input_count; i++)
+        ok = !n->inputs[i] || (in[i] = qc_rebuild_value(r, n->inputs[i], st)) != 0;
+    for (unsigned k = 0; k < n->output_count; k++) names[k] = r->from->values[n->outputs + k].name;
+    const struct qc_node_def def = {.op = QC_OP_LSTM,
+                                    .name = n->name,
+                                    .input_count = n->input_count,
+                                    .output_count = n->output_count,
+                                    .inputs = in,
+                                    .attr_count = n->attr_count + 1,
+                                    .attrs = attrs,
+                                    .output_names = names};
+    const qc_id first = ok ? qc_graph_add(r->to, &def, st) : 0;
+    for (unsigned k = 0; first && k < n->output_count; k++) r->map[n->outputs + k] = first + k;
+    free(attrs);
+    return first != 0;
+}
+
 /* Weights as integers, and as real numbers again: copied where they are used. */
 static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
 {
@@ -176,7 +223,7 @@ static bool *choose(size_t *count, const struct qc_graph *g, const struct qc_par
         const char *name = p->dynamic[id] ? from->values[from->nodes[id].outputs].name : NULL;
         const qc_id v = name ? qc_graph_find_value(g, name) : 0;
         const struct qc_node *n = v ? qc_node_of(g, v) : NULL;
-        if (!n || !weight_of(&w, g, n)) continue;
+        if (!n || (!weight_of(&w, g, n) && !is_lstm(g, n))) continue;
         chosen[g->values[v].node] = true;
         ++*count;
     }
@@ -198,8 +245,8 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
     ok = qc_rebuild_begin(&r, g, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        if (chosen[id] && weight_of(&w, g, n))
-            ok = convert(&r, id, &w, st);
+        if (chosen[id])
+            ok = weight_of(&w, g, n) ? convert(&r, id, &w, st) : convert_lstm(&r, id, st);
         else if (!is_weight(g, n))
             ok = qc_rebuild_node(&r, id, st) != 0;
     }

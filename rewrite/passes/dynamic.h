@@ -11,10 +11,12 @@
 
 #include "rewrite/passes/partition.h"
 
-/* The op can be a MatMulInteger: what the partition asks of ops that only their weights are quantized of. */
+/* The op can be a MatMulInteger, or a DynamicQuantizeLSTM: what the partition asks of ops that only their weights are
+ * quantized of. */
 bool qc_dynamic_op(const struct qc_node *n, enum qc_dtype weight);
 
-/* The nodes that the partition chose (p->dynamic), and whose weights are bound, become integer ones; each keeps its
+/* The nodes that the partition chose (p->dynamic), and whose weights are bound, become integer ones, or an LSTM with
+   QC_RECURRENT_DYNAMIC (graph/core/recurrent.h) where zero points do not differ; each keeps its
    name and that of its result. g: simulated, from this partition; found again by the names of results. *out is NULL
    where there is none. */
 bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const struct qc_partition *p,

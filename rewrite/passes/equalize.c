@@ -82,7 +82,7 @@ static bool build_clip(struct building *b, const struct qc_node *n, int axis, in
         struct qc_node_def def = {.op = zero     ? QC_OP_Relu
                                         : i == 1 ? QC_OP_Max
                                                  : QC_OP_Min,
-                                  .name = n->name,
+                                  .name = last ? n->name : NULL,
                                   .input_count = zero ? 1 : 2,
                                   .inputs = inputs,
                                   .output_names = last ? &g->values[n->outputs].name : NULL};

@@ -45,12 +45,22 @@ static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *ru
     return read;
 }
 
+static bool has_joins(const struct qc_graph *g, const struct qc_rules *rules)
+{
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (qc_rules_behaviour(rules, g, &g->nodes[id]) == QC_AFFINE_JOIN) return true;
+    return false;
+}
+
 bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
                      bool through, struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_bounds *bounds = qc_graph_bounds(g, a, st);
+    const struct qc_bounds *bounds;
     bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st), *read = NULL;
-    if (!bounds || !apart || (matches && !(read = read_by_matches(g, rules, matches, through, a, st)))) return NULL;
+    if (!apart || !has_joins(g, rules)) return apart; /* bounds look at every weight */
+    if (!(bounds = qc_graph_bounds(g, a, st)) ||
+        (matches && !(read = read_by_matches(g, rules, matches, through, a, st))))
+        return NULL;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (qc_rules_behaviour(rules, g, n) == QC_AFFINE_JOIN && (!read || !read[n->outputs]))

@@ -49,6 +49,7 @@ struct qc_partition_options {
     int64_t weight_block;   /* weights of products have a scale for so many elements along the axis that is summed over;
                                0: per channel */
     bool blocks_restricted; /* as weight.restricted, of weights in blocks */
+    bool dynamic_recurrent; /* so does an LSTM: a form of the file has an operator that does */
     bool part;              /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \

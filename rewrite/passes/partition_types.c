@@ -66,6 +66,8 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
     return none;
 }
 
+#define AS_IT_COMES "its input is quantized as it comes"
+
 static const char *why_weights_only(bool dynamic)
 {
     return dynamic ? "computes in float, from quantized weights" /* no integer op that would be faster */
@@ -85,8 +87,8 @@ static unsigned weight_count(const struct qc_partition *p, const struct qc_match
 enum { BLOCK_BITS = 8 }; /* no form has blocks of more */
 
 /* The axis that a product sums over, where a weight of it may be in blocks along that; -1: it may not. A convolution of
-   one tap is such a product where it reads real numbers anyhow; else integers serve it better. Of a table that rows are
-   taken of, the rows' own. */
+   one tap is such a product where it reads real numbers anyhow, or has fewer than 8 bits, of which no runtime has
+   integer convolutions; else integers serve it better. Of a table that rows are taken of, the rows' own. */
 static int axis_of_blocks(const struct qc_graph *g, const struct qc_node *n, struct weight w, bool real)
 {
     const struct qc_shape *s = &g->values[w.value].type.shape;
@@ -105,7 +107,8 @@ static bool note_blocks(struct qc_partition *p, const struct qc_match *m, struct
 {
     if (!w.value || !p->options.weight_block || qc_dtype_info(type)->bits > BLOCK_BITS) return false;
     for (unsigned k = 0; k < m->node_count; k++) {
-        const int axis = axis_of_blocks(p->graph, &p->graph->nodes[m->nodes[k]], w, real);
+        const int axis =
+            axis_of_blocks(p->graph, &p->graph->nodes[m->nodes[k]], w, real || qc_dtype_info(type)->bits < 8);
         if (axis < 0 || (p->block_axis[w.value] && p->block_axis[w.value] != axis + 1)) continue;
         p->block_axis[w.value] = axis + 1;
         if (!real) p->reason[m->nodes[k]] = "its weights are in blocks, which no sum of integers has";
@@ -139,17 +142,48 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
             p->weight_of[m->nodes[k]] = w.value;
             p->weight_axis[m->nodes[k]] = w.axis;
             p->dynamic[m->nodes[k]] = dynamic && qc_dynamic_op(n, type);
-            p->reason[m->nodes[k]] =
-                p->dynamic[m->nodes[k]] ? "its input is quantized as it comes" : why_weights_only(dynamic);
+            p->reason[m->nodes[k]] = p->dynamic[m->nodes[k]] ? AS_IT_COMES : why_weights_only(dynamic);
         }
     }
+}
+
+/* With --weight-block: is the weight of a convolution, and has fewer elements for an output than a block? A depthwise
+   or a first convolution is a few weights in a hundred, and loses more than all others: the errors of nine taps do not
+   cancel. */
+static bool is_short(const struct qc_partition *p, const struct qc_match *m)
+{
+    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
+    bool conv = false;
+    for (unsigned k = 0; k < m->node_count; k++) conv = conv || p->graph->nodes[m->nodes[k]].op == QC_OP_Conv;
+    return conv && t && t->shape.rank > 2 && t->shape.dim[0] > 0 &&
+           (int64_t)t->count / t->shape.dim[0] < p->options.weight_block;
+}
+
+/* A table whose rows are taken as they are has no sums in which errors cancel, and nothing makes up for them: one scale
+   of fewer than 8 bits costs more than all products together (a small GPT: 0.022 nats a character of 0.024), unless it
+   was asked for by name. */
+static bool is_widened(const struct qc_partition *p, const struct qc_match *m)
+{
+    const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
+    return m->rule->weight.dtype == QC_NONE && t->bits && t->bits < 8 &&
+           (qc_types_weights_alone(p, m) || is_short(p, m));
+}
+
+static const struct qc_type_choice *widened(const struct qc_partition *p)
+{
+    static const struct qc_type_choice with_sign = {.dtype = QC_I8}, without = {.dtype = QC_U8};
+    return qc_dtype_info(p->options.weight.dtype)->is_signed ? &with_sign : &without;
 }
 
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used)
 {
     const struct weight w = weight_of(p, m, m->rule->give, NULL);
-    const enum qc_dtype activation = type_of(p, m, false, used->activation),
-                        type = w.value ? type_of(p, m, true, used->weight) : QC_NONE;
+    unsigned at;
+    const enum qc_dtype activation = type_of(p, m, false, used->activation);
+    const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
+    enum qc_dtype type = w.value ? type_of(p, m, true, used->weight) : QC_NONE;
+    if (w.value && !choice && is_short(p, m) && is_widened(p, m)) type = (choice = widened(p))->dtype;
     if (w.value && type == QC_NONE) {
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
         return false;
@@ -159,27 +193,19 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     p->real_product[m->nodes[0]] = blocks && !alone && activation != QC_NONE;
     if (activation != QC_NONE || alone) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
-        p->weights_only[m->nodes[0]] = true;
-        p->reason[m->nodes[0]] = why_weights_only(is_dynamic(p, m));
+        const qc_id node = m->nodes[0];
+        p->weights_only[node] = true;
+        p->dynamic[node] =
+            is_dynamic(p, m) && p->options.dynamic_recurrent && qc_dynamic_op(&p->graph->nodes[node], type);
+        p->reason[node] = p->dynamic[node] ? AS_IT_COMES : why_weights_only(is_dynamic(p, m));
         return true;
     }
     if (!p->reason[m->nodes[0]])
         p->reason[m->nodes[0]] =
             is_dynamic(p, m) ? "left in float by --activation-type dynamic" : "left in float by --activation-type none";
-    unsigned at;
     if (w.value) note_weight(p, m, w, !blocks && is_dynamic(p, m), type);
-    if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice_of(&at, p, m, true, NULL);
+    if (w.value && !p->weight_type[w.value]) p->weight_type[w.value] = choice;
     return false;
-}
-
-/* A table whose rows are taken as they are has no sums in which errors cancel, and nothing makes up for them: one scale
-   of fewer than 8 bits costs more than all products together (a small GPT: 0.022 nats a character of 0.024), unless it
-   was asked for by name. */
-static void widen_table(struct qc_scheme_clause *weight, const struct qc_partition *p, const struct qc_match *m)
-{
-    const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
-    if (weight->dtype == QC_NONE && t->bits && t->bits < 8 && qc_types_weights_alone(p, m))
-        weight->dtype = t->is_signed ? QC_I8 : QC_U8;
 }
 
 const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m,
@@ -192,7 +218,7 @@ const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const
     for (int weight = 0; weight < 2; weight++) {
         unsigned at;
         const struct qc_type_choice *choice = choice_of(&at, p, m, weight, NULL);
-        if (!choice && weight) widen_table(&s->weight, p, m);
+        if (!choice && weight && is_widened(p, m)) s->weight.dtype = widened(p)->dtype;
         if (!choice) continue;
         const struct qc_node *n = &p->graph->nodes[m->nodes[at]];
         struct qc_scheme_clause *clause = weight ? &s->weight : &s->activation;

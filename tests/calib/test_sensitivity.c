@@ -141,6 +141,36 @@ Test(sensitivity, a_layer_alone_is_the_graph_with_all_else_off)
     qc_graph_free(g);
 }
 
+Test(sensitivity, weights_alone_of_the_worst_layers_are_what_they_are_of_all)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = network();
+    struct case_run r;
+    struct qc_sensitivity *some = NULL;
+    calibrate(&r, g);
+    struct qc_sensitivity *all = measure(&r, NULL, 1);
+    size_t measured = 0;
+    for (size_t n = 1; n <= all->count; n++) {
+        const struct qc_sensitivity_options o = {.workers = 2, .weights_of = n};
+        cr_assert(qc_sensitivity_measure(&some, r.simulated, NULL, r.data, &o, &st), "%s", st.message);
+        cr_assert_eq(some->count, all->count);
+        for (size_t i = 0; i < all->count; i++) {
+            const struct qc_layer_effect *e = &some->layers[i], *want = &all->layers[i];
+            cr_expect_str_eq(e->name, want->name);
+            cr_expect_eq(e->noise, want->noise);
+            cr_expect(i < n && !isnan(want->noise_weights) ? e->noise_weights == want->noise_weights
+                                                           : isnan(e->noise_weights),
+                      "%s, weights of %zu: %g, not %g", e->name, n, e->noise_weights, want->noise_weights);
+            measured += isnan(e->noise_weights) ? 0 : 1;
+        }
+        qc_sensitivity_free(some);
+    }
+    cr_expect_gt(measured, 0);
+    qc_sensitivity_free(all);
+    case_free(&r);
+    qc_graph_free(g);
+}
+
 Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
 {
     enum { OUT = 3 };

@@ -133,13 +133,15 @@ def test_fused_by_the_runtime(qcalib, model, tmp_path):
 
 
 def test_activations_in_8_bits(qcalib, model, tmp_path):
-    """Products read quantized activations and weights in blocks as real numbers; the convolution has integers, per channel."""
+    """Products and the convolution of one tap read quantized activations and weights in blocks as real numbers; with 8 bits the convolution has integers, per channel."""
+    quantize(qcalib, model, "q.onnx", "--weight-type", "int4", "--weight-type", "int8:c")
+    assert sorted(v[1].shape for v in blocks_of(tmp_path / "q.onnx").values()) == sorted(s for n, s in WEIGHTS.items() if n != "wc")
     quantize(qcalib, model, "q.onnx", "--weight-type", "int4")
     found, graph = blocks_of(tmp_path / "q.onnx"), onnx.load(tmp_path / "q.onnx").graph
-    assert sorted(v[1].shape for v in found.values()) == sorted(s for n, s in WEIGHTS.items() if n != "wc")
+    assert sorted(v[1].shape for v in found.values()) == sorted(WEIGHTS.values())
     made = {o: n for n in graph.node for o in n.output}
     for n in graph.node:
-        if n.op_type in ("MatMul", "Gemm"):
+        if n.op_type in ("MatMul", "Gemm", "Conv"):
             assert made[n.input[0]].op_type == "DequantizeLinear" and n.input[1] in found
     real = run(tmp_path / "q.onnx", tmp_path)
     qcalib("run", "q.onnx", "--data", "data.h5", "-o", "ours.h5")

@@ -19,10 +19,11 @@ def model():
     rng = np.random.default_rng(1)
     normal = lambda *shape: (rng.normal(size=shape) / np.sqrt(shape[0])).astype(np.float32)
     weights = {"w1": normal(WIDTH, HIDDEN), "w2": normal(WIDTH, HIDDEN), "b1": normal(HIDDEN), "w3": normal(HIDDEN, WIDTH), "w4": normal(CLASSES, 3 * WIDTH),
-               "b4": normal(CLASSES), "flat": np.array([-1, 3 * WIDTH], np.int64)}
+               "b4": normal(CLASSES), "flat": np.array([-1, 3 * WIDTH], np.int64), "half": np.full(HIDDEN, 0.5, np.float32)}
     nodes = [helper.make_node("MatMul", ["x", "w1"], ["m1"], "first"), helper.make_node("Add", ["m1", "b1"], ["a1"], "bias"),
              helper.make_node("MatMul", ["x", "w2"], ["m2"], "second"), helper.make_node("Relu", ["m2"], ["r"], "relu"), helper.make_node("Add", ["a1", "r"], ["s"], "sum"),
-             helper.make_node("MatMul", ["s", "w3"], ["m3"], "third"), helper.make_node("Reshape", ["m3", "flat"], ["f"], "flat"),
+             helper.make_node("Mul", ["s", "half"], ["h"], "half"),
+             helper.make_node("MatMul", ["h", "w3"], ["m3"], "third"), helper.make_node("Reshape", ["m3", "flat"], ["f"], "flat"),
              helper.make_node("Gemm", ["f", "w4", "b4"], ["y"], "last", transB=1)]
     value = lambda n, *shape: helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)
     graph = helper.make_graph(nodes, "products", [value("x", 1, 3, WIDTH)], [value("y", 1, CLASSES)], [numpy_helper.from_array(v, n) for n, v in weights.items()])
@@ -67,6 +68,20 @@ def test_same_bits(options, qcalib, onnxruntime, files):
     assert np.array_equal(y, ours(qcalib, "int8.onnx", files))
     reference = one_by_one(onnxruntime, "float.onnx", files)
     assert np.abs(y - reference).max(axis=1).max() <= 0.03 * np.abs(reference).max()
+
+
+@pytest.mark.parametrize("options", [(), ("--weight-type", "uint8", "--symmetric=none")], ids=["int8", "uint8"])
+def test_operators_of_the_runtime(options, qcalib, onnxruntime, files):
+    """--format qoperator: the same bits from one operator for each product, which takes its bias too."""
+    qcalib("float.onnx", "-o", "int8.onnx", "--activation-type", "dynamic", "--no-report", *options)
+    qcalib("float.onnx", "-o", "named.onnx", "--activation-type", "dynamic", "--no-report", "--format", "qoperator", *options)
+    check_file(files / "named.onnx")
+    g = QuantizedGraph(files / "named.onnx")
+    check_names(g)
+    assert sorted(n.name for n in g.of("MatMulIntegerToFloat")) == ["first", "second"] and sorted(n.name for n in g.of("DynamicQuantizeMatMul")) == ["last", "third"]
+    assert len(g.of("DynamicQuantizeLinear")) == 1 and not g.of("MatMulInteger", "Cast") and [n.name for n in g.of("Add", "Mul")] == ["sum", "half"]  # two products read x
+    y = one_by_one(onnxruntime, "named.onnx", files)
+    assert np.array_equal(y, one_by_one(onnxruntime, "int8.onnx", files)) and np.array_equal(y, ours(qcalib, "named.onnx", files))
 
 
 def test_data_make_it_better(qcalib, files):

@@ -160,6 +160,48 @@ def test_names_of_a_hostile_model(quantize, examples, qcalib, tmp_path):
     assert [f["reason"] for f in again(qcalib, tmp_path, advice)["float_ops"]].count("left in float by --skip") == len(names)
 
 
+def test_what_stays_in_float_and_the_size_with_external_data(quantize, tmp_path):
+    w = numpy.linspace(-1, 1, 256 * 256, dtype=numpy.float32).reshape(256, 256)
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="m"), onnx.helper.make_node("Add", ["y", "x2"], ["z"], name="a")]
+    names = [[onnx.helper.make_tensor_value_info(n, 1, ["N", 256]) for n in many] for many in (["x", "x2"], ["z"])]
+    graph = onnx.helper.make_graph(nodes, "g", *names, [numpy_helper.from_array(w, "w")])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(tmp_path / "m.onnx"), save_as_external_data=True, location="m.bin", size_threshold=0)
+    numpy.savez(tmp_path / "d.npz", x=w[:8], x2=w[8:16])
+    report = quantize("--advice", "off", "--data", tmp_path / "d.npz", "-o", tmp_path / "q.onnx", tmp_path / "m.onnx")
+    page = (tmp_path / "report/report.html").read_text()
+    assert re.search(r"256\u00a0KB → \d\d\.\d\u00a0KB</div><div class=\"note\">2\d % of it", page)
+    assert "1 op in integers, 1 in float" in page and "1 op stays in float" in page
+    assert [f["reason"] for f in report["float_ops"]] == ["it reads an input of the model that nothing else reads in integers"]
+
+
+def charts(page):
+    """Of each curve in the page: where its line begins and ends, and where the choice is, in pixels."""
+    found = []
+    for chart in re.findall(r"<title>What the solver saw:.*?</svg>", page, re.DOTALL):
+        lines = "".join(re.findall(r'<path class="line[^"]*" d="([^"]*)"', chart))
+        across = [float(x) for x in re.findall(r"[ML]([0-9.]+) ", lines)]
+        found.append((min(across), max(across), float(re.search(r'<path class="limit" d="M([0-9.]+)', chart)[1])))
+    return found
+
+
+@pytest.mark.parametrize("method", ["auto", "kl"])
+@pytest.mark.parametrize("name", ["digits", "transformer"])
+def test_curves_have_points_and_the_choice(quantize, examples, request, tmp_path, name, method):
+    if name == "digits":
+        model = ["--data", examples / "digits_calib.h5", "--samples", "50", examples / "digits_cnn.onnx"]
+    else:
+        data = request.getfixturevalue("data")
+        model = ["--data", data / "agnews_calib256.h5", "--samples", "8", data / "models/text_transformer_agnews.onnx"]
+    report = quantize("--advice", "off", "--method", method, *model)
+    curves = [l for l in report["layers"] if l["solver"]["curve"]]
+    found = charts((tmp_path / "report/report.html").read_text())
+    assert len(found) == len(curves) > 5, "a chart is missing"
+    for layer, (first, last, choice) in zip(curves, found):
+        assert last - first > 50 and 46 <= choice <= 320, (layer["name"], first, last, choice)
+        assert first - 30 <= choice <= last + 30, (layer["name"], first, last, choice)
+
+
 def test_same_bytes(qcalib, examples, tmp_path):
     pages = []
     for threads in ("1", "2"):

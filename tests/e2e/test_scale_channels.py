@@ -51,11 +51,13 @@ def test_convolutions(qcalib, tmp_path):
     _, groups = quantize(qcalib, tmp_path / "model.onnx", "awq.onnx", "--scale-channels", "awq")
     assert [(g["name"], g["layers"], g["kind"]) for g in groups.values()] == [("yd", ["b"], "awq")]
     assert errors(tmp_path / "awq.onnx")[0] < errors(tmp_path / "off.onnx")[0]
+    types = {n: onnx.TensorProto.DataType.Name(v.data_type) for v in onnx.load(tmp_path / "awq.onnx").graph.initializer for n in w if v.name.startswith(n + "_") and v.raw_data and v.data_type > 1}
+    assert types == {"a": "INT8", "d": "INT8", "b": "INT4"}  # 8 and 9 weights for an output are fewer than a block
 
 
 def run(path):
     with h5py.File(path.parent / "data.h5") as file:
-        x = RANDOM.permuted(file["x"][:], axis=0) + np.float32(0.01)  # not what was calibrated with
+        x = file["x"][:][::-1] + np.float32(0.01)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return [onnxruntime.InferenceSession(p, options, providers=["CPUExecutionProvider"]).run(None, {"x": x}) for p in (path.parent / "model.onnx", path)]
@@ -95,8 +97,39 @@ def test_scales_are_folded_exactly(qcalib, model, tmp_path):
     assert errors(tmp_path / "awq.onnx").max() < 0.05
 
 
+def test_refused(qcalib, model):
+    for wrong in (("--propagate",), ("--per-tensor",)):
+        assert "--scale-channels" in qcalib("--data", "data.h5", "--scale-channels", "awq", *wrong, model, code=2).err
+    assert "--data" in qcalib("--activation-type", "none", "--scale-channels", "awq", model, code=2).err
+
+
+def test_rounding_to_nearest_gains_too(qcalib, model, tmp_path):
+    """Second moments are taken for the scales alone."""
+    near = ("--weight-rounding", "nearest", "--bias-correction", "off", "--scale-channels")
+    quantize(qcalib, model, "off.onnx", *near, "off")
+    _, groups = quantize(qcalib, model, "awq.onnx", *near, "awq")
+    assert groups["n"]["kind"] == "awq" and errors(tmp_path / "awq.onnx")[:2].sum() < errors(tmp_path / "off.onnx")[:2].sum()
+
+
 def test_statistics_are_as_good_as_data(qcalib, model, tmp_path):
     quantize(qcalib, model, "data.onnx")
     qcalib("collect", "--data", "data.h5", "-o", "s.h5", model)
     qcalib("--stats", "s.h5", *OFF, "--no-report", "-o", "stats.onnx", model)
     assert (tmp_path / "data.onnx").read_bytes() == (tmp_path / "stats.onnx").read_bytes()
+
+
+@pytest.mark.parametrize("options", [("--activation-type", "dynamic"), ("--scale-channels", "smooth")])
+def test_rounded_inputs(qcalib, model, tmp_path, options):
+    """Channels of very different sizes: what is rounded by one step becomes more alike. Dynamic by itself, by seen ranges where it is asked for."""
+    m = onnx.load(model)
+    for i in m.graph.initializer:
+        if i.name in ("gain", "shift"):
+            i.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(i) * np.where(np.arange(96) % 31, 1, 40).astype("f4"), i.name))
+    onnx.save(m, model)
+    base = ("--data", "data.h5", "--advice", "off", "--json", "--no-report", *options)
+    off = qcalib(*base, "--scale-channels", "off", "-o", "off.onnx", model).json
+    report = qcalib(*base, "-o", "on.onnx", model).json
+    groups = {g["name"]: g for g in report["scaled_channels"]}
+    assert groups["n"]["kind"] == "smooth" and groups["n"]["error_ratio"] < 0.5 and "scaled_channels" not in off
+    before, after = errors(tmp_path / "off.onnx"), errors(tmp_path / "on.onnx")
+    assert after[:2].sum() < 0.5 * before[:2].sum(), (before, after)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """--weight-rounding and --bias-correction: what they gain, what they say, and that turned off they change nothing."""
+import signal
+import subprocess
+import time
+
 import h5py
 import numpy as np
 import onnx
@@ -160,3 +164,29 @@ def test_weights_alone_are_rounded_with_regard_to_the_data_too(quantize, example
         got[name] = 10 * np.log10((want.astype("f8") ** 2).sum() / (noise ** 2).sum())
     assert got["compensated"] > got["nearest"] + 3 and got["both"] > got["nearest"] + 3, got
     assert all(l["bias_correction"] and l["weight_rounding"]["reason"] is None for l in weights(report))
+
+
+def test_a_job_that_is_killed_goes_on(qcalib, program, tmp_path):
+    """Layers that were rounded before are taken from beside the checkpoint, and the model is the same."""
+    width, layers = 320, 12
+    random = np.random.default_rng(4)
+    weights = [numpy_helper.from_array((random.normal(size=(width, width)) * width**-0.5).astype("f4"), f"w{i}") for i in range(layers)]
+    nodes = [helper.make_node("MatMul", [f"h{i}", f"w{i}"], [f"h{i + 1}"], f"p{i}") for i in range(layers)]
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", width])] for n in ("h0", f"h{layers}")]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ports, weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    np.save(tmp_path / "h.npy", random.normal(size=(500, width)).astype("f4"))
+    job = ["--data", "h.npy", "--activation-type", "none", "--weight-type", "int4", "--advice=off", "--no-report", "--threads", "1", "m.onnx", "-q"]
+    kept = tmp_path / "c.layers"
+    with subprocess.Popen([str(program), *job, "--checkpoint", "c", "-o", "q.onnx"], cwd=tmp_path) as run:
+        while run.poll() is None and (not kept.exists() or kept.stat().st_size < 2 * width * width):
+            time.sleep(0.001)
+        run.kill()
+    assert run.returncode == -signal.SIGKILL and not (tmp_path / "q.onnx").exists()
+    whole = layers * width * width
+    assert width * width < kept.stat().st_size < whole
+    qcalib(*job, "--checkpoint", "c", "-o", "q.onnx")
+    assert not kept.exists() and not (tmp_path / "c").exists()
+    qcalib(*job, "-o", "whole.onnx")
+    assert (tmp_path / "q.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()
+    kept.write_text("my thesis")
+    assert "c.layers" in qcalib(*job, "--checkpoint", "c", "-o", "other.onnx", code=3).err and kept.read_text() == "my thesis"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drawings of graphs: nothing overlaps, edges go down, everything is inside, and it is the same again. */
+/* Drawings of graphs: nothing overlaps, edges go down and pass no node behind it, everything is inside, and it is the
+   same again. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
 
 #include "export/report/layered.h"
 
-enum { MOST = 1000, INPUTS = 3 };
+enum { MOST = 5000, INPUTS = 3 };
 
 struct random {
     uint64_t state;
@@ -18,9 +19,27 @@ static size_t below(struct random *r, size_t n)
     return (size_t)(r->state >> 33) % n;
 }
 
+/* Where an edge passes the height of nodes it is straight, and no node is there. */
+static void check_beside(const struct qc_layered *d, const struct qc_layered_node *nodes, size_t count,
+                         const struct qc_layered_edge *e)
+{
+    for (size_t p = 1; p < e->point_count; p++) {
+        double top = e->y[p - 1], bottom = e->y[p], in_layer = fmod(top, QC_LAYERED_PITCH);
+        if (in_layer >= QC_LAYERED_HEIGHT) {
+            cr_assert_leq(bottom - top, QC_LAYERED_PITCH - QC_LAYERED_HEIGHT, "it bends where nodes are");
+            continue;
+        }
+        cr_assert(in_layer == 0 && bottom - top == QC_LAYERED_HEIGHT && e->x[p] == e->x[p - 1]);
+        for (size_t i = 0; i < count && count <= 1000; i++)
+            cr_assert(d->y[i] != top || e->x[p] <= d->x[i] || e->x[p] >= d->x[i] + nodes[i].width,
+                      "an edge runs behind node %zu", i);
+    }
+}
+
 static void check(const struct qc_layered *d, const struct qc_layered_node *nodes, size_t count)
 {
     static const double slack = 1e-6;
+    size_t drawn = 0, points = 0;
     for (size_t i = 0; i < count; i++) {
         cr_assert(d->x[i] >= -slack && d->x[i] + nodes[i].width <= d->width + slack && d->y[i] >= 0 &&
                       d->y[i] + QC_LAYERED_HEIGHT <= d->height + slack,
@@ -35,21 +54,27 @@ static void check(const struct qc_layered *d, const struct qc_layered_node *node
     }
     for (size_t k = 0; k < d->edge_count; k++) {
         const struct qc_layered_edge *e = &d->edges[k];
+        drawn += e->point_count > 0;
+        points += e->point_count;
+        if (!e->point_count) continue;
         cr_assert_eq(e->y[0], d->y[e->from] + QC_LAYERED_HEIGHT);
         cr_assert_eq(e->y[e->point_count - 1], d->y[e->to]);
         cr_assert(fabs(e->x[0] - d->x[e->from] - nodes[e->from].width / 2) < slack &&
                   fabs(e->x[e->point_count - 1] - d->x[e->to] - nodes[e->to].width / 2) < slack);
         for (size_t p = 1; p < e->point_count; p++) cr_assert_gt(e->y[p], e->y[p - 1]);
         for (size_t p = 0; p < e->point_count; p++) cr_assert(e->x[p] >= -slack && e->x[p] <= d->width + slack);
+        check_beside(d, nodes, count, e);
     }
+    cr_assert(points <= 20 * count + 5000, "%zu points for %zu nodes", points, count);
+    cr_assert(2 * drawn >= d->edge_count, "%zu of %zu edges are drawn", drawn, d->edge_count);
 }
 
-Test(layered, random_graphs_of_10_to_1000_nodes)
+Test(layered, random_graphs_of_1_to_5000_nodes)
 {
     static size_t inputs[MOST][INPUTS];
     static struct qc_layered_node nodes[MOST];
     struct random r = {.state = 7};
-    static const size_t sizes[] = {1, 2, 10, 100, MOST};
+    static const size_t sizes[] = {1, 2, 10, 100, 1000, MOST};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_arena *a = qc_arena_new();

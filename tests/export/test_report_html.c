@@ -16,9 +16,9 @@ static const float scale[3] = {0.1f, 0.2f, 0.1f}, low[3] = {-1, -20, -1}, high[3
 static const int32_t zero[3] = {0, 0, 0};
 static const uint64_t bars[4] = {5, 0, 1000, 1};
 static const struct qc_report_histogram histogram = {.lo = -1, .hi = 3, .zeros = 17, .bar_count = 4, .bars = bars};
-static const struct qc_layer_tried tried[3] = {{.min = -1, .max = 3, .objective = 0.75},
-                                               {.min = -1, .max = 2, .objective = 0.25},
-                                               {.min = -1, .max = 1, .objective = (double)INFINITY}};
+static const struct qc_layer_tried tried[3] = {{.min = -1, .max = 3, .objective = 0.75, .refused = (double)NAN},
+                                               {.min = -1, .max = 2, .objective = 0.25, .refused = (double)NAN},
+                                               {.min = -1, .max = 1, .objective = (double)INFINITY, .refused = 0.5}};
 
 /* Everything hostile that can be. */
 static struct qc_report hostile(void)
@@ -265,6 +265,40 @@ Test(report_html, shows_what_was_measured)
     cr_expect(strstr(text, "Exact zeros are left out: 17."));
     cr_expect(strstr(text, "Least and largest weight of each channel."));
     cr_expect(strstr(text, "limit 32."));
+    free(text);
+}
+
+/* Where the chart of the curve has its choice: pixels across. */
+static double choice_at(const char *text)
+{
+    const char *chart = strstr(text, "What the solver saw"), *line;
+    cr_assert(chart && (line = strstr(chart, "class=\"limit\" d=\"M")), "no chart, or no choice on it");
+    cr_assert(strstr(line, "<circle class=\"dot\"") && strstr(line, "<circle class=\"dot\"") < strstr(line, "</svg>"));
+    return atof(line + strlen("class=\"limit\" d=\"M"));
+}
+
+Test(report_html, a_curve_has_the_choice_on_it_wherever_it_is)
+{
+    static const double chosen[] = {0.5, 1, 2.5, 3, 4};
+    struct qc_report r = hostile();
+    struct qc_layer layers[2] = {r.layers[0], r.layers[1]};
+    double before = 0;
+    r.layers = layers;
+    layers[0].chosen_min = -0.25;
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
+        layers[0].chosen_max = chosen[i];
+        char *text = page(&r);
+        double at = choice_at(text);
+        cr_expect(at >= 46 && at <= 320 && at > before, "%g lies at %g", chosen[i], at);
+        cr_expect(strstr(text, "dotted: those that it must not take"));
+        before = chosen[i] < 1 || chosen[i] >= 3 ? 0 : at; /* the axis grows */
+        free(text);
+    }
+    layers[0].chosen_max = 2;
+    layers[0].solver.curve_count = 1;
+    char *text = page(&r);
+    cr_expect(!strstr(text, "What the solver saw") && !strstr(text, "for the ranges that the solver tried"),
+              "a grid without a curve");
     free(text);
 }
 

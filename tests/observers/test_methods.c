@@ -160,8 +160,35 @@ Test(methods, power_error_of_two_is_the_squared_error)
         double lo = 0.7 * (double)h->tally.min, hi = 0.6 * (double)h->tally.max;
         cr_assert(qc_moments_new(&m, h, NULL, &st));
         double a = qc_moments_squared_error(m, lo, hi, u8, QC_ASYMMETRIC),
-               b = 9 * qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, 2, 3);
+               b = 9 * qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, 2, 3, (double)INFINITY);
         cr_assert_float_eq(a, b, 1e-7 * a, "%s: %.12g, %.12g", sample_names[kind], a, b);
+        qc_moments_free(m);
+        qc_histogram_free(h);
+    }
+}
+
+/* Other norms too stop where a bound is passed, and nowhere else. */
+Test(methods, a_power_error_above_a_bound_is_infinite)
+{
+    static float x[SAMPLE_SIZE];
+    static const double norms[] = {1, 2.4, 3}, share[] = {0.05, 0.3, 0.7, 1};
+    struct qc_status st = QC_STATUS_INIT;
+    for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
+        samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
+        struct qc_histogram *h = samples_histogram(x, SAMPLE_SIZE);
+        struct qc_moments *m;
+        cr_assert(qc_moments_new(&m, h, NULL, &st));
+        for (size_t n = 0; n < sizeof norms / sizeof *norms; n++)
+            for (size_t k = 0; k < sizeof share / sizeof *share; k++) {
+                const double lo = share[k] * (double)h->tally.min, hi = share[k] * (double)h->tally.max, p = norms[n],
+                             sum = qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, p, 3, (double)INFINITY);
+                cr_assert(isfinite(sum));
+                cr_expect_eq(qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, p, 3, sum * (1 + 1e-12)), sum, "%s",
+                             sample_names[kind]);
+                cr_expect(sum <= 0 ||
+                              isinf(qc_moments_power_error(m, lo, hi, u8, QC_ASYMMETRIC, p, 3, sum * (1 - 1e-9))),
+                          "%s, norm %g, %g of the range", sample_names[kind], p, share[k]);
+            }
         qc_moments_free(m);
         qc_histogram_free(h);
     }

@@ -9,6 +9,7 @@
 #include "arith/qbinary.h"
 #include "arith/real_steps.h"
 #include "arith/table.h"
+#include "simq/kernels/real/dynamic_input.h"
 #include "simq/kernels/real/unary.h"
 
 struct qc_qlinear_operand qc_qlinear_at(const struct qc_run *r, const struct qc_qlinear_places *p)
@@ -302,18 +303,11 @@ static bool run_dynamic(const struct qc_run *r, struct qc_status *st)
     const size_t n = qc_view_count(&r->in[0]);
     const float *x = r->in[0].data;
     uint8_t *y = r->out[0].data;
-    float lo = 0, hi = 0;
+    const struct qc_affine p = qc_dynamic_parameters(x, n);
     (void)st;
-    for (size_t i = 0; i < n; i++) {
-        lo = x[i] < lo ? x[i] : lo;
-        hi = x[i] > hi ? x[i] : hi;
-    }
-    const float scale = hi == lo ? 1.0f : (hi - lo) / 255.0f;
-    const float zero = nearbyintf(qc_clamp(-lo / scale, 0, 255));
-    const struct qc_affine p = {.scale = scale, .zero_point = (int32_t)zero};
     for (size_t i = 0; i < n; i++) y[i] = (uint8_t)qc_quantize_one(x[i], p, (struct qc_levels){0, 255});
-    if (r->output_count > 1) *(float *)r->out[1].data = scale;
-    if (r->output_count > 2) *(uint8_t *)r->out[2].data = qc_byte_of(zero);
+    if (r->output_count > 1) *(float *)r->out[1].data = p.scale;
+    if (r->output_count > 2) *(uint8_t *)r->out[2].data = (uint8_t)p.zero_point;
     return true;
 }
 

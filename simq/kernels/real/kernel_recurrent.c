@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* RNN, GRU and LSTM in float32: what all steps take from the input is one matrix product before the first step; each
    step multiplies the state of all samples by R. Rows of sequence_lens that are shorter end early: what is behind is 0,
-   and so are the states of an empty one, as in ONNX Runtime. */
+   and so are the states of an empty one, as in ONNX Runtime. A dynamic LSTM rounds what its products read first; sums
+   of ONNX Runtime are of integers then, and what is added to them, and the functions, are not to the bit the same. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/checked.h"
 #include "simq/core/kernel_util.h"
 #include "simq/kernels/real/dnnl.h"
+#include "simq/kernels/real/dynamic_input.h"
 #include "simq/kernels/real/recurrent_cell.h"
 
 /* Products of one direction. RESET: of the third gate of a GRU, whose R multiplies the state after the reset. */
@@ -22,6 +24,8 @@ enum {
     CELL,      /* [batch, hidden] */
     GATED,     /* [batch, hidden] state after the reset */
     THIRD,     /* [batch, hidden] that times R */
+    ROUNDED,   /* [steps * batch, input] the input, and */
+    LAST,      /* [batch, hidden] the state, as a dynamic LSTM reads them */
     BIAS,      /* [gates * hidden], and [hidden] that stands inside of a GRU's reset */
     PARTS
 };
@@ -101,6 +105,9 @@ static bool lay_out(struct state *s, struct qc_status *st)
         count[CELL] = r->gates == 4 ? states : 0;
         count[GATED] = count[THIRD] = s->reset_last ? states : 0;
         count[BIAS] = width + hidden;
+        count[LAST] = r->dynamic ? states : 0;
+        count[ROUNDED] = 0;
+        fits = !r->dynamic || qc_mul_size(&count[ROUNDED], rows, (size_t)r->input);
     }
     for (int k = 0; fits && k < PARTS; k++)
         fits = count[k] <= SIZE_MAX / 64 && qc_add_size(&s->at[k + 1], s->at[k], (count[k] + 15) / 16 * 16);
@@ -142,6 +149,14 @@ static float *part(const struct qc_run *r, int which)
     return (float *)r->scratch + s->at[which];
 }
 
+/* What a product reads. */
+static float *source(const struct qc_run *r, int product)
+{
+    const struct state *s = r->state;
+    if (product == PROJECT) return s->r.dynamic ? part(r, ROUNDED) : (float *)r->in[0].data;
+    return part(r, product == RESET ? GATED : s->r.dynamic ? LAST : STATE);
+}
+
 static void close_products(void *p)
 {
     struct local *l = p;
@@ -160,7 +175,7 @@ static bool open_products(void **out, const struct qc_run *r, struct qc_status *
         for (int k = 0; k < PRODUCTS; k++) {
             if (!s->product[d][k]) continue;
             const int64_t first = d * width + (k == RESET ? 2 * h : 0);
-            const struct qc_dnnl_memory m = {.src = k == PROJECT ? r->in[0].data : part(r, k == RECUR ? STATE : GATED),
+            const struct qc_dnnl_memory m = {.src = source(r, k),
                                              .weights =
                                                  k == PROJECT
                                                      ? s->packed_w ? NULL : part_of(&r->in[1], first * s->r.input)
@@ -309,6 +324,7 @@ static bool run_step(const struct qc_run *r, int d, int64_t step, bool backwards
 {
     const struct state *s = r->state;
     const struct local *l = r->local;
+    if (s->r.dynamic) qc_dynamic_round(part(r, LAST), part(r, STATE), (size_t)(s->r.batch * s->r.hidden));
     if (!qc_dnnl_run(l->product[d][RECUR], st)) return false;
     if (s->r.gates != 3)
         step_other(r, d, step, backwards);
@@ -345,6 +361,11 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     const struct local *l = r->local;
     int64_t longest;
     if (!check_lengths(&longest, r, st)) return false;
+    if (s->r.dynamic) {
+        const size_t read = (size_t)(longest * s->r.batch * s->r.input);
+        qc_dynamic_round(part(r, ROUNDED), r->in[0].data, read);
+        memset(part(r, ROUNDED) + read, 0, (size_t)((s->r.steps - longest) * s->r.batch * s->r.input) * sizeof(float));
+    }
     for (int d = 0; d < s->r.directions; d++) {
         const bool backwards = s->r.reverse || d == 1;
         sum_bias(r, d);

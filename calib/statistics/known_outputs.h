@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Outputs of a graph on units of data, kept so that who asks for them again need not run it again. Units are known by
+   the key of their inputs (struct qc_unit), so it does not matter who ran them, nor in which selection of samples. */
+#ifndef QC_CALIB_STATISTICS_KNOWN_OUTPUTS_H
+#define QC_CALIB_STATISTICS_KNOWN_OUTPUTS_H
+
+#include "simq/plan/plan.h"
+
+/* Outputs are kept while they take no more than this, all units together; others are not known. */
+enum { QC_KNOWN_OUTPUTS_BYTES = 64 << 20 };
+
+struct qc_known_outputs;
+
+/* count: outputs of the graph. Workers may call the functions below at once. */
+bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, struct qc_status *st);
+void qc_known_outputs_free(struct qc_known_outputs *k); /* NULL-safe */
+
+/* Copies what a runner has made of the unit of this key, unless it is known, or there is no room for more. Nothing is
+   kept where k is NULL. */
+bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_runner *r, struct qc_status *st);
+/* [outputs] views, row-major, as long as k lives; NULL: not known, or k is NULL. */
+const struct qc_view *qc_known_outputs_find(struct qc_known_outputs *k, uint64_t key);
+
+#endif

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/weights/rounded_file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "base/file.h"
+
+enum { HEX = 64, NUMBERS = 11, OF_OUTPUT = 5 };
+static const char magic[8] = "qcround1";
+
+/* In front of a record; behind it stand NUMBERS numbers, OF_OUTPUT of each output, a byte of each weight, the sum. */
+struct head {
+    char key[HEX];
+    uint64_t outputs, count;
+};
+
+struct place {
+    struct head head;
+    off_t at; /* of what is behind it */
+};
+
+struct qc_rounded_file {
+    pthread_mutex_t lock;
+    FILE *file;
+    const char *path;
+    char job[HEX];
+    off_t end;
+    size_t count, room;
+    struct place *places; /* of whole records, in the order of the file */
+};
+
+/* What goes through a file, chunk by chunk, and its sum (FNV-1a). */
+struct flow {
+    struct qc_rounded_file *f;
+    uint64_t sum;
+    bool ok;
+};
+
+static void add_sum(struct flow *w, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < size; i++) w->sum = (w->sum ^ p[i]) * UINT64_C(0x100000001b3);
+}
+
+static void put(struct flow *w, const void *data, size_t size)
+{
+    add_sum(w, data, size);
+    w->ok = w->ok && fwrite(data, 1, size, w->f->file) == size;
+}
+
+static void take(struct flow *w, void *data, size_t size)
+{
+    w->ok = w->ok && fread(data, 1, size, w->f->file) == size;
+    if (w->ok) add_sum(w, data, size);
+}
+
+static struct flow flow_of(struct qc_rounded_file *f)
+{
+    return (struct flow){.f = f, .sum = UINT64_C(0xcbf29ce484222325), .ok = true};
+}
+
+static bool failed(const struct qc_rounded_file *f, struct qc_status *st)
+{
+    return qc_fail(st, QC_MACHINE, "--checkpoint: cannot write %s: %s", f->path, strerror(errno));
+}
+
+/* Bytes of a record behind its head. */
+static bool body_bytes(size_t *out, const struct head *h)
+{
+    size_t outputs, numbers;
+    return h->outputs <= SIZE_MAX && h->count <= SIZE_MAX &&
+           qc_mul_size(&outputs, (size_t)h->outputs, OF_OUTPUT * sizeof(double)) &&
+           qc_add_size(&numbers, outputs, NUMBERS * sizeof(double) + sizeof(uint64_t)) &&
+           qc_add_size(out, numbers, (size_t)h->count) && *out <= (size_t)INT64_MAX / 2;
+}
+
+static bool add_place(struct qc_rounded_file *f, const struct head *h, off_t at, struct qc_status *st)
+{
+    if (f->count == f->room) {
+        const size_t room = 2 * f->room + 16;
+        struct place *grown = realloc(f->places, room * sizeof *grown);
+        if (!grown) return qc_fail_memory(st, room * sizeof *grown);
+        f->places = grown;
+        f->room = room;
+    }
+    f->places[f->count++] = (struct place){.head = *h, .at = at};
+    return true;
+}
+
+/* The whole records; what is behind them was not finished. */
+static bool find_records(struct qc_rounded_file *f, struct qc_status *st)
+{
+    struct head h;
+    size_t bytes;
+    if (fseeko(f->file, 0, SEEK_END) != 0) return failed(f, st);
+    const off_t size = ftello(f->file);
+    for (off_t at = f->end;;) {
+        if (size - at < (off_t)sizeof h || fseeko(f->file, at, SEEK_SET) != 0 || fread(&h, sizeof h, 1, f->file) != 1 ||
+            !body_bytes(&bytes, &h))
+            return true;
+        at += (off_t)sizeof h;
+        if ((off_t)bytes > size - at) return true;
+        if (!add_place(f, &h, at, st)) return false;
+        f->end = at += (off_t)bytes;
+    }
+}
+
+static bool begin(struct qc_rounded_file *f, struct qc_status *st)
+{
+    char found[sizeof magic + HEX];
+    const size_t n = fread(found, 1, sizeof found, f->file);
+    if (n && (n < sizeof magic || memcmp(found, magic, sizeof magic) != 0))
+        return qc_fail(st, QC_BAD_INPUT,
+                       "--checkpoint: %s is there already, and holds no rounded layers; remove it, or take another "
+                       "name for the checkpoint",
+                       f->path);
+    f->end = (off_t)sizeof found;
+    if (n == sizeof found && memcmp(found + sizeof magic, f->job, HEX) == 0) return find_records(f, st);
+    rewind(f->file);
+    const bool ok = ftruncate(fileno(f->file), 0) == 0 && fwrite(magic, sizeof magic, 1, f->file) == 1 &&
+                    fwrite(f->job, HEX, 1, f->file) == 1 && fflush(f->file) == 0;
+    return ok || failed(f, st);
+}
+
+bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const char *job, struct qc_status *st)
+{
+    struct qc_rounded_file *f = NULL;
+    if (!qc_output_check(path, st)) return qc_where(st, "--checkpoint");
+    if (!(f = calloc(1, sizeof *f))) return qc_fail_memory(st, sizeof *f);
+    pthread_mutex_init(&f->lock, NULL);
+    f->path = path;
+    memcpy(f->job, job, HEX);
+    f->file = fopen(path, "r+be");
+    if (!f->file && errno == ENOENT) f->file = fopen(path, "w+be");
+    if (f->file ? begin(f, st) : failed(f, st)) {
+        *out = f;
+        return true;
+    }
+    qc_rounded_file_close(f);
+    return false;
+}
+
+void qc_rounded_file_close(struct qc_rounded_file *f)
+{
+    if (!f) return;
+    if (f->file) fclose(f->file);
+    pthread_mutex_destroy(&f->lock);
+    free(f->places);
+    free(f);
+}
+
+/* All that a layer's rounding depends on beside the job. */
+static bool key_of(char key[HEX + 1], const struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    const struct qc_qparams *q = l->qparams, *in = l->input;
+    char scales[HEX + 1], zeros[HEX + 1], *text = NULL;
+    size_t size;
+    if (!qc_sha256(scales, q->scale, q->count * sizeof *q->scale, st) ||
+        !qc_sha256(zeros, q->zero_point, q->count * sizeof *q->zero_point, st))
+        return false;
+    FILE *f = open_memstream(&text, &size);
+    if (!f) return qc_fail_memory(st, 1);
+    fprintf(f, "%s\n%s\n%s\n%d %d %u %lld %zu %d\n%s\n%s\n", q->name, l->moments->name, l->moments->geometry,
+            (int)l->g->nodes[l->node].op, (int)q->dtype, q->bits, (long long)q->block, l->moments->block,
+            l->correctable, scales, zeros);
+    for (size_t i = 0; in && i < in->count; i++)
+        fprintf(f, "%d %a %d\n", (int)in->dtype, (double)in->scale[i], (int)in->zero_point[i]);
+    const bool ok = fclose(f) == 0 ? qc_sha256(key, text, size, st) : qc_fail_memory(st, 1);
+    free(text);
+    return ok;
+}
+
+static bool is_kept(const struct qc_round_weights_layer *l)
+{
+    return !l->recurrent && !l->quantized && qc_dtype_info(l->qparams->dtype)->bits <= 8;
+}
+
+static void numbers_of(double to[NUMBERS], const struct qc_rounded_weights *r)
+{
+    const double all[NUMBERS] = {
+        r->compensated,    r->held,          (double)r->outputs, (double)r->nearest,        (double)r->bounded,
+        (double)r->blocks, r->error_nearest, r->error,           (double)r->bias_corrected, r->bias_rms,
+        r->bias_max};
+    memcpy(to, all, sizeof all);
+}
+
+static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], const struct qc_round_weights_layer *l)
+{
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (!isfinite(from[i]) || from[i] < 0) return false;
+    const double most = (double)l->moments->outputs;
+    if (from[2] > most || from[3] > most || from[4] > most || from[5] > (double)l->moments->columns) return false;
+    r->compensated = from[0] != 0;
+    r->held = from[1] != 0;
+    r->outputs = (size_t)from[2];
+    r->nearest = (size_t)from[3];
+    r->bounded = (size_t)from[4];
+    r->blocks = (size_t)from[5];
+    r->error_nearest = from[6];
+    r->error = from[7];
+    r->bias_corrected = from[8] != 0;
+    r->bias_rms = from[9];
+    r->bias_max = from[10];
+    return true;
+}
+
+/* The integers as bytes, from the lowest level on. */
+static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
+{
+    const struct qc_qparams *q = l->qparams;
+    const struct qc_levels levels = qc_qparams_levels(q);
+    const float *x = l->rounded->data;
+    unsigned char bytes[1024];
+    for (size_t i = 0, n = 0; w->ok && i < l->rounded->count; i++) {
+        const size_t c = qc_scale_at(&l->scales, i);
+        const double level = nearbyint((double)x[i] / (double)q->scale[c]) + q->zero_point[c];
+        bytes[n++] = (unsigned char)(fmax(levels.lo, fmin(levels.hi, level)) - levels.lo);
+        if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
+        put(w, bytes, n);
+        n = 0;
+    }
+}
+
+static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l, struct qc_tensor *to)
+{
+    const struct qc_qparams *q = l->qparams;
+    const struct qc_levels levels = qc_qparams_levels(q);
+    unsigned char bytes[1024];
+    for (size_t i = 0; i < to->count; i += sizeof bytes) {
+        const size_t n = to->count - i < sizeof bytes ? to->count - i : sizeof bytes;
+        take(w, bytes, n);
+        for (size_t k = 0; w->ok && k < n; k++) {
+            const size_t c = qc_scale_at(&l->scales, i + k);
+            const int32_t level = levels.lo + bytes[k];
+            if (level > levels.hi) return false;
+            ((float *)to->data)[i + k] = (float)((double)q->scale[c] * (level - q->zero_point[c]));
+        }
+    }
+    return w->ok;
+}
+
+/* Of each output five numbers, a chunk at a time. */
+static void put_outputs(struct flow *w, const struct qc_round_weights_layer *l)
+{
+    for (size_t o = 0; w->ok && o < l->moments->outputs; o++) {
+        const struct qc_round_weights_output *m = &l->made[o];
+        const double x[OF_OUTPUT] = {m->moved, m->shift, m->nearest_shift, m->error, m->nearest_error};
+        put(w, x, sizeof x);
+    }
+}
+
+static bool take_outputs(struct flow *w, struct qc_round_weights_output *made, size_t outputs)
+{
+    for (size_t o = 0; o < outputs; o++) {
+        double x[OF_OUTPUT];
+        take(w, x, sizeof x);
+        if (!w->ok) return false;
+        for (size_t i = 0; i < OF_OUTPUT; i++)
+            if (!isfinite(x[i])) return false;
+        made[o] = (struct qc_round_weights_output){
+            .moved = x[0] != 0, .shift = x[1], .nearest_shift = x[2], .error = x[3], .nearest_error = x[4]};
+    }
+    return true;
+}
+
+/* A record; false, and nothing filled, where it is damaged. */
+static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weights *result,
+                        struct qc_round_weights_output *made, struct qc_tensor *to, struct qc_rounded_file *f,
+                        const struct place *p)
+{
+    struct flow w = flow_of(f);
+    double numbers[NUMBERS];
+    uint64_t sum;
+    if (fseeko(f->file, p->at, SEEK_SET) != 0) return false;
+    add_sum(&w, &p->head, sizeof p->head);
+    take(&w, numbers, sizeof numbers);
+    if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs) ||
+        !take_levels(&w, l, to))
+        return false;
+    return fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
+}
+
+static bool recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f, const struct place *p,
+                   struct qc_status *st)
+{
+    struct qc_rounded_weights result = *l->result;
+    struct qc_tensor *to = qc_tensor_new(QC_F32, &l->weight->shape, st);
+    struct qc_round_weights_output *made = calloc(l->moments->outputs, sizeof *made);
+    bool ok = to && (made || qc_fail_memory(st, l->moments->outputs * sizeof *made));
+    *known = ok && read_record(l, &result, made, to, f, p);
+    if (*known) {
+        *l->result = result;
+        l->rounded = qc_tensor_ref(to);
+        l->made = made;
+        made = NULL;
+        qc_tensor_rest(l->weight);
+        ok = !l->g->spills || qc_tensor_spill(l->rounded, st);
+    }
+    free(made);
+    qc_tensor_unref(to);
+    return ok;
+}
+
+bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f,
+                            struct qc_status *st)
+{
+    char key[HEX + 1];
+    bool ok = true;
+    *known = false;
+    if (!is_kept(l)) return true;
+    if (!key_of(key, l, st)) return false;
+    pthread_mutex_lock(&f->lock);
+    for (size_t i = f->count; ok && !*known && i-- > 0;) { /* the last of several */
+        const struct head *h = &f->places[i].head;
+        if (memcmp(h->key, key, HEX) == 0 && h->outputs == l->moments->outputs && h->count == l->weight->count)
+            ok = recall(known, l, f, &f->places[i], st);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return ok;
+}
+
+bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    struct head h = {.outputs = l->moments->outputs, .count = l->rounded->count};
+    struct flow w = flow_of(f);
+    double numbers[NUMBERS];
+    char key[HEX + 1];
+    if (!is_kept(l)) return true;
+    if (!key_of(key, l, st)) return false;
+    memcpy(h.key, key, HEX);
+    numbers_of(numbers, l->result);
+    pthread_mutex_lock(&f->lock);
+    w.ok = fseeko(f->file, f->end, SEEK_SET) == 0;
+    put(&w, &h, sizeof h);
+    put(&w, numbers, sizeof numbers);
+    put_outputs(&w, l);
+    put_levels(&w, l);
+    const uint64_t sum = w.sum;
+    put(&w, &sum, sizeof sum);
+    const bool ok = w.ok && fflush(f->file) == 0;
+    if (ok) f->end = ftello(f->file);
+    pthread_mutex_unlock(&f->lock);
+    return ok || failed(f, st);
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/used_bias.h"
+
+#include "calib/trials/correct_used.h"
+#include "quantize/round_options.h"
+#include "quantize/trial_graph.h"
+
+/* The first half of the units shows the errors, the other whether it helps. */
+enum { UNITS_LEAST = 16, UNITS = 128 };
+/* So much is luck. */
+static const double GAIN_DB = 0.1;
+
+struct both {
+    const struct qc_pipeline *p;
+    const struct qc_graph *graphs[2];
+    struct qc_folded_constants *shared;
+};
+
+static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+{
+    const struct both *b = user;
+    return qc_trial_graph(out, b->shared, b->p, b->graphs[k], st);
+}
+
+static bool wanted(const struct qc_pipeline *p)
+{
+    return p->options->propagate && p->data && !p->in->team && p->rounded && qc_corrects_bias(p->options) &&
+           p->how.accumulator.bits % 32 == 0;
+}
+
+bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_trial_options how = qc_trial_options_of(p);
+    const size_t outputs = p->real->output_count;
+    struct qc_used_correction done = {0};
+    struct qc_trials *trials = NULL;
+    struct qc_graph *corrected = NULL;
+    struct qc_error *errors[2] = {NULL, NULL};
+    struct both both = {.p = p};
+    if (!wanted(p)) return true;
+    struct qc_arena *a = qc_arena_new();
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, UNITS, &how, st);
+    const size_t units = ok ? qc_trials_units(trials) : 0, fit = units / 2;
+    ok = ok && (units < UNITS_LEAST ||
+                qc_correct_used(&corrected, &done, p->rounded, p->real, p->data, trials, fit, &how, st));
+    if (ok && corrected && done.layers) {
+        both.graphs[0] = p->rounded;
+        both.graphs[1] = corrected;
+        for (size_t k = 0; ok && k < 2; k++)
+            ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
+        ok = ok && qc_folded_constants_new(&both.shared, st) &&
+             qc_trials_run(errors, trials, make_graph, &both, 2, fit, units - fit, st);
+        if (ok) {
+            p->used_bias.layers = done.layers;
+            p->used_bias.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, fit, units, 1),
+                                                  qc_trials_noise(errors[1], outputs, fit, units, 1));
+            p->used_bias.kept = p->used_bias.gain_db > GAIN_DB;
+        }
+        if (ok && p->used_bias.kept) {
+            struct qc_graph *was = p->rounded;
+            p->rounded = corrected;
+            corrected = was;
+        }
+    }
+    qc_folded_constants_free(both.shared);
+    qc_graph_free(corrected);
+    qc_trials_free(trials);
+    qc_arena_free(a);
+    return ok;
+}

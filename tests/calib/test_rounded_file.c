@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Layers in a file beside a checkpoint: what is there is taken, what is damaged or of another job is made again. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "calib/weights/rounded_file.h"
+#include "calib_case.h"
+
+enum { SAMPLES = 64, IN = 12, MIDDLE = 10, OUT = 5, LAYERS = 2, WEIGHTS = IN * MIDDLE + MIDDLE * OUT };
+
+static const char job[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+                  other[] = "f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+static struct qc_status st;
+static struct qc_graph *graph;
+static struct case_run calibrated;
+static char path[CASE_PATH];
+
+static void start(void)
+{
+    struct qc_arena *a = qc_arena_new();
+    char *first = case_numbers(IN * MIDDLE, 0.3f, 5), *second = case_numbers(MIDDLE * OUT, 0.5f, 6);
+    struct case_setup setup = CASE_SETUP;
+    float x[SAMPLES * IN];
+    uint64_t seed = 9;
+    st = QC_STATUS_INIT;
+    for (size_t s = 0; s < SAMPLES; s++) {
+        const float common = case_normal(&seed);
+        for (size_t i = 0; i < IN; i++) x[s * IN + i] = 1 + common + 0.2f * case_normal(&seed);
+    }
+    graph = case_graph(qc_arena_printf(a, &st,
+                                       "graph \"g\"\ninput %%1 \"x\" f32[N,12]\nconst %%2 \"a\" f32[12,10] = %s\n"
+                                       "const %%3 \"b\" f32[10,5] = %s\n%%4 \"m\" = MatMul(%%1, %%2)\n"
+                                       "%%5 \"r\" = Relu(%%4)\n%%6 \"y\" = MatMul(%%5, %%3)\noutput \"y\" %%6\n",
+                                       first, second));
+    const struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {IN}};
+    case_write(path, &set, 1, SAMPLES);
+    setup.moments = true;
+    cr_assert(case_calibrate(&calibrated, graph, path, &setup, &st), "%s", st.message);
+    case_unlink(path);
+    strcat(path, ".l");
+    free(first);
+    free(second);
+    qc_arena_free(a);
+}
+
+static void stop(void)
+{
+    unlink(path);
+    case_free(&calibrated);
+    qc_graph_free(graph);
+}
+
+TestSuite(rounded_file, .init = start, .fini = stop);
+
+/* What a job has in the end: integers of both weights, biases, errors. */
+struct outcome {
+    int levels[WEIGHTS];
+    float biases[MIDDLE + OUT];
+    double errors[2 * LAYERS];
+};
+
+static void note(struct outcome *to, const struct qc_graph *g, const struct qc_weight_rounding *w)
+{
+    size_t weights = 0, biases = 0;
+    memset(to, 0, sizeof *to);
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_tensor *t = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+        const struct qc_qparams *s = &g->qparams_of[g->values[n->outputs].type.qparams];
+        for (size_t i = 0; t && i < t->count; i++) {
+            const float x = ((const float *)t->data)[i];
+            if (s->is_weight)
+                to->levels[weights++] = (int)nearbyintf(x / s->scale[i % s->count]); /* channels are the last axis */
+            else
+                to->biases[biases++] = x;
+        }
+    }
+    cr_assert(weights == WEIGHTS && biases == MIDDLE + OUT, "%zu weights, %zu biases", weights, biases);
+    cr_assert_eq(w->count, LAYERS);
+    for (size_t i = 0; i < LAYERS; i++) {
+        to->errors[2 * i] = w->layers[i].error;
+        to->errors[2 * i + 1] = w->layers[i].bias_rms;
+        cr_assert(w->layers[i].compensated && w->layers[i].outputs);
+    }
+}
+
+/* Rounds with the file, or without (NULL). */
+static void rounds(struct outcome *out, const char *of_job)
+{
+    struct qc_round_weights_options o = {.compensate = true, .correct_bias = true, .workers = 1};
+    struct qc_weight_rounding *w = NULL;
+    struct qc_graph *g = NULL;
+    if (of_job) cr_assert(qc_rounded_file_open(&o.file, path, of_job, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&w, &g, calibrated.simulated, calibrated.gram, &o, &st), "%s", st.message);
+    qc_rounded_file_close(o.file);
+    note(out, g, w);
+    qc_graph_free(g);
+    qc_weight_rounding_free(w);
+}
+
+static size_t contents(char **bytes)
+{
+    FILE *f = fopen(path, "rb");
+    cr_assert(f);
+    *bytes = malloc(1 << 16);
+    const size_t n = fread(*bytes, 1, 1 << 16, f);
+    cr_assert(*bytes && n < 1 << 16);
+    fclose(f);
+    return n;
+}
+
+static void write_file(const char *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    cr_assert(f && fwrite(bytes, 1, size, f) == size && fclose(f) == 0);
+}
+
+static void same(const struct outcome *a, const struct outcome *b)
+{
+    cr_assert_arr_eq(a->levels, b->levels, sizeof a->levels);
+    cr_assert_arr_eq(a->biases, b->biases, sizeof a->biases);
+    cr_assert_arr_eq(a->errors, b->errors, sizeof a->errors);
+}
+
+Test(rounded_file, what_is_there_is_taken_and_what_is_missing_made)
+{
+    struct outcome without, first, again;
+    char *whole, *now;
+    rounds(&without, NULL);
+    rounds(&first, job);
+    same(&first, &without);
+    const size_t size = contents(&whole);
+    for (size_t kept = 0; kept <= size; kept += kept + 7 < size || kept == size ? 7 : size - kept) { /* stopped there */
+        if (kept && kept < 8) continue;
+        write_file(whole, kept);
+        rounds(&again, job);
+        same(&again, &without);
+        cr_assert_eq(contents(&now), size, "stopped after %zu bytes", kept);
+        cr_assert_arr_eq(now, whole, size, "stopped after %zu bytes", kept);
+        free(now);
+    }
+    free(whole);
+}
+
+Test(rounded_file, damaged_records_are_made_again)
+{
+    struct outcome without, again;
+    char *whole, *now;
+    rounds(&without, NULL);
+    rounds(&again, job);
+    const size_t size = contents(&whole);
+    for (size_t at = 72; at < size; at += 5) { /* behind the head of the file */
+        whole[at] ^= 0x11;
+        write_file(whole, size);
+        whole[at] ^= 0x11;
+        rounds(&again, job);
+        same(&again, &without);
+        const size_t grown = contents(&now);
+        free(now);
+        rounds(&again, job); /* and then they are there */
+        same(&again, &without);
+        cr_assert_eq(contents(&now), grown, "byte %zu", at);
+        free(now);
+    }
+    free(whole);
+}
+
+Test(rounded_file, another_job_begins_anew)
+{
+    struct outcome without, again;
+    char *first, *second;
+    rounds(&without, NULL);
+    rounds(&again, other);
+    const size_t size = contents(&first);
+    rounds(&again, job);
+    same(&again, &without);
+    cr_assert_eq(contents(&second), size);
+    cr_assert(memcmp(first, second, 72) != 0 && memcmp(first + 72, second + 72, size - 72) == 0);
+    free(first);
+    free(second);
+}
+
+Test(rounded_file, another_file_is_left_alone)
+{
+    static const char text[] = "my thesis";
+    struct qc_rounded_file *f;
+    char *now;
+    write_file(text, sizeof text);
+    cr_assert_not(qc_rounded_file_open(&f, path, job, &st));
+    cr_assert_eq(st.code, QC_BAD_INPUT);
+    cr_assert(strstr(st.message, "another name"));
+    cr_assert_eq(contents(&now), sizeof text);
+    cr_assert_arr_eq(now, text, sizeof text);
+    free(now);
+    st = QC_STATUS_INIT;
+    cr_assert_not(qc_rounded_file_open(&f, "no/such/folder/x", job, &st));
+    cr_assert_eq(st.code, QC_MACHINE);
+}
