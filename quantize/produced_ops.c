@@ -35,6 +35,9 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
        convolutions of each channel 4.5 ms. */
     if (n->op == QC_OP_InstanceNormalization && strcmp(p->options->target, "fused") != 0)
         return "has no integer form; its scale and bias alone in integers are slower in ONNX Runtime";
+    const struct qc_node *made = was && was->op == QC_OP_BatchNormalization ? qc_node_of(g, was->inputs[0]) : NULL;
+    if (made && made->op == QC_OP_Concat)
+        return "behind a Concat, whose parts would share one scale: it enlarges what is small in them";
     switch (qc_node_affine(n)) {
     case QC_AFFINE_KEEP:
     case QC_AFFINE_BOUND:

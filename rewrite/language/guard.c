@@ -259,6 +259,12 @@ static double whole(const struct qc_guard_call *call)
 }
 
 /* The mean of each channel of an image; of squares it is a variance, which eight bits do not hold. */
+static double joined(const struct qc_guard_call *call)
+{
+    const struct qc_node *made = call->ids[0] ? qc_node_of(call->graph, call->ids[0]) : NULL;
+    return made && made->op == QC_OP_Concat;
+}
+
 static double pooled(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
@@ -370,6 +376,7 @@ static const struct qc_guard_info guards[] = {
      .help = "along_channels(b, x): b has one element per index of axis 1 of x",
      QC_TWO(QC_GUARD_VALUE, QC_GUARD_VALUE),
      .value = along_axis_1},
+    {.name = "joined", .help = "joined(x): x is made by Concat", QC_ONE(QC_GUARD_VALUE), .value = joined},
     {.name = "pooled",
      .help = "pooled(x): the matched ReduceMean is over all dimensions of an image x but the first two, and x is no "
              "square",
