@@ -91,7 +91,7 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
     }
     fputs("<td class=\"op\">", f);
     qc_html_text(f, l->op);
-    qc_html(f, "</td><td class=\"more kind\">%s</td><td>", l->kind);
+    qc_html(f, "</td><td class=\"more kind\">%s</td><td class=\"more\">", l->kind);
     qc_html_text(f, l->type);
     fputs("</td></tr>\n", f);
 }
@@ -111,7 +111,7 @@ void qc_html_layer_table(FILE *f, const struct qc_report *r)
         qc_html(f, "<th class=\"%s\" scope=\"col\" title=\"%s\">%s</th>", columns[c].css, columns[c].hint,
                 columns[c].title);
     fputs("<th scope=\"col\">op</th><th class=\"more kind\" scope=\"col\">kind</th><th "
-          "scope=\"col\">type</th></tr></thead><tbody>\n",
+          "class=\"more\" scope=\"col\">type</th></tr></thead><tbody>\n",
           f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, r, i);
     fputs("</tbody></table></div>\n", f);
