@@ -125,6 +125,9 @@ Q4, K4, V4 = f(2, 4, 5, 8), f(2, 4, 7, 8), f(2, 4, 7, 6)
 SCORES, LABELS = f(3, 5, 4), ints(0, 5, 3, 4)
 # ONNX's own, in the opset given (23 unless it says another)
 CASES |= {
+    "batch_norm_training": ("ai.onnx:15::BatchNormalization", [f(3, 4, 5, 6), c(f(4)), c(f(4)), c(f(4)), c(numpy.abs(f(4)))],
+                            {"training_mode": 1, "momentum": 0.7, "epsilon": 1e-3}, [0, 1, 2]),
+    "batch_norm_training_rows": ("ai.onnx:15::BatchNormalization", [f(6, 4), c(f(4)), c(f(4)), c(f(4)), c(numpy.abs(f(4)))], {"training_mode": 1}, [0, 1, 2]),
     "group_norm": ("ai.onnx::GroupNormalization", [f(2, 6, 3, 4), c(f(6)), c(f(6))], {"num_groups": 3}),
     "group_norm_1d": ("ai.onnx::GroupNormalization", [f(2, 6, 5), c(f(6)), c(f(6))], {"num_groups": 1, "epsilon": 1e-2}),
     "group_norm_18": ("ai.onnx:18::GroupNormalization", [f(2, 6, 3, 4), c(f(3)), c(f(3))], {"num_groups": 3}),
