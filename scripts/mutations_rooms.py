@@ -51,8 +51,8 @@ def observers(one):
         one("mse: the objective is a sum", "observers/mse.c",
             "r->levels, r->symmetry, p->clip) / p->count;", "r->levels, r->symmetry, p->clip);"),
         one("kl: no smoothing", kl, "if (!(w >= 1)) return true;", "return true;"),
-        one("kl: any squared error is admitted", kl, "return (double)INFINITY;\n    struct qc_affine affine",
-            ";\n    struct qc_affine affine"),
+        one("kl: any squared error is admitted", kl, "return (double)INFINITY;\n    return divergence_of(user",
+            ";\n    return divergence_of(user"),
         one("kl: the last level ends at its own cell", kl,
             "double to = k < levels.hi ? ((double)(k - p.zero_point) + 0.5) * s : d->b;\n"
             "        if (to <= from) continue;\n        if (to > d->b) to = d->b;\n"

@@ -20,7 +20,7 @@ struct qc_sensitivity_options {
     size_t weights_of; /* weights alone are measured of the first so many layers by noise; 0: of all */
     unsigned workers;
     size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
-    qc_pool_progress_fn *progress; /* layers times units */
+    qc_pool_progress_fn *progress; /* layers, of all blocks; where sizes differ, of those so far */
     void *progress_user;
 };
 

@@ -14,7 +14,7 @@
 struct sums {
     struct qc_error *errors;            /* [layers][QC_CUT_PLANS][output_count] */
     struct qc_score *scores;            /* [layers + 1]: the last is that of the float network */
-    size_t done;                        /* units of which each layer is measured in this round, for progress */
+    size_t done, all;                   /* layers of blocks in this round, all: of the sizes so far; for progress */
     enum qc_cut_quantizers first, last; /* how layers are quantized in this round */
     const bool *chosen;                 /* [layers]: the second round's, weights alone of some; NULL: the first */
 };
@@ -164,8 +164,7 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
     const struct sums float_network = {.scores = sums->scores};
     qc_id *inputs = QC_NEW_ARRAY(a, qc_id, r->g->input_count, st);
     const qc_id *from = inputs;
-    size_t from_count = r->g->input_count, all = 0;
-    for (size_t i = 0; i < layers->count; i++) all += is_visited(sums, layers, i) ? qc_dataset_units(r->data) : 0;
+    size_t from_count = r->g->input_count;
     for (size_t i = 0; inputs && i < r->g->input_count; i++) inputs[i] = r->g->inputs[i].value;
     if (!inputs || !qc_cut_run_begin(r, begin, a, st)) return false;
     add_up(&float_network, r, layers->count);
@@ -178,9 +177,9 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
         add_up(sums, r, i);
         from = cuts[i];
         from_count = counts[i];
-        sums->done += r->count;
-        if (r->options->progress && !r->options->progress(r->options->progress_user, sums->done, all))
-            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", sums->done, all);
+        sums->done++;
+        if (r->options->progress && !r->options->progress(r->options->progress_user, sums->done, sums->all))
+            return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", sums->done, sums->all);
     }
     return true;
 }
@@ -188,7 +187,10 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
 static bool visit(struct sums *sums, struct qc_cut_run *r, const struct qc_cut_layers *layers, qc_id *const *cuts,
                   const size_t *counts, struct qc_status *st)
 {
+    const size_t blocks = (r->end - r->first + r->block - 1) / r->block;
     bool ok = true;
+    sums->all = sums->done;
+    for (size_t i = 0; i < layers->count; i++) sums->all += is_visited(sums, layers, i) ? blocks : 0;
     for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
         struct qc_arena *a = qc_arena_new(); /* what a block needs */
         ok = (a || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, layers, cuts, counts, a, st);
