@@ -5,6 +5,7 @@ project, no numpy). A float32 step is the exact rational result, rounded half to
 
     python3 tests/arith/make_golden_rounding.py > tests/arith/golden_rounding.txt
 """
+
 import math
 import random
 import struct
@@ -12,8 +13,15 @@ from fractions import Fraction as F
 
 random.seed(20240607)
 CONTRACTS = ["onnx", "tflite", "tflite-single", "qnn-tonearest"]
-TYPES = {"u8": (0, 255), "i8": (-128, 127), "u16": (0, 65535), "i16": (-32768, 32767), "u4": (0, 15), "i4": (-8, 7),
-         "i32": (-(2**31), 2**31 - 1)}
+TYPES = {
+    "u8": (0, 255),
+    "i8": (-128, 127),
+    "u16": (0, 65535),
+    "i16": (-32768, 32767),
+    "u4": (0, 15),
+    "i4": (-8, 7),
+    "i32": (-(2**31), 2**31 - 1),
+}
 
 
 def half_even(x):
@@ -154,7 +162,11 @@ def near_ties():
         for source in ("product", "dense", "site", "sum"):
             for _ in range(60):
                 sx, sw, zx = scale(-6, -1), scale(-6, -1), random.randint(lo, hi) if source == "site" else 0
-                acc, n, k = random.randint(lo, hi) if source == "site" else random.randint(-100000, 100000), random.randint(1, 300), random.randint(-100, 100)
+                acc, n, k = (
+                    random.randint(lo, hi) if source == "site" else random.randint(-100000, 100000),
+                    random.randint(1, 300),
+                    random.randint(-100, 100),
+                )
                 real = {"site": sx * (acc - zx), "sum": sx * acc / n}.get(source, sx * sw * acc)
                 if real / (k + F(1, 2)) <= 0:
                     continue
@@ -175,15 +187,54 @@ def near_ties():
 
 def main():
     print("# Made by make_golden_rounding.py: exact rational arithmetic.")
-    ratios = [0.5, 1.0, 0.01, 1 - 2**-53, 1 - 2**-33, 0.5 - 2**-40, 2.0**-31, 2.0**-32, 2.0**-33, 3.0 * 2**-34, 2.0**29, 0.1, 1 / 3, 1e-20]
+    ratios = [
+        0.5,
+        1.0,
+        0.01,
+        1 - 2**-53,
+        1 - 2**-33,
+        0.5 - 2**-40,
+        2.0**-31,
+        2.0**-32,
+        2.0**-33,
+        3.0 * 2**-34,
+        2.0**29,
+        0.1,
+        1 / 3,
+        1e-20,
+    ]
     for m in ratios + [math.exp(random.uniform(-20, 15)) for _ in range(100)]:
         print("fixed", struct.pack(">d", m).hex(), *fixed(m))
-    edges = [0, 1, -1, 2, -2, 3, -3, 5, -5, 2**30, -(2**30), 2**31 - 1, -(2**31), -(2**31) + 1, 2**24 + 1, 12345678, -12345678]
+    edges = [
+        0,
+        1,
+        -1,
+        2,
+        -2,
+        3,
+        -3,
+        5,
+        -5,
+        2**30,
+        -(2**30),
+        2**31 - 1,
+        -(2**31),
+        -(2**31) + 1,
+        2**24 + 1,
+        12345678,
+        -12345678,
+    ]
     multipliers = [2**30, 2**31 - 1, 1374389535, 0, 2**30 + 1, 1518500250]
     for contract in CONTRACTS[1:]:
         cases = [(x, m, s) for x in edges for m in multipliers for s in (-31, -30, -8, -1, 0, 1, 3, 30)]
-        cases = random.sample(cases, 150) + [(random.randint(-(2**31), 2**31 - 1) >> random.randint(0, 30), random.randint(2**30, 2**31 - 1),
-                                              random.randint(-31, 12)) for _ in range(80)]
+        cases = random.sample(cases, 150) + [
+            (
+                random.randint(-(2**31), 2**31 - 1) >> random.randint(0, 30),
+                random.randint(2**30, 2**31 - 1),
+                random.randint(-31, 12),
+            )
+            for _ in range(80)
+        ]
         for x, m, s in cases:
             print("multiply", contract, x, m, s, saturate32(multiply(contract, x, m, s)))
     for contract in CONTRACTS:
@@ -200,7 +251,11 @@ def main():
                 zy, n = random.randint(lo, hi), random.randint(1, 300)
                 zx = random.randint(lo, hi) if source == "site" else 0
                 ratio = {"site": sx / sy, "sum": sx / sy / n}.get(source, sx * sw / sy)
-                acc = random.randint(lo, hi) if source == "site" else round((random.randint(2 * (lo - zy) - 4, 2 * (hi - zy) + 4) / F(2)) / ratio)
+                acc = (
+                    random.randint(lo, hi)
+                    if source == "site"
+                    else round((random.randint(2 * (lo - zy) - 4, 2 * (hi - zy) + 4) / F(2)) / ratio)
+                )
                 acc = clamp(acc + random.choice([0, 0, 1, -1]), -(2**31), 2**31 - 1)
                 if source == "product" and random.random() < 0.05:
                     acc = random.choice([-(2**31), 2**31 - 1])
@@ -222,8 +277,19 @@ def main():
 
 
 def write_qbinary(contract, op, types, sa, za, sb, zb, sc, zc, pairs):
-    print("qbinary", contract, op, *types, float_text(sa), za, float_text(sb), zb, float_text(sc), zc,
-          *(f"{a} {b} {qbinary(contract, op, types, sa, za, sb, zb, sc, zc, a, b)}" for a, b in pairs))
+    print(
+        "qbinary",
+        contract,
+        op,
+        *types,
+        float_text(sa),
+        za,
+        float_text(sb),
+        zb,
+        float_text(sc),
+        zc,
+        *(f"{a} {b} {qbinary(contract, op, types, sa, za, sb, zb, sc, zc, a, b)}" for a, b in pairs),
+    )
 
 
 def end_or_any(t):
@@ -240,11 +306,12 @@ def ratio(lowest=-40):
 
 
 def corners():
-    """Every triple of types, every contract: zero points and numbers at both ends, ratios of scales from 2^-40 to 2^30.
-    """
+    """Every triple of types, every contract: zero points and numbers at both ends, ratios of scales from 2^-40 to 2^30."""
     short = list(TYPES)[:4]
     triples = [(a, b, c) for a in short for b in short for c in short]
-    few = [(a, b, c) for a in TYPES for b in TYPES for c in TYPES if "i32" not in (a, b, c) and {"u4", "i4"} & {a, b, c}]
+    few = [
+        (a, b, c) for a in TYPES for b in TYPES for c in TYPES if "i32" not in (a, b, c) and {"u4", "i4"} & {a, b, c}
+    ]
     triples += [t for t in few if random.random() < 0.15]
     for types in triples:
         for contract in CONTRACTS:

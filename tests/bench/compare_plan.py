@@ -8,6 +8,7 @@ With GRAPH.ir (what `qcalib quantize --dump realise=GRAPH.ir` wrote beside MODEL
 with ONNX Runtime on the quantized model.
 
 Needs numpy and onnxruntime."""
+
 import os
 import statistics
 import subprocess
@@ -18,8 +19,14 @@ import time
 import numpy as np
 import onnxruntime as ort
 
-TYPES = {"tensor(float)": np.float32, "tensor(int64)": np.int64, "tensor(double)": np.float64, "tensor(int32)": np.int32,
-         "tensor(uint8)": np.uint8, "tensor(int8)": np.int8}
+TYPES = {
+    "tensor(float)": np.float32,
+    "tensor(int64)": np.int64,
+    "tensor(double)": np.float64,
+    "tensor(int32)": np.int32,
+    "tensor(uint8)": np.uint8,
+    "tensor(int8)": np.int8,
+}
 
 
 def session(path):
@@ -34,7 +41,9 @@ def make_inputs(s, rng):
     for i in s.get_inputs():
         shape = [d if isinstance(d, int) and d > 0 else 1 for d in i.shape]
         t = TYPES[i.type]
-        feeds[i.name] = (rng.standard_normal(shape) if np.issubdtype(t, np.floating) else rng.integers(0, 100, shape)).astype(t)
+        feeds[i.name] = (
+            rng.standard_normal(shape) if np.issubdtype(t, np.floating) else rng.integers(0, 100, shape)
+        ).astype(t)
     return feeds
 
 
@@ -74,8 +83,11 @@ def compare(bench, pair, folder):
         a.append(ours(n))
         b.append(theirs(n))
     ratio = statistics.median(x / y for x, y in zip(a, b))
-    print(f"{os.path.basename(path):40s} error {worst:8.1e}   {statistics.median(a) * 1e3:8.3f} ms against {statistics.median(b) * 1e3:8.3f} ms, "
-          f"ratio {ratio:5.2f}", flush=True)
+    print(
+        f"{os.path.basename(path):40s} error {worst:8.1e}   {statistics.median(a) * 1e3:8.3f} ms against {statistics.median(b) * 1e3:8.3f} ms, "
+        f"ratio {ratio:5.2f}",
+        flush=True,
+    )
     p.stdin.close()
     return p.wait() == 0 and worst <= 1e-4
 

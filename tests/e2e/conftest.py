@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests share: the program, the shipped example, the real data, and ONNX Runtime old and new.
 
-  QCALIB       the program; build/release/qcalib when unset
-  QCALIB_DATA  folder with real models and data; tests that ask for `data` are skipped when it is unset
-  QCALIB_LONG  set: also tests that take minutes and gigabytes (scripts/test --long)
+QCALIB       the program; build/release/qcalib when unset
+QCALIB_DATA  folder with real models and data; tests that ask for `data` are skipped when it is unset
+QCALIB_LONG  set: also tests that take minutes and gigabytes (scripts/test --long)
 """
+
 import fcntl
 import json
 import os
@@ -20,7 +21,9 @@ PYTHONS = {"newest": pathlib.Path(sys.executable), "1.16": ROOT / "build/venv/or
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "bad_input: damaged or hostile input; scripts/test runs these with sanitizers too")
+    config.addinivalue_line(
+        "markers", "bad_input: damaged or hostile input; scripts/test runs these with sanitizers too"
+    )
 
 
 class Result:
@@ -55,8 +58,17 @@ def qcalib(program, tmp_path):
             arguments.append("--advice=off")  # tests of it ask for it; the others need not wait
         before = set(folder.rglob("*"))
         env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1", **environment}
-        done = subprocess.run([str(program), *arguments], cwd=folder, capture_output=True, text=True, timeout=timeout,
-                              env=env, stdin=subprocess.DEVNULL, errors="replace", check=False)
+        done = subprocess.run(
+            [str(program), *arguments],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            errors="replace",
+            check=False,
+        )
         result = Result(done, folder, before)
         shown = f"qcalib {' '.join(arguments)}\nexit {result.code}\n{result.out}\n{result.err}"
         assert "Sanitizer" not in result.err and "runtime error:" not in result.err, shown
@@ -111,8 +123,20 @@ class Runtime:
         given, taken = folder / "feeds.npz", folder / "outputs.npz"
         # Names with slashes do not survive as members of a zip file.
         numpy.savez(given, names=numpy.array(list(feeds)), **{f"a{i}": v for i, v in enumerate(feeds.values())})
-        done = subprocess.run([str(self.python), str(ROOT / "tests/e2e/run_onnxruntime.py"), str(model), str(given), str(taken), *entries],
-                              capture_output=True, text=True, timeout=1200, check=False)
+        done = subprocess.run(
+            [
+                str(self.python),
+                str(ROOT / "tests/e2e/run_onnxruntime.py"),
+                str(model),
+                str(given),
+                str(taken),
+                *entries,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=1200,
+            check=False,
+        )
         assert done.returncode == 0, f"onnxruntime {self.name} does not run {model}:\n{done.stdout}\n{done.stderr}"
         with numpy.load(taken) as outputs:
             return {str(n): outputs[f"a{i}"] for i, n in enumerate(outputs["names"])}, done.stderr

@@ -10,6 +10,7 @@
   <!-- table: NAME --> the table that follows is one of TABLES, made from docs/accuracy.md
 
 A command that fails prints `[exit N]` last. Standard library only: the pages themselves name what they need."""
+
 import argparse
 import dataclasses
 import difflib
@@ -29,8 +30,12 @@ MARK = re.compile(r"^<!-- (file|needs|not run|table): (.+) -->$")
 PROGRAMS = re.compile(r"^\s*(\$ )?(build/release/)?(qcalib|qcalib-mpi|mpirun|srun)\b(?!\.)")
 NUMBER = re.compile(r"\d+\.\d+(?:e[-+]?\d+)?")
 # What differs from run to run: seconds, speed, number of threads.
-CLOCK = ((re.compile(r"\b\d+\.\d+ s\b"), "T s"), (re.compile(r"\b\d+ samples/s"), "R samples/s"), (re.compile(r"\b\d+ threads?\b"), "P threads"),
-         (re.compile(r"^(\S+\.onnx .* \d+) +\d+\.\d\d$"), r"\1 T"))
+CLOCK = (
+    (re.compile(r"\b\d+\.\d+ s\b"), "T s"),
+    (re.compile(r"\b\d+ samples/s"), "R samples/s"),
+    (re.compile(r"\b\d+ threads?\b"), "P threads"),
+    (re.compile(r"^(\S+\.onnx .* \d+) +\d+\.\d\d$"), r"\1 T"),
+)
 
 
 @dataclasses.dataclass
@@ -104,7 +109,7 @@ def read(path):
             if fence[2] == "console":
                 page.steps += console(page.lines, i + 1, end)
             elif mark and mark[0] == "file":
-                page.steps.append((mark[1], "\n".join(page.lines[i + 1:end]) + "\n"))
+                page.steps.append((mark[1], "\n".join(page.lines[i + 1 : end]) + "\n"))
             elif not mark:
                 page.loose += [n + 1 for n in range(i + 1, end) if PROGRAMS.match(page.lines[n])]
             mark, i = None, end
@@ -117,7 +122,12 @@ def read(path):
 def missing(page, program):
     """The first thing that the page needs and this machine lacks; None when all is there."""
     for word in page.needs:
-        if not (shutil.which(word) or program.with_name(word).is_file() or importlib.util.find_spec(word) or os.environ.get(word)):
+        if not (
+            shutil.which(word)
+            or program.with_name(word).is_file()
+            or importlib.util.find_spec(word)
+            or os.environ.get(word)
+        ):
             return word
     return None
 
@@ -140,13 +150,21 @@ def run(page, program, folder):
     script = ["alias python3=" + shlex.quote(sys.executable), "shopt -s expand_aliases"]
     for k, step in enumerate(page.steps):
         if isinstance(step, Command):
-            script += [f"eval {shlex.quote(step.text)} >{out}/{k} 2>&1 </dev/null", f"code=$?; [ $code = 0 ] || echo \"[exit $code]\" >>{out}/{k}"]
+            script += [
+                f"eval {shlex.quote(step.text)} >{out}/{k} 2>&1 </dev/null",
+                f"code=$?; [ $code = 0 ] || echo \"[exit $code]\" >>{out}/{k}",
+            ]
         else:
             (out / f"{k}.file").write_text(step[1])
             script.append(f"cp {out}/{k}.file {shlex.quote(step[0])}")
     env = {k: v for k, v in os.environ.items() if k not in ("QCALIB_DATA", "MAKEFLAGS")}
-    env.update(LC_ALL="C.UTF-8", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-               OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
+    env.update(
+        LC_ALL="C.UTF-8",
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        OMPI_MCA_rmaps_base_oversubscribe="1",
+        OMPI_MCA_btl_vader_single_copy_mechanism="none",
+    )
     subprocess.run(["bash", "-c", "\n".join(script)], cwd=place, env=env, timeout=300, check=False)
     for k, step in enumerate(page.steps):
         if isinstance(step, Command):
@@ -167,7 +185,10 @@ def same_line(a, b):
         return True
     if re.sub(r" +", " ", NUMBER.sub("#", a)) != re.sub(r" +", " ", NUMBER.sub("#", b)):
         return False
-    return all(abs(float(x) - float(y)) <= max(0.01 * max(float(x), float(y)), 0.011) for x, y in zip(NUMBER.findall(a), NUMBER.findall(b)))
+    return all(
+        abs(float(x) - float(y)) <= max(0.01 * max(float(x), float(y)), 0.011)
+        for x, y in zip(NUMBER.findall(a), NUMBER.findall(b))
+    )
 
 
 def same(shown, printed):
@@ -195,7 +216,7 @@ def measured(heading):
     while not lines[i].startswith("|"):
         i += 1
     header, rows = cells(lines[i]), []
-    for line in lines[i + 2:]:
+    for line in lines[i + 2 :]:
         if not line.startswith("|"):
             break
         rows.append(dict(zip(header, (c.replace("**", "") for c in cells(line)))))
@@ -206,7 +227,10 @@ def comparison():
     """qcalib's default and the other tools, from the two tables of docs/accuracy.md."""
     sqnr, rows = {r["model"]: r for r in measured("Error of the outputs")}, measured("Top-1 and PSNR")
     columns = ["default", *(c for c in ("ORT minmax", "ORT percentile", "NNCF", "Quark") if c in rows[0])]
-    lines = ["| " + " | ".join(["model", "samples", "metric", "fp32", "qcalib", *columns[1:]]) + " |", "|" + "---|" * (4 + len(columns))]
+    lines = [
+        "| " + " | ".join(["model", "samples", "metric", "fp32", "qcalib", *columns[1:]]) + " |",
+        "|" + "---|" * (4 + len(columns)),
+    ]
     for r in rows:
         both = [f"{r[c]}, {sqnr[r['model']][c]} dB" if r[c] != "fails" else "fails" for c in columns]
         lines.append(f"| {r['model']} | {r['samples']} | {r['metric']} | {r['fp32']} | " + " | ".join(both) + " |")
@@ -227,7 +251,9 @@ def rewrite(page):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Rewrites the output shown in README.md and docs/*.md with what the commands print.")
+    parser = argparse.ArgumentParser(
+        description="Rewrites the output shown in README.md and docs/*.md with what the commands print."
+    )
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/qcalib")
     parser.add_argument("pages", nargs="*", type=pathlib.Path, default=pages())
     options = parser.parse_args()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images of every kind that people have, written by Pillow, and what Pillow reads them as: the reference of test_images.py and test_pack.py."""
+
 import numpy as np
 from PIL import Image, ImageOps
 
@@ -10,7 +11,7 @@ def picture(width, height, seed=0):
     y, x = np.mgrid[:height, :width] / max(width, height)
     waves = [np.sin(9 * (x * rng.normal() + y * rng.normal() + rng.normal())) for _ in range(3)]
     pixels = 127 + 90 * np.stack(waves, -1)
-    pixels[height // 3:height // 2, width // 4:width // 2] = rng.integers(0, 256, 3)
+    pixels[height // 3 : height // 2, width // 4 : width // 2] = rng.integers(0, 256, 3)
     return Image.fromarray(np.clip(pixels + rng.normal(0, 4, pixels.shape), 0, 255).astype(np.uint8))
 
 
@@ -25,7 +26,7 @@ def write_all(folder):
     image = picture(90, 60, 1)
     alpha = image.copy()
     alpha.putalpha(Image.linear_gradient("L").resize(image.size))
-    deep = (np.asarray(image.convert("L")).astype(np.uint16) * 257)
+    deep = np.asarray(image.convert("L")).astype(np.uint16) * 257
     image.save(folder / "baseline.jpg", quality=95, subsampling=0)
     image.save(folder / "subsampled.JPEG", quality=90, subsampling=2)
     image.save(folder / "progressive.jpg", quality=92, progressive=True)
@@ -42,7 +43,12 @@ def write_all(folder):
     image.save(folder / "lossy.webp", quality=90)
     image.save(folder / "lossless.webp", lossless=True)
     alpha.save(folder / "alpha.webp", lossless=True, exact=True)
-    image.save(folder / "animated.webp", save_all=True, append_images=[image.transpose(Image.Transpose.ROTATE_180)], lossless=True)
+    image.save(
+        folder / "animated.webp",
+        save_all=True,
+        append_images=[image.transpose(Image.Transpose.ROTATE_180)],
+        lossless=True,
+    )
     for o in range(1, 9):
         image.save(folder / f"turned{o}.jpg", quality=95, subsampling=0, exif=exif(o))
     image.save(folder / "turned.png", exif=exif(6))

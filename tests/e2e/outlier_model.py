@@ -3,7 +3,9 @@
 
     python3 tests/e2e/outlier_model.py resnet20_cifar10.onnx out.onnx [FIRST SECOND [FACTOR]]
 
-The two are convolutions with nothing but relu between them. The first's result then needs a range of which all other channels use a hundredth."""
+The two are convolutions with nothing but relu between them. The first's result then needs a range of which all other channels use a hundredth.
+"""
+
 import sys
 
 import numpy

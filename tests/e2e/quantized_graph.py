@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An exported QDQ file as onnx reads it, and the facts that must hold for every one of them."""
+
 import collections
 
 import numpy as np
@@ -26,7 +27,11 @@ class QuantizedGraph:
         return [n for n in self.nodes if n.op_type in ops]
 
     def count(self, *ops):
-        return collections.Counter(n.op_type for n in self.of(*ops)) if ops else collections.Counter(n.op_type for n in self.nodes)
+        return (
+            collections.Counter(n.op_type for n in self.of(*ops))
+            if ops
+            else collections.Counter(n.op_type for n in self.nodes)
+        )
 
     def value(self, name):
         return numpy_helper.to_array(self.constants[name])
@@ -104,13 +109,17 @@ def check_kept(g, original, upgraded_to=None):
     """Nothing heavy is added, the interface is the same, and what has a name keeps it. Where a graph output is dequantized, the float
     value that it is made from is called NAME_float."""
     before = QuantizedGraph(original)
-    apart = [n for n in before.of("BatchNormalization") if getattr(before.maker.get(n.input[0]), "op_type", "") not in HEAVY]
+    apart = [
+        n for n in before.of("BatchNormalization") if getattr(before.maker.get(n.input[0]), "op_type", "") not in HEAVY
+    ]
     # A MatMul with a bias may have become a Gemm, arithmetic on channels that folds into nothing a depthwise convolution.
     more = {"Gemm": len(before.of("MatMul")), "Conv": len(apart) + len(before.of("PRelu"))}
     for op in HEAVY:
         assert len(g.of(op)) <= len(before.of(op)) + more.get(op, 0), op
     assert 0 <= len(g.of(*HEAVY)) - len(before.of(*HEAVY)) <= more["Conv"]
-    names = {n.name for n in before.nodes if n.name} | {f"{n.name}/bias" for n in before.of("MatMul") if n.name}  # corrected in an Add of its own
+    names = {n.name for n in before.nodes if n.name} | {
+        f"{n.name}/bias" for n in before.of("MatMul") if n.name
+    }  # corrected in an Add of its own
     names |= made_of(before)
     ours = {n.name for n in g.nodes}
     if all(n.name for n in before.nodes):
@@ -118,9 +127,13 @@ def check_kept(g, original, upgraded_to=None):
             assert n.op_type in QDQ or n.name in names, f"{n.op_type} '{n.name}' is not in the original"
     missing = [n.name for n in before.of(*HEAVY) if n.name and n.name not in ours and n.op_type != "MatMul"]
     assert not missing, f"heavy nodes lost their names: {missing}"
-    values = set(before.maker) | {f"{o.name}_float" for o in before.graph.output} | {f"{n}_output" for n in made_of(before)}
+    values = (
+        set(before.maker) | {f"{o.name}_float" for o in before.graph.output} | {f"{n}_output" for n in made_of(before)}
+    )
     for n in g.nodes:
-        assert n.op_type in QDQ or set(n.output) - {""} <= values, f"{n.name} makes {list(n.output)}, names that the original has not"
+        assert (
+            n.op_type in QDQ or set(n.output) - {""} <= values
+        ), f"{n.name} makes {list(n.output)}, names that the original has not"
     initializers = set(before.constants)
     for old, new in ((before.graph.input, g.graph.input), (before.graph.output, g.graph.output)):
         old = [v for v in old if v.name not in initializers]

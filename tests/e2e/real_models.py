@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real models of QCALIB_DATA: which data feed them, and what numpy makes of those data."""
+
 import dataclasses
 
 import h5py
@@ -10,9 +11,9 @@ import numpy
 class Case:
     model: str
     data: str
-    samples: int            # at most so many, spread as `--samples` spreads them
-    preprocess: str = ""    # --preprocess
-    top1: float = 0         # share in percent that the folder's README gives, on all samples
+    samples: int  # at most so many, spread as `--samples` spreads them
+    preprocess: str = ""  # --preprocess
+    top1: float = 0  # share in percent that the folder's README gives, on all samples
     tolerance: float = 1e-4  # largest difference over largest value
 
 
@@ -54,7 +55,9 @@ def inputs(case, folder):
                 values = values.astype(numpy.float32)
             if case.preprocess != "none" and "scale" in dataset.attrs:
                 one = (1, -1) + (1,) * (values.ndim - 2)
-                scale, mean, std = (numpy.asarray(dataset.attrs[k], numpy.float32).reshape(one) for k in ("scale", "mean", "std"))
+                scale, mean, std = (
+                    numpy.asarray(dataset.attrs[k], numpy.float32).reshape(one) for k in ("scale", "mean", "std")
+                )
                 values = (values * scale - mean) / std
             feeds[name] = values
     return feeds

@@ -2,6 +2,7 @@
 """run_onnxruntime.py MODEL FEEDS.npz OUTPUTS.npz [KEY=VALUE...]: runs a model on all samples; what ONNX Runtime says goes to standard error.
 The rest are entries of the session's configuration.
 Runs in the Python of the version under test, so it uses nothing but onnxruntime and numpy."""
+
 import sys
 
 import numpy
@@ -25,7 +26,7 @@ def main(model, given, taken, *entries):
     names = [o.name for o in session.get_outputs()]
     parts = []
     for start in range(0, count - count % step if fixed else count, step):
-        parts.append(session.run(names, {n: v[start:start + step] for n, v in feeds.items()}))
+        parts.append(session.run(names, {n: v[start : start + step] for n, v in feeds.items()}))
     outputs = [numpy.concatenate([p[i] for p in parts]) for i in range(len(names))]
     numpy.savez(taken, names=numpy.array(names), **{f"a{i}": v for i, v in enumerate(outputs)})
 

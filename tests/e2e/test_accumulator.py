@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accumulators of few bits: models that are quantized for them keep their accuracy, others do not; overflows are counted."""
+
 import csv
 import io
 import json
@@ -12,30 +13,51 @@ def quantize(qcalib, examples):
     """quantize(ARGUMENT, ...) of the shipped example: the report."""
 
     def run(*arguments, code=0):
-        return qcalib("--data", examples / "digits_calib.h5", *arguments, "--no-report", "--json", examples / "digits_cnn.onnx", code=code)
+        return qcalib(
+            "--data",
+            examples / "digits_calib.h5",
+            *arguments,
+            "--no-report",
+            "--json",
+            examples / "digits_cnn.onnx",
+            code=code,
+        )
 
     return run
 
 
 def evaluate(qcalib, examples, model, accumulator, *more):
-    return qcalib("eval", "--data", examples / "digits_test.h5", "--accumulator", accumulator, "--json", *more, model).json["models"][0]
+    return qcalib(
+        "eval", "--data", examples / "digits_test.h5", "--accumulator", accumulator, "--json", *more, model
+    ).json["models"][0]
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
 def test_accuracy_with_and_without(qcalib, quantize, examples, tmp_path, form):
     quantize("-o", "plain.onnx", "--format", form)
-    report = quantize("-o", "fitted.onnx", "--format", form, "--accumulator", "13", "--eval", examples / "digits_test.h5").json
+    report = quantize(
+        "-o", "fitted.onnx", "--format", form, "--accumulator", "13", "--eval", examples / "digits_test.h5"
+    ).json
     plain = evaluate(qcalib, examples, "plain.onnx", "13")
     fitted = evaluate(qcalib, examples, "fitted.onnx", "13")
     assert plain["value"] < 0.3 and fitted["value"] > 0.97
-    assert sum(l["overflows"] for l in plain["overflows"]) > 10000 and sum(l["overflows"] for l in fitted["overflows"]) < 100
+    assert (
+        sum(l["overflows"] for l in plain["overflows"]) > 10000
+        and sum(l["overflows"] for l in fitted["overflows"]) < 100
+    )
     # The report is of the produced graph with this accumulator: what `eval` finds in the file.
     assert report["accuracy"]["int8"] == fitted["value"]
-    assert report["accumulator"]["bits"] == 13 and report["accumulator"]["overflow"] == "wrap" and report["accumulator"]["bound"] == "auto"
+    assert (
+        report["accumulator"]["bits"] == 13
+        and report["accumulator"]["overflow"] == "wrap"
+        and report["accumulator"]["bound"] == "auto"
+    )
     assert report["accumulator"]["samples"] == report["accuracy"]["samples"]
     assert report["accumulator"]["layers"] == fitted["overflows"] != []
     weights = [l for l in report["layers"] if l["kind"] == "weight"]
-    assert sum(l["scales_raised"] for l in weights) > 0 and all((l["scales_raised"] > 0) == (l["scale_raise_max"] > 1) for l in weights)
+    assert sum(l["scales_raised"] for l in weights) > 0 and all(
+        (l["scales_raised"] > 0) == (l["scale_raise_max"] > 1) for l in weights
+    )
     assert any("accumulators of 13 bits" in w for w in report["warnings"])
 
 
@@ -64,7 +86,19 @@ def test_same_file_and_counts_for_any_number_of_threads(qcalib, quantize, exampl
     quantize("-o", "plain.onnx")
     counts = []
     for n in (1, 3):
-        done = qcalib("run", "--data", examples / "digits_test.h5", "--accumulator", "13:saturate", "--threads", n, "--json", "-o", f"{n}.h5", "plain.onnx")
+        done = qcalib(
+            "run",
+            "--data",
+            examples / "digits_test.h5",
+            "--accumulator",
+            "13:saturate",
+            "--threads",
+            n,
+            "--json",
+            "-o",
+            f"{n}.h5",
+            "plain.onnx",
+        )
         counts.append(done.json["overflows"])
         assert any("left the range of an accumulator of 13 bits" in w for w in done.json["warnings"])
     assert counts[0] == counts[1] == evaluate(qcalib, examples, "plain.onnx", "13:saturate")["overflows"]
@@ -89,14 +123,39 @@ def test_real_model(qcalib, data, tmp_path):
     model, calib, test = data / "models/resnet20_cifar10.onnx", data / "cifar10_calib.h5", data / "cifar10_test.h5"
     value = {}
     for bits in ("32", "16"):
-        qcalib("--data", calib, "--samples", "64", "--accumulator", bits, "--advice", "off", "--no-report", "-q", "-o", f"{bits}.onnx", model)
+        qcalib(
+            "--data",
+            calib,
+            "--samples",
+            "64",
+            "--accumulator",
+            bits,
+            "--advice",
+            "off",
+            "--no-report",
+            "-q",
+            "-o",
+            f"{bits}.onnx",
+            model,
+        )
         done = qcalib("eval", "--data", test, "--samples", "300", "--accumulator", "16", "--json", f"{bits}.onnx")
         value[bits] = done.json["models"][0]["value"]
     assert value["32"] < 0.2 and value["16"] > 0.84, value
 
 
 def test_summary_and_table_say_what_it_did(qcalib, examples, tmp_path):
-    arguments = ["--data", examples / "digits_calib.h5", "--eval", examples / "digits_test.h5", "--accumulator", "12:saturate", "--report", "r", "-o", "q.onnx"]
+    arguments = [
+        "--data",
+        examples / "digits_calib.h5",
+        "--eval",
+        examples / "digits_test.h5",
+        "--accumulator",
+        "12:saturate",
+        "--report",
+        "r",
+        "-o",
+        "q.onnx",
+    ]
     done = qcalib(*arguments, examples / "digits_cnn.onnx")
     report = json.loads((tmp_path / "r/report.json").read_text())
     rows = list(csv.DictReader(io.StringIO((tmp_path / "r/layers.csv").read_text())))
@@ -107,48 +166,90 @@ def test_summary_and_table_say_what_it_did(qcalib, examples, tmp_path):
     line = f"12 bits, saturate: {total} of {results} results overflowed in the {len(counted)} layers that can; {raised} scales raised, "
     assert f"accumulator {line}{report['accumulator']['channels_bounded']} channel" in done.out
     in_table = {r["name"]: int(r["accumulator_overflows"]) for r in rows if r["accumulator_overflows"]}
-    assert sum(in_table.values()) + counted["logits_node"] == total, "logits are not stored as integers, so they are no row"
+    assert (
+        sum(in_table.values()) + counted["logits_node"] == total
+    ), "logits are not stored as integers, so they are no row"
     assert [r["name"] for r in rows if r["accumulator_bits"]] == list(in_table)
-    assert {l["name"]: l["accumulator_overflows"] for l in report["layers"] if l["accumulator_overflows"] is not None} == in_table
+    assert {
+        l["name"]: l["accumulator_overflows"] for l in report["layers"] if l["accumulator_overflows"] is not None
+    } == in_table
     page, channels = (tmp_path / "r/report.html").read_text(), report["accumulator"]["channels_bounded"]
     assert f"{raised} scales of weights were raised, and {channels} output channel" in page
     assert f"<b>{total}</b> of {results} results overflowed in the {len(counted)} layers that can" in page
     wide = qcalib("--data", examples / "digits_calib.h5", "--report", "w", "-o", "w.onnx", examples / "digits_cnn.onnx")
     assert "accumulator" not in wide.out
-    assert not any(r["accumulator_overflows"] for r in csv.DictReader(io.StringIO((tmp_path / "w/layers.csv").read_text())))
+    assert not any(
+        r["accumulator_overflows"] for r in csv.DictReader(io.StringIO((tmp_path / "w/layers.csv").read_text()))
+    )
 
 
 def test_compare_takes_one_for_the_model_or_one_for_each(qcalib, quantize, examples):
     quantize("-o", "q.onnx")
-    compare = lambda *more: qcalib("compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--samples", "64", "--json", *more).json
-    one, two, same, other = (compare("--accumulator", a) for a in ("14:saturate", "32,14:saturate", "14,14:wrap", "14:saturate,14"))
+    compare = lambda *more: qcalib(
+        "compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--samples", "64", "--json", *more
+    ).json
+    one, two, same, other = (
+        compare("--accumulator", a) for a in ("14:saturate", "32,14:saturate", "14,14:wrap", "14:saturate,14")
+    )
     assert one["accumulator"] == two["accumulator"] == [None, {"bits": 14, "overflow": "saturate"}]
     assert one["outputs"] == two["outputs"] and one["layers"] == two["layers"] and not one["outputs"][0]["equal"]
     assert same["outputs"][0]["equal"] and not other["outputs"][0]["equal"]
     for wrong in ("14,", ",14", "14,x", "14,15,16"):
-        assert "--accumulator" in qcalib("compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--accumulator", wrong, code=2).err
+        assert (
+            "--accumulator"
+            in qcalib(
+                "compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--accumulator", wrong, code=2
+            ).err
+        )
 
 
 @pytest.mark.parametrize("command", ["run", "eval", "compare"])
 def test_warnings_name_the_worst_layers_once(command, qcalib, quantize, examples):
     """At most three layers and a line for the rest, with counts that are those of --json; nothing with 32 bits."""
     quantize("-o", "q.onnx")
-    asked = {"run": ["run", "q.onnx", "-o", "y.h5"], "eval": ["eval", "q.onnx"], "compare": ["compare", "q.onnx", "q.onnx"]}[command]
+    asked = {
+        "run": ["run", "q.onnx", "-o", "y.h5"],
+        "eval": ["eval", "q.onnx"],
+        "compare": ["compare", "q.onnx", "q.onnx"],
+    }[command]
     asked += ["--data", examples / "digits_test.h5", "--samples", "64", "--json"]
     done, wide = qcalib(*asked, "--accumulator", "13"), qcalib(*asked)
-    counts = {"run": lambda j: j["overflows"], "eval": lambda j: j["models"][0]["overflows"], "compare": lambda j: j["overflows"][1]}[command](done.json)
+    counts = {
+        "run": lambda j: j["overflows"],
+        "eval": lambda j: j["models"][0]["overflows"],
+        "compare": lambda j: j["overflows"][1],
+    }[command](done.json)
     counts = sorted((l for l in counts if l["overflows"]), key=lambda l: -l["overflows"])
-    want = [f"{l['overflows']} of {l['results']} results of '{l['name']}' left the range of an accumulator of 13 bits; {l['bits']} bits would hold them" for l in counts[:3]]
+    want = [
+        f"{l['overflows']} of {l['results']} results of '{l['name']}' left the range of an accumulator of 13 bits; {l['bits']} bits would hold them"
+        for l in counts[:3]
+    ]
     rest = counts[3:]
     assert rest
-    want.append(f"{sum(l['overflows'] for l in rest)} of {sum(l['results'] for l in rest)} results of {len(rest)} more layers left that range; --json lists them")
+    want.append(
+        f"{sum(l['overflows'] for l in rest)} of {sum(l['results'] for l in rest)} results of {len(rest)} more layers left that range; --json lists them"
+    )
     said = lambda lines: [w for w in lines if " left " in w]  # eval has a word to say on such accuracy, too
-    assert said(done.json["warnings"]) == want and said(line.split("warning: ")[1] for line in done.err.splitlines()) == want
+    assert (
+        said(done.json["warnings"]) == want
+        and said(line.split("warning: ")[1] for line in done.err.splitlines()) == want
+    )
     assert wide.json["warnings"] == [] and wide.err == ""
 
 
 def test_warnings_say_which_of_two_models(qcalib, quantize, examples):
     quantize("-o", "q.onnx")
-    done = qcalib("compare", "q.onnx", "q.onnx", "--data", examples / "digits_test.h5", "--samples", "64", "--json", "--accumulator", "13,14:saturate")
+    done = qcalib(
+        "compare",
+        "q.onnx",
+        "q.onnx",
+        "--data",
+        examples / "digits_test.h5",
+        "--samples",
+        "64",
+        "--json",
+        "--accumulator",
+        "13,14:saturate",
+    )
     assert len(done.json["warnings"]) == 8 and all(w.startswith("q.onnx: ") for w in done.json["warnings"])
     assert [sum(l["overflows"] for l in side) > 1000 for side in done.json["overflows"]] == [True, True]

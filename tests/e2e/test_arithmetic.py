@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models whose operands are wider than usual: every rounding contract gives about what the float model gives, and
 int32 numbers that are dequantized and quantized are requantized by the contract."""
+
 import math
 from fractions import Fraction as F
 
@@ -42,14 +43,34 @@ def sqnr(reference, found):
 def test_a_product_of_16_bit_operands_does_not_wrap(qcalib, tmp_path):
     rng = np.random.default_rng(1)
     x, u, v = rng.normal(size=(64, 20)).astype(np.float32), *rng.normal(size=(2, 20, 40)).astype(np.float32)
-    nodes = [helper.make_node("MatMul", ["x", "u"], ["xu"]), helper.make_node("MatMul", ["x", "v"], ["xv"]),
-             helper.make_node("Relu", ["xu"], ["a"]), helper.make_node("Relu", ["xv"], ["b"]),
-             helper.make_node("Mul", ["a", "b"], ["z"])]
-    save(tmp_path / "m.onnx", nodes, [("x", TensorProto.FLOAT, ["N", 20])], [("z", TensorProto.FLOAT, ["N", 40])],
-         [("u", u), ("v", v)])
+    nodes = [
+        helper.make_node("MatMul", ["x", "u"], ["xu"]),
+        helper.make_node("MatMul", ["x", "v"], ["xv"]),
+        helper.make_node("Relu", ["xu"], ["a"]),
+        helper.make_node("Relu", ["xv"], ["b"]),
+        helper.make_node("Mul", ["a", "b"], ["z"]),
+    ]
+    save(
+        tmp_path / "m.onnx",
+        nodes,
+        [("x", TensorProto.FLOAT, ["N", 20])],
+        [("z", TensorProto.FLOAT, ["N", 40])],
+        [("u", u), ("v", v)],
+    )
     write(tmp_path / "data.h5", x=x)
-    qcalib("quantize", "m.onnx", "--data", "data.h5", "--activation-type", "uint16", "--method", "minmax", "--no-report",
-           "-o", "q.onnx")
+    qcalib(
+        "quantize",
+        "m.onnx",
+        "--data",
+        "data.h5",
+        "--activation-type",
+        "uint16",
+        "--method",
+        "minmax",
+        "--no-report",
+        "-o",
+        "q.onnx",
+    )
     reference = np.maximum(x @ u, 0) * np.maximum(x @ v, 0)
     found = {c: sqnr(reference, outputs(qcalib, tmp_path, "q.onnx", c)) for c in CONTRACTS}
     assert found["onnx"] > 40 and max(found.values()) - min(found.values()) < 1, found
@@ -57,8 +78,10 @@ def test_a_product_of_16_bit_operands_does_not_wrap(qcalib, tmp_path):
 
 def qdq(name, levels, scale, zero):
     """Nodes and constants: NAME -> NAME_r."""
-    nodes = [helper.make_node("QuantizeLinear", [name, f"{name}_s", f"{name}_z"], [f"{name}_q"]),
-             helper.make_node("DequantizeLinear", [f"{name}_q", f"{name}_s", f"{name}_z"], [f"{name}_r"])]
+    nodes = [
+        helper.make_node("QuantizeLinear", [name, f"{name}_s", f"{name}_z"], [f"{name}_q"]),
+        helper.make_node("DequantizeLinear", [f"{name}_q", f"{name}_s", f"{name}_z"], [f"{name}_r"]),
+    ]
     return nodes, [(f"{name}_s", np.float32(scale)), (f"{name}_z", levels(zero))]
 
 
@@ -68,11 +91,18 @@ def test_a_sum_of_operands_wider_than_the_result_does_not_overflow(operand, op, 
     rng = np.random.default_rng(2)
     x, y = (rng.uniform(-4, 4, size=(64, 40)).astype(np.float32) for _ in range(2))
     middle = 32768 if operand == np.uint16 else 0
-    parts = [qdq("x", operand, 4 / 32768, middle), qdq("y", operand, 4.1 / 32768, middle),
-             qdq("z", np.uint8, 16.2 / 255, 128)]
-    save(tmp_path / "m.onnx", [*parts[0][0], *parts[1][0], helper.make_node(op, ["x_r", "y_r"], ["z"]), *parts[2][0]],
-         [("x", TensorProto.FLOAT, ["N", 40]), ("y", TensorProto.FLOAT, ["N", 40])],
-         [("z_r", TensorProto.FLOAT, ["N", 40])], sum((p[1] for p in parts), []))
+    parts = [
+        qdq("x", operand, 4 / 32768, middle),
+        qdq("y", operand, 4.1 / 32768, middle),
+        qdq("z", np.uint8, 16.2 / 255, 128),
+    ]
+    save(
+        tmp_path / "m.onnx",
+        [*parts[0][0], *parts[1][0], helper.make_node(op, ["x_r", "y_r"], ["z"]), *parts[2][0]],
+        [("x", TensorProto.FLOAT, ["N", 40]), ("y", TensorProto.FLOAT, ["N", 40])],
+        [("z_r", TensorProto.FLOAT, ["N", 40])],
+        sum((p[1] for p in parts), []),
+    )
     write(tmp_path / "data.h5", x=x, y=y)
     reference = x + y if op == "Add" else x - y
     found = {c: sqnr(reference, outputs(qcalib, tmp_path, "m.onnx", c)) for c in CONTRACTS}
@@ -101,8 +131,10 @@ def requantized(contract, q, scales):
 
 
 ZERO = 77
-TAIL = [helper.make_node("DequantizeLinear", ["wide", "s"], ["real"]),
-        helper.make_node("QuantizeLinear", ["real", "r", "z"], ["level"])]
+TAIL = [
+    helper.make_node("DequantizeLinear", ["wide", "s"], ["real"]),
+    helper.make_node("QuantizeLinear", ["real", "r", "z"], ["level"]),
+]
 
 
 def parameters(scales):
@@ -126,8 +158,13 @@ def test_int32_input_that_is_quantized_again_is_a_requantize(scales, qcalib, tmp
     halves = [round((k + 0.5) * float(scales[1]) / float(scales[0])) + d for k in range(-80, 180) for d in (-1, 0, 1)]
     wide = np.array([[*halves, 0, 2**24 + 1, -(2**24) - 1, 2**31 - 1, -(2**31)]], np.int32)
     shape = ["N", wide.shape[1]]
-    save(tmp_path / "m.onnx", TAIL, [("wide", TensorProto.INT32, shape)], [("level", TensorProto.UINT8, shape)],
-         parameters(scales))
+    save(
+        tmp_path / "m.onnx",
+        TAIL,
+        [("wide", TensorProto.INT32, shape)],
+        [("level", TensorProto.UINT8, shape)],
+        parameters(scales),
+    )
     write(tmp_path / "data.h5", wide=wide)
     check_wide(qcalib, tmp_path, {"wide": wide}, wide, scales)
 
@@ -137,9 +174,13 @@ def test_sums_of_integer_products_are_requantized(op, qcalib, tmp_path):
     rng = np.random.default_rng(3)
     x = rng.integers(0, 16, (4, 6, 5, 5) if op == "ConvInteger" else (4, 30), np.uint8)
     w = rng.integers(-8, 8, (7, 6, 3, 3) if op == "ConvInteger" else (30, 9), np.int8)
-    save(tmp_path / "m.onnx", [helper.make_node(op, ["x", "w"], ["wide"]), *TAIL],
-         [("x", TensorProto.UINT8, ["N", *x.shape[1:]])], [("level", TensorProto.UINT8, None)],
-         [*parameters((2.0**-6, 2.0**-2)), ("w", w)])
+    save(
+        tmp_path / "m.onnx",
+        [helper.make_node(op, ["x", "w"], ["wide"]), *TAIL],
+        [("x", TensorProto.UINT8, ["N", *x.shape[1:]])],
+        [("level", TensorProto.UINT8, None)],
+        [*parameters((2.0**-6, 2.0**-2)), ("w", w)],
+    )
     write(tmp_path / "data.h5", x=x)
     if op == "MatMulInteger":
         wide = x.astype(np.int32) @ w

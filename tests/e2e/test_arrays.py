@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples in numpy's files: .npy, .npz and folders of .npy give the bytes that the same numbers in HDF5 give, whatever their type, order and packing; damaged ones are refused by
 name. numpy writes them and is the reference."""
+
 import struct
 import zipfile
 
@@ -17,7 +18,12 @@ SHAPE = (7, 3, 2, 4)
 def identity(path, shape, names=("x",), dtype=TensorProto.FLOAT):
     ports = [[helper.make_tensor_value_info(p + n, dtype, shape) for n in names] for p in ("", "y")]
     nodes = [helper.make_node("Identity", [n], ["y" + n]) for n in names]
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(
+            helper.make_graph(nodes, "g", *ports), opset_imports=[helper.make_opsetid("", 13)], ir_version=8
+        ),
+        path,
+    )
 
 
 def read(qcalib, folder, data, *options, names=("x",)):
@@ -51,7 +57,12 @@ def test_npz(qcalib, tmp_path):
         save(tmp_path / "a.npz", note=np.array(["a text"]), step=np.float32(3), **arrays)
         for got, name in zip(read(qcalib, tmp_path, "a.npz", names=names), names):
             assert np.array_equal(got, arrays[name].astype(np.float32))
-    refused(qcalib("run", "m.onnx", "--data", "a.npz", "-o", "o.h5", "--input", "x=note", code=None), UNSUPPORTED, "data set 'note'", "<U6")
+    refused(
+        qcalib("run", "m.onnx", "--data", "a.npz", "-o", "o.h5", "--input", "x=note", code=None),
+        UNSUPPORTED,
+        "data set 'note'",
+        "<U6",
+    )
     shown = qcalib("inspect", "a.npz").out
     assert "x  float32 [7,3,2,4]  npz, deflated" in shown and "note  <U6 [1]" in shown
 
@@ -64,11 +75,11 @@ def test_npz_of_64_bit_sizes(qcalib, tmp_path):
         np.lib.format.write_array(f, values)
     directory = (tmp_path / "a.npz").read_bytes()
     at = directory.index(b"PK\1\2")
-    entry = bytearray(directory[at:directory.index(b"PK\5\6")])
+    entry = bytearray(directory[at : directory.index(b"PK\5\6")])
     size, name = struct.unpack_from("<I", entry, 24)[0], 5
     struct.pack_into("<II", entry, 20, 0xFFFFFFFF, 0xFFFFFFFF)
     struct.pack_into("<H", entry, 30, 20)
-    entry = entry[:46 + name] + struct.pack("<HHQQ", 1, 16, size, size)
+    entry = entry[: 46 + name] + struct.pack("<HHQQ", 1, 16, size, size)
     end64 = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, len(entry), at)
     locator = struct.pack("<4sIQI", b"PK\6\7", 0, at + len(entry), 1)
     end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
@@ -117,12 +128,14 @@ def test_the_same_model(qcalib, tmp_path, examples):
 
 def damaged(good):
     """What a download that broke off, or malice, makes of a .npy: (bytes, what the message says)"""
-    header = good[:good.index(b"\n") + 1]
+    header = good[: good.index(b"\n") + 1]
     yield good[:-1], "truncated"
     yield good[:5], "not a file of samples"
     yield header[:40], "ends too early"
     yield good.replace(b"'shape': (7,", b"'shape': (9,"), "truncated"
-    yield good.replace(b"(7, 3, 2, 4), }" + b" " * 40, b"(9223372036854775807, 9223372036854775807), }" + b" " * 10), "damaged"
+    yield good.replace(
+        b"(7, 3, 2, 4), }" + b" " * 40, b"(9223372036854775807, 9223372036854775807), }" + b" " * 10
+    ), "damaged"
     yield good.replace(b"'shape': (7,", b"'shape': (-,"), "damaged"
     yield good.replace(b"<f4", b"|O8"), "O8"
     yield good.replace(b"\x93NUMPY\x01", b"\x93NUMPY\x09"), "version 9"

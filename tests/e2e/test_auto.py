@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """--method auto, the default: observers are tried on the quantized network, and judged by its outputs."""
+
 import json
 
 import h5py
@@ -20,11 +21,19 @@ def heavy(random, shape):
 
 def gates(random):
     """A few large values carry the signal: they open gates for what is added up."""
-    w = [(random.normal(size=s) * k).astype("f4") for s, k in (((24, 12), 0.4), ((24, 12), 0.4), ((16, 24), 0.3), ((5, 16), 0.4))]
-    nodes = [helper.make_node("Gemm", ["x", "w0"], ["a"], "a", transB=1), helper.make_node("Gemm", ["x", "w1"], ["b"], "b", transB=1),
-             helper.make_node("HardSigmoid", ["b"], ["g"], "g"), helper.make_node("Mul", ["a", "g"], ["m"], "m"),
-             helper.make_node("Gemm", ["m", "w2"], ["c"], "c", transB=1), helper.make_node("Relu", ["c"], ["r"], "r"),
-             helper.make_node("Gemm", ["r", "w3"], ["y"], "y", transB=1)]
+    w = [
+        (random.normal(size=s) * k).astype("f4")
+        for s, k in (((24, 12), 0.4), ((24, 12), 0.4), ((16, 24), 0.3), ((5, 16), 0.4))
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "w0"], ["a"], "a", transB=1),
+        helper.make_node("Gemm", ["x", "w1"], ["b"], "b", transB=1),
+        helper.make_node("HardSigmoid", ["b"], ["g"], "g"),
+        helper.make_node("Mul", ["a", "g"], ["m"], "m"),
+        helper.make_node("Gemm", ["m", "w2"], ["c"], "c", transB=1),
+        helper.make_node("Relu", ["c"], ["r"], "r"),
+        helper.make_node("Gemm", ["r", "w3"], ["y"], "y", transB=1),
+    ]
     return nodes, w, [("y", 5)]
 
 
@@ -44,13 +53,21 @@ def layers(random):
 def heads(random):
     """Two outputs of very different sizes: each counts relative to itself."""
     w = [(random.normal(size=s) * k).astype("f4") for s, k in (((32, 12), 0.4), ((4, 32), 200), ((7, 32), 0.2))]
-    nodes = [helper.make_node("Gemm", ["x", "w0"], ["a"], "a", transB=1), helper.make_node("Relu", ["a"], ["r"], "r"),
-             helper.make_node("Gemm", ["r", "w1"], ["boxes"], "boxes", transB=1), helper.make_node("Gemm", ["r", "w2"], ["s"], "s", transB=1),
-             helper.make_node("Sigmoid", ["s"], ["scores"], "scores")]
+    nodes = [
+        helper.make_node("Gemm", ["x", "w0"], ["a"], "a", transB=1),
+        helper.make_node("Relu", ["a"], ["r"], "r"),
+        helper.make_node("Gemm", ["r", "w1"], ["boxes"], "boxes", transB=1),
+        helper.make_node("Gemm", ["r", "w2"], ["s"], "s", transB=1),
+        helper.make_node("Sigmoid", ["s"], ["scores"], "scores"),
+    ]
     return nodes, w, [("boxes", 4), ("scores", 7)]
 
 
-NETWORKS = {"gates": (gates, heavy), "layers": (layers, lambda random, shape: random.normal(size=shape).astype("f4")), "heads": (heads, heavy)}
+NETWORKS = {
+    "gates": (gates, heavy),
+    "layers": (layers, lambda random, shape: random.normal(size=shape).astype("f4")),
+    "heads": (heads, heavy),
+}
 
 
 def make(kind, folder):
@@ -58,8 +75,13 @@ def make(kind, folder):
     build, draw = NETWORKS[kind]
     nodes, weights, outputs = build(random)
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["N", 12])], [value(n, TensorProto.FLOAT, ["N", c]) for n, c in outputs],
-                              [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)])
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["N", 12])],
+        [value(n, TensorProto.FLOAT, ["N", c]) for n, c in outputs],
+        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), folder / "net.onnx")
     with h5py.File(folder / "x.h5", "w") as f:
         f["x"] = draw(random, (256, 12))
@@ -68,8 +90,13 @@ def make(kind, folder):
 
 def sqnr(folder, model, x):
     """Of the worst output, dB."""
-    run = lambda path: onnxruntime.InferenceSession(str(folder / path), providers=["CPUExecutionProvider"]).run(None, {"x": x})
-    return min(10 * np.log10((w.astype("f8") ** 2).sum() / ((g.astype("f8") - w) ** 2).sum()) for w, g in zip(run("net.onnx"), run(model)))
+    run = lambda path: onnxruntime.InferenceSession(str(folder / path), providers=["CPUExecutionProvider"]).run(
+        None, {"x": x}
+    )
+    return min(
+        10 * np.log10((w.astype("f8") ** 2).sum() / ((g.astype("f8") - w) ** 2).sum())
+        for w, g in zip(run("net.onnx"), run(model))
+    )
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -77,7 +104,15 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     x = make(kind, tmp_path)
     got = {}
     for method in (None, *OBSERVERS):
-        qcalib("--data", "x.h5", *(["--method", method] if method else []), "net.onnx", "-o", "q.onnx", *(["--no-report"] if method else ["--report", "r"]))
+        qcalib(
+            "--data",
+            "x.h5",
+            *(["--method", method] if method else []),
+            "net.onnx",
+            "-o",
+            "q.onnx",
+            *(["--no-report"] if method else ["--report", "r"]),
+        )
         got[method] = sqnr(tmp_path, "q.onnx", x)
     assert got[None] > max(got[m] for m in OBSERVERS) - 1 and got[None] > got["mse"] - 0.1, got
     report = json.loads((tmp_path / "r/report.json").read_text())
@@ -86,8 +121,15 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     chosen = [t for t in trials if t["chosen"]]
     parts = [t for t in trials if t["part"]]
     trials = [t for t in trials if not t["part"]]
-    assert trials[0]["method"] == "mse" and trials[0]["gain_db"] == 0 and sum(t["chosen"] for t in trials) == 1 and chosen[0]["samples"] == 128
-    assert all(chosen[0]["worth_db"] >= t["worth_db"] or t["worth_db"] <= 0.2 for t in trials if t["samples"] == 128), trials
+    assert (
+        trials[0]["method"] == "mse"
+        and trials[0]["gain_db"] == 0
+        and sum(t["chosen"] for t in trials) == 1
+        and chosen[0]["samples"] == 128
+    )
+    assert all(
+        chosen[0]["worth_db"] >= t["worth_db"] or t["worth_db"] <= 0.2 for t in trials if t["samples"] == 128
+    ), trials
     # A gain counts less what may be luck. What is taken in a part of the network beside has to hold likewise.
     assert trials[0]["worth_db"] == 0 and all(t["worth_db"] <= t["gain_db"] for t in trials[1:] + parts)
     assert all(t["worth_db"] > 0.2 and t["samples"] == 128 for t in parts if t["chosen"])
@@ -99,8 +141,21 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     make("gates", tmp_path)
     with h5py.File(tmp_path / "x.h5") as f, h5py.File(tmp_path / "turned.h5", "w") as g:
         g["x"] = f["x"][()][::-1]
-    for name, options in {"one": ["--threads", 1], "four": ["--threads", 4], "small": ["--memory-limit", "200M"], "turned": []}.items():
-        qcalib("--data", "turned.h5" if name == "turned" else "x.h5", *options, "net.onnx", "-o", f"{name}.onnx", "--no-report")
+    for name, options in {
+        "one": ["--threads", 1],
+        "four": ["--threads", 4],
+        "small": ["--memory-limit", "200M"],
+        "turned": [],
+    }.items():
+        qcalib(
+            "--data",
+            "turned.h5" if name == "turned" else "x.h5",
+            *options,
+            "net.onnx",
+            "-o",
+            f"{name}.onnx",
+            "--no-report",
+        )
     first = (tmp_path / "one.onnx").read_bytes()
     assert all((tmp_path / f"{name}.onnx").read_bytes() == first for name in ("four", "small", "turned"))
 
@@ -109,7 +164,12 @@ def test_the_same_samples_are_drawn_whether_they_were_run_before_or_not(qcalib, 
     """Their keys are kept from collecting; with statistics at hand nothing was collected, and they are read for it."""
     make("gates", tmp_path)
     qcalib("collect", "--data", "x.h5", "net.onnx", "-o", "s.h5")
-    reports = [qcalib("quantize", *given, "--data", "x.h5", "net.onnx", "-o", f"{len(given)}.onnx", "--no-report", "--json").json for given in ([], ["--stats", "s.h5"])]
+    reports = [
+        qcalib(
+            "quantize", *given, "--data", "x.h5", "net.onnx", "-o", f"{len(given)}.onnx", "--no-report", "--json"
+        ).json
+        for given in ([], ["--stats", "s.h5"])
+    ]
     assert reports[0]["trials"] == reports[1]["trials"] and len(reports[0]["trials"]) > 1
     assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "2.onnx").read_bytes()
 
@@ -134,10 +194,20 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
     random = np.random.default_rng(4)
     w = random.normal(size=(40, 6)).astype("f4")
     value = helper.make_tensor_value_info
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"], "mm")], "g", [value("x", TensorProto.FLOAT, [1, 50, 40])],
-                              [value("y", TensorProto.FLOAT, [1, 50, 6])], [numpy_helper.from_array(w, "w")])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "net.onnx")
-    samples = {"walks": random.normal(size=(24, 50, 40)).cumsum(1) * 0.3, "alike": random.laplace(size=(24, 50, 40)).clip(-4, 4)}
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "mm")],
+        "g",
+        [value("x", TensorProto.FLOAT, [1, 50, 40])],
+        [value("y", TensorProto.FLOAT, [1, 50, 6])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "net.onnx"
+    )
+    samples = {
+        "walks": random.normal(size=(24, 50, 40)).cumsum(1) * 0.3,
+        "alike": random.laplace(size=(24, 50, 40)).clip(-4, 4),
+    }
     samples["walks"][7] *= 1.5
     samples["odd"] = random.laplace(size=(100, 50, 40)).clip(-4, 4)
     samples["odd"][5, 3, 3:5] = 12, -12  # so far that steps would be half as coarse again for all others
@@ -145,14 +215,25 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
     for name, x in samples.items():
         with h5py.File(tmp_path / f"{name}.h5", "w") as f:
             f["x"] = x.astype("f4")
-        report = qcalib("--data", f"{name}.h5", "net.onnx", "-o", f"{name}.onnx", "--report", f"{name}.report", "--json").json
+        report = qcalib(
+            "--data", f"{name}.h5", "net.onnx", "-o", f"{name}.onnx", "--report", f"{name}.report", "--json"
+        ).json
         methods[name] = next(l["method"] for l in report["layers"] if l["name"] == "x")
     assert methods["walks"] == "minmax" and "minmax" not in (methods["alike"], methods["odd"]), methods
 
 
 def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path):
     """Of a real network, where that was measured to hold on other samples too (docs/decisions/0030-ranges-by-the-outputs.md)."""
-    report = qcalib(*measured_models.BY_NAME["resnet8_cifar10_mlperf"].options(data), "-o", "q.onnx", "--report", "r", "--advice", "off", "--json").json
+    report = qcalib(
+        *measured_models.BY_NAME["resnet8_cifar10_mlperf"].options(data),
+        "-o",
+        "q.onnx",
+        "--report",
+        "r",
+        "--advice",
+        "off",
+        "--json",
+    ).json
     (whole,) = [t for t in report["trials"] if t["chosen"] and not t["part"]]
     parts = [t for t in report["trials"] if t["chosen"] and t["part"]]
     assert parts and all(t["worth_db"] > 0.2 and t["method"] != whole["method"] for t in parts), report["trials"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is damaged, hostile or wrong gives the exit code of the contract and ONE message that names the thing and what to do; no file is
 left behind and none that was there is touched. scripts/test runs these with sanitizers too."""
+
 import os
 import shutil
 import signal
@@ -43,7 +44,9 @@ def commands(path, data="good.h5"):
 
 # ---- Models ----
 
-PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000a49444154789c6300010000000500010d0a2db4")
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000a49444154789c6300010000000500010d0a2db4"
+)
 
 
 def make_missing(_path):
@@ -80,8 +83,11 @@ def make_json(path):
     path.write_text('{"data": "c.h5"}')
 
 
-@pytest.mark.parametrize("make", [make_missing, make_folder, make_empty, make_png, make_text, make_zip, make_hdf5, make_json],
-                         ids=lambda f: f.__name__[5:])
+@pytest.mark.parametrize(
+    "make",
+    [make_missing, make_folder, make_empty, make_png, make_text, make_zip, make_hdf5, make_json],
+    ids=lambda f: f.__name__[5:],
+)
 def test_no_model(make, qcalib, model, tmp_path):
     make(tmp_path / "bad.onnx")
     for command in commands("bad.onnx"):
@@ -90,7 +96,9 @@ def test_no_model(make, qcalib, model, tmp_path):
         refused(qcalib("inspect", "bad.onnx", code=None), BAD, "bad.onnx")
 
 
-@pytest.mark.parametrize("make,word", [(make_hdf5, "HDF5"), (make_png, "PNG"), (make_zip, "zip")], ids=["hdf5", "png", "zip"])
+@pytest.mark.parametrize(
+    "make,word", [(make_hdf5, "HDF5"), (make_png, "PNG"), (make_zip, "zip")], ids=["hdf5", "png", "zip"]
+)
 def test_other_kinds_are_named(make, word, qcalib, model, tmp_path):
     make(tmp_path / "bad.onnx")
     assert word.lower() in qcalib("run", "bad.onnx", "--data", "good.h5", "-o", "out.h5", code=BAD).err.lower()
@@ -99,7 +107,7 @@ def test_other_kinds_are_named(make, word, qcalib, model, tmp_path):
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.9, 0.999])
 def test_truncated_model(part, qcalib, model, tmp_path):
     whole = model.read_bytes()
-    (tmp_path / "cut.onnx").write_bytes(whole[:int(len(whole) * part)])
+    (tmp_path / "cut.onnx").write_bytes(whole[: int(len(whole) * part)])
     for command in [*commands("cut.onnx"), ("inspect", "cut.onnx")]:
         refused(qcalib(*command, code=None), BAD, "cut.onnx")
 
@@ -122,12 +130,17 @@ def test_flipped_bytes(qcalib, model, tmp_path):
 def simple(nodes, inputs=("x",), outputs=("y",), shape=("N", 4), initial=(), opset=13):
     ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in names] for names in (inputs, outputs)]
     graph = helper.make_graph(nodes, "g", *ports, list(initial))
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("my.ops", 1)], ir_version=7)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("my.ops", 1)], ir_version=7
+    )
 
 
 def test_all_unsupported_ops_are_named(qcalib, model, tmp_path):
-    nodes = [helper.make_node("Bogus", ["x"], ["a"], name="first"), helper.make_node("NonMaxSuppression", ["a", "a"], ["b"]),
-             helper.make_node("Special", ["b"], ["y"], domain="my.ops")]
+    nodes = [
+        helper.make_node("Bogus", ["x"], ["a"], name="first"),
+        helper.make_node("NonMaxSuppression", ["a", "a"], ["b"]),
+        helper.make_node("Special", ["b"], ["y"], domain="my.ops"),
+    ]
     onnx.save(simple(nodes), tmp_path / "ops.onnx")
     for command in commands("ops.onnx"):
         refused(qcalib(*command, code=None), UNSUPPORTED, "ops.onnx", "Bogus", "Special")
@@ -149,10 +162,26 @@ def test_inconsistent_models(qcalib, model, tmp_path):
     away.external_data.add(key="location", value="../../../etc/passwd")
     matmul = helper.make_node("MatMul", ["x", "w"], ["y"], name="the_product")
     cases = {
-        "loop": (simple([helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
-                         helper.make_node("Relu", ["b"], ["y"])]), "loop.onnx"),
-        "shapes": (simple([helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("MatMul", ["a", "w"], ["y"], name="the_product")],
-                          initial=[w]), "the_product"),
+        "loop": (
+            simple(
+                [
+                    helper.make_node("Add", ["x", "b"], ["a"]),
+                    helper.make_node("Relu", ["a"], ["b"]),
+                    helper.make_node("Relu", ["b"], ["y"]),
+                ]
+            ),
+            "loop.onnx",
+        ),
+        "shapes": (
+            simple(
+                [
+                    helper.make_node("MatMul", ["x", "w"], ["a"]),
+                    helper.make_node("MatMul", ["a", "w"], ["y"], name="the_product"),
+                ],
+                initial=[w],
+            ),
+            "the_product",
+        ),
         "nothing": (simple([helper.make_node("Relu", ["nowhere"], ["y"])]), "nowhere"),
         "short": (simple([matmul], initial=[short]), "w"),
         "huge": (simple([matmul], initial=[huge]), "w"),
@@ -160,7 +189,9 @@ def test_inconsistent_models(qcalib, model, tmp_path):
     }
     for name, (bad, word) in cases.items():
         (tmp_path / f"{name}.onnx").write_bytes(bad.SerializeToString())
-        refused(qcalib("run", f"{name}.onnx", "--data", "good.h5", "-o", "out.h5", code=None), BAD, f"{name}.onnx", word)
+        refused(
+            qcalib("run", f"{name}.onnx", "--data", "good.h5", "-o", "out.h5", code=None), BAD, f"{name}.onnx", word
+        )
 
 
 def test_name_with_control_characters_stays_on_one_line(qcalib, model, tmp_path):
@@ -172,6 +203,7 @@ def test_name_with_control_characters_stays_on_one_line(qcalib, model, tmp_path)
 
 
 # ---- Data ----
+
 
 def digits(tmp_path):
     with h5py.File(tmp_path / "good.h5") as file:
@@ -212,7 +244,12 @@ def test_chosen_data_set_is_not_there(qcalib, model, tmp_path):
 
 def test_labels_that_do_not_fit(qcalib, model, tmp_path):
     name, values, labels = digits(tmp_path)
-    for case, wrong in {"few": labels[:-1], "large": labels + 1000, "negative": labels - 100, "float": labels + 0.5}.items():
+    for case, wrong in {
+        "few": labels[:-1],
+        "large": labels + 1000,
+        "negative": labels - 100,
+        "float": labels + 0.5,
+    }.items():
         write(tmp_path / f"{case}.h5", **{name: values, "labels": wrong})
         refused(qcalib("eval", "good.onnx", "--data", f"{case}.h5", code=None), BAD, f"{case}.h5", "label")
 
@@ -227,7 +264,9 @@ def test_nan_is_counted_or_refused(qcalib, model, tmp_path):
     assert "NaN" in done.err and "17" in done.err and "good.int8.onnx" in done.new_files
 
 
-@pytest.mark.parametrize("make", [make_missing, make_folder, make_empty, make_png, make_text], ids=lambda f: f.__name__[5:])
+@pytest.mark.parametrize(
+    "make", [make_missing, make_folder, make_empty, make_png, make_text], ids=lambda f: f.__name__[5:]
+)
 def test_no_data(make, qcalib, model, tmp_path):
     make(tmp_path / "bad.h5")
     for command in commands("good.onnx", "bad.h5"):
@@ -241,7 +280,7 @@ def test_model_given_as_data(qcalib, model):
 @pytest.mark.parametrize("part", [0.01, 0.3, 0.6, 0.99])
 def test_truncated_data(part, qcalib, model, tmp_path):
     whole = (tmp_path / "good.h5").read_bytes()
-    (tmp_path / "cut.h5").write_bytes(whole[:int(len(whole) * part)])
+    (tmp_path / "cut.h5").write_bytes(whole[: int(len(whole) * part)])
     for command in [*commands("good.onnx", "cut.h5"), ("inspect", "cut.h5")]:
         refused(qcalib(*command, code=None), BAD, "cut.h5")
 
@@ -265,26 +304,31 @@ def test_preprocessing_that_makes_no_sense(qcalib, model, tmp_path):
 
 # ---- Command line ----
 
-@pytest.mark.parametrize("arguments,words", [
-    (["--dta", "x.h5", "good.onnx"], ["--dta", "--data"]),
-    (["--data", "good.h5", "good.onnx", "--method", "minimax"], ["minimax", "minmax"]),
-    (["--data", "good.h5", "good.onnx", "--method", "kl:bin=3"], ["bin"]),
-    (["--data", "good.h5", "good.onnx", "--method", "percentile:p=200"], ["200"]),
-    (["--data", "good.h5", "good.onnx", "--weight-method", "nope"], ["nope", "mse"]),
-    (["--data", "good.h5", "good.onnx", "--only", "nopattern"], ["nopattern"]),
-    (["--data", "good.h5", "good.onnx", "--skip", "nonode"], ["nonode"]),
-    (["--data", "good.h5", "good.onnx", "--dump", "nostage"], ["nostage"]),
-    (["--data", "good.h5", "good.onnx", "--max-drop", "1"], ["--max-drop", "--eval"]),
-    (["--data", "good.h5", "good.onnx", "--format", "tflite"], ["tflite", "qdq"]),
-    (["evall", "good.onnx"], ["evall", "eval"]),
-    (["good.onnx"], ["--data"]),
-    (["eval", "good.onnx"], ["--data"]),
-    (["run", "good.onnx", "--data", "good.h5"], ["-o"]),
-    (["run", "--data", "good.h5", "-o", "out.h5"], ["MODEL"]),
-    (["list", "observer"], ["observer", "observers"]),
-    (["help", "evall"], ["evall", "eval"]),
-    (["inspect", "good.onnx", "good.h5"], ["good.h5"]),
-], ids=lambda v: " ".join(v) if isinstance(v, list) and v[0].startswith("-") or "good" in v[0] else None)
+
+@pytest.mark.parametrize(
+    "arguments,words",
+    [
+        (["--dta", "x.h5", "good.onnx"], ["--dta", "--data"]),
+        (["--data", "good.h5", "good.onnx", "--method", "minimax"], ["minimax", "minmax"]),
+        (["--data", "good.h5", "good.onnx", "--method", "kl:bin=3"], ["bin"]),
+        (["--data", "good.h5", "good.onnx", "--method", "percentile:p=200"], ["200"]),
+        (["--data", "good.h5", "good.onnx", "--weight-method", "nope"], ["nope", "mse"]),
+        (["--data", "good.h5", "good.onnx", "--only", "nopattern"], ["nopattern"]),
+        (["--data", "good.h5", "good.onnx", "--skip", "nonode"], ["nonode"]),
+        (["--data", "good.h5", "good.onnx", "--dump", "nostage"], ["nostage"]),
+        (["--data", "good.h5", "good.onnx", "--max-drop", "1"], ["--max-drop", "--eval"]),
+        (["--data", "good.h5", "good.onnx", "--format", "tflite"], ["tflite", "qdq"]),
+        (["evall", "good.onnx"], ["evall", "eval"]),
+        (["good.onnx"], ["--data"]),
+        (["eval", "good.onnx"], ["--data"]),
+        (["run", "good.onnx", "--data", "good.h5"], ["-o"]),
+        (["run", "--data", "good.h5", "-o", "out.h5"], ["MODEL"]),
+        (["list", "observer"], ["observer", "observers"]),
+        (["help", "evall"], ["evall", "eval"]),
+        (["inspect", "good.onnx", "good.h5"], ["good.h5"]),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, list) and v[0].startswith("-") or "good" in v[0] else None,
+)
 def test_wrong_command_line(arguments, words, qcalib, model):
     refused(qcalib(*arguments, code=None), USAGE, *words)
 
@@ -298,6 +342,7 @@ def test_damaged_rules_and_configuration(qcalib, model, tmp_path):
 
 
 # ---- The machine ----
+
 
 def test_output_that_cannot_be_written(qcalib, model, tmp_path):
     (tmp_path / "folder").mkdir()
@@ -313,12 +358,21 @@ def as_nobody(program, tmp_path, *arguments):
     """Runs a copy of the program as another user in a folder that everyone may read."""
     if os.getuid() != 0:
         return subprocess.run([program, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
-    for folder in [tmp_path, *list(tmp_path.parents)[:3]]: # pytest's, one more where tests run side by side
+    for folder in [tmp_path, *list(tmp_path.parents)[:3]]:  # pytest's, one more where tests run side by side
         if folder.stat().st_mode & 0o055 != 0o055:
             folder.chmod(folder.stat().st_mode | 0o055)
     shutil.copy(program, tmp_path / "qcalib")
-    return subprocess.run([tmp_path / "qcalib", *arguments], cwd=tmp_path, capture_output=True, text=True, user=65534, group=65534,
-                          extra_groups=[], check=False, env={**os.environ, "HOME": "/"})
+    return subprocess.run(
+        [tmp_path / "qcalib", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        check=False,
+        env={**os.environ, "HOME": "/"},
+    )
 
 
 def test_permissions(program, model, tmp_path):
@@ -328,10 +382,13 @@ def test_permissions(program, model, tmp_path):
     (tmp_path / "closed").chmod(0o555)
     model.chmod(0o644)
     (tmp_path / "good.h5").chmod(0o644)
-    for arguments, word in [(["inspect", "secret.onnx"], "secret.onnx"), (["--data", "good.h5", "secret.onnx", "-o", "/tmp/qcalib-never"], "secret.onnx"),
-                            (["run", "good.onnx", "--data", "good.h5", "-o", "closed/out.h5"], "closed/out.h5"),
-                            (["--data", "good.h5", "good.onnx", "-o", "closed/out.onnx"], "closed/out.onnx"),
-                            (["--data", "good.h5", "good.onnx", "-o", "/tmp/qcalib-never", "--report", "closed/r"], "closed/r")]:
+    for arguments, word in [
+        (["inspect", "secret.onnx"], "secret.onnx"),
+        (["--data", "good.h5", "secret.onnx", "-o", "/tmp/qcalib-never"], "secret.onnx"),
+        (["run", "good.onnx", "--data", "good.h5", "-o", "closed/out.h5"], "closed/out.h5"),
+        (["--data", "good.h5", "good.onnx", "-o", "closed/out.onnx"], "closed/out.onnx"),
+        (["--data", "good.h5", "good.onnx", "-o", "/tmp/qcalib-never", "--report", "closed/r"], "closed/r"),
+    ]:
         done = as_nobody(program, tmp_path, *arguments)
         assert done.returncode == MACHINE, done.stderr
         assert len(done.stderr.splitlines()) == 1 and word in done.stderr and "ermission" in done.stderr
@@ -342,8 +399,14 @@ def limited(program, tmp_path, blocks, *arguments):
     """Files may grow to so many blocks of 1024 bytes, then writing fails as on a full disk."""
     before = set(tmp_path.rglob("*"))
     # HDF5 1.10 loses a few names when it cannot write: no leaks of ours are looked for here.
-    done = subprocess.run(["bash", "-c", f'trap "" XFSZ; ulimit -f {blocks}; exec "$@"', "bash", program, *arguments], cwd=tmp_path,
-                          capture_output=True, text=True, check=False, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+    done = subprocess.run(
+        ["bash", "-c", f'trap "" XFSZ; ulimit -f {blocks}; exec "$@"', "bash", program, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
+    )
     return done, set(tmp_path.rglob("*")) - before
 
 
@@ -352,7 +415,10 @@ def test_full_disk(program, model, tmp_path):
     for arguments in (["--data", "good.h5", "good.onnx"], ["run", "good.onnx", "--data", "good.h5", "-o", "out.h5"]):
         done, new = limited(program, tmp_path, 8, *arguments)
         assert done.returncode == MACHINE, done.stderr
-        assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("qcalib: ") and new == set(), (done.stderr, new)
+        assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("qcalib: ") and new == set(), (
+            done.stderr,
+            new,
+        )
     assert (tmp_path / "good.int8.onnx").read_bytes() == b"earlier"
 
 
@@ -363,8 +429,13 @@ def test_interrupted(command, number, program, model, tmp_path):
     write(tmp_path / "long.h5", **{name: numpy.tile(values, (400, 1, 1, 1))})
     (tmp_path / "out").write_bytes(b"earlier")
     before = set(tmp_path.rglob("*"))
-    run = subprocess.Popen([program, *command, "good.onnx", "--data", "long.h5", "-o", "out", "--progress", "always"], cwd=tmp_path,
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(
+        [program, *command, "good.onnx", "--data", "long.h5", "-o", "out", "--progress", "always"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert run.stderr.read(1)  # the bar: it is running
     run.send_signal(number)
     started = time.monotonic()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """--weight-block: weights with a scale for each block, as DequantizeLinear with block_size and as MatMulNBits."""
+
 import h5py
 import numpy as np
 import onnx
@@ -17,13 +18,29 @@ def model(tmp_path):
     """A product of rank 3 with its bias, one without, a Gemm that reads its weight turned, and a convolution of one tap; what they read is correlated, as activations are."""
     value, node = helper.make_tensor_value_info, helper.make_node
     constants = VALUES | {"bq": RANDOM.normal(size=48).astype("f4"), "bg": RANDOM.normal(size=20).astype("f4")}
-    nodes = [node("MatMul", ["x", "wq"], ["q"], "q"), node("Add", ["q", "bq"], ["qb"]), node("Relu", ["qb"], ["r"]),
-             node("MatMul", ["x", "wk"], ["k"], "k"), node("ReduceMean", ["r"], ["m"], axes=[1], keepdims=0),
-             node("Gemm", ["m", "wg", "bg"], ["g"], "g", transB=1), node("Conv", ["im", "wc"], ["c"], "c")]
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["n", 5, 72]), value("im", TensorProto.FLOAT, ["n", 72, 3, 3])],
-                              [value("k", TensorProto.FLOAT, ["n", 5, 40]), value("g", TensorProto.FLOAT, ["n", 20]), value("c", TensorProto.FLOAT, ["n", 12, 3, 3])],
-                              [numpy_helper.from_array(v, n) for n, v in constants.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "model.onnx")
+    nodes = [
+        node("MatMul", ["x", "wq"], ["q"], "q"),
+        node("Add", ["q", "bq"], ["qb"]),
+        node("Relu", ["qb"], ["r"]),
+        node("MatMul", ["x", "wk"], ["k"], "k"),
+        node("ReduceMean", ["r"], ["m"], axes=[1], keepdims=0),
+        node("Gemm", ["m", "wg", "bg"], ["g"], "g", transB=1),
+        node("Conv", ["im", "wc"], ["c"], "c"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["n", 5, 72]), value("im", TensorProto.FLOAT, ["n", 72, 3, 3])],
+        [
+            value("k", TensorProto.FLOAT, ["n", 5, 40]),
+            value("g", TensorProto.FLOAT, ["n", 20]),
+            value("c", TensorProto.FLOAT, ["n", 12, 3, 3]),
+        ],
+        [numpy_helper.from_array(v, n) for n, v in constants.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "model.onnx"
+    )
     mix = RANDOM.normal(size=(20, 72)).astype("f4")
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file["x"] = RANDOM.normal(size=(64, 5, 20)).astype("f4") @ mix
@@ -69,30 +86,58 @@ def blocks_of(path):
         if n.op_type != "DequantizeLinear" or "block_size" not in attrs:
             continue
         stored = numpy_helper.to_array(constants[n.input[0]]).astype("i4")
-        spread = [np.repeat(numpy_helper.to_array(constants[i]), attrs["block_size"], attrs["axis"]).take(range(stored.shape[attrs["axis"]]), attrs["axis"])
-                  for i in n.input[1:]]
-        found[n.output[0]] = (constants[n.input[0]].data_type, stored, spread[0], spread[1].astype("i4") if len(spread) > 1 else 0, attrs)
+        spread = [
+            np.repeat(numpy_helper.to_array(constants[i]), attrs["block_size"], attrs["axis"]).take(
+                range(stored.shape[attrs["axis"]]), attrs["axis"]
+            )
+            for i in n.input[1:]
+        ]
+        found[n.output[0]] = (
+            constants[n.input[0]].data_type,
+            stored,
+            spread[0],
+            spread[1].astype("i4") if len(spread) > 1 else 0,
+            attrs,
+        )
     return found
 
 
-TYPES = {"int4": (TensorProto.INT4, -8, 7), "uint4": (TensorProto.UINT4, 0, 15), "int3": (TensorProto.INT4, -4, 3), "int2": (TensorProto.INT2, -2, 1), "int8": (TensorProto.INT8, -128, 127)}
+TYPES = {
+    "int4": (TensorProto.INT4, -8, 7),
+    "uint4": (TensorProto.UINT4, 0, 15),
+    "int3": (TensorProto.INT4, -4, 3),
+    "int2": (TensorProto.INT2, -2, 1),
+    "int8": (TensorProto.INT8, -128, 127),
+}
 
 
 @pytest.mark.parametrize("name", TYPES)
 def test_qdq(qcalib, model, tmp_path, name):
     stored_as, lowest, highest = TYPES[name]
-    report = quantize(qcalib, model, "q.onnx", "--activation-type", "none", "--weight-type", name, *(["--symmetric=none"] if name == "uint4" else []))
+    report = quantize(
+        qcalib,
+        model,
+        "q.onnx",
+        "--activation-type",
+        "none",
+        "--weight-type",
+        name,
+        *(["--symmetric=none"] if name == "uint4" else []),
+    )
     found = blocks_of(tmp_path / "q.onnx")
     assert sorted(v[1].shape for v in found.values()) == sorted(WEIGHTS.values())
     real = run(tmp_path / "q.onnx", tmp_path, *found)
     for output, (dtype, stored, scale, zero, attrs) in found.items():
-        wide = (stored.shape[-1] % 4 and name == "int2")  # rows of int2 that do not fill bytes
+        wide = stored.shape[-1] % 4 and name == "int2"  # rows of int2 that do not fill bytes
         assert dtype == (TensorProto.INT4 if wide else stored_as) and attrs["block_size"] == 32
         assert attrs["axis"] == (1 if len(stored.shape) == 4 or stored.shape == (20, 48) else 0)
         assert lowest <= stored.min() and stored.max() <= highest and stored.min() != stored.max()
         assert np.array_equal(real[output], (stored - zero).astype("f4") * scale)  # bit for bit
         weight = next(v for v in VALUES.values() if v.shape == stored.shape)
-        assert np.square(real[output] - weight).sum() < {"int8": 1e-3, "int4": 0.1, "uint4": 0.1}.get(name, 1) * np.square(weight).sum()
+        assert (
+            np.square(real[output] - weight).sum()
+            < {"int8": 1e-3, "int4": 0.1, "uint4": 0.1}.get(name, 1) * np.square(weight).sum()
+        )
     ours = qcalib("run", "q.onnx", "--data", "data.h5", "-o", "ours.h5")
     with h5py.File(tmp_path / "ours.h5") as file:
         for n in ("k", "g", "c"):
@@ -100,7 +145,10 @@ def test_qdq(qcalib, model, tmp_path, name):
     layers = [l for l in report["layers"] if l["kind"] == "weight"]
     assert {l["block"] for l in layers} == {32} and len(layers) == 4
     for l in layers:
-        assert l["weight_rounding"]["method"] == "compensated" and l["weight_rounding"]["error"] < l["weight_rounding"]["error_nearest"]
+        assert (
+            l["weight_rounding"]["method"] == "compensated"
+            and l["weight_rounding"]["error"] < l["weight_rounding"]["error_nearest"]
+        )
     assert "quantized" not in ours.err
 
 
@@ -135,7 +183,9 @@ def test_fused_by_the_runtime(qcalib, model, tmp_path):
 def test_activations_in_8_bits(qcalib, model, tmp_path):
     """Products and the convolution of one tap read quantized activations and weights in blocks as real numbers; with 8 bits the convolution has integers, per channel."""
     quantize(qcalib, model, "q.onnx", "--weight-type", "int4", "--weight-type", "int8:c")
-    assert sorted(v[1].shape for v in blocks_of(tmp_path / "q.onnx").values()) == sorted(s for n, s in WEIGHTS.items() if n != "wc")
+    assert sorted(v[1].shape for v in blocks_of(tmp_path / "q.onnx").values()) == sorted(
+        s for n, s in WEIGHTS.items() if n != "wc"
+    )
     quantize(qcalib, model, "q.onnx", "--weight-type", "int4")
     found, graph = blocks_of(tmp_path / "q.onnx"), onnx.load(tmp_path / "q.onnx").graph
     assert sorted(v[1].shape for v in found.values()) == sorted(WEIGHTS.values())
@@ -151,8 +201,24 @@ def test_activations_in_8_bits(qcalib, model, tmp_path):
 
 
 def test_types_by_name(qcalib, model, tmp_path):
-    quantize(qcalib, model, "q.onnx", "--activation-type", "none", "--weight-type", "int4", "--weight-type", "int8:k", "--weight-type", "int16:q")
-    assert {v[1].shape: v[0] for v in blocks_of(tmp_path / "q.onnx").values()} == {(72, 40): TensorProto.INT8, (20, 48): TensorProto.INT4, (12, 72, 1, 1): TensorProto.INT4}
+    quantize(
+        qcalib,
+        model,
+        "q.onnx",
+        "--activation-type",
+        "none",
+        "--weight-type",
+        "int4",
+        "--weight-type",
+        "int8:k",
+        "--weight-type",
+        "int16:q",
+    )
+    assert {v[1].shape: v[0] for v in blocks_of(tmp_path / "q.onnx").values()} == {
+        (72, 40): TensorProto.INT8,
+        (20, 48): TensorProto.INT4,
+        (12, 72, 1, 1): TensorProto.INT4,
+    }
 
 
 def test_hardware_of_integers_has_no_blocks(qcalib, model, tmp_path):
@@ -167,25 +233,51 @@ TABLE = RANDOM.standard_t(4, (80, 72)).astype("f4") * RANDOM.gamma(1, size=(80, 
 def table(tmp_path):
     """Rows that leave the model, and a product of them; some are counted from the end."""
     constants = {"table": TABLE, "w": RANDOM.normal(size=(72, 9)).astype("f4")}
-    graph = helper.make_graph([helper.make_node("Gather", ["table", "ids"], ["rows"], "take"), helper.make_node("MatMul", ["rows", "w"], ["y"])], "g",
-                              [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 5])],
-                              [helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["n", 5, 72]), helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5, 9])],
-                              [numpy_helper.from_array(v, n) for n, v in constants.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "model.onnx")
+    graph = helper.make_graph(
+        [
+            helper.make_node("Gather", ["table", "ids"], ["rows"], "take"),
+            helper.make_node("MatMul", ["rows", "w"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 5])],
+        [
+            helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["n", 5, 72]),
+            helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5, 9]),
+        ],
+        [numpy_helper.from_array(v, n) for n, v in constants.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "model.onnx"
+    )
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file["ids"] = RANDOM.integers(-80, 80, (32, 5))
     return tmp_path / "model.onnx"
 
 
-@pytest.mark.parametrize("name, bits, least_db", (("int8", 8, 42), ("int4:Gather", 4, 18), ("uint4:take", 4, 19), ("int2:Gather", 2, 4)))
+@pytest.mark.parametrize(
+    "name, bits, least_db", (("int8", 8, 42), ("int4:Gather", 4, 18), ("uint4:take", 4, 19), ("int2:Gather", 2, 4))
+)
 def test_tables(qcalib, table, tmp_path, name, bits, least_db):
     """Rows of a table in blocks: of both forms the same bits, here and there; of fewer than 8 bits only where that is said by name."""
     with h5py.File(tmp_path / "data.h5") as file:
         ids = file["ids"][:]
     found = {}
     for form in ("qdq", "qoperator"):
-        quantize(qcalib, table, f"{form}.onnx", "--activation-type", "none", "--weight-type", "int4", *(["--weight-type", name] if ":" in name else []),
-                 *(["--symmetric=none"] if name[0] == "u" else []), "--format", form, "--accuracy-level", 1)
+        quantize(
+            qcalib,
+            table,
+            f"{form}.onnx",
+            "--activation-type",
+            "none",
+            "--weight-type",
+            "int4",
+            *(["--weight-type", name] if ":" in name else []),
+            *(["--symmetric=none"] if name[0] == "u" else []),
+            "--format",
+            form,
+            "--accuracy-level",
+            1,
+        )
         found[form] = session(tmp_path / f"{form}.onnx", optimize=True).run(["rows"], {"ids": ids})[0]
         qcalib("run", f"{form}.onnx", "--data", "data.h5", "-o", "ours.h5")
         with h5py.File(tmp_path / "ours.h5") as file:
@@ -196,9 +288,18 @@ def test_tables(qcalib, table, tmp_path, name, bits, least_db):
     stored = {(i.data_type, *i.dims) for i in onnx.load(tmp_path / "qdq.onnx").graph.initializer}
     kind = TensorProto.INT8 if bits == 8 else TensorProto.UINT4 if name[0] == "u" else TensorProto.INT4
     assert stored >= {(kind, 80, 72), (TensorProto.FLOAT, 80, 3)} | ({(kind, 80, 3)} if name[0] == "u" else set())
-    taken, = [n for n in onnx.load(tmp_path / "qoperator.onnx").graph.node if n.op_type == "GatherBlockQuantized"]
-    assert {a.name: a.i for a in taken.attribute} == {"bits": bits, "block_size": 32, "gather_axis": 0, "quantize_axis": 1} and len(taken.input) == 3 + (name[0] == "u")
-    assert {tuple(i.dims) for i in onnx.load(tmp_path / "qoperator.onnx").graph.initializer if i.data_type == TensorProto.UINT8} >= {(80, 9 * bits)}
+    (taken,) = [n for n in onnx.load(tmp_path / "qoperator.onnx").graph.node if n.op_type == "GatherBlockQuantized"]
+    assert {a.name: a.i for a in taken.attribute} == {
+        "bits": bits,
+        "block_size": 32,
+        "gather_axis": 0,
+        "quantize_axis": 1,
+    } and len(taken.input) == 3 + (name[0] == "u")
+    assert {
+        tuple(i.dims)
+        for i in onnx.load(tmp_path / "qoperator.onnx").graph.initializer
+        if i.data_type == TensorProto.UINT8
+    } >= {(80, 9 * bits)}
 
 
 def test_a_scale_of_all_is_no_block(qcalib, model):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A few bytes of shapes take neither the memory nor the time of the machine: with --memory-limit and without. What a command needs is said by
 node, shape and number, before it is taken; inspect takes none of it. scripts/test runs these with sanitizers too."""
+
 import os
 import pathlib
 import subprocess
@@ -33,9 +34,15 @@ def hostile():
 
 
 def commands(model, data):
-    return {"inspect": ("inspect", model), "run": ("run", model, "--data", data, "-o", "out.h5"), "eval": ("eval", model, "--data", data),
-            "quantize": ("quantize", "--data", data, model, "-o", "out.onnx", "--report", "out.report"), "convert": ("convert", model, "-o", "out.onnx"),
-            "compare": ("compare", model, model, "--data", data), "collect": ("collect", "--data", data, model, "-o", "out.stats.h5")}
+    return {
+        "inspect": ("inspect", model),
+        "run": ("run", model, "--data", data, "-o", "out.h5"),
+        "eval": ("eval", model, "--data", data),
+        "quantize": ("quantize", "--data", data, model, "-o", "out.onnx", "--report", "out.report"),
+        "convert": ("convert", model, "-o", "out.onnx"),
+        "compare": ("compare", model, model, "--data", data),
+        "collect": ("collect", "--data", data, model, "-o", "out.stats.h5"),
+    }
 
 
 @pytest.fixture
@@ -44,8 +51,15 @@ def measured(program, tmp_path):
 
     def peak(*arguments):
         env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1:quarantine_size_mb=1"}
-        done = subprocess.run([sys.executable, "-S", "-E", "-c", STARTER, tmp_path / "peak", program, *map(str, arguments)], cwd=tmp_path, env=env, text=True,
-                              capture_output=True, stdin=subprocess.DEVNULL, check=True)
+        done = subprocess.run(
+            [sys.executable, "-S", "-E", "-c", STARTER, tmp_path / "peak", program, *map(str, arguments)],
+            cwd=tmp_path,
+            env=env,
+            text=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            check=True,
+        )
         text = done.stdout + done.stderr
         code, kib, seconds = map(float, (tmp_path / "peak").read_text().split())
         assert "Sanitizer" not in text and "runtime error:" not in text, text
@@ -62,9 +76,14 @@ def measured(program, tmp_path):
 
 
 # What each needs for one run, by the node that is named; fold_chain takes what folding may take, and then what is left has no room.
-LARGE = {"big_cos2": ("ConstantOfShape 'c'", "[2147483648]", "8192.0 MiB"), "big_range": ("Range 'r'", "[1000000000]", "3814.7 MiB"),
-         "big_resize": ("Resize 't'", "[2,3,80000,80000]", "146484.4 MiB"), "big_tile": ("Tile 't'", "[2097152,12,32,32]", "98304.0 MiB"),
-         "oom_pad": ("Pad 'n_Pad'", "[2,3,11,16777227]", "4224.0 MiB"), "fold_chain": ("Concat 'c24'", "[268435456]", "1024.0 MiB")}
+LARGE = {
+    "big_cos2": ("ConstantOfShape 'c'", "[2147483648]", "8192.0 MiB"),
+    "big_range": ("Range 'r'", "[1000000000]", "3814.7 MiB"),
+    "big_resize": ("Resize 't'", "[2,3,80000,80000]", "146484.4 MiB"),
+    "big_tile": ("Tile 't'", "[2097152,12,32,32]", "98304.0 MiB"),
+    "oom_pad": ("Pad 'n_Pad'", "[2,3,11,16777227]", "4224.0 MiB"),
+    "fold_chain": ("Concat 'c24'", "[268435456]", "1024.0 MiB"),
+}
 
 
 @pytest.mark.parametrize("limit", [None, "200M"])
@@ -84,10 +103,15 @@ def test_what_shapes_ask_for_is_refused(name, limit, hostile, measured):
             assert code == UNSUPPORTED and ("not quantized" in text or "nothing to quantize" in text), text
         else:
             assert code == MACHINE and "--memory-limit" in text, text
-            assert all(word in text for word in LARGE[name]) or limit and folded and "Concat 'c21', computed ahead" in text, text
+            assert (
+                all(word in text for word in LARGE[name]) or limit and folded and "Concat 'c21', computed ahead" in text
+            ), text
 
 
-@pytest.mark.parametrize("name,words", {"big_cos": ("'y' (Add)", "[1048576,3,8,8]"), "tile_ub": ("'n_Tile' (Tile)", "does not fit in memory")}.items())
+@pytest.mark.parametrize(
+    "name,words",
+    {"big_cos": ("'y' (Add)", "[1048576,3,8,8]"), "tile_ub": ("'n_Tile' (Tile)", "does not fit in memory")}.items(),
+)
 def test_shapes_that_do_not_fit_anything(name, words, hostile, measured):
     for command, arguments in commands(hostile / f"{name}.onnx", hostile / "x.h5").items():
         code, text, more = measured(*arguments)
@@ -96,27 +120,49 @@ def test_shapes_that_do_not_fit_anything(name, words, hostile, measured):
 
 def test_what_has_room_is_run(hostile, measured, tmp_path):
     """200 MB of a value are no attack; under a limit they are refused with the number."""
-    code, text, more = measured("collect", "--data", hostile / "x.h5", hostile / "big_pad.onnx", "-o", "out.stats.h5", "--threads", "1")
+    code, text, more = measured(
+        "collect", "--data", hostile / "x.h5", hostile / "big_pad.onnx", "-o", "out.stats.h5", "--threads", "1"
+    )
     assert code == 0 and more < 700, f"{more:.0f} MiB\n{text}"
     for command, arguments in commands(hostile / "big_pad.onnx", hostile / "x.h5").items():
         if command in ("run", "eval", "compare", "collect"):
             code, text, more = measured(*arguments, "--memory-limit", "200M")
-            assert code == MACHINE and "Pad 't'" in text and "290.0 MiB" in text and more < 40, f"{command}: {more:.0f} MiB\n{text}"
+            assert (
+                code == MACHINE and "Pad 't'" in text and "290.0 MiB" in text and more < 40
+            ), f"{command}: {more:.0f} MiB\n{text}"
     for command, arguments in commands(hostile / "rewrite_bomb.onnx", hostile / "x.h5").items():
         code, text, more = measured(*arguments)
-        assert code == {"eval": BAD, "quantize": UNSUPPORTED, "convert": UNSUPPORTED}.get(command, 0) and more < 60, f"{command}: {more:.0f} MiB\n{text}"
+        assert (
+            code == {"eval": BAD, "quantize": UNSUPPORTED, "convert": UNSUPPORTED}.get(command, 0) and more < 60
+        ), f"{command}: {more:.0f} MiB\n{text}"
 
 
 def masked(path, size):
     """y = x + the sum of a mask that is made of shapes, as exporters of attention write it: Range, Less, Where, with Expand."""
-    constants = {"zero": np.int64(0), "one": np.int64(1), "size": np.int64(size), "row": np.array([1], np.int64), "column": np.array([0], np.int64), "none": np.float32(0),
-                 "much": np.float32(-1), "full": np.array([size, size], np.int64)}
-    nodes = [helper.make_node("Range", ["zero", "size", "one"], ["r"]), helper.make_node("Unsqueeze", ["r", "row"], ["rows"]),
-             helper.make_node("Unsqueeze", ["r", "column"], ["columns"]), helper.make_node("Less", ["rows", "columns"], ["later"]),
-             helper.make_node("Where", ["later", "much", "none"], ["mask"]), helper.make_node("Expand", ["mask", "full"], ["expanded"]),
-             helper.make_node("ReduceSum", ["expanded"], ["sum"], keepdims=0), helper.make_node("Add", ["x", "sum"], ["y"])]
+    constants = {
+        "zero": np.int64(0),
+        "one": np.int64(1),
+        "size": np.int64(size),
+        "row": np.array([1], np.int64),
+        "column": np.array([0], np.int64),
+        "none": np.float32(0),
+        "much": np.float32(-1),
+        "full": np.array([size, size], np.int64),
+    }
+    nodes = [
+        helper.make_node("Range", ["zero", "size", "one"], ["r"]),
+        helper.make_node("Unsqueeze", ["r", "row"], ["rows"]),
+        helper.make_node("Unsqueeze", ["r", "column"], ["columns"]),
+        helper.make_node("Less", ["rows", "columns"], ["later"]),
+        helper.make_node("Where", ["later", "much", "none"], ["mask"]),
+        helper.make_node("Expand", ["mask", "full"], ["expanded"]),
+        helper.make_node("ReduceSum", ["expanded"], ["sum"], keepdims=0),
+        helper.make_node("Add", ["x", "sum"], ["y"]),
+    ]
     ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 4])] for n in "xy"]
-    graph = helper.make_graph(nodes, "g", *ports, [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()])
+    graph = helper.make_graph(
+        nodes, "g", *ports, [numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()]
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
@@ -143,7 +189,11 @@ def test_the_limit_holds_for_the_model_file(measured, tmp_path):
         file["x"] = np.ones((2, 64), np.float32)
     limited = ("--data", "x.h5", "-o", "out.h5", "--memory-limit", "60M")
     code, text, more = measured("run", "inside.onnx", *limited)
-    assert code == MACHINE and all(t in text for t in ("inside.onnx", "64.0 MiB", "--memory-limit 60.0 MiB is too low")) and more < 20, f"{more:.0f} MiB\n{text}"
+    assert (
+        code == MACHINE
+        and all(t in text for t in ("inside.onnx", "64.0 MiB", "--memory-limit 60.0 MiB is too low"))
+        and more < 20
+    ), f"{more:.0f} MiB\n{text}"
     code, text, more = measured("run", "outside.onnx", *limited[:-1], "80M")  # a sanitizer takes ten of them
     assert code == 0 and more < 64 + 20, f"{more:.0f} MiB, of which the weights are 64\n{text}"
 
@@ -151,5 +201,15 @@ def test_the_limit_holds_for_the_model_file(measured, tmp_path):
 def test_the_limit_holds_for_statistics(measured, examples, tmp_path):
     with open(tmp_path / "all.stats.h5", "wb") as file:
         file.truncate(80 * MIB)
-    code, text, more = measured("quantize", "--stats", "all.stats.h5", examples / "digits_cnn.onnx", "-o", "out.onnx", "--no-report", "--memory-limit", "90M")
+    code, text, more = measured(
+        "quantize",
+        "--stats",
+        "all.stats.h5",
+        examples / "digits_cnn.onnx",
+        "-o",
+        "out.onnx",
+        "--no-report",
+        "--memory-limit",
+        "90M",
+    )
     assert code == MACHINE and "all.stats.h5" in text and "160.0 MiB" in text and more < 20, f"{more:.0f} MiB\n{text}"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with operators that qcalib does not know: what does not depend on them is quantized, the rest leaves as it came and ONNX Runtime runs it."""
+
 import subprocess
 
 import h5py
@@ -20,14 +21,30 @@ def normal(*shape, seed=1):
     return np.random.default_rng(seed + sum(shape)).normal(size=shape).astype(np.float32) / np.float32(np.sqrt(fan))
 
 
-WEIGHTS = {"w1": normal(8, 4, 3, 3), "b1": normal(8), "w2": normal(8, 8, 3, 3), "b2": normal(8, seed=2), "w3": normal(6, 8, 3, 3), "fc": normal(10, 8),
-           "gain": np.float32([2]), "flat": np.array([-1, 8, 8, 8], np.int64), "low": np.float32(-100), "axis": np.array([1, 2, 3], np.int64)}
+WEIGHTS = {
+    "w1": normal(8, 4, 3, 3),
+    "b1": normal(8),
+    "w2": normal(8, 8, 3, 3),
+    "b2": normal(8, seed=2),
+    "w3": normal(6, 8, 3, 3),
+    "fc": normal(10, 8),
+    "gain": np.float32([2]),
+    "flat": np.array([-1, 8, 8, 8], np.int64),
+    "low": np.float32(-100),
+    "axis": np.array([1, 2, 3], np.int64),
+}
 CONV = {"pads": [1, 1, 1, 1]}
 
 
 def node(op, inputs, outputs, domain="", **attributes):
-    return helper.make_node(op, inputs, outputs if isinstance(outputs, list) else [outputs], name=f"n_{outputs if isinstance(outputs, str) else outputs[0]}",
-                            domain=domain, **attributes)
+    return helper.make_node(
+        op,
+        inputs,
+        outputs if isinstance(outputs, list) else [outputs],
+        name=f"n_{outputs if isinstance(outputs, str) else outputs[0]}",
+        domain=domain,
+        **attributes,
+    )
 
 
 def conv_relu(x, y, k):
@@ -35,7 +52,11 @@ def conv_relu(x, y, k):
 
 
 def classifier(x, y):
-    return [node("GlobalAveragePool", [x], f"{y}_mean"), node("Flatten", [f"{y}_mean"], f"{y}_flat"), node("Gemm", [f"{y}_flat", "fc"], y, transB=1)]
+    return [
+        node("GlobalAveragePool", [x], f"{y}_mean"),
+        node("Flatten", [f"{y}_mean"], f"{y}_flat"),
+        node("Gemm", [f"{y}_flat", "fc"], y, transB=1),
+    ]
 
 
 TRUNK = conv_relu("x", "a", 1) + conv_relu("a", "b", 2)
@@ -46,10 +67,20 @@ def write(path, nodes, outputs, opset=17, inputs=None, extra=(), typed=()):
     used = {i for n in nodes for i in n.input} | set(extra)
     inputs = inputs or [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4, 8, 8])]
     outputs = [helper.make_tensor_value_info(o, TensorProto.FLOAT, shape) for o, shape in outputs]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(v, n) for n, v in WEIGHTS.items() if n in used], value_info=list(typed))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        inputs,
+        outputs,
+        [numpy_helper.from_array(v, n) for n, v in WEIGHTS.items() if n in used],
+        value_info=list(typed),
+    )
     domains = sorted({n.domain for n in nodes if n.domain} | {ML})
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 3 if d == ML else 1) for d in domains],
-                              ir_version=8)
+    model = helper.make_model(
+        graph,
+        opset_imports=[helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 3 if d == ML else 1) for d in domains],
+        ir_version=8,
+    )
     onnx.save(model, path)
     return model
 
@@ -96,9 +127,18 @@ def float_reasons(report):
 
 
 def test_at_the_end(qcalib, tmp_path):
-    before = write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [
-        node("Scaler", ["logits"], "scaled", ML, **SCALE), node("Normalizer", ["scaled"], "unit", ML, norm="L2"), node("Mul", ["unit", "gain"], "y")],
-        [("y", ["N", 10])], typed=[helper.make_tensor_value_info("unit", TensorProto.FLOAT, ["N", 10])])
+    before = write(
+        tmp_path / "model.onnx",
+        TRUNK
+        + classifier("b", "logits")
+        + [
+            node("Scaler", ["logits"], "scaled", ML, **SCALE),
+            node("Normalizer", ["scaled"], "unit", ML, norm="L2"),
+            node("Mul", ["unit", "gain"], "y"),
+        ],
+        [("y", ["N", 10])],
+        typed=[helper.make_tensor_value_info("unit", TensorProto.FLOAT, ["N", 10])],
+    )
     model, report, err = quantized(qcalib, tmp_path)
     kept(model, before, "n_scaled", "n_unit", "n_y")
     assert [(o.domain, o.version) for o in model.opset_import] == [("", 17), (ML, 3)]
@@ -109,12 +149,20 @@ def test_at_the_end(qcalib, tmp_path):
     assert reasons["n_y"] == ("Mul", "follows from 'n_unit', carried through")
     assert sum(n.op_type == "QuantizeLinear" for n in model.graph.node) > 3
     warnings = [w for w in err.splitlines() if "carried through" in w]
-    assert len(warnings) == 1 and f"{ML}::Scaler (1 node, 'n_scaled'), {ML}::Normalizer (1 node, 'n_unit'), and 1 node that follows" in warnings[0]
+    assert (
+        len(warnings) == 1
+        and f"{ML}::Scaler (1 node, 'n_scaled'), {ML}::Normalizer (1 node, 'n_unit'), and 1 node that follows"
+        in warnings[0]
+    )
     assert [o["name"] for o in report["outputs"]] == ["logits"]
 
 
 def test_summary_says_it_once(qcalib, tmp_path):
-    write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "y", ML, **SCALE)], [("y", ["N", 10])])
+    write(
+        tmp_path / "model.onnx",
+        TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "y", ML, **SCALE)],
+        [("y", ["N", 10])],
+    )
     samples(tmp_path)
     out = qcalib("--data", "calib.h5", "model.onnx").out
     assert out.count(f"{ML}::Scaler") == 1 and "1 stays in float" in out
@@ -127,31 +175,64 @@ def test_summary_says_it_once(qcalib, tmp_path):
 @pytest.mark.parametrize("opset", (11, 12))
 def test_of_an_old_opset(opset, qcalib, tmp_path):
     """Operators of other domains do not care, and most of ONNX's mean the same in opset 13, which the quantized part needs."""
-    write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "scaled", ML, **SCALE), node("Mul", ["scaled", "gain"], "times"),
-                                                                       node("Transpose", ["times"], "turned", perm=[1, 0]), node("Concat", ["turned", "turned"], "y", axis=0)],
-          [("y", [20, "N"])], opset=opset)
+    write(
+        tmp_path / "model.onnx",
+        TRUNK
+        + classifier("b", "logits")
+        + [
+            node("Scaler", ["logits"], "scaled", ML, **SCALE),
+            node("Mul", ["scaled", "gain"], "times"),
+            node("Transpose", ["times"], "turned", perm=[1, 0]),
+            node("Concat", ["turned", "turned"], "y", axis=0),
+        ],
+        [("y", [20, "N"])],
+        opset=opset,
+    )
     x = samples(tmp_path)
     qcalib("--data", "calib.h5", "model.onnx", "-o", "q.onnx")
     model = onnx.load(str(tmp_path / "q.onnx"))
-    assert [o.version for o in model.opset_import if not o.domain] == [13] and {"Scaler", "Concat"} <= {n.op_type for n in model.graph.node}
+    assert [o.version for o in model.opset_import if not o.domain] == [13] and {"Scaler", "Concat"} <= {
+        n.op_type for n in model.graph.node
+    }
     assert sqnr(outputs_of(tmp_path / "model.onnx", x)["y"], outputs_of(tmp_path / "q.onnx", x)["y"]) > 20
 
 
 def test_what_means_something_else_now_is_named(qcalib, tmp_path):
     """Softmax of opset 12 is over all dimensions from the second on: in opset 13 it would be over the last."""
-    write(tmp_path / "model.onnx", TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "scaled", ML, **SCALE), node("Mul", ["scaled", "gain"], "times"),
-                                                                       node("Softmax", ["times"], "y")], [("y", ["N", 10])], opset=12)
+    write(
+        tmp_path / "model.onnx",
+        TRUNK
+        + classifier("b", "logits")
+        + [
+            node("Scaler", ["logits"], "scaled", ML, **SCALE),
+            node("Mul", ["scaled", "gain"], "times"),
+            node("Softmax", ["times"], "y"),
+        ],
+        [("y", ["N", 10])],
+        opset=12,
+    )
     samples(tmp_path)
     done = qcalib("--data", "calib.h5", "model.onnx", "-o", "q.onnx", code=4)
-    assert "Softmax 'n_y' of opset 12 is carried through, but the rest needs opset 13" in done.err and done.new_files == []
+    assert (
+        "Softmax 'n_y' of opset 12 is carried through, but the rest needs opset 13" in done.err and done.new_files == []
+    )
 
 
 def middle(path):
     """One branch goes through an operator that is not known and joins the other."""
-    return write(path, TRUNK + [
-        node("Flatten", ["a"], "a_flat"), node("Normalizer", ["a_flat"], "unit", ML, norm="MAX"), node("Reshape", ["unit", "flat"], "back"),
-        node("Add", ["back", "b"], "join"), node("Conv", ["join", "w3"], "y", **CONV)] + classifier("b", "z"),
-        [("y", ["N", 6, 8, 8]), ("z", ["N", 10])])
+    return write(
+        path,
+        TRUNK
+        + [
+            node("Flatten", ["a"], "a_flat"),
+            node("Normalizer", ["a_flat"], "unit", ML, norm="MAX"),
+            node("Reshape", ["unit", "flat"], "back"),
+            node("Add", ["back", "b"], "join"),
+            node("Conv", ["join", "w3"], "y", **CONV),
+        ]
+        + classifier("b", "z"),
+        [("y", ["N", 6, 8, 8]), ("z", ["N", 10])],
+    )
 
 
 def test_in_the_middle_of_a_branch(qcalib, tmp_path):
@@ -167,12 +248,24 @@ def test_in_the_middle_of_a_branch(qcalib, tmp_path):
 
 
 def test_at_the_start_there_is_nothing_to_quantize(qcalib, tmp_path):
-    write(tmp_path / "model.onnx", [node("Flatten", ["x"], "f"), node("Normalizer", ["f"], "u", ML, norm="L2"), node("Reshape", ["u", "flat"], "r")] +
-          [node("Conv", ["r", "w2"], "y", **CONV)], [("y", ["N", 8, 8, 8])])
+    write(
+        tmp_path / "model.onnx",
+        [
+            node("Flatten", ["x"], "f"),
+            node("Normalizer", ["f"], "u", ML, norm="L2"),
+            node("Reshape", ["u", "flat"], "r"),
+        ]
+        + [node("Conv", ["r", "w2"], "y", **CONV)],
+        [("y", ["N", 8, 8, 8])],
+    )
     samples(tmp_path)
     done = qcalib("--data", "calib.h5", "model.onnx", code=4)
     assert "nothing to quantize" in done.err and not done.new_files
-    write(tmp_path / "model.onnx", [node("Inverse", ["x"], "i", "com.microsoft"), node("Conv", ["i", "w1"], "y", **CONV)], [("y", ["N", 8, 8, 8])])
+    write(
+        tmp_path / "model.onnx",
+        [node("Inverse", ["x"], "i", "com.microsoft"), node("Conv", ["i", "w1"], "y", **CONV)],
+        [("y", ["N", 8, 8, 8])],
+    )
     done = qcalib("--data", "calib.h5", "model.onnx", code=4)
     assert "com.microsoft::Inverse (1 node, 'n_i')" in done.err and not done.new_files
     assert "Inverse" in qcalib("inspect", "model.onnx").out
@@ -181,22 +274,48 @@ def test_at_the_start_there_is_nothing_to_quantize(qcalib, tmp_path):
 def test_subgraphs_read_outer_values(qcalib, tmp_path):
     """What only a subgraph reads stays there under its name, in float."""
     out = [helper.make_tensor_value_info("t_out", TensorProto.FLOAT, None)]
-    then = helper.make_graph([node("Flatten", ["b"], "t_flat"), node("Normalizer", ["t_flat"], "t_unit", ML, norm="L1"), node("Reshape", ["t_unit", "flat"], "t_r"),
-                              node("Conv", ["t_r", "w3"], "t_out", **CONV)], "then", [], out)
-    orelse = helper.make_graph([node("Conv", ["a", "w3"], "e_out", **CONV)], "else", [], [helper.make_tensor_value_info("e_out", TensorProto.FLOAT, None)])
-    nodes = TRUNK + [node("ReduceMean", ["b"], "mean", keepdims=0), node("Greater", ["mean", "low"], "cond"),
-                     node("If", ["cond"], "y", then_branch=then, else_branch=orelse)] + classifier("b", "z")
+    then = helper.make_graph(
+        [
+            node("Flatten", ["b"], "t_flat"),
+            node("Normalizer", ["t_flat"], "t_unit", ML, norm="L1"),
+            node("Reshape", ["t_unit", "flat"], "t_r"),
+            node("Conv", ["t_r", "w3"], "t_out", **CONV),
+        ],
+        "then",
+        [],
+        out,
+    )
+    orelse = helper.make_graph(
+        [node("Conv", ["a", "w3"], "e_out", **CONV)],
+        "else",
+        [],
+        [helper.make_tensor_value_info("e_out", TensorProto.FLOAT, None)],
+    )
+    nodes = (
+        TRUNK
+        + [
+            node("ReduceMean", ["b"], "mean", keepdims=0),
+            node("Greater", ["mean", "low"], "cond"),
+            node("If", ["cond"], "y", then_branch=then, else_branch=orelse),
+        ]
+        + classifier("b", "z")
+    )
     before = write(tmp_path / "model.onnx", nodes, [("y", ["N", 6, 8, 8]), ("z", ["N", 10])], extra=("w3", "flat"))
     model, report, _ = quantized(qcalib, tmp_path)
     kept(model, before, "n_y")
-    assert np.array_equal(numpy_helper.to_array(next(t for t in model.graph.initializer if t.name == "w3")), WEIGHTS["w3"])
+    assert np.array_equal(
+        numpy_helper.to_array(next(t for t in model.graph.initializer if t.name == "w3")), WEIGHTS["w3"]
+    )
     assert {o["name"] for o in report["outputs"]} == {"z", "a", "b", "cond"}
     assert float_reasons(report)["n_y"][0] == "If"
 
 
 def test_sequences(qcalib, tmp_path):
-    before = write(tmp_path / "model.onnx", TRUNK + [node("SequenceConstruct", ["a", "b"], "s"), node("ConcatFromSequence", ["s"], "y", axis=1)],
-                   [("y", ["N", 16, 8, 8])])
+    before = write(
+        tmp_path / "model.onnx",
+        TRUNK + [node("SequenceConstruct", ["a", "b"], "s"), node("ConcatFromSequence", ["s"], "y", axis=1)],
+        [("y", ["N", 16, 8, 8])],
+    )
     model, _, _ = quantized(qcalib, tmp_path)
     kept(model, before, "n_s", "n_y")
 
@@ -205,8 +324,14 @@ def test_inputs_of_text_need_no_data(qcalib, tmp_path):
     """An input that only what is carried reads is no input of the part that is quantized."""
     word = helper.make_tensor_value_info("word", TensorProto.STRING, [1])
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4, 8, 8])
-    model = write(tmp_path / "model.onnx", TRUNK + [node("StringNormalizer", ["word"], "upper", case_change_action="UPPER", locale="C")] + classifier("b", "z"),
-                  [("z", ["N", 10])], inputs=[word, x])
+    model = write(
+        tmp_path / "model.onnx",
+        TRUNK
+        + [node("StringNormalizer", ["word"], "upper", case_change_action="UPPER", locale="C")]
+        + classifier("b", "z"),
+        [("z", ["N", 10])],
+        inputs=[word, x],
+    )
     model.graph.output.append(helper.make_tensor_value_info("upper", TensorProto.STRING, [1]))
     onnx.save(model, tmp_path / "model.onnx")
     data = samples(tmp_path)
@@ -222,9 +347,13 @@ def test_inputs_of_text_need_no_data(qcalib, tmp_path):
 def test_an_attribute_that_is_not_handled(qcalib, tmp_path):
     """An operator that is known, but not in this form."""
     WEIGHTS.update({"ratio": np.array(0, np.float32), "training": np.array(True)})
-    before = write(tmp_path / "model.onnx", TRUNK + [node("Dropout", ["b", "ratio", "training"], "small")],
-                   [("small", [1, 8, 8, 8])], opset=18,
-                   inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 8, 8])])
+    before = write(
+        tmp_path / "model.onnx",
+        TRUNK + [node("Dropout", ["b", "ratio", "training"], "small")],
+        [("small", [1, 8, 8, 8])],
+        opset=18,
+        inputs=[helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 8, 8])],
+    )
     x = samples(tmp_path)
     report = qcalib("--data", "calib.h5", "model.onnx", "--json").json
     kept(onnx.load(tmp_path / "model.int8.onnx"), before, "n_small")
@@ -238,8 +367,11 @@ def test_what_needs_the_whole_graph(qcalib, tmp_path):
     samples(tmp_path)
     with h5py.File(tmp_path / "test.h5", "w") as f:
         f["x"], f["labels"] = np.zeros((4, 4, 8, 8), np.float32), np.zeros(4, np.int64)
-    for command in (["run", "model.onnx", "--data", "calib.h5", "-o", "o.h5"], ["eval", "model.onnx", "--data", "test.h5"],
-                    ["compare", "model.onnx", "model.onnx", "--data", "calib.h5"]):
+    for command in (
+        ["run", "model.onnx", "--data", "calib.h5", "-o", "o.h5"],
+        ["eval", "model.onnx", "--data", "test.h5"],
+        ["compare", "model.onnx", "model.onnx", "--data", "calib.h5"],
+    ):
         done = qcalib(*command, code=4)
         assert f"{ML}::Normalizer (1 node, 'n_unit')" in done.err, command
     done = qcalib("--data", "calib.h5", "model.onnx", "--require-integer", code=1)
@@ -260,7 +392,7 @@ def test_what_needs_the_whole_graph(qcalib, tmp_path):
 def test_accuracy_of_what_is_computed(qcalib, tmp_path, known):
     """labels are of an output that is computed, or of one that is not."""
     nodes = TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "y", ML, **SCALE)]
-    write(tmp_path / "model.onnx", nodes, [("logits", ["N", 10]), ("y", ["N", 10])][0 if known else 1:])
+    write(tmp_path / "model.onnx", nodes, [("logits", ["N", 10]), ("y", ["N", 10])][0 if known else 1 :])
     x = samples(tmp_path)
     labels = outputs_of(tmp_path / "model.onnx", x)["y"].argmax(1)
     with h5py.File(tmp_path / "test.h5", "w") as f:
@@ -276,12 +408,28 @@ def test_accuracy_of_what_is_computed(qcalib, tmp_path, known):
 
 # ---- Kernels of the user's own ----
 
+
 @pytest.fixture(scope="module")
 def scaler(tmp_path_factory):
     """The worked example of docs/extending.md."""
     made = tmp_path_factory.mktemp("kernel") / "scaler.so"
-    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ROOT / "include", ROOT / "tests/install/scaler_kernel.c", "-o", made],
-                   check=True)
+    subprocess.run(
+        [
+            "cc",
+            "-std=c17",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-I",
+            ROOT / "include",
+            ROOT / "tests/install/scaler_kernel.c",
+            "-o",
+            made,
+        ],
+        check=True,
+    )
     return made
 
 
@@ -290,8 +438,13 @@ SCALE_EACH = {"offset": [0.25, -0.5] * 5, "scale": [4.0, 0.5, 1.0, -2.0, 3.0] * 
 
 def with_scaler(path):
     """Scaler between layers, so that nothing behind it could be quantized without a kernel."""
-    return write(path, TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "scaled", ML, **SCALE_EACH), node("Gemm", ["scaled", "last"], "y")],
-                 [("y", ["N", 6])])
+    return write(
+        path,
+        TRUNK
+        + classifier("b", "logits")
+        + [node("Scaler", ["logits"], "scaled", ML, **SCALE_EACH), node("Gemm", ["scaled", "last"], "y")],
+        [("y", ["N", 6])],
+    )
 
 
 def read(path):
@@ -317,11 +470,15 @@ def test_a_kernel_of_ones_own(qcalib, tmp_path, scaler):
     assert (mine.domain, mine.name, list(mine.attribute)) == (ML, "n_scaled", list(theirs.attribute))
     assert [(o.domain, o.version) for o in model.opset_import] == [("", 17), (ML, 3)]
     assert sqnr(expected, outputs_of(tmp_path / "model.int8.onnx", x)["y"]) > 20
-    compared = qcalib("compare", "model.onnx", "model.int8.onnx", "--data", "calib.h5", "--json", "--kernel", scaler).json
+    compared = qcalib(
+        "compare", "model.onnx", "model.int8.onnx", "--data", "calib.h5", "--json", "--kernel", scaler
+    ).json
     assert compared["outputs"][0]["sqnr_db"] > 20
     with h5py.File(tmp_path / "test.h5", "w") as f:
         f["x"], f["labels"] = x, expected.argmax(1)
-    assert qcalib("eval", "model.onnx", "--data", "test.h5", "--json", "--kernel", scaler).json["models"][0]["value"] == 1
+    assert (
+        qcalib("eval", "model.onnx", "--data", "test.h5", "--json", "--kernel", scaler).json["models"][0]["value"] == 1
+    )
 
 
 def test_kernels_that_are_none(qcalib, tmp_path, scaler):
@@ -332,12 +489,34 @@ def test_kernels_that_are_none(qcalib, tmp_path, scaler):
         assert says in qcalib("--data", "calib.h5", "model.onnx", "--kernel", wrong, code=3).err
     assert "already" in qcalib("--data", "calib.h5", "model.onnx", "--kernel", scaler, "--kernel", scaler, code=3).err
     source = (ROOT / "tests/install/scaler_kernel.c").read_text()
-    for change, says in (((".abi = QCALIB_KERNEL_ABI", ".abi = 99"), "version 99"), ((".compute = compute,", ""), "no function 'compute'"),
-                         (("    return 0;\n}\n\nstatic float", "    return 7;\n}\n\nstatic float"), "shape of the kernel of 'Scaler' failed with code 7"),
-                         (("call->outputs[0] = call->inputs[0];", "call->outputs[0].type = 77; call->outputs[0].rank = 0;"), "the type 77")):
+    for change, says in (
+        ((".abi = QCALIB_KERNEL_ABI", ".abi = 99"), "version 99"),
+        ((".compute = compute,", ""), "no function 'compute'"),
+        (
+            ("    return 0;\n}\n\nstatic float", "    return 7;\n}\n\nstatic float"),
+            "shape of the kernel of 'Scaler' failed with code 7",
+        ),
+        (
+            ("call->outputs[0] = call->inputs[0];", "call->outputs[0].type = 77; call->outputs[0].rank = 0;"),
+            "the type 77",
+        ),
+    ):
         assert change[0] in source
         (tmp_path / "wrong.c").write_text(source.replace(*change))
-        subprocess.run(["cc", "-std=c17", "-shared", "-fPIC", "-I", ROOT / "include", tmp_path / "wrong.c", "-o", tmp_path / "wrong.so"], check=True)
+        subprocess.run(
+            [
+                "cc",
+                "-std=c17",
+                "-shared",
+                "-fPIC",
+                "-I",
+                ROOT / "include",
+                tmp_path / "wrong.c",
+                "-o",
+                tmp_path / "wrong.so",
+            ],
+            check=True,
+        )
         assert says in qcalib("--data", "calib.h5", "model.onnx", "--kernel", "./wrong.so", code=3).err
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of channels: ranges of activations by what the layers behind make of errors (--method output), and scales per channel (--per-channel=activations)."""
+
 import json
 import random
 
@@ -18,7 +19,9 @@ def feeds_of(path):
         for name, d in f.items():
             if name == "labels":
                 continue
-            scale, mean, std = (np.asarray(d.attrs.get(k, v), np.float32) for k, v in (("scale", 1), ("mean", 0), ("std", 1)))
+            scale, mean, std = (
+                np.asarray(d.attrs.get(k, v), np.float32) for k, v in (("scale", 1), ("mean", 0), ("std", 1))
+            )
             feeds[name] = ((d[:].astype(np.float32) * scale - mean) / std).astype(np.float32)
     return feeds
 
@@ -35,7 +38,20 @@ def test_any_partition_gives_the_same_bytes(digits, qcalib, tmp_path):
     for n in (2, 5):
         files = [f"shard{k}.h5" for k in range(n)]
         for k in range(n):
-            qcalib("collect", "--data", data, "--channel-statistics", "on", "--shard", f"{k}/{n}", "--threads", rng.randint(1, 3), model, "-o", files[k])
+            qcalib(
+                "collect",
+                "--data",
+                data,
+                "--channel-statistics",
+                "on",
+                "--shard",
+                f"{k}/{n}",
+                "--threads",
+                rng.randint(1, 3),
+                model,
+                "-o",
+                files[k],
+            )
         rng.shuffle(files)
         qcalib("merge", *files, "-o", "merged.h5")
         assert (tmp_path / "merged.h5").read_bytes() == (tmp_path / "whole.h5").read_bytes()
@@ -100,7 +116,18 @@ def test_declared_sizes_are_not_believed(digits, qcalib, tmp_path, key):
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize("key, row, value", [("first", 1, 1 << 40), ("axis", 0, 99), ("exponent", 0, 300), ("tally", 0, 7), ("bin", 0, 600), ("extremes", 0, np.nan), ("first_bin", 1, 1 << 50)])
+@pytest.mark.parametrize(
+    "key, row, value",
+    [
+        ("first", 1, 1 << 40),
+        ("axis", 0, 99),
+        ("exponent", 0, 300),
+        ("tally", 0, 7),
+        ("bin", 0, 600),
+        ("extremes", 0, np.nan),
+        ("first_bin", 1, 1 << 50),
+    ],
+)
 def test_contradictions_are_refused(digits, qcalib, tmp_path, key, row, value):
     data, model = digits
     qcalib("collect", "--data", data, "--samples", 4, "--channel-statistics", "on", model, "-o", "s.h5")
@@ -110,7 +137,14 @@ def test_contradictions_are_refused(digits, qcalib, tmp_path, key, row, value):
     assert "s.h5" in says and ("channel" in says or "SHA-256" in says), says
 
 
-@pytest.mark.parametrize("options", [["--method", "output"], ["--method", "mse", PER_CHANNEL], ["--method", "kl", PER_CHANNEL, "--activation-type", "int8"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--method", "output"],
+        ["--method", "mse", PER_CHANNEL],
+        ["--method", "kl", PER_CHANNEL, "--activation-type", "int8"],
+    ],
+)
 def test_statistics_give_the_model_of_the_data(options, digits, qcalib, tmp_path):
     data, model = digits
     qcalib("collect", "--data", data, "--channel-statistics", "on", model, "-o", "a.h5")
@@ -132,13 +166,19 @@ def test_files_with_and_without_channels_do_not_merge(digits, qcalib):
     data, model = digits
     qcalib("collect", "--data", data, "--shard", "0/2", "--channel-statistics", "on", model, "-o", "a.h5")
     qcalib("collect", "--data", data, "--shard", "1/2", model, "-o", "b.h5")
-    assert "one has statistics of channels and the other has none" in qcalib("merge", "a.h5", "b.h5", "-o", "c.h5", code=3).err
+    assert (
+        "one has statistics of channels and the other has none"
+        in qcalib("merge", "a.h5", "b.h5", "-o", "c.h5", code=3).err
+    )
 
 
 def test_observers_of_samples_have_no_channels(digits, qcalib):
     data, model = digits
     for method in ("ema", "avgmax"):
-        assert f"--method {method} looks at samples of whole tensors" in qcalib("--data", data, "--method", method, PER_CHANNEL, model, code=2).err
+        assert (
+            f"--method {method} looks at samples of whole tensors"
+            in qcalib("--data", data, "--method", method, PER_CHANNEL, model, code=2).err
+        )
 
 
 def test_a_checkpoint_goes_on(digits, qcalib, tmp_path):
@@ -147,7 +187,9 @@ def test_a_checkpoint_goes_on(digits, qcalib, tmp_path):
     qcalib("collect", "--data", data, "--shard", "0/2", "--channel-statistics", "on", model, "-o", "half.h5")
     qcalib("collect", "--data", data, "--shard", "0/2", model, "-o", "none.h5")
     (tmp_path / "c.h5").write_bytes((tmp_path / "none.h5").read_bytes())
-    assert qcalib("--data", data, "--method", "output", "--checkpoint", "c.h5", "--no-report", model, code=None).code == 3
+    assert (
+        qcalib("--data", data, "--method", "output", "--checkpoint", "c.h5", "--no-report", model, code=None).code == 3
+    )
 
 
 @pytest.mark.parametrize("form", ["qdq", "qoperator"])
@@ -159,7 +201,9 @@ def test_exported_models_run_in_onnxruntime(form, method, digits, examples, qcal
     qcalib("--data", data, "--method", method, PER_CHANNEL, "--format", form, "--report", report, "-o", "a.onnx", model)
     layers = json.loads((report / "report.json").read_text())["layers"]
     several = [l for l in layers if l["kind"] == "activation" and l["axis"] is not None]
-    assert several and all(len(l["scale"]) == len(l["zero_point"]) > 1 and l["one_scale"] is None and l["sqnr_db"] > 15 for l in several)
+    assert several and all(
+        len(l["scale"]) == len(l["zero_point"]) > 1 and l["one_scale"] is None and l["sqnr_db"] > 15 for l in several
+    )
     assert all(l["one_scale"] for l in layers if l["kind"] == "activation" and l["axis"] is None)
     onnx.checker.check_model(onnx.load(tmp_path / "a.onnx"))
     qcalib("run", "a.onnx", "--data", examples / "digits_test.h5", "-o", "y.h5")
@@ -182,7 +226,9 @@ def test_terminal_says_why_one_line_a_reason(digits, qcalib):
 def test_rules_ask_for_single_patterns(digits, qcalib, tmp_path):
     """scheme activation per_channel in a pattern, for its quantizers alone."""
     data, model = digits
-    (tmp_path / "my.rules").write_text("pattern average_pool\n  match  AveragePool(x)\n  affine dq(AveragePool(q(x : X)) : Z)\n  joins\n  scheme activation per_channel\n")
+    (tmp_path / "my.rules").write_text(
+        "pattern average_pool\n  match  AveragePool(x)\n  affine dq(AveragePool(q(x : X)) : Z)\n  joins\n  scheme activation per_channel\n"
+    )
     qcalib("--data", data, "--rules", "my.rules", "--report", "r", "-o", "a.onnx", model)
     layers = json.loads((tmp_path / "r/report.json").read_text())["layers"]
     asked = [l for l in layers if l["kind"] == "activation" and (l["axis"] is not None or l["one_scale"])]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib compare: which layers of two graphs belong together, and how far apart they are. Reference: the graphs' own values, taken by
 `qcalib run` from a copy of the model that has every stored value as an output, and numpy."""
+
 import collections
 import html
 import re
@@ -19,10 +20,22 @@ SAMPLES = 40
 @pytest.fixture
 def digits(qcalib, examples, tmp_path):
     """The example in all its forms; digits.run(command, ...) on its test data."""
-    qcalib("quantize", "--data", examples / "digits_calib.h5", "--format", "qdq,qoperator", "--no-report", examples / "digits_cnn.onnx")
+    qcalib(
+        "quantize",
+        "--data",
+        examples / "digits_calib.h5",
+        "--format",
+        "qdq,qoperator",
+        "--no-report",
+        examples / "digits_cnn.onnx",
+    )
     Forms = collections.namedtuple("Forms", "real qdq qoperator run")
-    return Forms(examples / "digits_cnn.onnx", tmp_path / "digits_cnn.int8.onnx", tmp_path / "digits_cnn.qoperator.onnx",
-                 lambda *a, **how: qcalib(*a, "--data", examples / "digits_test.h5", "--samples", SAMPLES, **how))
+    return Forms(
+        examples / "digits_cnn.onnx",
+        tmp_path / "digits_cnn.int8.onnx",
+        tmp_path / "digits_cnn.qoperator.onnx",
+        lambda *a, **how: qcalib(*a, "--data", examples / "digits_test.h5", "--samples", SAMPLES, **how),
+    )
 
 
 def with_all_stored(model, path):
@@ -40,7 +53,12 @@ def with_all_stored(model, path):
 
 def test_two_forms_are_equal_layer_by_layer(digits):
     found = digits.run("compare", digits.qdq, digits.qoperator, "--json").json
-    assert list(found) == ["rounding", "accumulator", "overflows", "samples", "outputs", "layers", "warnings"] and found["samples"] == SAMPLES and found["rounding"] == ["onnx", "onnx"] and found["accumulator"] == [None, None]
+    assert (
+        list(found) == ["rounding", "accumulator", "overflows", "samples", "outputs", "layers", "warnings"]
+        and found["samples"] == SAMPLES
+        and found["rounding"] == ["onnx", "onnx"]
+        and found["accumulator"] == [None, None]
+    )
     assert found["outputs"][0]["equal"] and found["outputs"][0]["max_abs"] == 0 and found["outputs"][0]["cosine"] == 1
     layers = found["layers"]
     assert len(layers) >= 8 and all(list(x) == KEYS for x in layers)
@@ -84,17 +102,34 @@ def test_page(digits, tmp_path):
     """The page has the numbers of --json, and the same bytes whatever the threads."""
     pages = []
     for threads in (1, 2):
-        found = digits.run("compare", digits.qdq, digits.qdq, "--rounding", "onnx,tflite", "--json", "--html", "c.html", "--threads", threads).json
+        found = digits.run(
+            "compare",
+            digits.qdq,
+            digits.qdq,
+            "--rounding",
+            "onnx,tflite",
+            "--json",
+            "--html",
+            "c.html",
+            "--threads",
+            threads,
+        ).json
         pages.append((tmp_path / "c.html").read_text())
     assert pages[0] == pages[1]
-    rows = re.findall(r'<tr data-kind="(\w+)" id="L\d+">.*?<td class="name">(.*?)</td><td class="n" data-v="(.*?)">', pages[0])
+    rows = re.findall(
+        r'<tr data-kind="(\w+)" id="L\d+">.*?<td class="name">(.*?)</td><td class="n" data-v="(.*?)">', pages[0]
+    )
     assert [name for _, name, _ in rows] == [html.escape(x["name"]) for x in found["layers"]]
     for (kind, _, db), x in zip(rows, found["layers"]):
         assert kind == ("differing" if x["differing"] else "equal")
         assert db == "1e9" if x["sqnr_db"] is None else float(db) == pytest.approx(x["sqnr_db"], rel=1e-6)
     assert "How differences between the two contracts grow" in pages[0]
     command = html.unescape(re.sub("<.*?>", "", re.search(r'<div class="command"><code>(.*?)</code>', pages[0])[1]))
-    assert command.startswith("qcalib compare ") and command.count(digits.qdq.name) == 2 and "--rounding=onnx,tflite" in command
+    assert (
+        command.startswith("qcalib compare ")
+        and command.count(digits.qdq.name) == 2
+        and "--rounding=onnx,tflite" in command
+    )
     digits.run("compare", digits.qdq, digits.qdq, "--html", "no/such/folder/c.html", code=5)
 
 
@@ -128,7 +163,9 @@ def test_the_float_model_against_its_quantized_one(digits):
         assert x["steps"] is None or sum(x["steps"]) == x["elements"]
     table = digits.run("compare", digits.real, digits.qdq).out.splitlines()
     assert len(table) <= 15 and "SQNR dB" in table[1]
-    assert len(digits.run("compare", digits.qdq, digits.qdq, "--rounding", "onnx,qnn-upward").out.splitlines()) >= 2 + 8, "all layers, in order"
+    assert (
+        len(digits.run("compare", digits.qdq, digits.qdq, "--rounding", "onnx,qnn-upward").out.splitlines()) >= 2 + 8
+    ), "all layers, in order"
 
 
 def test_tolerance_of_numbers(digits):
@@ -141,12 +178,20 @@ def test_tolerance_of_numbers(digits):
 
 def test_tolerance_of_integer_outputs(qcalib, tmp_path):
     """Outputs that are levels are compared as numbers."""
+
     def model(add):
-        constants = [helper.make_tensor("s", TensorProto.FLOAT, [], [0.5]), helper.make_tensor("z", TensorProto.UINT8, [], [3]),
-                     helper.make_tensor("c", TensorProto.FLOAT, [], [add])]
+        constants = [
+            helper.make_tensor("s", TensorProto.FLOAT, [], [0.5]),
+            helper.make_tensor("z", TensorProto.UINT8, [], [3]),
+            helper.make_tensor("c", TensorProto.FLOAT, [], [add]),
+        ]
         nodes = [helper.make_node("Add", ["x", "c"], ["y"]), helper.make_node("QuantizeLinear", ["y", "s", "z"], ["q"])]
-        ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])], [helper.make_tensor_value_info("q", TensorProto.UINT8, [1, 4])]
-        return helper.make_model(helper.make_graph(nodes, "g", *ports, constants), opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+        ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])], [
+            helper.make_tensor_value_info("q", TensorProto.UINT8, [1, 4])
+        ]
+        return helper.make_model(
+            helper.make_graph(nodes, "g", *ports, constants), opset_imports=[helper.make_opsetid("", 13)], ir_version=8
+        )
 
     onnx.save(model(0.0), tmp_path / "a.onnx")
     onnx.save(model(1.0), tmp_path / "b.onnx")

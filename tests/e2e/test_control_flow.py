@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with If, Loop and Scan run as in ONNX Runtime."""
+
 import h5py
 import numpy as np
 import onnx
@@ -52,7 +53,9 @@ def test_run_is_onnxruntime(qcalib, tmp_path, control):
     for name, parts in onnxruntime_outputs(tmp_path / "m.onnx", x).items():
         want = np.concatenate([p.reshape(1, *p.shape) if name == "count" else p for p in parts])
         got = stored(tmp_path / "y.h5", name)
-        assert np.allclose(got.reshape(want.shape), want, atol=1e-5), f"{name}: {np.abs(got.reshape(want.shape) - want).max()}"
+        assert np.allclose(
+            got.reshape(want.shape), want, atol=1e-5
+        ), f"{name}: {np.abs(got.reshape(want.shape) - want).max()}"
 
 
 def test_quantized_file_is_our_integers(qcalib, tmp_path, control):
@@ -67,7 +70,9 @@ def test_quantized_file_is_our_integers(qcalib, tmp_path, control):
     for output, parts in onnxruntime_outputs(tmp_path / "m.int8.onnx", x).items():
         want = np.concatenate([p.reshape(1, *p.shape) if output == "count" else p for p in parts])
         got = stored(tmp_path / "y.h5", output)
-        assert np.array_equal(got.reshape(want.shape), want), f"{output}: {np.abs(got.reshape(want.shape) - want).max()}"
+        assert np.array_equal(
+            got.reshape(want.shape), want
+        ), f"{output}: {np.abs(got.reshape(want.shape) - want).max()}"
         real = np.concatenate([p.reshape(1, *p.shape) if output == "count" else p for p in floats[output]])
         assert 10 * np.log10((real**2).sum() / max(((real - want) ** 2).sum(), 1e-30)) > 25
 
@@ -75,7 +80,11 @@ def test_quantized_file_is_our_integers(qcalib, tmp_path, control):
 def make(tmp_path, name):
     model = MODELS[name]()
     onnx.save(model, tmp_path / "m.onnx")
-    return np.random.default_rng(3).normal(size=(SAMPLES, *[d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim][1:])).astype(np.float32)
+    return (
+        np.random.default_rng(3)
+        .normal(size=(SAMPLES, *[d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim][1:]))
+        .astype(np.float32)
+    )
 
 
 def save(tmp_path, x):
@@ -94,7 +103,9 @@ def test_branch_never_taken_stays_in_float(qcalib, tmp_path):
 def test_names_of_nodes_in_bodies(qcalib, tmp_path):
     x = make(tmp_path, "conv_in_branches")
     save(tmp_path, x + np.where(np.arange(SAMPLES) % 2, 1, -1).reshape(-1, 1, 1, 1).astype(np.float32))
-    report = qcalib("--data", "x.h5", "m.onnx", "-o", "q.onnx", "--json", "--method", "mse", "--skip", "n_y0/then_branch/*").json
+    report = qcalib(
+        "--data", "x.h5", "m.onnx", "-o", "q.onnx", "--json", "--method", "mse", "--skip", "n_y0/then_branch/*"
+    ).json
     names = [layer["name"] for layer in report["layers"]]
     assert any(n.startswith("n_y0/else_branch/") for n in names) and not any("then_branch" in n for n in names)
     shown = qcalib("inspect", "q.onnx", "--json").json
@@ -125,10 +136,26 @@ def test_deep_and_broken_bodies(qcalib, tmp_path):
     del choice.attribute[1]
     onnx.save(model, tmp_path / "one.onnx")
     assert "has no body" in qcalib("run", "one.onnx", "--data", "x.h5", "-o", "y.h5", code=3).err
-    inner = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["h"], ["t0"])], "g0", [], [onnx.helper.make_empty_tensor_value_info("t0")])
+    inner = onnx.helper.make_graph(
+        [onnx.helper.make_node("Identity", ["h"], ["t0"])], "g0", [], [onnx.helper.make_empty_tensor_value_info("t0")]
+    )
     for depth in range(1, 20):
-        node = onnx.helper.make_node("If", ["cond"], [f"t{depth}"], then_branch=inner, else_branch=inner if depth < 3 else onnx.helper.make_graph(
-            [onnx.helper.make_node("Identity", ["h"], [f"e{depth}"])], f"e{depth}", [], [onnx.helper.make_empty_tensor_value_info(f"e{depth}")]))
+        node = onnx.helper.make_node(
+            "If",
+            ["cond"],
+            [f"t{depth}"],
+            then_branch=inner,
+            else_branch=(
+                inner
+                if depth < 3
+                else onnx.helper.make_graph(
+                    [onnx.helper.make_node("Identity", ["h"], [f"e{depth}"])],
+                    f"e{depth}",
+                    [],
+                    [onnx.helper.make_empty_tensor_value_info(f"e{depth}")],
+                )
+            ),
+        )
         inner = onnx.helper.make_graph([node], f"g{depth}", [], [onnx.helper.make_empty_tensor_value_info(f"t{depth}")])
     choice.CopyFrom(onnx.helper.make_node("If", ["cond"], ["y0"], then_branch=inner, else_branch=inner))
     onnx.save(model, tmp_path / "deep.onnx")

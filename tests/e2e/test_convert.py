@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib convert, and both forms of a quantized model: what ONNX Runtime and qcalib run make of them. Reference: ONNX Runtime on the other form."""
+
 import dataclasses
 import sys
 
@@ -11,8 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 from real_models import CASES, QUANTIZED, inputs
 from test_run import by_name
 
-CALIBRATION = {"cifar10_test.h5": "cifar10_calib.h5", "kws01_eval872.h5": "kws01_calib128.h5", "imagenet_eval256_224.h5": "imagenet_calib100_224.h5",
-               "mnist_eval9744.h5": "mnist_calib256.h5", "agnews_eval1600.h5": "agnews_calib256.h5"}
+CALIBRATION = {
+    "cifar10_test.h5": "cifar10_calib.h5",
+    "kws01_eval872.h5": "kws01_calib128.h5",
+    "imagenet_eval256_224.h5": "imagenet_calib100_224.h5",
+    "mnist_eval9744.h5": "mnist_calib256.h5",
+    "agnews_eval1600.h5": "agnews_calib256.h5",
+}
 SAMPLES = {"mobilenetv1_075_224_imagenet": 16, "superres_pytorch": 2, "rfb320_face_simplified": 4}
 
 
@@ -23,8 +29,21 @@ def few(case):
 def quantize(case, qcalib, data, *more):
     """Both forms: MODEL.int8.onnx, MODEL.qoperator.onnx."""
     extra = ["--preprocess", case.preprocess] if case.preprocess else []
-    qcalib("quantize", data / f"models/{case.model}.onnx", "--data", data / CALIBRATION.get(case.data, case.data), "--samples", 16, "--method", "minmax",
-           "--format", "qdq,qoperator", "--no-report", *extra, *more)
+    qcalib(
+        "quantize",
+        data / f"models/{case.model}.onnx",
+        "--data",
+        data / CALIBRATION.get(case.data, case.data),
+        "--samples",
+        16,
+        "--method",
+        "minmax",
+        "--format",
+        "qdq,qoperator",
+        "--no-report",
+        *extra,
+        *more,
+    )
     return f"{case.model}.int8.onnx", f"{case.model}.qoperator.onnx"
 
 
@@ -33,7 +52,9 @@ def equal(first, second):
     assert sorted(first) == sorted(second)
     for name, expected in first.items():
         different = int((expected != second[name]).sum())
-        assert different == 0, f"{name}: {different} of {expected.size} differ, by up to {numpy.abs(expected - second[name]).max()}"
+        assert (
+            different == 0
+        ), f"{name}: {different} of {expected.size} differ, by up to {numpy.abs(expected - second[name]).max()}"
 
 
 def ops(path):
@@ -47,7 +68,12 @@ def test_both_forms_are_one_model(case, qcalib, data, tmp_path, onnxruntime):
     qdq, qoperator = quantize(case, qcalib, data)
     expected, said = onnxruntime.run(tmp_path / qdq, feeds, tmp_path)
     assert said == ""
-    for source, form, result in ((qdq, "qoperator", "a.onnx"), (qoperator, "qdq", "b.onnx"), (qdq, "qdq", "c.onnx"), (qoperator, "qoperator", "d.onnx")):
+    for source, form, result in (
+        (qdq, "qoperator", "a.onnx"),
+        (qoperator, "qdq", "b.onnx"),
+        (qdq, "qdq", "c.onnx"),
+        (qoperator, "qoperator", "d.onnx"),
+    ):
         done = qcalib("convert", source, "--format", form, "-o", result)
         assert done.new_files == [result] and done.err == ""
     for name in (qoperator, "a.onnx", "b.onnx", "c.onnx", "d.onnx"):
@@ -76,14 +102,33 @@ def test_tensorflow_models_convert(case, qcalib, data, tmp_path):
 def small_qdq(path, bias_scale):
     """x: [N,3,8,8] -> conv with an int32 bias of the given scale -> y."""
     rng = numpy.random.default_rng(3)
-    arrays = {"s": numpy.float32(0.02), "z": numpy.uint8(128), "w": rng.integers(-127, 128, (4, 3, 3, 3)).astype(numpy.int8), "ws": numpy.float32(0.01),
-              "wz": numpy.int8(0), "b": rng.integers(-900, 900, 4).astype(numpy.int32), "bs": bias_scale, "ys": numpy.float32(0.1), "yz": numpy.uint8(0)}
-    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"]), helper.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
-             helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"]), helper.make_node("DequantizeLinear", ["b", "bs"], ["bd"]),
-             helper.make_node("Conv", ["xd", "wd", "bd"], ["c"], name="conv"), helper.make_node("QuantizeLinear", ["c", "ys", "yz"], ["cq"]),
-             helper.make_node("DequantizeLinear", ["cq", "ys", "yz"], ["y"])]
-    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)] for n, shape in (("x", ["N", 3, 8, 8]), ("y", ["N", 4, 6, 6]))]
-    graph = helper.make_graph(nodes, "g", *ports, [numpy_helper.from_array(numpy.asarray(v), k) for k, v in arrays.items()])
+    arrays = {
+        "s": numpy.float32(0.02),
+        "z": numpy.uint8(128),
+        "w": rng.integers(-127, 128, (4, 3, 3, 3)).astype(numpy.int8),
+        "ws": numpy.float32(0.01),
+        "wz": numpy.int8(0),
+        "b": rng.integers(-900, 900, 4).astype(numpy.int32),
+        "bs": bias_scale,
+        "ys": numpy.float32(0.1),
+        "yz": numpy.uint8(0),
+    }
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "s", "z"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "ws", "wz"], ["wd"]),
+        helper.make_node("DequantizeLinear", ["b", "bs"], ["bd"]),
+        helper.make_node("Conv", ["xd", "wd", "bd"], ["c"], name="conv"),
+        helper.make_node("QuantizeLinear", ["c", "ys", "yz"], ["cq"]),
+        helper.make_node("DequantizeLinear", ["cq", "ys", "yz"], ["y"]),
+    ]
+    ports = [
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)]
+        for n, shape in (("x", ["N", 3, 8, 8]), ("y", ["N", 4, 6, 6]))
+    ]
+    graph = helper.make_graph(
+        nodes, "g", *ports, [numpy_helper.from_array(numpy.asarray(v), k) for k, v in arrays.items()]
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
 
 
@@ -119,7 +164,9 @@ def test_what_is_not_quantized_is_refused(qcalib, examples, tmp_path):
 
 def test_two_formats_do_not_fit_one_file(qcalib, tmp_path):
     small_qdq(tmp_path / "m.onnx", numpy.float32(0.02) * numpy.float32(0.01))
-    assert "--format asks for 2" in qcalib("convert", "m.onnx", "--format", "qdq,qoperator", "-o", "out.onnx", code=2).err
+    assert (
+        "--format asks for 2" in qcalib("convert", "m.onnx", "--format", "qdq,qoperator", "-o", "out.onnx", code=2).err
+    )
     assert qcalib("convert", "m.onnx", "--format", "qdq,qoperator").new_files == ["m.int8.onnx", "m.qoperator.onnx"]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data that do not fit, as people bring them: the message says what is wrong and what to type, and what it says to type works. Values at another scale than the model was trained
 on are found by its first batch norm - and nothing is said where they are right."""
+
 import re
 
 import h5py
@@ -22,7 +23,10 @@ HOW = "scale=0.0625 mean=0.30544677 std=0.37608194"
 def test_channels_on_the_other_axis(qcalib, tmp_path):
     """Both ways: what the message tells to type gives the same outputs; colours keep their mean and std."""
     values = np.random.default_rng(1).integers(0, 256, (5, 3, 8, 6), np.uint8)
-    for shape, stored, layout in ((["N", 3, 8, 6], np.moveaxis(values, 1, -1), "nhwc"), (["N", 8, 6, 3], values, "nchw")):
+    for shape, stored, layout in (
+        (["N", 3, 8, 6], np.moveaxis(values, 1, -1), "nhwc"),
+        (["N", 8, 6, 3], values, "nchw"),
+    ):
         identity(tmp_path / "m.onnx", shape, 1)
         np.save(tmp_path / "pixels.npy", stored)
         result = qcalib("run", "m.onnx", "--data", "pixels.npy", "-o", "o.h5", code=BAD)
@@ -42,7 +46,18 @@ def test_turned_chunks_of_hdf5(qcalib, tmp_path, examples, digits):
         f.create_dataset("whole", data=np.moveaxis(digits, 1, -1)[:, None])
     qcalib(model, "--data", examples / "digits_calib.h5", "-o", "a.onnx", "--no-report")
     for name in ("pixels", "whole"):
-        qcalib(model, "--data", "last.h5", "--input", f"input={name}:nhwc", "--preprocess", HOW, "-o", "b.onnx", "--no-report")
+        qcalib(
+            model,
+            "--data",
+            "last.h5",
+            "--input",
+            f"input={name}:nhwc",
+            "--preprocess",
+            HOW,
+            "-o",
+            "b.onnx",
+            "--no-report",
+        )
         assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
     refused(qcalib(model, "--data", "last.h5", "--input", "input=pixels:nwhc", code=None), BAD, "'pixels:nwhc'")
 
@@ -62,7 +77,12 @@ def test_one_sample(qcalib, tmp_path, examples, digits):
 
 def test_labels_out_of_range(qcalib, tmp_path, examples, digits):
     np.savez(tmp_path / "a.npz", input=digits, labels=np.arange(len(digits)) % 10 + 1)
-    refused(qcalib("eval", examples / "digits_cnn.onnx", "--data", "a.npz", "--preprocess", HOW, code=None), BAD, "label 10", "10 classes")
+    refused(
+        qcalib("eval", examples / "digits_cnn.onnx", "--data", "a.npz", "--preprocess", HOW, code=None),
+        BAD,
+        "label 10",
+        "10 classes",
+    )
 
 
 def test_values_of_another_scale(qcalib, tmp_path, examples, digits):
@@ -71,7 +91,9 @@ def test_values_of_another_scale(qcalib, tmp_path, examples, digits):
     np.save(tmp_path / "x.npy", digits)
     for how, says in (("scale=15", "0 to 240, are about"), ("scale=.001", "are about 1/"), (HOW, None)):
         err = qcalib(model, "--data", "x.npy", "--preprocess", how, "--no-report").err
-        assert ("trained on" in err) == bool(says) and (not says or (says in err and "--preprocess" in err and "stem_bn_node" in err))
+        assert ("trained on" in err) == bool(says) and (
+            not says or (says in err and "--preprocess" in err and "stem_bn_node" in err)
+        )
 
 
 @pytest.mark.parametrize("name", ["resnet20_cifar10_bn", "dscnn_kws_mlperf_bn"])
@@ -80,4 +102,9 @@ def test_no_false_alarm(name, qcalib, data):
     calib = {"resnet20_cifar10_bn": "cifar10_calib.h5", "dscnn_kws_mlperf_bn": "kws01_calib128.h5"}[name]
     model = data / "models" / f"{name}.onnx"
     assert "trained on" not in qcalib("collect", model, "--data", data / calib, "--samples", 8, "-o", "s.h5").err
-    assert "trained on" in qcalib("collect", model, "--data", data / calib, "--samples", 8, "-o", "s.h5", "--preprocess", "scale=255").err
+    assert (
+        "trained on"
+        in qcalib(
+            "collect", model, "--data", data / calib, "--samples", 8, "-o", "s.h5", "--preprocess", "scale=255"
+        ).err
+    )

@@ -13,7 +13,19 @@ from onnx import TensorProto, helper
 
 @pytest.fixture
 def digits(qcalib, examples):
-    return lambda *more, **how: qcalib("quantize", "--data", examples / "digits_calib.h5", "--method", "mse", "--samples", 64, "--json", *more, examples / "digits_cnn.onnx", **how)
+    return lambda *more, **how: qcalib(
+        "quantize",
+        "--data",
+        examples / "digits_calib.h5",
+        "--method",
+        "mse",
+        "--samples",
+        64,
+        "--json",
+        *more,
+        examples / "digits_cnn.onnx",
+        **how,
+    )
 
 
 def sqnr(model, reference, path):
@@ -32,7 +44,9 @@ def test_outputs_have_the_sqnr_that_is_asked_for(digits, examples, tmp_path):
     report = digits(*asked, 42).json
     found, path = report["demand"], report["fallback"]
     assert found["met"] and path["met"] and found["min_sqnr"] == path["min_sqnr"] == 42 and found["samples"] == 597
-    assert sqnr(tmp_path / "a.onnx", examples / "digits_cnn.onnx", examples / "digits_test.h5") == [pytest.approx(found["sqnr_db"], abs=0.3)]
+    assert sqnr(tmp_path / "a.onnx", examples / "digits_cnn.onnx", examples / "digits_test.h5") == [
+        pytest.approx(found["sqnr_db"], abs=0.3)
+    ]
     first, *steps = path["steps"]
     (chosen,) = [s for s in steps if s["chosen"]]
     assert first["sqnr_db"] < 42 <= chosen["sqnr_db"] == found["sqnr_db"]
@@ -48,7 +62,11 @@ def test_without_labels_calibration_samples_serve(digits):
 
 def test_what_cannot_be_met_leaves_the_model(digits, tmp_path):
     done = digits("--min-sqnr", 300, "-o", "b.onnx", "--report", "b.report", code=1)
-    assert {"b.onnx", "b.report/report.json"} <= set(done.new_files) and "--min-sqnr 300" in done.err and "'logits'" in done.err
+    assert (
+        {"b.onnx", "b.report/report.json"} <= set(done.new_files)
+        and "--min-sqnr 300" in done.err
+        and "'logits'" in done.err
+    )
     report = json.loads((tmp_path / "b.report/report.json").read_text())
     assert not report["demand"]["met"] and not report["fallback"]["met"] and len(report["fallback"]["steps"]) > 1
     digits("--no-report", "-o", "plain.onnx")
@@ -61,13 +79,19 @@ def test_nll(digits, examples):
     first = digits(*asked, 9).json
     between = first["demand"]["nll"] - 0.001
     report = digits(*asked, between).json
-    assert first["fallback"] is None and report["fallback"]["met"] and report["demand"]["nll"] <= between < first["demand"]["nll"]
+    assert (
+        first["fallback"] is None
+        and report["fallback"]["met"]
+        and report["demand"]["nll"] <= between < first["demand"]["nll"]
+    )
     assert "--max-nll" in digits(*asked, 0, code=1).err
 
 
 def test_what_they_need(digits, qcalib, examples):
     assert "--eval" in digits("--max-nll", 1, code=2).err
-    qcalib("collect", "--data", examples / "digits_calib.h5", "--samples", 8, examples / "digits_cnn.onnx", "-o", "s.h5")
+    qcalib(
+        "collect", "--data", examples / "digits_calib.h5", "--samples", 8, examples / "digits_cnn.onnx", "-o", "s.h5"
+    )
     assert "--data" in qcalib("quantize", "--stats", "s.h5", "--min-sqnr", 10, examples / "digits_cnn.onnx", code=2).err
 
 
@@ -79,18 +103,35 @@ def test_each_output_counts_on_its_own(qcalib, tmp_path):
     hard[:, :4] *= 100  # one scale for channels of very different sizes, and only the small ones are read
     pick = np.zeros((8, 4), np.float32)
     pick[4:] = np.eye(4)
-    nodes = [helper.make_node("MatMul", ["x", "easy"], ["large"], name="large"), helper.make_node("MatMul", ["x", "hard"], ["between"], name="first"),
-             helper.make_node("MatMul", ["between", "pick"], ["small"], name="second")]
-    weights = [onnx.numpy_helper.from_array(w, n) for n, w in (("easy", 1000 * np.eye(8, dtype=np.float32)), ("hard", hard), ("pick", pick))]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8])],
-                              [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", k]) for n, k in (("large", 8), ("small", 4))], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "two.onnx")
+    nodes = [
+        helper.make_node("MatMul", ["x", "easy"], ["large"], name="large"),
+        helper.make_node("MatMul", ["x", "hard"], ["between"], name="first"),
+        helper.make_node("MatMul", ["between", "pick"], ["small"], name="second"),
+    ]
+    weights = [
+        onnx.numpy_helper.from_array(w, n)
+        for n, w in (("easy", 1000 * np.eye(8, dtype=np.float32)), ("hard", hard), ("pick", pick))
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 8])],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", k]) for n, k in (("large", 8), ("small", 4))],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "two.onnx"
+    )
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = x
     asked = ["quantize", "--data", "x.h5", "--no-report", "--json", "-o", "q.onnx", "--min-sqnr"]
     report = qcalib(*asked, 1, "two.onnx").json
     large, small = sqnr(tmp_path / "q.onnx", tmp_path / "two.onnx", tmp_path / "x.h5")
-    assert report["demand"]["output"] == "small" and report["demand"]["sqnr_db"] == pytest.approx(small, abs=0.1) and large > small + 10
+    assert (
+        report["demand"]["output"] == "small"
+        and report["demand"]["sqnr_db"] == pytest.approx(small, abs=0.1)
+        and large > small + 10
+    )
     report = qcalib(*asked, 30, "two.onnx").json
     assert report["demand"]["met"] and min(sqnr(tmp_path / "q.onnx", tmp_path / "two.onnx", tmp_path / "x.h5")) >= 30
     assert report["sensitivity"][0]["node"] == "second" and any("second" in o for o in report["fallback"]["options"])

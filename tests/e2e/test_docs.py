@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command of README.md and docs/*.md is run in the order of its page, and prints what the page shows (documentation.py)."""
+
 import re
 
 import documentation
@@ -25,12 +26,16 @@ def test_commands_print_what_is_shown(path, program, tmp_path):
 
 
 def test_commands_are_run_or_say_why_not(page):
-    assert not page.loose, f"{page.path.name}, lines {page.loose}: commands outside of a ```console block without <!-- not run: WHY -->"
+    assert (
+        not page.loose
+    ), f"{page.path.name}, lines {page.loose}: commands outside of a ```console block without <!-- not run: WHY -->"
 
 
 def test_tables_are_those_of_the_measurement(page):
     for name, first, last in page.tables:
-        assert page.lines[first:last] == documentation.TABLES[name](), f"{page.path.name}: scripts/bless --docs writes the table '{name}' anew"
+        assert (
+            page.lines[first:last] == documentation.TABLES[name]()
+        ), f"{page.path.name}: scripts/bless --docs writes the table '{name}' anew"
 
 
 def headings(path):
@@ -46,7 +51,10 @@ def test_links_lead_somewhere(page):
         file = (page.path.parent / target).resolve() if target else page.path
         assert file.exists(), f"{page.path.name}: there is no {target}"
         assert not anchor or anchor in headings(file), f"{page.path.name}: {target} has no heading {anchor}"
-    for named in re.findall(r"`(?:docs|scripts|graph|export|observers|calib|simq|rewrite|cli|tests|datasets|base|onnx|cmake)/[\w./-]+\.\w+`", text):
+    for named in re.findall(
+        r"`(?:docs|scripts|graph|export|observers|calib|simq|rewrite|cli|tests|datasets|base|onnx|cmake)/[\w./-]+\.\w+`",
+        text,
+    ):
         assert (documentation.ROOT / named.strip("`")).exists(), f"{page.path.name}: there is no {named}"
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that rows are taken of are stored in 8 bits (or 4), each row with a size of its own, and ONNX Runtime gives the same bits."""
+
 import h5py
 import numpy as np
 import onnx
@@ -14,15 +15,22 @@ def save(folder, axis=0, tied=False, direct=False, rows=ROWS):
     rng = np.random.default_rng(4)
     table = (rng.normal(size=(rows, WIDTH)) * np.exp(2 * rng.normal(size=(rows, 1)))).astype(np.float32)
     table[7] = 0
-    tensors = {"table": table if axis == 0 else np.ascontiguousarray(table.T), "place": rng.normal(size=(1, LENGTH, WIDTH)).astype(np.float32) / 8,
-               "gamma": np.ones(WIDTH, np.float32), "w": rng.normal(size=(WIDTH, 20)).astype(np.float32)}
+    tensors = {
+        "table": table if axis == 0 else np.ascontiguousarray(table.T),
+        "place": rng.normal(size=(1, LENGTH, WIDTH)).astype(np.float32) / 8,
+        "gamma": np.ones(WIDTH, np.float32),
+        "w": rng.normal(size=(WIDTH, 20)).astype(np.float32),
+    }
     nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"], axis=axis, name="take")]
     if axis:
         nodes.append(helper.make_node("Transpose", ["rows"], ["turned"], perm=[1, 2, 0]))
     if direct:
         nodes.append(helper.make_node("MatMul", ["rows", "w"], ["y"], name="layer"))
     else:
-        nodes += [helper.make_node("Add", ["turned" if axis else "rows", "place"], ["sum"]), helper.make_node("LayerNormalization", ["sum", "gamma"], ["norm"])]
+        nodes += [
+            helper.make_node("Add", ["turned" if axis else "rows", "place"], ["sum"]),
+            helper.make_node("LayerNormalization", ["sum", "gamma"], ["norm"]),
+        ]
         if tied:
             nodes.append(helper.make_node("Transpose", ["table"], ["w_tied"], perm=[1, 0]))
         nodes.append(helper.make_node("MatMul", ["norm", "w_tied" if tied else "w"], ["y"], name="layer"))
@@ -30,8 +38,16 @@ def save(folder, axis=0, tied=False, direct=False, rows=ROWS):
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", LENGTH, ROWS if tied else 20])]
     if not axis and not direct:
         outputs.append(helper.make_tensor_value_info("rows", TensorProto.FLOAT, ["N", LENGTH, WIDTH]))
-    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(v, k) for k, v in tensors.items() if not (k == "w" and tied)])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(folder / "m.onnx"))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        inputs,
+        outputs,
+        [numpy_helper.from_array(v, k) for k, v in tensors.items() if not (k == "w" and tied)],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(folder / "m.onnx")
+    )
     ids = rng.integers(-ROWS, ROWS, (16, LENGTH))
     with h5py.File(folder / "ids.h5", "w") as f:
         f["ids"] = ids
@@ -59,7 +75,10 @@ def sqnr(truth, got):
     return 10 * np.log10((truth.astype(np.float64) ** 2).sum() / ((got.astype(np.float64) - truth) ** 2).sum())
 
 
-@pytest.mark.parametrize("form, options", (("qdq", ()), ("qoperator", ()), ("qdq", ("--activation-type", "none")), ("qdq", ("--weight-type", "int4:take"))))
+@pytest.mark.parametrize(
+    "form, options",
+    (("qdq", ()), ("qoperator", ()), ("qdq", ("--activation-type", "none")), ("qdq", ("--weight-type", "int4:take"))),
+)
 def test_a_table_is_stored_in_integers(form, options, qcalib, tmp_path):
     table, ids = save(tmp_path)
     qcalib("--data", "ids.h5", "--format", form, *options, "m.onnx", "-o", "q.onnx")
@@ -94,7 +113,13 @@ def test_rows_that_a_layer_reads_move_as_its_integers(qcalib, tmp_path):
     np.testing.assert_array_equal(here["y"], there["y"])
 
 
-@pytest.mark.parametrize("axis, options, why", ((0, ("--skip", "take"), "left in float by --skip; its table takes 0.04 MB"), (1, (), "of a matrix are taken as integers; its table takes 0.04 MB")))
+@pytest.mark.parametrize(
+    "axis, options, why",
+    (
+        (0, ("--skip", "take"), "left in float by --skip; its table takes 0.04 MB"),
+        (1, (), "of a matrix are taken as integers; its table takes 0.04 MB"),
+    ),
+)
 def test_the_report_says_why_a_table_stays_float(axis, options, why, qcalib, tmp_path):
     save(tmp_path, axis=axis)
     qcalib("--data", "ids.h5", *options, "m.onnx", "-o", "q.onnx", "--report", "report")

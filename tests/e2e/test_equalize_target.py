@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """--equalize where one scale per weight collapses without, and --target: what is rounded between a convolution and a function. Judged by ONNX Runtime."""
+
 import h5py
 import numpy as np
 import onnx
@@ -29,12 +30,26 @@ def test_equalization_saves_one_scale_per_weight(qcalib, data, tmp_path):
 def leaky(tmp_path):
     """Two convolutions with LeakyRelu between, and samples."""
     random = np.random.default_rng(1)
-    weights = [numpy_helper.from_array(random.normal(size=s).astype("f4"), n) for n, s in (("w1", (8, 3, 3, 3)), ("b1", (8,)), ("w2", (4, 8, 3, 3)), ("b2", (4,)))]
-    nodes = [helper.make_node("Conv", ["x", "w1", "b1"], ["c"], "first"), helper.make_node("LeakyRelu", ["c"], ["l"], "leaky", alpha=0.1),
-             helper.make_node("Conv", ["l", "w2", "b2"], ["y"], "last")]
+    weights = [
+        numpy_helper.from_array(random.normal(size=s).astype("f4"), n)
+        for n, s in (("w1", (8, 3, 3, 3)), ("b1", (8,)), ("w2", (4, 8, 3, 3)), ("b2", (4,)))
+    ]
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["c"], "first"),
+        helper.make_node("LeakyRelu", ["c"], ["l"], "leaky", alpha=0.1),
+        helper.make_node("Conv", ["l", "w2", "b2"], ["y"], "last"),
+    ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["N", 3, 12, 12])], [value("y", TensorProto.FLOAT, ["N", 4, 8, 8])], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "leaky.onnx")
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["N", 3, 12, 12])],
+        [value("y", TensorProto.FLOAT, ["N", 4, 8, 8])],
+        weights,
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "leaky.onnx"
+    )
     x = random.normal(size=(64, 3, 12, 12)).astype("f4")
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = x
@@ -43,7 +58,9 @@ def leaky(tmp_path):
 
 def test_target_fused_rounds_once(qcalib, leaky, tmp_path):
     model, samples, x = leaky
-    run = lambda path: onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    run = lambda path: onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {"x": x})[
+        0
+    ]
     want, error, between = run(model), {}, {}
     for target in ("ort", "fused"):
         out = tmp_path / f"{target}.onnx"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib eval: the accuracies that the data's README gives (measured in ONNX Runtime), JSON as scripts read it, metrics by numpy."""
+
 import math
 
 import h5py
@@ -27,7 +28,9 @@ def test_mnist_first_samples(qcalib, data):
 
 
 def test_psnr_of_super_resolution(qcalib, data):
-    (model,) = qcalib("eval", data / "models/superres_pytorch.onnx", "--data", data / "sr_x3_y6.h5", "--json").json["models"]
+    (model,) = qcalib("eval", data / "models/superres_pytorch.onnx", "--data", data / "sr_x3_y6.h5", "--json").json[
+        "models"
+    ]
     assert model["metric"] == "psnr" and abs(model["value"] - 30.64) < 0.02
     assert abs(model["value"] - 10 * math.log10(1 / model["mse"])) < 1e-9
 
@@ -72,7 +75,11 @@ def test_target_gives_psnr(qcalib, labelled, tmp_path):
         file["x"], file["target"] = -numpy.abs(x), target
     (model,) = qcalib("eval", "negate.onnx", "--data", "target.h5", "--json").json["models"]
     mse = ((numpy.clip(numpy.abs(x), 0, 1).astype(numpy.float64) - target) ** 2).mean()
-    assert model["metric"] == "psnr" and abs(model["mse"] - mse) < 1e-9 and abs(model["value"] - 10 * math.log10(1 / mse)) < 1e-6
+    assert (
+        model["metric"] == "psnr"
+        and abs(model["mse"] - mse) < 1e-9
+        and abs(model["value"] - 10 * math.log10(1 / mse)) < 1e-6
+    )
 
 
 def test_no_labels(qcalib, labelled, tmp_path):
@@ -87,9 +94,17 @@ def test_guessing_is_named(qcalib, data):
     resnet8 = data / "models/resnet8_cifar10_mlperf.onnx"
     wrong = qcalib("eval", resnet8, "--data", data / "cifar10_test.h5", "--json")
     (warning,) = wrong.json["warnings"]
-    assert "no better than guessing among 10 classes" in warning and "--preprocess" in warning and "cifar10_test.h5" in warning
-    assert not qcalib("eval", resnet8, "--data", data / "cifar10_test.h5", "--preprocess", "none", "--json").json["warnings"]
-    assert not qcalib("eval", resnet8, data / "models/resnet20_cifar10.onnx", "--data", data / "cifar10_test.h5", "--json").json["warnings"]
+    assert (
+        "no better than guessing among 10 classes" in warning
+        and "--preprocess" in warning
+        and "cifar10_test.h5" in warning
+    )
+    assert not qcalib("eval", resnet8, "--data", data / "cifar10_test.h5", "--preprocess", "none", "--json").json[
+        "warnings"
+    ]
+    assert not qcalib(
+        "eval", resnet8, data / "models/resnet20_cifar10.onnx", "--data", data / "cifar10_test.h5", "--json"
+    ).json["warnings"]
     done = qcalib("--data", data / "cifar10_calib.h5", "--samples", 16, "--eval", data / "cifar10_test.h5", resnet8)
     assert "no better than guessing" in done.err
 
@@ -100,9 +115,17 @@ def test_of_several_outputs_that_which_has_a_class_for_each_label(qcalib, tmp_pa
     x = rng.normal(size=(200, 16)).astype(numpy.float32)
     weights = {n: rng.normal(size=(16, n)).astype(numpy.float32) for n in (2, 4, 10)}
     value = lambda name, n: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", n])
-    graph = helper.make_graph([helper.make_node("Gemm", ["x", f"w{n}"], [f"y{n}"]) for n in weights], "heads", [value("x", 16)], [value(f"y{n}", n) for n in weights],
-                              [numpy_helper.from_array(w, f"w{n}") for n, w in weights.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), str(tmp_path / "heads.onnx"))
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", f"w{n}"], [f"y{n}"]) for n in weights],
+        "heads",
+        [value("x", 16)],
+        [value(f"y{n}", n) for n in weights],
+        [numpy_helper.from_array(w, f"w{n}") for n, w in weights.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7),
+        str(tmp_path / "heads.onnx"),
+    )
     for n in (2, 10):
         labels = (x @ weights[n]).argmax(1)
         assert labels.max() == n - 1

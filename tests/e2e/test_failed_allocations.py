@@ -9,6 +9,7 @@ otherwise; an earlier output is as it was or replaced by a whole one, and no oth
 
 A program under sanitizers has nothing between it and its libraries: there only what our own code asks for fails.
 """
+
 import array
 import collections
 import json
@@ -38,20 +39,31 @@ NAME = "tests/libfail_allocations.so"
 def save_model(path):
     """x [N,2,6,6] -> Conv, Relu, Add, Sigmoid, MaxPool, Gemm, Softmax [N,3]: products, a merge, a table, moved elements, a float op."""
     rng = np.random.default_rng(2)
-    constants = {"w": rng.normal(size=(2, 2, 3, 3)), "b": rng.normal(size=2), "v": rng.normal(size=(3, 18)) / 4, "c": rng.normal(size=3)}
-    graph = helper.make_graph([
-        helper.make_node("Conv", ["x", "w", "b"], ["conv"], name="conv", pads=[1] * 4),
-        helper.make_node("Relu", ["conv"], ["relu"], name="relu"),
-        helper.make_node("Add", ["relu", "x"], ["sum"], name="sum"),
-        helper.make_node("Sigmoid", ["sum"], ["curve"], name="curve"),
-        helper.make_node("MaxPool", ["curve"], ["pool"], name="pool", kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Flatten", ["pool"], ["flat"], name="flat"),
-        helper.make_node("Gemm", ["flat", "v", "c"], ["logits"], name="gemm", transB=1),
-        helper.make_node("Softmax", ["logits"], ["y"], name="softmax")],
-        "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2, 6, 6])],
+    constants = {
+        "w": rng.normal(size=(2, 2, 3, 3)),
+        "b": rng.normal(size=2),
+        "v": rng.normal(size=(3, 18)) / 4,
+        "c": rng.normal(size=3),
+    }
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["x", "w", "b"], ["conv"], name="conv", pads=[1] * 4),
+            helper.make_node("Relu", ["conv"], ["relu"], name="relu"),
+            helper.make_node("Add", ["relu", "x"], ["sum"], name="sum"),
+            helper.make_node("Sigmoid", ["sum"], ["curve"], name="curve"),
+            helper.make_node("MaxPool", ["curve"], ["pool"], name="pool", kernel_shape=[2, 2], strides=[2, 2]),
+            helper.make_node("Flatten", ["pool"], ["flat"], name="flat"),
+            helper.make_node("Gemm", ["flat", "v", "c"], ["logits"], name="gemm", transB=1),
+            helper.make_node("Softmax", ["logits"], ["y"], name="softmax"),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2, 6, 6])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
-        [numpy_helper.from_array(a.astype(f32), name) for name, a in constants.items()])
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString())
+        [numpy_helper.from_array(a.astype(f32), name) for name, a in constants.items()],
+    )
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    )
 
 
 @pytest.fixture(scope="session")
@@ -87,18 +99,28 @@ def inputs(program, tmp_path_factory):
     np.savez_compressed(folder / "d.npz", x=np.asfortranarray(rng.normal(size=(4, 2, 6, 6))), words=np.array(["a"]))
     for i, name in enumerate(("a.png", "b.jpg", "c.webp")):
         picture(9, 7, i).save(folder / name)
-    (folder / "c.json").write_text('{"propagate": true, "sensitivity": true, "equalize": "on", "per-channel": "activations,weights", "method": "output"}')
-    for arguments in ("-q --data d.h5 m.onnx --no-report -o q.onnx", "collect -q --data d.h5 m.onnx -o s.h5", "collect -q --data e.h5 m.onnx -o t.h5"):
+    (folder / "c.json").write_text(
+        '{"propagate": true, "sensitivity": true, "equalize": "on", "per-channel": "activations,weights", "method": "output"}'
+    )
+    for arguments in (
+        "-q --data d.h5 m.onnx --no-report -o q.onnx",
+        "collect -q --data d.h5 m.onnx -o s.h5",
+        "collect -q --data e.h5 m.onnx -o t.h5",
+    ):
         subprocess.run([str(program), *arguments.split()], cwd=folder, check=True)
     return folder
 
 
 # What is run, and the files it writes; {n} is the number of threads.
 JOBS = {
-    "quantize": ("--threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
-                 ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"]),
-    "wide": ("--config c.json --threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
-             ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"]),
+    "quantize": (
+        "--threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
+        ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"],
+    ),
+    "wide": (
+        "--config c.json --threads {n} --data d.h5 --eval e.h5 m.onnx -o out.onnx --report rep",
+        ["out.onnx", "rep/report.html", "rep/report.json", "rep/layers.csv"],
+    ),
     "stats": ("--stats s.h5 m.onnx --no-report -o out.onnx", ["out.onnx"]),
     "collect": ("collect --threads {n} --data d.h5 m.onnx -o out.h5", ["out.h5"]),
     "merge": ("merge s.h5 t.h5 -o out.h5", ["out.h5"]),
@@ -124,7 +146,10 @@ class Job:
         self.environment = {"LD_PRELOAD": str(shim)}
         self.guarded = is_guarded(program, shim)
         if not self.guarded:
-            self.environment |= {"ASAN_OPTIONS": "allocator_may_return_null=1:verify_asan_link_order=0", "QC_FAIL_OURS": "1"}
+            self.environment |= {
+                "ASAN_OPTIONS": "allocator_may_return_null=1:verify_asan_link_order=0",
+                "QC_FAIL_OURS": "1",
+            }
         for path in inputs.iterdir():
             (folder / path.name).write_bytes(path.read_bytes())
         for output in self.outputs:
@@ -142,15 +167,30 @@ class Job:
 
     def run(self, space=None, **failing):
         """The job with QC_FAIL_... as told, or with so many bytes of address space."""
+
         def limit():
             if space:
                 resource.setrlimit(resource.RLIMIT_AS, (space, space))
 
         for output in self.outputs:
             (self.folder / output).write_bytes(EARLIER)
-        environment = {**os.environ, **(self.environment if failing else {}), **{f"QC_FAIL_{k.upper()}": str(v) for k, v in failing.items()}}
-        return subprocess.run(self.command, cwd=self.folder, env=environment, capture_output=True, text=True, errors="replace", timeout=120,
-                              stdin=subprocess.DEVNULL, preexec_fn=limit if space else None, check=False)
+        environment = {
+            **os.environ,
+            **(self.environment if failing else {}),
+            **{f"QC_FAIL_{k.upper()}": str(v) for k, v in failing.items()},
+        }
+        return subprocess.run(
+            self.command,
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=limit if space else None,
+            check=False,
+        )
 
     def places(self, **kind):
         """The hash of the call stack of each allocation, in order."""
@@ -271,7 +311,9 @@ def test_little_address_space(name, job, guarded):
     for part in range(24):
         done = one.run(space=most // 2 + most // 2 * part // 24)
         codes[done.returncode] += 1
-        if done.returncode == 127 and re.search("loading shared libraries|cannot allocate TLS", done.stderr):  # the loader's
+        if done.returncode == 127 and re.search(
+            "loading shared libraries|cannot allocate TLS", done.stderr
+        ):  # the loader's
             continue
         fault = one.fault(done)
         if fault:
@@ -289,6 +331,6 @@ def test_a_size_no_machine_has_is_the_fault_of_the_file(qcalib, guarded, tmp_pat
             file["x"].attrs[f"attribute {i}"] = np.ones(3)
     whole = bytearray((tmp_path / "x.h5").read_bytes())
     at = whole.index(bytes.fromhex("1000100000000000")) + 16
-    whole[at:at + 8] = (1 << 60).to_bytes(8, "little")
+    whole[at : at + 8] = (1 << 60).to_bytes(8, "little")
     (tmp_path / "x.h5").write_bytes(whole)
     assert "memory allocation failed" in qcalib("inspect", "x.h5", code=3).err

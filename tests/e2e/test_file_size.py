@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """--size: bits per layer so that the file is no larger; what ONNX Runtime computes from it is better than with the same bits everywhere."""
+
 import json
 import re
 import shlex
@@ -20,13 +21,23 @@ def model(tmp_path):
     random, node = np.random.default_rng(8), helper.make_node
     constants, nodes = [], []
     for i in range(LAYERS):
-        constants += [numpy_helper.from_array((random.standard_t(5, (WIDTH, WIDTH)) * 0.1).astype("f4"), f"w{i}"),
-                      numpy_helper.from_array(np.float32(4.0**-i), f"f{i}")]
-        nodes += [node("MatMul", ["x", f"w{i}"], [f"p{i}"], f"product{i}"), node("Tanh", [f"p{i}"], [f"t{i}"]),
-                  node("Mul", [f"t{i}", f"f{i}"], [f"s{i}"])]
+        constants += [
+            numpy_helper.from_array((random.standard_t(5, (WIDTH, WIDTH)) * 0.1).astype("f4"), f"w{i}"),
+            numpy_helper.from_array(np.float32(4.0**-i), f"f{i}"),
+        ]
+        nodes += [
+            node("MatMul", ["x", f"w{i}"], [f"p{i}"], f"product{i}"),
+            node("Tanh", [f"p{i}"], [f"t{i}"]),
+            node("Mul", [f"t{i}", f"f{i}"], [f"s{i}"]),
+        ]
     nodes.append(node("Sum", [f"s{i}" for i in range(LAYERS)], ["y"]))
     ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", WIDTH])] for n in "xy"]
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ports, constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    onnx.save(
+        helper.make_model(
+            helper.make_graph(nodes, "g", *ports, constants), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ),
+        tmp_path / "m.onnx",
+    )
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file["x"] = (random.normal(size=(64, 24)) @ random.normal(size=(24, WIDTH)) * 0.3).astype("f4")
     return tmp_path / "m.onnx"
@@ -35,7 +46,10 @@ def model(tmp_path):
 def noise(folder, name):
     with h5py.File(folder / "data.h5") as file:
         x = file["x"][:]
-    y, exact = (onnxruntime.InferenceSession(str(folder / n), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0] for n in (name, "m.onnx"))
+    y, exact = (
+        onnxruntime.InferenceSession(str(folder / n), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+        for n in (name, "m.onnx")
+    )
     return np.square(y - exact).sum() / np.square(exact).sum()
 
 
@@ -54,7 +68,9 @@ def test_better_than_uniform(qcalib, model, tmp_path, form):
     bits = {l["node"]: l["bits"] for l in report["size"]["layers"]}
     assert bits["product0"] == 8 and bits[f"product{LAYERS - 1}"] == 2 and len(bits) == LAYERS
     rows = report["frontier"]
-    assert [r["bytes"] for r in rows] == sorted(r["bytes"] for r in rows) and all(a["expected_error"] >= b["expected_error"] for a, b in zip(rows, rows[1:]))
+    assert [r["bytes"] for r in rows] == sorted(r["bytes"] for r in rows) and all(
+        a["expected_error"] >= b["expected_error"] for a, b in zip(rows, rows[1:])
+    )
     (chosen,) = [r for r in rows if r["chosen"]]
     assert chosen["bytes"] == report["size"]["bytes"] and rows[0]["bytes"] < chosen["bytes"] < rows[-1]["bytes"]
     # errors as expected, but that they add up by chance; all of the same width as qcalib wrote it
@@ -81,11 +97,28 @@ def test_too_small(qcalib, model, tmp_path):
     assert int(re.search(r"can be had is (\d+)", done.err)[1]) < least and "--weight-block" not in done.err
 
 
-@pytest.mark.parametrize("options", [[], ["--format", "qoperator"], ["--activation-type", "dynamic"]], ids=["qdq", "qoperator", "dynamic"])
+@pytest.mark.parametrize(
+    "options", [[], ["--format", "qoperator"], ["--activation-type", "dynamic"]], ids=["qdq", "qoperator", "dynamic"]
+)
 def test_per_channel(qcalib, examples, tmp_path, options):
     """A share of the model's file; activations are quantized as ever."""
     model = examples / "digits_cnn.onnx"
-    report = qcalib("--data", examples / "digits_calib.h5", "--samples", 48, "--method", "mse", *options, "--size", "29%", model, "--json", "--no-report", "-o", "q.onnx").json
+    report = qcalib(
+        "--data",
+        examples / "digits_calib.h5",
+        "--samples",
+        48,
+        "--method",
+        "mse",
+        *options,
+        "--size",
+        "29%",
+        model,
+        "--json",
+        "--no-report",
+        "-o",
+        "q.onnx",
+    ).json
     assert size_of(tmp_path / "q.onnx") <= 0.29 * size_of(model) == pytest.approx(report["size"]["limit"], abs=1)
     assert {l["bits"] for l in report["size"]["layers"]} == {4, 8}
     assert report["advice"] == [] and report["options"]["size"] == "29%"
@@ -93,15 +126,36 @@ def test_per_channel(qcalib, examples, tmp_path, options):
 
 
 def test_without_data(qcalib, model, tmp_path):
-    report = qcalib("--activation-type", "none", "--weight-block", 64, "--weight-type", "int16:product2", "--size", "20%", model, "--json", "--no-report", "-o", "q.onnx").json
+    report = qcalib(
+        "--activation-type",
+        "none",
+        "--weight-block",
+        64,
+        "--weight-type",
+        "int16:product2",
+        "--size",
+        "20%",
+        model,
+        "--json",
+        "--no-report",
+        "-o",
+        "q.onnx",
+    ).json
     assert size_of(tmp_path / "q.onnx") <= size_of(model) // 5 and report["size"]["error_of"] == "weights"
     assert any("no samples" in w for w in report["warnings"])
     types = {l["name"]: l["type"] for l in report["layers"] if l["kind"] == "weight"}
     assert types["w2"] == "i16"  # what is asked for by name holds
 
 
-@pytest.mark.parametrize("options, words", [(["--max-drop", 1, "--eval", "data.h5"], "leave out one"), (["--weight-type", "int16"], "int16:NODE"),
-                                            (["--format", "annotated"], "qoperator"), (["--propagate"], "--propagate")])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--max-drop", 1, "--eval", "data.h5"], "leave out one"),
+        (["--weight-type", "int16"], "int16:NODE"),
+        (["--format", "annotated"], "qoperator"),
+        (["--propagate"], "--propagate"),
+    ],
+)
 def test_refused(qcalib, model, options, words):
     done = qcalib("--data", "data.h5", "--size", "20%", *options, model, code=2)
     assert words in done.err and "--size" in done.err

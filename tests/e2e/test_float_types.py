@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models in float16, bfloat16 and double are quantized: integers as ever, bit for bit as ONNX Runtime has them; what stays float, and the ports, keep their type."""
+
 import h5py
 import ml_dtypes
 import numpy as np
@@ -7,7 +8,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-TYPES = {"float16": (TensorProto.FLOAT16, np.float16), "bfloat16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16), "double": (TensorProto.DOUBLE, np.float64)}
+TYPES = {
+    "float16": (TensorProto.FLOAT16, np.float16),
+    "bfloat16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16),
+    "double": (TensorProto.DOUBLE, np.float64),
+}
 SIZE, CLASSES = 24, 10
 
 
@@ -26,13 +31,24 @@ def dense(path, kind, float_ports=False, opset=13):
     """Two layers; between them, and behind, what stays float: a normalisation with a table of its own, Softmax."""
     rng = np.random.default_rng(3)
     own = TYPES[kind][0]
-    tensors = [tensor("w", rng.normal(size=(SIZE, 96)) / 4, kind), tensor("b", rng.normal(size=96), kind), tensor("v", rng.normal(size=(96, CLASSES)) / 4, kind),
-               tensor("table", rng.normal(size=(96,)), kind), tensor("one", 1.0, kind), tensor("wide", rng.normal(size=(96, 96)) / 8, kind)]
+    tensors = [
+        tensor("w", rng.normal(size=(SIZE, 96)) / 4, kind),
+        tensor("b", rng.normal(size=96), kind),
+        tensor("v", rng.normal(size=(96, CLASSES)) / 4, kind),
+        tensor("table", rng.normal(size=(96,)), kind),
+        tensor("one", 1.0, kind),
+        tensor("wide", rng.normal(size=(96, 96)) / 8, kind),
+    ]
     nodes = [helper.make_node("Cast", ["x"], ["x_own"], to=own)] if float_ports else []
-    nodes += [helper.make_node("Gemm", ["x_own" if float_ports else "x", "w", "b"], ["h"], name="first"), helper.make_node("Relu", ["h"], ["r"]),
-              helper.make_node("Softmax", ["r"], ["s"], axis=-1), helper.make_node("Mul", ["s", "table"], ["m"], name="scale"),
-              helper.make_node("MatMul", ["m", "wide"], ["t"], name="kept"), helper.make_node("Add", ["r", "t"], ["a"], name="sum"),
-              helper.make_node("MatMul", ["a", "v"], ["y_own" if float_ports else "y"], name="second")]
+    nodes += [
+        helper.make_node("Gemm", ["x_own" if float_ports else "x", "w", "b"], ["h"], name="first"),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("Softmax", ["r"], ["s"], axis=-1),
+        helper.make_node("Mul", ["s", "table"], ["m"], name="scale"),
+        helper.make_node("MatMul", ["m", "wide"], ["t"], name="kept"),
+        helper.make_node("Add", ["r", "t"], ["a"], name="sum"),
+        helper.make_node("MatMul", ["a", "v"], ["y_own" if float_ports else "y"], name="second"),
+    ]
     nodes += [helper.make_node("Cast", ["y_own"], ["y"], to=TensorProto.FLOAT)] if float_ports else []
     port = TensorProto.FLOAT if float_ports else own
     value = lambda n, d: helper.make_tensor_value_info(n, port, ["N", d])
@@ -86,9 +102,19 @@ def test_integers_are_those_of_the_runtime(kind, qcalib, tmp_path):
     numpy_type = TYPES[kind][1]
     rng = np.random.default_rng(5)
     own = TYPES[kind][0]
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]), helper.make_node("Relu", ["c"], ["r"]), helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
-             helper.make_node("Conv", ["p", "v"], ["d"]), helper.make_node("GlobalAveragePool", ["d"], ["g"]), helper.make_node("Flatten", ["g"], ["y"])]
-    tensors = [tensor("w", rng.normal(size=(8, 3, 3, 3)), kind), tensor("b", rng.normal(size=8), kind), tensor("v", rng.normal(size=(6, 8, 1, 1)), kind)]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p", "v"], ["d"]),
+        helper.make_node("GlobalAveragePool", ["d"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["y"]),
+    ]
+    tensors = [
+        tensor("w", rng.normal(size=(8, 3, 3, 3)), kind),
+        tensor("b", rng.normal(size=8), kind),
+        tensor("v", rng.normal(size=(6, 8, 1, 1)), kind),
+    ]
     value = lambda n, *d: helper.make_tensor_value_info(n, own, ["N", *d])
     save(tmp_path / "c.onnx", nodes, [value("x", 3, 8, 8)], [value("y", 6)], tensors)
     x = rng.normal(size=(16, 3, 8, 8)).astype(np.float32)
@@ -118,7 +144,9 @@ def test_ports_of_bfloat16_are_kept(qcalib, tmp_path):
     qcalib("--data", "m.h5", "m.onnx", "-o", "q.onnx")
     model = onnx.load(str(tmp_path / "q.onnx"))
     onnx.checker.check_model(model, full_check=True)
-    assert [p.type.tensor_type.elem_type for p in [*model.graph.input, *model.graph.output]] == [TensorProto.BFLOAT16] * 2
+    assert [p.type.tensor_type.elem_type for p in [*model.graph.input, *model.graph.output]] == [
+        TensorProto.BFLOAT16
+    ] * 2
 
 
 @pytest.mark.parametrize("kind", ("float16", "bfloat16", "double"))
@@ -139,13 +167,25 @@ def test_bodies_and_constants_out_of_range(qcalib, tmp_path):
     rng = np.random.default_rng(7)
     own = TensorProto.FLOAT16
     value = lambda n: helper.make_tensor_value_info(n, own, None)
-    branch = lambda name, w: helper.make_graph([helper.make_node("MatMul", ["h", w], [name + "_y"])], name, [], [value(name + "_y")])
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0), helper.make_node("Greater", ["sum", "zero"], ["more"]),
-             helper.make_node("If", ["more"], ["z"], then_branch=branch("then", "v"), else_branch=branch("else", "u"), name="if"),
-             helper.make_node("Add", ["z", "mask"], ["k"]), helper.make_node("Softmax", ["k"], ["y"], axis=-1)]
+    branch = lambda name, w: helper.make_graph(
+        [helper.make_node("MatMul", ["h", w], [name + "_y"])], name, [], [value(name + "_y")]
+    )
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"]),
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Greater", ["sum", "zero"], ["more"]),
+        helper.make_node(
+            "If", ["more"], ["z"], then_branch=branch("then", "v"), else_branch=branch("else", "u"), name="if"
+        ),
+        helper.make_node("Add", ["z", "mask"], ["k"]),
+        helper.make_node("Softmax", ["k"], ["y"], axis=-1),
+    ]
     mask = np.zeros(8)
     mask[5:] = -np.inf
-    tensors = [tensor(n, rng.normal(size=(8, 8)), "float16") for n in "wvu"] + [tensor("zero", 0.0, "float16"), tensor("mask", mask, "float16")]
+    tensors = [tensor(n, rng.normal(size=(8, 8)), "float16") for n in "wvu"] + [
+        tensor("zero", 0.0, "float16"),
+        tensor("mask", mask, "float16"),
+    ]
     port = lambda n: helper.make_tensor_value_info(n, own, [1, 8])
     save(tmp_path / "i.onnx", nodes, [port("x")], [port("y")], tensors)
     x = rng.normal(size=(16, 8)).astype(np.float32)
@@ -160,7 +200,10 @@ def test_bodies_and_constants_out_of_range(qcalib, tmp_path):
     np.testing.assert_allclose(here.astype(np.float32), got.astype(np.float32), atol=2e-3)
     np.testing.assert_allclose(got.astype(np.float32), truth.astype(np.float32), atol=0.1)
     bodies = [a.g for n in onnx.load(str(tmp_path / "q.onnx")).graph.node if n.op_type == "If" for a in n.attribute]
-    assert all("QuantizeLinear" in {n.op_type for n in b.node} or "DequantizeLinear" in {n.op_type for n in b.node} for b in bodies)
+    assert all(
+        "QuantizeLinear" in {n.op_type for n in b.node} or "DequantizeLinear" in {n.op_type for n in b.node}
+        for b in bodies
+    )
 
 
 def test_weights_that_are_shared_are_read_once(qcalib, tmp_path):
@@ -168,7 +211,10 @@ def test_weights_that_are_shared_are_read_once(qcalib, tmp_path):
     rng = np.random.default_rng(9)
     half = rng.normal(size=(SIZE, CLASSES)).astype(np.float16)
     port = lambda n, d: helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", d])
-    nodes = [helper.make_node("Cast", ["w"], ["w32"], to=TensorProto.FLOAT), helper.make_node("MatMul", ["x", "w32"], ["y"])]
+    nodes = [
+        helper.make_node("Cast", ["w"], ["w32"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["x", "w32"], ["y"]),
+    ]
     save(tmp_path / "m.onnx", nodes, [port("x", SIZE)], [port("y", CLASSES)], [numpy_helper.from_array(half, "w")])
     with h5py.File(tmp_path / "m.h5", "w") as f:
         f["x"] = rng.normal(size=(8, SIZE)).astype(np.float32)

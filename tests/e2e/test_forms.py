@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of every form - how activations, weights and their scales are stored - run in ONNX Runtime, those of 8 bits also in 1.16, and give what qcalib run gives."""
+
 import itertools
 import json
 import subprocess
@@ -13,7 +14,12 @@ from onnx import TensorProto, helper, numpy_helper
 from conftest import PYTHONS
 
 WIDTH, HIDDEN, SAMPLES, LENGTH = 64, 16, 3, 4
-FORMATS, WEIGHTS, BLOCKS, ACTIVATIONS = ("qdq", "qoperator"), ("int8", "int4", "int3", "int2"), ("none", "16"), ("uint8", "dynamic", "none")
+FORMATS, WEIGHTS, BLOCKS, ACTIVATIONS = (
+    ("qdq", "qoperator"),
+    ("int8", "int4", "int3", "int2"),
+    ("none", "16"),
+    ("uint8", "dynamic", "none"),
+)
 RUN = """
 import json, sys, numpy, onnxruntime
 for path in json.loads(sys.argv[2]):
@@ -30,15 +36,37 @@ def save(folder):
     """An embedding, a product with its bias, an LSTM, and a Gemm of the last state."""
     rng = np.random.default_rng(7)
     normal = lambda *shape: (rng.normal(size=shape) / np.sqrt(shape[-1])).astype(np.float32)
-    tensors = {"table": 8 * normal(80, WIDTH), "w1": normal(WIDTH, 32), "b1": normal(32), "wx": normal(1, 4 * HIDDEN, 32), "wh": normal(1, 4 * HIDDEN, HIDDEN), "b": normal(1, 8 * HIDDEN),
-               "w2": 3 * normal(HIDDEN, 8), "b2": normal(8), "flat": np.array([-1, HIDDEN], np.int64)}
-    nodes = [helper.make_node("Gather", ["table", "ids"], ["rows"], "take"), helper.make_node("Sin", ["rows"], ["sin"]), helper.make_node("MatMul", ["sin", "w1"], ["m"], "first"),
-             helper.make_node("Add", ["m", "b1"], ["a"]), helper.make_node("Transpose", ["a"], ["t"], perm=[1, 0, 2]),
-             helper.make_node("LSTM", ["t", "wx", "wh", "b"], ["", "h"], "lstm", hidden_size=HIDDEN), helper.make_node("Reshape", ["h", "flat"], ["f"]),
-             helper.make_node("Gemm", ["f", "w2", "b2"], ["y"], "last")]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("ids", TensorProto.INT64, ["N", LENGTH])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 8])],
-                              [numpy_helper.from_array(v, k) for k, v in tensors.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), str(folder / "m.onnx"))
+    tensors = {
+        "table": 8 * normal(80, WIDTH),
+        "w1": normal(WIDTH, 32),
+        "b1": normal(32),
+        "wx": normal(1, 4 * HIDDEN, 32),
+        "wh": normal(1, 4 * HIDDEN, HIDDEN),
+        "b": normal(1, 8 * HIDDEN),
+        "w2": 3 * normal(HIDDEN, 8),
+        "b2": normal(8),
+        "flat": np.array([-1, HIDDEN], np.int64),
+    }
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"], "take"),
+        helper.make_node("Sin", ["rows"], ["sin"]),
+        helper.make_node("MatMul", ["sin", "w1"], ["m"], "first"),
+        helper.make_node("Add", ["m", "b1"], ["a"]),
+        helper.make_node("Transpose", ["a"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("LSTM", ["t", "wx", "wh", "b"], ["", "h"], "lstm", hidden_size=HIDDEN),
+        helper.make_node("Reshape", ["h", "flat"], ["f"]),
+        helper.make_node("Gemm", ["f", "w2", "b2"], ["y"], "last"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["N", LENGTH])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 8])],
+        [numpy_helper.from_array(v, k) for k, v in tensors.items()],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), str(folder / "m.onnx")
+    )
     ids = rng.integers(0, 80, (SAMPLES, LENGTH))
     np.save(folder / "ids.npy", ids)
     with h5py.File(folder / "ids.h5", "w") as file:
@@ -49,8 +77,27 @@ def test_every_form(qcalib, tmp_path):
     save(tmp_path)
     old, every, ours = [], [], {}
     for weights, block, activations in itertools.product(WEIGHTS, BLOCKS, ACTIVATIONS):
-        qcalib("--data", "ids.h5", "--weight-type", weights, "--weight-block", block, "--activation-type", activations, "--format", ",".join(FORMATS), "--method", "minmax",
-               "--accuracy-level", 1, "--advice", "off", "--no-report", "-q", "m.onnx")
+        qcalib(
+            "--data",
+            "ids.h5",
+            "--weight-type",
+            weights,
+            "--weight-block",
+            block,
+            "--activation-type",
+            activations,
+            "--format",
+            ",".join(FORMATS),
+            "--method",
+            "minmax",
+            "--accuracy-level",
+            1,
+            "--advice",
+            "off",
+            "--no-report",
+            "-q",
+            "m.onnx",
+        )
         for form, suffix in zip(FORMATS, (".int8.onnx", ".qoperator.onnx")):
             name = f"{form}_{weights}_{block}_{activations}.onnx"
             (tmp_path / f"m{suffix}").rename(tmp_path / name)
@@ -71,7 +118,14 @@ def test_every_form(qcalib, tmp_path):
         python = PYTHONS[runtime]
         if not python.exists():
             pytest.skip(f"no Python with onnxruntime {runtime} (scripts/test makes it where a wheel exists)")
-        done = subprocess.run([str(python), "-c", RUN, "ids.npy", json.dumps(names)], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(
+            [str(python), "-c", RUN, "ids.npy", json.dumps(names)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         theirs = {name: np.load(tmp_path / f"{name}.npy") for name in names}
         apart = {name: np.abs(theirs[name] - ours[name]).max() / np.abs(theirs[name]).max() for name in names}

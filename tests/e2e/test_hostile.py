@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantized models with parameters that are none, rules that are wrong or never end, and damaged configurations, statistics and checkpoints:
-each is refused with one line that names the node and the tensor, or the file and the place. scripts/test runs these with sanitizers too."""
+each is refused with one line that names the node and the tensor, or the file and the place. scripts/test runs these with sanitizers too.
+"""
+
 import shutil
 
 import h5py
@@ -19,36 +21,78 @@ def tensor(name, value):
 
 
 def save(path, nodes, constants, opset=13):
-    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size])] for name, size in (("x", 4), ("y", 5))]
+    ports = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", size])] for name, size in (("x", 4), ("y", 5))
+    ]
     graph = helper.make_graph(nodes, "g", *ports, [tensor(*c) for c in constants.items()])
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
     path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
 
 
 def constants_with(changed):
-    return {"the_scale": f32(0.1), "the_zero": np.uint8(3), "the_weight": np.arange(-10, 10, dtype=np.int8).reshape(4, 5),
-            "the_w_scale": np.full(5, 0.02, f32), "the_w_zero": np.zeros(5, np.int8), "the_bias": np.arange(5, dtype=np.int32),
-            "the_b_scale": np.full(5, f32(0.1) * f32(0.02)), "the_y_scale": f32(0.2), "the_y_zero": np.uint8(9)} | changed
+    return {
+        "the_scale": f32(0.1),
+        "the_zero": np.uint8(3),
+        "the_weight": np.arange(-10, 10, dtype=np.int8).reshape(4, 5),
+        "the_w_scale": np.full(5, 0.02, f32),
+        "the_w_zero": np.zeros(5, np.int8),
+        "the_bias": np.arange(5, dtype=np.int32),
+        "the_b_scale": np.full(5, f32(0.1) * f32(0.02)),
+        "the_y_scale": f32(0.2),
+        "the_y_zero": np.uint8(9),
+    } | changed
 
 
 def qdq(path, changed, **axis):
     """x -> quantize -> dequantize -> product with a weight per channel -> sum with a bias of int32."""
-    save(path, [
-        helper.make_node("QuantizeLinear", ["x", "the_scale", "the_zero"], ["stored"], name="the_quantize"),
-        helper.make_node("DequantizeLinear", ["stored", "the_scale", "the_zero"], ["x_real"], name="the_dequantize"),
-        helper.make_node("DequantizeLinear", ["the_weight", "the_w_scale", "the_w_zero"], ["w_real"], name="of_the_weight", **{"axis": 1} | axis),
-        helper.make_node("DequantizeLinear", ["the_bias", "the_b_scale"], ["b_real"], name="of_the_bias", axis=0),
-        helper.make_node("MatMul", ["x_real", "w_real"], ["product"], name="the_product"),
-        helper.make_node("Add", ["product", "b_real"], ["y"], name="the_sum")], constants_with(changed))
+    save(
+        path,
+        [
+            helper.make_node("QuantizeLinear", ["x", "the_scale", "the_zero"], ["stored"], name="the_quantize"),
+            helper.make_node(
+                "DequantizeLinear", ["stored", "the_scale", "the_zero"], ["x_real"], name="the_dequantize"
+            ),
+            helper.make_node(
+                "DequantizeLinear",
+                ["the_weight", "the_w_scale", "the_w_zero"],
+                ["w_real"],
+                name="of_the_weight",
+                **{"axis": 1} | axis,
+            ),
+            helper.make_node("DequantizeLinear", ["the_bias", "the_b_scale"], ["b_real"], name="of_the_bias", axis=0),
+            helper.make_node("MatMul", ["x_real", "w_real"], ["product"], name="the_product"),
+            helper.make_node("Add", ["product", "b_real"], ["y"], name="the_sum"),
+        ],
+        constants_with(changed),
+    )
 
 
 def qoperator(path, changed):
-    save(path, [
-        helper.make_node("QuantizeLinear", ["x", "the_x_scale", "the_zero"], ["stored"], name="the_quantize"),
-        helper.make_node("QLinearMatMul", ["stored", "the_scale", "the_zero", "the_weight", "the_w_scale", "the_w_zero", "the_y_scale", "the_y_zero"],
-                         ["product"], name="the_product"),
-        helper.make_node("DequantizeLinear", ["product", "the_out_scale", "the_y_zero"], ["y"], name="the_dequantize")],
-        {"the_x_scale": f32(0.1), "the_out_scale": f32(0.2)} | constants_with(changed))
+    save(
+        path,
+        [
+            helper.make_node("QuantizeLinear", ["x", "the_x_scale", "the_zero"], ["stored"], name="the_quantize"),
+            helper.make_node(
+                "QLinearMatMul",
+                [
+                    "stored",
+                    "the_scale",
+                    "the_zero",
+                    "the_weight",
+                    "the_w_scale",
+                    "the_w_zero",
+                    "the_y_scale",
+                    "the_y_zero",
+                ],
+                ["product"],
+                name="the_product",
+            ),
+            helper.make_node(
+                "DequantizeLinear", ["product", "the_out_scale", "the_y_zero"], ["y"], name="the_dequantize"
+            ),
+        ],
+        {"the_x_scale": f32(0.1), "the_out_scale": f32(0.2)} | constants_with(changed),
+    )
 
 
 def channels(value):
@@ -58,28 +102,70 @@ def channels(value):
 WRONG = {"0": 0, "negative": -0.1, "nan": np.nan, "infinite": np.inf, "denormal": 1e-40}
 OUTSIDE = TensorProto(data_type=TensorProto.UINT8, name="the_zero", int32_data=[300])
 PARAMETERS = [
-    *[(f"scale {what}", qdq, {"the_scale": f32(v)}, ["the_quantize", "the_scale", "element 0"]) for what, v in WRONG.items()],
-    *[(f"scale of a channel {what}", qdq, {"the_w_scale": channels(v)}, ["of_the_weight", "the_w_scale", "element 2"]) for what, v in WRONG.items()],
-    *[(f"scale of a bias {what}", qdq, {"the_b_scale": channels(v)}, ["of_the_bias", "the_b_scale", "element 2"])
-      for what, v in WRONG.items() if what in ("negative", "nan", "infinite")],
-    *[(f"operator, scale {what}", qoperator, {"the_scale": f32(v)}, ["the_product", "the_scale"]) for what, v in WRONG.items()],
-    *[(f"operator, scale of a channel {what}", qoperator, {"the_w_scale": channels(v)}, ["the_product", "the_w_scale", "element 2"])
-      for what, v in WRONG.items()],
-    *[(f"operator, scale of the result {what}", qoperator, {"the_y_scale": f32(v)}, ["the_product", "the_y_scale"]) for what, v in WRONG.items()],
+    *[
+        (f"scale {what}", qdq, {"the_scale": f32(v)}, ["the_quantize", "the_scale", "element 0"])
+        for what, v in WRONG.items()
+    ],
+    *[
+        (f"scale of a channel {what}", qdq, {"the_w_scale": channels(v)}, ["of_the_weight", "the_w_scale", "element 2"])
+        for what, v in WRONG.items()
+    ],
+    *[
+        (f"scale of a bias {what}", qdq, {"the_b_scale": channels(v)}, ["of_the_bias", "the_b_scale", "element 2"])
+        for what, v in WRONG.items()
+        if what in ("negative", "nan", "infinite")
+    ],
+    *[
+        (f"operator, scale {what}", qoperator, {"the_scale": f32(v)}, ["the_product", "the_scale"])
+        for what, v in WRONG.items()
+    ],
+    *[
+        (
+            f"operator, scale of a channel {what}",
+            qoperator,
+            {"the_w_scale": channels(v)},
+            ["the_product", "the_w_scale", "element 2"],
+        )
+        for what, v in WRONG.items()
+    ],
+    *[
+        (f"operator, scale of the result {what}", qoperator, {"the_y_scale": f32(v)}, ["the_product", "the_y_scale"])
+        for what, v in WRONG.items()
+    ],
     ("zero point outside its type", qdq, {"the_zero": OUTSIDE}, ["the_zero", "300", "u8"]),
     ("zero point of another type", qdq, {"the_w_zero": np.zeros(5, np.uint8)}, ["of_the_weight", "u8", "i8"]),
-    ("operator, zero point of another type", qoperator, {"the_w_zero": np.zeros(5, np.uint8)}, ["the_product", "u8", "i8"]),
-    ("too few scales", qdq, {"the_w_scale": np.full(3, 0.1, f32), "the_w_zero": np.zeros(3, np.int8)}, ["of_the_weight", "[3]", "[4,5]"]),
+    (
+        "operator, zero point of another type",
+        qoperator,
+        {"the_w_zero": np.zeros(5, np.uint8)},
+        ["the_product", "u8", "i8"],
+    ),
+    (
+        "too few scales",
+        qdq,
+        {"the_w_scale": np.full(3, 0.1, f32), "the_w_zero": np.zeros(3, np.int8)},
+        ["of_the_weight", "[3]", "[4,5]"],
+    ),
     ("too few zero points", qdq, {"the_w_zero": np.zeros(3, np.int8)}, ["of_the_weight", "[3]", "[5]"]),
     ("no scale", qdq, {"the_scale": np.zeros(0, f32)}, ["the_quantize", "[0]"]),
-    ("scales of two dimensions", qdq, {"the_w_scale": np.full((5, 1), 0.1, f32), "the_w_zero": np.zeros((5, 1), np.int8)}, ["of_the_weight", "[5,1]"]),
+    (
+        "scales of two dimensions",
+        qdq,
+        {"the_w_scale": np.full((5, 1), 0.1, f32), "the_w_zero": np.zeros((5, 1), np.int8)},
+        ["of_the_weight", "[5,1]"],
+    ),
     ("scale of integers", qdq, {"the_scale": np.int32(1)}, ["the_quantize", "i32"]),
 ]
 
 
 def commands(model):
-    return [("inspect", model), ("run", model, "--data", "x.h5", "-o", "out.h5"), ("convert", model, "--format", "qdq", "-o", "out.onnx"),
-            ("convert", model, "--format", "qoperator", "-o", "out.onnx"), ("compare", model, model, "--data", "x.h5")]
+    return [
+        ("inspect", model),
+        ("run", model, "--data", "x.h5", "-o", "out.h5"),
+        ("convert", model, "--format", "qdq", "-o", "out.onnx"),
+        ("convert", model, "--format", "qoperator", "-o", "out.onnx"),
+        ("compare", model, model, "--data", "x.h5"),
+    ]
 
 
 @pytest.fixture
@@ -112,9 +198,14 @@ def test_axis_out_of_range(axis, words, qcalib, folder):
 
 
 def test_quantized_graph_with_a_cycle(qcalib, folder):
-    save(folder / "bad.onnx", [
-        helper.make_node("QuantizeLinear", ["y", "the_scale", "the_zero"], ["stored"], name="the_quantize"),
-        helper.make_node("DequantizeLinear", ["stored", "the_scale", "the_zero"], ["y"], name="the_dequantize")], constants_with({}))
+    save(
+        folder / "bad.onnx",
+        [
+            helper.make_node("QuantizeLinear", ["y", "the_scale", "the_zero"], ["stored"], name="the_quantize"),
+            helper.make_node("DequantizeLinear", ["stored", "the_scale", "the_zero"], ["y"], name="the_dequantize"),
+        ],
+        constants_with({}),
+    )
     for command in commands("bad.onnx"):
         refused(qcalib(*command, code=None), BAD, "bad.onnx", "cycle", "node 'the_", "stored")
 
@@ -122,9 +213,15 @@ def test_quantized_graph_with_a_cycle(qcalib, folder):
 # ---- Rules ----
 
 RULES = {
-    "undoes itself": ("rule again\n  match Relu(x)\n  give Relu(Relu(x))\n", ["my.rules:1", "again", "undoes itself or another rule"]),
+    "undoes itself": (
+        "rule again\n  match Relu(x)\n  give Relu(Relu(x))\n",
+        ["my.rules:1", "again", "undoes itself or another rule"],
+    ),
     "grows": ("rule grow\n  match Conv(x, w, b)\n  give Neg(Neg(Conv(x, w, b)))\n", ["my.rules:1", "grow"]),
-    "undoes another": ("rule there\n  match Relu(x)\n  give Max(x, Neg(x))\nrule back\n  match Max(x, Neg(x))\n  give Relu(x)\n", ["my.rules:", "undoes itself or another rule"]),
+    "undoes another": (
+        "rule there\n  match Relu(x)\n  give Max(x, Neg(x))\nrule back\n  match Max(x, Neg(x))\n  give Relu(x)\n",
+        ["my.rules:", "undoes itself or another rule"],
+    ),
     "op": ("rule a\n  match Foo(x)\n  give x\n", ["my.rules:2:9", "Foo"]),
     "unbound": ("rule a\n  match Relu(x)\n  give Relu(y)\n", ["my.rules:3:", "'y'"]),
     "guard": ("rule a\n  match Relu(x)\n  when nothing(x)\n  give x\n", ["my.rules:3:8", "nothing"]),
@@ -171,6 +268,7 @@ def test_configurations(content, code, words, qcalib, digits):
 
 # ---- Statistics ----
 
+
 @pytest.fixture
 def statistics(qcalib, digits):
     qcalib("collect", "--data", "good.h5", "good.onnx", "--samples", 20, "-o", "s.h5")
@@ -181,11 +279,15 @@ def statistics(qcalib, digits):
 @pytest.mark.parametrize("part", [0, 0.01, 0.2, 0.5, 0.9, 0.999])
 def test_truncated_statistics(part, statistics, qcalib, digits):
     whole, _ = statistics
-    (digits / "cut.h5").write_bytes(whole[:int(len(whole) * part)])
-    for command in [("--stats", "cut.h5", "good.onnx", "-o", "out.onnx"), ("merge", "s.h5", "cut.h5", "-o", "out.h5"), ("inspect", "cut.h5"),
-                    ("collect", "--data", "good.h5", "good.onnx", "--samples", 20, "--checkpoint", "cut.h5", "-o", "out.h5")]:
+    (digits / "cut.h5").write_bytes(whole[: int(len(whole) * part)])
+    for command in [
+        ("--stats", "cut.h5", "good.onnx", "-o", "out.onnx"),
+        ("merge", "s.h5", "cut.h5", "-o", "out.h5"),
+        ("inspect", "cut.h5"),
+        ("collect", "--data", "good.h5", "good.onnx", "--samples", 20, "--checkpoint", "cut.h5", "-o", "out.h5"),
+    ]:
         refused(qcalib(*command, code=None), BAD, "cut.h5")
-    assert (digits / "cut.h5").read_bytes() == whole[:int(len(whole) * part)]
+    assert (digits / "cut.h5").read_bytes() == whole[: int(len(whole) * part)]
 
 
 def test_flipped_bits_of_statistics(statistics, qcalib, digits):
@@ -193,14 +295,24 @@ def test_flipped_bits_of_statistics(statistics, qcalib, digits):
     whole, model = statistics
     rng = np.random.default_rng(8)
     met = 0
-    (digits / "hdf5.supp").write_text("leak:libhdf5\n")  # HDF5 1.10 loses a buffer of its own where a checksum does not hold
+    (digits / "hdf5.supp").write_text(
+        "leak:libhdf5\n"
+    )  # HDF5 1.10 loses a buffer of its own where a checksum does not hold
     for flips in [1] * 20 + [3] * 10 + [50] * 5:
         copy = bytearray(whole)
         for place in rng.integers(0, len(copy), flips):
             copy[place] ^= 1 << rng.integers(0, 8)
         (digits / "bad.h5").write_bytes(copy)
-        done = qcalib("--stats", "bad.h5", "good.onnx", "--no-report", "-o", "out.onnx", code=None,
-                      LSAN_OPTIONS=f"suppressions={digits}/hdf5.supp:print_suppressions=0")
+        done = qcalib(
+            "--stats",
+            "bad.h5",
+            "good.onnx",
+            "--no-report",
+            "-o",
+            "out.onnx",
+            code=None,
+            LSAN_OPTIONS=f"suppressions={digits}/hdf5.supp:print_suppressions=0",
+        )
         if done.code:
             met += 1
             refused(done, done.code, "bad.h5")
@@ -215,8 +327,16 @@ def test_other_files_as_statistics_and_checkpoints(statistics, qcalib, digits):
     for other in ("good.onnx", "good.h5"):
         before = (digits / other).read_bytes()
         refused(qcalib("--stats", other, "good.onnx", "-o", "out.onnx", code=None), BAD, other)
-        refused(qcalib("collect", "--data", "good.h5", "good.onnx", "--checkpoint", other, "-o", "out.h5", code=None), USAGE, other)
+        refused(
+            qcalib("collect", "--data", "good.h5", "good.onnx", "--checkpoint", other, "-o", "out.h5", code=None),
+            USAGE,
+            other,
+        )
         shutil.copy(digits / other, digits / "other")
-        refused(qcalib("collect", "--data", "good.h5", "good.onnx", "--checkpoint", "other", "-o", "out.h5", code=None), BAD, "other")
+        refused(
+            qcalib("collect", "--data", "good.h5", "good.onnx", "--checkpoint", "other", "-o", "out.h5", code=None),
+            BAD,
+            "other",
+        )
         (digits / "other").unlink()
         assert (digits / other).read_bytes() == before

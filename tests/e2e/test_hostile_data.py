@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """HDF5 files that were made to break something: what HDF5 itself crashes on, groups in groups without end, values in other files, pipes where files are expected.
 The files of QCALIB_DATA/hostile and others made here; scripts/test runs these with sanitizers too."""
+
 import os
 import shutil
 import time
@@ -38,6 +39,7 @@ def numbers(folder):
 
 # ---- The files of the afternoon ----
 
+
 @pytest.mark.parametrize("name", ["prec12", "prec12nbit", "prec16off", "prec32"])
 def test_precision_below_size(name, hostile, qcalib, tmp_path):
     assert run(qcalib, hostile / "Abs.onnx", hostile / f"{name}.h5").code == 0
@@ -48,7 +50,11 @@ def test_precision_below_size(name, hostile, qcalib, tmp_path):
 @pytest.mark.parametrize("name", ["h5_segv1", "h5_segv2"])
 def test_hdf5_crashes(name, hostile, qcalib, tmp_path):
     file = hostile / f"{name}.h5"
-    for done in (qcalib("inspect", file, code=None), run(qcalib, hostile / "Abs.onnx", file), qcalib("inspect", "--json", file, code=None)):
+    for done in (
+        qcalib("inspect", file, code=None),
+        run(qcalib, hostile / "Abs.onnx", file),
+        qcalib("inspect", "--json", file, code=None),
+    ):
         refused(done, BAD, f"{name}.h5", "HDF5 library cannot read it")
     refused(qcalib("merge", file, file, "-o", "out.h5", code=None), BAD, f"{name}.h5")
     refused(qcalib("quantize", hostile / "Conv.onnx", "--stats", file, "-o", "out.onnx", code=None), BAD, f"{name}.h5")
@@ -61,15 +67,34 @@ def test_strange_but_good(name, hostile, qcalib, tmp_path):
     assert numbers(tmp_path).shape == (4, 3, 8, 8)
 
 
-@pytest.mark.parametrize("name,code,words", [
-    ("huge", BAD, ["30000"]), ("null", BAD, ["'x'"]), ("nofilter", UNSUPPORTED, ["'x'", "filter 32015"]), ("attr_emptymean", BAD, ["'mean'"]), ("attr_infmean", BAD, ["'mean'", "inf"]),
-    ("attr_nanscale", BAD, ["'scale'", "nan"]), ("attr_strmean", BAD, ["'mean'"]), ("attr_zerostd", BAD, ["'std'", "0"])])
+@pytest.mark.parametrize(
+    "name,code,words",
+    [
+        ("huge", BAD, ["30000"]),
+        ("null", BAD, ["'x'"]),
+        ("nofilter", UNSUPPORTED, ["'x'", "filter 32015"]),
+        ("attr_emptymean", BAD, ["'mean'"]),
+        ("attr_infmean", BAD, ["'mean'", "inf"]),
+        ("attr_nanscale", BAD, ["'scale'", "nan"]),
+        ("attr_strmean", BAD, ["'mean'"]),
+        ("attr_zerostd", BAD, ["'std'", "0"]),
+    ],
+)
 def test_refused_as_before(name, code, words, hostile, qcalib):
     assert qcalib("inspect", hostile / f"{name}.h5", code=None).code == 0
     refused(run(qcalib, hostile / "Abs.onnx", hostile / f"{name}.h5"), code, f"{name}.h5", *words)
 
 
-@pytest.mark.parametrize("name,leads", [("ext_passwd", "/etc/passwd"), ("ext_fifo", "fifo"), ("ext_missing", "/nonexistent"), ("extlink", "gen/x.h5"), ("extlink2", "gen/x.h5")])
+@pytest.mark.parametrize(
+    "name,leads",
+    [
+        ("ext_passwd", "/etc/passwd"),
+        ("ext_fifo", "fifo"),
+        ("ext_missing", "/nonexistent"),
+        ("extlink", "gen/x.h5"),
+        ("extlink2", "gen/x.h5"),
+    ],
+)
 def test_leads_elsewhere(name, leads, hostile, qcalib):
     file = hostile / f"{name}.h5"
     listed = qcalib("inspect", file, "--json").json["datasets"]
@@ -78,6 +103,7 @@ def test_leads_elsewhere(name, leads, hostile, qcalib):
 
 
 # ---- Files made here ----
+
 
 def chain(path, depth):
     """Groups in each other, a data set in the innermost."""
@@ -164,7 +190,9 @@ def test_other_files_are_followed_when_asked_for(kind, elsewhere, qcalib, tmp_pa
     assert "elsewhere" in qcalib("inspect", "lead.h5").out
     assert run(qcalib, "neg.onnx", "lead.h5", "--follow-links").code == 0
     np.testing.assert_array_equal(numbers(tmp_path), -elsewhere)
-    (listed,) = [d for d in qcalib("inspect", "lead.h5", "--json", "--follow-links").json["datasets"] if d["name"] == "x"]
+    (listed,) = [
+        d for d in qcalib("inspect", "lead.h5", "--json", "--follow-links").json["datasets"] if d["name"] == "x"
+    ]
     assert listed["shape"] == [2, 6]
 
 
@@ -190,7 +218,14 @@ def test_labels_and_targets_are_not_taken_from_elsewhere(elsewhere, qcalib, tmp_
         with h5py.File(tmp_path / "lead.h5", "w") as file:
             file["x"] = elsewhere
             file[name] = h5py.ExternalLink("other.h5", "/x")
-        refused(qcalib("eval", "neg.onnx", "--data", "lead.h5", code=None), BAD, "lead.h5", name, "other.h5", "--follow-links")
+        refused(
+            qcalib("eval", "neg.onnx", "--data", "lead.h5", code=None),
+            BAD,
+            "lead.h5",
+            name,
+            "other.h5",
+            "--follow-links",
+        )
 
 
 def test_one_file_in_several_parts_is_not_put_together(elsewhere, qcalib, tmp_path):
@@ -212,20 +247,32 @@ def test_user_block(elsewhere, qcalib, tmp_path):
 
 # ---- Pipes, devices and folders for any input ----
 
+
 @pytest.mark.parametrize("follow", [[], ["--follow-links"]], ids=["", "follow"])
 def test_no_input_hangs(follow, elsewhere, qcalib, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for bad in ("pipe", "/dev/zero", "/dev/tty", tmp_path):
-        commands = [("inspect", bad, *follow), ("run", bad, "--data", "other.h5", "-o", "out.h5", *follow), ("run", "neg.onnx", "--data", bad, "-o", "out.h5", *follow),
-                    ("quantize", "neg.onnx", "--stats", bad, *follow), ("quantize", "neg.onnx", "--config", bad, *follow), ("convert", bad, "--format", "qdq", "-o", "o.onnx", *follow),
-                    ("quantize", "neg.onnx", "--data", "other.h5", "--rules", bad, *follow), ("merge", bad, bad, "-o", "out.h5"),
-                    ("collect", "neg.onnx", "--data", "other.h5", "--checkpoint", bad, "-o", "out.h5", *follow)]
+        commands = [
+            ("inspect", bad, *follow),
+            ("run", bad, "--data", "other.h5", "-o", "out.h5", *follow),
+            ("run", "neg.onnx", "--data", bad, "-o", "out.h5", *follow),
+            ("quantize", "neg.onnx", "--stats", bad, *follow),
+            ("quantize", "neg.onnx", "--config", bad, *follow),
+            ("convert", bad, "--format", "qdq", "-o", "o.onnx", *follow),
+            ("quantize", "neg.onnx", "--data", "other.h5", "--rules", bad, *follow),
+            ("merge", bad, bad, "-o", "out.h5"),
+            ("collect", "neg.onnx", "--data", "other.h5", "--checkpoint", bad, "-o", "out.h5", *follow),
+        ]
         for command in commands:
             done = qcalib(*command, code=None, timeout=20)
-            assert done.code in (BAD, MACHINE) and len(done.err.splitlines()) == 1 and done.new_files == [], (command, done.err)
+            assert done.code in (BAD, MACHINE) and len(done.err.splitlines()) == 1 and done.new_files == [], (
+                command,
+                done.err,
+            )
 
 
 # ---- External data of models ----
+
 
 def with_external_data(folder, location):
     w = TensorProto(data_type=TensorProto.FLOAT, name="w", dims=[6], data_location=TensorProto.EXTERNAL)
@@ -251,9 +298,14 @@ def test_external_data_of_a_model_stays_in_its_folder(how, elsewhere, qcalib, tm
         (inside / "sub" / "w.bin").symlink_to("../../outside/w.bin")
     location = "w.bin" if how == "file" else "sub/w.bin"
     with_external_data(inside, location)
-    for command in [("run", "models/model.onnx", "--data", "other.h5", "-o", "out.h5"), ("inspect", "models/model.onnx"),
-                    ("quantize", "models/model.onnx", "--data", "other.h5"), ("convert", "models/model.onnx", "--format", "qdq", "-o", "out.onnx"),
-                    ("eval", "models/model.onnx", "--data", "other.h5"), ("compare", "models/model.onnx", "neg.onnx", "--data", "other.h5")]:
+    for command in [
+        ("run", "models/model.onnx", "--data", "other.h5", "-o", "out.h5"),
+        ("inspect", "models/model.onnx"),
+        ("quantize", "models/model.onnx", "--data", "other.h5"),
+        ("convert", "models/model.onnx", "--format", "qdq", "-o", "out.onnx"),
+        ("eval", "models/model.onnx", "--data", "other.h5"),
+        ("compare", "models/model.onnx", "neg.onnx", "--data", "other.h5"),
+    ]:
         refused(qcalib(*command, code=None), BAD, "model.onnx", "'w'", location, "--follow-links")
     assert qcalib("run", "models/model.onnx", "--data", "other.h5", "-o", "out.h5", "--follow-links").code == 0
     np.testing.assert_array_equal(numbers(tmp_path), elsewhere + 5)
@@ -280,6 +332,7 @@ def test_external_data_that_is_a_pipe(follow, elsewhere, qcalib, tmp_path):
 
 
 # ---- Damage ----
+
 
 def test_flipped_bytes_of_structure(qcalib, tmp_path):
     """Whatever a flipped byte does to HDF5, the program ends in order and names the file."""
@@ -313,12 +366,22 @@ def test_reading_without_end(qcalib, tmp_path):
 def test_no_more_processes(program, elsewhere, tmp_path):
     """Where there can be no process to read in, the machine is to blame. Root has no such limit, so it is another user's."""
     import subprocess
+
     if os.getuid() != 0:
         pytest.skip("needs another user's processes")
     for folder in [tmp_path, *list(tmp_path.parents)[:3]]:
         if folder.stat().st_mode & 0o055 != 0o055:
             folder.chmod(folder.stat().st_mode | 0o055)
     shutil.copy(program, tmp_path / "qcalib")
-    done = subprocess.run(["bash", "-c", 'ulimit -u 1; exec "$@"', "bash", "./qcalib", "inspect", "other.h5"], cwd=tmp_path, capture_output=True, text=True, user=65533, group=65533,
-                          extra_groups=[], check=False, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})  # which needs a process of its own
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -u 1; exec "$@"', "bash", "./qcalib", "inspect", "other.h5"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        user=65533,
+        group=65533,
+        extra_groups=[],
+        check=False,
+        env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
+    )  # which needs a process of its own
     assert done.returncode == MACHINE and "other.h5" in done.stderr and "process" in done.stderr, done.stderr

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders of images as data: every form that people have becomes the pixels that Pillow makes of it; labels from folders; broken images are left out by name; hostile ones do no
 harm."""
+
 import os
 import shutil
 import struct
@@ -18,7 +19,14 @@ from test_bad_input import BAD, USAGE, refused
 
 def identity(path, shape, dtype=TensorProto.UINT8):
     ports = [[helper.make_tensor_value_info(n, dtype, shape)] for n in "xy"]
-    onnx.save(helper.make_model(helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", *ports), opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(
+            helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", *ports),
+            opset_imports=[helper.make_opsetid("", 13)],
+            ir_version=8,
+        ),
+        path,
+    )
 
 
 def classifier(path, shape, classes=3, seed=5):
@@ -26,9 +34,20 @@ def classifier(path, shape, classes=3, seed=5):
     rng = np.random.default_rng(seed)
     weights = {"w": rng.normal(0, 0.3, (8, 3, 3, 3)), "b": rng.normal(0, 0.1, 8), "f": rng.normal(0, 1, (8, classes))}
     tensors = [onnx.numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()]
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], strides=[2, 2]), helper.make_node("Relu", ["c"], ["r"]), helper.make_node("GlobalAveragePool", ["r"], ["g"]),
-             helper.make_node("Flatten", ["g"], ["v"]), helper.make_node("MatMul", ["v", "f"], ["y"])]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", classes])], tensors)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], strides=[2, 2]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["v"]),
+        helper.make_node("MatMul", ["v", "f"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", classes])],
+        tensors,
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
@@ -66,7 +85,11 @@ CASES = [
     (["N", 28, 28], "", lambda p: cover(open_upright(p, "L"), 28, 28)),
     ([3, 16, 16], "", lambda p: cover(open_upright(p), 16, 16).transpose(2, 0, 1)),
     (["N", 3, 40, 40], "resize=48", lambda p: crop(short_side(open_upright(p), 48), 40, 40).transpose(2, 0, 1)),
-    (["N", "c", "h", "w"], "resize=48 crop=33x47 color=bgr layout=nchw", lambda p: crop(short_side(open_upright(p), 48), 33, 47)[..., ::-1].transpose(2, 0, 1)),
+    (
+        ["N", "c", "h", "w"],
+        "resize=48 crop=33x47 color=bgr layout=nchw",
+        lambda p: crop(short_side(open_upright(p), 48), 33, 47)[..., ::-1].transpose(2, 0, 1),
+    ),
     (["N", "h", "w", "c"], "resize=30x50,layout=nhwc", lambda p: np.asarray(open_upright(p).resize((50, 30), 2))),
     (["N", 3, 16, 16], "resize=none", lambda p: crop(open_upright(p), 16, 16).transpose(2, 0, 1)),
 ]
@@ -83,18 +106,25 @@ def test_size_layout_and_colours(qcalib, tmp_path, images, shape, how, wanted):
         close(pixels, wanted(path))
 
 
-@pytest.mark.parametrize("shape,how,says", [
-    (["N", 3, "h", "w"], "", "crop=224"),
-    (["N", 3, 24, 24], "crop=32", "takes 24"),
-    (["N", 3, 24, 24], "color=grey", "takes 3 channels"),
-    (["N", 3, 24, 24], "resize=20", "smaller than the crop"),
-    (["N", 3, 24, 24], "size=20", "'size'"),
-    (["N", 3, 24, 24], "crop=0", "crop=0"),
-    (["N", 3, 24, 24], "layout=nchw layout=nhwc", "twice"),
-])
+@pytest.mark.parametrize(
+    "shape,how,says",
+    [
+        (["N", 3, "h", "w"], "", "crop=224"),
+        (["N", 3, 24, 24], "crop=32", "takes 24"),
+        (["N", 3, 24, 24], "color=grey", "takes 3 channels"),
+        (["N", 3, 24, 24], "resize=20", "smaller than the crop"),
+        (["N", 3, 24, 24], "size=20", "'size'"),
+        (["N", 3, 24, 24], "crop=0", "crop=0"),
+        (["N", 3, 24, 24], "layout=nchw layout=nhwc", "twice"),
+    ],
+)
 def test_wrong_options(qcalib, tmp_path, images, shape, how, says):
     identity(tmp_path / "m.onnx", shape)
-    refused(qcalib("run", "m.onnx", "--data", images, "-o", "o.h5", *(["--image", how] if how else []), code=None), USAGE, says)
+    refused(
+        qcalib("run", "m.onnx", "--data", images, "-o", "o.h5", *(["--image", how] if how else []), code=None),
+        USAGE,
+        says,
+    )
 
 
 @pytest.fixture
@@ -112,7 +142,11 @@ RECIPE = "scale=1/255 mean=.485,.456,.406 std=.229,.224,.225"
 
 def as_h5(path, folder, skip=()):
     """What qcalib should read the folder as, the way it was done before there were folders."""
-    files = [p for p in sorted(folder.rglob("*"), key=lambda p: p.parts) if p.is_file() and "/".join(p.parts[-2:]) not in skip]
+    files = [
+        p
+        for p in sorted(folder.rglob("*"), key=lambda p: p.parts)
+        if p.is_file() and "/".join(p.parts[-2:]) not in skip
+    ]
     classes = sorted({p.parent.name for p in files})
     with h5py.File(path, "w") as f:
         f["x"] = np.stack([cover(open_upright(p), 32, 32).transpose(2, 0, 1) for p in files])
@@ -125,12 +159,22 @@ def test_one_command_from_photographs_to_int8(qcalib, tmp_path, pets):
     as_h5(tmp_path / "pets.h5", pets)
     qcalib("m.onnx", "--data", "pets.h5", "--preprocess", RECIPE, "-o", "want.onnx", "--no-report")
     for threads in (1, 3):
-        qcalib("m.onnx", "--data", "pets", "--eval", "pets", "--preprocess", RECIPE, "-o", "got.onnx", "--threads", threads)
+        qcalib(
+            "m.onnx", "--data", "pets", "--eval", "pets", "--preprocess", RECIPE, "-o", "got.onnx", "--threads", threads
+        )
         assert (tmp_path / "got.onnx").read_bytes() == (tmp_path / "want.onnx").read_bytes()
-    top1 = [qcalib("eval", "m.onnx", "--data", d, "--preprocess", RECIPE, "--json").json["models"][0]["value"] for d in ("pets", "pets.h5")]
+    top1 = [
+        qcalib("eval", "m.onnx", "--data", d, "--preprocess", RECIPE, "--json").json["models"][0]["value"]
+        for d in ("pets", "pets.h5")
+    ]
     assert top1[0] == top1[1]
     for some in ("5", "7"):
-        got = [qcalib("run", "m.onnx", "--data", d, "--preprocess", RECIPE, "--samples", some, "-o", f"{d}.out", "--json").json for d in ("pets", "pets.h5")]
+        got = [
+            qcalib(
+                "run", "m.onnx", "--data", d, "--preprocess", RECIPE, "--samples", some, "-o", f"{d}.out", "--json"
+            ).json
+            for d in ("pets", "pets.h5")
+        ]
         with h5py.File(tmp_path / "pets.out") as a, h5py.File(tmp_path / "pets.h5.out") as b:
             assert got[0]["data"]["samples"] == int(some) and np.array_equal(a["y"][:], b["y"][:])
 
@@ -139,7 +183,7 @@ def test_a_broken_image_is_left_out(qcalib, tmp_path, pets):
     """By name, with how many there are; what is left is as if it had never been there. --strict: an error."""
     classifier(tmp_path / "m.onnx", [2, 3, 32, 32])
     good = (pets / "cow/2.jpg").read_bytes()
-    (pets / "cow/2.jpg").write_bytes(good[:len(good) // 2])
+    (pets / "cow/2.jpg").write_bytes(good[: len(good) // 2])
     (pets / "dog/9.png").write_bytes(b"nothing")
     (pets / "dog/film.gif").write_bytes(b"GIF89a")
     (pets / "notes.txt").write_text("no image")
@@ -148,8 +192,17 @@ def test_a_broken_image_is_left_out(qcalib, tmp_path, pets):
     for threads in (1, 2):
         got, result = read(qcalib, tmp_path, "pets", "--preprocess", RECIPE, "--threads", threads)
         assert np.array_equal(got, wanted)
-        assert "2 of 13 images" in result.err and "cow/2.jpg" in result.err and "dog/9.png" in result.err and "film.gif" in result.err and "notes" not in result.err
-    top1 = [qcalib("eval", "m.onnx", "--data", d, "--preprocess", RECIPE, "--json").json["models"][0]["value"] for d in ("pets", "pets.h5")]
+        assert (
+            "2 of 13 images" in result.err
+            and "cow/2.jpg" in result.err
+            and "dog/9.png" in result.err
+            and "film.gif" in result.err
+            and "notes" not in result.err
+        )
+    top1 = [
+        qcalib("eval", "m.onnx", "--data", d, "--preprocess", RECIPE, "--json").json["models"][0]["value"]
+        for d in ("pets", "pets.h5")
+    ]
     assert top1[0] == top1[1]
     refused(qcalib("run", "m.onnx", "--data", "pets", "--strict", "-o", "o.h5", code=None), BAD, "cow/2.jpg")
 
@@ -183,7 +236,12 @@ def chunk(kind, data):
 
 def bomb():
     """A PNG of 60000 x 60000 pixels in a few bytes."""
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(bytes(1000)))
+        + chunk(b"IEND", b"")
+    )
 
 
 @pytest.mark.bad_input
@@ -197,7 +255,7 @@ def test_hostile_images(qcalib, tmp_path, images):
     for path in sorted(images.iterdir()):
         good = path.read_bytes()
         for k in range(3):
-            (tmp_path / f"bad/cut{k}_{path.name}").write_bytes(good[:int(rng.integers(1, len(good) * 2 // 3))])
+            (tmp_path / f"bad/cut{k}_{path.name}").write_bytes(good[: int(rng.integers(1, len(good) * 2 // 3))])
             cut += 1
         for k in range(4):
             changed = bytearray(good)
@@ -207,7 +265,10 @@ def test_hostile_images(qcalib, tmp_path, images):
     (tmp_path / "bad/bomb.png").write_bytes(bomb())
     result = qcalib("run", "m.onnx", "--data", "bad", "-o", "out.h5", "--json")
     samples = result.json["data"]["samples"]
-    assert f"of {cut + 2 + 4 * len(list(images.iterdir()))} images" in result.err and 1 <= samples <= 1 + 4 * len(list(images.iterdir())) + cut // 10
+    assert (
+        f"of {cut + 2 + 4 * len(list(images.iterdir()))} images" in result.err
+        and 1 <= samples <= 1 + 4 * len(list(images.iterdir())) + cut // 10
+    )
     shutil.rmtree(tmp_path / "bad")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad/bomb.png").write_bytes(bomb())
@@ -223,7 +284,19 @@ def test_memory_does_not_depend_on_how_many(program, tmp_path):
         (tmp_path / f"f{count}").mkdir()
         for i in range(count):
             (tmp_path / f"f{count}/{i}.png").hardlink_to(tmp_path / "one.png")
-        arguments = ["run", "m.onnx", "--data", f"f{count}", "-o", "o.h5", "--threads", "2", "--memory-limit", "300M", "-q"]
+        arguments = [
+            "run",
+            "m.onnx",
+            "--data",
+            f"f{count}",
+            "-o",
+            "o.h5",
+            "--threads",
+            "2",
+            "--memory-limit",
+            "300M",
+            "-q",
+        ]
         process = subprocess.Popen([program, *arguments], cwd=tmp_path)
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)

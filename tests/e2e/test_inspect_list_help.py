@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib inspect, list, help: what they say about files and about the program itself."""
+
 import json
 import re
 import shutil
@@ -37,9 +38,12 @@ def test_parameters_and_work_by_hand(qcalib, tmp_path):
     def constant(name, *shape):
         return numpy_helper.from_array(rng.normal(size=shape).astype(numpy.float32), name)
 
-    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], group=2, strides=[2, 2], pads=[1, 1, 1, 1]),
-             helper.make_node("GlobalAveragePool", ["c"], ["p"]), helper.make_node("Flatten", ["p"], ["f"]),
-             helper.make_node("Gemm", ["f", "d"], ["y"], transB=1)]
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], group=2, strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "d"], ["y"], transB=1),
+    ]
     graph = helper.make_graph(nodes, "g", [x], [y], [constant("w", 8, 2, 3, 3), constant("b", 8), constant("d", 6, 8)])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), tmp_path / "m.onnx")
     root = qcalib("inspect", "m.onnx", "--json").json
@@ -52,7 +56,10 @@ def test_quantized_values(qcalib, tmp_path):
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
     initial = [numpy_helper.from_array(numpy.float32(0.125), "s"), numpy_helper.from_array(numpy.uint8(7), "z")]
-    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"])]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"]),
+    ]
     graph = helper.make_graph(nodes, "g", [x], [y], initial)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), tmp_path / "m.onnx")
     (value,) = qcalib("inspect", "m.onnx", "--json").json["quantized"]
@@ -68,13 +75,27 @@ def test_data(qcalib, tmp_path):
     done = qcalib("inspect", "d.h5")
     assert "group/x  uint8 [5,3,2]" in done.out and "scale = 0.5" in done.out and "labels  int64 [5]" in done.out
     sets = {d["name"]: d for d in qcalib("inspect", "d.h5", "--json").json["datasets"]}
-    assert sets["group/x"]["shape"] == [5, 3, 2] and sets["group/x"]["type"] == "uint8" and "gzip 4" in sets["group/x"]["storage"]
+    assert (
+        sets["group/x"]["shape"] == [5, 3, 2]
+        and sets["group/x"]["type"] == "uint8"
+        and "gzip 4" in sets["group/x"]["storage"]
+    )
     assert sets["group/x"]["attributes"] == {"scale": "0.5"}
 
 
 def test_report(qcalib, tmp_path):
-    report = {"tool": "qcalib", "version": "9.9", "command": "quantize", "model": {"file": "m.onnx"}, "data": {"file": "d.h5", "samples": 12},
-              "options": {"method": "kl"}, "accuracy": None, "float_ops": [], "warnings": [], "layers": [{}, {}, {}]}
+    report = {
+        "tool": "qcalib",
+        "version": "9.9",
+        "command": "quantize",
+        "model": {"file": "m.onnx"},
+        "data": {"file": "d.h5", "samples": 12},
+        "options": {"method": "kl"},
+        "accuracy": None,
+        "float_ops": [],
+        "warnings": [],
+        "layers": [{}, {}, {}],
+    }
     (tmp_path / "report.json").write_text("\n " + json.dumps(report))
     done = qcalib("inspect", "report.json")
     assert "m.onnx" in done.out and "d.h5" in done.out and "kl" in done.out and "3 quantized values" in done.out
@@ -95,15 +116,26 @@ def test_list(table, qcalib):
 
 
 def test_lists_are_those_of_the_program(qcalib, examples):
-    assert {"minmax", "percentile", "mse", "kl"} <= {r["observer"] for r in qcalib("list", "observers", "--json").json["observers"]}
-    assert {"Conv", "Gemm", "Sigmoid", "QuantizeLinear"} <= {r["op"] for r in qcalib("list", "ops", "--json").json["ops"]}
+    assert {"minmax", "percentile", "mse", "kl"} <= {
+        r["observer"] for r in qcalib("list", "observers", "--json").json["observers"]
+    }
+    assert {"Conv", "Gemm", "Sigmoid", "QuantizeLinear"} <= {
+        r["op"] for r in qcalib("list", "ops", "--json").json["ops"]
+    }
     rules = qcalib("list", "rules", "--json").json["rules"]
     for file in (examples.parent / "rewrite/rules").iterdir():
         listed = [r for r in rules if r["file"].split(":")[0] == file.name]
         for word, kind in (("rule", "rewrite"), ("pattern", "pattern"), ("island", "island"), ("function", "function")):
-            written = [(name, str(file.read_text()[:at].count("\n") + 1)) for name, at in ((m[1], m.start()) for m in re.finditer(rf"^{word} ([\w.:]+)", file.read_text(), re.M))]
+            written = [
+                (name, str(file.read_text()[:at].count("\n") + 1))
+                for name, at in ((m[1], m.start()) for m in re.finditer(rf"^{word} ([\w.:]+)", file.read_text(), re.M))
+            ]
             assert written == [(r["rule"], r["file"].split(":")[1]) for r in listed if r["kind"] == kind]
-        allowed = [op for found in re.findall(r"^allow\s+\w+\s+((?:[A-Z]\w*\s+)+)", re.sub("#.*", "", file.read_text()), re.M) for op in found.split()]
+        allowed = [
+            op
+            for found in re.findall(r"^allow\s+\w+\s+((?:[A-Z]\w*\s+)+)", re.sub("#.*", "", file.read_text()), re.M)
+            for op in found.split()
+        ]
         assert allowed == [r["rule"] for r in listed if r["kind"].startswith("allow ")]
         assert listed and all(("--bias narrowed" in r["used"]) == file.name.startswith("bias_") for r in listed)
 
@@ -124,10 +156,40 @@ def test_help_of_a_command(command, qcalib):
 
 def test_help_lists_the_contract(qcalib):
     text = qcalib("help", "quantize").out
-    for option in ("data", "input", "preprocess", "samples", "seed", "eval", "method", "weight-method", "activation-type", "weight-type",
-                   "per-tensor", "per-channel", "symmetric", "range", "format", "only", "skip", "rules", "require-integer", "max-drop",
-                   "output", "report", "no-report", "dump", "threads", "memory-limit", "config", "json", "quiet", "verbose", "progress",
-                   "nonfinite"):
+    for option in (
+        "data",
+        "input",
+        "preprocess",
+        "samples",
+        "seed",
+        "eval",
+        "method",
+        "weight-method",
+        "activation-type",
+        "weight-type",
+        "per-tensor",
+        "per-channel",
+        "symmetric",
+        "range",
+        "format",
+        "only",
+        "skip",
+        "rules",
+        "require-integer",
+        "max-drop",
+        "output",
+        "report",
+        "no-report",
+        "dump",
+        "threads",
+        "memory-limit",
+        "config",
+        "json",
+        "quiet",
+        "verbose",
+        "progress",
+        "nonfinite",
+    ):
         assert f"--{option}" in text, option
 
 
@@ -142,7 +204,9 @@ def test_manual(qcalib, tmp_path):
     if not shutil.which("groff"):
         pytest.skip("no groff")
     (tmp_path / "qcalib.1").write_text(page)
-    done = subprocess.run(["groff", "-man", "-Tascii", "-ww", tmp_path / "qcalib.1"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["groff", "-man", "-Tascii", "-ww", tmp_path / "qcalib.1"], capture_output=True, text=True, check=True
+    )
     assert done.stderr == ""
 
 
@@ -157,14 +221,25 @@ def test_bash_completion(qcalib, tmp_path):
     script.write_text(qcalib("help", "--completion", "bash").out)
 
     def complete(*words):
-        done = subprocess.run(["bash", "-c", COMPLETE, "bash", script, *words], capture_output=True, text=True, check=True, cwd=tmp_path)
+        done = subprocess.run(
+            ["bash", "-c", COMPLETE, "bash", script, *words], capture_output=True, text=True, check=True, cwd=tmp_path
+        )
         assert done.stderr == ""
         return [w.strip() for w in done.stdout.split()]
 
     assert "quantize" in complete("qcalib", "qu")
     assert complete("qcalib", "quantize", "--meth") == ["--method"]
     assert complete("qcalib", "run", "--meth") == []
-    assert complete("qcalib", "--activation-type", "") == ["uint8", "int8", "uint16", "int16", "uint4", "int4", "dynamic", "none"]
+    assert complete("qcalib", "--activation-type", "") == [
+        "uint8",
+        "int8",
+        "uint16",
+        "int16",
+        "uint4",
+        "int4",
+        "dynamic",
+        "none",
+    ]
     assert complete("qcalib", "--activation-type", "=", "ui") == ["uint8", "uint16", "uint4"]
     assert complete("qcalib", "list", "obs") == ["observers"]
     assert complete("qcalib", "inspect", "compl") == ["completion"]
@@ -175,7 +250,9 @@ def test_every_option_and_command_is_everywhere(qcalib):
     """The tables themselves, read as text, against the manual, help and completion that are made from them."""
     names = re.findall(r'\.name = "([a-z-]+)"', (ROOT / "quantize/options.def").read_text())
     commands = re.findall(r'^QC_COMMAND\((\w+)', (ROOT / "cli/options/commands.def").read_text(), re.M)
-    manual, shells = qcalib("help", "--man").out.replace("\\-", "-"), [qcalib("help", "--completion", s).out for s in ("bash", "zsh", "fish")]
+    manual, shells = qcalib("help", "--man").out.replace("\\-", "-"), [
+        qcalib("help", "--completion", s).out for s in ("bash", "zsh", "fish")
+    ]
     help_pages = "".join(qcalib("help", c).out for c in commands)
     assert len(names) > 40 and len(commands) >= 10
     for name in names:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models whose weights are in files beside them: read where they lie, written beside the new model."""
+
 import os
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from conftest import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
 import large_model  # noqa: E402
-
 
 QUICK = ["--method", "mse", "--weight-rounding", "nearest"]  # second moments may take blocks under a limit
 
@@ -60,7 +60,17 @@ def test_what_comes_beside_goes_beside(small, qcalib, tmp_path):
     assert locations(tmp_path / "q1.onnx") == set()
     assert graph_of(tmp_path / "q.onnx") == graph_of(tmp_path / "q1.onnx")
     # Nor does the limit, under which new weights go to temporary files; in memory they would need 50 MiB more.
-    limited = qcalib("--data", small / "large.npy", small / "large.onnx", "-o", "l.onnx", "--no-report", *QUICK, "--memory-limit", "100M")
+    limited = qcalib(
+        "--data",
+        small / "large.npy",
+        small / "large.onnx",
+        "-o",
+        "l.onnx",
+        "--no-report",
+        *QUICK,
+        "--memory-limit",
+        "100M",
+    )
     assert limited.new_files == ["l.onnx", "l.onnx.data"]
     assert (tmp_path / "l.onnx.data").read_bytes() == files[1].read_bytes()
     qcalib("convert", "q.onnx", "-o", "c.onnx", "--format", "qoperator")
@@ -80,11 +90,24 @@ def test_weights_that_are_read_are_not_written_over(small, qcalib, tmp_path):
 
 
 def test_no_room_for_temporary_files(small, qcalib, tmp_path):
-    done = qcalib("--data", small / "large.npy", small / "large.onnx", "-o", "q.onnx", *QUICK, "--memory-limit", "100M", code=5, TMPDIR=tmp_path / "missing")
+    done = qcalib(
+        "--data",
+        small / "large.npy",
+        small / "large.onnx",
+        "-o",
+        "q.onnx",
+        *QUICK,
+        "--memory-limit",
+        "100M",
+        code=5,
+        TMPDIR=tmp_path / "missing",
+    )
     assert "TMPDIR" in done.err and done.new_files == []
 
 
-@pytest.mark.skipif("QCALIB_LONG" not in os.environ, reason="QCALIB_LONG is not set: 9 GB of disk and 20 minutes of two cores")
+@pytest.mark.skipif(
+    "QCALIB_LONG" not in os.environ, reason="QCALIB_LONG is not set: 9 GB of disk and 20 minutes of two cores"
+)
 def test_a_model_that_is_larger_than_the_limit_almost(qcalib, program, tmp_path):
     """2.8 GB of weights under 3 GiB, where float copies of some layers and statistics have to fit too."""
     large_model.write(tmp_path, layers=12, width=2048, inner=5632, heads=16, tokens=24000, length=32, samples=8)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib-mpi: the bytes of one process, and an error when a rank fails or dies."""
+
 import os
 import shutil
 import subprocess
@@ -9,8 +10,12 @@ import h5py
 import numpy as np
 import pytest
 
-ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+}
 
 
 @pytest.fixture
@@ -21,8 +26,16 @@ def mpirun(program, tmp_path):
         pytest.skip("qcalib-mpi is not built: libopenmpi-dev and openmpi-bin are missing (scripts/setup --test)")
 
     def run(ranks, *arguments, code=0):
-        done = subprocess.run(["mpirun", "-n", str(ranks), str(path), *map(str, arguments)], cwd=tmp_path, capture_output=True, text=True, timeout=300,
-                              env={**os.environ, **ENVIRONMENT}, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            ["mpirun", "-n", str(ranks), str(path), *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, **ENVIRONMENT},
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
@@ -69,8 +82,11 @@ def test_more_ranks_than_samples(mpirun, qcalib, digits, tmp_path):
 def test_errors(mpirun, digits):
     data, model = digits
     assert "rank" in mpirun(2, "collect", "--data", "absent.h5", model, code=3).stderr
-    for arguments in (["eval", "--data", data, model], ["collect", "--data", data, "--shard", "0/2", model],
-                      ["collect", "--data", data, "--checkpoint", "c.h5", model]):
+    for arguments in (
+        ["eval", "--data", data, model],
+        ["collect", "--data", data, "--shard", "0/2", model],
+        ["collect", "--data", data, "--checkpoint", "c.h5", model],
+    ):
         mpirun(2, *arguments, code=2)
 
 
@@ -82,12 +98,31 @@ def test_dead_rank_is_an_error(program, mpirun, digits, tmp_path):
         for key in f:
             g.create_dataset(key, data=np.concatenate([f[key][:]] * (200_000 // len(f[key]))))
             g[key].attrs.update(f[key].attrs)
-    command = ["mpirun", "-n", "3", str(program.with_name("qcalib-mpi")), "collect", "--data", "many.h5", str(model), "-o", "out.h5"]
-    with subprocess.Popen(command, cwd=tmp_path, env={**os.environ, **ENVIRONMENT}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT) as run:
+    command = [
+        "mpirun",
+        "-n",
+        "3",
+        str(program.with_name("qcalib-mpi")),
+        "collect",
+        "--data",
+        "many.h5",
+        str(model),
+        "-o",
+        "out.h5",
+    ]
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, **ENVIRONMENT},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as run:
         ranks = []
         for _ in range(1000):
-            children = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(run.pid)], capture_output=True, text=True, check=False).stdout.split("\n")
+            children = subprocess.run(
+                ["ps", "-o", "pid=,comm=", "--ppid", str(run.pid)], capture_output=True, text=True, check=False
+            ).stdout.split("\n")
             ranks = [int(c.split()[0]) for c in children if "qcalib" in c]
             if len(ranks) == 3:
                 break

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever bytes the names in files have, nothing that is printed or written for people steers a terminal, reorders a line, becomes markup or a
 formula, or is no JSON. Every command is walked through with names that try."""
+
 import csv
 import html.parser
 import io
@@ -23,7 +24,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Escapes of terminals (ESC, the C1 form of CSI), line ends, bell, overrides and marks of direction, zero width, tags, markup, quotes, and a
 # place for bytes that are no UTF-8, which protobuf's own strings cannot hold.
-EVIL = "\x1b[31m\x07\r\n\t\x9b31m\x85\u202eesrever\u2066\u200b\ufeff\u2028\U000e0001<script>alert(1)</script>&\"',\\" + "NOTUTF8!"
+EVIL = (
+    "\x1b[31m\x07\r\n\t\x9b31m\x85\u202eesrever\u2066\u200b\ufeff\u2028\U000e0001<script>alert(1)</script>&\"',\\"
+    + "NOTUTF8!"
+)
 RAW = b"\xff\xfe\xc3(\x80\xed\xa0\x80"
 assert len(RAW) == len("NOTUTF8!")
 FILE = "\x1b[2J\u202e\n"  # of a file's name
@@ -34,7 +38,12 @@ def evil(prefix):
 
 
 def unprintable(text, allowed=""):
-    return [c for c in text if c not in allowed and (unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp", "Co", "Cs") or ord(c) & 0xFFFE == 0xFFFE)]
+    return [
+        c
+        for c in text
+        if c not in allowed
+        and (unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp", "Co", "Cs") or ord(c) & 0xFFFE == 0xFFFE)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -43,20 +52,45 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("names")
     rng = np.random.default_rng(5)
     names = {k: evil(k) for k in ("=x", "+conv", "-relu", "@y", "w", "b", "s")}
-    nodes = [helper.make_node("Conv", [names["=x"], names["w"], names["b"]], [names["+conv"]], name=evil("=node"), doc_string=evil("doc"), pads=[1, 1, 1, 1]),
-             helper.make_node("Relu", [names["+conv"]], [names["-relu"]], name=evil("@node")),
-             helper.make_node("Softmax", [names["-relu"]], [names["s"]], name=evil("soft"), axis=1),
-             helper.make_node("Conv", [names["s"], names["w"] + "2"], [names["@y"]], name=evil("+node"))]
-    weights = [numpy_helper.from_array(rng.normal(size=(4, 3, 3, 3)).astype(np.float32), names["w"]), numpy_helper.from_array(np.zeros(4, np.float32), names["b"]),
-               numpy_helper.from_array(rng.normal(size=(5, 4, 1, 1)).astype(np.float32), names["w"] + "2")]
-    ports = [[helper.make_tensor_value_info(names["=x"], TensorProto.FLOAT, [evil("N"), 3, 6, 6])], [helper.make_tensor_value_info(names["@y"], TensorProto.FLOAT, [evil("M"), 5, 6, 6])]]
+    nodes = [
+        helper.make_node(
+            "Conv",
+            [names["=x"], names["w"], names["b"]],
+            [names["+conv"]],
+            name=evil("=node"),
+            doc_string=evil("doc"),
+            pads=[1, 1, 1, 1],
+        ),
+        helper.make_node("Relu", [names["+conv"]], [names["-relu"]], name=evil("@node")),
+        helper.make_node("Softmax", [names["-relu"]], [names["s"]], name=evil("soft"), axis=1),
+        helper.make_node("Conv", [names["s"], names["w"] + "2"], [names["@y"]], name=evil("+node")),
+    ]
+    weights = [
+        numpy_helper.from_array(rng.normal(size=(4, 3, 3, 3)).astype(np.float32), names["w"]),
+        numpy_helper.from_array(np.zeros(4, np.float32), names["b"]),
+        numpy_helper.from_array(rng.normal(size=(5, 4, 1, 1)).astype(np.float32), names["w"] + "2"),
+    ]
+    ports = [
+        [helper.make_tensor_value_info(names["=x"], TensorProto.FLOAT, [evil("N"), 3, 6, 6])],
+        [helper.make_tensor_value_info(names["@y"], TensorProto.FLOAT, [evil("M"), 5, 6, 6])],
+    ]
     graph = helper.make_graph(nodes, evil("graph"), *ports, weights, doc_string=evil("doc"))
-    model = helper.make_model(graph, producer_name=evil("producer"), producer_version=evil("1"), domain=evil("domain"), doc_string=evil("doc"), ir_version=8,
-                              opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid(evil("set"), 1)])
+    model = helper.make_model(
+        graph,
+        producer_name=evil("producer"),
+        producer_version=evil("1"),
+        domain=evil("domain"),
+        doc_string=evil("doc"),
+        ir_version=8,
+        opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid(evil("set"), 1)],
+    )
     helper.set_model_props(model, {evil("key"): evil("value")})
     (folder / f"m{FILE}.onnx").write_bytes(model.SerializeToString().replace(b"NOTUTF8!", RAW))
     with h5py.File(folder / f"c{FILE}.h5", "w") as file:
-        x = file.create_dataset(b"=x" + EVIL.encode().replace(b"NOTUTF8!", RAW).replace(b"/", b"|"), data=rng.normal(size=(6, 3, 6, 6)).astype(np.float32))
+        x = file.create_dataset(
+            b"=x" + EVIL.encode().replace(b"NOTUTF8!", RAW).replace(b"/", b"|"),
+            data=rng.normal(size=(6, 3, 6, 6)).astype(np.float32),
+        )
         x.attrs["name"] = np.bytes_(names["=x"].encode().replace(b"NOTUTF8!", RAW))
         x.attrs[evil("attribute")] = evil("text")
         file["target"] = rng.normal(size=(6, 5, 6, 6)).astype(np.float32)
@@ -72,23 +106,76 @@ def made(tmp_path_factory):
 
 M, C = f"m{FILE}.onnx", f"c{FILE}.h5"
 Q, S = f"q{FILE}.onnx", f"s{FILE}.h5"
-DUMPS = [f"--dump={stage}" for stage in ("import", "normalise", "functions", "partition", "simulate", "calibrate", "round", "expand", "fold", "realise", "export")]
+DUMPS = [
+    f"--dump={stage}"
+    for stage in (
+        "import",
+        "normalise",
+        "functions",
+        "partition",
+        "simulate",
+        "calibrate",
+        "round",
+        "expand",
+        "fold",
+        "realise",
+        "export",
+    )
+]
 GOOD = [
-    ["inspect", M], ["inspect", "-v", M], ["inspect", C], ["inspect", "-v", C],
-    ["collect", "--data", C, M, "-o", S, "--progress", "always"], ["inspect", S], ["inspect", "-v", S], ["merge", S, "-o", f"all{FILE}.h5"],
-    ["quantize", "--data", C, M, "-o", Q, "--report", f"r{FILE}", "-v", "--sensitivity", "--eval", C, "--progress", "always", "--skip", "+node\x1b*"],
+    ["inspect", M],
+    ["inspect", "-v", M],
+    ["inspect", C],
+    ["inspect", "-v", C],
+    ["collect", "--data", C, M, "-o", S, "--progress", "always"],
+    ["inspect", S],
+    ["inspect", "-v", S],
+    ["merge", S, "-o", f"all{FILE}.h5"],
+    [
+        "quantize",
+        "--data",
+        C,
+        M,
+        "-o",
+        Q,
+        "--report",
+        f"r{FILE}",
+        "-v",
+        "--sensitivity",
+        "--eval",
+        C,
+        "--progress",
+        "always",
+        "--skip",
+        "+node\x1b*",
+    ],
     ["inspect", f"r{FILE}"],
     ["quantize", "--data", C, M, "--format", "qdq,qoperator,annotated,text", "--no-report", *DUMPS],
     ["quantize", "--data", C, M, "-o", "d.onnx", "--no-report", *[f"{d}={FILE}{k}.txt" for k, d in enumerate(DUMPS)]],
-    ["run", M, "--data", C, "-o", f"out{FILE}.h5"], ["inspect", f"out{FILE}.h5"], ["eval", M, Q, "--data", C],
-    ["compare", M, Q, "--data", C, "-v", "--html", f"page{FILE}.html"], ["convert", Q, "--format", "qoperator", "-o", f"o{FILE}.onnx", "--dump", "canonical"],
+    ["run", M, "--data", C, "-o", f"out{FILE}.h5"],
+    ["inspect", f"out{FILE}.h5"],
+    ["eval", M, Q, "--data", C],
+    ["compare", M, Q, "--data", C, "-v", "--html", f"page{FILE}.html"],
+    ["convert", Q, "--format", "qoperator", "-o", f"o{FILE}.onnx", "--dump", "canonical"],
 ]
 FAILING = [
-    [f"nothing{FILE}"], ["inspect", f"nothing{FILE}"], ["list", evil("ops")[:-8]], ["quantize", M, "--data", f"no{FILE}.h5"], ["quantize", M, "--" + evil("o")[:-8]],
-    ["quantize", M, "--data", C, "--method", evil("kl")[:-8]], ["quantize", M, "--data", C, "--input", evil("a")[:-8] + "=b"], ["inspect", "bad.onnx"],
-    ["quantize", "bad.onnx", "--data", C], ["quantize", M, "--data", C, "--rules", "bad.rules"], ["quantize", M, "--data", C, "--config", "bad.json"],
-    ["quantize", M, "--data", C, "--require-integer"], ["quantize", M, "--data", C, "-o", f"no{FILE}/m.onnx"], ["quantize", M, "--data", C, "--preprocess", evil("scale")[:-8]],
-    ["run", M, "--data", f"{C}:nothing{FILE}", "-o", "out.h5"], ["merge", M, "-o", "all.h5"], ["compare", M, Q, "--data", C, "--tolerance", "0"],
+    [f"nothing{FILE}"],
+    ["inspect", f"nothing{FILE}"],
+    ["list", evil("ops")[:-8]],
+    ["quantize", M, "--data", f"no{FILE}.h5"],
+    ["quantize", M, "--" + evil("o")[:-8]],
+    ["quantize", M, "--data", C, "--method", evil("kl")[:-8]],
+    ["quantize", M, "--data", C, "--input", evil("a")[:-8] + "=b"],
+    ["inspect", "bad.onnx"],
+    ["quantize", "bad.onnx", "--data", C],
+    ["quantize", M, "--data", C, "--rules", "bad.rules"],
+    ["quantize", M, "--data", C, "--config", "bad.json"],
+    ["quantize", M, "--data", C, "--require-integer"],
+    ["quantize", M, "--data", C, "-o", f"no{FILE}/m.onnx"],
+    ["quantize", M, "--data", C, "--preprocess", evil("scale")[:-8]],
+    ["run", M, "--data", f"{C}:nothing{FILE}", "-o", "out.h5"],
+    ["merge", M, "-o", "all.h5"],
+    ["compare", M, Q, "--data", C, "--tolerance", "0"],
 ]
 
 
@@ -113,7 +200,9 @@ def walked(made, program):
     printed = []
     for command in GOOD:
         for more in ([], ["--json"]):
-            done = subprocess.run([program, *command, *more], cwd=made, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+            done = subprocess.run(
+                [program, *command, *more], cwd=made, capture_output=True, stdin=subprocess.DEVNULL, check=False
+            )
             assert done.returncode == 0, (command, done.stderr)
             assert b"Sanitizer" not in done.stderr and b"runtime error:" not in done.stderr, done.stderr
             printed.append((command + more, done.stdout, done.stderr))
@@ -129,16 +218,23 @@ def test_terminal(walked):
 
 def test_names_are_there(walked):
     """Shown, not left out: what was escaped can be told."""
-    shown = r"\x1b[31m\x07\x0d\x0a\x09\u009b31m\u0085\u202eesrever\u2066\u200b\ufeff\u2028\U000e0001<script>alert(1)</script>&" + "\"',\\"
+    shown = (
+        r"\x1b[31m\x07\x0d\x0a\x09\u009b31m\u0085\u202eesrever\u2066\u200b\ufeff\u2028\U000e0001<script>alert(1)</script>&"
+        + "\"',\\"
+    )
     text = dict((tuple(c), o.decode()) for c, o, _ in walked)
     out = text[("inspect", "-v", M)]
-    assert "=x" + shown + r"\xff\xfe\xc3(\x80\xed\xa0\x80" in out and f"file     m\\x1b[2J\\u202e\\x0a.onnx: ONNX" in out
+    assert (
+        "=x" + shown + r"\xff\xfe\xc3(\x80\xed\xa0\x80" in out and f"file     m\\x1b[2J\\u202e\\x0a.onnx: ONNX" in out
+    )
     assert "=x" + shown.replace("/", "|") in text[("inspect", "-v", C)]
 
 
 def test_json(walked, made):
     """Valid, and the names come back: what JSON can hold as it is, the rest spelled out."""
-    texts = [(c, o) for c, o, _ in walked if "--json" in c and not any("--dump" == a[:6] and "=" not in a[7:] for a in c)]
+    texts = [
+        (c, o) for c, o, _ in walked if "--json" in c and not any("--dump" == a[:6] and "=" not in a[7:] for a in c)
+    ]
     assert len(texts) >= 14
     for command, out in texts:
         assert isinstance(json.loads(out), dict), command
@@ -179,27 +275,51 @@ def test_dumps(walked, made):
 @pytest.mark.parametrize("command", FAILING, ids=[f"{c[0].split(chr(27))[0]} {k}" for k, c in enumerate(FAILING)])
 def test_messages(command, walked, made, program):
     for more in ([], ["--json"]):
-        done = subprocess.run([program, *command, *more], cwd=made, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run(
+            [program, *command, *more], cwd=made, capture_output=True, stdin=subprocess.DEVNULL, check=False
+        )
         assert done.returncode in (1, 2, 3, 4, 5), done
         assert not unprintable(done.stdout.decode(), "\n") and not unprintable(done.stderr.decode(), "\n"), done
-        assert len([line for line in done.stderr.decode().splitlines() if line.startswith("qcalib: ") and "warning" not in line]) == 1
+        assert (
+            len(
+                [
+                    line
+                    for line in done.stderr.decode().splitlines()
+                    if line.startswith("qcalib: ") and "warning" not in line
+                ]
+            )
+            == 1
+        )
 
 
 def test_colours_stay(made, program):
     """Our own sequences reach a terminal, those of names do not."""
     main, side = pty.openpty()
-    run = subprocess.Popen([program, "quantize", M, "--data", f"no{FILE}.h5"], cwd=made, stdin=subprocess.DEVNULL, stdout=side, stderr=side,
-                           env={**{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm"})
+    run = subprocess.Popen(
+        [program, "quantize", M, "--data", f"no{FILE}.h5"],
+        cwd=made,
+        stdin=subprocess.DEVNULL,
+        stdout=side,
+        stderr=side,
+        env={**{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm"},
+    )
     assert run.wait() == 3
     os.close(side)
     text = os.read(main, 65536).decode()
     os.close(main)
-    assert text.startswith("\x1b[1;31mqcalib:\x1b[0m ") and r"no\x1b[2J\u202e\x0a.h5" in text and text.count("\x1b") == 2
+    assert (
+        text.startswith("\x1b[1;31mqcalib:\x1b[0m ") and r"no\x1b[2J\u202e\x0a.h5" in text and text.count("\x1b") == 2
+    )
 
 
 def test_every_character(made, program, tmp_path):
     """What is escaped is what Unicode calls a control, a format character, a separator of lines or private; the reference is Python's table."""
-    wanted = [c for c in map(chr, range(1, 0x110000)) if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")] + ["\ue000", "\uf8ff", "\U000f0000", "\U0010fffd"]
+    wanted = [c for c in map(chr, range(1, 0x110000)) if unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp")] + [
+        "\ue000",
+        "\uf8ff",
+        "\U000f0000",
+        "\U0010fffd",
+    ]
     fine = list("aZ~é層ß€😀\u0301\u00a0\u3000\u0600"[:-1]) + ["\U0001f1e9"]
     with h5py.File(tmp_path / "x.h5", "w") as file:
         for k, c in enumerate(wanted + fine):
@@ -208,7 +328,9 @@ def test_every_character(made, program, tmp_path):
     shown = dict(re.findall(r"d(\d{4})<(.*)>  float32", done.stdout.decode()))
     for k, c in enumerate(wanted):
         code = ord(c)
-        assert shown[f"{k:04}"] == (f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"), hex(code)
+        assert shown[f"{k:04}"] == (
+            f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        ), hex(code)
     for k, c in enumerate(fine):
         assert shown[f"{len(wanted) + k:04}"] == c
 

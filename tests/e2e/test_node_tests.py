@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node tests of the newest onnx on the way of `qcalib run` (tests/quantize/test_node_tests.c), and the page that counts them."""
+
 import os
 import pathlib
 import subprocess
@@ -40,17 +41,31 @@ def test_all_but_those_that_are_listed_pass(tests):
 def test_the_page_of_operators_is_current_and_counts_enough(tests):
     page = run(sys.executable, ROOT / "scripts/operators", tests[1])
     assert page.returncode == 0, page.stderr
-    assert page.stdout == pathlib.Path(ROOT / "docs/operators.md").read_text(), "scripts/operators RESULTS > docs/operators.md"
-    passed, number = next(line.split("strings) ")[1].split(" pass")[0].split(" of ") for line in page.stdout.splitlines() if "strings) " in line)
+    assert (
+        page.stdout == pathlib.Path(ROOT / "docs/operators.md").read_text()
+    ), "scripts/operators RESULTS > docs/operators.md"
+    passed, number = next(
+        line.split("strings) ")[1].split(" pass")[0].split(" of ")
+        for line in page.stdout.splitlines()
+        if "strings) " in line
+    )
     assert int(passed) >= LEAST * int(number)
 
 
 def test_what_is_found_in_large_inputs(program, tmp_path):
     """Sizes of results that come from thousands of numbers: more than a list of axes has."""
     x = (np.random.default_rng(3).random((40, 50)) > 0.5).astype(np.float32)
-    nodes = [helper.make_node("NonZero", ["x"], ["places"]), helper.make_node("Unique", ["x"], ["values", "", "", "counts"])]
-    outputs = [helper.make_tensor_value_info(n, t, None) for n, t in (("places", TensorProto.INT64), ("values", TensorProto.FLOAT), ("counts", TensorProto.INT64))]
-    graph = helper.make_graph(nodes, "found", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [40, 50])], outputs)
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["places"]),
+        helper.make_node("Unique", ["x"], ["values", "", "", "counts"]),
+    ]
+    outputs = [
+        helper.make_tensor_value_info(n, t, None)
+        for n, t in (("places", TensorProto.INT64), ("values", TensorProto.FLOAT), ("counts", TensorProto.INT64))
+    ]
+    graph = helper.make_graph(
+        nodes, "found", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [40, 50])], outputs
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = x[None]

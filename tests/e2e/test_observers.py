@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Observers through the program: ranges against independent computations (NumPy, SciPy, ONNX Runtime's own calibrator) on ten distributions, what the
 report says of the solver and of known ranges, and observers from shared objects."""
+
 import json
 import shutil
 import subprocess
@@ -33,7 +34,18 @@ def draw(name):
     }[name]().astype(np.float32)
 
 
-DISTRIBUTIONS = ["normal", "shifted", "laplace", "lognormal", "after_relu", "uniform", "bimodal", "student", "negative", "clipped"]
+DISTRIBUTIONS = [
+    "normal",
+    "shifted",
+    "laplace",
+    "lognormal",
+    "after_relu",
+    "uniform",
+    "bimodal",
+    "student",
+    "negative",
+    "clipped",
+]
 
 
 def write_model(path, ops=()):
@@ -44,8 +56,13 @@ def write_model(path, ops=()):
         nodes.append(helper.make_node(op, [last, "w"] if op == "Conv" else [last], [f"v{i}"], name=f"n{i}"))
         last = f"v{i}"
     shape = ["N", 1, SIDE, SIDE]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-                              [helper.make_tensor_value_info(last, TensorProto.FLOAT, shape)], [w])
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, shape)],
+        [w],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
@@ -57,12 +74,14 @@ def write_data(path, x):
 @pytest.fixture
 def choose(qcalib, tmp_path):
     """choose(values, method, ...) gives the report's layer of the input."""
+
     def run(x, method, *more, ops=(), layer="x"):
         write_model(tmp_path / "m.onnx", ops)
         write_data(tmp_path / "x.h5", x)
         qcalib("quantize", "--data", "x.h5", "--method", method, "--report", "r", *more, "m.onnx")
         layers = json.loads((tmp_path / "r/report.json").read_text())["layers"]
         return next(v for v in layers if v["name"] == layer)
+
     return run
 
 
@@ -80,7 +99,7 @@ def squared_error(x, lo, hi, clip=1):
     scale, zero = affine(lo, hi)
     q = np.clip(np.rint(x / scale) + zero, 0, 255)
     error = np.abs((q - zero) * scale - x.astype(np.float64))
-    return float(np.mean(error ** 2 * np.where(error > 0.5 * scale, clip, 1)))
+    return float(np.mean(error**2 * np.where(error > 0.5 * scale, clip, 1)))
 
 
 def candidates(x, steps):
@@ -145,8 +164,12 @@ def test_kl_is_what_brute_force_with_scipy_finds(choose, name):
     lo, hi = layer["chosen"]["min"], layer["chosen"]["max"]
     p, edges = density(x)
     limit = squared_error(x, min(0.0, float(x.min())), max(0.0, float(x.max())))
-    best = min(divergence(p, edges, a, b) for a, b in candidates(x, 24 if x.min() < 0 < x.max() else 200) if squared_error(x, a, b, CLIP) <= 0.97 * limit or
-               (a, b) == (min(0.0, float(x.min())), max(0.0, float(x.max()))))
+    best = min(
+        divergence(p, edges, a, b)
+        for a, b in candidates(x, 24 if x.min() < 0 < x.max() else 200)
+        if squared_error(x, a, b, CLIP) <= 0.97 * limit
+        or (a, b) == (min(0.0, float(x.min())), max(0.0, float(x.max())))
+    )
     mine = divergence(p, edges, lo, hi)
     assert squared_error(x, lo, hi, CLIP) <= 1.03 * limit
     assert mine <= 1.05 * best + 2e-5, (mine, best)
@@ -179,7 +202,9 @@ def test_tensorrt_s_kl_is_nvidia_s(choose, name):
     if t >= 0.999 * float(np.abs(x).max()):
         t = edges[-1]
     i = int(np.clip(np.searchsorted(edges, t * (1 - 1e-6)), 128, 2048))
-    near = [found[k] for k in range(max(128, i - 12), min(2048, i + 12) + 1)]  # our counts come from bins of 1/256 octave
+    near = [
+        found[k] for k in range(max(128, i - 12), min(2048, i + 12) + 1)
+    ]  # our counts come from bins of 1/256 octave
     best = min(found.values())
     assert min(near) <= 1.1 * best + 1e-3, (t, min(near), best)
 
@@ -221,10 +246,24 @@ def test_the_report_says_what_the_solver_tried(choose):
     assert layer["clipped_fraction"] == pytest.approx(beyond, abs=2e-4)
     for method in ("minmax", "percentile", "ema"):
         layer = choose(x, method)
-        assert layer["solver"]["curve"] is None and layer["solver"]["objective"] is None and layer["solver"]["runner_up"] is None
+        assert (
+            layer["solver"]["curve"] is None
+            and layer["solver"]["objective"] is None
+            and layer["solver"]["runner_up"] is None
+        )
 
 
-@pytest.mark.parametrize("op, lo, hi", [("Sigmoid", 0, 1), ("Tanh", -1, 1), ("Relu", 0, None), ("Softmax", 0, 1), ("HardSigmoid", 0, 1), ("LeakyRelu", None, None)])
+@pytest.mark.parametrize(
+    "op, lo, hi",
+    [
+        ("Sigmoid", 0, 1),
+        ("Tanh", -1, 1),
+        ("Relu", 0, None),
+        ("Softmax", 0, 1),
+        ("HardSigmoid", 0, 1),
+        ("LeakyRelu", None, None),
+    ],
+)
 def test_the_report_says_what_is_known(choose, op, lo, hi):
     layer = choose(draw("normal"), "minmax", ops=(op,), layer="v1")
     assert layer["solver"]["known"] == {"min": lo, "max": hi}
@@ -239,14 +278,28 @@ def test_ema_and_average_are_their_formulas(choose):
     layer = choose(x, "ema:momentum=0.8", "--threads", "2")
     assert (layer["chosen"]["min"], layer["chosen"]["max"]) == (pytest.approx(low), pytest.approx(high))
     layer = choose(x, "avgmax")
-    assert (layer["chosen"]["min"], layer["chosen"]["max"]) == (pytest.approx(rows.min(1).mean()), pytest.approx(rows.max(1).mean()))
+    assert (layer["chosen"]["min"], layer["chosen"]["max"]) == (
+        pytest.approx(rows.min(1).mean()),
+        pytest.approx(rows.max(1).mean()),
+    )
     layer = choose(x, "fixed:min=-1,max=3")
     assert layer["chosen"] == {"min": -1, "max": 3}
 
 
-@pytest.mark.parametrize("method", ["mse:norm=2.4", "kl", "kl:variant=tensorrt", "gaussian", "avgmax", "percentile:p=99.9"])
+@pytest.mark.parametrize(
+    "method", ["mse:norm=2.4", "kl", "kl:variant=tensorrt", "gaussian", "avgmax", "percentile:p=99.9"]
+)
 def test_weights_take_every_method(qcalib, examples, tmp_path, method):
-    qcalib("quantize", "--data", examples / "digits_calib.h5", "--weight-method", method, "--report", "r", examples / "digits_cnn.onnx")
+    qcalib(
+        "quantize",
+        "--data",
+        examples / "digits_calib.h5",
+        "--weight-method",
+        method,
+        "--report",
+        "r",
+        examples / "digits_cnn.onnx",
+    )
     layers = json.loads((tmp_path / "r/report.json").read_text())["layers"]
     weights = [v for v in layers if v["kind"] == "weight"]
     assert weights and all(v["method"] == method.split(":")[0] and v["axis"] is not None for v in weights)
@@ -261,12 +314,31 @@ def median(tmp_path_factory):
     (folder / "qcalib").mkdir()
     shutil.copy(ROOT / "include/qcalib/qcalib_observer.h", folder / "qcalib")  # nothing else of the tree
     shutil.copy(ROOT / "tests/install/median_observer.c", folder)
-    subprocess.run(["cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", ".", "median_observer.c", "-o", "median.so"], cwd=folder, check=True)
+    subprocess.run(
+        [
+            "cc",
+            "-std=c17",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-I",
+            ".",
+            "median_observer.c",
+            "-o",
+            "median.so",
+        ],
+        cwd=folder,
+        check=True,
+    )
     return folder / "median.so"
 
 
 def test_plugin_is_listed_and_used(choose, qcalib, median, tmp_path):
-    rows = {r["observer"]: r["summary"] for r in qcalib("list", "observers", "--plugin", median, "--json").json["observers"]}
+    rows = {
+        r["observer"]: r["summary"] for r in qcalib("list", "observers", "--plugin", median, "--json").json["observers"]
+    }
     assert rows["median"] == "median of the samples' minima and maxima"
     assert rows["median:widen="] == "factor on the median (default 1; 0.1 to 10)"
     x = draw("student")
@@ -298,7 +370,11 @@ def test_plugins_that_are_none_are_refused(qcalib, examples, tmp_path, median):
     (tmp_path / "empty.c").write_text("int nothing;\n")
     subprocess.run(["cc", "-shared", "-fPIC", "empty.c", "-o", "empty.so"], cwd=tmp_path, check=True)
     arguments = ["quantize", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx"]
-    for file, says in (("text.so", "not a shared object"), ("missing.so", "not a shared object"), ("empty.so", "does not export 'qcalib_observer_entry'")):
+    for file, says in (
+        ("text.so", "not a shared object"),
+        ("missing.so", "not a shared object"),
+        ("empty.so", "does not export 'qcalib_observer_entry'"),
+    ):
         for command in (arguments, ["list", "observers"]):
             done = qcalib(*command, "--plugin", file, code=3)
             assert says in done.err and file in done.err and not done.new_files

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An output that is an input, or another output, is refused before anything is computed, however the two are spelled; no input changes."""
+
 import functools
 import os
 import shutil
@@ -21,13 +22,22 @@ def inputs(examples, tmp_path_factory, program):
     made = tmp_path_factory.mktemp("inputs")
     for name, source in (("m.onnx", "digits_cnn.onnx"), ("c.h5", "digits_calib.h5"), ("t.h5", "digits_test.h5")):
         shutil.copy(examples / source, made / name)
-    for command in (["collect", "-q", *DATA, "--samples", "5", MODEL, "-o", "a.stats.h5"], ["collect", "-q", *DATA, "--samples", "6", MODEL, "-o", "b.stats.h5"],
-                    ["--stats", "a.stats.h5", MODEL, "-q", "--no-report", "-o", "q.onnx"]):
+    for command in (
+        ["collect", "-q", *DATA, "--samples", "5", MODEL, "-o", "a.stats.h5"],
+        ["collect", "-q", *DATA, "--samples", "6", MODEL, "-o", "b.stats.h5"],
+        ["--stats", "a.stats.h5", MODEL, "-q", "--no-report", "-o", "q.onnx"],
+    ):
         subprocess.run([program, *command], cwd=made, check=True)
     (made / "c.json").write_text('{"samples": 5}')
     (made / "my.rules").write_text("rule again\n  match Neg(Neg(x))\n  give x\n")
     (made / "w").mkdir()
-    onnx.save(onnx.load(made / "m.onnx"), made / "big.onnx", save_as_external_data=True, location="w/big.bin", size_threshold=0)
+    onnx.save(
+        onnx.load(made / "m.onnx"),
+        made / "big.onnx",
+        save_as_external_data=True,
+        location="w/big.bin",
+        size_threshold=0,
+    )
     (made / "r").mkdir()
     (made / "r/report.json").write_text('{"samples": 5}')
     return made
@@ -107,17 +117,37 @@ def test_derived_names(qcalib, folder):
     shutil.copy(folder / "c.h5", folder / "m.stats.h5")
     shutil.copy(folder / "c.h5", folder / "m.qoperator.onnx")
     refused(qcalib("collect", "--data", "m.stats.h5", MODEL, code=None), USAGE, "m.stats.h5")
-    refused(qcalib("--data", "m.qoperator.onnx", MODEL, "--format", "qdq,qoperator", code=None), USAGE, "m.qoperator.onnx")
+    refused(
+        qcalib("--data", "m.qoperator.onnx", MODEL, "--format", "qdq,qoperator", code=None), USAGE, "m.qoperator.onnx"
+    )
 
 
 def test_plugin(qcalib, folder, median):
     shutil.copy(median, folder / "median.so")
-    refused(qcalib(*DATA, MODEL, "--plugin", "./median.so", "-o", "median.so", code=None), USAGE, "median.so", "name another")
+    refused(
+        qcalib(*DATA, MODEL, "--plugin", "./median.so", "-o", "median.so", code=None),
+        USAGE,
+        "median.so",
+        "name another",
+    )
 
 
 def test_what_is_no_clash(qcalib, folder):
     """Devices take any number of outputs; an earlier output is replaced; a report may lie beside the inputs."""
-    qcalib("-q", *DATA, "--samples", 5, MODEL, "-o", "/dev/null", "--dump", "import=/dev/null", "--dump", "fold=/dev/null", "--no-report")
+    qcalib(
+        "-q",
+        *DATA,
+        "--samples",
+        5,
+        MODEL,
+        "-o",
+        "/dev/null",
+        "--dump",
+        "import=/dev/null",
+        "--dump",
+        "fold=/dev/null",
+        "--no-report",
+    )
     for _ in range(2):
         qcalib("-q", "--stats", "a.stats.h5", MODEL, "-o", "new.onnx", "--report", ".", "--dump", "import=new.txt")
         qcalib("merge", "-q", "a.stats.h5", "-o", "one.h5")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """--propagate and --weight-method output from the command line: what they change, what they leave alone, and what they refuse."""
+
 import re
 
 import h5py
@@ -12,7 +13,17 @@ OFF = ("--weight-rounding", "nearest", "--bias-correction", "off")
 @pytest.fixture
 def quantize(qcalib, examples, tmp_path):
     def run(name, *options, data=None, **environment):
-        r = qcalib("--data", data or examples / "digits_calib.h5", *options, "--json", "--no-report", "-o", f"{name}.onnx", examples / "digits_cnn.onnx", **environment)
+        r = qcalib(
+            "--data",
+            data or examples / "digits_calib.h5",
+            *options,
+            "--json",
+            "--no-report",
+            "-o",
+            f"{name}.onnx",
+            examples / "digits_cnn.onnx",
+            **environment,
+        )
         return r.json, (tmp_path / f"{name}.onnx").read_bytes()
 
     return run
@@ -46,7 +57,9 @@ def test_propagate_is_left_out_where_it_does_not_serve_the_outputs(quantize):
     for method in ("auto", "mse"):
         _, without = quantize("without", "--method", method)
         report, propagated = quantize("propagated", "--method", method, "--propagate")
-        assert [w for w in report["warnings"] if w.startswith("--propagate is left out: on two halves of 100 samples")], report["warnings"]
+        assert [
+            w for w in report["warnings"] if w.startswith("--propagate is left out: on two halves of 100 samples")
+        ], report["warnings"]
         assert propagated == without
 
 
@@ -56,7 +69,9 @@ def test_activations_spilled_to_a_file_give_the_same(quantize, qcalib, examples,
     low = qcalib("--data", many, *options, "--memory-limit", "1M", "--no-report", examples / "digits_cnn.onnx", code=5)
     needs = float(re.search(r"needs ([0-9.]+) MiB", low.err)[1])
     limit = ("--memory-limit", f"{int(needs + 4)}M")
-    nowhere = qcalib("--data", many, *options, *limit, "--no-report", examples / "digits_cnn.onnx", code=5, TMPDIR="/nonexistent")
+    nowhere = qcalib(
+        "--data", many, *options, *limit, "--no-report", examples / "digits_cnn.onnx", code=5, TMPDIR="/nonexistent"
+    )
     assert "/nonexistent: cannot make a temporary file" in nowhere.err
     (tmp_path / "spill").mkdir()
     _, spilled = quantize("spilled", *options, *limit, data=many, TMPDIR=str(tmp_path / "spill"))
@@ -97,6 +112,18 @@ def test_weight_method_output_takes_moments_from_a_file_and_refuses_what_has_non
     qcalib("collect", *data, "-o", "with.h5", model)
     qcalib("collect", *data, "--second-moments", "off", "-o", "none.h5", model)
     _, same = quantize("same", "--method", "mse", "--weight-method", "output", *OFF)
-    qcalib("--stats", "with.h5", "--method", "mse", "--weight-method", "output", *OFF, "--no-report", "-o", "stats.onnx", model)
+    qcalib(
+        "--stats",
+        "with.h5",
+        "--method",
+        "mse",
+        "--weight-method",
+        "output",
+        *OFF,
+        "--no-report",
+        "-o",
+        "stats.onnx",
+        model,
+    )
     assert (tmp_path / "stats.onnx").read_bytes() == same
     assert "second moments" in qcalib("--stats", "none.h5", "--weight-method", "output", model, code=2).err

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shipped example through the whole path: no download, no QCALIB_DATA."""
+
 import json
 import math
 
@@ -14,7 +15,9 @@ from quantized_graph import QuantizedGraph, check_file, check_kept, check_names,
 @pytest.fixture
 def digits(qcalib, examples):
     """digits(OPTION, ...): quantizes the example in the test's folder."""
-    return lambda *more, **how: qcalib("quantize", "--data", examples / "digits_calib.h5", *more, examples / "digits_cnn.onnx", **how)
+    return lambda *more, **how: qcalib(
+        "quantize", "--data", examples / "digits_calib.h5", *more, examples / "digits_cnn.onnx", **how
+    )
 
 
 @pytest.mark.parametrize("method", ("default", *METHODS))
@@ -53,7 +56,9 @@ def test_report_is_what_onnx_runtime_measures(digits, examples, tmp_path):
     report = digits("--json").json
     calib = Data(examples / "digits_calib.h5")
     chosen = calib.inputs[spread(len(calib.inputs), report["measured_samples"])]
-    reference, outputs = (infer(p, chosen)[0] for p in (examples / "digits_cnn.onnx", tmp_path / "digits_cnn.int8.onnx"))
+    reference, outputs = (
+        infer(p, chosen)[0] for p in (examples / "digits_cnn.onnx", tmp_path / "digits_cnn.int8.onnx")
+    )
     assert abs(report["outputs"][0]["sqnr_db"] - sqnr(reference, outputs)[0]) < 0.5
     assert abs(report["outputs"][0]["max_abs"] - np.abs(reference[0] - outputs[0]).max()) < 0.05
 
@@ -85,16 +90,47 @@ def test_files_of_the_report(digits, tmp_path):
     done = digits("--eval", str(tmp_path / "test.h5"), code=3)
     assert done.new_files == []
     done = digits()
-    assert done.new_files == ["digits_cnn.int8.onnx", "digits_cnn.int8.report", "digits_cnn.int8.report/layers.csv", "digits_cnn.int8.report/report.html",
-                              "digits_cnn.int8.report/report.json"]
+    assert done.new_files == [
+        "digits_cnn.int8.onnx",
+        "digits_cnn.int8.report",
+        "digits_cnn.int8.report/layers.csv",
+        "digits_cnn.int8.report/report.html",
+        "digits_cnn.int8.report/report.json",
+    ]
     assert 3 < len(done.out.splitlines()) <= 15 and done.err == ""
     report = json.loads((tmp_path / "digits_cnn.int8.report/report.json").read_text())
     rows = (tmp_path / "digits_cnn.int8.report/layers.csv").read_text().splitlines()
     assert len(rows) == 1 + len(report["layers"])
-    for key in ("tool", "version", "command", "model", "data", "options", "accuracy", "float_ops", "warnings", "layers"):
+    for key in (
+        "tool",
+        "version",
+        "command",
+        "model",
+        "data",
+        "options",
+        "accuracy",
+        "float_ops",
+        "warnings",
+        "layers",
+    ):
         assert key in report
-    for key in ("name", "op", "type", "scale", "zero_point", "axis", "method", "observed", "chosen", "clipped_fraction", "sqnr_db", "cosine",
-                "max_abs", "saturated_fraction", "accumulator_bits"):
+    for key in (
+        "name",
+        "op",
+        "type",
+        "scale",
+        "zero_point",
+        "axis",
+        "method",
+        "observed",
+        "chosen",
+        "clipped_fraction",
+        "sqnr_db",
+        "cosine",
+        "max_abs",
+        "saturated_fraction",
+        "accumulator_bits",
+    ):
         assert all(key in l for l in report["layers"]), key
 
 
@@ -118,4 +154,8 @@ def test_chosen_samples(digits, examples, qcalib, tmp_path):
     assert (tmp_path / "some.onnx").read_bytes() != (tmp_path / "all.onnx").read_bytes()
     digits("--samples", 50, "--seed", 1, "-o", "drawn.onnx")
     digits("--samples", 50, "--seed", 1, "-o", "again.onnx")
-    assert (tmp_path / "drawn.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes() != (tmp_path / "some.onnx").read_bytes()
+    assert (
+        (tmp_path / "drawn.onnx").read_bytes()
+        == (tmp_path / "again.onnx").read_bytes()
+        != (tmp_path / "some.onnx").read_bytes()
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real models through the whole path, judged by ONNX Runtime: what qcalib exports loads without a warning, keeps the accuracy, runs
 as integers, and is what the report says. Data: QCALIB_DATA."""
+
 import dataclasses
 import functools
 import json
@@ -13,7 +14,9 @@ from measured_models import METHODS, REAL_MODELS, TRANSFORMER, Data, infer, scor
 from quantized_graph import HEAVY, QuantizedGraph, check_file, check_kept, check_names, check_pairs, check_weights
 
 FOLDED = "resnet20_cifar10_bn"  # resnet20_cifar10 once its batch norms are folded: minutes that say nothing new
-DEMANDING = [m for m in (*REAL_MODELS, TRANSFORMER) if (m.loss == m.loss or m.decibels == m.decibels) and m.name != FOLDED]
+DEMANDING = [
+    m for m in (*REAL_MODELS, TRANSFORMER) if (m.loss == m.loss or m.decibels == m.decibels) and m.name != FOLDED
+]
 LABELLED = [m for m in REAL_MODELS if m.loss == m.loss and m.eval != m.calib and m.name != FOLDED]
 SOME = 2000
 THREADS = 1  # as many tests run at once as there are cores
@@ -40,7 +43,12 @@ def exported(program, data, once):
 
         def quantize(report):
             out = report.with_name(f"{name}.onnx")
-            done = subprocess.run([program, *how, "--advice=off", "--json", "--no-report", "-o", out, *model.options(data)], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [program, *how, "--advice=off", "--json", "--no-report", "-o", out, *model.options(data)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert done.returncode == 0, done.stderr
             report.write_text(done.stdout)
 
@@ -100,14 +108,19 @@ def test_convolutions_run_as_integers(model, exported, tmp_path):
     last = sum(1 for n in g.of("Conv") if not reaches_quantize(g, n))
     assert after["QLinearConv"] == g.count()["Conv"] - last
     assert after["Conv"] + after["FusedConv"] + after["NhwcFusedConv"] == last
-    assert after["QGemm"] + after["QLinearMatMul"] + after["MatMulIntegerToFloat"] == g.count()["Gemm"] + g.count()["MatMul"]
+    assert (
+        after["QGemm"] + after["QLinearMatMul"] + after["MatMulIntegerToFloat"]
+        == g.count()["Gemm"] + g.count()["MatMul"]
+    )
     assert after["Gemm"] + after["MatMul"] + after["FusedGemm"] + after["FusedMatMul"] == 0
 
 
 def reaches_quantize(g, node):
     """Its result is quantized, directly or behind an activation that fuses."""
     readers = [n for n in g.nodes if node.output[0] in n.input]
-    return any(n.op_type == "QuantizeLinear" or n.op_type in ("Relu", "Clip") and reaches_quantize(g, n) for n in readers)
+    return any(
+        n.op_type == "QuantizeLinear" or n.op_type in ("Relu", "Clip") and reaches_quantize(g, n) for n in readers
+    )
 
 
 @pytest.mark.parametrize("model", DEMANDING, ids=lambda m: m.name)
@@ -157,5 +170,7 @@ def test_methods(model, exported, truth):
 @models
 def test_methods_differ(model, exported):
     """Four methods, four sets of parameters: none is another one under a different name."""
-    scales = {m: tuple(l["scale"] for l in exported(model, m).report["layers"] if l["kind"] == "activation") for m in METHODS}
+    scales = {
+        m: tuple(l["scale"] for l in exported(model, m).report["layers"] if l["kind"] == "activation") for m in METHODS
+    }
     assert len(set(scales.values())) == len(METHODS)

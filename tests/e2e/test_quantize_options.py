@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of quantize, each on the shipped example: it does what it says, in the file and in the report."""
+
 import json
 
 import h5py
@@ -16,7 +17,9 @@ EXPORTED = "digits_cnn.int8.onnx"
 
 @pytest.fixture
 def digits(qcalib, examples):
-    return lambda *more, **how: qcalib("quantize", "--data", examples / "digits_calib.h5", *more, examples / "digits_cnn.onnx", **how)
+    return lambda *more, **how: qcalib(
+        "quantize", "--data", examples / "digits_calib.h5", *more, examples / "digits_cnn.onnx", **how
+    )
 
 
 @pytest.fixture
@@ -81,8 +84,14 @@ def test_range(digits, graph):
     assert lowest(graph()) == -128
 
 
-@pytest.mark.parametrize("what, floats", [("depthwise_conv_node", {"depthwise_conv_node"}), ("Gemm", {"dense1_out_node", "logits_node"}),
-                                          ("res?_conv*", {"res1_conv_node", "res2_conv_node"})])
+@pytest.mark.parametrize(
+    "what, floats",
+    [
+        ("depthwise_conv_node", {"depthwise_conv_node"}),
+        ("Gemm", {"dense1_out_node", "logits_node"}),
+        ("res?_conv*", {"res1_conv_node", "res2_conv_node"}),
+    ],
+)
 def test_skip(what, floats, digits, graph, examples, tmp_path):
     """By the name of a node, an op, a glob. What is skipped is float, in the file and in the report, with the reason; the rest is not."""
     report = digits("--skip", what, "--json").json
@@ -98,7 +107,10 @@ def test_skip(what, floats, digits, graph, examples, tmp_path):
 def test_skip_is_repeatable(digits, graph):
     digits("--skip", "stem_conv_node", "--skip", "logits_node")
     g = graph()
-    assert {n.name for n in g.of("Conv", "Gemm") if g.dequantize(n.input[1]) is None} == {"stem_conv_node", "logits_node"}
+    assert {n.name for n in g.of("Conv", "Gemm") if g.dequantize(n.input[1]) is None} == {
+        "stem_conv_node",
+        "logits_node",
+    }
 
 
 def test_skip_that_fits_nothing(digits):
@@ -141,7 +153,12 @@ def test_max_drop(digits, examples, tmp_path):
     assert "demand.onnx" not in done.new_files and f"{drop:.2f}" in done.err
     assert "demand.report/report.json" in done.new_files
     path = json.loads((tmp_path / "demand.report/report.json").read_text())["fallback"]
-    assert not path["met"] and path["options"] == [] and path["steps"][0]["drop"] == pytest.approx(drop) and len(path["steps"]) > 1
+    assert (
+        not path["met"]
+        and path["options"] == []
+        and path["steps"][0]["drop"] == pytest.approx(drop)
+        and len(path["steps"]) > 1
+    )
     assert all(not s["met"] and not s["chosen"] and (s["reason"] or s["drop"] > 1) for s in path["steps"])
     assert digits(*bad, "--max-drop", drop + 0.01, "-o", "demand.onnx").code == 0
 
@@ -158,8 +175,20 @@ def test_a_demand_that_is_not_met_leaves_the_earlier_file(digits, tmp_path):
 
 def test_output_and_report(digits, tmp_path):
     (tmp_path / "there").mkdir()
-    assert digits("-o", "there/a.onnx").new_files == ["there/a.onnx", "there/a.report", "there/a.report/layers.csv", "there/a.report/report.html", "there/a.report/report.json"]
-    assert digits("-o", "b.onnx", "--report", "r").new_files == ["b.onnx", "r", "r/layers.csv", "r/report.html", "r/report.json"]
+    assert digits("-o", "there/a.onnx").new_files == [
+        "there/a.onnx",
+        "there/a.report",
+        "there/a.report/layers.csv",
+        "there/a.report/report.html",
+        "there/a.report/report.json",
+    ]
+    assert digits("-o", "b.onnx", "--report", "r").new_files == [
+        "b.onnx",
+        "r",
+        "r/layers.csv",
+        "r/report.html",
+        "r/report.json",
+    ]
     assert digits("--output=c.onnx", "--no-report").new_files == ["c.onnx"]
 
 
@@ -197,7 +226,9 @@ def test_json_is_strict(digits):
 
 
 def test_config(digits, qcalib, examples, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"method": "minmax", "per-tensor": True, "samples": 60, "skip": ["logits_node"]}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"method": "minmax", "per-tensor": True, "samples": 60, "skip": ["logits_node"]})
+    )
     from_file = digits("--config", "config.json", "-o", "a.onnx", "--json").json
     digits("--method", "minmax", "--per-tensor", "--samples", 60, "--skip", "logits_node", "-o", "b.onnx")
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
@@ -217,7 +248,9 @@ def test_options_of_the_report_make_the_same_file(digits, qcalib, examples, tmp_
 
 def test_rules(digits, graph, tmp_path):
     """A pattern of one's own, the only one that is used: nothing but the average pool is quantized. And a mistake in it is told."""
-    (tmp_path / "mine.rules").write_text("pattern my_pool\n  match  AveragePool(x)\n  affine dq(AveragePool(q(x : X)) : Z)\n")
+    (tmp_path / "mine.rules").write_text(
+        "pattern my_pool\n  match  AveragePool(x)\n  affine dq(AveragePool(q(x : X)) : Z)\n"
+    )
     digits("--rules", "mine.rules", "--only", "my_pool")
     g = graph()
     assert len(g.quantized("AveragePool")) == 1
@@ -227,7 +260,18 @@ def test_rules(digits, graph, tmp_path):
     assert done.code in (2, 3) and "broken.rules" in done.err and "none.onnx" not in done.new_files
 
 
-STAGES = ("import", "normalise", "functions", "partition", "simulate", "calibrate", "expand", "fold", "realise", "export")
+STAGES = (
+    "import",
+    "normalise",
+    "functions",
+    "partition",
+    "simulate",
+    "calibrate",
+    "expand",
+    "fold",
+    "realise",
+    "export",
+)
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -250,7 +294,9 @@ def test_preprocess(qcalib, examples, tmp_path):
 
     with h5py.File(examples / "digits_calib.h5") as f, h5py.File(tmp_path / "bare.h5", "w") as g:
         g["input"] = f["input"][:]
-        values = {k: ",".join(repr(float(v)) for v in np.atleast_1d(f["input"].attrs[k])) for k in ("scale", "mean", "std")}
+        values = {
+            k: ",".join(repr(float(v)) for v in np.atleast_1d(f["input"].attrs[k])) for k in ("scale", "mean", "std")
+        }
     text = " ".join(f"{k}={v}" for k, v in values.items())
     model = examples / "digits_cnn.onnx"
     qcalib("--data", examples / "digits_calib.h5", model, "-o", "a.onnx")
@@ -283,10 +329,15 @@ def test_nonfinite(qcalib, examples, tmp_path):
 
 def two_inputs(path):
     w = np.random.default_rng(2).normal(size=(8, 4)).astype(np.float32)
-    nodes = [helper.make_node("Gemm", ["a", "w"], ["p"], name="p"), helper.make_node("Gemm", ["b", "w"], ["q"], name="q"),
-             helper.make_node("Add", ["p", "q"], ["y"], name="y")]
+    nodes = [
+        helper.make_node("Gemm", ["a", "w"], ["p"], name="p"),
+        helper.make_node("Gemm", ["b", "w"], ["q"], name="q"),
+        helper.make_node("Add", ["p", "q"], ["y"], name="y"),
+    ]
     value = lambda n, c: helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", c])
-    graph = helper.make_graph(nodes, "g", [value("a", 8), value("b", 8)], [value("y", 4)], [onnx.numpy_helper.from_array(w, "w")])
+    graph = helper.make_graph(
+        nodes, "g", [value("a", 8), value("b", 8)], [value("y", 4)], [onnx.numpy_helper.from_array(w, "w")]
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), path)
 
 
@@ -297,11 +348,16 @@ def test_input(qcalib, tmp_path):
     two_inputs(tmp_path / "two.onnx")
     rng = np.random.default_rng(3)
     with h5py.File(tmp_path / "two.h5", "w") as f:
-        f["small"], f["large"] = rng.uniform(-1, 1, (64, 8)).astype(np.float32), rng.uniform(-50, 50, (64, 8)).astype(np.float32)
+        f["small"], f["large"] = rng.uniform(-1, 1, (64, 8)).astype(np.float32), rng.uniform(-50, 50, (64, 8)).astype(
+            np.float32
+        )
 
     def ranges(*named):
         how = [t for n in named for t in ("--input", n)]
-        layers = {l["name"]: l for l in qcalib("--data", "two.h5", *how, "two.onnx", "--json", "--method", "minmax").json["layers"]}
+        layers = {
+            l["name"]: l
+            for l in qcalib("--data", "two.h5", *how, "two.onnx", "--json", "--method", "minmax").json["layers"]
+        }
         return layers["a"]["chosen"]["max"] > 40, layers["b"]["chosen"]["max"] > 40
 
     assert ranges("a=small", "b=large") == (False, True)
@@ -314,7 +370,17 @@ def test_rounding_is_what_the_report_goes_by(digits, examples, tmp_path):
     """The file is the same whatever the contract; what is measured of it, accuracy too, is by the one that is named."""
     reports = {}
     for rounding in ("onnx", "tflite", "tflite-single", "qnn-upward", "qnn-tonearest"):
-        digits("--rounding", rounding, "--eval", examples / "digits_test.h5", "--sensitivity", "-o", f"{rounding}.onnx", "--report", rounding)
+        digits(
+            "--rounding",
+            rounding,
+            "--eval",
+            examples / "digits_test.h5",
+            "--sensitivity",
+            "-o",
+            f"{rounding}.onnx",
+            "--report",
+            rounding,
+        )
         reports[rounding] = json.loads((tmp_path / rounding / "report.json").read_text())
         assert reports[rounding]["options"]["rounding"] == rounding
         assert (tmp_path / f"{rounding}.onnx").read_bytes() == (tmp_path / "onnx.onnx").read_bytes()
@@ -335,7 +401,9 @@ def test_a_quantized_model_is_not_quantized_again(digits, qcalib, examples):
 
 def test_per_tensor_with_statistics_says_what_is_not_done(digits, qcalib, examples):
     qcalib("collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "digits.stats.h5")
-    quantize = lambda *more: qcalib("--stats", "digits.stats.h5", *more, examples / "digits_cnn.onnx", "--no-report").err
+    quantize = lambda *more: qcalib(
+        "--stats", "digits.stats.h5", *more, examples / "digits_cnn.onnx", "--no-report"
+    ).err
     assert "channels are not evened out" in quantize("--per-tensor")
     assert "evened out" not in quantize("--per-tensor", "--equalize", "off") + quantize()
 
@@ -346,7 +414,14 @@ def test_a_bad_sample_is_one_warning(qcalib, tmp_path):
     value = lambda n: helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 6])
     nodes = [helper.make_node("Gemm", [a, "w"], [b]) for a, b in (("x", "g"), ("g", "h"), ("h", "y"))]
     weight = helper.make_tensor("w", TensorProto.FLOAT, [6, 6], rng.normal(size=36))
-    onnx.save(helper.make_model(helper.make_graph(nodes, "three", [value("x")], [value("y")], [weight]), opset_imports=[helper.make_opsetid("", 13)], ir_version=7), str(tmp_path / "three.onnx"))
+    onnx.save(
+        helper.make_model(
+            helper.make_graph(nodes, "three", [value("x")], [value("y")], [weight]),
+            opset_imports=[helper.make_opsetid("", 13)],
+            ir_version=7,
+        ),
+        str(tmp_path / "three.onnx"),
+    )
     x = rng.normal(size=(40, 6)).astype(np.float32)
     x[7] = np.nan
     with h5py.File(tmp_path / "bad.h5", "w") as f:
@@ -355,8 +430,15 @@ def test_a_bad_sample_is_one_warning(qcalib, tmp_path):
     warnings = [w for w in done.json["warnings"] if "NaN" in w]
     seen = [l["name"] for l in done.json["layers"] if l["observed"] and l["observed"]["nan"]]
     assert seen[:3] == ["x", "g", "h"] and len(warnings) == 1 == done.err.count("NaN"), done.err
-    assert "tensor 'x': 6 NaN" in warnings[0] and "first in sample 7" in warnings[0] and f"{len(seen) - 1} more tensor" in warnings[0]
+    assert (
+        "tensor 'x': 6 NaN" in warnings[0]
+        and "first in sample 7" in warnings[0]
+        and f"{len(seen) - 1} more tensor" in warnings[0]
+    )
     with h5py.File(tmp_path / "zero.h5", "w") as f:
         f["x"] = 0 * x[:7]
-    warning, = qcalib("--data", "zero.h5", "three.onnx", "--json", "--no-report").json["warnings"]
-    assert warning == "tensor 'x' is zero in every sample; it gets scale 1, zero point 0, and so do 2 more tensors (--json and the report have each)"
+    (warning,) = qcalib("--data", "zero.h5", "three.onnx", "--json", "--no-report").json["warnings"]
+    assert (
+        warning
+        == "tensor 'x' is zero in every sample; it gets scale 1, zero point 0, and so do 2 more tensors (--json and the report have each)"
+    )

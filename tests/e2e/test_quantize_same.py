@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the result must not depend on: threads, the order of the samples, the layout of the data file, the memory limit. And memory does
 not grow with the number of samples."""
+
 import json
 
 import h5py
@@ -39,9 +40,26 @@ def but_timing(report):
 @pytest.mark.parametrize("method", METHODS)
 def test_threads(method, job, qcalib, tmp_path):
     data, model = job
-    one, two, five = (qcalib("--method", method, "--threads", t, "--json", "-o", f"{t}.onnx", "--report", f"{t}.report", "--data", data, *model)
-                      for t in (1, 2, 5))
-    assert (tmp_path / "1.onnx").read_bytes() == (tmp_path / "2.onnx").read_bytes() == (tmp_path / "5.onnx").read_bytes()
+    one, two, five = (
+        qcalib(
+            "--method",
+            method,
+            "--threads",
+            t,
+            "--json",
+            "-o",
+            f"{t}.onnx",
+            "--report",
+            f"{t}.report",
+            "--data",
+            data,
+            *model,
+        )
+        for t in (1, 2, 5)
+    )
+    assert (
+        (tmp_path / "1.onnx").read_bytes() == (tmp_path / "2.onnx").read_bytes() == (tmp_path / "5.onnx").read_bytes()
+    )
     assert but_timing(one.json) == but_timing(two.json) == but_timing(five.json)
     csv = [(tmp_path / f"{t}.report/layers.csv").read_bytes() for t in (1, 2, 5)]
     assert csv[0] == csv[1] == csv[2]
@@ -52,7 +70,9 @@ def test_order_of_samples(method, job, qcalib, tmp_path):
     data, model = job
     shuffled(data, tmp_path / "shuffled.h5")
     a = qcalib("--method", method, "--threads", 2, "--json", "--no-report", "-o", "a.onnx", "--data", data, *model)
-    b = qcalib("--method", method, "--threads", 2, "--json", "--no-report", "-o", "b.onnx", "--data", "shuffled.h5", *model)
+    b = qcalib(
+        "--method", method, "--threads", 2, "--json", "--no-report", "-o", "b.onnx", "--data", "shuffled.h5", *model
+    )
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
     for key in ("scale", "zero_point", "observed", "chosen", "clipped_fraction"):
         assert [l[key] for l in a.json["layers"]] == [l[key] for l in b.json["layers"]]
@@ -72,7 +92,20 @@ def test_runs_again_the_same(job, qcalib, tmp_path):
 def test_memory_limit(job, qcalib, tmp_path):
     data, model = job
     free = qcalib("--data", data, "--threads", 4, "--json", "--no-report", "-o", "free.onnx", *model).json
-    tight = qcalib("--data", data, "--threads", 4, "--json", "--no-report", "-o", "tight.onnx", "--memory-limit", "14M", *model, code=None)
+    tight = qcalib(
+        "--data",
+        data,
+        "--threads",
+        4,
+        "--json",
+        "--no-report",
+        "-o",
+        "tight.onnx",
+        "--memory-limit",
+        "14M",
+        *model,
+        code=None,
+    )
     if tight.code:
         assert tight.code == 5 and "--memory-limit" in tight.err and not (tmp_path / "tight.onnx").exists()
         pytest.skip("this model needs more than the limit of the test, and says so")
@@ -85,7 +118,11 @@ def test_memory_limit_that_is_too_low(qcalib, examples, tmp_path):
     assert done.new_files == [] and "memory" in done.err and len(done.err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("layout", [{}, {"chunks": True}, {"chunks": True, "compression": "gzip", "shuffle": True}], ids=["plain", "chunked", "shuffled bytes"])
+@pytest.mark.parametrize(
+    "layout",
+    [{}, {"chunks": True}, {"chunks": True, "compression": "gzip", "shuffle": True}],
+    ids=["plain", "chunked", "shuffled bytes"],
+)
 def test_layout_of_the_file(layout, qcalib, examples, tmp_path):
     shuffled(examples / "digits_calib.h5", tmp_path / "copy.h5", **layout)
     qcalib("--data", examples / "digits_calib.h5", "-o", "a.onnx", "--no-report", examples / "digits_cnn.onnx")
@@ -100,8 +137,24 @@ def test_memory_does_not_grow(threads, program, data, tmp_path):
     model = BY_NAME["resnet20_cifar10"]
 
     def peak(samples):
-        return run_measured([program, "--data", data / model.eval, "--samples", samples, "--method", "kl", "--threads", threads,
-                             "--no-report", "-q", "-o", tmp_path / "out.onnx", model.path(data)])[2]
+        return run_measured(
+            [
+                program,
+                "--data",
+                data / model.eval,
+                "--samples",
+                samples,
+                "--method",
+                "kl",
+                "--threads",
+                threads,
+                "--no-report",
+                "-q",
+                "-o",
+                tmp_path / "out.onnx",
+                model.path(data),
+            ]
+        )[2]
 
     few = min(peak(64) for _ in range(3))
     for _ in range(6):
@@ -116,14 +169,28 @@ def test_memory_of_a_deep_layer_shape(program, tmp_path):
     model, beside what the program has anyway; sums of products of these columns alone would be 18 times the model."""
     rng = np.random.default_rng(1)
     layers, channels = 3, 256
-    weights = [numpy_helper.from_array(rng.normal(0, .03, (channels, channels, 3, 3)).astype(np.float32), f"w{i}") for i in range(layers)]
-    nodes = [helper.make_node(op, inputs, [out], **how) for i in range(layers) for op, inputs, out, how in (
-        ("Conv", [f"r{i - 1}" if i else "x", f"w{i}"], f"c{i}", {"pads": [1] * 4}), ("Relu", [f"c{i}"], f"r{i}", {}))]
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", channels, 3, 3]) for name in ("x", f"r{layers - 1}")]
+    weights = [
+        numpy_helper.from_array(rng.normal(0, 0.03, (channels, channels, 3, 3)).astype(np.float32), f"w{i}")
+        for i in range(layers)
+    ]
+    nodes = [
+        helper.make_node(op, inputs, [out], **how)
+        for i in range(layers)
+        for op, inputs, out, how in (
+            ("Conv", [f"r{i - 1}" if i else "x", f"w{i}"], f"c{i}", {"pads": [1] * 4}),
+            ("Relu", [f"c{i}"], f"r{i}", {}),
+        )
+    ]
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", channels, 3, 3])
+        for name in ("x", f"r{layers - 1}")
+    ]
     graph = helper.make_graph(nodes, "deep", ports[:1], ports[1:], weights)
     model = tmp_path / "deep.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)
     np.save(tmp_path / "x.npy", rng.normal(size=(24, channels, 3, 3)).astype(np.float32))
     base = run_measured([program, "list", "ops"])[2]
-    peak = run_measured([program, "--data", tmp_path / "x.npy", "--threads", 2, "-q", "--no-report", "-o", tmp_path / "out.onnx", model])[2]
+    peak = run_measured(
+        [program, "--data", tmp_path / "x.npy", "--threads", 2, "-q", "--no-report", "-o", tmp_path / "out.onnx", model]
+    )[2]
     assert peak - base < 6 * model.stat().st_size, f"{(peak - base) / model.stat().st_size:.1f} times the model"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that are quantized in part, or trained with quantization: the parameters that are there are kept, the rest is calibrated."""
+
 import h5py
 import measured_models
 import numpy as np
@@ -41,7 +42,13 @@ class Model:
     def save(self, path, outputs, shape=("N", 4, 8, 8)):
         inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
         outputs = [helper.make_tensor_value_info(o, TensorProto.FLOAT, s) for o, s in outputs]
-        graph = helper.make_graph(self.nodes, "g", inputs, outputs, [numpy_helper.from_array(np.asarray(v), n) for n, v in self.weights.items()])
+        graph = helper.make_graph(
+            self.nodes,
+            "g",
+            inputs,
+            outputs,
+            [numpy_helper.from_array(np.asarray(v), n) for n, v in self.weights.items()],
+        )
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
 
 
@@ -89,7 +96,10 @@ def test_what_is_there_is_kept(qcalib, tmp_path):
     conv = next(n for n in graph.of("Conv") if n.name == "n_c")
     weight = graph.dequantize(conv.input[1])
     assert np.array_equal(graph.value(weight.input[0]), w) and np.array_equal(graph.value(weight.input[1]), scale)
-    assert all(graph.dequantize(n.input[0]) is not None and graph.dequantize(n.input[1]) is not None for n in graph.of("Conv", "Gemm"))
+    assert all(
+        graph.dequantize(n.input[0]) is not None and graph.dequantize(n.input[1]) is not None
+        for n in graph.of("Conv", "Gemm")
+    )
     before, after = (session(tmp_path / f).run(None, {"x": x})[0] for f in ("model.onnx", "model.int8.onnx"))
     assert measured_models.sqnr([before], [after])[0] > 30
     # the same from statistics

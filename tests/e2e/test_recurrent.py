@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN: 8-bit weights with a scale for each row of each gate and direction, float inside, the same in ONNX Runtime."""
+
 import h5py
 import numpy as np
 import onnx
@@ -22,17 +23,38 @@ def model(op, layers=1, ways=1, **attributes):
     for k in range(layers):
         rows = GATES[op] * HIDDEN
         spread = np.exp(rng.normal(size=(ways, rows, 1))).astype(np.float32)  # rows of different sizes
-        weights.update({f"w{k}": spread * normal(ways, rows, width), f"r{k}": normal(ways, rows, HIDDEN), f"b{k}": normal(ways, 2 * rows)})
-        nodes.append(helper.make_node(op, [x, f"w{k}", f"r{k}", f"b{k}"], [f"y{k}", f"h{k}"], f"rec{k}", hidden_size=HIDDEN, **attributes))
+        weights.update(
+            {
+                f"w{k}": spread * normal(ways, rows, width),
+                f"r{k}": normal(ways, rows, HIDDEN),
+                f"b{k}": normal(ways, 2 * rows),
+            }
+        )
+        nodes.append(
+            helper.make_node(
+                op, [x, f"w{k}", f"r{k}", f"b{k}"], [f"y{k}", f"h{k}"], f"rec{k}", hidden_size=HIDDEN, **attributes
+            )
+        )
         nodes.append(helper.make_node("Transpose", [f"y{k}"], [f"t{k}"], f"turn{k}", perm=[0, 2, 1, 3]))
         nodes.append(helper.make_node("Reshape", [f"t{k}", "rows"], [f"x{k + 1}"], f"join{k}"))
         x, width = f"x{k + 1}", ways * HIDDEN
-    weights.update(rows=np.array([0, 0, -1], np.int64), out=normal(ways * HIDDEN, 5), flat=np.array([-1, ways * HIDDEN], np.int64))
-    nodes += [helper.make_node("Transpose", [f"h{layers - 1}"], ["last"], "last", perm=[1, 0, 2]), helper.make_node("Reshape", ["last", "flat"], ["f"], "flat"),
-              helper.make_node("Gemm", ["f", "out"], ["y"], "out"), helper.make_node("Transpose", [x], ["s"], "first", perm=[1, 0, 2])]
+    weights.update(
+        rows=np.array([0, 0, -1], np.int64), out=normal(ways * HIDDEN, 5), flat=np.array([-1, ways * HIDDEN], np.int64)
+    )
+    nodes += [
+        helper.make_node("Transpose", [f"h{layers - 1}"], ["last"], "last", perm=[1, 0, 2]),
+        helper.make_node("Reshape", ["last", "flat"], ["f"], "flat"),
+        helper.make_node("Gemm", ["f", "out"], ["y"], "out"),
+        helper.make_node("Transpose", [x], ["s"], "first", perm=[1, 0, 2]),
+    ]
     value = lambda n, *shape: helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)
-    graph = helper.make_graph(nodes, op, [value("x", "N", STEPS, WIDTH)], [value("y", "N", 5), value("s", "N", STEPS, width)],
-                              [numpy_helper.from_array(v, n) for n, v in weights.items()])
+    graph = helper.make_graph(
+        nodes,
+        op,
+        [value("x", "N", STEPS, WIDTH)],
+        [value("y", "N", 5), value("s", "N", STEPS, width)],
+        [numpy_helper.from_array(v, n) for n, v in weights.items()],
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
 
 
@@ -80,9 +102,13 @@ def test_quantized(name, quantized, qcalib, onnxruntime, tmp_path):
         assert g.dequantize(node.input[0]) is not None  # what it reads is stored in 8 bits
         for q, scale, axis, dtype in weights_of(g, node):
             assert dtype == np.int8 and scale.size == rows == q.shape[axis]
-            assert np.abs(q).max(axis=tuple(d for d in range(q.ndim) if d != axis)).min() > 90  # each row has its own scale
+            assert (
+                np.abs(q).max(axis=tuple(d for d in range(q.ndim) if d != axis)).min() > 90
+            )  # each row has its own scale
     assert {n["reason"] for n in report["float_ops"] if n["op"] == op} == {"computes in float, from quantized weights"}
-    assert not [n for n in report["float_ops"] if n["name"].startswith("%")]  # weights that are turned are no work of a run
+    assert not [
+        n for n in report["float_ops"] if n["name"].startswith("%")
+    ]  # weights that are turned are no work of a run
     outputs, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": X}, tmp_path)
     assert said == ""
     reference = session(tmp_path / "float.onnx").run(None, {"x": X})
@@ -90,7 +116,9 @@ def test_quantized(name, quantized, qcalib, onnxruntime, tmp_path):
     qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")
     with h5py.File(tmp_path / "ours.h5") as f:
         ours = [f[n][()] for n in outputs]
-    assert min(sqnr(list(outputs.values()), ours)) > 45  # a state that float32 rounds the other way may be stored a step apart
+    assert (
+        min(sqnr(list(outputs.values()), ours)) > 45
+    )  # a state that float32 rounds the other way may be stored a step apart
 
 
 def test_weights_alone(quantized, qcalib, onnxruntime, tmp_path):
@@ -121,7 +149,16 @@ def test_four_bits(quantized, onnxruntime, tmp_path):
 
 def test_characters(qcalib, data):
     """A language model of two layers: what a position loses, as numpy counts it on ONNX Runtime's logits."""
-    files = [data / "models/lstm_kjv_chars.onnx", "--data", data / "kjv_calib96.h5", "--eval", data / "kjv_eval192.h5", "--no-report", "-o", "kjv.onnx"]
+    files = [
+        data / "models/lstm_kjv_chars.onnx",
+        "--data",
+        data / "kjv_calib96.h5",
+        "--eval",
+        data / "kjv_eval192.h5",
+        "--no-report",
+        "-o",
+        "kjv.onnx",
+    ]
     accuracy = qcalib(*files, "--json").json["accuracy"]
     assert accuracy["samples"] == 192 and accuracy["positions"] == 192 * 128
     assert abs(accuracy["fp32_nll"] - 1.24935) < 1e-4 and abs(accuracy["fp32"] - 0.62732) < 1e-4  # ONNX Runtime 1.31
@@ -131,10 +168,24 @@ def test_characters(qcalib, data):
 @pytest.mark.parametrize("name", ["lstm", "gru_both_ways", "gru_backwards", "rnn"])
 def test_weights_make_good_errors(name, quantized, tmp_path):
     """By the moments of inputs and states over all steps; judged on what the whole model gives, in ONNX Runtime."""
-    x = (X @ np.random.default_rng(4).normal(size=(WIDTH, 3)) @ np.random.default_rng(5).normal(size=(3, WIDTH)) / 3 + 0.1 * X).astype(np.float32)  # numbers of a step go together
+    x = (
+        X @ np.random.default_rng(4).normal(size=(WIDTH, 3)) @ np.random.default_rng(5).normal(size=(3, WIDTH)) / 3
+        + 0.1 * X
+    ).astype(
+        np.float32
+    )  # numbers of a step go together
     reference, errors = None, []
     for rounding in ("nearest", "compensated"):
-        options = ["--activation-type", "none", "--weight-type", f"int4:{MODELS[name][0]}", "--weight-rounding", rounding, "--bias-correction", "off"]
+        options = [
+            "--activation-type",
+            "none",
+            "--weight-type",
+            f"int4:{MODELS[name][0]}",
+            "--weight-rounding",
+            rounding,
+            "--bias-correction",
+            "off",
+        ]
         _, report = quantized(name, *options, x=x)
         reference = reference or session(tmp_path / "float.onnx").run(None, {"x": x})
         errors.append(sqnr(reference, session(tmp_path / "int8.onnx").run(None, {"x": x}))[1])
@@ -155,9 +206,14 @@ def test_dynamic(name, quantized, qcalib, onnxruntime, tmp_path):
     layers = g.of("DynamicQuantizeLSTM")
     assert len(layers) == 2 and not g.of("LSTM", "DequantizeLinear")
     for k, node in enumerate(layers):
-        assert g.value(node.input[1]).shape == (ways, (WIDTH, ways * HIDDEN)[k], 4 * HIDDEN) and g.value(node.input[2]).shape == (ways, HIDDEN, 4 * HIDDEN)
+        assert g.value(node.input[1]).shape == (ways, (WIDTH, ways * HIDDEN)[k], 4 * HIDDEN) and g.value(
+            node.input[2]
+        ).shape == (ways, HIDDEN, 4 * HIDDEN)
         for i in (8, 10):
-            assert g.value(node.input[i]).shape == g.value(node.input[i + 1]).shape == (ways, 4 * HIDDEN) and not g.value(node.input[i + 1]).any()
+            assert (
+                g.value(node.input[i]).shape == g.value(node.input[i + 1]).shape == (ways, 4 * HIDDEN)
+                and not g.value(node.input[i + 1]).any()
+            )
     assert {n["reason"] for n in report["float_ops"] if n["op"] == op} == {"its input is quantized as it comes"}
     qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")
     first, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": X[:1]}, tmp_path)

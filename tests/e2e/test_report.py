@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the report says about a model that quantization breaks, and that its advice mends it."""
+
 import html
 import json
 import re
@@ -13,7 +14,8 @@ from onnx import numpy_helper
 
 def break_channel(source, target, makers, reader, channel, factor):
     """The same function, but channel `channel` between two convolutions is `factor` times as large: an outlier channel.
-    makers: what makes the channel linear up to a Relu, [output channel] first; reader: weight [output, input channel, ...]."""
+    makers: what makes the channel linear up to a Relu, [output channel] first; reader: weight [output, input channel, ...].
+    """
     model = onnx.load(str(source))
     tensors = {t.name: t for t in model.graph.initializer}
     for name in makers:
@@ -29,6 +31,7 @@ def break_channel(source, target, makers, reader, channel, factor):
 @pytest.fixture
 def quantize(qcalib, tmp_path):
     """Quantizes with the channels left as they are; gives the report."""
+
     def run(*arguments):
         advice = [] if "--advice" in arguments else ["--advice=auto"]
         qcalib("quantize", "-q", "--equalize=off", *advice, "--report", tmp_path / "report", *arguments)
@@ -38,7 +41,7 @@ def quantize(qcalib, tmp_path):
 
 
 def first_screen(page):
-    return html.unescape(re.sub(r"<[^>]*>", "", page[page.index("What helps"):page.index("Error along the network")]))
+    return html.unescape(re.sub(r"<[^>]*>", "", page[page.index("What helps") : page.index("Error along the network")]))
 
 
 def again(qcalib, tmp_path, advice):
@@ -94,33 +97,56 @@ def test_one_scale_for_unlike_channels(quantize, examples, tmp_path):
     found = [s for s in report["suggestions"] if "share one scale" in s["why"]]
     assert [s["name"] for s in found] == ["depthwise_conv_node"] and "channel 2 " in found[0]["why"], found
     mends = next(a for a in report["advice"] if "--per-tensor" not in a["command"])
-    assert "--skip" not in str(mends["command"]) and mends["measured"]["sqnr_db_after"] > mends["measured"]["sqnr_db_before"] + 10
+    assert (
+        "--skip" not in str(mends["command"])
+        and mends["measured"]["sqnr_db_after"] > mends["measured"]["sqnr_db_before"] + 10
+    )
     assert not [s for s in quantize(*arguments)["suggestions"] if "share one scale" in s["why"]]
 
 
 def test_method_that_cuts_off(quantize, examples):
-    report = quantize("--data", examples / "digits_calib.h5", "--method", "percentile:p=90", examples / "digits_cnn.onnx")
+    report = quantize(
+        "--data", examples / "digits_calib.h5", "--method", "percentile:p=90", examples / "digits_cnn.onnx"
+    )
     assert any("cuts off" in s["why"] for s in report["suggestions"]), report["suggestions"]
-    assert any("--method=mse" in a["command"] and "percentile" not in str(a["command"]) for a in report["advice"]), report["advice"]
+    assert any(
+        "--method=mse" in a["command"] and "percentile" not in str(a["command"]) for a in report["advice"]
+    ), report["advice"]
 
 
-@pytest.mark.parametrize("given, option", [(["--method", "minmax"], "--activation-type=uint16:"), (["--weight-type", "int4"], "--weight-rounding=compensated")])
+@pytest.mark.parametrize(
+    "given, option",
+    [
+        (["--method", "minmax"], "--activation-type=uint16:"),
+        (["--weight-type", "int4"], "--weight-rounding=compensated"),
+    ],
+)
 def test_more_bits(quantize, qcalib, examples, tmp_path, given, option):
-    before = quantize("--data", examples / "digits_calib.h5", "--weight-rounding", "nearest", *given, examples / "digits_cnn.onnx")
+    before = quantize(
+        "--data", examples / "digits_calib.h5", "--weight-rounding", "nearest", *given, examples / "digits_cnn.onnx"
+    )
     first = next(a for a in before["advice"] if any(option in w for w in a["command"]))
     after = again(qcalib, tmp_path, first)
-    assert after["outputs"][0]["sqnr_db"] >= before["outputs"][0]["sqnr_db"] + 0.3 and after["float_ops"] == before["float_ops"]
+    assert (
+        after["outputs"][0]["sqnr_db"] >= before["outputs"][0]["sqnr_db"] + 0.3
+        and after["float_ops"] == before["float_ops"]
+    )
 
 
 GIVEN = [
-    ("resnet8_cifar10_mlperf", "cifar10_calib.h5", ["--preprocess", "none"]), ("dscnn_kws_mlperf", "kws01_calib128.h5", []),
-    ("mnist_cntk8", "mnist_calib256.h5", []), ("autoencoder_ad_mlperf", "ad01_one_normal.h5", []), ("text_transformer_agnews", "agnews_calib256.h5", [])
+    ("resnet8_cifar10_mlperf", "cifar10_calib.h5", ["--preprocess", "none"]),
+    ("dscnn_kws_mlperf", "kws01_calib128.h5", []),
+    ("mnist_cntk8", "mnist_calib256.h5", []),
+    ("autoencoder_ad_mlperf", "ad01_one_normal.h5", []),
+    ("text_transformer_agnews", "agnews_calib256.h5", []),
 ]
 
 
 @pytest.mark.parametrize("name, samples, options", GIVEN, ids=[g[0] for g in GIVEN])
 def test_advice_is_what_its_command_gives(quantize, qcalib, data, tmp_path, name, samples, options):
-    report = quantize("--samples", "40", *options, "--method", "kl", "--data", data / samples, data / f"models/{name}.onnx")
+    report = quantize(
+        "--samples", "40", *options, "--method", "kl", "--data", data / samples, data / f"models/{name}.onnx"
+    )
     gains = []
     for advice in report["advice"]:
         again(qcalib, tmp_path, advice)
@@ -153,16 +179,25 @@ def test_names_of_a_hostile_model(quantize, examples, qcalib, tmp_path):
     onnx.save(model, str(tmp_path / "hostile.onnx"))
     report = quantize("--data", examples / "digits_calib.h5", "--samples", "20", tmp_path / "hostile.onnx")
     page = (tmp_path / "report/report.html").read_text()
-    assert page.count("</script>") == 1 and "<b>x" not in page and html.escape(name + "res1_conv_node", quote=False)[:20] in page
+    assert (
+        page.count("</script>") == 1
+        and "<b>x" not in page
+        and html.escape(name + "res1_conv_node", quote=False)[:20] in page
+    )
     # What is suggested names the node as it is, whatever a glob or a shell would read in it.
     advice = next(a for a in report["advice"] if "--skip" in str(a["command"]))
     names = [w for w in advice["command"] if w.startswith("--skip=")]
-    assert [f["reason"] for f in again(qcalib, tmp_path, advice)["float_ops"]].count("left in float by --skip") == len(names)
+    assert [f["reason"] for f in again(qcalib, tmp_path, advice)["float_ops"]].count("left in float by --skip") == len(
+        names
+    )
 
 
 def test_what_stays_in_float_and_the_size_with_external_data(quantize, tmp_path):
     w = numpy.linspace(-1, 1, 256 * 256, dtype=numpy.float32).reshape(256, 256)
-    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="m"), onnx.helper.make_node("Add", ["y", "x2"], ["z"], name="a")]
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["y"], name="m"),
+        onnx.helper.make_node("Add", ["y", "x2"], ["z"], name="a"),
+    ]
     names = [[onnx.helper.make_tensor_value_info(n, 1, ["N", 256]) for n in many] for many in (["x", "x2"], ["z"])]
     graph = onnx.helper.make_graph(nodes, "g", *names, [numpy_helper.from_array(w, "w")])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
@@ -172,7 +207,9 @@ def test_what_stays_in_float_and_the_size_with_external_data(quantize, tmp_path)
     page = (tmp_path / "report/report.html").read_text()
     assert re.search(r"256\u00a0KB → \d\d\.\d\u00a0KB</div><div class=\"note\">2\d % of it", page)
     assert "1 op in integers, 1 in float" in page and "1 op stays in float" in page
-    assert [f["reason"] for f in report["float_ops"]] == ["it reads an input of the model that nothing else reads in integers"]
+    assert [f["reason"] for f in report["float_ops"]] == [
+        "it reads an input of the model that nothing else reads in integers"
+    ]
 
 
 def charts(page):
@@ -207,7 +244,18 @@ def test_same_bytes(qcalib, examples, tmp_path):
     for threads in ("1", "2"):
         folder = tmp_path / threads
         folder.mkdir()
-        qcalib("quantize", "-q", "--threads", threads, "--data", examples / "digits_calib.h5", "-o", "m.onnx", examples / "digits_cnn.onnx", folder=folder)
+        qcalib(
+            "quantize",
+            "-q",
+            "--threads",
+            threads,
+            "--data",
+            examples / "digits_calib.h5",
+            "-o",
+            "m.onnx",
+            examples / "digits_cnn.onnx",
+            folder=folder,
+        )
         pages.append((folder / "m.report/report.html").read_bytes())
     assert pages[0] == pages[1]
     assert numpy.frombuffer(pages[0], dtype=numpy.uint8).size < 1_000_000

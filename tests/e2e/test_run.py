@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib run against ONNX Runtime: real models on real data, and the shipped example."""
+
 import sys
 
 import h5py
@@ -81,10 +82,17 @@ def test_example_equals_onnx_runtime(qcalib, examples, tmp_path):
 def two_outputs(path):
     """(a, b: [N,4]) -> sum: [N,4], and the int64 position of the largest: [N]."""
     a, b = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 4]) for n in "ab")
-    outputs = [helper.make_tensor_value_info("layer/sum", TensorProto.FLOAT, ["N", 4]),
-               helper.make_tensor_value_info("best", TensorProto.INT64, ["N"])]
-    nodes = [helper.make_node("Add", ["a", "b"], ["layer/sum"]), helper.make_node("ArgMax", ["layer/sum"], ["best"], axis=1, keepdims=0)]
-    model = helper.make_model(helper.make_graph(nodes, "g", [a, b], outputs), opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    outputs = [
+        helper.make_tensor_value_info("layer/sum", TensorProto.FLOAT, ["N", 4]),
+        helper.make_tensor_value_info("best", TensorProto.INT64, ["N"]),
+    ]
+    nodes = [
+        helper.make_node("Add", ["a", "b"], ["layer/sum"]),
+        helper.make_node("ArgMax", ["layer/sum"], ["best"], axis=1, keepdims=0),
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [a, b], outputs), opset_imports=[helper.make_opsetid("", 13)], ir_version=7
+    )
     onnx.save(model, path)
 
 
@@ -104,7 +112,10 @@ def test_several_inputs_and_outputs(qcalib, pair, tmp_path):
     outputs = by_name(tmp_path / "out.h5")
     assert (outputs["layer/sum"] == a + b).all() and (outputs["best"] == (a + b).argmax(1)).all()
     assert outputs["best"].dtype == numpy.int64
-    assert [(o["name"], o["shape"], o["type"]) for o in done.json["outputs"]] == [("layer/sum", [37, 4], "f32"), ("best", [37], "i64")]
+    assert [(o["name"], o["shape"], o["type"]) for o in done.json["outputs"]] == [
+        ("layer/sum", [37, 4], "f32"),
+        ("best", [37], "i64"),
+    ]
     with h5py.File(tmp_path / "out.h5") as file:
         assert all(o["dataset"].strip("/") in file for o in done.json["outputs"])
     assert done.json["data"]["samples"] == 37 and done.json["file"] == "out.h5" and done.json["warnings"] == []
@@ -134,7 +145,9 @@ def test_left_over_samples_are_a_warning(qcalib, tmp_path):
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 3])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 3])
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), tmp_path / "four.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7), tmp_path / "four.onnx"
+    )
     values = numpy.linspace(-1, 1, 30, dtype=numpy.float32).reshape(10, 3)
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file["x"] = values

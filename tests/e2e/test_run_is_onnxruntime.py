@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib run is ONNX Runtime, byte for byte: every real model, quantized, in both forms, on 256 samples, with the processor's best
 instructions and with AVX2 only (DNNL_MAX_CPU_ISA caps the compute library and the integer kernels). Where float operators are left, the two may
-differ: FLOAT says which results may, by how much and why, and a test shows that nothing but those operators is the reason."""
+differ: FLOAT says which results may, by how much and why, and a test shows that nothing but those operators is the reason.
+"""
+
 import dataclasses
 import sys
 
@@ -36,8 +38,18 @@ def case_of(model):
 def quantize(case, qcalib, data):
     """Both forms, in the test's folder."""
     extra = ["--preprocess", case.preprocess] if case.preprocess else []
-    qcalib("quantize", data / f"models/{case.model}.onnx", "--data", data / CALIBRATION.get(case.data, case.data), "--samples", 16, "--format",
-           "qdq,qoperator", "--no-report", *extra)
+    qcalib(
+        "quantize",
+        data / f"models/{case.model}.onnx",
+        "--data",
+        data / CALIBRATION.get(case.data, case.data),
+        "--samples",
+        16,
+        "--format",
+        "qdq,qoperator",
+        "--no-report",
+        *extra,
+    )
     return f"{case.model}.int8.onnx", f"{case.model}.qoperator.onnx"
 
 
@@ -61,7 +73,11 @@ def test_every_byte_of_the_outputs(model, qcalib, data, tmp_path):
         assert loose <= set(expected)
         for name in loose:
             apart = numpy.abs(expected[name] - best[name])
-            assert (apart > 0).mean() <= share and apart.max() <= most, f"{file}, {name}: {(apart > 0).mean():.1%} differ, by up to {apart.max()}"
+            assert (
+                apart > 0
+            ).mean() <= share and apart.max() <= most, (
+                f"{file}, {name}: {(apart > 0).mean():.1%} differ, by up to {apart.max()}"
+            )
         equal({n: v for n, v in expected.items() if n not in loose}, {n: v for n, v in best.items() if n not in loose})
         equal(best, capped)
 

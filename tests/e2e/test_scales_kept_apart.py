@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stays in float stays so in ONNX Runtime, and what a detector puts together for its output keeps the scale of each part."""
+
 import h5py
 import numpy as np
 import onnx
@@ -21,13 +22,30 @@ def skipping():
     """Layers between integers, with channels of very different sizes: one scale for their weights would show."""
     spread = np.exp(np.random.default_rng(3).normal(size=8)).astype(np.float32)
     wide = W2 * spread[:, None, None, None]
-    yield "Conv", Odd([conv("x", "a"), conv("a", "c", "w2", "b2"), conv("c", "y", "w3", "b2")], {"w": W, "b": B, "w2": wide, "b2": B2, "w3": W2}, IMAGE, ("y",)), "conv_1"
-    yield "Conv and Relu", Odd([conv("x", "a"), conv("a", "c", "w2", "b2"), node("Relu", ["c"], "r"), conv("r", "y", "w3", "b2")],
-                               {"w": W, "b": B, "w2": wide, "b2": B2, "w3": W2}, IMAGE, ("y",)), "conv_1"
-    yield "ConvTranspose", Odd([conv("x", "a"), node("ConvTranspose", ["a", "t", "b2"], "u", group=2), conv("u", "y", "w2", "b2")],
-                               {"w": W, "b": B, "t": normal(8, 4, 2, 2) * spread[:, None, None, None], "w2": W2, "b2": B2}, IMAGE, ("y",)), None
-    yield "Gemm", Odd([node("Gemm", ["x", "w"], "a"), node("Gemm", ["a", "w2", "b"], "c"), node("Gemm", ["c", "w3"], "y")],
-                      {"w": normal(16, 12), "w2": normal(12, 8) * spread, "b": B, "w3": normal(8, 5)}, {"x": (16,)}, ("y",)), "gemm_1"
+    yield "Conv", Odd(
+        [conv("x", "a"), conv("a", "c", "w2", "b2"), conv("c", "y", "w3", "b2")],
+        {"w": W, "b": B, "w2": wide, "b2": B2, "w3": W2},
+        IMAGE,
+        ("y",),
+    ), "conv_1"
+    yield "Conv and Relu", Odd(
+        [conv("x", "a"), conv("a", "c", "w2", "b2"), node("Relu", ["c"], "r"), conv("r", "y", "w3", "b2")],
+        {"w": W, "b": B, "w2": wide, "b2": B2, "w3": W2},
+        IMAGE,
+        ("y",),
+    ), "conv_1"
+    yield "ConvTranspose", Odd(
+        [conv("x", "a"), node("ConvTranspose", ["a", "t", "b2"], "u", group=2), conv("u", "y", "w2", "b2")],
+        {"w": W, "b": B, "t": normal(8, 4, 2, 2) * spread[:, None, None, None], "w2": W2, "b2": B2},
+        IMAGE,
+        ("y",),
+    ), None
+    yield "Gemm", Odd(
+        [node("Gemm", ["x", "w"], "a"), node("Gemm", ["a", "w2", "b"], "c"), node("Gemm", ["c", "w3"], "y")],
+        {"w": normal(16, 12), "w2": normal(12, 8) * spread, "b": B, "w3": normal(8, 5)},
+        {"x": (16,)},
+        ("y",),
+    ), "gemm_1"
 
 
 SKIPPING = {n: (odd, name) for n, odd, name in skipping()}
@@ -42,7 +60,17 @@ def test_float_weights_are_not_rounded_by_the_runtime(name, form, qcalib, tmp_pa
     onnx.save(build(odd), str(tmp_path / "odd.onnx"))
     with h5py.File(tmp_path / "odd.h5", "w") as f:
         f["x"] = feeds["x"]
-    qcalib("--data", "odd.h5", "odd.onnx", "--format", form, "-o", "q.onnx", "--no-report", *(("--skip", skipped) if skipped else ()))
+    qcalib(
+        "--data",
+        "odd.h5",
+        "odd.onnx",
+        "--format",
+        form,
+        "-o",
+        "q.onnx",
+        "--no-report",
+        *(("--skip", skipped) if skipped else ()),
+    )
     plain, fast = (s.run(None, feeds) for s in (unoptimized(tmp_path / "q.onnx"), session(tmp_path / "q.onnx")))
     assert sqnr(plain, fast)[0] > 60
     qcalib("run", "q.onnx", "--data", "odd.h5", "-o", "out.h5")
@@ -51,15 +79,23 @@ def test_float_weights_are_not_rounded_by_the_runtime(name, form, qcalib, tmp_pa
 
 
 def test_conv_transpose_reads_weights_of_eight_bits(qcalib, tmp_path):
-    odd = Odd([conv("x", "a"), node("ConvTranspose", ["a", "t", "b2"], "u", strides=[2, 2]), node("Add", ["u", "u"], "v"),
-               node("InstanceNormalization", ["v", "b2", "b2"], "y")],
-              {"w": W, "b": B, "t": normal(8, 8, 2, 2), "b2": B2}, IMAGE, ("y",))
+    odd = Odd(
+        [
+            conv("x", "a"),
+            node("ConvTranspose", ["a", "t", "b2"], "u", strides=[2, 2]),
+            node("Add", ["u", "u"], "v"),
+            node("InstanceNormalization", ["v", "b2", "b2"], "y"),
+        ],
+        {"w": W, "b": B, "t": normal(8, 8, 2, 2), "b2": B2},
+        IMAGE,
+        ("y",),
+    )
     onnx.save(build(odd), str(tmp_path / "odd.onnx"))
     with h5py.File(tmp_path / "odd.h5", "w") as f:
         f["x"] = feeds_of(odd)["x"]
     report = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report").json
     g = QuantizedGraph(tmp_path / "odd.int8.onnx")
-    up, = g.of("ConvTranspose")
+    (up,) = g.of("ConvTranspose")
     weight = g.dequantize(up.input[1])
     assert weight is not None and weight.attribute[0].name == "axis" and weight.attribute[0].i == 1
     reasons = {f["op"]: f["reason"] for f in report["float_ops"]}
@@ -70,16 +106,40 @@ def test_conv_transpose_reads_weights_of_eight_bits(qcalib, tmp_path):
 
 def detector():
     """Boxes of some hundred pixels and scores of at most one, side by side, of two scales of the image."""
-    head = lambda i, x: [conv(x, f"box{i}", "wb", "bb", pads=[0, 0, 0, 0]), conv(x, f"logit{i}", "ws", "bs", pads=[0, 0, 0, 0]), node("Sigmoid", [f"logit{i}"], f"score{i}"),
-                         node("Concat", [f"box{i}", f"score{i}"], f"both{i}", axis=1), node("Reshape", [f"both{i}", "rows"], f"rows{i}")]
-    return Odd([conv("x", "a"), node("Relu", ["a"], "r"), node("MaxPool", ["r"], "m", kernel_shape=[2, 2], strides=[2, 2]), *head(0, "r"), *head(1, "m"),
-                node("Concat", ["rows0", "rows1"], "all", axis=2), node("Transpose", ["all"], "y", perm=[0, 2, 1])],
-               {"w": W, "b": B, "wb": 200 * normal(4, 8, 1, 1), "bb": np.full(4, 100, np.float32), "ws": normal(2, 8, 1, 1), "bs": normal(2), "rows": ints(0, 6, -1)},
-               IMAGE, ("y",), decibels=30)
+    head = lambda i, x: [
+        conv(x, f"box{i}", "wb", "bb", pads=[0, 0, 0, 0]),
+        conv(x, f"logit{i}", "ws", "bs", pads=[0, 0, 0, 0]),
+        node("Sigmoid", [f"logit{i}"], f"score{i}"),
+        node("Concat", [f"box{i}", f"score{i}"], f"both{i}", axis=1),
+        node("Reshape", [f"both{i}", "rows"], f"rows{i}"),
+    ]
+    return Odd(
+        [
+            conv("x", "a"),
+            node("Relu", ["a"], "r"),
+            node("MaxPool", ["r"], "m", kernel_shape=[2, 2], strides=[2, 2]),
+            *head(0, "r"),
+            *head(1, "m"),
+            node("Concat", ["rows0", "rows1"], "all", axis=2),
+            node("Transpose", ["all"], "y", perm=[0, 2, 1]),
+        ],
+        {
+            "w": W,
+            "b": B,
+            "wb": 200 * normal(4, 8, 1, 1),
+            "bb": np.full(4, 100, np.float32),
+            "ws": normal(2, 8, 1, 1),
+            "bs": normal(2),
+            "rows": ints(0, 6, -1),
+        },
+        IMAGE,
+        ("y",),
+        decibels=30,
+    )
 
 
 def parts_of(path, feeds):
-    y, = session(path).run(None, feeds)
+    (y,) = session(path).run(None, feeds)
     return [y[..., :4], y[..., 4:]]
 
 
@@ -99,5 +159,10 @@ def test_scores_do_not_share_the_scale_of_boxes(statistics, qcalib, tmp_path):
     reasons = {f["reason"] for f in report["float_ops"] if f["op"] == "Concat"}
     assert "joins results of very different sizes for an output" in reasons, report["float_ops"]
     # Who asks for integers gets them, at that price.
-    assert qcalib(*source, "odd.onnx", "--json", "--no-report", "--require-integer", "-o", "integer.onnx").json["float_ops"] == []
+    assert (
+        qcalib(*source, "odd.onnx", "--json", "--no-report", "--require-integer", "-o", "integer.onnx").json[
+            "float_ops"
+        ]
+        == []
+    )
     assert sqnr(parts_of(tmp_path / "odd.onnx", feeds), parts_of(tmp_path / "integer.onnx", feeds))[1] < 15

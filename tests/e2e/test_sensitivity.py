@@ -20,7 +20,16 @@ BAD = ["--samples", 1, "--per-tensor", "--method", "percentile:p=50"]  # half of
 
 @pytest.fixture
 def digits(qcalib, examples):
-    return lambda *more, **how: qcalib("quantize", "--data", examples / "digits_calib.h5", "--no-report", "--json", *more, examples / "digits_cnn.onnx", **how)
+    return lambda *more, **how: qcalib(
+        "quantize",
+        "--data",
+        examples / "digits_calib.h5",
+        "--no-report",
+        "--json",
+        *more,
+        examples / "digits_cnn.onnx",
+        **how,
+    )
 
 
 def test_every_layer_is_measured_once_and_ranked(digits):
@@ -29,7 +38,9 @@ def test_every_layer_is_measured_once_and_ranked(digits):
     names = [e["node"] for e in effects]
     assert len(set(names)) == len(names) and {"depthwise_conv_node", "logits_node", "sum_node"} <= set(names)
     measured = [e["sqnr_db"] for e in effects]
-    assert measured == sorted(measured) and measured[0] > report["outputs"][0]["sqnr_db"]  # one layer alone does less than all
+    assert (
+        measured == sorted(measured) and measured[0] > report["outputs"][0]["sqnr_db"]
+    )  # one layer alone does less than all
     assert all(e["weights_sqnr_db"] is None for e in effects if e["op"] in ("Add", "AveragePool"))
     assert all(e["weights_sqnr_db"] > 20 for e in effects if e["op"] in ("Conv", "Gemm"))
     assert report["sensitivity_samples"] == 16 and report["fallback"] is None and report["int8_share"] == 1
@@ -53,11 +64,15 @@ def test_with_labels_the_accuracy_of_each_layer_alone(digits, examples):
     labelled = [*COARSE, "--eval", examples / "digits_test.h5"]
     report, plain = digits("--sensitivity", *labelled).json, digits("--sensitivity", *COARSE).json
     effects = report["sensitivity"]
-    assert [(e["drop"], -e["sqnr_db"]) for e in effects] == sorted([(e["drop"], -e["sqnr_db"]) for e in effects], reverse=True)
+    assert [(e["drop"], -e["sqnr_db"]) for e in effects] == sorted(
+        [(e["drop"], -e["sqnr_db"]) for e in effects], reverse=True
+    )
     assert len({e["drop"] for e in effects}) > 2 and effects[0]["drop"] > 0.3
     assert all(e["drop"] == pytest.approx(100 * (report["accuracy"]["fp32"] - e["value"]), abs=1e-9) for e in effects)
     fields = ("op", "sqnr_db", "weights_sqnr_db")
-    assert {e["node"]: [e[f] for f in fields] for e in effects} == {e["node"]: [e[f] for f in fields] for e in plain["sensitivity"]}
+    assert {e["node"]: [e[f] for f in fields] for e in effects} == {
+        e["node"]: [e[f] for f in fields] for e in plain["sensitivity"]
+    }
     assert all(e["value"] is None and e["drop"] is None for e in plain["sensitivity"])
     alone = {e["node"]: e["value"] for e in effects}
     others = [option for name in alone if name != "logits_node" for option in ("--skip", name)]
@@ -66,8 +81,14 @@ def test_with_labels_the_accuracy_of_each_layer_alone(digits, examples):
 
 def test_dB_of_a_target(digits, qcalib, examples, tmp_path):
     """Regression: the metric is PSNR. The target is what the float network says, so fp32 has no error at all, or next to none."""
-    qcalib("run", examples / "digits_cnn.onnx", "--data", examples / "digits_calib.h5", "--samples", 64, "-o", "logits.h5")
-    with h5py.File(tmp_path / "logits.h5") as f, h5py.File(examples / "digits_calib.h5") as calib, h5py.File(tmp_path / "target.h5", "w") as to:
+    qcalib(
+        "run", examples / "digits_cnn.onnx", "--data", examples / "digits_calib.h5", "--samples", 64, "-o", "logits.h5"
+    )
+    with (
+        h5py.File(tmp_path / "logits.h5") as f,
+        h5py.File(examples / "digits_calib.h5") as calib,
+        h5py.File(tmp_path / "target.h5", "w") as to,
+    ):
         name = next(k for k in calib if k not in ("labels", "target"))
         rows = np.arange(64) * len(calib[name]) // 64
         to[name] = calib[name][:][rows]
@@ -110,7 +131,9 @@ def test_sizes_that_the_model_leaves_open(digits, qcalib, examples, tmp_path):
     dims[2].dim_param, dims[3].dim_param = "height", "width"
     del model.graph.value_info[:]
     onnx.save(model, tmp_path / "open.onnx")
-    found = qcalib("--data", examples / "digits_calib.h5", "--no-report", "--json", "--sensitivity", "open.onnx").json["sensitivity"]
+    found = qcalib("--data", examples / "digits_calib.h5", "--no-report", "--json", "--sensitivity", "open.onnx").json[
+        "sensitivity"
+    ]
     assert found == digits("--sensitivity").json["sensitivity"]
 
 
@@ -144,7 +167,9 @@ def test_the_path_of_max_drop_and_the_same_by_hand(digits, examples, tmp_path):
     worst = [e["node"] for e in report["sensitivity"][: chosen["layers"]]]
     assert [o.split("=", 1)[1].split(":", 1)[-1] for o in path["options"]] == worst
     by_hand = digits(*asked, *path["options"], "-o", "b.onnx").json
-    assert "--max-drop" not in path["command"] and all(option in shlex.split(path["command"]) for option in path["options"])
+    assert "--max-drop" not in path["command"] and all(
+        option in shlex.split(path["command"]) for option in path["options"]
+    )
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
     assert by_hand["layers"] == report["layers"] and by_hand["float_ops"] == report["float_ops"]
 
@@ -162,11 +187,32 @@ def test_a_demand_that_holds_costs_nothing(digits, examples):
 
 
 def test_what_is_printed(digits, qcalib, examples):
-    out = qcalib("--data", examples / "digits_calib.h5", *BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1, "--no-report", examples / "digits_cnn.onnx").out
+    out = qcalib(
+        "--data",
+        examples / "digits_calib.h5",
+        *BAD,
+        "--eval",
+        examples / "digits_test.h5",
+        "--max-drop",
+        1,
+        "--no-report",
+        examples / "digits_cnn.onnx",
+    ).out
     assert "sensitive" in out and len(out.splitlines()) <= 20
-    scored = qcalib("--data", examples / "digits_calib.h5", *COARSE, "--sensitivity", "--eval", examples / "digits_test.h5", "--no-report", examples / "digits_cnn.onnx").out
+    scored = qcalib(
+        "--data",
+        examples / "digits_calib.h5",
+        *COARSE,
+        "--sensitivity",
+        "--eval",
+        examples / "digits_test.h5",
+        "--no-report",
+        examples / "digits_cnn.onnx",
+    ).out
     worst = digits("--sensitivity", *COARSE, "--eval", examples / "digits_test.h5").json["sensitivity"][0]
-    assert f"sensitive   {-worst['drop']:+.2f} points  {worst['sqnr_db']:.2f} dB  {worst['op']}  {worst['node']}" in scored
+    assert (
+        f"sensitive   {-worst['drop']:+.2f} points  {worst['sqnr_db']:.2f} dB  {worst['op']}  {worst['node']}" in scored
+    )
     (line,) = [line for line in out.splitlines() if "by hand" in line]
     words = shlex.split(line.split("by hand: ")[1])
     assert words[:2] == ["qcalib", "quantize"]
@@ -176,26 +222,47 @@ def test_what_is_printed(digits, qcalib, examples):
 
 def test_the_page(digits, qcalib, examples, tmp_path):
     """report.html has the ranking, a line of it in the plot, and the path."""
+
     def page(*more):
-        qcalib("--data", examples / "digits_calib.h5", "-q", "--report", "r", "-o", "m.onnx", *more, examples / "digits_cnn.onnx")
+        qcalib(
+            "--data",
+            examples / "digits_calib.h5",
+            "-q",
+            "--report",
+            "r",
+            "-o",
+            "m.onnx",
+            *more,
+            examples / "digits_cnn.onnx",
+        )
         return (tmp_path / "r/report.html").read_text(), json.loads((tmp_path / "r/report.json").read_text())
+
     plain, _ = page()
     assert "isolated" not in plain and "What each layer alone does" not in plain and "demand" not in plain
     measured, report = page("--sensitivity")
-    assert "isolated: of the output" in measured and "What each layer alone does" in measured and "demand" not in measured
+    assert (
+        "isolated: of the output" in measured and "What each layer alone does" in measured and "demand" not in measured
+    )
     drawn = {layer["node"] for layer in report["layers"] if layer["kind"] == "activation"}
     shown = {e["node"]: f"isolated {e['sqnr_db']:.2f} dB" in measured for e in report["sensitivity"]}
     assert shown == {node: node in drawn for node in shown} and sum(shown.values()) >= 8  # the logits stay in float
     scored, report = page("--sensitivity", *COARSE, "--eval", examples / "digits_test.h5")
     assert "lost, points" in scored and "lost, points" not in measured
     first = report["sensitivity"][0]
-    assert f'<td class="n">{100 * first["value"]:.2f}</td><td class="n">{first["drop"]:.2f}</td><td class="n">{first["sqnr_db"]:.2f}</td>' in scored
+    assert (
+        f'<td class="n">{100 * first["value"]:.2f}</td><td class="n">{first["drop"]:.2f}</td><td class="n">{first["sqnr_db"]:.2f}</td>'
+        in scored
+    )
     rows = {r["name"]: r for r in csv.DictReader(io.StringIO((tmp_path / "r/layers.csv").read_text()))}
     by_node = {e["node"]: e for e in report["sensitivity"]}
     for layer in report["layers"]:
         effect, row = by_node.get(layer["node"]), rows[layer["name"]]
         assert (effect is None) == (row["isolated_accuracy"] == "")
-        for column, key in ((("isolated_sqnr_db", "sqnr_db"), ("isolated_accuracy", "value"), ("isolated_drop", "drop")) if effect else ()):
+        for column, key in (
+            (("isolated_sqnr_db", "sqnr_db"), ("isolated_accuracy", "value"), ("isolated_drop", "drop"))
+            if effect
+            else ()
+        ):
             assert float(row[column]) == pytest.approx(effect[key], rel=1e-6)
     path, report = page(*BAD, "--eval", examples / "digits_test.h5", "--max-drop", 1)
     assert "How the demand was met" in path and path.count("met, and written") == 1
@@ -226,8 +293,21 @@ def test_a_broken_layer_is_named_and_mended(qcalib, data, tmp_path):
     model = with_outlier(onnx.load(data / "models/resnet20_cifar10.onnx"))
     onnx.save(model, tmp_path / "broken.onnx")
     part(tmp_path / "eval.h5", data / "cifar10_test.h5", 1000)
-    asked = ["--data", data / "cifar10_calib.h5", "--samples", 256, "--eval", "eval.h5",
-             "--method", "kl:clip=1", "--json", "--no-report", "-o", "mended.onnx", "broken.onnx"]
+    asked = [
+        "--data",
+        data / "cifar10_calib.h5",
+        "--samples",
+        256,
+        "--eval",
+        "eval.h5",
+        "--method",
+        "kl:clip=1",
+        "--json",
+        "--no-report",
+        "-o",
+        "mended.onnx",
+        "broken.onnx",
+    ]
     before = qcalib(*asked).json["accuracy"]
     assert 100 * (before["fp32"] - before["int8"]) > 0.3
     report = qcalib(*asked, "--max-drop", 0.3).json
@@ -241,8 +321,19 @@ def test_a_broken_layer_is_named_and_mended(qcalib, data, tmp_path):
 
 def test_mobilenet_meets_a_demand(qcalib, data, tmp_path):
     model = "mobilenetv1_075_224_imagenet"
-    report = qcalib("--data", data / "imagenet_calib100_224.h5", "--eval", data / "imagenet_eval256_224.h5", "--max-drop", 0.3, "--json", "--no-report", "-o", "m.onnx",
-                    data / f"models/{model}.onnx").json
+    report = qcalib(
+        "--data",
+        data / "imagenet_calib100_224.h5",
+        "--eval",
+        data / "imagenet_eval256_224.h5",
+        "--max-drop",
+        0.3,
+        "--json",
+        "--no-report",
+        "-o",
+        "m.onnx",
+        data / f"models/{model}.onnx",
+    ).json
     assert 100 * (report["accuracy"]["fp32"] - report["accuracy"]["int8"]) <= 0.3 and report["int8_share"] >= 0.89
     # ONNX Runtime computes wide layers in float32: two or three images of the 256 fall the other way (docs/sensitivity.md).
     case = real_models.Case(model, "imagenet_eval256_224.h5", 256)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals (what ends a job: test_bad_input.py): those that the parent ignores stay ignored, a second one ends at once. Standard output: nobody reads on, it is full, it is closed."""
+
 import os
 import shutil
 import signal
@@ -31,7 +32,14 @@ def make_long(folder, times):
 
 def start(program, folder, *arguments, **more):
     """Returns when the progress bar shows that it is running."""
-    run = subprocess.Popen([program, *arguments, "--progress", "always"], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **more)
+    run = subprocess.Popen(
+        [program, *arguments, "--progress", "always"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
     assert run.stderr.read(1)
     return run
 
@@ -40,7 +48,17 @@ def start(program, folder, *arguments, **more):
 def test_what_the_parent_ignores_is_ignored(number, program, folder):
     """As in a background job of a script, or under nohup."""
     make_long(folder, 30)
-    run = start(program, folder, "run", "m.onnx", "--data", "long.h5", "-o", "out", preexec_fn=lambda: signal.signal(number, signal.SIG_IGN))
+    run = start(
+        program,
+        folder,
+        "run",
+        "m.onnx",
+        "--data",
+        "long.h5",
+        "-o",
+        "out",
+        preexec_fn=lambda: signal.signal(number, signal.SIG_IGN),
+    )
     run.send_signal(number)
     _, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
@@ -62,9 +80,17 @@ def test_a_second_signal_ends_at_once(program, folder):
 
 
 PRINTING = {
-    "list": ["list", "ops"], "list --json": ["list", "ops", "--json"], "help": ["help"], "help quantize": ["help", "quantize"], "man": ["help", "--man"],
-    "completion": ["help", "--completion", "bash"], "version": ["--version"], "inspect": ["inspect", "-v", "m.onnx"],
-    "inspect --json": ["inspect", "--json", "m.onnx"], "inspect data": ["inspect", "-v", "c.h5"], "eval": ["eval", "m.onnx", "--data", "t.h5", "--samples", "50"],
+    "list": ["list", "ops"],
+    "list --json": ["list", "ops", "--json"],
+    "help": ["help"],
+    "help quantize": ["help", "quantize"],
+    "man": ["help", "--man"],
+    "completion": ["help", "--completion", "bash"],
+    "version": ["--version"],
+    "inspect": ["inspect", "-v", "m.onnx"],
+    "inspect --json": ["inspect", "--json", "m.onnx"],
+    "inspect data": ["inspect", "-v", "c.h5"],
+    "eval": ["eval", "m.onnx", "--data", "t.h5", "--samples", "50"],
     "compare": ["compare", "m.onnx", "m.onnx", "--data", "c.h5", "--samples", "5"],
     "run": ["run", "m.onnx", "--data", "c.h5", "-o", "out", "--json", "--samples", "5"],
     "quantize": ["m.onnx", "--data", "c.h5", "-o", "out", "--samples", "5", "--dump", "import"],
@@ -72,7 +98,16 @@ PRINTING = {
 
 
 def with_output(program, folder, arguments, stdout, **more):
-    return subprocess.run([program, *arguments], cwd=folder, stdout=stdout, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, check=False, **more)
+    return subprocess.run(
+        [program, *arguments],
+        cwd=folder,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        check=False,
+        **more,
+    )
 
 
 @pytest.mark.parametrize("arguments", PRINTING.values(), ids=list(PRINTING))
@@ -90,7 +125,11 @@ def test_nobody_reads(arguments, program, folder):
 def test_full(arguments, program, folder):
     with open("/dev/full", "w") as full:
         done = with_output(program, folder, arguments, full)
-    assert done.returncode == MACHINE and done.stderr.startswith("qcalib: cannot write standard output") and done.stderr.count("\n") == 1
+    assert (
+        done.returncode == MACHINE
+        and done.stderr.startswith("qcalib: cannot write standard output")
+        and done.stderr.count("\n") == 1
+    )
 
 
 def test_closed(program, folder):
@@ -99,7 +138,15 @@ def test_closed(program, folder):
     assert with_output(program, folder, [*arguments, "good.h5"], subprocess.DEVNULL).returncode == 0
     done = with_output(program, folder, [*arguments, "no_output.h5"], None, preexec_fn=lambda: os.close(1))
     assert done.returncode == MACHINE and "standard output" in done.stderr
-    assert subprocess.run([program, *arguments, "no_error.h5", "--progress", "always"], cwd=folder, stdout=subprocess.DEVNULL, check=False,
-                          preexec_fn=lambda: (os.close(0), os.close(2))).returncode == 0
+    assert (
+        subprocess.run(
+            [program, *arguments, "no_error.h5", "--progress", "always"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            check=False,
+            preexec_fn=lambda: (os.close(0), os.close(2)),
+        ).returncode
+        == 0
+    )
     for name in ("no_output.h5", "no_error.h5"):
         assert (folder / name).read_bytes() == (folder / "good.h5").read_bytes()

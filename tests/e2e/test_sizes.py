@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples of different sizes: images for a fully convolutional network, sentences for one with attention. The reference
 is ONNX Runtime, sample by sample, bit for bit."""
+
 import json
 
 import h5py
@@ -21,8 +22,9 @@ def tensor(rng, name, *shape):
 
 
 def save(path, nodes, inputs, outputs, constants):
-    graph = helper.make_graph([helper.make_node(op, i, [o], name=o + "_node", **a) for op, i, o, a in nodes], "g",
-                              inputs, outputs, constants)
+    graph = helper.make_graph(
+        [helper.make_node(op, i, [o], name=o + "_node", **a) for op, i, o, a in nodes], "g", inputs, outputs, constants
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.checker.check_model(model)
     onnx.save(model, path)
@@ -31,29 +33,55 @@ def save(path, nodes, inputs, outputs, constants):
 def convolutions(path):
     rng = np.random.default_rng(1)
     pad = {"pads": [1] * 4}
-    save(path, [("Conv", ["x", "w1", "b1"], "c1", pad), ("Relu", ["c1"], "r1", {}),
-                ("Conv", ["r1", "w2"], "c2", pad), ("Add", ["c2", "r1"], "a", {}), ("Relu", ["a"], "r2", {}),
-                ("Conv", ["r2", "w3"], "y", {})],
-         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, "H", "W"])],
-         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", CLASSES, "H", "W"])],
-         [tensor(rng, "w1", 8, 3, 3, 3), tensor(rng, "b1", 8), tensor(rng, "w2", 8, 8, 3, 3),
-          tensor(rng, "w3", CLASSES, 8, 1, 1)])
+    save(
+        path,
+        [
+            ("Conv", ["x", "w1", "b1"], "c1", pad),
+            ("Relu", ["c1"], "r1", {}),
+            ("Conv", ["r1", "w2"], "c2", pad),
+            ("Add", ["c2", "r1"], "a", {}),
+            ("Relu", ["a"], "r2", {}),
+            ("Conv", ["r2", "w3"], "y", {}),
+        ],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3, "H", "W"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", CLASSES, "H", "W"])],
+        [
+            tensor(rng, "w1", 8, 3, 3, 3),
+            tensor(rng, "b1", 8),
+            tensor(rng, "w2", 8, 8, 3, 3),
+            tensor(rng, "w3", CLASSES, 8, 1, 1),
+        ],
+    )
 
 
 def attention(path):
     """Classes of a sentence, and of each of its words."""
     rng, e = np.random.default_rng(2), 8
-    save(path, [("Gather", ["words", "x"], "e", {}), ("MatMul", ["e", "wq"], "q", {}), ("MatMul", ["e", "wk"], "k", {}),
-                ("MatMul", ["e", "wv"], "v", {}), ("Transpose", ["k"], "kt", {"perm": [0, 2, 1]}),
-                ("MatMul", ["q", "kt"], "s", {}), ("Softmax", ["s"], "p", {"axis": -1}),
-                ("MatMul", ["p", "v"], "o", {}),
-                ("Add", ["o", "e"], "r", {}), ("MatMul", ["r", "wt"], "tags", {}),
-                ("ReduceMean", ["r"], "m", {"axes": [1], "keepdims": 0}), ("Gemm", ["m", "wc"], "logits", {})],
-         [helper.make_tensor_value_info("x", TensorProto.INT64, ["N", "L"])],
-         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES]),
-          helper.make_tensor_value_info("tags", TensorProto.FLOAT, ["N", "L", CLASSES + 2])],
-         [tensor(rng, "words", WORDS, e)] + [tensor(rng, n, e, e) for n in ("wq", "wk", "wv")] +
-         [tensor(rng, "wc", e, CLASSES), tensor(rng, "wt", e, CLASSES + 2)])
+    save(
+        path,
+        [
+            ("Gather", ["words", "x"], "e", {}),
+            ("MatMul", ["e", "wq"], "q", {}),
+            ("MatMul", ["e", "wk"], "k", {}),
+            ("MatMul", ["e", "wv"], "v", {}),
+            ("Transpose", ["k"], "kt", {"perm": [0, 2, 1]}),
+            ("MatMul", ["q", "kt"], "s", {}),
+            ("Softmax", ["s"], "p", {"axis": -1}),
+            ("MatMul", ["p", "v"], "o", {}),
+            ("Add", ["o", "e"], "r", {}),
+            ("MatMul", ["r", "wt"], "tags", {}),
+            ("ReduceMean", ["r"], "m", {"axes": [1], "keepdims": 0}),
+            ("Gemm", ["m", "wc"], "logits", {}),
+        ],
+        [helper.make_tensor_value_info("x", TensorProto.INT64, ["N", "L"])],
+        [
+            helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", CLASSES]),
+            helper.make_tensor_value_info("tags", TensorProto.FLOAT, ["N", "L", CLASSES + 2]),
+        ],
+        [tensor(rng, "words", WORDS, e)]
+        + [tensor(rng, n, e, e) for n in ("wq", "wk", "wv")]
+        + [tensor(rng, "wc", e, CLASSES), tensor(rng, "wt", e, CLASSES + 2)],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -164,14 +192,27 @@ def test_bodies_see_all_sizes(qcalib, tmp_path):
     """A loop over sequences of different length: what its body is calibrated with has no shape in common."""
     rng = np.random.default_rng(5)
     shaped = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 6, "L"]) for n in ("c", "d", "x", "y")]
-    body = helper.make_graph([helper.make_node("Conv", ["c", "w"], ["m"], pads=[1, 1]),
-                              helper.make_node("Relu", ["m"], ["d"]),
-                              helper.make_node("Identity", ["go"], ["on"])], "body",
-                             [helper.make_tensor_value_info("i", TensorProto.INT64, []),
-                              helper.make_tensor_value_info("go", TensorProto.BOOL, []), shaped[0]],
-                             [helper.make_tensor_value_info("on", TensorProto.BOOL, []), shaped[1]])
-    save(tmp_path / "m.onnx", [("Loop", ["trip", "", "x"], "y", {"body": body})], [shaped[2]], [shaped[3]],
-         [tensor(rng, "w", 6, 6, 3), numpy_helper.from_array(np.array(3), "trip")])
+    body = helper.make_graph(
+        [
+            helper.make_node("Conv", ["c", "w"], ["m"], pads=[1, 1]),
+            helper.make_node("Relu", ["m"], ["d"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            shaped[0],
+        ],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), shaped[1]],
+    )
+    save(
+        tmp_path / "m.onnx",
+        [("Loop", ["trip", "", "x"], "y", {"body": body})],
+        [shaped[2]],
+        [shaped[3]],
+        [tensor(rng, "w", 6, 6, 3), numpy_helper.from_array(np.array(3), "trip")],
+    )
     xs = [rng.standard_normal((6, 3 + i % 4)).astype(np.float32) for i in range(12)]
     with h5py.File(tmp_path / "d.h5", "w") as f:
         for i, x in enumerate(xs):
@@ -201,8 +242,19 @@ def test_sensitivity_of_two_sizes_is_that_of_each_by_its_part_of_the_output(qcal
     qcalib("collect", at / "images.onnx", "--data", "both.h5", "-o", "s.qcstats")
     noise = {}
     for name in ("both", "0", "1"):
-        found = qcalib(at / "images.onnx", "--stats", "s.qcstats", "--eval", f"{name}.h5", "--sensitivity", "--advice", "off",
-                       "--json", "-o", "q.onnx").json["sensitivity"]
+        found = qcalib(
+            at / "images.onnx",
+            "--stats",
+            "s.qcstats",
+            "--eval",
+            f"{name}.h5",
+            "--sensitivity",
+            "--advice",
+            "off",
+            "--json",
+            "-o",
+            "q.onnx",
+        ).json["sensitivity"]
         noise[name] = {e["node"]: 10 ** (-e["sqnr_db"] / 10) for e in found}
         assert all(e["drop"] is not None for e in found)
     signal = [np.sum(y**2) for y in outs]
@@ -215,10 +267,25 @@ def test_sensitivity_of_two_sizes_is_that_of_each_by_its_part_of_the_output(qcal
 
 def test_demands_widen_layers(qcalib, made, tmp_path):
     at, _, _, _ = made
-    said = qcalib(at / "images.onnx", "--data", at / "images.h5", "--min-sqnr", "36", "--advice", "off", "-o", "q.onnx").out
+    said = qcalib(
+        at / "images.onnx", "--data", at / "images.h5", "--min-sqnr", "36", "--advice", "off", "-o", "q.onnx"
+    ).out
     assert "in 16 bits after" in said and "nan" not in said
-    done = qcalib(at / "text.onnx", "--data", at / "text.h5", "--eval", at / "text.h5", "--max-drop", "100",
-                  "--advice", "off", "--json", "--no-report", "-o", "t.onnx").json
+    done = qcalib(
+        at / "text.onnx",
+        "--data",
+        at / "text.h5",
+        "--eval",
+        at / "text.h5",
+        "--max-drop",
+        "100",
+        "--advice",
+        "off",
+        "--json",
+        "--no-report",
+        "-o",
+        "t.onnx",
+    ).json
     assert done["accuracy"]["samples"] == len(LENGTHS)
 
 
@@ -257,18 +324,30 @@ def broken(kind, path):
             f.create_dataset("labels", (3,), dtype=h5py.vlen_dtype(np.int64))
 
 
-SAID = {"rank": "sample '3': it has 2 axes", "type": "sample '3'", "channels": "sample 3 does not fit",
-        "empty": "sample 3 has no elements", "text": "sample '3'", "nested": "no data set",
-        "dangling": "leads nowhere", "elsewhere": "other.h5", "huge": "sample 3",
-        "labels": "one label for each of 3", "sequences": "expected one label"}
+SAID = {
+    "rank": "sample '3': it has 2 axes",
+    "type": "sample '3'",
+    "channels": "sample 3 does not fit",
+    "empty": "sample 3 has no elements",
+    "text": "sample '3'",
+    "nested": "no data set",
+    "dangling": "leads nowhere",
+    "elsewhere": "other.h5",
+    "huge": "sample 3",
+    "labels": "one label for each of 3",
+    "sequences": "expected one label",
+}
 
 
 @pytest.mark.bad_input
 @pytest.mark.parametrize("kind", SAID)
 def test_broken_groups_are_named(qcalib, made, tmp_path, kind):
     broken(kind, tmp_path / "d.h5")
-    use = ["eval", made[0] / "images.onnx"] if kind in ("labels", "sequences") else \
-        ["run", made[0] / "images.onnx", "-o", "y.h5"]
+    use = (
+        ["eval", made[0] / "images.onnx"]
+        if kind in ("labels", "sequences")
+        else ["run", made[0] / "images.onnx", "-o", "y.h5"]
+    )
     result = qcalib(*use, "--data", "d.h5", code=None)
     assert result.code in (3, 4, 5) and SAID[kind] in result.err, result.err
     assert not result.new_files
@@ -277,9 +356,13 @@ def test_broken_groups_are_named(qcalib, made, tmp_path, kind):
 @pytest.mark.bad_input
 @pytest.mark.parametrize("truth", ["labels", "target"])
 def test_truth_of_different_sizes_with_a_batch(qcalib, tmp_path, truth):
-    save(tmp_path / "m.onnx", [("Relu", ["x"], "y", {})],
-         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])], [])
+    save(
+        tmp_path / "m.onnx",
+        [("Relu", ["x"], "y", {})],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
+        [],
+    )
     with h5py.File(tmp_path / "d.h5", "w") as f:
         f["x"] = np.zeros((4, 3), np.float32)
         for i in range(4):

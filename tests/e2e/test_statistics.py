@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """collect, merge and quantize --stats: the same model as from the data, for any partition; what does not belong together is refused."""
+
 import json
 import re
 import random
@@ -32,9 +33,15 @@ def digits(examples):
 
 
 MSE = ["--method", "mse"]  # the default runs samples
-OPTIONS = [MSE, ["--method", "kl", "--activation-type", "int8"], ["--method", "percentile", "--per-tensor", "--equalize", "off", "--symmetric"], ["--method", "ema:momentum=0.1"],
-           ["--method", "avgmax", "--weight-rounding", "nearest"],
-           ["--method", "mse", "--skip", "Add"], ["--method", "mse", "--only", "conv2d_bias", "--only", "matmul"]]
+OPTIONS = [
+    MSE,
+    ["--method", "kl", "--activation-type", "int8"],
+    ["--method", "percentile", "--per-tensor", "--equalize", "off", "--symmetric"],
+    ["--method", "ema:momentum=0.1"],
+    ["--method", "avgmax", "--weight-rounding", "nearest"],
+    ["--method", "mse", "--skip", "Add"],
+    ["--method", "mse", "--only", "conv2d_bias", "--only", "matmul"],
+]
 
 
 def test_quantize_gives_the_model_of_the_data(job, qcalib, tmp_path):
@@ -59,7 +66,9 @@ def test_any_partition_gives_the_same_bytes(digits, qcalib, tmp_path):
     for n in (1, 2, 5, 7):
         files = [f"shard{k}.h5" for k in range(n)]
         for k in range(n):
-            qcalib("collect", "--data", data, "--shard", f"{k}/{n}", "--threads", rng.randint(1, 3), model, "-o", files[k])
+            qcalib(
+                "collect", "--data", data, "--shard", f"{k}/{n}", "--threads", rng.randint(1, 3), model, "-o", files[k]
+            )
         while len(files) > 1:  # any tree
             rng.shuffle(files)
             merged = f"merged{n}_{len(files)}.h5"
@@ -113,7 +122,9 @@ def test_file_is_readable(digits, qcalib, tmp_path):
         mine[bins[first[0] : first[1]]] = counts[first[0] : first[1]]
         values = x[x != 0]
         key = values.view(np.uint32) & 0x7FFFFFFF
-        slot = np.maximum((key >> 15).astype(np.int64) - ((int(e[0]) + 1) * 256 - 8192), 0) + np.where(values < 0, 8192, 0)
+        slot = np.maximum((key >> 15).astype(np.int64) - ((int(e[0]) + 1) * 256 - 8192), 0) + np.where(
+            values < 0, 8192, 0
+        )
         assert np.array_equal(mine, np.bincount(slot, minlength=16384).astype(np.uint64))
 
 
@@ -123,14 +134,26 @@ def test_moments_are_readable(qcalib, tmp_path):
     columns, samples = 20, 48
     x = random.normal(1, 2, (samples, columns)).astype(np.float32)
     weights = onnx.numpy_helper.from_array(random.normal(size=(columns, 5)).astype(np.float32), "w")
-    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [onnx.helper.make_tensor_value_info("x", 1, ["N", columns])],
-                                   [onnx.helper.make_tensor_value_info("y", 1, ["N", 5])], [weights])
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "m.onnx")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", 1, ["N", columns])],
+        [onnx.helper.make_tensor_value_info("y", 1, ["N", 5])],
+        [weights],
+    )
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = x
     qcalib("collect", "--data", "x.h5", "m.onnx", "-o", "s.h5")
     with h5py.File(tmp_path / "s.h5") as f:
-        assert list(f["moments/input"]) == [b"x"] and list(f["moments/geometry"]) == [b"rows"] and list(f["moments/sizes"][0][:4]) == [1, 5, columns, 1]
+        assert (
+            list(f["moments/input"]) == [b"x"]
+            and list(f["moments/geometry"]) == [b"rows"]
+            and list(f["moments/sizes"][0][:4]) == [1, 5, columns, 1]
+        )
         assert f["moments/counts"][:, 0].sum() == samples and f["moments/counts"][:, 2].sum() == 0
         sums, products = np.zeros(columns), np.zeros((columns, columns))
         at = 0
@@ -154,7 +177,19 @@ def test_without_moments_weights_are_nearest(digits, qcalib, tmp_path):
     qcalib("collect", "--data", data, "--second-moments", "off", model, "-o", "s.h5")
     done = qcalib("--stats", "s.h5", model, "--no-report", "-o", "a.onnx", "--json").json
     assert any("holds no second moments" in w for w in done["warnings"])
-    qcalib("--data", data, *MSE, model, "--no-report", "-o", "b.onnx", "--weight-rounding", "nearest", "--bias-correction", "off")
+    qcalib(
+        "--data",
+        data,
+        *MSE,
+        model,
+        "--no-report",
+        "-o",
+        "b.onnx",
+        "--weight-rounding",
+        "nearest",
+        "--bias-correction",
+        "off",
+    )
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
@@ -206,7 +241,7 @@ def test_what_does_not_belong_is_refused(digits, qcalib, tmp_path):
     assert "preprocessing" in qcalib("--stats", "scaled.h5", "--data", data, model, code=3).err
     assert "a shard is missing" in qcalib("--stats", "1.h5", model, code=3).err
     assert "no statistics" in qcalib("merge", data, "-o", "all.h5", code=3).err
-    other = (tmp_path / "other.onnx")
+    other = tmp_path / "other.onnx"
     other.write_bytes(model.read_bytes() + b"\x12\x00")  # producer name again, empty: another file, the same graph
     assert "another model" in qcalib("--stats", "all.h5", other, code=3).err
     (tmp_path / "cut.h5").write_bytes(before[: len(before) // 2])
@@ -239,14 +274,19 @@ def test_interrupted_run_goes_on(kind, command, many, digits, program, qcalib, t
     qcalib(command, "--data", many, "-o", "whole", *tail, digits[1])
     arguments = [command, "--data", many, "-o", "out", "--checkpoint", "c.h5", "--threads", 2, *tail, digits[1]]
     for attempt in range(2):
-        with subprocess.Popen([str(program), *map(str, arguments), "--progress", "always"], cwd=tmp_path, stderr=subprocess.PIPE) as run:
+        with subprocess.Popen(
+            [str(program), *map(str, arguments), "--progress", "always"], cwd=tmp_path, stderr=subprocess.PIPE
+        ) as run:
             run.stderr.read(200)  # the bar: it is at work
             time.sleep(0.05)
             run.send_signal(kind)
             run.stderr.read()
         assert run.returncode == 130 and not (tmp_path / "out").exists()
         assert 0 < qcalib("inspect", "--json", "c.h5").json["samples"] < 40_000
-    assert "other data" in qcalib(command, "--data", digits[0], "-o", "out", "--checkpoint", "c.h5", *tail, digits[1], code=3).err
+    assert (
+        "other data"
+        in qcalib(command, "--data", digits[0], "-o", "out", "--checkpoint", "c.h5", *tail, digits[1], code=3).err
+    )
     assert not (tmp_path / "out").exists()
     qcalib(*arguments)
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
@@ -263,7 +303,10 @@ def test_killed_run_leaves_the_old_output(digits, program, qcalib, tmp_path):
     killed = 0
     for k in range(40):
         (tmp_path / "out.h5").write_bytes(b"old")
-        with subprocess.Popen([str(program), "collect", "--data", str(data), str(model), "-o", "out.h5", "-q", "--checkpoint", "c.h5"], cwd=tmp_path) as run:
+        with subprocess.Popen(
+            [str(program), "collect", "--data", str(data), str(model), "-o", "out.h5", "-q", "--checkpoint", "c.h5"],
+            cwd=tmp_path,
+        ) as run:
             time.sleep(seconds * k / 40)
             run.kill()
         killed += run.returncode == -9
@@ -277,10 +320,23 @@ def test_killed_run_leaves_the_old_output(digits, program, qcalib, tmp_path):
 
 def peak(program, folder, arguments):
     """(exit code, peak resident MiB, standard error)"""
-    done = subprocess.run(["/usr/bin/env", "python3", "-c", "import resource, subprocess, sys\n"
-                           "r = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
-                           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\nsys.exit(r.returncode)", str(program), *map(str, arguments)],
-                          cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [
+            "/usr/bin/env",
+            "python3",
+            "-c",
+            "import resource, subprocess, sys\n"
+            "r = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)\n"
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\nsys.exit(r.returncode)",
+            str(program),
+            *map(str, arguments),
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     return done.returncode, int(done.stdout.split()[-1]) / 1024, done.stderr
 
 
@@ -319,11 +375,16 @@ def needed_for_all(program, folder, arguments):
 def test_memory_limit_is_kept(command, digits, program, many, data, tmp_path):
     """Below what is possible: an error that says how much is needed, before anything runs; above it, fewer workers and the same bytes."""
     channels = ["--channel-statistics", "on"] if command == "collect" else ["--method", "output"]
-    jobs = [["--data", many, "--samples", 3000, digits[1]], ["--data", many, "--samples", 3000, *channels, digits[1]],
-            ["--data", data / "sr_x3_y6.h5", "--samples", 32, data / "models/superres_pytorch.onnx"]]
+    jobs = [
+        ["--data", many, "--samples", 3000, digits[1]],
+        ["--data", many, "--samples", 3000, *channels, digits[1]],
+        ["--data", data / "sr_x3_y6.h5", "--samples", 32, data / "models/superres_pytorch.onnx"],
+    ]
     for job in jobs:
         # Second moments in smaller blocks are other weights.
-        weights = ["--no-report", "--weight-rounding", "nearest", "--bias-correction", "off"] if command == "quantize" else []
+        weights = (
+            ["--no-report", "--weight-rounding", "nearest", "--bias-correction", "off"] if command == "quantize" else []
+        )
         arguments = [command, *job, "--threads", 8, "-o", "out", *weights]
         code, _, error = peak(program, tmp_path, [*arguments, "--memory-limit", "1M"])
         assert code == 5 and "too low" in error and not (tmp_path / "out").exists()
@@ -344,24 +405,47 @@ def test_memory_limit_is_kept(command, digits, program, many, data, tmp_path):
 @pytest.mark.parametrize("more", [[], ["--eval", "test.h5", "--sensitivity"]], ids=["alone", "eval"])
 def test_one_number_is_enough_behind_statistics(more, examples, program, tmp_path):
     (tmp_path / "test.h5").symlink_to(examples / "digits_test.h5")
-    assert peak(program, tmp_path, ["collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "s.h5"])[0] == 0
+    assert (
+        peak(
+            program,
+            tmp_path,
+            ["collect", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx", "-o", "s.h5"],
+        )[0]
+        == 0
+    )
     arguments = ["--stats", "s.h5", *more, "-q", "--no-report", "-o", "out.onnx", examples / "digits_cnn.onnx"]
     number = needed(peak(program, tmp_path, [*arguments, "--memory-limit", "1M"])[2])
-    code, _, error = peak(program, tmp_path, [*arguments, "--progress", "always", "--memory-limit", f"{int((number - 4) * 1024)}K"])
+    code, _, error = peak(
+        program, tmp_path, [*arguments, "--progress", "always", "--memory-limit", f"{int((number - 4) * 1024)}K"]
+    )
     assert code == 5 and len(error.splitlines()) == 1 and not (tmp_path / "out.onnx").exists()
     code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int((number + 1) * 1024)}K"])
     assert code == 0 and used <= 1.1 * number + 2 and (tmp_path / "out.onnx").exists(), error
 
 
-@pytest.mark.parametrize("options", [(), ("--sensitivity",), ("--propagate",), ("--eval", "--sensitivity"), ("--accumulator", "16")], ids=" ".join)
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--sensitivity",), ("--propagate",), ("--eval", "--sensitivity"), ("--accumulator", "16")],
+    ids=" ".join,
+)
 @pytest.mark.parametrize("model", ["digits", "mobilenet"])
 def test_one_number_is_enough_for_all_stages(model, options, examples, program, request, tmp_path):
     """Just below the number that the error names nothing is run, just above it everything is, and fits."""
     if model == "digits":
-        job, labelled = ["--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx"], examples / "digits_test.h5"
+        job, labelled = [
+            "--data",
+            examples / "digits_calib.h5",
+            examples / "digits_cnn.onnx",
+        ], examples / "digits_test.h5"
     else:
         data = request.getfixturevalue("data")
-        job = ["--data", data / "imagenet_calib100_224.h5", "--samples", 4, data / "models/mobilenetv1_075_224_imagenet.onnx"]
+        job = [
+            "--data",
+            data / "imagenet_calib100_224.h5",
+            "--samples",
+            4,
+            data / "models/mobilenetv1_075_224_imagenet.onnx",
+        ]
         labelled = data / "imagenet_eval256_224.h5"
         if "--eval" in options:
             pytest.skip("minutes, and nothing that the smaller model does not show")
@@ -369,7 +453,9 @@ def test_one_number_is_enough_for_all_stages(model, options, examples, program, 
     arguments = [*job, *options, "--threads", 2, "--progress", "always", "-q", "--report", "report", "-o", "out.onnx"]
     number = needed_for_all(program, tmp_path, arguments)
     code, _, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int((number - 4) * 1024)}K"])
-    assert code == 5 and len(error.splitlines()) == 1 and abs(needed(error) - number) < 4, "an error and no progress: nothing was run"
+    assert (
+        code == 5 and len(error.splitlines()) == 1 and abs(needed(error) - number) < 4
+    ), "an error and no progress: nothing was run"
     assert list(tmp_path.iterdir()) == []
     limit = number + 1
     code, used, error = peak(program, tmp_path, [*arguments, "--memory-limit", f"{int(limit * 1024)}K"])
@@ -406,7 +492,14 @@ def test_names_too_long_for_statistics(qcalib, tmp_path):
     nodes = [onnx.helper.make_node("MatMul", [a, "w"], [b]) for a, b in zip(names, names[1:])]
     ports = [[onnx.helper.make_tensor_value_info(name, 1, ["N", 4])] for name in (names[0], names[-1])]
     weight = onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", *ports, [weight]), opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "long.onnx")
+    onnx.save(
+        onnx.helper.make_model(
+            onnx.helper.make_graph(nodes, "g", *ports, [weight]),
+            opset_imports=[onnx.helper.make_opsetid("", 13)],
+            ir_version=8,
+        ),
+        tmp_path / "long.onnx",
+    )
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = np.ones((2, 4), np.float32)
     done = qcalib("collect", "--data", "x.h5", "long.onnx", "-o", "s.h5", code=4)

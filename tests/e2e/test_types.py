@@ -2,7 +2,9 @@
 """Types of 4 and 16 bits and of weights alone: what ONNX Runtime makes of the files, and how accurate they are.
 
 Where ONNX Runtime has integer kernels (8-bit operands, and 4-bit ones that the files hold in 8) its outputs are those of `qcalib run`, to the bit.
-Around 16 bits and around float activations it computes in float32, so its numbers differ by float32's roundings, of which some fall over an edge."""
+Around 16 bits and around float activations it computes in float32, so its numbers differ by float32's roundings, of which some fall over an edge.
+"""
+
 import h5py
 import numpy as np
 import onnx
@@ -19,7 +21,9 @@ SMALL = {TensorProto.INT4: "int4", TensorProto.UINT4: "uint4"}
 
 @pytest.fixture
 def digits(qcalib, examples):
-    return lambda *more, **how: qcalib("quantize", "--data", examples / "digits_calib.h5", "--no-report", *more, examples / "digits_cnn.onnx", **how)
+    return lambda *more, **how: qcalib(
+        "quantize", "--data", examples / "digits_calib.h5", "--no-report", *more, examples / "digits_cnn.onnx", **how
+    )
 
 
 def runtime(path, inputs, *entries, optimized=True):
@@ -31,7 +35,7 @@ def runtime(path, inputs, *entries, optimized=True):
         options.add_session_config_entry(*entry.split("="))
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
-    return np.concatenate([session.run(None, {name: inputs[i:i + 50]})[0] for i in range(0, len(inputs), 50)])
+    return np.concatenate([session.run(None, {name: inputs[i : i + 50]})[0] for i in range(0, len(inputs), 50)])
 
 
 def ours(qcalib, model, data, count, folder):
@@ -48,8 +52,16 @@ def spread(path, count):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("types", ["--weight-type=int4", "--weight-type=uint4", "--weight-type=uint8", "--activation-type=uint4",
-                                   "--activation-type=uint4 --weight-type=int4 --per-tensor"])
+@pytest.mark.parametrize(
+    "types",
+    [
+        "--weight-type=int4",
+        "--weight-type=uint4",
+        "--weight-type=uint8",
+        "--activation-type=uint4",
+        "--activation-type=uint4 --weight-type=int4 --per-tensor",
+    ],
+)
 def test_small_types_are_exact_in_onnxruntime(types, form, digits, qcalib, examples, tmp_path):
     test = examples / "digits_test.h5"
     digits(*types.split(), "--format", form)
@@ -69,13 +81,27 @@ def test_four_bits_are_stored_in_four(weights, digits, tmp_path):
     assert len(small) == len(heavy) > 4
     for t in small:
         assert len(t.raw_data) == (np.prod(t.dims) + 1) // 2
-    big = {t.name.removesuffix("_quantized"): t for t in QuantizedGraph(tmp_path / "eight.onnx").constants.values() if t.data_type == TensorProto.INT8}
-    assert sum(len(t.raw_data) for t in small) < 0.51 * sum(len(t.raw_data) for n, t in big.items() if f"{n}_quantized" in graph.constants)
+    big = {
+        t.name.removesuffix("_quantized"): t
+        for t in QuantizedGraph(tmp_path / "eight.onnx").constants.values()
+        if t.data_type == TensorProto.INT8
+    }
+    assert sum(len(t.raw_data) for t in small) < 0.51 * sum(
+        len(t.raw_data) for n, t in big.items() if f"{n}_quantized" in graph.constants
+    )
 
 
-@pytest.mark.parametrize("types, steps", [("--activation-type=uint16", 1e-3), ("--activation-type=int16", 1e-3), ("--weight-type=int16", 2e-2),
-                                          ("--activation-type=uint16 --weight-type=int4", 1e-3), ("--activation-type=none", 1e-5),
-                                          ("--activation-type=none --weight-type=int4", 1e-5)])
+@pytest.mark.parametrize(
+    "types, steps",
+    [
+        ("--activation-type=uint16", 1e-3),
+        ("--activation-type=int16", 1e-3),
+        ("--weight-type=int16", 2e-2),
+        ("--activation-type=uint16 --weight-type=int4", 1e-3),
+        ("--activation-type=none", 1e-5),
+        ("--activation-type=none --weight-type=int4", 1e-5),
+    ],
+)
 def test_wide_types_are_float_in_onnxruntime(types, steps, digits, qcalib, examples, tmp_path):
     test = examples / "digits_test.h5"
     digits(*types.split())
@@ -116,8 +142,18 @@ def types_of(graph):
 
 
 def test_types_by_name(digits, tmp_path):
-    digits("--weight-type", "int4:dense*", "--weight-type", "int8:dense1*", "--activation-type", "uint16:stem_conv_node",
-           "--activation-type", "none:logits_node", "--weight-type", "none:depthwise_conv_node")
+    digits(
+        "--weight-type",
+        "int4:dense*",
+        "--weight-type",
+        "int8:dense1*",
+        "--activation-type",
+        "uint16:stem_conv_node",
+        "--activation-type",
+        "none:logits_node",
+        "--weight-type",
+        "none:depthwise_conv_node",
+    )
     found = types_of(QuantizedGraph(tmp_path / "digits_cnn.int8.onnx"))
     assert found["stem_conv_node"] == ("uint16", "int8")
     assert found["dense1_out_node"] == ("uint8", "int8")
@@ -137,22 +173,40 @@ def test_weights_alone(digits, tmp_path):
 
 
 def test_the_report_has_the_types(qcalib, examples):
-    done = qcalib("quantize", "--data", examples / "digits_calib.h5", "--json", "--weight-type", "int4:logits_node", "--activation-type", "uint16",
-                  "--activation-type", "none:stem_conv_node", examples / "digits_cnn.onnx").json
-    assert done["options"]["activation-type"] == ["uint16", "none:stem_conv_node"] and done["options"]["weight-type"] == ["int8", "int4:logits_node"]
+    done = qcalib(
+        "quantize",
+        "--data",
+        examples / "digits_calib.h5",
+        "--json",
+        "--weight-type",
+        "int4:logits_node",
+        "--activation-type",
+        "uint16",
+        "--activation-type",
+        "none:stem_conv_node",
+        examples / "digits_cnn.onnx",
+    ).json
+    assert done["options"]["activation-type"] == ["uint16", "none:stem_conv_node"] and done["options"][
+        "weight-type"
+    ] == ["int8", "int4:logits_node"]
     assert {r["type"] for r in done["layers"]} == {"u16", "i8", "i4"}
-    assert [f["reason"] for f in done["float_ops"] if f["name"] == "stem_conv_node"] == ["only its weights are quantized (--activation-type none)"]
+    assert [f["reason"] for f in done["float_ops"] if f["name"] == "stem_conv_node"] == [
+        "only its weights are quantized (--activation-type none)"
+    ]
 
 
-@pytest.mark.parametrize("options, code, said", [
-    (["--activation-type", "int16", "--weight-type", "int16"], 4, "stem_conv_node"),
-    (["--activation-type", "uint16", "--weight-type", "int16:logits_node"], 4, "'logits_node'"),
-    (["--weight-type", "int4:no_such_node"], 2, "no_such_node"),
-    (["--activation-type", "uint12"], 2, "uint16"),
-    (["--weight-type", "uint16"], 2, "int16"),
-    (["--weight-type", "int4:"], 2, "TYPE:NODE"),
-    (["--weight-type", "none"], 4, "nothing to quantize"),
-])
+@pytest.mark.parametrize(
+    "options, code, said",
+    [
+        (["--activation-type", "int16", "--weight-type", "int16"], 4, "stem_conv_node"),
+        (["--activation-type", "uint16", "--weight-type", "int16:logits_node"], 4, "'logits_node'"),
+        (["--weight-type", "int4:no_such_node"], 2, "no_such_node"),
+        (["--activation-type", "uint12"], 2, "uint16"),
+        (["--weight-type", "uint16"], 2, "int16"),
+        (["--weight-type", "int4:"], 2, "TYPE:NODE"),
+        (["--weight-type", "none"], 4, "nothing to quantize"),
+    ],
+)
 def test_what_cannot_be_is_told_before_the_run(options, code, said, digits):
     done = digits(*options, code=code)
     assert said in done.err and done.new_files == []
@@ -161,7 +215,14 @@ def test_what_cannot_be_is_told_before_the_run(options, code, said, digits):
 def annotations(path):
     graph = onnx.load(path).graph
     constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
-    return graph, constants, {a.tensor_name: {k.key: constants[k.value] for k in a.quant_parameter_tensor_names} for a in graph.quantization_annotation}
+    return (
+        graph,
+        constants,
+        {
+            a.tensor_name: {k.key: constants[k.value] for k in a.quant_parameter_tensor_names}
+            for a in graph.quantization_annotation
+        },
+    )
 
 
 @pytest.mark.parametrize("types", ["", "--weight-type=int4", "--activation-type=int16"])
@@ -183,12 +244,17 @@ def test_annotated(types, digits, examples, tmp_path):
         for i in (0, 1, 2):
             d = other.dequantize(twin.input[i])
             p = known[n.input[i]]
-            assert np.array_equal(p["SCALE_TENSOR"], other.value(d.input[1]).reshape(p["SCALE_TENSOR"].shape)), (n.name, i)
+            assert np.array_equal(p["SCALE_TENSOR"], other.value(d.input[1]).reshape(p["SCALE_TENSOR"].shape)), (
+                n.name,
+                i,
+            )
             assert (i == 2) == ("ZERO_POINT_TENSOR" not in p)
         weight = constants[n.input[1]]
         p, d = known[n.input[1]], other.dequantize(twin.input[1])
         cast = other.maker.get(d.input[0])
-        stored = onnx.numpy_helper.to_array(other.constants[cast.input[0] if cast is not None else d.input[0]]).astype(np.float32)
+        stored = onnx.numpy_helper.to_array(other.constants[cast.input[0] if cast is not None else d.input[0]]).astype(
+            np.float32
+        )
         shape = [-1 if k == p["AXIS_TENSOR"] else 1 for k in range(weight.ndim)]
         assert np.array_equal(np.rint(weight / p["SCALE_TENSOR"].reshape(shape)), stored), n.name
 
@@ -207,16 +273,24 @@ def test_text(digits, qcalib, tmp_path):
 
 
 # Share of top-1 that may be lost, in points, against float32 on the same samples; measured: docs/accuracy.md.
-@pytest.mark.parametrize("model, types, exact, loss", [
-    ("resnet20_cifar10", "--weight-type=int4", True, 2.5), ("resnet20_cifar10", "--activation-type=uint16", False, 0.5),
-    ("dscnn_kws_mlperf", "--weight-type=int4", True, 2.0), ("dscnn_kws_mlperf", "--activation-type=uint16", False, 0.5)])
+@pytest.mark.parametrize(
+    "model, types, exact, loss",
+    [
+        ("resnet20_cifar10", "--weight-type=int4", True, 2.5),
+        ("resnet20_cifar10", "--activation-type=uint16", False, 0.5),
+        ("dscnn_kws_mlperf", "--weight-type=int4", True, 2.0),
+        ("dscnn_kws_mlperf", "--activation-type=uint16", False, 0.5),
+    ],
+)
 def test_accuracy(model, types, exact, loss, data, qcalib, tmp_path):
     real = BY_NAME[model]
     reference = Data(data / real.eval, real.preprocess)
     inputs, labels = reference.inputs[:1000], reference.labels[:1000]
     qcalib("quantize", *real.options(data), types, "-o", "q.onnx", "--no-report", "-q")
     found = runtime(tmp_path / "q.onnx", inputs)
-    top1 = [100 * (o.reshape(len(labels), -1).argmax(1) == labels).mean() for o in (runtime(real.path(data), inputs), found)]
+    top1 = [
+        100 * (o.reshape(len(labels), -1).argmax(1) == labels).mean() for o in (runtime(real.path(data), inputs), found)
+    ]
     assert top1[0] - top1[1] <= loss, top1
     expected = ours(qcalib, "q.onnx", data / real.eval, 64, tmp_path)
     again = runtime(tmp_path / "q.onnx", spread(data / real.eval, 64)).reshape(expected.shape)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Biases are corrected where they are used: behind the LeakyRelu, behind the Add to the stream (tests/calib/test_correct_used.c), with --propagate."""
+
 import h5py
 import numpy as np
 import onnx
@@ -20,19 +21,43 @@ def make(folder):
         nodes.append(helper.make_node("LeakyRelu", ["s" if i == 2 else f"c{i}"], [f"r{i}"], f"act{i}", alpha=0.1))
         x = f"r{i}"
     weights["w"] = (random.normal(size=(8, 16)) * 0.5).astype("f4")
-    nodes += [helper.make_node("GlobalAveragePool", [x], ["p"]), helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("Gemm", ["f", "w"], ["y"], transB=1)]
+    nodes += [
+        helper.make_node("GlobalAveragePool", [x], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w"], ["y"], transB=1),
+    ]
     value = helper.make_tensor_value_info
-    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["N", 3, 12, 12])], [value("y", TensorProto.FLOAT, ["N", 8])],
-                              [numpy_helper.from_array(w, n) for n, w in weights.items()])
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["N", 3, 12, 12])],
+        [value("y", TensorProto.FLOAT, ["N", 8])],
+        [numpy_helper.from_array(w, n) for n, w in weights.items()],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), folder / "net.onnx")
     with h5py.File(folder / "x.h5", "w") as f:
         f["x"] = random.normal(size=(128, 3, 12, 12)).astype("f4")
 
 
-@pytest.mark.parametrize("options, tried", [(("--propagate",), True), ((), False), (("--propagate", "--bias-correction", "off"), False)])
+@pytest.mark.parametrize(
+    "options, tried", [(("--propagate",), True), ((), False), (("--propagate", "--bias-correction", "off"), False)]
+)
 def test_it_belongs_to_propagate(options, tried, qcalib, tmp_path):
     make(tmp_path)
-    report = qcalib("--data", "x.h5", "--method", "mse", *options, "net.onnx", "-o", "q.onnx", "--no-report", "--advice", "off", "--json").json
+    report = qcalib(
+        "--data",
+        "x.h5",
+        "--method",
+        "mse",
+        *options,
+        "net.onnx",
+        "-o",
+        "q.onnx",
+        "--no-report",
+        "--advice",
+        "off",
+        "--json",
+    ).json
     found = report.get("biases_where_used")
     assert (found is not None) == tried
     assert not found or (found["layers"] >= 3 and found["kept"] == (found["gain_db"] > 0.1)), found
@@ -42,7 +67,23 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     make(tmp_path)
     with h5py.File(tmp_path / "x.h5") as f, h5py.File(tmp_path / "turned.h5", "w") as g:
         g["x"] = f["x"][()][::-1]
-    reports = [qcalib("--data", data, "--method", "mse", "--propagate", *options, "net.onnx", "-o", f"{i}.onnx", "--no-report", "--advice", "off", "--json").json
-               for i, (data, options) in enumerate((("x.h5", ("--threads", 1)), ("turned.h5", ("--threads", 3))))]
+    reports = [
+        qcalib(
+            "--data",
+            data,
+            "--method",
+            "mse",
+            "--propagate",
+            *options,
+            "net.onnx",
+            "-o",
+            f"{i}.onnx",
+            "--no-report",
+            "--advice",
+            "off",
+            "--json",
+        ).json
+        for i, (data, options) in enumerate((("x.h5", ("--threads", 1)), ("turned.h5", ("--threads", 3))))
+    ]
     assert reports[0]["biases_where_used"] == reports[1]["biases_where_used"]
     assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()

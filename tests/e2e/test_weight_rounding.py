@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """--weight-rounding and --bias-correction: what they gain, what they say, and that turned off they change nothing."""
+
 import signal
 import subprocess
 import time
@@ -17,7 +18,16 @@ OFF = ("--weight-rounding", "nearest", "--bias-correction", "off")
 @pytest.fixture
 def quantize(qcalib, examples, tmp_path):
     def run(name, *options):
-        r = qcalib("--data", examples / "digits_calib.h5", *options, "--json", "--no-report", "-o", f"{name}.onnx", examples / "digits_cnn.onnx")
+        r = qcalib(
+            "--data",
+            examples / "digits_calib.h5",
+            *options,
+            "--json",
+            "--no-report",
+            "-o",
+            f"{name}.onnx",
+            examples / "digits_cnn.onnx",
+        )
         return r.json, (tmp_path / f"{name}.onnx").read_bytes()
 
     return run
@@ -61,11 +71,26 @@ def products(tmp_path):
     value = helper.make_tensor_value_info
 
     def make(*rows):
-        weights = [numpy_helper.from_array(random.normal(size=s).astype("f4"), n) for n, s in (("w1", (24, 16)), ("w2", (16, 5)))]
-        nodes = [helper.make_node("MatMul", ["x", "w1"], ["a"], "first"), helper.make_node("Relu", ["a"], ["r"], "relu"),
-                 helper.make_node("MatMul", ["r", "w2"], ["y"], "last")]
-        graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, ["N", *rows, 24])], [value("y", TensorProto.FLOAT, ["N", *rows, 5])], weights)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "products.onnx")
+        weights = [
+            numpy_helper.from_array(random.normal(size=s).astype("f4"), n)
+            for n, s in (("w1", (24, 16)), ("w2", (16, 5)))
+        ]
+        nodes = [
+            helper.make_node("MatMul", ["x", "w1"], ["a"], "first"),
+            helper.make_node("Relu", ["a"], ["r"], "relu"),
+            helper.make_node("MatMul", ["r", "w2"], ["y"], "last"),
+        ]
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [value("x", TensorProto.FLOAT, ["N", *rows, 24])],
+            [value("y", TensorProto.FLOAT, ["N", *rows, 5])],
+            weights,
+        )
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8),
+            tmp_path / "products.onnx",
+        )
         x = (1 + random.normal(size=(256, *rows, 24))).astype("f4")
         with h5py.File(tmp_path / "x.h5", "w") as f:
             f["x"] = x
@@ -84,7 +109,20 @@ def test_product_without_a_bias_gets_one(form, products, qcalib, tmp_path):
     want, ops, off = infer(model, x)[0][0], {}, {}
     for how in ("on", "off"):
         out = tmp_path / f"{how}.onnx"
-        qcalib("--data", samples, "--weight-rounding", "nearest", "--bias-correction", how, "--format", form, "--no-report", "-o", out, model)
+        qcalib(
+            "--data",
+            samples,
+            "--weight-rounding",
+            "nearest",
+            "--bias-correction",
+            how,
+            "--format",
+            form,
+            "--no-report",
+            "-o",
+            out,
+            model,
+        )
         ops[how] = {n.op_type for n in onnx.load(out).graph.node}
         got = infer(out, x)[0][0]
         qcalib("run", out, "--data", samples, "-o", f"{how}.h5")
@@ -104,7 +142,19 @@ def test_product_of_three_dimensions_gets_an_add_where_it_is_read_in_float(produ
     model, samples, x = products(3)
     want, off = infer(model, x)[0][0], {}
     for how in ("on", "off"):
-        report = qcalib("--data", samples, "--weight-rounding", "nearest", "--bias-correction", how, "--json", "--no-report", "-o", f"{how}.onnx", model).json
+        report = qcalib(
+            "--data",
+            samples,
+            "--weight-rounding",
+            "nearest",
+            "--bias-correction",
+            how,
+            "--json",
+            "--no-report",
+            "-o",
+            f"{how}.onnx",
+            model,
+        ).json
         assert corrected(report) == [False, how == "on"]
         got = infer(tmp_path / f"{how}.onnx", x)[0][0]
         off[how] = mean_error(want, got)
@@ -129,7 +179,21 @@ def test_the_add_behind_a_product_takes_the_correction(target, shape, products, 
     onnx.save(m, model)
     want, off = infer(model, x)[0][0], {}
     for how in ("on", "off"):
-        asked = ["--data", samples, "--weight-rounding", "nearest", "--bias-correction", how, "--target", target, "--json", "--no-report", "-o", f"{how}.onnx", model]
+        asked = [
+            "--data",
+            samples,
+            "--weight-rounding",
+            "nearest",
+            "--bias-correction",
+            how,
+            "--target",
+            target,
+            "--json",
+            "--no-report",
+            "-o",
+            f"{how}.onnx",
+            model,
+        ]
         report = qcalib(*asked).json
         assert corrected(report) == [how == "on"] * 2
         off[how] = mean_error(want, infer(tmp_path / f"{how}.onnx", x)[0][0])
@@ -144,8 +208,26 @@ def test_the_add_behind_a_product_takes_the_correction(target, shape, products, 
 @pytest.mark.parametrize("rows", [(), (3,)])
 def test_sensitivity_is_of_products_with_their_biases(rows, products, qcalib):
     model, samples, _ = products(*rows)
-    alone = {how: {l["node"]: l["weights_sqnr_db"] for l in qcalib("--data", samples, "--sensitivity", "--weight-rounding", "nearest", "--bias-correction", how,
-                                                                   "--json", "--no-report", "-o", f"{how}.onnx", model).json["sensitivity"]} for how in ("on", "off")}
+    alone = {
+        how: {
+            l["node"]: l["weights_sqnr_db"]
+            for l in qcalib(
+                "--data",
+                samples,
+                "--sensitivity",
+                "--weight-rounding",
+                "nearest",
+                "--bias-correction",
+                how,
+                "--json",
+                "--no-report",
+                "-o",
+                f"{how}.onnx",
+                model,
+            ).json["sensitivity"]
+        }
+        for how in ("on", "off")
+    }
     assert set(alone["on"]) == {"first", "last"}
     assert all(alone["on"][node] > alone["off"][node] for node in alone["on"] if not rows or node == "last")
 
@@ -161,7 +243,7 @@ def test_weights_alone_are_rounded_with_regard_to_the_data_too(quantize, example
     for name, options in {"nearest": OFF, "compensated": OFF[2:], "both": ()}.items():
         report, _ = quantize(name, *alone, *options)
         noise = infer(tmp_path / f"{name}.onnx", x.astype("f4"))[0][0].astype("f8") - want
-        got[name] = 10 * np.log10((want.astype("f8") ** 2).sum() / (noise ** 2).sum())
+        got[name] = 10 * np.log10((want.astype("f8") ** 2).sum() / (noise**2).sum())
     assert got["compensated"] > got["nearest"] + 3 and got["both"] > got["nearest"] + 3, got
     assert all(l["bias_correction"] and l["weight_rounding"]["reason"] is None for l in weights(report))
 
@@ -170,12 +252,33 @@ def test_a_job_that_is_killed_goes_on(qcalib, program, tmp_path):
     """Layers that were rounded before are taken from beside the checkpoint, and the model is the same."""
     width, layers = 320, 12
     random = np.random.default_rng(4)
-    weights = [numpy_helper.from_array((random.normal(size=(width, width)) * width**-0.5).astype("f4"), f"w{i}") for i in range(layers)]
+    weights = [
+        numpy_helper.from_array((random.normal(size=(width, width)) * width**-0.5).astype("f4"), f"w{i}")
+        for i in range(layers)
+    ]
     nodes = [helper.make_node("MatMul", [f"h{i}", f"w{i}"], [f"h{i + 1}"], f"p{i}") for i in range(layers)]
     ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", width])] for n in ("h0", f"h{layers}")]
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ports, weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    onnx.save(
+        helper.make_model(
+            helper.make_graph(nodes, "g", *ports, weights), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ),
+        tmp_path / "m.onnx",
+    )
     np.save(tmp_path / "h.npy", random.normal(size=(500, width)).astype("f4"))
-    job = ["--data", "h.npy", "--activation-type", "none", "--weight-type", "int4", "--advice=off", "--no-report", "--threads", "1", "m.onnx", "-q"]
+    job = [
+        "--data",
+        "h.npy",
+        "--activation-type",
+        "none",
+        "--weight-type",
+        "int4",
+        "--advice=off",
+        "--no-report",
+        "--threads",
+        "1",
+        "m.onnx",
+        "-q",
+    ]
     kept = tmp_path / "c.layers"
     with subprocess.Popen([str(program), *job, "--checkpoint", "c", "-o", "q.onnx"], cwd=tmp_path) as run:
         while run.poll() is None and (not kept.exists() or kept.stat().st_size < 2 * width * width):
@@ -189,4 +292,7 @@ def test_a_job_that_is_killed_goes_on(qcalib, program, tmp_path):
     qcalib(*job, "-o", "whole.onnx")
     assert (tmp_path / "q.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()
     kept.write_text("my thesis")
-    assert "c.layers" in qcalib(*job, "--checkpoint", "c", "-o", "other.onnx", code=3).err and kept.read_text() == "my thesis"
+    assert (
+        "c.layers" in qcalib(*job, "--checkpoint", "c", "-o", "other.onnx", code=3).err
+        and kept.read_text() == "my thesis"
+    )

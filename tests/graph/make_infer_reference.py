@@ -4,6 +4,7 @@
 
 Needs numpy, onnx and onnxruntime: make_infer_reference.py [COUNT [SEED]] > infer_reference.txt
 One case a line, tabs between: inputs, node, types of the results (the format of graph_cases.h)."""
+
 import random
 import sys
 
@@ -36,7 +37,11 @@ class Input:
 
     def text(self):
         head = self.kind + shape_text(self.shape)
-        return head if self.value is None else head + "={" + ",".join("%g" % v if self.kind == "f32" else str(v) for v in self.value.flat) + "}"
+        return (
+            head
+            if self.value is None
+            else head + "={" + ",".join("%g" % v if self.kind == "f32" else str(v) for v in self.value.flat) + "}"
+        )
 
 
 def attr_text(value):
@@ -147,7 +152,7 @@ def gemm(r):
 
 def matmul(r):
     k, batch = r.randint(1, 4), dims(r, r.randint(0, 2), 3)
-    other = [r.choice([1, d]) for d in batch][r.randint(0, len(batch)):]
+    other = [r.choice([1, d]) for d in batch][r.randint(0, len(batch)) :]
     a = r.choice([[k], batch + [r.randint(1, 4), k]])
     b = r.choice([[k], other + [k, r.randint(1, 4)]])
     return "MatMul", [Input("f32", a), Input("f32", b)], {}
@@ -155,7 +160,7 @@ def matmul(r):
 
 def broadcast(r):
     shape = dims(r, r.randint(0, 4), 4)
-    other = [r.choice([1, d]) for d in shape][r.randint(0, len(shape)):]
+    other = [r.choice([1, d]) for d in shape][r.randint(0, len(shape)) :]
     pair = [Input("f32", shape), Input("f32", other)]
     if r.random() < 0.5:
         pair.reverse()
@@ -228,7 +233,13 @@ def slice_op(r):
     # 2^63 - 1 as the end of a backward step: the text of the operator and ONNX Runtime disagree
     ends = [2**63 - 1 if s > 0 and r.random() < 0.3 else bound() for s in steps]
     axes = [a - r.choice([0, rank]) for a in axes]
-    inputs = [Input("f32", shape), Input("i64", value=starts), Input("i64", value=ends), Input("i64", value=axes), Input("i64", value=steps)]
+    inputs = [
+        Input("f32", shape),
+        Input("i64", value=starts),
+        Input("i64", value=ends),
+        Input("i64", value=axes),
+        Input("i64", value=steps),
+    ]
     return "Slice", inputs, {}
 
 
@@ -260,7 +271,7 @@ def gather(r):
 
 def expand(r):
     shape = [r.choice([1, 3]) for _ in range(r.randint(0, 4))]
-    target = [r.choice([1, 3]) if d == 3 else r.randint(1, 4) for d in shape][r.randint(0, len(shape)):]
+    target = [r.choice([1, 3]) if d == 3 else r.randint(1, 4) for d in shape][r.randint(0, len(shape)) :]
     if len(target) == len(shape):
         target = dims(r, r.randint(0, 2)) + target
     return "Expand", [Input("f32", shape), Input("i64", value=np.array(target, np.int64))], {}
@@ -294,13 +305,24 @@ def pad(r):
 def depth(r):
     b = r.randint(1, 3)
     if r.random() < 0.5:
-        return "DepthToSpace", [Input("f32", [1, b * b * r.randint(1, 3), r.randint(1, 4), r.randint(1, 4)])], {"blocksize": b}
-    return "SpaceToDepth", [Input("f32", [1, r.randint(1, 3), b * r.randint(1, 4), b * r.randint(1, 4)])], {"blocksize": b}
+        return (
+            "DepthToSpace",
+            [Input("f32", [1, b * b * r.randint(1, 3), r.randint(1, 4), r.randint(1, 4)])],
+            {"blocksize": b},
+        )
+    return (
+        "SpaceToDepth",
+        [Input("f32", [1, r.randint(1, 3), b * r.randint(1, 4), b * r.randint(1, 4)])],
+        {"blocksize": b},
+    )
 
 
 def resize(r):
     shape = [1, r.randint(1, 3)] + dims(r, 2, 9)
-    attrs = {"mode": r.choice(["nearest", "linear"]), "coordinate_transformation_mode": r.choice(["half_pixel", "asymmetric", "align_corners"])}
+    attrs = {
+        "mode": r.choice(["nearest", "linear"]),
+        "coordinate_transformation_mode": r.choice(["half_pixel", "asymmetric", "align_corners"]),
+    }
     if r.random() < 0.7:
         scales = [1, 1] + [round(r.uniform(0.3, 3.5), 2) for _ in range(2)]
         return "Resize", [Input("f32", shape), None, Input("f32", value=scales)], attrs
@@ -317,7 +339,11 @@ def make(r):
     delta = r.choice([-3, -2, -1, 1, 2, 5])
     if r.random() < 0.5:
         return "Range", [Input("i64", value=np.array(v)) for v in (r.randint(-9, 9), r.randint(-9, 9), delta)], {}
-    return "Range", [Input("f32", value=np.array(v)) for v in (r.randint(-9, 9) / 4, r.randint(-9, 9) / 4, delta / 8)], {}
+    return (
+        "Range",
+        [Input("f32", value=np.array(v)) for v in (r.randint(-9, 9) / 4, r.randint(-9, 9) / 4, delta / 8)],
+        {},
+    )
 
 
 def quantize(r):
@@ -325,12 +351,43 @@ def quantize(r):
     axis = r.randint(-len(shape), len(shape) - 1)
     count = r.choice([[], [shape[axis]]])
     if r.random() < 0.5:
-        return "QuantizeLinear", [Input("f32", shape), Input("f32", count), Input(r.choice(["u8", "i8"]), count)], {"axis": axis}
+        return (
+            "QuantizeLinear",
+            [Input("f32", shape), Input("f32", count), Input(r.choice(["u8", "i8"]), count)],
+            {"axis": axis},
+        )
     return "DequantizeLinear", [Input("i8", shape), Input("f32", count), Input("i8", count)], {"axis": axis}
 
 
-MAKERS = [conv, conv, conv_transpose, pool, pool, gemm, matmul, broadcast, reduce_op, reshape, flatten, squeeze, unsqueeze, transpose,
-          slice_op, slice_op, split, gather, expand, tile, concat, pad, depth, resize, shape_op, make, quantize]
+MAKERS = [
+    conv,
+    conv,
+    conv_transpose,
+    pool,
+    pool,
+    gemm,
+    matmul,
+    broadcast,
+    reduce_op,
+    reshape,
+    flatten,
+    squeeze,
+    unsqueeze,
+    transpose,
+    slice_op,
+    slice_op,
+    split,
+    gather,
+    expand,
+    tile,
+    concat,
+    pad,
+    depth,
+    resize,
+    shape_op,
+    make,
+    quantize,
+]
 
 
 def main():
@@ -353,8 +410,12 @@ def main():
         node = "%s(%s)" % (op, ", ".join(names))
         if attrs:
             node += " {" + ", ".join("%s=%s" % (k, attr_text(v)) for k, v in attrs.items()) + "}"
-        print(";".join(i.text() for i in inputs if i is not None), node,
-              " ".join(NAMES[np.dtype(v.dtype.str)] + shape_text(v.shape) for v in map(np.asarray, results)), sep="\t")
+        print(
+            ";".join(i.text() for i in inputs if i is not None),
+            node,
+            " ".join(NAMES[np.dtype(v.dtype.str)] + shape_text(v.shape) for v in map(np.asarray, results)),
+            sep="\t",
+        )
         done += 1
 
 

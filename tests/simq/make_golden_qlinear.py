@@ -6,6 +6,7 @@
 
 Needs numpy, onnx and onnxruntime on x86-64. One case is a graph in text form whose inputs are constants; the constant "want" is the expected
 result; cases end with a line ---"""
+
 import sys
 
 import numpy as np
@@ -27,7 +28,10 @@ def number(v):
 def constant(label, name, a):
     a = np.asarray(a)
     dims = ",".join(map(str, a.shape))
-    print('const %%%d "%s" %s[%s] = {%s}' % (label, name, NAMES[a.dtype.name], dims, ", ".join(number(v) for v in a.reshape(-1))))
+    print(
+        'const %%%d "%s" %s[%s] = {%s}'
+        % (label, name, NAMES[a.dtype.name], dims, ", ".join(number(v) for v in a.reshape(-1)))
+    )
 
 
 def attribute(v):
@@ -40,9 +44,12 @@ def case(op, inputs, attrs=None, domain=MS):
     attrs = attrs or {}
     names = ["" if v is None else "i%d" % k for k, v in enumerate(inputs)]
     inits = [onnx.numpy_helper.from_array(np.asarray(v), n) for n, v in zip(names, inputs) if v is not None]
-    graph = helper.make_graph([helper.make_node(op, names, ["y"], domain=domain, **attrs)], "g", [],
-                              [onnx.ValueInfoProto(name="y")], inits)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid(MS, 1)], ir_version=8)
+    graph = helper.make_graph(
+        [helper.make_node(op, names, ["y"], domain=domain, **attrs)], "g", [], [onnx.ValueInfoProto(name="y")], inits
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 13), helper.make_opsetid(MS, 1)], ir_version=8
+    )
     o = ort.SessionOptions()
     o.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     o.log_severity_level = 3
@@ -64,8 +71,17 @@ def case(op, inputs, attrs=None, domain=MS):
     expected = label_of("want", want)
     label = len(known) + 1
     text = ", ".join("%s=%s" % (k, attribute(attrs[k])) for k in sorted(attrs))
-    print('%%%d "y" : %s[%s] = %s(%s)%s' % (label, NAMES[want.dtype.name], ",".join(map(str, want.shape)), op, ", ".join(ids),
-                                          " {%s}" % text if text else ""))
+    print(
+        '%%%d "y" : %s[%s] = %s(%s)%s'
+        % (
+            label,
+            NAMES[want.dtype.name],
+            ",".join(map(str, want.shape)),
+            op,
+            ", ".join(ids),
+            " {%s}" % text if text else "",
+        )
+    )
     print('output "y" %%%d\noutput "want" %%%d\n---' % (label, expected))
 
 
@@ -90,10 +106,17 @@ def elementwise(t):
     for alpha in (0.01, 0.3):
         case("QLinearLeakyRelu", [q(t, 2, 64), *p(t), *p(t)], {"alpha": alpha})
     for _ in range(2):
-        case("QLinearSigmoid", [np.arange(256).astype(np.uint8).view(t), *p(t), np.float32(1 / 256), t(0 if t is np.uint8 else -128)])
+        case(
+            "QLinearSigmoid",
+            [np.arange(256).astype(np.uint8).view(t), *p(t), np.float32(1 / 256), t(0 if t is np.uint8 else -128)],
+        )
     case("QLinearSigmoid", [q(t, 3, 5), *p(t), *p(t)])
     for axis, shape, opset in ((-1, (3, 10), 13), (1, (2, 5, 3), 13), (1, (2, 5, 3), 12), (0, (6,), 13)):
-        case("QLinearSoftmax", [q(t, *shape), scale(0.01, 0.2), q(t), np.float32(1 / 256), t(0 if t is np.uint8 else -128)], {"axis": axis, "opset": opset})
+        case(
+            "QLinearSoftmax",
+            [q(t, *shape), scale(0.01, 0.2), q(t), np.float32(1 / 256), t(0 if t is np.uint8 else -128)],
+            {"axis": axis, "opset": opset},
+        )
     case("QLinearConcat", [*p(t), q(t, 2, 3), *p(t), q(t, 2, 1), *p(t), q(t, 2, 4), *p(t)], {"axis": 1})
     case("QLinearConcat", [*p(t), q(t, 2, 3), *p(t), q(t, 1, 3), *p(t)], {"axis": 0})
     case("QLinearWhere", [RNG.random((2, 1, 4)) < 0.5, q(t, 3, 4), *p(t), q(t, 2, 3, 1), *p(t), *p(t)])
@@ -102,9 +125,13 @@ def elementwise(t):
 def pools(t):
     case("QLinearGlobalAveragePool", [q(t, 2, 3, 5, 4), *p(t), *p(t)])
     case("QLinearGlobalAveragePool", [q(t, 1, 5, 1, 2), scale(), q(t), scale(), q(t)])
-    for attrs in ({"kernel_shape": [2, 2], "strides": [2, 2]}, {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]},
-                  {"kernel_shape": [3, 2], "pads": [1, 0, 2, 1], "count_include_pad": 1}, {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
-                  {"kernel_shape": [2, 3], "auto_pad": "SAME_UPPER", "strides": [2, 1]}):
+    for attrs in (
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]},
+        {"kernel_shape": [3, 2], "pads": [1, 0, 2, 1], "count_include_pad": 1},
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+        {"kernel_shape": [2, 3], "auto_pad": "SAME_UPPER", "strides": [2, 1]},
+    ):
         case("QLinearAveragePool", [q(t, 1, 2, 7, 6), *p(t), *p(t)], attrs)
 
 
@@ -112,20 +139,74 @@ def products(t, w):
     m = 4
     for channels in (None, m):
         zero = w(0) if channels is None else np.zeros(m, w)
-        case("QLinearConv", [q(t, 2, 3, 6, 5), *p(t), q(w, m, 3, 3, 2), scale(1e-3, 0.02, channels), zero, scale(0.05, 3), q(t),
-                             RNG.integers(-4000, 4000, m).astype(np.int32)], {"pads": [1, 0, 1, 1], "strides": [2, 1]}, "")
-        case("QLinearMatMul", [q(t, 2, 3, 9), *p(t), q(w, 9, m), scale(1e-3, 0.02, channels), zero, scale(0.05, 3), q(t)], None, "")
-        case("QGemm", [q(t, 3, 9), *p(t), q(w, m, 9), scale(1e-3, 0.02, channels), zero, RNG.integers(-4000, 4000, m).astype(np.int32), scale(0.05, 3), q(t)],
-             {"transB": 1})
+        case(
+            "QLinearConv",
+            [
+                q(t, 2, 3, 6, 5),
+                *p(t),
+                q(w, m, 3, 3, 2),
+                scale(1e-3, 0.02, channels),
+                zero,
+                scale(0.05, 3),
+                q(t),
+                RNG.integers(-4000, 4000, m).astype(np.int32),
+            ],
+            {"pads": [1, 0, 1, 1], "strides": [2, 1]},
+            "",
+        )
+        case(
+            "QLinearMatMul",
+            [q(t, 2, 3, 9), *p(t), q(w, 9, m), scale(1e-3, 0.02, channels), zero, scale(0.05, 3), q(t)],
+            None,
+            "",
+        )
+        case(
+            "QGemm",
+            [
+                q(t, 3, 9),
+                *p(t),
+                q(w, m, 9),
+                scale(1e-3, 0.02, channels),
+                zero,
+                RNG.integers(-4000, 4000, m).astype(np.int32),
+                scale(0.05, 3),
+                q(t),
+            ],
+            {"transB": 1},
+        )
         case("QGemm", [q(t, 3, 9), *p(t), q(w, 9, m), scale(1e-3, 0.02, channels), zero], {"alpha": 0.5})
-    case("QLinearConv", [q(t, 1, 4, 9), *p(t), q(w, 4, 1, 3), scale(1e-3, 0.02, 4), np.zeros(4, w), scale(0.05, 3), q(t)], {"group": 4, "dilations": [2]}, "")
-    case("QLinearConv", [q(t, 1, 2, 3, 4, 3), *p(t), q(w, 2, 2, 2, 2, 2), scale(1e-3, 0.02), w(0), scale(0.05, 3), q(t)], {"auto_pad": "SAME_LOWER"}, "")
-    case("QLinearMatMul", [q(t, 2, 1, 3, 5), *p(t), q(w, 4, 5, 2), scale(1e-3, 0.02), q(w), scale(0.05, 3), q(t)], None, "")
-    case("QGemm", [q(t, 9, 3), *p(t), q(w, 9, m), scale(1e-3, 0.02), q(w), RNG.integers(-4000, 4000, (1, m)).astype(np.int32)], {"transA": 1})
+    case(
+        "QLinearConv",
+        [q(t, 1, 4, 9), *p(t), q(w, 4, 1, 3), scale(1e-3, 0.02, 4), np.zeros(4, w), scale(0.05, 3), q(t)],
+        {"group": 4, "dilations": [2]},
+        "",
+    )
+    case(
+        "QLinearConv",
+        [q(t, 1, 2, 3, 4, 3), *p(t), q(w, 2, 2, 2, 2, 2), scale(1e-3, 0.02), w(0), scale(0.05, 3), q(t)],
+        {"auto_pad": "SAME_LOWER"},
+        "",
+    )
+    case(
+        "QLinearMatMul",
+        [q(t, 2, 1, 3, 5), *p(t), q(w, 4, 5, 2), scale(1e-3, 0.02), q(w), scale(0.05, 3), q(t)],
+        None,
+        "",
+    )
+    case(
+        "QGemm",
+        [q(t, 9, 3), *p(t), q(w, 9, m), scale(1e-3, 0.02), q(w), RNG.integers(-4000, 4000, (1, m)).astype(np.int32)],
+        {"transA": 1},
+    )
 
 
 def integers():
-    case("ConvInteger", [q(np.uint8, 1, 2, 5, 5), q(np.uint8, 3, 2, 2, 2), np.uint8(7), np.uint8(100)], {"pads": [1, 1, 0, 0]}, "")
+    case(
+        "ConvInteger",
+        [q(np.uint8, 1, 2, 5, 5), q(np.uint8, 3, 2, 2, 2), np.uint8(7), np.uint8(100)],
+        {"pads": [1, 1, 0, 0]},
+        "",
+    )
     case("MatMulInteger", [q(np.uint8, 3, 6), q(np.int8, 6, 2), np.uint8(9), np.array([3, -4], np.int8)], None, "")
     case("MatMulInteger", [q(np.int8, 2, 3, 6), q(np.int8, 2, 6, 2)], None, "")
 

@@ -3,6 +3,7 @@
 --rounding tflite` is TensorFlow Lite's reference interpreter bit for bit, at every layer.
 
   QCALIB  the program; build/release/qcalib when unset"""
+
 import os
 import pathlib
 import subprocess
@@ -39,13 +40,21 @@ def test_each_op_alone_in_onnx_runtime_is_off_by_one_at_most(name):
     extractor = Extractor(builder.build())
     reference.run(random_input(model, np.random.default_rng(9)))
     for k, op in enumerate(model.ops):
-        inputs = {builder.quantized[t.index]: channels_first(reference.tensor(t)) for t in op.inputs if t is not None and t.index in builder.quantized}
+        inputs = {
+            builder.quantized[t.index]: channels_first(reference.tensor(t))
+            for t in op.inputs
+            if t is not None and t.index in builder.quantized
+        }
         part = extractor.extract_model(list(inputs), [builder.quantized[op.outputs[0].index]])
-        got = onnxruntime.InferenceSession(part.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)[0]
+        got = onnxruntime.InferenceSession(part.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+            None, inputs
+        )[0]
         want = channels_first(reference.tensor(op.outputs[0]))
         apart = np.abs(got.astype(np.int32) - want)
         assert got.shape == want.shape and apart.max() <= 1, f"op {k}, {op.kind}: {apart.max()} levels apart"
-        assert op.kind == "AVERAGE_POOL_2D" or (apart > 0).sum() <= max(1, 0.1 * apart.size), f"op {k}, {op.kind}: {(apart > 0).mean():.1%} are off by one"
+        assert op.kind == "AVERAGE_POOL_2D" or (apart > 0).sum() <= max(
+            1, 0.1 * apart.size
+        ), f"op {k}, {op.kind}: {(apart > 0).mean():.1%} are off by one"
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +72,12 @@ def run_tflite(program, tmp_path, builder, x):
     onnx.save(builder.build(), tmp_path / "model.onnx")
     with h5py.File(tmp_path / "in.h5", "w") as file:
         file[f"input{builder.model.inputs[0]}"] = x
-    subprocess.run([program, "run", "model.onnx", "--data", "in.h5", "--rounding", "tflite", "-o", "out.h5"], cwd=tmp_path, check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [program, "run", "model.onnx", "--data", "in.h5", "--rounding", "tflite", "-o", "out.h5"],
+        cwd=tmp_path,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     with h5py.File(tmp_path / "out.h5") as file:
         return {name: data[:] for name, data in file.items()}
 
@@ -77,11 +90,13 @@ def test_qcalib_run_is_the_reference_interpreter(name, program, tmp_path):
     file = run_tflite(program, tmp_path, builder, x)
     ops = model.ops
     if RUNTIME != "tflite-runtime":  # its FULLY_CONNECTED rounds differently: what comes before the first one
-        ops = ops[:next((k for k, op in enumerate(ops) if op.kind == "FULLY_CONNECTED"), len(ops))]
+        ops = ops[: next((k for k, op in enumerate(ops) if op.kind == "FULLY_CONNECTED"), len(ops))]
     for sample, value in enumerate(x):
         reference.run(value[None])
         for op in ops:
-            got, want = file[builder.quantized[op.outputs[0].index]][sample], channels_first(reference.tensor(op.outputs[0]))
+            got, want = file[builder.quantized[op.outputs[0].index]][sample], channels_first(
+                reference.tensor(op.outputs[0])
+            )
             wrong = np.count_nonzero(got.reshape(want.shape) != want)
             assert wrong == 0, f"{op.kind} t{op.outputs[0].index}: {wrong} of {want.size} differ"
 
@@ -106,7 +121,10 @@ def test_softmax_between_integers_is_the_reference_kernel(seed, program, tmp_pat
     """In float32 some 5 in 100,000 would be one step off."""
     rng = np.random.default_rng(seed)
     n, scale = int(rng.integers(12, 40)), float(np.float32(np.exp2(rng.uniform(-6, -3))))
-    tensors = [((1, n), np.int8, [scale], [int(rng.integers(-128, 128))], 0, None), ((1, n), np.int8, [1 / 256], [-128], 0, None)]
+    tensors = [
+        ((1, n), np.int8, [scale], [int(rng.integers(-128, 128))], 0, None),
+        ((1, n), np.int8, [1 / 256], [-128], 0, None),
+    ]
     model = Model(one_op("SOFTMAX", tensors, [0], [1], ("SoftmaxOptions", {"Beta": 1.0}), 2))
     x, reference = rng.integers(-128, 128, (4000, 1, n)).astype(np.int8), Reference(model)
     got, wrong = run_tflite(program, tmp_path, Builder(model), x)["t1"], 0

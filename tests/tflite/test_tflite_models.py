@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every layer of the real int8 models, recomputed from the reference interpreter's own input of that layer: bit for bit."""
+
 import os
 import pathlib
 
@@ -42,10 +43,12 @@ def windows(x, op, out, fill):
     for r in range(out.shape[1]):
         for c in range(out.shape[2]):
             r0, c0 = r * o.StrideH() - top, c * o.StrideW() - left
-            part = x[0, max(r0, 0):r0 + o.FilterHeight(), max(c0, 0):c0 + o.FilterWidth()]
+            part = x[0, max(r0, 0) : r0 + o.FilterHeight(), max(c0, 0) : c0 + o.FilterWidth()]
             for k in range(x.shape[3]):
                 own = part[:, :, k].astype(np.int32).ravel()
-                rows.append(np.concatenate([own, np.full(o.FilterHeight() * o.FilterWidth() - own.size, fill, np.int32)]))
+                rows.append(
+                    np.concatenate([own, np.full(o.FilterHeight() * o.FilterWidth() - own.size, fill, np.int32)])
+                )
                 counts.append(own.size)
     return np.array(rows), np.array(counts)
 
@@ -57,16 +60,43 @@ def recompute(layers, dense, op, value):
     if op.kind in ("CONV_2D", "DEPTHWISE_CONV_2D"):
         w, bias, o = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None, op.options
         top, left = padding(op, x, w.shape[1], w.shape[2], out)
-        window = Window(*x.shape[1:], *out.shape[1:], w.shape[1], w.shape[2], o.StrideH(), o.StrideW(), o.DilationHFactor(), o.DilationWFactor(), top,
-                        left)
+        window = Window(
+            *x.shape[1:],
+            *out.shape[1:],
+            w.shape[1],
+            w.shape[2],
+            o.StrideH(),
+            o.StrideW(),
+            o.DilationHFactor(),
+            o.DilationWFactor(),
+            top,
+            left,
+        )
         assert not np.any(w.zero_point)
-        return layers.conv(xv, w.data, None if bias is None else bias.data, window, op.kind, space(x),
-                           space(out, *activation_levels(op, out)), w.scale)
+        return layers.conv(
+            xv,
+            w.data,
+            None if bias is None else bias.data,
+            window,
+            op.kind,
+            space(x),
+            space(out, *activation_levels(op, out)),
+            w.scale,
+        )
     if op.kind == "FULLY_CONNECTED":
         w, bias = op.inputs[1], op.inputs[2] if len(op.inputs) > 2 else None
         window = Window(1, 1, w.shape[1], 1, 1, w.shape[0], 1, 1, 1, 1, 1, 1, 0, 0)
         assert not np.any(w.zero_point) and xv.size == w.shape[1]
-        return dense.conv(xv, w.data, None if bias is None else bias.data, window, op.kind, space(x), space(out, *activation_levels(op, out)), w.scale)
+        return dense.conv(
+            xv,
+            w.data,
+            None if bias is None else bias.data,
+            window,
+            op.kind,
+            space(x),
+            space(out, *activation_levels(op, out)),
+            w.scale,
+        )
     if op.kind == "ADD":
         b = op.inputs[1]
         return layers.merge("ADD", xv, value(b), space(x), space(b), space(out, *activation_levels(op, out)))
@@ -96,7 +126,9 @@ def test_every_layer_is_that_of_the_reference_kernels(name, layers, dense):
             want = reference.tensor(op.outputs[0])
             got = np.asarray(recompute(layers, dense, op, reference.tensor)).reshape(want.shape)
             wrong = np.flatnonzero(got != want)
-            assert wrong.size == 0, f"op {k}, {op.kind}: {wrong.size} of {want.size} differ, the first {got.flat[wrong[0]]} instead of {want.flat[wrong[0]]}"
+            assert (
+                wrong.size == 0
+            ), f"op {k}, {op.kind}: {wrong.size} of {want.size} differ, the first {got.flat[wrong[0]]} instead of {want.flat[wrong[0]]}"
             checked[op.kind] = checked.get(op.kind, 0) + want.size
     assert sum(checked.values()) > 1000
     print(name, checked)

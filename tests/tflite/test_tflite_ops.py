@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ops of the tflite contract against TensorFlow Lite's reference kernels, each in a model of its own with random parameters."""
+
 import numpy as np
 import pytest
 
@@ -45,7 +46,9 @@ def random_levels(rng, *shape):
 def assert_same(got, want, what):
     wrong = np.flatnonzero(got.ravel() != want.ravel())
     assert want.min() < want.max(), f"{what}: every result is {want.flat[0]}: nothing is tested"
-    assert wrong.size == 0, f"{what}: {wrong.size} of {want.size} differ, the first {got.flat[wrong[0]]} instead of {want.flat[wrong[0]]}"
+    assert (
+        wrong.size == 0
+    ), f"{what}: {wrong.size} of {want.size} differ, the first {got.flat[wrong[0]]} instead of {want.flat[wrong[0]]}"
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -56,7 +59,11 @@ def test_merges(kind, seed, layers):
     reach = a.scale * b.scale if kind == "MUL" else max(a.scale, b.scale)
     c = Space(f32(reach * rng.uniform(0.7, 60 if kind == "MUL" else 3)), int(rng.integers(-128, 128)), -128, 127)
     if seed == 0:  # ties: powers of two
-        a, b, c = Space(0.25, 3, -128, 127), Space(0.25, -7, -128, 127), Space(0.5 if kind != "MUL" else 0.125, 5, -128, 127)
+        a, b, c = (
+            Space(0.25, 3, -128, 127),
+            Space(0.25, -7, -128, 127),
+            Space(0.5 if kind != "MUL" else 0.125, 5, -128, 127),
+        )
     x, y = random_levels(rng, 1, COUNT), random_levels(rng, 1, COUNT)
     tensors = [tensor(x.shape, a), tensor(y.shape, b), tensor(x.shape, c)]
     want = run(one_op(kind, tensors, [0, 1], [2], (f"{kind.capitalize()}Options", {}), 2), x, y)
@@ -70,7 +77,11 @@ def test_requantize(seed, layers):
     if seed < 2:
         c = Space(a.scale if seed else a.scale * 2, c.zero_point, -128, 127)
     x = np.arange(-128, 128).astype(np.int8).reshape(1, -1)
-    assert_same(layers.rescale(x, a, c), run(one_op("QUANTIZE", [tensor(x.shape, a), tensor(x.shape, c)], [0], [1], None, 2), x), f"{a.scale} {c.scale}")
+    assert_same(
+        layers.rescale(x, a, c),
+        run(one_op("QUANTIZE", [tensor(x.shape, a), tensor(x.shape, c)], [0], [1], None, 2), x),
+        f"{a.scale} {c.scale}",
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -87,7 +98,9 @@ def test_quantize_of_real_numbers(seed, layers):
 def test_unary(kind, seed, layers):
     rng = np.random.default_rng(seed)
     a, c, alpha = random_space(rng, 0.01, 0.2), random_space(rng, 0.01, 0.2), f32(rng.uniform(0.005, 0.5))
-    options = {"LEAKY_RELU": ("LeakyReluOptions", {"Alpha": float(alpha)}), "HARD_SWISH": ("HardSwishOptions", {})}.get(kind)
+    options = {"LEAKY_RELU": ("LeakyReluOptions", {"Alpha": float(alpha)}), "HARD_SWISH": ("HardSwishOptions", {})}.get(
+        kind
+    )
     if kind == "LOGISTIC":
         c = Space(1 / 256, -128, -128, 127)
     if kind == "TANH":
@@ -97,7 +110,9 @@ def test_unary(kind, seed, layers):
     if kind == "HARD_SWISH":
         c.scale = f32(a.scale * rng.uniform(0.4, 2))
     x = np.arange(-128, 128).astype(np.int8).reshape(1, -1)
-    want = run(one_op(kind, [tensor(x.shape, a), tensor(x.shape, c)], [0], [1], options, 1 if kind == "HARD_SWISH" else 2), x)
+    want = run(
+        one_op(kind, [tensor(x.shape, a), tensor(x.shape, c)], [0], [1], options, 1 if kind == "HARD_SWISH" else 2), x
+    )
     assert_same(layers.unary(kind, x, a, c, alpha), want, f"{a.scale} {c.scale}")
 
 
@@ -108,8 +123,15 @@ def test_hard_swish_where_it_rounds(seed, layers):
     x = np.arange(-128, 128).astype(np.int8).reshape(1, -1)
     for _ in range(80):
         a = random_space(rng, 0.01, 0.2)
-        c = Space(f32(a.scale * 256 / 129 if seed % 2 else a.scale * rng.uniform(0.2, 2)), int(rng.integers(-128, 128)), -128, 127)
-        want = run(one_op("HARD_SWISH", [tensor(x.shape, a), tensor(x.shape, c)], [0], [1], ("HardSwishOptions", {}), 1), x)
+        c = Space(
+            f32(a.scale * 256 / 129 if seed % 2 else a.scale * rng.uniform(0.2, 2)),
+            int(rng.integers(-128, 128)),
+            -128,
+            127,
+        )
+        want = run(
+            one_op("HARD_SWISH", [tensor(x.shape, a), tensor(x.shape, c)], [0], [1], ("HardSwishOptions", {}), 1), x
+        )
         assert_same(layers.unary("HARD_SWISH", x, a, c, f32(0)), want, f"{a.scale} {c.scale}")
 
 
@@ -144,7 +166,17 @@ def test_mean(seed, layers):
     x = random_levels(rng, 1, h, w, 500)
     x[:, :, :, 0], x[:, :, :, 1] = 127, -128
     axes = ((2,), np.int32, None, None, 0, np.array([1, 2]))
-    want = run(one_op("MEAN", [tensor(x.shape, a), axes, tensor((1, 500), c)], [0, 1], [2], ("ReducerOptions", {"KeepDims": False}), 2), x)
+    want = run(
+        one_op(
+            "MEAN",
+            [tensor(x.shape, a), axes, tensor((1, 500), c)],
+            [0, 1],
+            [2],
+            ("ReducerOptions", {"KeepDims": False}),
+            2,
+        ),
+        x,
+    )
     assert_same(layers.mean(x.reshape(h * w, 500).T, a, c), want, f"{a.scale} {c.scale} {h}x{w}")
 
 
@@ -161,8 +193,12 @@ def test_products(kind, channels, seed, layers, dense):
     x, w = random_levels(rng, 1, depth), rng.integers(-127, 128, (COUNT, depth)).astype(np.int8)
     bias = rng.integers(-3000, 3000, COUNT).astype(np.int32)
     zeros, ends = [0] * len(scale), (1,) * (2 if kind == "CONV_2D" else 0)
-    tensors = [tensor((1, *ends, depth), a), ((COUNT, *ends, depth), np.int8, scale, zeros, 0, w),
-               ((COUNT,), np.int32, f32(a.scale) * scale, zeros, 0, bias), tensor((1, *ends, COUNT), c)]
+    tensors = [
+        tensor((1, *ends, depth), a),
+        ((COUNT, *ends, depth), np.int8, scale, zeros, 0, w),
+        ((COUNT,), np.int32, f32(a.scale) * scale, zeros, 0, bias),
+        tensor((1, *ends, COUNT), c),
+    ]
     options = ("Conv2DOptions", {"StrideH": 1, "StrideW": 1}) if ends else ("FullyConnectedOptions", {})
     want = run(one_op(kind, tensors, [0, 1, 2], [3], options, 5), x.reshape(tensors[0][0]))
     window = Window(1, 1, depth, 1, 1, COUNT, 1, 1, 1, 1, 1, 1, 0, 0)

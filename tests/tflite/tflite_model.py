@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the parts of a .tflite file that the tests need, with the schema package `tflite`, and runs it in TensorFlow Lite's
-reference interpreter (kernels of BUILTIN_REF, no delegate): package `tflite-runtime` (needs numpy < 2), or `ai-edge-litert`."""
+reference interpreter (kernels of BUILTIN_REF, no delegate): package `tflite-runtime` (needs numpy < 2), or `ai-edge-litert`.
+"""
+
 import dataclasses
 
 import numpy as np
@@ -16,8 +18,14 @@ except ImportError:
     # Its FULLY_CONNECTED (1.4.0 to 2.3.0) rounds once, half away from zero; all other kernels are those of tflite-runtime 2.14.
     RUNTIME, DENSE_CONTRACT = "ai-edge-litert", "qnn-tonearest"
 
-TYPES = {tflite.TensorType.FLOAT32: np.float32, tflite.TensorType.INT8: np.int8, tflite.TensorType.UINT8: np.uint8,
-         tflite.TensorType.INT16: np.int16, tflite.TensorType.INT32: np.int32, tflite.TensorType.INT64: np.int64}
+TYPES = {
+    tflite.TensorType.FLOAT32: np.float32,
+    tflite.TensorType.INT8: np.int8,
+    tflite.TensorType.UINT8: np.uint8,
+    tflite.TensorType.INT16: np.int16,
+    tflite.TensorType.INT32: np.int32,
+    tflite.TensorType.INT64: np.int64,
+}
 OP_NAMES = {v: k for k, v in vars(tflite.BuiltinOperator).items() if not k.startswith("_")}
 
 
@@ -57,9 +65,18 @@ def _options(op, table):
     return made
 
 
-OPTIONS = {"CONV_2D": tflite.Conv2DOptions, "DEPTHWISE_CONV_2D": tflite.DepthwiseConv2DOptions, "FULLY_CONNECTED": tflite.FullyConnectedOptions,
-           "ADD": tflite.AddOptions, "SUB": tflite.SubOptions, "MUL": tflite.MulOptions, "AVERAGE_POOL_2D": tflite.Pool2DOptions,
-           "MAX_POOL_2D": tflite.Pool2DOptions, "SOFTMAX": tflite.SoftmaxOptions, "RESHAPE": tflite.ReshapeOptions}
+OPTIONS = {
+    "CONV_2D": tflite.Conv2DOptions,
+    "DEPTHWISE_CONV_2D": tflite.DepthwiseConv2DOptions,
+    "FULLY_CONNECTED": tflite.FullyConnectedOptions,
+    "ADD": tflite.AddOptions,
+    "SUB": tflite.SubOptions,
+    "MUL": tflite.MulOptions,
+    "AVERAGE_POOL_2D": tflite.Pool2DOptions,
+    "MAX_POOL_2D": tflite.Pool2DOptions,
+    "SOFTMAX": tflite.SoftmaxOptions,
+    "RESHAPE": tflite.ReshapeOptions,
+}
 
 
 class Model:
@@ -92,18 +109,19 @@ class Model:
 
     def accepted(self, ends=None):
         """The file's bytes as today's interpreter accepts them: old converters wrote quantized_dimension 3 for biases, which
-        have one dimension; it means nothing where the parameters are those of a vector. ends: a tensor that becomes the first output."""
+        have one dimension; it means nothing where the parameters are those of a vector. ends: a tensor that becomes the first output.
+        """
         content = bytearray(self.content)
         graph = tflite.Model.GetRootAsModel(content, 0).Subgraphs(0)
         for i in range(graph.TensorsLength()):
             q, rank = graph.Tensors(i).Quantization(), graph.Tensors(i).ShapeLength()
             if q and rank and q.QuantizedDimension() >= rank:
                 at = q._tab.Pos + q._tab.Offset(16)  # field 6 of QuantizationParameters: quantized_dimension
-                content[at:at + 4] = bytes(4)
+                content[at : at + 4] = bytes(4)
                 assert q.QuantizedDimension() == 0
         if ends is not None:
             at = graph._tab.Vector(graph._tab.Offset(8))  # field 2 of SubGraph: outputs
-            content[at:at + 4] = int(ends).to_bytes(4, "little")
+            content[at : at + 4] = int(ends).to_bytes(4, "little")
             assert graph.Outputs(0) == ends
         return bytes(content)
 
@@ -115,12 +133,22 @@ class Reference:
         self.model = model
         self.whole = self._interpreter(model.accepted())
         # tflite-runtime lets ADD write over an operand; such a tensor is read from a copy of the model that ends there.
-        shared = {t.index for op in model.ops if op.kind == "ADD" for t in op.inputs if t.data is None} - set(model.inputs)
-        self.ending = {i: self._interpreter(model.accepted(ends=i)) for i in sorted(shared)} if RUNTIME == "tflite-runtime" else {}
+        shared = {t.index for op in model.ops if op.kind == "ADD" for t in op.inputs if t.data is None} - set(
+            model.inputs
+        )
+        self.ending = (
+            {i: self._interpreter(model.accepted(ends=i)) for i in sorted(shared)}
+            if RUNTIME == "tflite-runtime"
+            else {}
+        )
 
     @staticmethod
     def _interpreter(content):
-        made = Interpreter(model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF, experimental_preserve_all_tensors=True)
+        made = Interpreter(
+            model_content=content,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
+            experimental_preserve_all_tensors=True,
+        )
         made.allocate_tensors()
         return made
 

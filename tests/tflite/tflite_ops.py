@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes .tflite files of one op, so that any parameters can be tried in TensorFlow Lite itself."""
+
 import flatbuffers
 import numpy as np
 import tflite
 
-TYPES = {np.dtype(np.float32): tflite.TensorType.FLOAT32, np.dtype(np.int8): tflite.TensorType.INT8, np.dtype(np.uint8): tflite.TensorType.UINT8,
-         np.dtype(np.int32): tflite.TensorType.INT32}
+TYPES = {
+    np.dtype(np.float32): tflite.TensorType.FLOAT32,
+    np.dtype(np.int8): tflite.TensorType.INT8,
+    np.dtype(np.uint8): tflite.TensorType.UINT8,
+    np.dtype(np.int32): tflite.TensorType.INT32,
+}
 
 
 def _vector(b, values, kind):
     values = np.asarray(values)
-    start = {"f": tflite.QuantizationParametersStartScaleVector, "q": tflite.QuantizationParametersStartZeroPointVector,
-             "i": tflite.TensorStartShapeVector}[kind]
+    start = {
+        "f": tflite.QuantizationParametersStartScaleVector,
+        "q": tflite.QuantizationParametersStartZeroPointVector,
+        "i": tflite.TensorStartShapeVector,
+    }[kind]
     start(b, len(values))
     for v in reversed(values.tolist()):
         {"f": b.PrependFloat32, "q": b.PrependInt64, "i": b.PrependInt32}[kind](v)
@@ -65,7 +73,9 @@ def one_op(kind, tensors, inputs, outputs, options=None, version=1):
             getattr(tflite, f"{name}Add{field}")(b, value)
         table = getattr(tflite, f"{name}End")(b)
     op_in, op_out = _vector(b, inputs, "i"), _vector(b, outputs, "i")
-    graph_in, graph_out = _vector(b, [i for i in inputs if i >= 0 and tensors[i][5] is None], "i"), _vector(b, outputs, "i")
+    graph_in, graph_out = _vector(b, [i for i in inputs if i >= 0 and tensors[i][5] is None], "i"), _vector(
+        b, outputs, "i"
+    )
     code_number = getattr(tflite.BuiltinOperator, kind)
     tflite.OperatorStart(b)
     tflite.OperatorAddOpcodeIndex(b, 0)

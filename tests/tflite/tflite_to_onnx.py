@@ -6,6 +6,7 @@ int8 weights per channel, int32 biases. Inputs and outputs are the int8 tensors 
     python3 tests/tflite/tflite_to_onnx.py MODEL.tflite MODEL.onnx [--every-layer]
 
 --every-layer makes the result of each op an output, named t<tensor> (rank 4: channels first)."""
+
 import sys
 
 import numpy as np
@@ -35,7 +36,9 @@ class Builder:
     def dequantized(self, t):
         """The real value of an activation; one DequantizeLinear whatever the number of its users."""
         if t.index not in self.real:
-            self.real[t.index] = self.node("DequantizeLinear", [self.quantized[t.index], *self.parameters(t)], f"t{t.index}_real")
+            self.real[t.index] = self.node(
+                "DequantizeLinear", [self.quantized[t.index], *self.parameters(t)], f"t{t.index}_real"
+            )
         return self.real[t.index]
 
     def weight(self, t, value, scale, axis):
@@ -67,7 +70,11 @@ class Builder:
         across = max((out.shape[2] - 1) * o.StrideW() + (width - 1) * dw + 1 - x.shape[2], 0)
         if o.Padding() == tflite.Padding.VALID:
             down = across = 0
-        return {"kernel_shape": [height, width], "strides": [o.StrideH(), o.StrideW()], "pads": [top, left, down - top, across - left]}, [dh, dw]
+        return {
+            "kernel_shape": [height, width],
+            "strides": [o.StrideH(), o.StrideW()],
+            "pads": [top, left, down - top, across - left],
+        }, [dh, dw]
 
     def bias(self, op):
         b = op.inputs[2] if len(op.inputs) > 2 else None
@@ -84,11 +91,25 @@ class Builder:
             window, dilations = self.window(op, w.shape[1], w.shape[2])
             depthwise = op.kind == "DEPTHWISE_CONV_2D"
             data = w.data.transpose(3, 0, 1, 2) if depthwise else w.data.transpose(0, 3, 1, 2)
-            self.finish(op, self.node("Conv", [self.dequantized(x), self.weight(w, data, w.scale, 0), *self.bias(op)], real,
-                                      group=x.shape[3] if depthwise else 1, dilations=dilations, **window))
+            self.finish(
+                op,
+                self.node(
+                    "Conv",
+                    [self.dequantized(x), self.weight(w, data, w.scale, 0), *self.bias(op)],
+                    real,
+                    group=x.shape[3] if depthwise else 1,
+                    dilations=dilations,
+                    **window,
+                ),
+            )
         elif op.kind == "FULLY_CONNECTED":
             w = op.inputs[1]
-            self.finish(op, self.node("Gemm", [self.dequantized(x), self.weight(w, w.data, w.scale, 0), *self.bias(op)], real, transB=1))
+            self.finish(
+                op,
+                self.node(
+                    "Gemm", [self.dequantized(x), self.weight(w, w.data, w.scale, 0), *self.bias(op)], real, transB=1
+                ),
+            )
         elif op.kind in ("ADD", "SUB", "MUL"):
             self.finish(op, self.node(op.kind.capitalize(), [self.dequantized(t) for t in op.inputs], real))
         elif op.kind in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
@@ -115,7 +136,9 @@ class Builder:
         for i in self.model.inputs:
             t = self.model.tensors[i]
             inputs.append(self.port(f"input{i}", t))
-            self.quantized[i] = self.node("Transpose", [f"input{i}"], f"t{i}", perm=[0, 3, 1, 2]) if len(t.shape) == 4 else f"input{i}"
+            self.quantized[i] = (
+                self.node("Transpose", [f"input{i}"], f"t{i}", perm=[0, 3, 1, 2]) if len(t.shape) == 4 else f"input{i}"
+            )
         for op in self.model.ops:
             self.add(op)
             if self.every_layer:
@@ -125,8 +148,12 @@ class Builder:
                 assert len(self.model.tensors[i].shape) < 4
                 self.outputs.append(self.port(self.quantized[i], self.model.tensors[i]))
         ports = {p.name for p in inputs + self.outputs}
-        inner = [self.port(name, self.model.tensors[i], True) for i, name in self.quantized.items() if name not in ports]
-        graph = helper.make_graph(self.nodes, "tflite", inputs, self.outputs, list(self.constants.values()), value_info=inner)
+        inner = [
+            self.port(name, self.model.tensors[i], True) for i, name in self.quantized.items() if name not in ports
+        ]
+        graph = helper.make_graph(
+            self.nodes, "tflite", inputs, self.outputs, list(self.constants.values()), value_info=inner
+        )
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
         onnx.checker.check_model(made, full_check=True)
         return made
