@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that are functions of others: ONNX's own and ONNX Runtime's (com.microsoft), as its optimizer and exporters write them, against ONNX Runtime; and
 functions that a model brings with it."""
-
 import h5py
 import ml_dtypes
 import numpy
@@ -47,15 +46,7 @@ PAST = f(2, 2, 4, 3, 4)
 HEADS = f(2, 4, 3, 4), f(2, 4, 3, 4)
 COS, SIN = caches(20, 4)
 GAMMA, BETA = c(f(16)), c(f(16))
-EMBED = [
-    ints(0, 30, 2, 5, dtype=numpy.int32),
-    ints(0, 2, 2, 5, dtype=numpy.int32),
-    c(f(30, 16)),
-    c(f(8, 16)),
-    c(f(2, 16)),
-    GAMMA,
-    BETA,
-]
+EMBED = [ints(0, 30, 2, 5, dtype=numpy.int32), ints(0, 2, 2, 5, dtype=numpy.int32), c(f(30, 16)), c(f(8, 16)), c(f(2, 16)), GAMMA, BETA]
 SEQLENS = [c(numpy.array([4, 4], numpy.int32)), c(numpy.int32(5))]
 LATER = [c(numpy.array([7, 7], numpy.int32)), c(numpy.int32(8))]
 Q8, W8 = ints(0, 256, 2, 5, 16, dtype=numpy.uint8), c(ints(0, 256, 16, 48, dtype=numpy.uint8))
@@ -73,22 +64,10 @@ CASES = {
     "fused_matmul_batch_transposed": ("FusedMatMul", [f(2, 3, 6, 5), f(6, 2, 3, 4)], {"transBatchB": 1, "transA": 1}),
     "fused_gemm": ("FusedGemm", [f(3, 5), c(f(4, 5)), c(f(4))], {"transB": 1, "activation": "Relu"}),
     "fused_gemm_leaky": ("FusedGemm", [f(3, 5), c(f(5, 4))], {"activation": "LeakyRelu", "activation_alpha": 0.2}),
-    "fused_conv_relu": (
-        "FusedConv",
-        [f(1, 3, 6, 6), c(f(4, 3, 3, 3)), c(f(4))],
-        {"activation": "Relu", "pads": [1, 1, 1, 1]},
-    ),
-    "fused_conv_clip": (
-        "FusedConv",
-        [f(1, 3, 6, 6), c(f(4, 3, 3, 3)), c(f(4))],
-        {"activation": "Clip", "activation_params": [0.0, 1.5]},
-    ),
+    "fused_conv_relu": ("FusedConv", [f(1, 3, 6, 6), c(f(4, 3, 3, 3)), c(f(4))], {"activation": "Relu", "pads": [1, 1, 1, 1]}),
+    "fused_conv_clip": ("FusedConv", [f(1, 3, 6, 6), c(f(4, 3, 3, 3)), c(f(4))], {"activation": "Clip", "activation_params": [0.0, 1.5]}),
     "fused_conv_add": ("FusedConv", [f(1, 3, 6, 6), c(f(4, 3, 3, 3)), c(f(4)), f(1, 4, 4, 4)], {"activation": "Relu"}),
-    "fused_conv_hard_sigmoid": (
-        "FusedConv",
-        [f(1, 4, 6, 6), c(f(4, 1, 3, 3))],
-        {"activation": "HardSigmoid", "activation_params": [0.2, 0.5], "group": 4},
-    ),
+    "fused_conv_hard_sigmoid": ("FusedConv", [f(1, 4, 6, 6), c(f(4, 1, 3, 3))], {"activation": "HardSigmoid", "activation_params": [0.2, 0.5], "group": 4}),
     "simplified_layer_norm": ("ai.onnx::SimplifiedLayerNormalization", [X, GAMMA], {"epsilon": 1e-6}),
     "skip_layer_norm": ("SkipLayerNormalization", [X, f(2, 5, 16), GAMMA, BETA, c(f(16))], {}, [0, 3]),
     "skip_layer_norm_no_beta": ("SkipLayerNormalization", [X, f(2, 5, 16), GAMMA], {"epsilon": 1e-5}),
@@ -96,26 +75,12 @@ CASES = {
     "skip_simplified_layer_norm": ("SkipSimplifiedLayerNormalization", [X, f(2, 5, 16), GAMMA], {}, [0, 3]),
     "embed_layer_norm": ("EmbedLayerNormalization", [*EMBED, RAW], {}, [0, 1]),
     "embed_layer_norm_sum": ("EmbedLayerNormalization", EMBED, {}, [0, 2]),
-    "embed_layer_norm_no_segments": (
-        "EmbedLayerNormalization",
-        [EMBED[0], None, EMBED[2], EMBED[3], None, GAMMA, BETA],
-        {},
-        [0, 1],
-    ),
-    "embed_layer_norm_positions": (
-        "EmbedLayerNormalization",
-        [*EMBED, None, ints(0, 8, 2, 5, dtype=numpy.int32)],
-        {},
-        [0, 1],
-    ),
+    "embed_layer_norm_no_segments": ("EmbedLayerNormalization", [EMBED[0], None, EMBED[2], EMBED[3], None, GAMMA, BETA], {}, [0, 1]),
+    "embed_layer_norm_positions": ("EmbedLayerNormalization", [*EMBED, None, ints(0, 8, 2, 5, dtype=numpy.int32)], {}, [0, 1]),
     "attention": ("Attention", [X, QKV, BIAS], {"num_heads": 4}),
     "attention_lengths": ("Attention", [X, QKV, BIAS, LENGTHS], {"num_heads": 4}),
     "attention_raw_mask": ("Attention", [X, QKV, BIAS, RAW], {"num_heads": 4}),
-    "attention_mask_of_rank_3": (
-        "Attention",
-        [X, QKV, BIAS, ints(0, 2, 2, 5, 5, dtype=numpy.int32) | numpy.eye(5, dtype=numpy.int32)],
-        {"num_heads": 4},
-    ),
+    "attention_mask_of_rank_3": ("Attention", [X, QKV, BIAS, ints(0, 2, 2, 5, 5, dtype=numpy.int32) | numpy.eye(5, dtype=numpy.int32)], {"num_heads": 4}),
     "attention_causal": ("Attention", [X, QKV, BIAS], {"num_heads": 4, "unidirectional": 1}),
     "attention_causal_masked": ("Attention", [X, QKV, BIAS, RAW], {"num_heads": 4, "unidirectional": 1}),
     "attention_past": ("Attention", [X, QKV, BIAS, None, PAST], {"num_heads": 4, "unidirectional": 1}, [0, 1]),
@@ -124,167 +89,35 @@ CASES = {
     "multi_head_attention": ("MultiHeadAttention", [X, f(2, 7, 16), f(2, 7, 16)], {"num_heads": 4}),
     "multi_head_attention_bias": ("MultiHeadAttention", [X, f(2, 7, 16), f(2, 7, 24), c(f(56))], {"num_heads": 4}),
     "multi_head_attention_mask": ("MultiHeadAttention", [X, f(2, 5, 16), f(2, 5, 16), None, RAW], {"num_heads": 4}),
-    "multi_head_attention_lengths": (
-        "MultiHeadAttention",
-        [X, f(2, 5, 16), f(2, 5, 16), None, LENGTHS],
-        {"num_heads": 4},
-    ),
-    "multi_head_attention_added": (
-        "MultiHeadAttention",
-        [X, f(2, 7, 16), f(2, 7, 16), None, None, f(1, 4, 5, 7)],
-        {"num_heads": 4, "scale": 0.3},
-    ),
-    "multi_head_attention_past": (
-        "MultiHeadAttention",
-        [X, f(2, 5, 16), f(2, 5, 16), None, None, None, *HEADS],
-        {"num_heads": 4, "unidirectional": 1},
-        [0, 1, 2],
-    ),
+    "multi_head_attention_lengths": ("MultiHeadAttention", [X, f(2, 5, 16), f(2, 5, 16), None, LENGTHS], {"num_heads": 4}),
+    "multi_head_attention_added": ("MultiHeadAttention", [X, f(2, 7, 16), f(2, 7, 16), None, None, f(1, 4, 5, 7)], {"num_heads": 4, "scale": 0.3}),
+    "multi_head_attention_past": ("MultiHeadAttention", [X, f(2, 5, 16), f(2, 5, 16), None, None, None, *HEADS], {"num_heads": 4, "unidirectional": 1}, [0, 1, 2]),
     "multi_head_attention_heads": ("MultiHeadAttention", [X, f(2, 4, 7, 4), f(2, 4, 7, 4)], {"num_heads": 4}),
-    "group_query_attention": (
-        "GroupQueryAttention",
-        [f(2, 5, 32), f(2, 5, 16), f(2, 5, 16), None, None, *SEQLENS],
-        {"num_heads": 4, "kv_num_heads": 2},
-        [0, 1, 2],
-    ),
-    "group_query_attention_packed": (
-        "GroupQueryAttention",
-        [f(2, 5, 64), None, None, None, None, *SEQLENS],
-        {"num_heads": 4, "kv_num_heads": 2},
-    ),
-    "group_query_attention_rotary": (
-        "GroupQueryAttention",
-        [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, *SEQLENS, *caches(20, 8)],
-        {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1},
-    ),
-    "group_query_attention_interleaved": (
-        "GroupQueryAttention",
-        [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, *SEQLENS, *caches(20, 8)],
-        {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "rotary_interleaved": 1},
-    ),
-    "group_query_attention_window": (
-        "GroupQueryAttention",
-        [f(2, 5, 32), f(2, 5, 16), f(2, 5, 16), None, None, *SEQLENS],
-        {"num_heads": 4, "kv_num_heads": 2, "local_window_size": 2, "softcap": 5.0},
-    ),
-    "group_query_attention_past": (
-        "GroupQueryAttention",
-        [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, 7, 16), f(2, 2, 7, 16), *LATER, *caches(20, 8)],
-        {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1},
-        [0, 1, 2],
-    ),
+    "group_query_attention": ("GroupQueryAttention", [f(2, 5, 32), f(2, 5, 16), f(2, 5, 16), None, None, *SEQLENS], {"num_heads": 4, "kv_num_heads": 2}, [0, 1, 2]),
+    "group_query_attention_packed": ("GroupQueryAttention", [f(2, 5, 64), None, None, None, None, *SEQLENS], {"num_heads": 4, "kv_num_heads": 2}),
+    "group_query_attention_rotary": ("GroupQueryAttention", [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, *SEQLENS, *caches(20, 8)], {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}),
+    "group_query_attention_interleaved": ("GroupQueryAttention", [f(2, 5, 64), f(2, 5, 32), f(2, 5, 32), None, None, *SEQLENS, *caches(20, 8)], {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "rotary_interleaved": 1}),
+    "group_query_attention_window": ("GroupQueryAttention", [f(2, 5, 32), f(2, 5, 16), f(2, 5, 16), None, None, *SEQLENS], {"num_heads": 4, "kv_num_heads": 2, "local_window_size": 2, "softcap": 5.0}),
+    "group_query_attention_past": ("GroupQueryAttention", [f(2, 1, 64), f(2, 1, 32), f(2, 1, 32), f(2, 2, 7, 16), f(2, 2, 7, 16), *LATER, *caches(20, 8)], {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}, [0, 1, 2]),
     "rotary_embedding": ("RotaryEmbedding", [f(2, 5, 32), ints(0, 15, 2, 5), COS, SIN], {}),
     "rotary_embedding_from": ("RotaryEmbedding", [f(2, 5, 32), c(numpy.array([3])), COS, SIN], {"interleaved": 1}),
-    "rotary_embedding_part": (
-        "RotaryEmbedding",
-        [f(2, 5, 32), ints(0, 15, 2, 5), *caches(20, 2)],
-        {"num_heads": 4, "rotary_embedding_dim": 4},
-    ),
+    "rotary_embedding_part": ("RotaryEmbedding", [f(2, 5, 32), ints(0, 15, 2, 5), *caches(20, 2)], {"num_heads": 4, "rotary_embedding_dim": 4}),
     "rotary_embedding_heads": ("RotaryEmbedding", [f(2, 4, 5, 8), ints(0, 15, 2, 5), COS, SIN], {}),
-    "matmul_4_bits": (
-        "MatMulNBits",
-        [f(2, 3, 40), c(ints(0, 256, 6, 3, 8, dtype=numpy.uint8)), c(f(6, 3))],
-        {"K": 40, "N": 6, "bits": 4, "block_size": 16},
-    ),
-    "matmul_4_bits_zeros": (
-        "MatMulNBits",
-        [f(3, 48), c(ints(0, 256, 6, 3, 8, dtype=numpy.uint8)), c(f(6, 3)), c(ints(0, 256, 6, 2, dtype=numpy.uint8))],
-        {"K": 48, "N": 6, "bits": 4, "block_size": 16},
-    ),
-    "matmul_4_bits_float_zeros": (
-        "MatMulNBits",
-        [f(3, 32), c(ints(0, 256, 6, 2, 8, dtype=numpy.uint8)), c(f(6, 2)), c(f(6, 2)), None, c(f(6))],
-        {"K": 32, "N": 6, "bits": 4, "block_size": 16},
-    ),
-    "matmul_8_bits": (
-        "MatMulNBits",
-        [f(3, 32), c(ints(0, 256, 6, 2, 16, dtype=numpy.uint8)), c(f(6, 2))],
-        {"K": 32, "N": 6, "bits": 8, "block_size": 16},
-    ),
-    "matmul_2_bits": (
-        "MatMulNBits",
-        [f(3, 32), c(ints(0, 256, 6, 2, 4, dtype=numpy.uint8)), c(f(6, 2))],
-        {"K": 32, "N": 6, "bits": 2, "block_size": 16},
-    ),
-    "gather_4_bits": (
-        "GatherBlockQuantized",
-        [
-            c(ints(0, 256, 30, 20, dtype=numpy.uint8)),
-            ints(-30, 30, 2, 5),
-            c(f(30, 3)),
-            c(ints(0, 256, 30, 2, dtype=numpy.uint8)),
-        ],
-        {"block_size": 16},
-    ),
-    "gather_8_bits": (
-        "GatherBlockQuantized",
-        [c(ints(0, 256, 30, 4, 32, dtype=numpy.uint8)), ints(0, 30, 2, 5), c(f(30, 4, 1))],
-        {"bits": 8, "block_size": 32, "quantize_axis": 2},
-    ),
-    "gather_2_bits": (
-        "GatherBlockQuantized",
-        [c(ints(0, 256, 30, 10, dtype=numpy.uint8)), ints(0, 30, 7, dtype=numpy.int32), c(f(30, 3))],
-        {"bits": 2, "block_size": 16},
-    ),
-    "gather_int4": (
-        "GatherBlockQuantized",
-        [
-            c(ints(-8, 8, 30, 20).astype(ml_dtypes.int4)),
-            ints(0, 20, 2, 5),
-            c(f(2, 20)),
-            c(ints(-8, 8, 2, 20).astype(ml_dtypes.int4)),
-        ],
-        {"block_size": 16, "quantize_axis": 0, "gather_axis": 1},
-    ),
-    "matmul_integer_to_float": (
-        "MatMulIntegerToFloat",
-        [Q8, W8, c(numpy.float32(0.1)), c(numpy.float32(0.2)), c(numpy.uint8(120)), c(numpy.uint8(130)), BIAS],
-        {},
-    ),
-    "dynamic_quantize_matmul": (
-        "DynamicQuantizeMatMul",
-        [
-            X,
-            c(ints(-128, 128, 16, 48, dtype=numpy.int8)),
-            c(numpy.full(48, 0.1, numpy.float32)),
-            c(numpy.zeros(48, numpy.int8)),
-            BIAS,
-        ],
-        {},
-    ),
-    "dynamic_quantize_lstm": (
-        "DynamicQuantizeLSTM",
-        [
-            f(5, 2, 8),
-            c(ints(-128, 128, 2, 8, 16, dtype=numpy.int8)),
-            c(ints(-128, 128, 2, 4, 16, dtype=numpy.int8)),
-            c(f(2, 32)),
-            None,
-            None,
-            None,
-            None,
-            c(numpy.full(2, 0.01, numpy.float32)),
-            c(numpy.zeros(2, numpy.int8)),
-            c(numpy.full(2, 0.02, numpy.float32)),
-            c(numpy.zeros(2, numpy.int8)),
-        ],
-        {"hidden_size": 4, "direction": "bidirectional", "activations": ["Sigmoid", "Tanh", "Tanh"] * 2},
-        [0, 1, 2],
-    ),
-    "q_attention": (
-        "QAttention",
-        [
-            Q8,
-            W8,
-            BIAS,
-            c(numpy.float32(0.01)),
-            c(numpy.float32(0.01)),
-            LENGTHS,
-            c(numpy.uint8(120)),
-            c(numpy.uint8(130)),
-        ],
-        {"num_heads": 4},
-    ),
+    "matmul_4_bits": ("MatMulNBits", [f(2, 3, 40), c(ints(0, 256, 6, 3, 8, dtype=numpy.uint8)), c(f(6, 3))], {"K": 40, "N": 6, "bits": 4, "block_size": 16}),
+    "matmul_4_bits_zeros": ("MatMulNBits", [f(3, 48), c(ints(0, 256, 6, 3, 8, dtype=numpy.uint8)), c(f(6, 3)), c(ints(0, 256, 6, 2, dtype=numpy.uint8))], {"K": 48, "N": 6, "bits": 4, "block_size": 16}),
+    "matmul_4_bits_float_zeros": ("MatMulNBits", [f(3, 32), c(ints(0, 256, 6, 2, 8, dtype=numpy.uint8)), c(f(6, 2)), c(f(6, 2)), None, c(f(6))], {"K": 32, "N": 6, "bits": 4, "block_size": 16}),
+    "matmul_8_bits": ("MatMulNBits", [f(3, 32), c(ints(0, 256, 6, 2, 16, dtype=numpy.uint8)), c(f(6, 2))], {"K": 32, "N": 6, "bits": 8, "block_size": 16}),
+    "matmul_2_bits": ("MatMulNBits", [f(3, 32), c(ints(0, 256, 6, 2, 4, dtype=numpy.uint8)), c(f(6, 2))], {"K": 32, "N": 6, "bits": 2, "block_size": 16}),
+    "gather_4_bits": ("GatherBlockQuantized", [c(ints(0, 256, 30, 20, dtype=numpy.uint8)), ints(-30, 30, 2, 5), c(f(30, 3)), c(ints(0, 256, 30, 2, dtype=numpy.uint8))], {"block_size": 16}),
+    "gather_8_bits": ("GatherBlockQuantized", [c(ints(0, 256, 30, 4, 32, dtype=numpy.uint8)), ints(0, 30, 2, 5), c(f(30, 4, 1))], {"bits": 8, "block_size": 32, "quantize_axis": 2}),
+    "gather_2_bits": ("GatherBlockQuantized", [c(ints(0, 256, 30, 10, dtype=numpy.uint8)), ints(0, 30, 7, dtype=numpy.int32), c(f(30, 3))], {"bits": 2, "block_size": 16}),
+    "gather_int4": ("GatherBlockQuantized", [c(ints(-8, 8, 30, 20).astype(ml_dtypes.int4)), ints(0, 20, 2, 5), c(f(2, 20)), c(ints(-8, 8, 2, 20).astype(ml_dtypes.int4))], {"block_size": 16, "quantize_axis": 0, "gather_axis": 1}),
+    "matmul_integer_to_float": ("MatMulIntegerToFloat", [Q8, W8, c(numpy.float32(0.1)), c(numpy.float32(0.2)), c(numpy.uint8(120)), c(numpy.uint8(130)), BIAS], {}),
+    "dynamic_quantize_matmul": ("DynamicQuantizeMatMul", [X, c(ints(-128, 128, 16, 48, dtype=numpy.int8)), c(numpy.full(48, 0.1, numpy.float32)), c(numpy.zeros(48, numpy.int8)), BIAS], {}),
+    "dynamic_quantize_lstm": ("DynamicQuantizeLSTM", [f(5, 2, 8), c(ints(-128, 128, 2, 8, 16, dtype=numpy.int8)), c(ints(-128, 128, 2, 4, 16, dtype=numpy.int8)), c(f(2, 32)), None, None, None,
+                              None, c(numpy.full(2, 0.01, numpy.float32)), c(numpy.zeros(2, numpy.int8)), c(numpy.full(2, 0.02, numpy.float32)), c(numpy.zeros(2, numpy.int8))],
+                              {"hidden_size": 4, "direction": "bidirectional", "activations": ["Sigmoid", "Tanh", "Tanh"] * 2}, [0, 1, 2]),
+    "q_attention": ("QAttention", [Q8, W8, BIAS, c(numpy.float32(0.01)), c(numpy.float32(0.01)), LENGTHS, c(numpy.uint8(120)), c(numpy.uint8(130))], {"num_heads": 4}),
 }
 
 B = numpy.tril(numpy.ones((5, 7), bool), 1)
@@ -292,24 +125,11 @@ Q4, K4, V4 = f(2, 4, 5, 8), f(2, 4, 7, 8), f(2, 4, 7, 6)
 SCORES, LABELS = f(3, 5, 4), ints(0, 5, 3, 4)
 # ONNX's own, in the opset given (23 unless it says another)
 CASES |= {
-    "batch_norm_training": (
-        "ai.onnx:15::BatchNormalization",
-        [f(3, 4, 5, 6), c(f(4)), c(f(4)), c(f(4)), c(numpy.abs(f(4)))],
-        {"training_mode": 1, "momentum": 0.7, "epsilon": 1e-3},
-        [0, 1, 2],
-    ),
-    "batch_norm_training_rows": (
-        "ai.onnx:15::BatchNormalization",
-        [f(6, 4), c(f(4)), c(f(4)), c(f(4)), c(numpy.abs(f(4)))],
-        {"training_mode": 1},
-        [0, 1, 2],
-    ),
+    "batch_norm_training": ("ai.onnx:15::BatchNormalization", [f(3, 4, 5, 6), c(f(4)), c(f(4)), c(f(4)), c(numpy.abs(f(4)))],
+                            {"training_mode": 1, "momentum": 0.7, "epsilon": 1e-3}, [0, 1, 2]),
+    "batch_norm_training_rows": ("ai.onnx:15::BatchNormalization", [f(6, 4), c(f(4)), c(f(4)), c(f(4)), c(numpy.abs(f(4)))], {"training_mode": 1}, [0, 1, 2]),
     "group_norm": ("ai.onnx::GroupNormalization", [f(2, 6, 3, 4), c(f(6)), c(f(6))], {"num_groups": 3}),
-    "group_norm_1d": (
-        "ai.onnx::GroupNormalization",
-        [f(2, 6, 5), c(f(6)), c(f(6))],
-        {"num_groups": 1, "epsilon": 1e-2},
-    ),
+    "group_norm_1d": ("ai.onnx::GroupNormalization", [f(2, 6, 5), c(f(6)), c(f(6))], {"num_groups": 1, "epsilon": 1e-2}),
     "group_norm_18": ("ai.onnx:18::GroupNormalization", [f(2, 6, 3, 4), c(f(3)), c(f(3))], {"num_groups": 3}),
     "rms_norm": ("ai.onnx::RMSNormalization", [X, GAMMA], {}),
     "rms_norm_axis": ("ai.onnx::RMSNormalization", [X, c(f(5, 16))], {"axis": 1, "epsilon": 1e-3}),
@@ -323,39 +143,17 @@ CASES |= {
     "affine_grid": ("ai.onnx::AffineGrid", [f(2, 2, 3), c(numpy.array([2, 3, 4, 5]))], {}),
     "affine_grid_corners": ("ai.onnx::AffineGrid", [f(2, 3, 4), c(numpy.array([2, 3, 4, 5, 6]))], {"align_corners": 1}),
     "loss": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS], {}),
-    "loss_weighted": (
-        "ai.onnx:13::NegativeLogLikelihoodLoss",
-        [SCORES, LABELS, c(numpy.abs(f(5)))],
-        {"ignore_index": 2},
-    ),
+    "loss_weighted": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS, c(numpy.abs(f(5)))], {"ignore_index": 2}),
     "loss_each": ("ai.onnx:13::NegativeLogLikelihoodLoss", [SCORES, LABELS], {"reduction": "none", "ignore_index": 1}),
-    "cross_entropy": (
-        "ai.onnx:13::SoftmaxCrossEntropyLoss",
-        [SCORES, LABELS, c(numpy.abs(f(5)))],
-        {"reduction": "sum"},
-        [0, 1],
-    ),
+    "cross_entropy": ("ai.onnx:13::SoftmaxCrossEntropyLoss", [SCORES, LABELS, c(numpy.abs(f(5)))], {"reduction": "sum"}, [0, 1]),
     "rotary": ("ai.onnx::RotaryEmbedding", [f(2, 4, 5, 8), COS, SIN, ints(0, 15, 2, 5)], {}),
-    "rotary_packed": (
-        "ai.onnx::RotaryEmbedding",
-        [f(2, 5, 32), f(2, 5, 4), f(2, 5, 4)],
-        {"num_heads": 4, "interleaved": 1},
-    ),
+    "rotary_packed": ("ai.onnx::RotaryEmbedding", [f(2, 5, 32), f(2, 5, 4), f(2, 5, 4)], {"num_heads": 4, "interleaved": 1}),
     "attention_4d": ("ai.onnx::Attention", [Q4, K4, V4], {}),
-    "attention_packed": (
-        "ai.onnx::Attention",
-        [f(2, 5, 32), f(2, 7, 16), f(2, 7, 12)],
-        {"q_num_heads": 4, "kv_num_heads": 2, "scale": 0.3},
-    ),
+    "attention_packed": ("ai.onnx::Attention", [f(2, 5, 32), f(2, 7, 16), f(2, 7, 12)], {"q_num_heads": 4, "kv_num_heads": 2, "scale": 0.3}),
     "attention_mask": ("ai.onnx::Attention", [Q4, K4, V4, f(5, 7)], {}),
     "attention_bool": ("ai.onnx::Attention", [Q4, K4, V4, B], {}),
     "attention_triangle": ("ai.onnx::Attention", [Q4, f(2, 2, 5, 8), f(2, 2, 5, 8)], {"is_causal": 1, "softcap": 2.0}),
-    "attention_cache": (
-        "ai.onnx::Attention",
-        [Q4, f(2, 4, 2, 8), f(2, 4, 2, 8), f(5, 7), f(2, 4, 5, 8), f(2, 4, 5, 8)],
-        {},
-        [0, 1, 2],
-    ),
+    "attention_cache": ("ai.onnx::Attention", [Q4, f(2, 4, 2, 8), f(2, 4, 2, 8), f(5, 7), f(2, 4, 5, 8), f(2, 4, 5, 8)], {}, [0, 1, 2]),
     "attention_shown": ("ai.onnx::Attention", [Q4, K4, V4, f(5, 7)], {"qk_matmul_output_mode": 2}, [0, 3]),
 }
 LOOSE = {"dynamic_quantize_lstm": 2e-3}  # a state beside a step may be rounded to the other side
@@ -370,22 +168,16 @@ def model_of(op, inputs, attributes, outputs, opset=17):
         if isinstance(value, Fixed):
             constants.append(numpy_helper.from_array(value.value, name))
         elif value is not None:
-            ports.append(
-                helper.make_tensor_value_info(f"in{i}", helper.np_dtype_to_tensor_dtype(value.dtype), [1, *value.shape])
-            )
+            ports.append(helper.make_tensor_value_info(f"in{i}", helper.np_dtype_to_tensor_dtype(value.dtype), [1, *value.shape]))
             constants.append(numpy_helper.from_array(numpy.array(value.shape, numpy.int64), f"shape{i}"))
             nodes.append(helper.make_node("Reshape", [f"in{i}", f"shape{i}"], [name]))
     domain, _, kind = op.rpartition("::")
     domain, _, given = domain.partition(":")
     opset = int(given or 23) if domain == "ai.onnx" else opset
     results = [f"o{k}" if k in outputs else "" for k in range(max(outputs) + 1)]
-    nodes.append(
-        helper.make_node(kind, names, results, name="node", domain={"": MS, "ai.onnx": ""}[domain], **attributes)
-    )
+    nodes.append(helper.make_node(kind, names, results, name="node", domain={"": MS, "ai.onnx": ""}[domain], **attributes))
     graph = helper.make_graph(nodes, "g", ports, [onnx.ValueInfoProto(name=r) for r in results if r], constants)
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)], ir_version=10
-    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)], ir_version=10)
     return model, {f"in{i}": v[None] for i, v in enumerate(inputs) if v is not None and not isinstance(v, Fixed)}
 
 
@@ -393,11 +185,7 @@ def session(model):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # DynamicQuantizeLSTM rounds the samples of each thread by themselves
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(
-        model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model),
-        options,
-        providers=["CPUExecutionProvider"],
-    )
+    return onnxruntime.InferenceSession(model.SerializeToString() if isinstance(model, onnx.ModelProto) else str(model), options, providers=["CPUExecutionProvider"])
 
 
 def store(path, feeds):
@@ -414,9 +202,7 @@ def test_functions_equal_onnx_runtime(name, qcalib, tmp_path):
     expected = dict(zip([o.name for o in theirs.get_outputs()], theirs.run(None, feeds)))
     for output in model.graph.output:  # ONNX Runtime knew the types; a file has to say them
         value = expected[output.name]
-        output.CopyFrom(
-            helper.make_tensor_value_info(output.name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-        )
+        output.CopyFrom(helper.make_tensor_value_info(output.name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape))
     onnx.save(model, tmp_path / "m.onnx")
     store(tmp_path / "d.h5", feeds)
     qcalib("run", "m.onnx", "--data", "d.h5", "-o", "out.h5")
@@ -424,9 +210,7 @@ def test_functions_equal_onnx_runtime(name, qcalib, tmp_path):
     for output, value in expected.items():
         got = ours[output].reshape(value.shape)
         tolerance = LOOSE.get(name, 2e-4)
-        numpy.testing.assert_allclose(
-            got, value, rtol=tolerance, atol=tolerance * max(1, numpy.abs(value).max()), err_msg=output
-        )
+        numpy.testing.assert_allclose(got, value, rtol=tolerance, atol=tolerance * max(1, numpy.abs(value).max()), err_msg=output)
 
 
 # --- Functions that a model brings with it ---
@@ -434,29 +218,13 @@ def test_functions_equal_onnx_runtime(name, qcalib, tmp_path):
 
 def local(nodes, functions, inputs, outputs, constants=(), opset=17):
     """A model of float32 [1,4] inputs and outputs."""
-    ports = [
-        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in names] for names in (inputs, outputs)
-    ]
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 4]) for n in names] for names in (inputs, outputs)]
     graph = helper.make_graph(nodes, "g", *ports, list(constants))
-    return helper.make_model(
-        graph,
-        functions=functions,
-        ir_version=10,
-        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("my", 1)],
-    )
+    return helper.make_model(graph, functions=functions, ir_version=10, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("my", 1)])
 
 
 def function(name, inputs, outputs, nodes, attributes=(), defaults=(), opset=17, overload=""):
-    made = helper.make_function(
-        "my",
-        name,
-        inputs,
-        outputs,
-        nodes,
-        [helper.make_opsetid("", opset), helper.make_opsetid("my", 1)],
-        list(attributes),
-        list(defaults),
-    )
+    made = helper.make_function("my", name, inputs, outputs, nodes, [helper.make_opsetid("", opset), helper.make_opsetid("my", 1)], list(attributes), list(defaults))
     made.overload = overload
     return made
 
@@ -471,65 +239,26 @@ def call(name, inputs, outputs, label=None, **attributes):
 
 
 N = helper.make_node
-LEAKY = function(
-    "Leaky",
-    ["x"],
-    ["y"],
-    [refers(N("LeakyRelu", ["x"], ["h"]), "alpha", "slope", onnx.AttributeProto.FLOAT), N("Add", ["h", "x"], ["y"])],
-    ["slope"],
-)
-DEFAULT = function(
-    "Default",
-    ["x"],
-    ["y"],
-    [refers(N("LeakyRelu", ["x"], ["y"]), "alpha", "slope", onnx.AttributeProto.FLOAT)],
-    defaults=[helper.make_attribute("slope", 0.5)],
-)
-TWICE = function(
-    "Twice",
-    ["x"],
-    ["y"],
-    [
-        refers(call("Leaky", ["x"], ["h"]), "slope", "slope", onnx.AttributeProto.FLOAT),
-        call("Leaky", ["h"], ["y"], slope=0.3),
-    ],
-    ["slope"],
-)
+LEAKY = function("Leaky", ["x"], ["y"], [refers(N("LeakyRelu", ["x"], ["h"]), "alpha", "slope", onnx.AttributeProto.FLOAT), N("Add", ["h", "x"], ["y"])],
+                 ["slope"])
+DEFAULT = function("Default", ["x"], ["y"], [refers(N("LeakyRelu", ["x"], ["y"]), "alpha", "slope", onnx.AttributeProto.FLOAT)],
+                   defaults=[helper.make_attribute("slope", 0.5)])
+TWICE = function("Twice", ["x"], ["y"], [refers(call("Leaky", ["x"], ["h"]), "slope", "slope", onnx.AttributeProto.FLOAT), call("Leaky", ["h"], ["y"], slope=0.3)], ["slope"])
 BOTH = function("Both", ["a", "b"], ["s", "d"], [N("Add", ["a", "b"], ["s"]), N("Sub", ["a", "b"], ["d"])])
 OPTIONAL = function("Optional", ["x", "low"], ["y"], [N("Clip", ["x", "low"], ["y"])])
-OLD = function(
-    "Old",
-    ["x"],
-    ["y"],
-    [N("Squeeze", ["x"], ["s"], axes=[0]), N("Unsqueeze", ["s"], ["u"], axes=[0]), N("Exp", ["u"], ["y"])],
-    opset=11,
-)
+OLD = function("Old", ["x"], ["y"], [N("Squeeze", ["x"], ["s"], axes=[0]), N("Unsqueeze", ["s"], ["u"], axes=[0]), N("Exp", ["u"], ["y"])], opset=11)
 PASS = function("Pass", ["x"], ["x", "y"], [N("Neg", ["x"], ["y"])])
 MODELS = {
     "attribute": ([call("Leaky", ["x"], ["y"], "one", slope=0.25)], [LEAKY]),
     "twice": ([call("Leaky", ["x"], ["h"], "one", slope=0.25), call("Leaky", ["h"], ["y"], "one", slope=0.5)], [LEAKY]),
     "default": ([call("Default", ["x"], ["h"]), call("Default", ["h"], ["y"], slope=0.1)], [DEFAULT]),
-    "nested": (
-        [call("Twice", ["x"], ["h"], "a", slope=0.2), call("Twice", ["h"], ["y"], "b", slope=0.7)],
-        [TWICE, LEAKY],
-    ),
+    "nested": ([call("Twice", ["x"], ["h"], "a", slope=0.2), call("Twice", ["h"], ["y"], "b", slope=0.7)], [TWICE, LEAKY]),
     "several_outputs": ([call("Both", ["x", "x2"], ["s", "d"]), N("Mul", ["s", "d"], ["y"])], [BOTH]),
     "an_output_left_out": ([call("Both", ["x", "x2"], ["", "d"]), N("Neg", ["d"], ["y"])], [BOTH]),
     "an_input_left_out": ([call("Optional", ["x"], ["h"]), call("Optional", ["h", "zero"], ["y"])], [OPTIONAL]),
-    "names_that_are_taken": (
-        [
-            N("Neg", ["x"], ["one/h"]),
-            call("Leaky", ["one/h"], ["h"], "one", slope=0.25),
-            N("Mul", ["h", "one/h"], ["y"]),
-        ],
-        [LEAKY],
-    ),
+    "names_that_are_taken": ([N("Neg", ["x"], ["one/h"]), call("Leaky", ["one/h"], ["h"], "one", slope=0.25), N("Mul", ["h", "one/h"], ["y"])], [LEAKY]),
     "an_opset_of_its_own": ([call("Old", ["x"], ["y"])], [OLD], numpy.exp),  # ONNX Runtime takes one opset for all
-    "an_input_passed_on": (
-        [call("Pass", ["x"], ["p", "n"]), N("Mul", ["p", "n"], ["y"])],
-        [PASS],
-        lambda x: -x * x,
-    ),  # nor such names
+    "an_input_passed_on": ([call("Pass", ["x"], ["p", "n"]), N("Mul", ["p", "n"], ["y"])], [PASS], lambda x: -x * x),  # nor such names
 }
 
 
@@ -559,29 +288,15 @@ def test_overloads_are_told_apart(qcalib, tmp_path):
 
 
 @pytest.mark.bad_input
-@pytest.mark.parametrize(
-    "name, message",
-    [
-        ("itself", "function 'A' uses itself"),
-        ("another", "function 'A' uses itself"),
-        ("bomb", "more than 262144 nodes"),
-        ("arguments", "has 1 inputs and 1 outputs, called with 2 and 1"),
-    ],
-)
+@pytest.mark.parametrize("name, message", [("itself", "function 'A' uses itself"), ("another", "function 'A' uses itself"),
+                                           ("bomb", "more than 262144 nodes"), ("arguments", "has 1 inputs and 1 outputs, called with 2 and 1")])
 def test_functions_without_end(name, message, qcalib, tmp_path):
     a = function("A", ["x"], ["y"], [call("A" if name == "itself" else "B", ["x"], ["y"])])
     b = function("B", ["x"], ["y"], [call("A", ["x"], ["y"])])
-    bomb = [
-        function(f"F{i}", ["x"], ["y"], [call(f"F{i + 1}", ["x"], ["h"]), call(f"F{i + 1}", ["h"], ["y"])])
-        for i in range(40)
-    ]
+    bomb = [function(f"F{i}", ["x"], ["y"], [call(f"F{i + 1}", ["x"], ["h"]), call(f"F{i + 1}", ["h"], ["y"])]) for i in range(40)]
     bomb.append(function("F40", ["x"], ["y"], [N("Neg", ["x"], ["y"])]))
-    nodes, functions = {
-        "itself": ([call("A", ["x"], ["y"])], [a]),
-        "another": ([call("A", ["x"], ["y"])], [a, b]),
-        "bomb": ([call("F0", ["x"], ["y"])], bomb),
-        "arguments": ([call("F40", ["x", "x"], ["y"])], bomb),
-    }[name]
+    nodes, functions = {"itself": ([call("A", ["x"], ["y"])], [a]), "another": ([call("A", ["x"], ["y"])], [a, b]),
+                        "bomb": ([call("F0", ["x"], ["y"])], bomb), "arguments": ([call("F40", ["x", "x"], ["y"])], bomb)}[name]
     onnx.save(local(nodes, functions, ["x"], ["y"]), tmp_path / "m.onnx")
     done = qcalib("inspect", "m.onnx", code=None)
     assert done.code in (3, 4) and message in done.err
@@ -589,33 +304,15 @@ def test_functions_without_end(name, message, qcalib, tmp_path):
 
 def test_products_inside_of_functions_are_quantized(qcalib, tmp_path):
     """What comes out has ONNX's operators alone, the names are those of the functions' nodes, and ONNX Runtime is near the float model."""
-    weights = {
-        "qkv": f(32, 96, scale=0.2),
-        "bias": f(96, scale=0.1),
-        "up": f(32, 64, scale=0.2),
-        "down": f(64, 32, scale=0.2),
-        "gamma": f(32) * 0.1 + 1,
-        "packed": ints(0, 256, 32, 2, 8, dtype=numpy.uint8),
-        "scales": numpy.full((32, 2), 0.01, numpy.float32),
-    }
-    nodes = [
-        N("Attention", ["x", "qkv", "bias"], ["a"], "attn", domain=MS, num_heads=4, unidirectional=1),
-        N("SkipSimplifiedLayerNormalization", ["x", "a", "gamma"], ["n"], "norm", domain=MS),
-        N("FusedMatMul", ["n", "up"], ["u"], "up", domain=MS, alpha=0.5),
-        N("QuickGelu", ["u"], ["g"], "act", domain=MS),
-        N("MatMul", ["g", "down"], ["d"], "down"),
-        N("MatMulNBits", ["d", "packed", "scales"], ["y"], "head", domain=MS, K=32, N=32, bits=4, block_size=16),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6, 32])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 6, 32])],
-        [numpy_helper.from_array(v, k) for k, v in weights.items()],
-    )
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)], ir_version=8
-    )
+    weights = {"qkv": f(32, 96, scale=0.2), "bias": f(96, scale=0.1), "up": f(32, 64, scale=0.2), "down": f(64, 32, scale=0.2), "gamma": f(32) * 0.1 + 1,
+               "packed": ints(0, 256, 32, 2, 8, dtype=numpy.uint8), "scales": numpy.full((32, 2), 0.01, numpy.float32)}
+    nodes = [N("Attention", ["x", "qkv", "bias"], ["a"], "attn", domain=MS, num_heads=4, unidirectional=1),
+             N("SkipSimplifiedLayerNormalization", ["x", "a", "gamma"], ["n"], "norm", domain=MS),
+             N("FusedMatMul", ["n", "up"], ["u"], "up", domain=MS, alpha=0.5), N("QuickGelu", ["u"], ["g"], "act", domain=MS),
+             N("MatMul", ["g", "down"], ["d"], "down"), N("MatMulNBits", ["d", "packed", "scales"], ["y"], "head", domain=MS, K=32, N=32, bits=4, block_size=16)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6, 32])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 6, 32])], [numpy_helper.from_array(v, k) for k, v in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(MS, 1)], ir_version=8)
     onnx.save(model, tmp_path / "m.onnx")
     x = f(32, 6, 32)
     store(tmp_path / "d.h5", {"x": x})
