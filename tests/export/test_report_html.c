@@ -271,7 +271,7 @@ Test(report_html, shows_what_was_measured)
 /* Where the chart of the curve has its choice: pixels across. */
 static double choice_at(const char *text)
 {
-    const char *chart = strstr(text, "What the solver saw"), *line;
+    const char *chart = strstr(text, "What the solver saw"), *line = NULL;
     cr_assert(chart && (line = strstr(chart, "class=\"limit\" d=\"M")), "no chart, or no choice on it");
     cr_assert(strstr(line, "<circle class=\"dot\"") && strstr(line, "<circle class=\"dot\"") < strstr(line, "</svg>"));
     return atof(line + strlen("class=\"limit\" d=\"M"));
