@@ -38,6 +38,9 @@ class Result:
         return json.loads(self.out)
 
 
+OTHER_COMMANDS = {"collect", "merge", "run", "eval", "compare", "convert", "pack", "inspect", "list", "help"}
+
+
 @pytest.fixture(scope="session")
 def program():
     path = pathlib.Path(os.environ.get("QCALIB", ROOT / "build/release/qcalib"))
@@ -54,8 +57,10 @@ def qcalib(program, tmp_path):
 
     def run(*arguments, code=0, timeout=600, folder=tmp_path, **environment):
         arguments = [*map(str, arguments)]
-        if "quantize" in arguments[:1] and not any("--advice" in a for a in arguments):
-            arguments.append("--advice=off")  # tests of it ask for it; the others need not wait
+        named = "quantize" in arguments[:1]
+        is_job = named or ("--data" in arguments and arguments[0] not in OTHER_COMMANDS)
+        if is_job and not any("--advice" in a for a in arguments):
+            arguments.insert(named, "--advice=off")  # tests of it ask for it; the others need not wait
         before = set(folder.rglob("*"))
         env = {**os.environ, "ASAN_OPTIONS": "allocator_may_return_null=1", **environment}
         done = subprocess.run(

@@ -69,7 +69,7 @@ def test_what_comes_beside_goes_beside(small, qcalib, tmp_path):
         "--no-report",
         *QUICK,
         "--memory-limit",
-        "100M",
+        "110M",
     )
     assert limited.new_files == ["l.onnx", "l.onnx.data"]
     assert (tmp_path / "l.onnx.data").read_bytes() == files[1].read_bytes()
