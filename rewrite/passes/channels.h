@@ -56,9 +56,11 @@ static inline int64_t qc_channel_count(const struct qc_channels *c, qc_id v)
     const int axis = qc_channel_axis(c, v);
     return axis < 0 ? 0 : c->graph->values[v].type.shape.dim[axis];
 }
+/* NULL: it is in no group. */
 static inline const double *qc_channel_scales(const struct qc_channels *c, qc_id v)
 {
-    return c->groups[c->group[v]].scale + c->layout[v].offset;
+    const double *scale = c->groups[c->group[v]].scale;
+    return scale ? scale + c->layout[v].offset : NULL;
 }
 
 /* Errors: no memory. */
