@@ -80,6 +80,8 @@ def ours(program, model, data, out, method):
     command = [
         program,
         "-q",
+        "--advice",
+        "off",
         "--data",
         data,
         str(model),
