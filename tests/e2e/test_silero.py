@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Silero VAD, as its Python package ships it: If, LSTM, several opsets, float16, a state that goes round."""
+import importlib.util
+import pathlib
+
+import h5py
+import numpy as np
+import pytest
+
+ort = pytest.importorskip("onnxruntime")
+PACKAGE = importlib.util.find_spec("silero_vad")
+RATE, PIECE, PIECES = 16000, 576, 48
+pytestmark = pytest.mark.skipif(PACKAGE is None, reason="the package silero-vad is not installed: scripts/test does that")
+
+
+def sound():
+    """A voice that rises and falls, with pauses, and some noise: [PIECES, 1, PIECE]."""
+    t = np.arange(PIECES * PIECE) / RATE
+    phase = 2 * np.pi * np.cumsum(120 + 40 * np.sin(2 * np.pi * 1.5 * t)) / RATE
+    voice = sum(np.sin(k * phase) / k for k in range(1, 12)) * (np.sin(4 * np.pi * t) > -0.2)
+    noise = np.random.default_rng(1).standard_normal(len(t))
+    return (0.1 * voice + 0.003 * noise).astype(np.float32).reshape(PIECES, 1, PIECE)
+
+
+def session(path):
+    return ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize(
+    "name, least",
+    [("silero_vad", 30), ("silero_vad_16k_op15", 30), ("silero_vad_op18_ifless", 25), ("silero_vad_half", 30)],
+)
+def test_whole_job(name, least, qcalib, tmp_path):
+    """Each step from the state of the float network; as ONNX Runtime runs the exported file."""
+    model = next(iter(map(pathlib.Path, PACKAGE.submodule_search_locations))) / f"data/{name}.onnx"
+    if not model.exists():
+        pytest.skip(f"this silero-vad has no {model.name}")
+    source, state, steps = session(model), np.zeros((2, 1, 128), np.float32), []
+    with_rate = any(i.name == "sr" for i in source.get_inputs())
+    for piece in sound():
+        feed = {"input": piece, "state": state, **({"sr": np.array(RATE, np.int64)} if with_rate else {})}
+        steps.append((feed, source.run(None, feed)))
+        state = steps[-1][1][1]
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        for key in steps[0][0]:
+            f[key] = np.stack([feed[key] for feed, _ in steps])
+    done = qcalib("--data", "d.h5", model, "-o", "q.onnx", "--no-report", "--json")
+    assert any(op["op"] == "LSTM" or op["op"] == "If" for op in done.json["float_ops"]) or name.endswith("ifless")
+    made, signal, noise = session(tmp_path / "q.onnx"), 0, 0
+    for feed, wanted in steps:
+        for a, b in zip(wanted, made.run(None, feed)):
+            signal += np.square(a, dtype=np.float64).sum()
+            noise += np.square(a.astype(np.float64) - b).sum()
+    assert 10 * np.log10(signal / noise) > least
