@@ -56,15 +56,7 @@ addEventListener('DOMContentLoaded', () => {
     if (!zooms[k] && views[k].clientWidth) begin();
   };
 
-  const button = (text, label, run) => {
-    const b = document.createElement('button');
-    b.type = 'button';
-    b.textContent = text;
-    b.setAttribute('aria-label', label);
-    b.addEventListener('click', run);
-    tools.append(b);
-    return b;
-  };
+  const button = (...what) => addButton(tools, ...what);
   button('−', 'Zoom out', () => zoomTo(zooms[at] / 1.3));
   button('+', 'Zoom in', () => zoomTo(zooms[at] * 1.3));
   button('Fit', 'Fit the whole graph', fit);

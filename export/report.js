@@ -1,6 +1,15 @@
 'use strict';
 // Tables that sort and filter, commands that can be copied: what every page has.
 document.documentElement.classList.add('js');
+const addButton = (to, text, label, run) => {
+  const b = document.createElement('button');
+  b.type = 'button';
+  b.textContent = text;
+  b.setAttribute('aria-label', label);
+  b.addEventListener('click', run);
+  to.append(b);
+  return b;
+};
 addEventListener('DOMContentLoaded', () => {
   const table = document.getElementById('layers'), rows = [...table.tBodies[0].rows];
   const heads = [...table.tHead.rows[0].cells], text = document.getElementById('filter'), kind = document.getElementById('kind');

@@ -13,15 +13,7 @@ addEventListener('DOMContentLoaded', () => {
 
   const tools = document.createElement('div');
   tools.className = 'bar';
-  const button = (text, label, run) => {
-    const b = document.createElement('button');
-    b.type = 'button';
-    b.textContent = text;
-    b.setAttribute('aria-label', label);
-    b.addEventListener('click', run);
-    tools.append(b);
-    return b;
-  };
+  const button = (...what) => addButton(tools, ...what);
   const other = document.createElement('a');
 
   const address = (screen, k) => (k === null ? `#${screen}` : screen === 'table' ? `#L${k}` : `#${screen}/L${k}`);
