@@ -62,6 +62,7 @@ static void forget_repeated(struct qc_pipeline *p)
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;
     p->used_bias = (struct qc_used_bias){0};
+    p->output_bias = (struct qc_output_correction){0};
 }
 
 static void free_again(struct qc_pipeline *p)
