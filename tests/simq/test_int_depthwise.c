@@ -34,6 +34,15 @@ static const struct convolution cases[] = {
     {12, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {5, 7}, false, QC_I8, -77},
     {12, 17, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 255},
     {12, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_I8, 127},
+    /* Tiles of 16 rows: lines done as one with gaps and without, few rows, runs that do not fill registers. */
+    {64, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {8, 8}, false, QC_U8, 77},
+    {64, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 3}, false, QC_U8, 255},
+    {64, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {10, 13}, false, QC_I8, -128},
+    {48, 33, {3, 3}, {2, 2}, {1, 1}, {1, 1, 0, 1}, {15, 15}, false, QC_U8, 1},
+    {36, 70, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 0},
+    {24, 17, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}, {5, 20}, false, QC_U8, 9},
+    {100, 64, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {7, 7}, false, QC_I8, 3},
+    {40, 20, {2, 2}, {3, 1}, {1, 1}, {0, 1, 1, 0}, {9, 6}, false, QC_U8, 200},
 };
 
 static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,

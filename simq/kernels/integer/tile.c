@@ -293,7 +293,9 @@ struct qc_tile_set qc_tile_set_of(enum qc_isa isa)
         s.narrow = NULL;
         s.wide = wide_avx512;
         break;
+    case QC_ISA_AMX:
     case QC_ISA_AVX512_VNNI:
+        s.amx = isa == QC_ISA_AMX;
         s.narrow = narrow_vnni;
         s.wide = wide_vnni;
         s.narrow_depthwise = depthwise_vnni;

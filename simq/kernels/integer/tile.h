@@ -76,6 +76,7 @@ struct qc_tile_set {
     qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* both always there */
     qc_depthwise_pair_fn *depthwise_pair;               /* NULL: there is none */
     bool interleaved;                                   /* how narrow_depthwise wants its weights */
+    bool amx;                                           /* simq/kernels/integer/tile_amx.h */
 };
 struct qc_tile_set qc_tile_set_of(enum qc_isa isa);
 
