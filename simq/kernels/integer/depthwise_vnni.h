@@ -3,7 +3,7 @@
 #ifndef QC_SIMQ_KERNELS_INTEGER_DEPTHWISE_VNNI_H
 #define QC_SIMQ_KERNELS_INTEGER_DEPTHWISE_VNNI_H
 
-#include "simq/kernels/integer/tile.h"
+#include "simq/kernels/integer/depthwise.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 qc_depthwise_fn qc_depthwise_vnni;
