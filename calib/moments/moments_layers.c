@@ -283,7 +283,7 @@ void qc_second_moments_free(struct qc_second_moments *m)
 {
     if (!m) return;
     for (size_t i = 0; i < m->count; i++) {
-        for (int p = 0; p < QC_MOMENTS_PARTS; p++)
+        for (int p = 0; p < QC_MOMENTS_PARTS && !m->layers[i]->borrowed; p++)
             for (int k = 0; k < QC_MOMENTS_CLASSES; k++) free_sums(&m->layers[i]->parts[p].of[k]);
         pthread_mutex_destroy(&m->locks[i]);
     }

@@ -87,6 +87,7 @@ struct qc_second_moments_layer {
     bool transposed;
     struct qc_window window;
     const double *divisor; /* [channels]: what its input is divided by since it was seen; borrowed. NULL: nothing */
+    bool borrowed;         /* the sums of its parts are another's (qc_second_moments_for) */
     struct qc_second_moments_moments parts[QC_MOMENTS_PARTS];
 };
 
@@ -123,8 +124,8 @@ void qc_second_moments_free(struct qc_second_moments *m); /* NULL-safe */
 /* The most columns of a block: with it the same layers are laid out the same. 0 without layers. */
 size_t qc_second_moments_block(const struct qc_second_moments *m);
 /* The moments for another simulated graph of the same real one - one that quantizes less, say -: layers are found by
-   name and geometry, their sums are copied. *out is NULL (and no error) when a layer of g is not in m: then they have
-   to be taken again. */
+   name and geometry, their sums are those of m, which is to outlive *out, and to stay as it is. *out is NULL (and no
+   error) when a layer of g is not in m: then they have to be taken again. */
 bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_second_moments *m, const struct qc_graph *g,
                            struct qc_status *st);
 
