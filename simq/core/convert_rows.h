@@ -11,9 +11,9 @@ struct qc_convert_rows {
     bool is_signed; /* they are */
     struct qc_rounding rounding;
     const int32_t *zeros; /* [rounding.count] */
-    /* All factors are below 1, zero point and bounds the same for all channels. */
-    bool uniform;
+    bool uniform;         /* zero point and bounds are the same for all channels */
     int32_t zero, lo, hi; /* then: the bounds as levels */
+    bool large;           /* factors of 1 and more: products may leave an int32 */
 };
 
 /* Sets `uniform` and what belongs to it. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "simq/kernels/integer/int_lines.h"
 #include "simq/kernels/integer/int_mac_state.h"
 #include "simq/kernels/integer/tile_amx.h"
 
@@ -188,7 +189,7 @@ static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, s
     enum { GROUP = QC_DEPTHWISE_LINES + 1 };
     const struct qc_int_shape *s = &m->d.shape;
     const size_t columns = (size_t)s->kernel[2], n = columns * GROUP * channels;
-    if (m->wide || !m->tiles.depthwise_pair || s->transposed || s->stride[1] != 1 || s->dilation[1] != 1 ||
+    if (m->lines || m->wide || !m->tiles.depthwise_pair || s->transposed || s->stride[1] != 1 || s->dilation[1] != 1 ||
         s->kernel[0] != 1 || s->kernel[1] != QC_DEPTHWISE_LINES)
         return true;
     bool ok = true;
@@ -217,11 +218,12 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
     if (ok) {
         const struct qc_int_pack p = qc_int_mac_pack(m);
         qc_int_pack_taps(single, m->bias, &p, m->d.weights, m->given);
+        ok = qc_int_lines_new(m, single, m->bias, st);
         for (size_t i = 0; i < taps * m->together; i++)
             memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
         for (size_t i = 1; i < m->together; i++) memcpy(m->bias + i * one, m->bias, one * sizeof *w);
         m->weight_bytes = qc_depthwise_bytes(taps, m->channels, !m->wide && m->tiles.interleaved);
-        ok = pack_depthwise(&m->weights, m, w, taps, m->channels, st) && make_pair(m, w, m->channels, st);
+        ok = ok && pack_depthwise(&m->weights, m, w, taps, m->channels, st) && make_pair(m, w, m->channels, st);
     } else {
         qc_fail_memory(st, taps * m->channels * sizeof *w);
     }
@@ -276,7 +278,9 @@ static size_t scratch_of(struct qc_int_mac *m)
 {
     const size_t groups = (size_t)m->d.shape.groups, tile = sizeof(int32_t) * ROWS * QC_TILE_WIDTH,
                  row = sizeof(int32_t) * (groups + SLACK) * ROWS * 2;
-    m->copy_bytes = m->copied ? padded((size_t)(m->plane_step[0] * m->plane[0]) + SLACK) : 0;
+    m->copy_bytes = m->lines    ? qc_int_lines_scratch(m)
+                    : m->copied ? padded((size_t)(m->plane_step[0] * m->plane[0]) + SLACK)
+                                : 0;
     m->sum_bytes = padded(m->depthwise ? row : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS : tile);
     m->packed_bytes = m->weights ? 0 : padded(m->weight_bytes);
     return m->copy_bytes + m->sum_bytes + m->packed_bytes +
@@ -302,7 +306,11 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     choose_amx(m);
     qc_text(m->name, sizeof m->name, "%s %s%s%s",
             m->serial ? "serial" : qc_isa_name(m->tiles.amx && !m->amx_rows ? QC_ISA_AVX512_VNNI : isa),
-            m->wide ? "i16" : "i8", m->depthwise ? " depthwise" : "", m->copied ? " copied" : "");
+            m->wide ? "i16" : "i8",
+            m->lines       ? " depthwise lines"
+            : m->depthwise ? " depthwise"
+                           : "",
+            m->copied ? " copied" : "");
     *scratch = scratch_of(m);
     m->d.weights = m->d.bias = NULL; /* they need not live any longer */
     m->d.data_scales = NULL;
@@ -320,6 +328,7 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m->blocks);
     free(m->panel_at);
     if (!m->shared) free(m->weights);
+    free(m->lines);
     free(m->pair[0]);
     free(m->pair[1]);
     free(m->bias);
@@ -332,7 +341,7 @@ size_t qc_int_mac_bytes(const struct qc_int_mac *m)
 {
     const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
     const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, true) : 0;
-    return m->weights ? (m->shared ? m->held_bytes : m->weight_bytes) + pair +
+    return m->weights ? (m->shared ? m->held_bytes : m->weight_bytes) + pair + qc_int_lines_bytes(m) +
                             (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias
                       : 0;
 }

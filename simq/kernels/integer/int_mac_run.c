@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/kernels/integer/int_copy.h"
+#include "simq/kernels/integer/int_lines.h"
 #include "simq/kernels/integer/int_mac.h"
 #include "simq/kernels/integer/int_mac_state.h"
 #include "simq/kernels/integer/tile_amx.h"
@@ -194,6 +195,10 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
         const char *data = (const char *)x + n * m->d.data_stride[0] * (int64_t)qc_dtype_size(m->d.data_type);
         c.y = (char *)y + n * m->d.out_stride[0] * (int64_t)qc_dtype_size(m->d.finish.to);
         c.data = (const uint8_t *)data;
+        if (m->lines) {
+            qc_int_lines_run(m, (uint8_t *)c.y, data, copy);
+            continue;
+        }
         if (m->copied) {
             qc_int_copy(m, copy, data);
             c.data = copy;

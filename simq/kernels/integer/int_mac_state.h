@@ -28,11 +28,12 @@ struct qc_int_mac {
     size_t copy_bytes, sum_bytes, packed_bytes; /* of scratch: copy, sums, weights that are packed at each run */
     int amx_rows;                               /* of a tile of simq/kernels/integer/tile_amx.h; 0: it is not used */
     int64_t amx_pitch; /* positions from line to line where all lines of a plane are done as one, or 0 */
-    size_t together;                            /* depthwise: pixels of a line that are done as one */
+    size_t together;   /* depthwise: pixels of a line that are done as one */
     uint8_t *pair[2]; /* depthwise, [weight_bytes]: of two lines at a time (simq/kernels/integer/tile.h); NULL: they are
                          not */
-    int32_t *bias;    /* [groups][channels], the data's zero point taken into account when weights are packed */
-    int32_t *given;   /* bias as it came, [groups * outputs], when weights are packed at each run */
+    struct qc_int_lines *lines; /* simq/kernels/integer/int_lines.h; NULL: it is not done so */
+    int32_t *bias;  /* [groups][channels], the data's zero point taken into account when weights are packed */
+    int32_t *given; /* bias as it came, [groups * outputs], when weights are packed at each run */
     char name[64];
 };
 
