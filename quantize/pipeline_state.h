@@ -72,8 +72,10 @@ struct qc_pipeline {
     struct qc_calibration *calibration;       /* calibrate: simulated is bound from here on */
     struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
     struct qc_weight_rounding
-        *weight_rounding;                    /* round: NULL when weights are rounded to nearest and biases left alone */
-    struct qc_used_bias used_bias;           /* round: biases corrected where they are used */
+        *weight_rounding;          /* round: NULL when weights are rounded to nearest and biases left alone */
+    struct qc_used_bias used_bias; /* round: biases corrected where they are used */
+    struct qc_graph
+        *uncorrected; /* round: `rounded` before that; NULL: the same. What one layer alone does is seen in it */
     struct qc_output_correction output_bias; /* round: those of the layers that make the outputs */
     /* bodies: quantizes body i; NULL: bodies stay as they are (quantize/body_job.h) */
     bool (*quantize_body)(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples,
