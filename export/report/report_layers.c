@@ -301,9 +301,9 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
     fputs("</div>\n", f);
 }
 
-void qc_html_layer_details(FILE *f, const struct qc_report *r)
+void qc_html_layer_details(FILE *f, const struct qc_report *r, size_t first, size_t count)
 {
-    for (size_t i = 0; i < r->layer_count; i++) {
+    for (size_t i = first; i < first + count; i++) {
         const struct qc_layer *l = &r->layers[i];
         qc_html(f, "<details><summary><span class=\"muted\">%zu</span> ", i + 1);
         qc_html_text(f, *l->name ? l->name : "(no name)");
