@@ -28,6 +28,11 @@ target_compile_options(qc_flags INTERFACE
   -Wdouble-promotion -Wundef -Wvla -Wswitch-enum
   $<$<C_COMPILER_ID:Clang>:-Wno-string-conversion> # assert(!"why")
   $<$<BOOL:${QC_WERROR}>:-Werror>)
+# gcc 12.2, Debian 12's, breaks off where it makes vectors for arm64 of the largest of many doubles.
+if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64"
+   AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND CMAKE_C_COMPILER_VERSION VERSION_LESS 12.3)
+  target_compile_options(qc_flags INTERFACE -fno-builtin-fmax -fno-builtin-fmin)
+endif()
 target_compile_definitions(qc_flags INTERFACE _XOPEN_SOURCE=700 $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>)
 
 # Sanitizers and coverage hold for everything that is built here, generated code and tests too.

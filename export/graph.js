@@ -1,5 +1,5 @@
 // The graph: zoom, drag, find, and the way from a folded block to its ops. Scrolling is the browser's own.
-addEventListener('DOMContentLoaded', () => {
+addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('screen-graph'), () => {
   const views = [...document.querySelectorAll('.graph')], tools = document.querySelector('.zoom');
   if (!views.length) return;
   const words = document.getElementById('graph-readout'), find = document.getElementById('find'), found = document.getElementById('found');
@@ -158,4 +158,4 @@ addEventListener('DOMContentLoaded', () => {
   words.textContent = matchMedia('(hover: hover)').matches
     ? 'Point at a box for what it is; click to open it. Drag to move, Ctrl and the wheel to zoom.' : 'Tap a box to open it. Two fingers zoom.';
   screen();
-});
+}));

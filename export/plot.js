@@ -1,5 +1,5 @@
 // The point nearest to the pointer, in words.
-addEventListener('DOMContentLoaded', () => {
+addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('screen-plot'), () => {
   const words = document.getElementById('plot-readout'), hover = matchMedia('(hover: hover)').matches;
   for (const svg of document.querySelectorAll('#screen-plot svg.points')) {
     const points = [...svg.querySelectorAll('a')].map((a) => ({ a, x: Number(a.dataset.x), text: a.querySelector('title').textContent }));
@@ -25,4 +25,4 @@ addEventListener('DOMContentLoaded', () => {
     points.forEach((p) => p.a.setAttribute('aria-label', p.text));
   }
   if (words) words.textContent = hover ? 'Point at a layer for its figures; click to open it.' : 'Tap a layer to open it.';
-});
+}));

@@ -10,9 +10,34 @@ const addButton = (to, text, label, run) => {
   to.append(b);
   return b;
 };
-addEventListener('DOMContentLoaded', () => {
-  const table = document.getElementById('layers'), rows = [...table.tBodies[0].rows];
+// What works on a section begins when its content is there: at once, or when packed.js has unpacked it.
+const waiting = new Map();
+const whenThere = (section, run) => {
+  if (!section?.querySelector('script.packed')) run();
+  else waiting.set(section, [...waiting.get(section) ?? [], run]);
+};
+// The rows of the table in the order shown, those hidden too; how to bring one into view.
+const layerTable = { rows: [], reach: () => {} };
+addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('table'), () => {
+  const ROWS = 1000, SOME = 200; // of more rows only some are drawn, and more when one scrolls there
+  const table = document.getElementById('layers'), body = table.tBodies[0], rows = [...body.rows];
   const heads = [...table.tHead.rows[0].cells], text = document.getElementById('filter'), kind = document.getElementById('kind');
+
+  let drawn = SOME;
+  const draw = (count) => {
+    if (rows.length <= ROWS) body.append(...layerTable.rows);
+    else body.replaceChildren(...layerTable.rows.filter((r) => !r.hidden).slice(0, drawn = count));
+  };
+  layerTable.rows = rows;
+  layerTable.reach = (row) => {
+    if (!row.isConnected && !row.hidden) draw(layerTable.rows.filter((r) => !r.hidden).indexOf(row) + SOME);
+    row.scrollIntoView({ block: 'nearest' });
+  };
+  if (rows.length > ROWS)
+    table.parentElement.addEventListener('scroll', (e) => {
+      const v = e.target;
+      if (drawn < rows.length && v.scrollTop + 2 * v.clientHeight > v.scrollHeight) draw(drawn + SOME);
+    }, { passive: true });
 
   // Sorting: a cell's data-v, a number ('' is unknown and comes last), or its text.
   const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
@@ -25,7 +50,8 @@ addEventListener('DOMContentLoaded', () => {
       return down ? y - x : x - y;
     };
     heads.forEach((h, k) => h.setAttribute('aria-sort', k === column ? (down ? 'descending' : 'ascending') : 'none'));
-    table.tBodies[0].append(...rows.toSorted?.(compare) ?? [...rows].sort(compare));
+    layerTable.rows = [...rows].sort(compare);
+    draw(SOME);
   };
   heads.forEach((h, column) => {
     const button = document.createElement('button');
@@ -36,20 +62,26 @@ addEventListener('DOMContentLoaded', () => {
     h.setAttribute('aria-sort', column ? 'none' : 'ascending');
   });
 
+  const known = new Map();
+  const wordsOf = (row) => {
+    if (!known.has(row)) known.set(row, row.textContent.toLowerCase());
+    return known.get(row);
+  };
   const filter = () => {
     const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
     for (const row of rows) {
-      const have = row.textContent.toLowerCase();
-      row.hidden = !words.every((w) => have.includes(w)) || (kind.value && row.dataset.kind !== kind.value);
+      row.hidden = !words.every((w) => wordsOf(row).includes(w)) || (kind.value && row.dataset.kind !== kind.value);
       shown += !row.hidden;
     }
     document.getElementById('shown').textContent = `${shown} of ${rows.length}`;
+    draw(SOME);
   };
   text.addEventListener('input', filter);
   kind.addEventListener('change', filter);
   filter();
-
+}));
+addEventListener('DOMContentLoaded', () => {
   for (const code of document.querySelectorAll('.command code')) {
     const button = document.createElement('button');
     button.type = 'button';

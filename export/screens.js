@@ -1,15 +1,29 @@
 // One screen at a time, and a layer beside it. The address says which: #plot, #L7 (the table and layer 7), #graph/L7.
 addEventListener('DOMContentLoaded', () => {
   const screens = [...document.querySelectorAll('.screen')], panel = document.getElementById('layer');
-  const names = screens.map((s) => s.id), details = [...panel.querySelectorAll('details')], links = [...document.querySelectorAll('nav a')];
-  const rows = [...document.querySelectorAll('#layers tbody tr')];
+  const names = screens.map((s) => s.id), links = [...document.querySelectorAll('nav a')];
+  const details = [...panel.querySelectorAll('details')], pieces = [...panel.querySelectorAll('script.packed')];
+  const layers = Number(panel.dataset.layers), piece = Number(panel.dataset.piece);
   const beside = ['plot', 'table', 'graph']; // screens that a layer opens beside
   const wide = matchMedia('(min-width: 1000px)'), scrolled = {};
   let shown = null, layer = null, opener = null;
 
   // The browser itself would scroll to what an address names.
   screens.forEach((s) => { s.id = `screen-${s.id}`; });
-  for (const d of details) d.querySelector('.body').removeAttribute('id');
+  const tidy = (d) => {
+    d.querySelector('.body').removeAttribute('id');
+    d.querySelector('summary').tabIndex = -1;
+  };
+  details.forEach(tidy);
+  // Packed layers come a piece at a time.
+  const unpackLayer = async (k) => {
+    const at = Math.floor((k - 1) / piece), box = document.createElement('template');
+    box.innerHTML = await unpack(pieces[at]);
+    [...box.content.querySelectorAll('details')].forEach((d, i) => {
+      tidy(d);
+      details[at * piece + i] ??= d;
+    });
+  };
 
   const tools = document.createElement('div');
   tools.className = 'bar';
@@ -21,7 +35,7 @@ addEventListener('DOMContentLoaded', () => {
   const read = () => {
     let words = [];
     try { words = decodeURIComponent(location.hash.slice(1)).split('/'); } catch { /* not an address of ours */ }
-    const last = words.at(-1) ?? '', k = /^L\d+$/.test(last) && details[last.slice(1) - 1] ? Number(last.slice(1)) : null;
+    const last = words.at(-1) ?? '', k = /^L[1-9]\d*$/.test(last) && last.slice(1) <= layers ? Number(last.slice(1)) : null;
     const screen = names.includes(words[0]) ? words[0] : k === null ? 'summary' : 'table';
     return [screen, beside.includes(screen) ? k : null];
   };
@@ -33,28 +47,37 @@ addEventListener('DOMContentLoaded', () => {
     screens.forEach((s, i) => { s.hidden = names[i] !== screen; });
     links.forEach((a) => (a.hash === `#${screen}` ? a.setAttribute('aria-current', 'page') : a.removeAttribute('aria-current')));
     links.find((a) => a.hash === `#${screen}`)?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
-    if (layer !== null) {
-      details[layer - 1].classList.remove('on');
-      details[layer - 1].open = false;
+    const before = layer === null ? undefined : details[layer - 1];
+    if (before) {
+      before.classList.remove('on');
+      before.open = false;
+      if (pieces.length) before.remove();
     }
     document.body.classList.toggle('beside', k !== null);
     panel.hidden = k === null;
-    for (const row of rows) row.classList.toggle('current', k !== null && numberOf(row) === k);
+    for (const row of layerTable.rows) row.classList.toggle('current', k !== null && numberOf(row) === k);
     shown = screen;
     layer = k;
     if (k !== null) {
       const there = screen === 'graph' ? 'table' : 'graph';
-      details[k - 1].open = true;
-      details[k - 1].classList.add('on');
+      const d = details[k - 1];
+      if (d) {
+        if (!d.isConnected) panel.append(d);
+        d.open = true;
+        d.classList.add('on');
+      } else unpackLayer(k).then(show);
       panel.scrollTop = 0;
       other.hidden = !names.includes(there);
       other.href = address(there, k);
       other.textContent = there === 'graph' ? 'In the graph' : 'In the table';
-      if (screen === 'table') rows.find((r) => numberOf(r) === k)?.scrollIntoView({ block: 'nearest' });
+      const row = screen === 'table' && layerTable.rows.find((r) => numberOf(r) === k);
+      if (row) layerTable.reach(row);
     }
     if (moved) scrollTo(0, scrolled[screen] ?? 0);
     Object.assign(document.body.dataset, { screen, layer: k ?? '' });
     document.dispatchEvent(new Event('screen'));
+    const section = screens[names.indexOf(screen)];
+    if (isPacked(section)) fill(section).then(show);
   };
 
   const go = (screen, k) => {
@@ -67,7 +90,7 @@ addEventListener('DOMContentLoaded', () => {
     (opener?.isConnected ? opener : links.find((a) => a.hash === `#${shown}`))?.focus({ preventScroll: true });
   };
   const step = (by) => {
-    const order = shown === 'table' ? rows.filter((r) => !r.hidden).map(numberOf) : rows.map(numberOf).sort((a, b) => a - b);
+    const order = shown === 'table' ? layerTable.rows.filter((r) => !r.hidden).map(numberOf) : Array.from({ length: layers }, (_, i) => i + 1);
     const at = order.indexOf(layer), to = layer === null ? (by > 0 ? 0 : order.length - 1) : at + by;
     if (order[to] !== undefined) go(beside.includes(shown) ? shown : 'table', order[to]);
   };
@@ -78,7 +101,6 @@ addEventListener('DOMContentLoaded', () => {
   button('✕', 'Close', close).className = 'close';
   panel.prepend(tools);
   panel.tabIndex = -1;
-  for (const d of details) d.querySelector('summary').tabIndex = -1;
   panel.addEventListener('click', (e) => { if (e.target.closest('summary')) e.preventDefault(); });
 
   // A layer opens beside the screen that its link is on.

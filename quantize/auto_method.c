@@ -32,8 +32,9 @@ static const struct {
 enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MIN = 32, UNITS_MAX = 128 };
 /* A gain counts less so many standard errors of it, with DOUBT_UNITS units or fewer; with more of them less by their
    number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB over the
-   first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). */
-static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2;
+   first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that only if its gain on the
+   units to come were so many standard errors from what it is, is not run on. */
+static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2, CHANCE = 1.5;
 
 /* Where another observer is tried while the rest stays, once one is taken for all: in each fourth of the quantizers in
    the order of the network; with fewer than so many units, which cannot tell that from luck, in the inputs alone, which
@@ -47,6 +48,7 @@ struct candidate {
     size_t method;
     size_t part;               /* where: below PARTS, INPUTS, WHOLE_NETWORK, or AS_TAKEN: nowhere */
     struct qc_error *errors;   /* [units][outputs] */
+    size_t done;               /* units that it has run */
     double gain, error, worth; /* over the first of its round, dB */
     struct qc_report_trial *trial;
 };
@@ -63,7 +65,9 @@ struct finding {
     bool *whole;               /* [qparams + 1]: quantizers of inputs that keep all that was seen, whatever is taken */
     bool *input;               /* [qparams + 1]: quantizers of inputs */
     size_t *part_of, *taken;   /* [qparams + 1]: the part of each quantizer, and its method */
-    struct candidate *running[CANDIDATES];
+    qc_id *before;             /* [qparams + 1]: the quantizer whose scale it may take, or 0 */
+    struct candidate *running[CANDIDATES + 1];
+    size_t first; /* of `running`: the first of those whose graphs are made */
 };
 
 static bool is_in(const struct finding *f, qc_id s, size_t part)
@@ -85,7 +89,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     bool ok = qc_rebuild_begin(&copy, f->base, st) && qc_rebuild_finish(&bound, &copy, st);
     qc_rebuild_free(&copy);
     for (qc_id s = 1; ok && s <= f->qparams; s++) {
-        const struct qc_affine q = params_of(f, f->running[k], s);
+        const struct qc_affine q = params_of(f, f->running[f->first + k], s);
         ok = q.scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &q.scale, &q.zero_point, st);
     }
     ok = ok && qc_trial_graph(out, f->shared, f->p, bound, st);
@@ -129,10 +133,15 @@ static bool add(struct candidate *all, size_t *count, struct finding *f, size_t 
     return true;
 }
 
+static double doubt_of(size_t units)
+{
+    return DOUBT * fmin(1, DOUBT_UNITS / (double)units);
+}
+
 /* What candidates are worth after `end` units beside the first of their round: their gain, less what may be luck. */
 static bool weigh(struct finding *f, const struct candidate *from, size_t count, size_t end, struct qc_status *st)
 {
-    const double doubt = DOUBT * fmin(1, DOUBT_UNITS / (double)end);
+    const double doubt = doubt_of(end);
     for (size_t k = 0; k < count; k++) {
         struct candidate *c = f->running[k];
         if (c == from) continue;
@@ -160,16 +169,38 @@ static void note(struct finding *f, const struct candidate *from, size_t count, 
     }
 }
 
-/* Those that run, from `done` to `end` units. */
-static bool run_on(struct finding *f, const struct candidate *from, size_t count, size_t done, size_t end,
-                   struct qc_status *st)
+/* Those that run, and the one that they are compared with, up to `end` units. */
+static bool run_on(struct finding *f, struct candidate *from, size_t count, size_t end, struct qc_status *st)
 {
-    struct qc_error *errors[CANDIDATES] = {NULL};
+    struct qc_error *errors[CANDIDATES + 1] = {NULL};
+    size_t all = count;
+    bool ok = true;
     for (size_t k = 0; k < count; k++) errors[k] = f->running[k]->errors;
-    if (!qc_trials_run(errors, f->trials, make_graph, f, count, done, end - done, st)) return false;
-    if (!weigh(f, from, count, end, st)) return false;
+    if (from->done < end && f->running[0] != from) {
+        f->running[all] = from;
+        errors[all++] = from->errors;
+    }
+    /* Those that have run as many go together. */
+    for (size_t k = 0, next; ok && k < all; k = next) {
+        const size_t done = f->running[k]->done;
+        for (next = k + 1; next < all && f->running[next]->done == done;) next++;
+        f->first = k;
+        ok = qc_trials_run(errors + k, f->trials, make_graph, f, next - k, done, end - done, st);
+        for (size_t i = k; ok && i < next; i++) f->running[i]->done = end;
+    }
+    if (!ok || !weigh(f, from, count, end, st)) return false;
     note(f, from, count, end);
     return true;
+}
+
+/* Is there a chance that c, after its units, is worth something with all of them? Its gain then differs by what the
+   error is of the units to come. */
+static bool may_gain(const struct finding *f, const struct candidate *c)
+{
+    const size_t all = qc_trials_units(f->trials);
+    const double share = (double)c->done / (double)all;
+    return !isfinite(c->error) ||
+           c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + doubt_of(all) * c->error * sqrt(share);
 }
 
 static size_t units_of_heat(const struct finding *f, size_t h)
@@ -194,21 +225,20 @@ static size_t rank(const struct finding *f, size_t count, size_t k)
 static bool race(struct candidate *best, struct finding *f, struct qc_status *st)
 {
     struct candidate all[CANDIDATES];
-    size_t running = 0, done = 0;
+    size_t running = 0;
     for (size_t m = 0; m < METHODS; m++)
         if (!add(all, &running, f, m, WHOLE_NETWORK, st)) return false;
     for (size_t k = 0; k < running; k++) f->running[k] = &all[k];
-    for (size_t h = 0; h < HEATS; h++) {
-        const size_t end = units_of_heat(f, h);
+    for (size_t h = 0; h < HEATS && (!h || running > 1); h++) {
         bool kept[CANDIDATES] = {true};
         size_t left = 0;
         double ahead = 0;
-        if (!run_on(f, all, running, done, end, st)) return false;
-        done = end;
+        if (!run_on(f, all, running, units_of_heat(f, h), st)) return false;
         if (h + 1 == HEATS) break;
         for (size_t k = 0; k < running; k++) ahead = fmax(ahead, f->running[k]->gain);
         for (size_t k = 1; k < running; k++)
-            kept[k] = f->running[k]->gain > ahead - heats[h].behind_db && rank(f, running, k) < heats[h].places;
+            kept[k] = may_gain(f, f->running[k]) && f->running[k]->gain > ahead - heats[h].behind_db &&
+                      rank(f, running, k) < heats[h].places;
         for (size_t k = 0; k < running; k++)
             if (kept[k]) f->running[left++] = f->running[k];
         running = left;
@@ -229,7 +259,7 @@ static void take(struct finding *f, const struct candidate *c)
 }
 
 /* Parts that gain each for itself, all together: only if that is worth more than the best of them alone. */
-static bool take_parts(struct finding *f, const struct candidate *from, struct candidate *const *parts, size_t count,
+static bool take_parts(struct finding *f, struct candidate *from, struct candidate *const *parts, size_t count,
                        struct qc_status *st)
 {
     const size_t all = qc_trials_units(f->trials);
@@ -242,7 +272,7 @@ static bool take_parts(struct finding *f, const struct candidate *from, struct c
         if (!(together.errors = QC_NEW_ARRAY(f->m->arena, struct qc_error, all * f->outputs, st))) return false;
         for (size_t k = 0; k < count; k++) take(f, parts[k]);
         f->running[0] = &together;
-        if (!run_on(f, from, 1, 0, all, st)) return false;
+        if (!run_on(f, from, 1, all, st)) return false;
         if (together.worth > parts[best]->worth) return true;
         for (size_t k = 0; k < count; k++) parts[k]->trial->chosen = false;
         for (qc_id s = 1; s <= f->qparams; s++) f->taken[s] = from->method;
@@ -252,9 +282,9 @@ static bool take_parts(struct finding *f, const struct candidate *from, struct c
 }
 
 /* Other observers in one part of the network each, beside what was taken for the whole. */
-static bool refine(struct finding *f, const struct candidate *from, struct qc_status *st)
+static bool refine(struct finding *f, struct candidate *from, struct qc_status *st)
 {
-    const size_t all = qc_trials_units(f->trials), end = units_of_heat(f, 0);
+    const size_t all = qc_trials_units(f->trials);
     struct candidate tried[CANDIDATES] = {*from}, *kept[WHOLE_NETWORK];
     size_t count = 1, left = 0;
     if (all < PART_UNITS && !add(tried, &count, f, WHOLE, INPUTS, st)) return false;
@@ -262,19 +292,24 @@ static bool refine(struct finding *f, const struct candidate *from, struct qc_st
         for (size_t i = 0; i < IN_PARTS; i++)
             if (!add(tried, &count, f, in_parts[i], part, st)) return false;
     for (size_t k = 1; k < count; k++) f->running[k - 1] = &tried[k];
-    if (count < 2 || !run_on(f, from, count - 1, 0, end, st)) return count < 2;
-    /* The best of each part is run on, where it is not yet sure that it is no gain. */
+    if (count < 2 || !run_on(f, from, count - 1, units_of_heat(f, 0), st)) return count < 2;
+    /* The best of each part is run on, where it may still be a gain. */
     for (size_t part = 0; part < WHOLE_NETWORK; part++) {
         struct candidate *best = NULL;
         for (size_t k = 1; k < count; k++)
             if (tried[k].part == part && (!best || tried[k].gain > best->gain)) best = &tried[k];
-        if (best && best->gain + DOUBT * best->error > GAIN_DB) f->running[left++] = best;
+        if (best && may_gain(f, best)) f->running[left++] = best;
     }
-    if (left && !run_on(f, from, left, end, all, st)) return false;
-    count = 0;
-    for (size_t k = 0; k < left; k++)
-        if (f->running[k]->worth > GAIN_DB) kept[count++] = f->running[k];
-    return take_parts(f, from, kept, count, st);
+    for (size_t h = 1; h < HEATS && left; h++) {
+        const size_t ran = left;
+        if (!run_on(f, from, ran, units_of_heat(f, h), st)) return false;
+        left = 0;
+        for (size_t k = 0; k < ran; k++)
+            if (h + 1 == HEATS ? f->running[k]->worth > GAIN_DB : may_gain(f, f->running[k]))
+                f->running[left++] = f->running[k];
+    }
+    for (size_t k = 0; k < left; k++) kept[k] = f->running[k];
+    return take_parts(f, from, kept, left, st);
 }
 
 /* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
@@ -325,27 +360,30 @@ static bool solve(struct finding *f, struct qc_status *st)
     f->input = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
     f->part_of = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
+    f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
     f->m->trials = QC_NEW_ARRAY(a, struct qc_report_trial, METHODS + CANDIDATES, st);
     f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
-    if (!f->methods || !f->params || !f->whole || !f->input || !f->part_of || !f->taken || !f->m->methods ||
-        !f->m->trials)
+    if (!f->methods || !f->params || !f->whole || !f->input || !f->part_of || !f->taken || !f->before ||
+        !f->m->methods || !f->m->trials)
         return false;
     for (size_t m = 0; m < SOLVED; m++) {
         f->methods[m].name = solved[m];
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
     }
-    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, SOLVED,
+    return qc_solve_methods(f->params, f->before, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, SOLVED,
                             &p->calibration_options, st) &&
            look_at_inputs(f, st);
 }
 
-/* Parts have as many quantizers each, in the order in which they were made. */
+/* Parts have as many quantizers each, in the order in which they were made; two of one scale are in one. */
 static void part(struct finding *f)
 {
     size_t count = 0, at = 0;
     for (qc_id s = 1; s <= f->qparams; s++) count += f->params[s].scale > 0;
     for (qc_id s = 1; s <= f->qparams; s++)
         if (f->params[s].scale > 0) f->part_of[s] = at++ * PARTS / count;
+    for (qc_id s = 1; s <= f->qparams; s++)
+        if (f->before[s]) f->part_of[s] = f->part_of[f->before[s]];
 }
 
 static bool try_all(struct finding *f, struct qc_status *st)

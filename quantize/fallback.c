@@ -34,27 +34,45 @@ struct search {
     enum rung at_rung; /* ... in this way */
 };
 
+/* Where only the worst layers are asked for, first batches tell those that may be: so many more. They take about a
+   fourth of the runs that calibration took, or as many as so much work allows. */
+enum { CLOSE_BEHIND = 2, OF_CALIBRATION = 4 };
+static const uint64_t CHEAP_MULTIPLY_ADDS = UINT64_C(8) << 30;
+
+static size_t effort(const struct qc_graph *g, size_t units)
+{
+    uint64_t all = 0, of_node;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (qc_multiplies(g->nodes[id].op) && (!qc_multiply_adds(&of_node, g, id) || (all += of_node) < of_node))
+            return units / OF_CALIBRATION;
+    const uint64_t cheap = CHEAP_MULTIPLY_ADDS / (all + 1);
+    return cheap > units / OF_CALIBRATION ? (size_t)cheap : units / OF_CALIBRATION;
+}
+
 /* One run over data: sets *out, or adds to it where it has been measured. */
-static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
-                       size_t weights_of, struct qc_status *st)
+static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, size_t worst,
+                       size_t all_units, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
                                                .rounding = p->how.rounding,
-                                               .weights_of = weights_of,
+                                               .weights_of = worst,
+                                               .finalists = worst ? worst + CLOSE_BEHIND : 0,
+                                               .effort = effort(p->real, all_units),
                                                .workers = (unsigned)o->threads,
                                                .memory_limit = (size_t)o->memory_limit,
                                                .progress = qc_progress_step,
                                                .progress_user = p->progress};
     qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
-    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, p->rounded, data, &how, st)
-                         : qc_sensitivity_measure(out, p->simulated, p->rounded, data, &how, st);
+    const struct qc_graph *rounded = p->uncorrected ? p->uncorrected : p->rounded;
+    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, rounded, data, &how, st)
+                         : qc_sensitivity_measure(out, p->simulated, rounded, data, &how, st);
     qc_progress_end(p->progress);
     return ok;
 }
 
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
-                            size_t weights_of, struct qc_status *st)
+                            size_t worst, struct qc_status *st)
 {
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
@@ -62,11 +80,12 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
     const struct qc_selection some = {.samples = batches * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;
+    const size_t units = qc_dataset_units(data);
     struct qc_sensitivity *s = NULL;
     bool ok =
-        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, weights_of, st) &&
+        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, worst, units, st) &&
         (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
-        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, weights_of, st));
+        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, worst, units, st));
     if (ok)
         *out = s;
     else

@@ -8,10 +8,11 @@
 #include "quantize/demand.h"
 
 /* Measures each layer of a pipeline that has run, on at most so many batches of --data, else of eval (labelled data, or
-   NULL); weights alone of the worst weights_of layers (0: of all); with --sensitivity the accuracy of each on all of
-   eval too. The chosen samples are the same as before afterwards. */
+   NULL); worst: 0, or only so many layers are asked for, which then are the first, with their weights alone, and the
+   others are known by the first batches. With --sensitivity the accuracy of each on all of eval too. The chosen samples
+   are the same as before afterwards. */
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
-                            size_t weights_of, struct qc_status *st);
+                            size_t worst, struct qc_status *st);
 
 /* The option that gives one layer a wider type where it loses more, or leaves it in float; *name is NULL when there is
    none. Texts in the arena of p. */

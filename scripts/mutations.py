@@ -266,6 +266,7 @@ def integers():
 
     integer = "simq/kernels/integer/"
     mean, table, mac = integer + "kernel_int_mean.c", integer + "kernel_int_table.c", integer + "int_mac.c"
+    run = integer + "int_mac_run.c"
     pack, convert = integer + "int_pack.c", "simq/core/convert.c"
     return [
         term("mean: of rows side by side", mean, "for (int64_t i = 0; i < n; i++) y[i] += x[i] - zero; ",
@@ -295,8 +296,8 @@ def integers():
              "(int16_t)m->zeros[i % channels];", "(int16_t)m->zeros[0];"),
         term("products: bytes that hold all channels", mac, "m->d.data_type == QC_F32 && c < s->count",
              "m->d.data_type == QC_F32 && c < 1"),
-        term("products: of the data, in narrow sums", mac, "m->zeros ? m->zeros[group] : m->zero,", "0,"),
-        term("products: of the data by channel, in narrow sums", mac, "m->zeros ? m->zeros[group] : m->zero,",
+        term("products: of the data, in narrow sums", run, "m->zeros ? m->zeros[group] : m->zero,", "0,"),
+        term("products: of the data by channel, in narrow sums", run, "m->zeros ? m->zeros[group] : m->zero,",
              "m->zero,"),
         term("products: of weights in the bound of a sum", "graph/types/tensor.c",
              "const int64_t d = (int64_t)v[k] - z;", "const int64_t d = v[k];", ("test_graph",)),

@@ -17,7 +17,11 @@
 struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
     enum qc_contract rounding;
-    size_t weights_of; /* weights alone are measured of the first so many layers by noise; 0: of all */
+    size_t weights_of; /* weights alone are measured of the first so many layers by noise; 0: of all, or with
+                          `finalists` of none */
+    /* All layers are measured on the first units, about as many as `effort` runs of the network are enough for (at
+       least one), and so many of them, by noise there, on the others too, which makes them the first; 0: all. */
+    size_t finalists, effort;
     unsigned workers;
     size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
     qc_pool_progress_fn *progress; /* layers, of all blocks; where sizes differ, of those so far */

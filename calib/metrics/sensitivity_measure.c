@@ -16,7 +16,7 @@ struct sums {
     struct qc_score *scores;            /* [layers + 1]: the last is that of the float network */
     size_t done, all;                   /* layers of blocks in this round, all: of the sizes so far; for progress */
     enum qc_cut_quantizers first, last; /* how layers are quantized in this round */
-    const bool *chosen;                 /* [layers]: the second round's, weights alone of some; NULL: the first */
+    const bool *chosen;                 /* [layers]: those of a later round; NULL: all */
 };
 
 double qc_effect_sqnr_db(double noise)
@@ -130,6 +130,16 @@ static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, con
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
 }
 
+/* Of layers that are chosen, which are the first. */
+static void fill_finalists(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
+{
+    const size_t outputs = r->g->output_count;
+    size_t i = 0;
+    for (; i < s->count && sums->chosen[s->layers[i].place]; i++)
+        s->layers[i].noise = noise_of(&sums->errors[s->layers[i].place * QC_CUT_PLANS * outputs], outputs);
+    qsort(s->layers, i, sizeof *s->layers, by_noise);
+}
+
 static void fill_weights(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
 {
     const size_t outputs = r->g->output_count;
@@ -155,7 +165,7 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
 
 static bool is_visited(const struct sums *sums, const struct qc_cut_layers *layers, size_t i)
 {
-    return !sums->chosen || (sums->chosen[i] && layers->layers[i].has_weights);
+    return !sums->chosen || (sums->chosen[i] && (sums->first == QC_CUT_ALL || layers->layers[i].has_weights));
 }
 
 static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, const struct qc_cut_layers *layers,
@@ -269,9 +279,11 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
                        qc_dataset_file(r->data));
     if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(sums, r, &layers, cuts, counts, st))
         return false;
-    const bool last = r->end == qc_dataset_units(r->data);
+    const bool last = r->end == r->units;
     if (last && r->scored)
         fill_metric(s, r, sums);
+    else if (last && sums->chosen && sums->first == QC_CUT_ALL)
+        fill_finalists(s, r, sums);
     else if (last && sums->chosen)
         fill_weights(s, r, sums);
     else if (last)
@@ -303,19 +315,19 @@ static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
     return ok;
 }
 
-/* Units of one size after each other, each with a graph of its own. */
-static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const size_t *order,
+/* Units begin .. end - 1; those of one size after each other, each with a graph of its own. */
+static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, size_t begin, size_t end,
                       const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *open = r->g;
-    const size_t units = qc_dataset_units(r->data);
+    const size_t *order = r->order;
     bool ok = true;
     sums->done = 0;
-    r->order = order;
-    for (r->first = 0; ok && r->first < units; r->first = r->end) {
+    r->units = end;
+    for (r->first = begin; ok && r->first < end; r->first = r->end) {
         struct qc_graph *fixed = NULL;
-        r->end = order ? r->first + 1 : units;
-        while (r->end < units && same_shapes(r, order[r->first], order[r->end])) r->end++;
+        r->end = order ? r->first + 1 : end;
+        while (r->end < end && same_shapes(r, order[r->first], order[r->end])) r->end++;
         ok = fix_shapes(&fixed, open, r, a, st);
         if (ok) r->g = fixed;
         ok = ok && run_layers(sums, s, r, rounded, a, st);
@@ -326,16 +338,42 @@ static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut
     return ok;
 }
 
-/* Weights alone of the layers that turned out to matter. */
-static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const size_t *order,
-                        const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
+/* A round of the first `count` layers of s. */
+static bool choose(struct sums *sums, const struct qc_sensitivity *s, size_t count, struct qc_arena *a,
+                   struct qc_status *st)
 {
     bool *chosen = QC_NEW_ARRAY(a, bool, s->count, st);
-    if (!chosen) return false;
-    for (size_t i = 0; i < r->options->weights_of && i < s->count; i++) chosen[s->layers[i].place] = true;
+    for (size_t i = 0; chosen && i < count && i < s->count; i++) chosen[s->layers[i].place] = true;
     sums->chosen = chosen;
+    return chosen != NULL;
+}
+
+/* Weights alone of the layers that turned out to matter. */
+static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r,
+                        const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
+{
     sums->first = sums->last = QC_CUT_WEIGHTS;
-    return run_sizes(sums, s, r, order, rounded, a, st);
+    return choose(sums, s, r->options->weights_of, a, st) && run_sizes(sums, s, r, 0, r->units, rounded, a, st);
+}
+
+/* All layers; those that are run on go through the first units with all others. */
+static bool run_all(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
+                    struct qc_arena *a, struct qc_status *st)
+{
+    const size_t finalists = r->scored ? 0 : r->options->finalists;
+    const size_t units = qc_dataset_units(r->data);
+    size_t first = units;
+    if (finalists && units) {
+        struct qc_cut_layers layers;
+        if (!qc_cut_layers_find(&layers, r->g, NULL, a, st)) return false;
+        /* Behind a layer there is half the network, on average. */
+        const size_t affordable = layers.count ? 2 * r->options->effort / layers.count : 1;
+        if (affordable < units) first = affordable ? affordable : 1;
+        if (finalists >= layers.count) first = units;
+    }
+    return run_sizes(sums, s, r, 0, first, rounded, a, st) &&
+           (first == units ||
+            (choose(sums, s, finalists, a, st) && run_sizes(sums, s, r, first, units, rounded, a, st)));
 }
 
 static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
@@ -344,13 +382,14 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
     const double t0 = qc_seconds();
     struct qc_arena *a = qc_arena_new();
     size_t *order = NULL;
-    const bool later = r->options->weights_of && !r->scored;
+    const bool later = (r->options->weights_of || r->options->finalists) && !r->scored;
     struct sums sums = {.first = QC_CUT_ALL, .last = later || r->scored ? QC_CUT_ALL : QC_CUT_WEIGHTS};
     bool ok = (a || qc_fail_memory(st, 1)) && (!r->scored || begin_scoring(r, st));
     if (ok && qc_dataset_varies(r->data))
         ok = qc_order_by_size(&order, r->data, r->g->input_count, NULL, qc_dataset_units(r->data), QC_ORDER_FREE, st);
-    ok = ok && run_sizes(&sums, s, r, order, rounded, a, st) &&
-         (!later || run_weights(&sums, s, r, order, rounded, a, st));
+    r->order = order;
+    ok = ok && run_all(&sums, s, r, rounded, a, st) &&
+         (!later || !r->options->weights_of || run_weights(&sums, s, r, rounded, a, st));
     free(order);
     qc_arena_free(a);
     s->seconds += qc_seconds() - t0;

@@ -73,6 +73,7 @@ struct qc_cut_run {
     struct qc_scoring scoring;
     const size_t *order; /* of the units, where their sizes differ; else NULL */
     size_t first, end;   /* units at hand, in that order, all of one size */
+    size_t units;        /* where a round ends */
     size_t block;        /* units that a block has at most */
     size_t begin, count; /* the block at hand */
     char **kept;         /* [value_count + 1]: [count][bytes] of a value, or NULL */

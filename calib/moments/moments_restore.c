@@ -70,6 +70,15 @@ bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_secon
     return true;
 }
 
+/* The sums of `from` without a copy. */
+static void take_parts(struct qc_second_moments_layer *l, const struct qc_second_moments_layer *from)
+{
+    qc_second_moments_lay_out(l, from->block);
+    memcpy(l->parts, from->parts, sizeof l->parts);
+    l->divisor = from->divisor;
+    l->borrowed = from->borrowed;
+}
+
 bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_moments *seen, const struct qc_graph *g,
                             const char *source, struct qc_status *st)
 {
@@ -85,10 +94,8 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
                 source, l->name, l->geometry);
             break;
         }
-        qc_second_moments_lay_out(l, from->block);
-        memcpy(l->parts, from->parts, sizeof l->parts);
+        take_parts(l, from);
         memset(from->parts, 0, sizeof from->parts); /* taken over */
-        l->divisor = from->divisor;
     }
     if (ok) {
         *out = m;
@@ -108,10 +115,8 @@ bool qc_second_moments_for(struct qc_second_moments **out, const struct qc_secon
     for (size_t i = 0; ok && there && i < to->count; i++) {
         const struct qc_second_moments_layer *from = qc_second_moments_find(m, to->layers[i]);
         there = from != NULL;
-        if (!there) break;
-        qc_second_moments_lay_out(to->layers[i], from->block);
-        to->layers[i]->divisor = from->divisor;
-        ok = qc_second_moments_add(to->layers[i], from, st);
+        if (there) take_parts(to->layers[i], from);
+        if (there) to->layers[i]->borrowed = true;
     }
     if (ok && there)
         *out = to;

@@ -13,15 +13,22 @@ enum { COLUMNS_PER_ROW = 8 };
 enum { TILE = 512 };                      /* doubles that stay in the first cache */
 static const double NOTHING_LEFT = 1e-13; /* of the mean diagonal: rounding of what was taken off */
 
+/* Before anything is seen: as many as may come. */
+static uint64_t rows_of(const struct qc_second_moments_layer *l, unsigned parts)
+{
+    const uint64_t seen = qc_second_moments_rows(l, parts);
+    return seen ? seen : l->rows_max;
+}
+
 bool qc_low_rank_pays(const struct qc_second_moments_layer *l, unsigned parts)
 {
     return !l->lanes && l->product_count && l->block >= COLUMNS_MIN &&
-           qc_second_moments_rows(l, parts) <= l->block / COLUMNS_PER_ROW;
+           rows_of(l, parts) <= l->block / COLUMNS_PER_ROW;
 }
 
 static size_t room_of(const struct qc_second_moments_layer *l, unsigned parts)
 {
-    return (size_t)qc_second_moments_rows(l, parts) + 1;
+    return (size_t)rows_of(l, parts) + 1;
 }
 
 size_t qc_low_rank_bytes(const struct qc_second_moments_layer *l, unsigned parts, bool rounding)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/hdf5/chunk_codec.h"
 
-#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/deflate.h"
 
 enum { LEVEL = 4 };
 
@@ -13,21 +14,24 @@ struct buffer {
 };
 
 struct qc_chunk_codec {
-    struct libdeflate_decompressor *inflate;
-    struct libdeflate_compressor *deflate;
+    struct qc_deflate *deflate;
     struct buffer shuffled, plain;
 };
 
 struct qc_chunk_codec *qc_chunk_codec_new(void)
 {
-    return calloc(1, sizeof(struct qc_chunk_codec));
+    struct qc_chunk_codec *c = calloc(1, sizeof *c);
+    if (c && !(c->deflate = qc_deflate_new(LEVEL))) {
+        free(c);
+        return NULL;
+    }
+    return c;
 }
 
 void qc_chunk_codec_free(struct qc_chunk_codec *c)
 {
     if (!c) return;
-    if (c->inflate) libdeflate_free_decompressor(c->inflate);
-    if (c->deflate) libdeflate_free_compressor(c->deflate);
+    qc_deflate_free(c->deflate);
     free(c->shuffled.data);
     free(c->plain.data);
     free(c);
@@ -83,12 +87,8 @@ bool qc_chunk_decode(void *out, size_t size, size_t element, const void *raw, si
 {
     bool unpack = filters.shuffle && element > 1;
     if (filters.deflate) {
-        if (!c->inflate && !(c->inflate = libdeflate_alloc_decompressor())) return qc_fail_memory(st, 64 << 10);
         void *to = unpack ? reserve(&c->shuffled, size, st) : out;
-        if (!to) return false;
-        if (libdeflate_zlib_decompress(c->inflate, raw, raw_size, to, size, NULL) != LIBDEFLATE_SUCCESS)
-            return qc_fail(st, QC_BAD_INPUT, "its gzip data are damaged or do not give %zu bytes; make the file again",
-                           size);
+        if (!to || !qc_deflate_unpack(to, size, c->deflate, raw, raw_size, st)) return false;
         raw = to;
     } else if (raw_size != size) {
         return qc_fail(st, QC_BAD_INPUT, "its chunk has %zu bytes, expected %zu; make the file again", raw_size, size);
@@ -103,19 +103,11 @@ bool qc_chunk_decode(void *out, size_t size, size_t element, const void *raw, si
 bool qc_chunk_encode(void **out, size_t *out_size, const void *data, size_t size, size_t element,
                      struct qc_chunk_codec *c, struct qc_status *st)
 {
-    if (!c->deflate && !(c->deflate = libdeflate_alloc_compressor(LEVEL))) return qc_fail_memory(st, 1 << 20);
     if (element > 1) {
         void *shuffled = reserve(&c->shuffled, size, st);
         if (!shuffled) return false;
         shuffle(shuffled, data, size, element);
         data = shuffled;
     }
-    size_t bound = libdeflate_zlib_compress_bound(c->deflate, size);
-    void *packed = malloc(bound ? bound : 1);
-    if (!packed) return qc_fail_memory(st, bound);
-    *out_size = libdeflate_zlib_compress(c->deflate, data, size, packed, bound);
-    void *fitting = realloc(packed, *out_size ? *out_size : 1);
-    if (fitting) packed = fitting;
-    *out = packed;
-    return true;
+    return qc_deflate_pack(out, out_size, c->deflate, data, size, st);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* HDF5's shuffle and deflate filters done by ourselves, outside HDF5's lock (libdeflate); private to datasets/. */
+/* HDF5's shuffle and deflate filters done by ourselves, outside HDF5's lock; private to datasets/. */
 #ifndef QC_DATASETS_HDF5_CHUNK_CODEC_H
 #define QC_DATASETS_HDF5_CHUNK_CODEC_H
 

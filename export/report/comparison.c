@@ -190,8 +190,7 @@ static bool plots(FILE *f, const struct qc_compared *c, struct qc_status *st)
               "reference's; at the upper edge: equal.</p>\n"
               "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Differences along the network\">",
               f);
-        qc_chart_network(f, points, count, 1072, "wide");
-        qc_chart_network(f, points, count, 366, "narrow");
+        qc_chart_network(f, points, count);
         fputs("</div>\n", f);
     }
     if (differing && stored) {

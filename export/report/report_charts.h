@@ -20,8 +20,8 @@ struct qc_network_point {
     int mark;        /* number to write beside it; 0: none */
 };
 
-/* SQNR (dB) and 1 - cosine of the points, at least `width` wide; css: class of the SVG. Nothing without points. */
-void qc_chart_network(FILE *f, const struct qc_network_point *points, size_t count, double width, const char *css);
+/* SQNR (dB) and 1 - cosine of the points, for wide and for narrow windows. Nothing without points. */
+void qc_chart_network(FILE *f, const struct qc_network_point *points, size_t count);
 /* Shares of elements apart, on a logarithmic scale. count > 0. */
 void qc_chart_steps(FILE *f, const struct qc_network_point *points, size_t count, double width, const char *css);
 /* What the lines of qc_chart_network are: those that have a point. */

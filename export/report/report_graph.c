@@ -440,12 +440,11 @@ bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     struct drawing d = {.r = r, .st = st};
     bool ok = false;
-    if (!r->node_count) return true;
     d.a = qc_arena_new();
     if (!d.a) return qc_fail_memory(st, 1);
     if (!choose(&d)) goto out;
     fputs(
-        "<section class=\"screen\" id=\"graph\"><h2>The graph</h2>\n<p class=\"note\">What is computed in one piece is "
+        "<p class=\"note\">What is computed in one piece is "
         "one box; colours say how near it is to the float network. Arithmetic on shapes is left out.</p>\n",
         f);
     legend(f);
@@ -460,7 +459,6 @@ bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
         goto out;
     fputs("<p class=\"readout\" id=\"graph-readout\" role=\"status\"></p>\n", f);
     islands(f, r);
-    fputs("</section>\n", f);
     ok = true;
 out:
     qc_arena_free(d.a);

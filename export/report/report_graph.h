@@ -8,7 +8,7 @@
 #include "export/report/report.h"
 
 /* The screen: a drawing with every op, before it one where blocks that come again and again are one box each, and why
-   ops stay in float. Nothing without nodes. False: a status (memory). */
+   ops stay in float. There are nodes. False: a status (memory). */
 bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st);
 
 #endif

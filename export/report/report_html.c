@@ -6,12 +6,32 @@
 #include <string.h>
 
 #include "export/report/html.h"
+#include "export/report/html_packed.h"
 #include "export/report/report_advice.h"
 #include "export/report/report_charts.h"
 #include "export/report/report_graph.h"
 #include "export/report/report_layers.h"
 #include "export/report/report_page.h"
 #include "export/report/report_summary.h"
+
+/* Of a page with more, what is not seen at once is packed. */
+enum { LAYERS_MAX = 1000, NODES_MAX = 2000 };
+
+static bool is_large(const struct qc_report *r)
+{
+    return r->layer_count > LAYERS_MAX || r->node_count > NODES_MAX;
+}
+
+/* A part of the page: packed where it is large. */
+static bool part(FILE *f, const struct qc_report *r,
+                 bool (*write)(FILE *, const struct qc_report *, struct qc_status *), struct qc_status *st)
+{
+    struct qc_html_packed p;
+    if (!is_large(r)) return write(f, r, st);
+    if (!qc_html_packed_begin(&p, st)) return false;
+    const bool ok = write(p.f, r, st);
+    return qc_html_packed_end(f, &p, st) && ok;
+}
 
 static int suggested(const struct qc_report *r, size_t layer)
 {
@@ -38,25 +58,60 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
                                                     .cosine = l->cosine,
                                                     .mark = suggested(r, i)};
     }
-    fputs("<section class=\"screen\" id=\"plot\"><h2>Error along the network</h2>\n", f);
     qc_chart_network_legend(f, points, count);
     fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">", f);
-    qc_chart_network(f, points, count, 1072, "wide");
-    qc_chart_network(f, points, count, 366, "narrow");
+    qc_chart_network(f, points, count);
     fputs("</div>\n<p class=\"readout\" id=\"plot-readout\" role=\"status\"></p>\n", f);
     if (!count) fputs("<p>No layer was measured.</p>\n", f);
-    fputs("</section>\n", f);
     free(points);
     return true;
 }
 
-static void layers(FILE *f, const struct qc_report *r)
+static bool plot(FILE *f, const struct qc_report *r, struct qc_status *st)
+{
+    fputs("<section class=\"screen\" id=\"plot\"><h2>Error along the network</h2>\n", f);
+    if (!part(f, r, network, st)) return false;
+    fputs("</section>\n", f);
+    return true;
+}
+
+static bool table(FILE *f, const struct qc_report *r, struct qc_status *st)
+{
+    (void)st;
+    qc_html_layer_table(f, r);
+    return true;
+}
+
+static bool layers(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     fputs("<section class=\"screen\" id=\"table\"><h2>Layers</h2>\n<p class=\"note\">Every value that was quantized. "
           "SQNR is of the tensor against the float network; a dash was not measured.</p>\n",
           f);
-    qc_html_layer_table(f, r);
+    if (!part(f, r, table, st)) return false;
     fputs("</section>\n", f);
+    return true;
+}
+
+/* Layers one by one; packed, in pieces of which one is opened for a layer. */
+static bool details(FILE *f, const struct qc_report *r, struct qc_status *st)
+{
+    enum { PIECE = 64 };
+    qc_html(
+        f, "<section id=\"layer\" aria-label=\"Layer\" data-layers=\"%zu\" data-piece=\"%d\"><h2>Layer by layer</h2>\n",
+        r->layer_count, PIECE);
+    for (size_t first = 0, count; first < r->layer_count; first += count) {
+        struct qc_html_packed p;
+        count = is_large(r) && r->layer_count - first > PIECE ? PIECE : r->layer_count - first;
+        if (!is_large(r)) {
+            qc_html_layer_details(f, r, first, count);
+            continue;
+        }
+        if (!qc_html_packed_begin(&p, st)) return false;
+        qc_html_layer_details(p.f, r, first, count);
+        if (!qc_html_packed_end(f, &p, st)) return false;
+    }
+    fputs("</section>\n", f);
+    return true;
 }
 
 static bool again(FILE *f, const struct qc_report *r, struct qc_status *st)
@@ -94,20 +149,30 @@ static void navigation(FILE *f, const struct qc_report *r)
     fputs("</ul></div></nav>\n<main>\n<div id=\"screens\">\n", f);
 }
 
+static bool graph(FILE *f, const struct qc_report *r, struct qc_status *st)
+{
+    if (!r->node_count) return true;
+    fputs("<section class=\"screen\" id=\"graph\"><h2>The graph</h2>\n", f);
+    if (!part(f, r, qc_html_graph, st)) return false;
+    fputs("</section>\n", f);
+    return true;
+}
+
 static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
-    static const char *const assets[] = {"report.css", "screens.css", "graph.css", "report.js",
+    static const char *const assets[] = {"report.css", "screens.css", "graph.css", "report.js", "packed.js",
                                          "screens.js", "plot.js",     "graph.js",  NULL};
     qc_page_begin(f, qc_page_file_name(r->model_file), " in int8: qcalib", assets);
     navigation(f, r);
+    if (is_large(r))
+        fputs("<noscript><p class=\"note\">So large a page needs JavaScript for what is not on the first screens; its "
+              "numbers are in report.json and layers.csv too.</p></noscript>\n",
+              f);
     qc_html_summary(f, r);
     qc_html_advice(f, r);
-    if (!network(f, r, st)) return false;
-    layers(f, r);
-    if (!qc_html_graph(f, r, st) || !again(f, r, st)) return false;
-    fputs("</div>\n<section id=\"layer\" aria-label=\"Layer\"><h2>Layer by layer</h2>\n", f);
-    qc_html_layer_details(f, r);
-    fputs("</section>\n", f);
+    if (!plot(f, r, st) || !layers(f, r, st) || !graph(f, r, st) || !again(f, r, st)) return false;
+    fputs("</div>\n", f);
+    if (!details(f, r, st)) return false;
     qc_page_end(
         f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is "
            "only in report.json.<span class=\"keys\">Keys: 1 to 6 the screens, j and k the next and the last layer, "

@@ -132,6 +132,11 @@ static void solver(FILE *f, const struct qc_layer_solver *s)
         qc_html_short(f, s->known_max);
         fputs(", as the graph shows</dd>", f);
     }
+    if (s->scale_of) {
+        term(f, "one scale with");
+        qc_html_text(f, s->scale_of);
+        fputs(": the function between leaves what is not negative as it is, so that it is rounded once</dd>", f);
+    }
     if (!isfinite(s->objective)) return;
     term(f, "objective");
     qc_html_short(f, s->objective);
@@ -296,9 +301,9 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
     fputs("</div>\n", f);
 }
 
-void qc_html_layer_details(FILE *f, const struct qc_report *r)
+void qc_html_layer_details(FILE *f, const struct qc_report *r, size_t first, size_t count)
 {
-    for (size_t i = 0; i < r->layer_count; i++) {
+    for (size_t i = first; i < first + count; i++) {
         const struct qc_layer *l = &r->layers[i];
         qc_html(f, "<details><summary><span class=\"muted\">%zu</span> ", i + 1);
         qc_html_text(f, *l->name ? l->name : "(no name)");

@@ -10,7 +10,7 @@
 /* A row for each layer; the JavaScript of the page sorts and filters it. */
 void qc_html_layer_table(FILE *f, const struct qc_report *r);
 
-/* A <details> for each layer: numbers and plots. */
-void qc_html_layer_details(FILE *f, const struct qc_report *r);
+/* A <details> for each of `count` layers: numbers and plots. */
+void qc_html_layer_details(FILE *f, const struct qc_report *r, size_t first, size_t count);
 
 #endif

@@ -8,6 +8,9 @@
 
 enum { LEFT = 46, RIGHT = 14, TOP = 22, UPPER = 190, SPACE = 30, LOWER = 90, BOTTOM = 34 };
 
+/* Of more points only the uppermost line has dots: they would lie over each other. */
+enum { DOTTED_MAX = 1000 };
+
 struct plot {
     double width, lo, hi; /* dB */
     double close, far;    /* log10(1 - cosine) */
@@ -184,7 +187,7 @@ static void points(FILE *f, const struct plot *p)
         qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" data-x=\"%.1f\"><title>", t->number, x);
         hint(f, t);
         fputs("</title>", f);
-        for (int k = 0; k < LINES; k++) {
+        for (int k = p->count > DOTTED_MAX ? LINES - 1 : 0; k < LINES; k++) {
             double v = lines[k].value(t);
             if (!isnan(v))
                 qc_html(f, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>", lines[k].dot, x, up(p, v),
@@ -201,11 +204,10 @@ static void points(FILE *f, const struct plot *p)
     }
 }
 
-void qc_chart_network(FILE *f, const struct qc_network_point *all, size_t count, double width, const char *css)
+static void network(FILE *f, const struct qc_network_point *all, size_t count, double width, const char *css)
 {
     struct plot p = extent(all, count, width);
     int height = TOP + UPPER + SPACE + LOWER + BOTTOM;
-    if (!count) return;
     qc_html(f,
             "<svg class=\"points %s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"group\" "
             "aria-label=\"Error of each tensor along the network\">\n",
@@ -215,6 +217,18 @@ void qc_chart_network(FILE *f, const struct qc_network_point *all, size_t count,
         if (has(all, count, k)) line(f, &p, k);
     points(f, &p);
     fputs("</svg>\n", f);
+}
+
+void qc_chart_network(FILE *f, const struct qc_network_point *points, size_t count)
+{
+    enum { WIDE = 1072, NARROW = 366 };
+    if (!count) return;
+    if (wide_enough(WIDE, count) > WIDE) { /* one that is scrolled, whatever the window */
+        network(f, points, count, WIDE, "");
+        return;
+    }
+    network(f, points, count, WIDE, "wide");
+    network(f, points, count, NARROW, "narrow");
 }
 
 /* Shares from 1 down to the least, by powers of ten. */

@@ -79,6 +79,12 @@ bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct
     c.from_zero = zeros_of(from_type, from, c.rounding.count, a, st);
     c.to_zero = zeros_of(to_type, to, c.rounding.count, a, st);
     if (!c.from_zero || !c.to_zero) return false;
+    c.rows = (struct qc_convert_rows){.usable = !c.fixed && c.rounding.kind == QC_ROUNDING_REQUANTIZE &&
+                                                from_type == QC_I32 && is_byte(to_type),
+                                      .is_signed = to_type == QC_I8 || to_type == QC_I4,
+                                      .rounding = c.rounding,
+                                      .zeros = c.to_zero};
+    if (c.rows.usable) qc_convert_rows_of(&c.rows);
     if (is_byte(from_type) && is_byte(to_type) && c.rounding.count == 1) {
         uint8_t ramp[256], *table = QC_NEW_ARRAY(a, uint8_t, 256, st);
         if (!table) return false;
@@ -305,58 +311,11 @@ void qc_convert_run(const struct qc_convert *c, size_t first, void *y, const voi
     }
 }
 
-/* ------------------------------------------------- accumulator tiles */
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-
-/* The instruction that converts to integers rounds to even, as RNE(clamp(x)) does. */
-QC_TARGET_AVX512 static void rows_avx512(const struct row *p, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
-                                         size_t x_step, size_t rows, size_t n, size_t stride)
-{
-    for (size_t i = 0; i < n; i += 16) {
-        const __mmask16 mask = (__mmask16)(n - i < 16 ? (1U << (n - i)) - 1 : 0xffffU);
-        const size_t k = i * stride;
-        const __m512 a = stride ? _mm512_maskz_loadu_ps(mask, p->a + k) : _mm512_set1_ps(*p->a),
-                     lo = stride ? _mm512_maskz_loadu_ps(mask, p->lo + k) : _mm512_set1_ps(*p->lo),
-                     hi = stride ? _mm512_maskz_loadu_ps(mask, p->hi + k) : _mm512_set1_ps(*p->hi);
-        const __m512i zero = stride ? _mm512_maskz_loadu_epi32(mask, p->to_zero + k) : _mm512_set1_epi32(*p->to_zero);
-        for (size_t r = 0; r < rows; r++) {
-            __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(mask, x + r * x_step + i)), a);
-            v = _mm512_min_ps(_mm512_max_ps(v, lo), hi);
-            const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(v), zero);
-            _mm512_mask_cvtepi32_storeu_epi8(y + (ptrdiff_t)r * y_step + i, mask, q);
-        }
-    }
-}
-
-static bool rows_fast(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x,
-                      size_t x_step, size_t rows, size_t n)
-{
-    if (c->fixed || c->rounding.kind != QC_ROUNDING_REQUANTIZE || qc_dtype_size(c->to) != 1 || !QC_HAS_AVX512())
-        return false;
-    const size_t at = c->rounding.count > 1 ? first : 0;
-    const struct row p = {.a = c->rounding.a + at,
-                          .lo = c->rounding.lo + at,
-                          .hi = c->rounding.hi + at,
-                          .to_zero = c->to_zero + at};
-    rows_avx512(&p, y, y_step, x, x_step, rows, n, c->rounding.count > 1);
-    return true;
-}
-#else
-static bool rows_fast(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x,
-                      size_t x_step, size_t rows, size_t n)
-{
-    (void)c, (void)first, (void)y, (void)y_step, (void)x, (void)x_step, (void)rows, (void)n;
-    return false;
-}
-#endif
-
 void qc_convert_rows(const struct qc_convert *c, size_t first, void *y, ptrdiff_t y_step, const int32_t *x,
                      size_t x_step, size_t rows, size_t n)
 {
     const ptrdiff_t size = (ptrdiff_t)qc_dtype_size(c->to);
-    if (rows_fast(c, first, y, y_step, x, x_step, rows, n)) return;
+    if (c->rows.usable && qc_convert_rows_run(&c->rows, first, y, y_step, x, x_step, rows, n)) return;
     for (size_t r = 0; r < rows; r++)
         qc_convert_run(c, first, (char *)y + (ptrdiff_t)r * y_step * size, x + r * x_step, n);
 }

@@ -8,6 +8,7 @@
 
 #include "arith/requantize.h"
 #include "arith/table.h"
+#include "simq/core/convert_rows.h"
 #include "simq/core/rounding.h"
 
 struct qc_convert {
@@ -17,6 +18,7 @@ struct qc_convert {
     const int32_t *from_zero, *to_zero; /* [rounding.count]; zeros for float32 */
     bool fixed;                         /* integers to integers by a contract in fixed point */
     struct qc_requantize_loop loop;
+    struct qc_convert_rows rows; /* where accumulators become bytes by `rounding` */
     const uint8_t *table; /* [256] elements of `to` by the byte of `from`: 8-bit types of one channel, else NULL */
 };
 

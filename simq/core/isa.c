@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _DEFAULT_SOURCE /* syscall */
 #include "simq/core/isa.h"
 
 #include <stdbool.h>
@@ -26,6 +27,8 @@ static enum qc_isa environment(void)
     if (!text) return QC_ISA_BEST;
     for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++)
         if (strcasecmp(text, caps[i]) == 0) return i;
+    if (strcasecmp(text, "AVX512_CORE_BF16") == 0 || strcasecmp(text, "AVX512_CORE_FP16") == 0)
+        return QC_ISA_AVX512_VNNI;
     return strcasecmp(text, "AVX") == 0 ? QC_ISA_PLAIN : QC_ISA_BEST;
 }
 
@@ -39,9 +42,28 @@ static bool has_avx_vnni(void)
     return QC_HAS_AVX2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 }
 
+#if defined(__linux__)
+#include <unistd.h>
+
+/* CPUID leaf 7, EDX bits 24 and 25 (Intel SDM, table 3-8). Its registers are large, and Linux saves them only for a
+   process that asked (system call arch_prctl, ARCH_REQ_XCOMP_PERM of XTILEDATA); asking twice is fine. */
+static bool has_amx(void)
+{
+    enum { ARCH_PRCTL = 158, ASK = 0x1023, TILE_DATA = 18 };
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 24 & 3) == 3 && syscall(ARCH_PRCTL, ASK, TILE_DATA) == 0;
+}
+#else
+static bool has_amx(void)
+{
+    return false;
+}
+#endif
+
 static bool has(enum qc_isa isa)
 {
     switch (isa) {
+    case QC_ISA_AMX: return has(QC_ISA_AVX512_VNNI) && has_amx();
     case QC_ISA_AVX512_VNNI: return QC_HAS_AVX512() && __builtin_cpu_supports("avx512vnni");
     case QC_ISA_AVX512: return QC_HAS_AVX512();
     case QC_ISA_AVX_VNNI: return has_avx_vnni();
@@ -62,7 +84,7 @@ static bool has(enum qc_isa isa)
 enum qc_isa qc_isa_detect(enum qc_isa limit)
 {
     const enum qc_isa other = environment();
-    if (limit == QC_ISA_BEST) limit = QC_ISA_AVX512_VNNI;
+    if (limit == QC_ISA_BEST) limit = QC_ISA_COUNT - 1;
     if (other != QC_ISA_BEST && other < limit) limit = other;
     while (limit > QC_ISA_PLAIN && !has(limit)) limit--;
     return limit;

@@ -10,7 +10,8 @@
     X(AVX2, "avx2", "AVX2")                                                                                            \
     X(AVX_VNNI, "avx_vnni", "AVX2_VNNI")                                                                               \
     X(AVX512, "avx512", "AVX512_CORE")                                                                                 \
-    X(AVX512_VNNI, "avx512_vnni", "AVX512_CORE_VNNI")
+    X(AVX512_VNNI, "avx512_vnni", "AVX512_CORE_VNNI")                                                                  \
+    X(AMX, "amx_int8", "AVX512_CORE_AMX")
 
 enum qc_isa {
     QC_ISA_BEST, /* as an upper bound: none */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/simd.h"
+
 struct qc_view qc_view_of(enum qc_dtype dtype, const struct qc_shape *shape, enum qc_layout layout, void *data)
 {
     struct qc_view v = {.dtype = dtype, .rank = shape->rank, .data = data};
@@ -177,15 +179,20 @@ QC_TILED(uint32_t)
 QC_TILED(uint64_t)
 
 /* Rows of three that follow each other, as of images of three colours. */
-static void three_columns(uint32_t *restrict to, const uint32_t *restrict a, const uint32_t *restrict b,
-                          const uint32_t *restrict c, int64_t rows)
-{
-    for (int64_t i = 0; i < rows; i++) {
-        to[3 * i] = a[i];
-        to[3 * i + 1] = b[i];
-        to[3 * i + 2] = c[i];
-    }
-}
+#define QC_THREE(T)                                                                                                    \
+    static QC_INLINE void three_##T##_body(T *restrict to, const T *restrict a, const T *restrict b,                   \
+                                           const T *restrict c, int64_t rows)                                          \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < rows; i++) {                                                                           \
+            to[3 * i] = a[i];                                                                                          \
+            to[3 * i + 1] = b[i];                                                                                      \
+            to[3 * i + 2] = c[i];                                                                                      \
+        }                                                                                                              \
+    }                                                                                                                  \
+    QC_SIMD(three_##T, (T *restrict to, const T *restrict a, const T *restrict b, const T *restrict c, int64_t rows),  \
+            (to, a, b, c, rows))
+QC_THREE(uint8_t)
+QC_THREE(uint32_t)
 
 static void copy_run(size_t size, char *to, const char *from, int64_t n, int64_t to_stride, int64_t from_stride)
 {
@@ -206,9 +213,14 @@ static void copy_run(size_t size, char *to, const char *from, int64_t n, int64_t
 
 static void copy_tile(size_t size, char *to, const char *from, const struct loop *across, const struct loop *inner)
 {
-    if (size == 4 && inner->n == 3 && across->stride[0] == 3) {
-        const uint32_t *x = (const uint32_t *)(const void *)from;
-        three_columns((uint32_t *)(void *)to, x, x + inner->stride[1], x + 2 * inner->stride[1], across->n);
+    if (inner->n == 3 && across->stride[0] == 3 && (size == 1 || size == 4)) {
+        const uint8_t *x = (const uint8_t *)(const void *)from;
+        const uint32_t *z = (const uint32_t *)(const void *)from;
+        const int64_t step = inner->stride[1];
+        if (size == 1)
+            three_uint8_t((uint8_t *)(void *)to, x, x + step, x + 2 * step, across->n);
+        else
+            three_uint32_t((uint32_t *)(void *)to, z, z + step, z + 2 * step, across->n);
         return;
     }
     switch (size) {

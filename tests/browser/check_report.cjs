@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens pages in headless Chromium: node check_report.cjs [--pictures FOLDER] [comparison:]NAME=page.html ...
+// Opens pages in headless Chromium: node check_report.cjs [--pictures FOLDER] [comparison:|large:]NAME=page.html ...
 // NODE_PATH holds puppeteer-core, CHROMIUM names the browser. One line for each check; exit code 1 when one fails.
 'use strict';
 const assert = require('node:assert/strict');
@@ -296,11 +296,80 @@ const usesScreens = async (browser, name, file) => {
   });
 };
 
+// A page with more layers than are in it from the start: each part is unpacked where it is asked for.
+const isLarge = async (browser, name, file) => {
+  const there = (page, screen) => page.waitForFunction((s) => document.getElementById(`screen-${s}`).checkVisibility() && !document.querySelector(`#screen-${s} script.packed`), {}, screen);
+  await check(`${name}: opens with what is seen, and the rest comes when it is asked for`, async () => {
+    const page = await open(browser, file);
+    assert.deepEqual(await visible(page), ['summary']);
+    assert.ok(await page.$$eval('*', (all) => all.length) < 400, 'more is in the page than is seen');
+    await page.keyboard.press('3');
+    await there(page, 'plot');
+    await page.mouse.move(600, 300);
+    assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /);
+    assert.equal((await page.$$('#screen-plot svg.points')).length, 1);
+    await go(page, '#graph');
+    await there(page, 'graph');
+    assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
+    await page.type('#find', 'stage400/conv');
+    assert.match(await page.$eval('#found', (e) => e.textContent), /^[1-9]\d* found$/);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
+  await check(`${name}: draws rows of the table as they come into view, and sorts and filters all of them`, async () => {
+    const page = await open(browser, file, { hash: '#table' });
+    await there(page, 'table');
+    const all = Number((await page.$eval('#shown', (e) => e.textContent)).split(' of ')[1]), first = await values(page, 0);
+    assert.ok(all > 1000 && first.length < all / 2, `${first.length} of ${all}`);
+    await page.$eval('.layers', (e) => { e.scrollTop = e.scrollHeight; });
+    await page.waitForFunction((n) => document.querySelectorAll('#layers tbody tr').length > n, {}, first.length);
+    const c = await column(page, 'SQNR'), buttons = await page.$$('#layers th button');
+    await buttons[0].click();
+    if (await page.$eval('#layers th', (h) => h.ariaSort) !== 'descending') await buttons[0].click();
+    assert.equal((await values(page, 0))[0], String(all));
+    await buttons[c].click();
+    const sqnr = (await values(page, c)).map(Number);
+    assert.deepEqual(sqnr, [...sqnr].sort((x, y) => x - y));
+    await page.type('#filter', 'stage400/conv');
+    const left = await page.$$eval('#layers tbody tr', (rows) => rows.map((r) => r.textContent));
+    assert.ok(left.length > 0 && left.every((t) => t.includes('stage400/conv')));
+    await page.click('#layers tbody tr .name a');
+    await page.waitForSelector('#layer details.on svg');
+    const number = Number(await page.$eval('#layers tbody tr', (r) => r.cells[0].textContent));
+    assert.equal(await page.$eval('#layer details.on summary .muted', (e) => e.textContent), String(number));
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
+  await check(`${name}: an address opens a layer far down, and keys go on from there`, async () => {
+    const page = await open(browser, file, { hash: '#L1100' });
+    await page.waitForSelector('#layer details.on svg');
+    assert.equal(await page.$eval('#layer details.on summary .muted', (e) => e.textContent), '1100');
+    await page.waitForFunction(() => document.querySelector('#layers tr.current')?.cells[0].textContent === '1100');
+    const [view, row] = await page.$$eval('.layers, #layers tr.current', (both) => both.map((e) => e.getBoundingClientRect().toJSON()));
+    assert.ok(row.top >= view.top && row.bottom <= view.bottom, 'the row is not in view');
+    await page.keyboard.press('j');
+    await page.waitForFunction(() => document.querySelector('#layer details.on summary .muted')?.textContent === '1101');
+    assert.equal((await page.$$('#layer details')).length, 1);
+    assert.deepEqual(await complaintsOfAxe(page), []);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
+  await check(`${name}: says without JavaScript what is missing`, async () => {
+    const page = await open(browser, file, { script: false });
+    assert.match(await page.$eval('noscript', (e) => e.textContent), /JavaScript.*report\.json/);
+    await page.close();
+  });
+};
+
 (async () => {
   const words = process.argv.slice(2), pictures = words[0] === '--pictures' ? words.splice(0, 2)[1] : null;
   const browser = await puppeteer.launch({ executablePath: process.env.CHROMIUM, headless: true, args: ['--no-sandbox', '--disable-gpu'] });
   for (const word of words) {
     const cut = word.indexOf('='), name = word.slice(0, cut), file = word.slice(cut + 1);
+    if (name.startsWith('large:')) {
+      await isLarge(browser, name, file);
+      continue;
+    }
     await looks(browser, name, file, pictures);
     const compared = name.startsWith('comparison:');
     await usesTable(browser, name, file, compared ? 'differing' : 'weight');

@@ -171,6 +171,40 @@ Test(sensitivity, weights_alone_of_the_worst_layers_are_what_they_are_of_all)
     qc_graph_free(g);
 }
 
+/* Those that one unit names come first, with what two show; the others are what that unit showed. */
+Test(sensitivity, finalists_are_measured_as_all_layers_are)
+{
+    enum { FINALISTS = 2 };
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = network();
+    struct case_run r;
+    struct qc_sensitivity *some = NULL, *rough = NULL;
+    calibrate(&r, g);
+    const struct qc_sensitivity_options o = {.workers = 2, .finalists = FINALISTS, .effort = 1};
+    const struct qc_selection one = {.samples = 1}, two = {.samples = 2}, every = {0};
+    cr_assert(qc_dataset_select(r.data, &two, &st), "%s", st.message);
+    cr_assert(qc_sensitivity_measure(&some, r.simulated, NULL, r.data, &o, &st), "%s", st.message);
+    struct qc_sensitivity *all = measure(&r, NULL, 1);
+    cr_assert(qc_dataset_select(r.data, &one, &st), "%s", st.message);
+    cr_assert(qc_sensitivity_measure(&rough, r.simulated, NULL, r.data, &o, &st), "%s", st.message);
+    cr_assert(qc_dataset_select(r.data, &every, &st), "%s", st.message);
+    cr_assert_eq(some->count, all->count);
+    cr_expect_eq(some->samples, 2);
+    for (size_t i = 0; i < some->count; i++) {
+        const struct qc_layer_effect *e = &some->layers[i];
+        const struct qc_layer_effect *want = effect(i < FINALISTS ? all : rough, e->name);
+        cr_expect_eq(e->noise, want->noise, "%s: %g, not %g", e->name, e->noise, want->noise);
+        cr_expect(isnan(e->noise_weights));
+    }
+    cr_expect_geq(some->layers[0].noise, some->layers[1].noise);
+    cr_expect_neq(effect(all, some->layers[0].name)->noise, effect(rough, some->layers[0].name)->noise);
+    qc_sensitivity_free(rough);
+    qc_sensitivity_free(some);
+    qc_sensitivity_free(all);
+    case_free(&r);
+    qc_graph_free(g);
+}
+
 Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
 {
     enum { OUT = 3 };

@@ -365,6 +365,28 @@ Test(report_html, of_nothing_is_a_page_too)
     free(text);
 }
 
+/* What is packed is seen in tests/browser. */
+Test(report_html, of_many_layers_is_packed)
+{
+    enum { MANY = 1001, PIECES = 16, PARTS = 3 };
+    static struct qc_layer layers[MANY];
+    struct qc_report r = hostile();
+    for (size_t i = 0; i < MANY; i++) layers[i] = r.layers[0];
+    r.layers = layers;
+    r.layer_count = MANY - 1;
+    char *text = page(&r);
+    cr_expect_eq(times(text, "class=\"packed\""), 0);
+    cr_expect_eq(times(text, "<details><summary><span"), MANY - 1);
+    free(text);
+    r.layer_count = MANY;
+    text = page(&r);
+    check_tags(text);
+    cr_expect_eq(times(text, "<script type=\"text/plain\" class=\"packed\">"), PARTS + PIECES);
+    cr_expect_eq(times(text, "<details><summary><span"), 0);
+    cr_expect(strlen(text) < 200000, "%zu", strlen(text));
+    free(text);
+}
+
 Test(report_html, ticks_are_round_and_inside)
 {
     static const double cases[][2] = {{0, 1}, {-1e-7, 3e-7}, {-12.5, 200}, {99.1, 99.4}, {0, 1e9}};

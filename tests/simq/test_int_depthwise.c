@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Accumulators of depthwise and dense convolutions against sums in int64: channels that fill vectors and such that do
-   not, lines that are done two at a time and the last one that is not, with all instructions, in integers and in the
-   simulation. */
+/* Depthwise and dense convolutions against sums in int64, as accumulators and requantized to bytes: channels that fill
+   vectors and such that do not, lines that are done two at a time and the last one that is not, with all instructions,
+   in integers and in the simulation. */
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "random_graph.h"
@@ -30,10 +31,23 @@ static const struct convolution cases[] = {
     {24, 1, {1, 3}, {1, 1}, {1, 1}, {0, 1, 0, 1}, {4, 13}, true, QC_U8, 20},
     {24, 1, {3, 1}, {1, 1}, {1, 1}, {1, 0, 1, 0}, {1, 13}, true, QC_U8, 20},
     {24, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {5, 3}, true, QC_U8, 20},
+    {33, 1, {3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, {9, 12}, true, QC_I8, -5},
+    {96, 1, {3, 3}, {2, 2}, {1, 1}, {0, 0, 0, 0}, {7, 8}, true, QC_U8, 3},
+    {128, 1, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {6, 3}, true, QC_U8, 17},
+    {130, 1, {3, 3}, {1, 1}, {1, 1}, {1, 2, 1, 0}, {4, 5}, true, QC_U8, 201},
     {12, 32, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 77},
     {12, 32, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {5, 7}, false, QC_I8, -77},
     {12, 17, {1, 1}, {2, 2}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 255},
     {12, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_I8, 127},
+    /* Tiles of 16 rows: lines done as one with gaps and without, few rows, runs that do not fill registers. */
+    {64, 40, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, {8, 8}, false, QC_U8, 77},
+    {64, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {1, 3}, false, QC_U8, 255},
+    {64, 16, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {10, 13}, false, QC_I8, -128},
+    {48, 33, {3, 3}, {2, 2}, {1, 1}, {1, 1, 0, 1}, {15, 15}, false, QC_U8, 1},
+    {36, 70, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {5, 7}, false, QC_U8, 0},
+    {24, 17, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}, {5, 20}, false, QC_U8, 9},
+    {100, 64, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, {7, 7}, false, QC_I8, 3},
+    {40, 20, {2, 2}, {3, 1}, {1, 1}, {0, 1, 1, 0}, {9, 6}, false, QC_U8, 200},
 };
 
 static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, int32_t zero, bool weight,
@@ -70,7 +84,37 @@ static int64_t sum_at(const struct convolution *c, const int32_t *x, const int32
     return sum;
 }
 
-static void check(size_t which, bool simulated, enum qc_isa isa)
+/* What a result is in: the accumulator, or bytes with factors below 1 and above. */
+struct form {
+    bool bytes;
+    enum qc_dtype to;
+    float scale;
+    int32_t zero;
+};
+
+static const struct form forms[] = {{.bytes = false},
+                                    {true, QC_U8, 700, 100},
+                                    {true, QC_I8, 900, -7},
+                                    {true, QC_U8, 0.25f, 255}};
+
+static int64_t expected(const struct form *f, int64_t sum)
+{
+    if (!f->bytes) return sum;
+    const struct qc_dtype_info *info = qc_dtype_info(f->to);
+    const float lo = (float)(info->lo - f->zero), hi = (float)(info->hi - f->zero), v = (float)sum * (1 / f->scale);
+    return (int64_t)nearbyintf(fminf(fmaxf(v, lo), hi));
+}
+
+/* Element of a result, less its zero point. */
+static int64_t result_at(const struct qc_view *v, int64_t at, const struct form *f)
+{
+    if (v->dtype == QC_F32) return (int64_t)((const float *)v->data)[at] - f->zero;
+    if (v->dtype == QC_I32) return ((const int32_t *)v->data)[at];
+    if (v->dtype == QC_U8) return ((const uint8_t *)v->data)[at] - f->zero;
+    return ((const int8_t *)v->data)[at] - f->zero;
+}
+
+static void check(size_t which, const struct form *form, bool simulated, enum qc_isa isa)
 {
     const struct convolution *c = &cases[which];
     const struct qc_dtype_info *info = qc_dtype_info(c->data);
@@ -96,14 +140,20 @@ static void check(size_t which, bool simulated, enum qc_isa isa)
     const qc_id in[2] = {
         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &real, .qparams = xs}, &st),
         add(g, (struct qc_node_def){.op = QC_OP_Quantize, .input_count = 1, .inputs = &constant, .qparams = ws}, &st)};
-    const qc_id y = add(g,
-                        (struct qc_node_def){.op = QC_OP_Conv,
-                                             .input_count = 2,
-                                             .inputs = in,
-                                             .attr_count = 5,
-                                             .attrs = attrs,
-                                             .qparams = qc_graph_add_product(g, xs, ws, &st)},
-                        &st);
+    qc_id y = add(g,
+                  (struct qc_node_def){.op = QC_OP_Conv,
+                                       .input_count = 2,
+                                       .inputs = in,
+                                       .attr_count = 5,
+                                       .attrs = attrs,
+                                       .qparams = qc_graph_add_product(g, xs, ws, &st)},
+                  &st);
+    if (form->bytes) {
+        const struct qc_qparams def = {.name = "y", .dtype = form->to};
+        const qc_id ys = qc_graph_add_quantizer(g, &def, &st), sums = y;
+        cr_assert(ys && qc_graph_bind_quantizer(g, ys, 1, &form->scale, &form->zero, &st), "%s", st.message);
+        y = add(g, (struct qc_node_def){.op = QC_OP_Requantize, .input_count = 1, .inputs = &sums, .qparams = ys}, &st);
+    }
     struct qc_plan *plan;
     struct qc_runner *r;
     cr_assert(qc_graph_add_output(g, "y", y, &st) &&
@@ -119,12 +169,12 @@ static void check(size_t which, bool simulated, enum qc_isa isa)
     for (int64_t o = 0; o < outputs; o++)
         for (int64_t i = 0; i < out.dim[2]; i++)
             for (int64_t k = 0; k < out.dim[3]; k++, at++) {
-                const int64_t got =
-                    out.dtype == QC_F32 ? (int64_t)((const float *)out.data)[at] : ((const int32_t *)out.data)[at];
-                wrong += got != sum_at(c, x, w, o, i, k);
+                const int64_t got = result_at(&out, o * out.stride[1] + i * out.stride[2] + k * out.stride[3], form);
+                wrong += got != expected(form, sum_at(c, x, w, o, i, k));
             }
     cr_expect_eq(at, qc_view_count(&out));
-    cr_expect_eq(wrong, 0, "case %zu, %s, %s: %zu of %zu sums", which, simulated ? "simulated" : "produced",
+    cr_expect_eq(wrong, 0, "case %zu, %s, %s, %s: %zu of %zu", which,
+                 form->bytes ? qc_dtype_info(form->to)->name : "sums", simulated ? "simulated" : "produced",
                  qc_isa_name(isa), wrong, at);
     qc_runner_free(r);
     qc_plan_free(plan);
@@ -134,11 +184,13 @@ static void check(size_t which, bool simulated, enum qc_isa isa)
     free(w);
 }
 
-Test(int_depthwise, sums_are_exact)
+Test(int_depthwise, sums_and_bytes_are_exact)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int isa = QC_ISA_BEST; isa < QC_ISA_COUNT; isa++) {
-            check(i, false, (enum qc_isa)isa);
-            check(i, true, (enum qc_isa)isa);
+            for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+                check(i, &forms[f], false, (enum qc_isa)isa);
+                check(i, &forms[f], true, (enum qc_isa)isa);
+            }
         }
 }

@@ -74,7 +74,7 @@ static int64_t source(const struct qc_int_mac *m, int d, int64_t i)
     return k < 0 || k % m->up[d] || k / m->up[d] >= m->d.shape.in[d] ? -1 : k / m->up[d];
 }
 
-static void copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from)
+static void copy_data_line(const struct qc_int_mac *m, uint8_t *to, const char *from)
 {
     const size_t size = qc_dtype_size(m->d.data_type), channels = (size_t)(m->d.shape.groups * m->d.shape.inputs);
     const int64_t *stride = m->d.data_stride;
@@ -99,17 +99,19 @@ static void copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from)
     fill(m, to + last * m->plane_step[2], (size_t)(m->plane[2] - last) * channels);
 }
 
+void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from, int64_t i, int64_t k)
+{
+    const int64_t size = (int64_t)qc_dtype_size(m->d.data_type), *stride = m->d.data_stride, a = source(m, 0, i),
+                  b = source(m, 1, k);
+    if (a < 0 || b < 0)
+        fill(m, to, (size_t)(m->d.shape.groups * m->d.shape.inputs * m->plane[2]));
+    else
+        copy_data_line(m, to, from + (a * stride[2] + b * stride[3]) * size);
+}
+
 void qc_int_copy(const struct qc_int_mac *m, uint8_t *to, const char *from)
 {
-    const int64_t size = (int64_t)qc_dtype_size(m->d.data_type), *stride = m->d.data_stride;
-    const size_t line = (size_t)(m->d.shape.groups * m->d.shape.inputs * m->plane[2]);
     for (int64_t i = 0; i < m->plane[0]; i++)
-        for (int64_t k = 0; k < m->plane[1]; k++) {
-            uint8_t *at = to + i * m->plane_step[0] + k * m->plane_step[1];
-            const int64_t a = source(m, 0, i), b = source(m, 1, k);
-            if (a < 0 || b < 0)
-                fill(m, at, line);
-            else
-                copy_line(m, at, from + (a * stride[2] + b * stride[3]) * size);
-        }
+        for (int64_t k = 0; k < m->plane[1]; k++)
+            qc_int_copy_line(m, to + i * m->plane_step[0] + k * m->plane_step[1], from, i, k);
 }

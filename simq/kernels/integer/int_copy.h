@@ -9,4 +9,7 @@
 /* One element of the batch: `from` in the strides of m->d, `to` in those of m->plane_step. */
 void qc_int_copy(const struct qc_int_mac *m, uint8_t *to, const char *from);
 
+/* Line k of plane i of the copy. */
+void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from, int64_t i, int64_t k);
+
 #endif

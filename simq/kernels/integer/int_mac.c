@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simq/kernels/integer/int_copy.h"
+#include "simq/kernels/integer/int_lines.h"
 #include "simq/kernels/integer/int_mac_state.h"
-#include "simq/kernels/integer/int_pack.h"
+#include "simq/kernels/integer/tile_amx.h"
 
 enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
 
@@ -133,7 +133,7 @@ static bool make_panels(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-static struct qc_int_pack pack_of(const struct qc_int_mac *m)
+struct qc_int_pack qc_int_mac_pack(const struct qc_int_mac *m)
 {
     return (struct qc_int_pack){.shape = &m->d.shape,
                                 .type = m->d.weight_type,
@@ -189,7 +189,7 @@ static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, s
     enum { GROUP = QC_DEPTHWISE_LINES + 1 };
     const struct qc_int_shape *s = &m->d.shape;
     const size_t columns = (size_t)s->kernel[2], n = columns * GROUP * channels;
-    if (m->wide || !m->tiles.depthwise_pair || s->transposed || s->stride[1] != 1 || s->dilation[1] != 1 ||
+    if (m->lines || m->wide || !m->tiles.depthwise_pair || s->transposed || s->stride[1] != 1 || s->dilation[1] != 1 ||
         s->kernel[0] != 1 || s->kernel[1] != QC_DEPTHWISE_LINES)
         return true;
     bool ok = true;
@@ -216,13 +216,14 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
     m->bias = calloc(padded(m->channels * sizeof *m->bias) + SLACK * sizeof *m->bias, 1);
     bool ok = single && w && m->bias;
     if (ok) {
-        const struct qc_int_pack p = pack_of(m);
+        const struct qc_int_pack p = qc_int_mac_pack(m);
         qc_int_pack_taps(single, m->bias, &p, m->d.weights, m->given);
+        ok = qc_int_lines_new(m, single, m->bias, st);
         for (size_t i = 0; i < taps * m->together; i++)
             memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
         for (size_t i = 1; i < m->together; i++) memcpy(m->bias + i * one, m->bias, one * sizeof *w);
         m->weight_bytes = qc_depthwise_bytes(taps, m->channels, !m->wide && m->tiles.interleaved);
-        ok = pack_depthwise(&m->weights, m, w, taps, m->channels, st) && make_pair(m, w, m->channels, st);
+        ok = ok && pack_depthwise(&m->weights, m, w, taps, m->channels, st) && make_pair(m, w, m->channels, st);
     } else {
         qc_fail_memory(st, taps * m->channels * sizeof *w);
     }
@@ -238,9 +239,9 @@ static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
     m->weight_bytes = m->group_bytes * groups;
     if (!m->d.weights) return true;
     m->weights = aligned_alloc(64, padded(m->weight_bytes));
-    m->bias = calloc(groups * m->channels + 1, sizeof *m->bias);
+    m->bias = aligned_alloc(64, padded(groups * m->channels * sizeof *m->bias));
     if (!m->weights || !m->bias) return qc_fail_memory(st, m->weight_bytes);
-    const struct qc_int_pack p = pack_of(m);
+    const struct qc_int_pack p = qc_int_mac_pack(m);
     qc_int_pack(m->weights, m->bias, &p, m->d.weights, m->given);
     if (!m->d.packs) return true;
     void *own = m->weights, *kept = NULL;
@@ -250,17 +251,40 @@ static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
     return m->shared;
 }
 
-/* Scratch: copy of the data, sums of one pixel or tile, packed weights and their bias. */
-static size_t copy_bytes(const struct qc_int_mac *m)
+/* Rows that are wanted: lines of a plane that lie in one memory at one distance are one line, with positions between
+   them that nobody asks for, where that takes fewer tiles. Runs that are short leave most of a tile empty. */
+static void choose_amx(struct qc_int_mac *m)
 {
-    return m->copied ? padded((size_t)(m->plane_step[0] * m->plane[0]) + SLACK) : 0;
+    enum { LEAST_QUADS = 6, LEAST_ROWS = 3 };
+    const struct qc_int_shape *s = &m->d.shape;
+    const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]),
+                  line = m->plane_step[1] * (s->transposed ? 1 : s->stride[1]), count = s->out[2];
+    if (!m->tiles.amx || m->wide || m->serial || m->depthwise || m->quads < LEAST_QUADS) return;
+    int64_t positions = count;
+    if (s->out[1] > 1 && step > 0 && line % step == 0 && line / step >= count) {
+        const int64_t pitch = line / step, all = (s->out[1] - 1) * pitch + count;
+        if (pitch == count ||
+            (all + QC_AMX_ROWS - 1) / QC_AMX_ROWS < (count + QC_AMX_ROWS - 1) / QC_AMX_ROWS * s->out[1]) {
+            m->amx_pitch = pitch;
+            positions = all;
+        }
+    }
+    if (positions < LEAST_ROWS) return;
+    m->amx_rows = positions < QC_AMX_ROWS ? (int)positions : QC_AMX_ROWS;
 }
 
-static size_t sum_bytes(const struct qc_int_mac *m)
+/* Scratch: copy of the data, sums of one pixel or tile, packed weights and their bias. */
+static size_t scratch_of(struct qc_int_mac *m)
 {
-    const size_t tile = sizeof(int32_t) * ROWS * QC_TILE_WIDTH,
-                 row = sizeof(int32_t) * ((size_t)m->d.shape.groups + SLACK) * ROWS * 2;
-    return padded(m->depthwise ? row : tile);
+    const size_t groups = (size_t)m->d.shape.groups, tile = sizeof(int32_t) * ROWS * QC_TILE_WIDTH,
+                 row = sizeof(int32_t) * (groups + SLACK) * ROWS * 2;
+    m->copy_bytes = m->lines    ? qc_int_lines_scratch(m)
+                    : m->copied ? padded((size_t)(m->plane_step[0] * m->plane[0]) + SLACK)
+                                : 0;
+    m->sum_bytes = padded(m->depthwise ? row : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS : tile);
+    m->packed_bytes = m->weights ? 0 : padded(m->weight_bytes);
+    return m->copy_bytes + m->sum_bytes + m->packed_bytes +
+           (m->weights ? 0 : padded(groups * m->channels * sizeof *m->bias));
 }
 
 bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st)
@@ -279,11 +303,15 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     choose_copy(m);
     if (!make_runs(m, st) || !make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : make_dense(m, st)))
         goto fail;
-    qc_text(m->name, sizeof m->name, "%s %s%s%s", m->serial ? "serial" : qc_isa_name(isa), m->wide ? "i16" : "i8",
-            m->depthwise ? " depthwise" : "", m->copied ? " copied" : "");
-    *scratch = copy_bytes(m) + sum_bytes(m);
-    if (!m->weights)
-        *scratch += padded(m->weight_bytes) + padded((size_t)d->shape.groups * m->channels * sizeof *m->bias);
+    choose_amx(m);
+    qc_text(m->name, sizeof m->name, "%s %s%s%s",
+            m->serial ? "serial" : qc_isa_name(m->tiles.amx && !m->amx_rows ? QC_ISA_AVX512_VNNI : isa),
+            m->wide ? "i16" : "i8",
+            m->lines       ? " depthwise lines"
+            : m->depthwise ? " depthwise"
+                           : "",
+            m->copied ? " copied" : "");
+    *scratch = scratch_of(m);
     m->d.weights = m->d.bias = NULL; /* they need not live any longer */
     m->d.data_scales = NULL;
     *out = m;
@@ -300,6 +328,7 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m->blocks);
     free(m->panel_at);
     if (!m->shared) free(m->weights);
+    free(m->lines);
     free(m->pair[0]);
     free(m->pair[1]);
     free(m->bias);
@@ -312,7 +341,7 @@ size_t qc_int_mac_bytes(const struct qc_int_mac *m)
 {
     const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
     const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, true) : 0;
-    return m->weights ? (m->shared ? m->held_bytes : m->weight_bytes) + pair +
+    return m->weights ? (m->shared ? m->held_bytes : m->weight_bytes) + pair + qc_int_lines_bytes(m) +
                             (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias
                       : 0;
 }
@@ -320,165 +349,4 @@ size_t qc_int_mac_bytes(const struct qc_int_mac *m)
 const char *qc_int_mac_name(const struct qc_int_mac *m)
 {
     return m->name;
-}
-
-/* ------------------------------------------------- running */
-
-struct call {
-    const struct qc_int_mac *m;
-    const uint8_t *data, *weights;
-    const int32_t *bias;
-    char *y;
-    int32_t *acc;
-    struct qc_sums *sums;
-};
-
-/* `count` outputs of one line, from the panel's weights. */
-static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, int32_t zero,
-                     const uint8_t *a, char *y, int64_t count)
-{
-    const struct qc_int_mac *m = c->m;
-    const int64_t step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
-    qc_tile_fn *fn = m->wide ? m->tiles.wide : m->tiles.narrow;
-    const struct qc_tile_narrow serial = {.accumulator = m->d.accumulator,
-                                          .wide = m->wide,
-                                          .narrow_sums = m->d.narrow_sums,
-                                          .zero = zero,
-                                          .first = first,
-                                          .channels = n};
-    for (int64_t i = 0; i < count;) {
-        int64_t rows = ROWS;
-        if (!m->serial && count >= ROWS && i > count - ROWS)
-            i = count - ROWS; /* some are done twice, rather than few at a time */
-        while (rows > count - i) rows /= 2;
-        t->a = a + i * t->step;
-        if (m->serial)
-            qc_tile_narrow(t, (int)rows, blocks, &serial, c->sums);
-        else
-            fn(t, (int)rows, blocks);
-        qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc,
-                        (size_t)blocks * QC_TILE_CHANNELS, (size_t)rows, n);
-        i += rows;
-    }
-}
-
-static void run_group(const struct call *c, int64_t group)
-{
-    const struct qc_int_mac *m = c->m;
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t step = s->transposed ? 1 : s->stride[2], size = (int64_t)qc_dtype_size(m->d.finish.to);
-    int64_t lines[2] = {s->out[0], s->out[1]}, count = s->out[2];
-    int64_t line_in[2], line_out[2];
-    for (int i = 0; i < 2; i++) {
-        line_in[i] = m->plane_step[i] * (s->transposed ? 1 : s->stride[i]);
-        line_out[i] = m->d.out_stride[2 + i] * size;
-    }
-    /* Lines that follow each other evenly in both memories are one. */
-    for (int i = 1; i >= 0; i--) {
-        if (line_in[i] != m->plane_step[2] * step * count || line_out[i] != m->d.out_stride[4] * size * count) break;
-        count *= lines[i];
-        lines[i] = 1;
-    }
-    const uint8_t *data = c->data + group * s->inputs * (int64_t)m->element;
-    size_t channel = 0;
-    for (size_t p = 0; p < m->panels; p++) {
-        const size_t width = (size_t)m->blocks[p] * QC_TILE_CHANNELS, left = (size_t)s->outputs - channel;
-        const size_t first = (size_t)(group * s->outputs) + channel;
-        struct qc_tile t = {.step = (ptrdiff_t)(m->plane_step[2] * step),
-                            .run = m->run,
-                            .runs = m->runs,
-                            .quads = m->quads,
-                            .w = c->weights + (size_t)group * m->group_bytes + m->panel_at[p],
-                            .bias = c->bias + (size_t)group * m->channels + channel,
-                            .acc = c->acc};
-        for (int64_t i = 0; i < lines[0]; i++)
-            for (int64_t k = 0; k < lines[1]; k++)
-                run_line(c, &t, m->blocks[p], first, left < width ? left : width, m->zeros ? m->zeros[group] : m->zero,
-                         data + i * line_in[0] + k * line_in[1],
-                         c->y + (int64_t)first * size + i * line_out[0] + k * line_out[1], count);
-        channel += width;
-    }
-}
-
-/* Sums of up to ROWS pixels of a line, at `a`, and where there is a pair those of the line below. */
-static void depthwise_sums(const struct call *c, bool pair, const uint8_t *a, int32_t *acc, int32_t *below, size_t rows,
-                           size_t row)
-{
-    const struct qc_int_mac *m = c->m;
-    const struct qc_int_shape *s = &m->d.shape;
-    const size_t one = (size_t)s->groups;
-    const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
-    qc_depthwise_fn *fn = m->wide ? m->tiles.wide_depthwise : m->tiles.narrow_depthwise;
-    for (size_t r = 0; r < rows; r += m->together) {
-        const size_t n = rows - r < m->together ? rows - r : m->together;
-        struct qc_depthwise_pair d = {.upper = {.a = a + (int64_t)r * step,
-                                                .tap = m->run,
-                                                .taps = pair ? (size_t)s->kernel[2] : m->runs,
-                                                .channels = n * one,
-                                                .w = pair ? m->pair[0] : c->weights,
-                                                .bias = c->bias,
-                                                .acc = acc + r * row},
-                                      .line = m->plane_step[1],
-                                      .below = m->pair[1],
-                                      .acc_below = below + r * row};
-        if (pair)
-            m->tiles.depthwise_pair(&d);
-        else
-            fn(&d.upper);
-    }
-}
-
-static void run_depthwise(const struct call *c)
-{
-    const struct qc_int_mac *m = c->m;
-    const struct qc_int_shape *s = &m->d.shape;
-    const int64_t size = (int64_t)qc_dtype_size(m->d.finish.to), *out = m->d.out_stride;
-    const size_t channels = (size_t)s->groups,
-                 row = m->together > 1 ? channels : (channels + SLACK - 1) / SLACK * SLACK;
-    int32_t *below = c->acc + (channels + SLACK) * ROWS;
-    int64_t step[3], lines = 1;
-    for (int i = 0; i < 3; i++) step[i] = m->plane_step[i] * (s->transposed ? 1 : s->stride[i]);
-    for (int64_t i = 0; i < s->out[0]; i++)
-        for (int64_t k = 0; k < s->out[1]; k += lines) {
-            lines = m->pair[0] && k + 1 < s->out[1] ? 2 : 1;
-            for (int64_t l = 0; l < s->out[2]; l += ROWS) {
-                const int64_t rows = s->out[2] - l < ROWS ? s->out[2] - l : ROWS;
-                char *y = c->y + (i * out[2] + k * out[3] + l * out[4]) * size;
-                depthwise_sums(c, lines == 2, c->data + i * step[0] + k * step[1] + l * step[2], c->acc, below,
-                               (size_t)rows, row);
-                qc_convert_rows(&m->d.finish, 0, y, out[4], c->acc, row, (size_t)rows, channels);
-                if (lines == 2)
-                    qc_convert_rows(&m->d.finish, 0, y + out[3] * size, out[4], below, row, (size_t)rows, channels);
-            }
-        }
-}
-
-void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
-                    struct qc_sums *sums)
-{
-    const struct qc_int_shape *s = &m->d.shape;
-    uint8_t *copy = scratch;
-    struct call c = {
-        .m = m, .weights = m->weights, .bias = m->bias, .acc = (int32_t *)(void *)(copy + copy_bytes(m)), .sums = sums};
-    if (!m->weights) {
-        uint8_t *packed = (uint8_t *)c.acc + sum_bytes(m);
-        int32_t *bias = (int32_t *)(void *)(packed + padded(m->weight_bytes));
-        const struct qc_int_pack p = pack_of(m);
-        qc_int_pack(packed, bias, &p, weights, m->given);
-        c.weights = packed;
-        c.bias = bias;
-    }
-    for (int64_t n = 0; n < s->batch; n++) {
-        const char *data = (const char *)x + n * m->d.data_stride[0] * (int64_t)qc_dtype_size(m->d.data_type);
-        c.y = (char *)y + n * m->d.out_stride[0] * (int64_t)qc_dtype_size(m->d.finish.to);
-        c.data = (const uint8_t *)data;
-        if (m->copied) {
-            qc_int_copy(m, copy, data);
-            c.data = copy;
-        }
-        if (m->depthwise)
-            run_depthwise(&c);
-        else
-            for (int64_t g = 0; g < s->groups; g++) run_group(&c, g);
-    }
 }

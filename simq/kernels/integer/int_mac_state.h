@@ -4,6 +4,7 @@
 #define QC_SIMQ_KERNELS_INTEGER_INT_MAC_STATE_H
 
 #include "simq/kernels/integer/int_def.h"
+#include "simq/kernels/integer/int_pack.h"
 
 struct qc_int_mac {
     struct qc_int_def d;
@@ -24,12 +25,19 @@ struct qc_int_mac {
     uint8_t *weights;                           /* NULL: packed at each run */
     bool shared;                                /* weights are in d.packs */
     size_t held_bytes;                          /* of weights that no other step has */
-    size_t together;                            /* depthwise: pixels of a line that are done as one */
+    size_t copy_bytes, sum_bytes, packed_bytes; /* of scratch: copy, sums, weights that are packed at each run */
+    int amx_rows;                               /* of a tile of simq/kernels/integer/tile_amx.h; 0: it is not used */
+    int64_t amx_pitch; /* positions from line to line where all lines of a plane are done as one, or 0 */
+    size_t together;   /* depthwise: pixels of a line that are done as one */
     uint8_t *pair[2]; /* depthwise, [weight_bytes]: of two lines at a time (simq/kernels/integer/tile.h); NULL: they are
                          not */
-    int32_t *bias;    /* [groups][channels], the data's zero point taken into account when weights are packed */
-    int32_t *given;   /* bias as it came, [groups * outputs], when weights are packed at each run */
+    struct qc_int_lines *lines; /* simq/kernels/integer/int_lines.h; NULL: it is not done so */
+    int32_t *bias;  /* [groups][channels], the data's zero point taken into account when weights are packed */
+    int32_t *given; /* bias as it came, [groups * outputs], when weights are packed at each run */
     char name[64];
 };
+
+/* How its weights are packed. */
+struct qc_int_pack qc_int_mac_pack(const struct qc_int_mac *m);
 
 #endif

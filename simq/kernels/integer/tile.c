@@ -4,14 +4,8 @@
 #include <string.h>
 
 #include "base/simd.h"
-
-#if defined(__clang__)
-#define QC_UNROLL _Pragma("clang loop unroll(full)")
-#elif defined(__GNUC__)
-#define QC_UNROLL _Pragma("GCC unroll 8")
-#else
-#define QC_UNROLL
-#endif
+#include "simq/kernels/integer/depthwise_vnni.h"
+#include "simq/kernels/integer/unroll.h"
 
 /* ------------------------------------------------- plain C */
 
@@ -64,7 +58,7 @@ QC_PLAIN(wide_plain, dot_wide)
 QC_DEPTHWISE(depthwise_narrow, uint8_t)
 QC_DEPTHWISE(depthwise_wide, int16_t)
 
-enum { BLOCK = 64, GROUP = 4 };
+enum { BLOCK = QC_DEPTHWISE_BLOCK, GROUP = QC_DEPTHWISE_LINES + 1 };
 
 size_t qc_depthwise_bytes(size_t taps, size_t channels, bool interleaved)
 {
@@ -101,7 +95,6 @@ void qc_depthwise_pack(void *to, const int32_t *w, size_t taps, size_t channels,
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-#define QC_TARGET_VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 #define QC_TARGET_AVX_VNNI __attribute__((target("avx2,fma,avxvnni")))
 
 static QC_INLINE int32_t quad(const uint8_t *p)
@@ -206,71 +199,6 @@ QC_TILE_SMALL(narrow_avx_vnni, QC_TARGET_AVX_VNNI)
 QC_TILE_BODY(wide_avx2, QC_TARGET_AVX2, __m256i, 8, 2, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi32,
              QC_MADD256)
 QC_TILE_SMALL(wide_avx2, QC_TARGET_AVX2)
-
-/* Four lines of 64 channels as vectors of 16 channels with four bytes each. */
-QC_TARGET_VNNI static QC_INLINE void interleaved(__m512i to[4], const __m512i x[GROUP])
-{
-    const __m512i lo01 = _mm512_unpacklo_epi8(x[0], x[1]), hi01 = _mm512_unpackhi_epi8(x[0], x[1]),
-                  lo23 = _mm512_unpacklo_epi8(x[2], x[3]), hi23 = _mm512_unpackhi_epi8(x[2], x[3]);
-    to[0] = _mm512_unpacklo_epi16(lo01, lo23);
-    to[1] = _mm512_unpackhi_epi16(lo01, lo23);
-    to[2] = _mm512_unpacklo_epi16(hi01, hi23);
-    to[3] = _mm512_unpackhi_epi16(hi01, hi23);
-}
-
-/* Lanes of four channels back in order, a transposition of 4 by 4 lanes, with the bias. */
-QC_TARGET_VNNI static QC_INLINE void store_in_order(int32_t *to, const __m512i acc[4], const int32_t *bias)
-{
-    const __m512i a = _mm512_shuffle_i32x4(acc[0], acc[1], 0x44), e = _mm512_shuffle_i32x4(acc[0], acc[1], 0xee),
-                  c = _mm512_shuffle_i32x4(acc[2], acc[3], 0x44), f = _mm512_shuffle_i32x4(acc[2], acc[3], 0xee);
-    const __m512i lane[4] = {_mm512_shuffle_i32x4(a, c, 0x88), _mm512_shuffle_i32x4(a, c, 0xdd),
-                             _mm512_shuffle_i32x4(e, f, 0x88), _mm512_shuffle_i32x4(e, f, 0xdd)};
-    QC_UNROLL for (int k = 0; k < 4; k++)
-        _mm512_storeu_si512(to + 16 * k, _mm512_add_epi32(lane[k], _mm512_loadu_si512(bias + 16 * k)));
-}
-
-QC_TARGET_VNNI static void depthwise_vnni(const struct qc_depthwise *d)
-{
-    const size_t groups = (d->taps + GROUP - 1) / GROUP;
-    const int8_t *w = d->w;
-    for (size_t b = 0; b < d->channels; b += BLOCK) {
-        __m512i acc[4], x[GROUP], y[4];
-        QC_UNROLL for (int k = 0; k < 4; k++) acc[k] = _mm512_setzero_si512();
-        for (size_t g = 0; g < groups; g++, w += GROUP * BLOCK) {
-            QC_UNROLL for (size_t i = 0; i < GROUP; i++)
-            {
-                const size_t t = g * GROUP + i < d->taps ? g * GROUP + i : 0; /* its weights are 0 */
-                x[i] = _mm512_loadu_si512(d->a + d->tap[t] + b);
-            }
-            interleaved(y, x);
-            QC_UNROLL for (int k = 0; k < 4; k++) acc[k] =
-                _mm512_dpbusd_epi32(acc[k], y[k], _mm512_loadu_si512(w + BLOCK * k));
-        }
-        store_in_order(d->acc + b, acc, d->bias + b);
-    }
-}
-
-QC_TARGET_VNNI static void depthwise_pair_vnni(const struct qc_depthwise_pair *d)
-{
-    const struct qc_depthwise *u = &d->upper;
-    const int8_t *w = u->w, *v = d->below;
-    for (size_t b = 0; b < u->channels; b += BLOCK) {
-        __m512i acc[4], low[4], x[GROUP], y[4];
-        QC_UNROLL for (int k = 0; k < 4; k++) acc[k] = low[k] = _mm512_setzero_si512();
-        for (size_t t = 0; t < u->taps; t++, w += GROUP * BLOCK, v += GROUP * BLOCK) {
-            const uint8_t *a = u->a + u->tap[t] + b;
-            QC_UNROLL for (int i = 0; i < GROUP; i++) x[i] = _mm512_loadu_si512(a + i * d->line);
-            interleaved(y, x);
-            QC_UNROLL for (int k = 0; k < 4; k++)
-            {
-                acc[k] = _mm512_dpbusd_epi32(acc[k], y[k], _mm512_loadu_si512(w + BLOCK * k));
-                low[k] = _mm512_dpbusd_epi32(low[k], y[k], _mm512_loadu_si512(v + BLOCK * k));
-            }
-        }
-        store_in_order(u->acc + b, acc, u->bias + b);
-        store_in_order(d->acc_below + b, low, u->bias + b);
-    }
-}
 #endif
 
 struct qc_tile_set qc_tile_set_of(enum qc_isa isa)
@@ -293,11 +221,14 @@ struct qc_tile_set qc_tile_set_of(enum qc_isa isa)
         s.narrow = NULL;
         s.wide = wide_avx512;
         break;
+    case QC_ISA_AMX:
     case QC_ISA_AVX512_VNNI:
+        s.amx = isa == QC_ISA_AMX;
         s.narrow = narrow_vnni;
         s.wide = wide_vnni;
-        s.narrow_depthwise = depthwise_vnni;
-        s.depthwise_pair = depthwise_pair_vnni;
+        s.narrow_depthwise = qc_depthwise_vnni;
+        s.depthwise_pair = qc_depthwise_pair_vnni;
+        s.depthwise_line = qc_depthwise_line_vnni;
         s.interleaved = true;
         break;
     case QC_ISA_PLAIN:

@@ -16,6 +16,7 @@
 
 #include "simq/core/accumulator.h"
 #include "simq/core/isa.h"
+#include "simq/kernels/integer/depthwise.h"
 
 enum { QC_TILE_ROWS = 8, QC_TILE_CHANNELS = 16, QC_TILE_BLOCKS = 3, QC_TILE_WIDTH = QC_TILE_CHANNELS * QC_TILE_BLOCKS };
 
@@ -44,38 +45,14 @@ struct qc_tile_narrow {
 void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how,
                     struct qc_sums *sums);
 
-/* Depthwise: every channel has its own weights. One pixel, all channels, acc[c] = bias[c] + sum over taps. Arrays are
-   padded: acc and bias to a multiple of 64 channels, the memory of `a` to 64 bytes behind its end. Pixels that follow
-   each other in memory, as do the taps of each, are one pixel of so many times the channels. */
-struct qc_depthwise {
-    const uint8_t *a;
-    const ptrdiff_t *tap; /* [taps] bytes to the tap's channels */
-    size_t taps, channels;
-    const void *w; /* packed by qc_depthwise_pack */
-    const int32_t *bias;
-    int32_t *acc;
-};
-typedef void qc_depthwise_fn(const struct qc_depthwise *d);
-
-/* Two pixels, one below the other, of a window of QC_DEPTHWISE_LINES lines and stride 1, in one go: they read four
-   lines between them. `tap` and `taps` are those of the window's first line, `line` the bytes to the next. w: of the
-   upper pixel, with zeros for the fourth line; below: of the lower one, with zeros for the first. Both as interleaved
-   weights of 4 * taps taps: the four lines of each column. */
-enum { QC_DEPTHWISE_LINES = 3 };
-struct qc_depthwise_pair {
-    struct qc_depthwise upper;
-    ptrdiff_t line;
-    const void *below;
-    int32_t *acc_below;
-};
-typedef void qc_depthwise_pair_fn(const struct qc_depthwise_pair *d);
-
 struct qc_tile_set {
     qc_tile_fn *narrow; /* NULL: use wide */
     qc_tile_fn *wide;
     qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* both always there */
     qc_depthwise_pair_fn *depthwise_pair;               /* NULL: there is none */
+    qc_depthwise_line_fn *depthwise_line;               /* the same */
     bool interleaved;                                   /* how narrow_depthwise wants its weights */
+    bool amx;                                           /* simq/kernels/integer/tile_amx.h */
 };
 struct qc_tile_set qc_tile_set_of(enum qc_isa isa);
 

@@ -78,6 +78,7 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
  * ends. */
 #define QC_POOL_BODY(T, first, next, done)                                                                             \
     const struct qc_window *w = &s->w;                                                                                 \
+    const int64_t channels = s->channels; /* bytes that are written could be *s, for all that the compiler knows */    \
     for (int64_t n = 0; n < s->count; n++)                                                                             \
         for (int64_t o0 = 0; o0 < w->out[0]; o0++)                                                                     \
             for (int64_t o1 = 0; o1 < w->out[1]; o1++)                                                                 \
@@ -87,14 +88,14 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
                         reach(&b0, &e0, w, 0, o0) * reach(&b1, &e1, w, 1, o1) * reach(&b2, &e2, w, 2, o2);             \
                     T *to = y + n * s->out_n + o0 * s->out_stride[0] + o1 * s->out_stride[1] + o2 * s->out_stride[2];  \
                     const T *from = x + n * s->in_n;                                                                   \
-                    for (int64_t c = 0; c < s->channels; c++) to[c * out_c] = (first);                                 \
+                    for (int64_t c = 0; c < channels; c++) to[c * out_c] = (first);                                    \
                     for (int64_t i0 = b0; i0 < e0; i0 += w->dilation[0])                                               \
                         for (int64_t i1 = b1; i1 < e1; i1 += w->dilation[1])                                           \
                             for (int64_t i2 = b2; i2 < e2; i2 += w->dilation[2]) {                                     \
                                 const T *at =                                                                          \
                                     from + i0 * s->in_stride[0] + i1 * s->in_stride[1] + i2 * s->in_stride[2];         \
                                 QC_IVDEP                                                                               \
-                                for (int64_t c = 0; c < s->channels; c++) {                                            \
+                                for (int64_t c = 0; c < channels; c++) {                                               \
                                     const T a = to[c * out_c], v = at[c * in_c];                                       \
                                     to[c * out_c] = (next);                                                            \
                                 }                                                                                      \
@@ -105,7 +106,7 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
 
 #define QC_EACH_CHANNEL(expression)                                                                                    \
     QC_IVDEP                                                                                                           \
-    for (int64_t c = 0; c < s->channels; c++) {                                                                        \
+    for (int64_t c = 0; c < channels; c++) {                                                                           \
         const float a = to[c * out_c];                                                                                 \
         to[c * out_c] = (expression);                                                                                  \
     }

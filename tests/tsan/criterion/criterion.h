@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Criterion's macros for the tsan preset: the real one maps memory where ThreadSanitizer keeps its own and cannot
-   start. Cases run one after the other in one process (run_cases.c); the text behind an assertion is not printed. */
+/* Criterion's macros for the presets tsan and arm64: the real one maps memory where ThreadSanitizer keeps its own, and
+   starts each case as a program of its own, which an emulator does not do. Cases run one after the other in one process
+   (run_cases.c); the text behind an assertion is not printed. */
 #ifndef QC_TESTS_TSAN_CRITERION_H
 #define QC_TESTS_TSAN_CRITERION_H
 

@@ -1,0 +1,15 @@
+// Large pages keep what is not seen at once packed: zlib, in base64, in a script element that nothing runs.
+const unpack = (script) => {
+  const bytes = Uint8Array.from(atob(script.textContent), (c) => c.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'))).text();
+};
+const isPacked = (section) => section.querySelector('script.packed') !== null;
+const fill = async (section) => {
+  const scripts = [...section.querySelectorAll('script.packed')], texts = await Promise.all(scripts.map(unpack));
+  scripts.forEach((s, i) => {
+    if (s.isConnected) s.insertAdjacentHTML('afterend', texts[i]);
+    s.remove();
+  });
+  waiting.get(section)?.forEach((run) => run());
+  waiting.delete(section);
+};

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simq/kernels/integer/depthwise_vnni.h"
+
+#include "base/simd.h"
+#include "simq/kernels/integer/unroll.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+
+enum { BLOCK = QC_DEPTHWISE_BLOCK, GROUP = QC_DEPTHWISE_LINES + 1 };
+
+/* Four lines of 64 channels as vectors of 16 channels with four bytes each. */
+QC_TARGET_VNNI static QC_INLINE void interleaved(__m512i to[4], const __m512i x[GROUP])
+{
+    const __m512i lo01 = _mm512_unpacklo_epi8(x[0], x[1]), hi01 = _mm512_unpackhi_epi8(x[0], x[1]),
+                  lo23 = _mm512_unpacklo_epi8(x[2], x[3]), hi23 = _mm512_unpackhi_epi8(x[2], x[3]);
+    to[0] = _mm512_unpacklo_epi16(lo01, lo23);
+    to[1] = _mm512_unpackhi_epi16(lo01, lo23);
+    to[2] = _mm512_unpacklo_epi16(hi01, hi23);
+    to[3] = _mm512_unpackhi_epi16(hi01, hi23);
+}
+
+/* Lanes of four channels back in order, a transposition of 4 by 4 lanes, with the bias. */
+QC_TARGET_VNNI static QC_INLINE void store_in_order(int32_t *to, const __m512i acc[4], const int32_t *bias)
+{
+    const __m512i a = _mm512_shuffle_i32x4(acc[0], acc[1], 0x44), e = _mm512_shuffle_i32x4(acc[0], acc[1], 0xee),
+                  c = _mm512_shuffle_i32x4(acc[2], acc[3], 0x44), f = _mm512_shuffle_i32x4(acc[2], acc[3], 0xee);
+    const __m512i lane[4] = {_mm512_shuffle_i32x4(a, c, 0x88), _mm512_shuffle_i32x4(a, c, 0xdd),
+                             _mm512_shuffle_i32x4(e, f, 0x88), _mm512_shuffle_i32x4(e, f, 0xdd)};
+    QC_UNROLL for (int k = 0; k < 4; k++)
+        _mm512_storeu_si512(to + 16 * k, _mm512_add_epi32(lane[k], _mm512_loadu_si512(bias + 16 * k)));
+}
+
+QC_TARGET_VNNI void qc_depthwise_vnni(const struct qc_depthwise *d)
+{
+    const size_t groups = (d->taps + GROUP - 1) / GROUP;
+    const int8_t *w = d->w;
+    for (size_t b = 0; b < d->channels; b += BLOCK) {
+        __m512i acc[4], x[GROUP], y[4];
+        QC_UNROLL for (int k = 0; k < 4; k++) acc[k] = _mm512_setzero_si512();
+        for (size_t g = 0; g < groups; g++, w += GROUP * BLOCK) {
+            QC_UNROLL for (size_t i = 0; i < GROUP; i++)
+            {
+                const size_t t = g * GROUP + i < d->taps ? g * GROUP + i : 0; /* its weights are 0 */
+                x[i] = _mm512_loadu_si512(d->a + d->tap[t] + b);
+            }
+            interleaved(y, x);
+            QC_UNROLL for (int k = 0; k < 4; k++) acc[k] =
+                _mm512_dpbusd_epi32(acc[k], y[k], _mm512_loadu_si512(w + BLOCK * k));
+        }
+        store_in_order(d->acc + b, acc, d->bias + b);
+    }
+}
+
+QC_TARGET_VNNI void qc_depthwise_pair_vnni(const struct qc_depthwise_pair *d)
+{
+    const struct qc_depthwise *u = &d->upper;
+    const int8_t *w = u->w, *v = d->below;
+    for (size_t b = 0; b < u->channels; b += BLOCK) {
+        __m512i acc[4], low[4], x[GROUP], y[4];
+        QC_UNROLL for (int k = 0; k < 4; k++) acc[k] = low[k] = _mm512_setzero_si512();
+        for (size_t t = 0; t < u->taps; t++, w += GROUP * BLOCK, v += GROUP * BLOCK) {
+            const uint8_t *a = u->a + u->tap[t] + b;
+            QC_UNROLL for (int i = 0; i < GROUP; i++) x[i] = _mm512_loadu_si512(a + i * d->line);
+            interleaved(y, x);
+            QC_UNROLL for (int k = 0; k < 4; k++)
+            {
+                acc[k] = _mm512_dpbusd_epi32(acc[k], y[k], _mm512_loadu_si512(w + BLOCK * k));
+                low[k] = _mm512_dpbusd_epi32(low[k], y[k], _mm512_loadu_si512(v + BLOCK * k));
+            }
+        }
+        store_in_order(u->acc + b, acc, u->bias + b);
+        store_in_order(d->acc_below + b, low, u->bias + b);
+    }
+}
+
+/* ------------------------------------------------- along a line */
+
+struct finish {
+    __m512i zero, lo, hi;
+    __m512 factor[4];
+    bool is_signed, large;
+};
+
+/* Sums of all four vectors as bytes, which packing within lanes puts in order, else as in simq/core/convert_rows.c. */
+QC_TARGET_VNNI static QC_INLINE __m512i finished(const __m512i acc[4], const struct finish *f)
+{
+    __m512i q[4];
+    QC_UNROLL for (int k = 0; k < 4; k++)
+    {
+        __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[k]), f->factor[k]);
+        if (f->large) v = _mm512_min_ps(_mm512_set1_ps(INT16_MAX), v);
+        q[k] = _mm512_cvtps_epi32(v);
+    }
+    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), f->zero),
+                  high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), f->zero);
+    if (f->is_signed) return _mm512_min_epi8(_mm512_max_epi8(_mm512_packs_epi16(low, high), f->lo), f->hi);
+    return _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), f->lo), f->hi);
+}
+
+QC_TARGET_VNNI static QC_INLINE void column(__m512i to[4], const struct qc_depthwise_line *d, size_t i)
+{
+    const ptrdiff_t at = (ptrdiff_t)i * d->column;
+    __m512i x[GROUP];
+    QC_UNROLL for (int k = 0; k < GROUP; k++) x[k] = _mm512_loadu_si512(d->line[k] + at);
+    interleaved(to, x);
+}
+
+QC_TARGET_VNNI static QC_INLINE __m512i window(const __m512i a[4], const __m512i b[4], const __m512i c[4],
+                                               const int8_t *w, const int32_t *bias, const struct finish *f)
+{
+    __m512i acc[4];
+    QC_UNROLL for (int k = 0; k < 4; k++)
+    {
+        acc[k] = _mm512_dpbusd_epi32(_mm512_loadu_si512(bias + 16 * k), a[k], _mm512_loadu_si512(w + BLOCK * k));
+        acc[k] = _mm512_dpbusd_epi32(acc[k], b[k], _mm512_loadu_si512(w + BLOCK * (4 + k)));
+        acc[k] = _mm512_dpbusd_epi32(acc[k], c[k], _mm512_loadu_si512(w + BLOCK * (8 + k)));
+    }
+    return finished(acc, f);
+}
+
+QC_TARGET_VNNI static QC_INLINE void result(const struct qc_depthwise_line *d, size_t i, const __m512i a[4],
+                                            const __m512i b[4], const __m512i c[4], const struct finish *f,
+                                            const bool two, const __mmask64 mask)
+{
+    const ptrdiff_t at = (ptrdiff_t)i * d->y_step;
+    _mm512_mask_storeu_epi8(d->y + at, mask, window(a, b, c, d->w, d->bias, f));
+    if (two) _mm512_mask_storeu_epi8(d->y_below + at, mask, window(a, b, c, d->below, d->bias, f));
+}
+
+/* The columns that windows share go from register to register. */
+QC_TARGET_VNNI static QC_INLINE void side_by_side(const struct qc_depthwise_line *d, const struct finish *f,
+                                                  const bool two, const __mmask64 mask)
+{
+    __m512i a[4], b[4], c[4];
+    column(a, d, 0);
+    column(b, d, 1);
+    for (size_t i = 0;;) {
+        column(c, d, i + 2);
+        result(d, i, a, b, c, f, two, mask);
+        if (++i == d->count) return;
+        column(a, d, i + 2);
+        result(d, i, b, c, a, f, two, mask);
+        if (++i == d->count) return;
+        column(b, d, i + 2);
+        result(d, i, c, a, b, f, two, mask);
+        if (++i == d->count) return;
+    }
+}
+
+QC_TARGET_VNNI static QC_INLINE void two_apart(const struct qc_depthwise_line *d, const struct finish *f,
+                                               const __mmask64 mask)
+{
+    __m512i a[4], b[4], c[4];
+    column(a, d, 0);
+    for (size_t i = 0;;) {
+        column(b, d, 2 * i + 1);
+        column(c, d, 2 * i + 2);
+        result(d, i, a, b, c, f, false, mask);
+        if (++i == d->count) return;
+        column(b, d, 2 * i + 1);
+        column(a, d, 2 * i + 2);
+        result(d, i, c, b, a, f, false, mask);
+        if (++i == d->count) return;
+    }
+}
+
+QC_TARGET_VNNI void qc_depthwise_line_vnni(const struct qc_depthwise_line *d)
+{
+    const __mmask64 mask = d->channels < BLOCK ? (UINT64_C(1) << d->channels) - 1 : UINT64_MAX;
+    struct finish f = {.zero = _mm512_set1_epi16((short)d->finish->zero),
+                       .lo = _mm512_set1_epi8((char)d->finish->lo),
+                       .hi = _mm512_set1_epi8((char)d->finish->hi),
+                       .is_signed = d->finish->is_signed,
+                       .large = d->finish->large};
+    QC_UNROLL for (int k = 0; k < 4; k++) f.factor[k] = _mm512_loadu_ps(d->factor + 16 * k);
+    if (d->stride == 2)
+        two_apart(d, &f, mask);
+    else if (d->y_below)
+        side_by_side(d, &f, true, mask);
+    else
+        side_by_side(d, &f, false, mask);
+}
+#endif

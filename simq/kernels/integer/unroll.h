@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/kernels/integer/: before a loop of a few rounds over registers. */
+#ifndef QC_SIMQ_KERNELS_INTEGER_UNROLL_H
+#define QC_SIMQ_KERNELS_INTEGER_UNROLL_H
+
+#if defined(__clang__)
+#define QC_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define QC_UNROLL _Pragma("GCC unroll 8")
+#else
+#define QC_UNROLL
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define QC_TARGET_VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
+#endif
+
+#endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/deflate.h"
+
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* RFC 1950 and 1951: a stored block of "abc", with its Adler-32. */
+static const unsigned char abc[] = {0x78, 0x01, 0x01, 3, 0, 0xfc, 0xff, 'a', 'b', 'c', 0x02, 0x4d, 0x01, 0x27};
+
+Test(deflate, unpacks_what_the_standard_says)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_deflate *d = qc_deflate_new(6);
+    char out[4] = {0};
+    cr_assert(qc_deflate_unpack(out, 3, d, abc, sizeof abc, &st), "%s", st.message);
+    cr_expect_str_eq(out, "abc");
+    cr_expect_not(qc_deflate_unpack(out, 2, d, abc, sizeof abc, &st));
+    cr_expect_eq(st.code, QC_BAD_INPUT);
+    qc_deflate_free(d);
+}
+
+Test(deflate, packs_what_it_unpacks)
+{
+    enum { SIZE = 100000 };
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_deflate *d = qc_deflate_new(6);
+    char *in = malloc(SIZE), *out = malloc(SIZE);
+    for (size_t i = 0; i < SIZE; i++) in[i] = (char)("report"[i % 6] + (i % 1000 == 0));
+    for (size_t size = 0; size <= SIZE; size = 10 * size + 1) {
+        void *packed;
+        size_t many;
+        cr_assert(qc_deflate_pack(&packed, &many, d, in, size, &st), "%s", st.message);
+        cr_expect(size < 1000 || many < size / 20, "%zu of %zu", many, size);
+        cr_assert(qc_deflate_unpack(out, size, d, packed, many, &st), "%s", st.message);
+        cr_expect_eq(memcmp(in, out, size), 0);
+        free(packed);
+    }
+    qc_deflate_free(d);
+    free(in);
+    free(out);
+}
