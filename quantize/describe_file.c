@@ -94,7 +94,7 @@ static struct qc_json *statistics_json(const char *path, const struct qc_collect
     for (size_t i = 0; i < c->count; i++) qc_json_add(tensors, tensor_json(&c->values[i]));
     qc_json_set(root, "file", qc_json_string(path));
     qc_json_set(root, "kind", qc_json_string("statistics"));
-    qc_json_set(root, "version", qc_json_integer(c->channels ? QC_STATISTICS_VERSION_CHANNELS : QC_STATISTICS_VERSION));
+    qc_json_set(root, "version", qc_json_integer(qc_statistics_version(c)));
     qc_json_set(root, "model_sha256", qc_json_string(c->model_sha256));
     qc_json_set(root, "inputs", qc_json_string(c->inputs));
     qc_json_set(root, "samples", qc_json_integer((int64_t)qc_collection_samples(c)));

@@ -35,8 +35,19 @@ struct search {
 };
 
 /* Where only the worst layers are asked for, first batches tell those that may be: so many more. They take about a
-   fourth of the runs that calibration took. */
-enum { CLOSE_BEHIND = 2, EFFORT = 4 };
+   fourth of the runs that calibration took, or as many as so much work allows. */
+enum { CLOSE_BEHIND = 2, OF_CALIBRATION = 4 };
+static const uint64_t CHEAP_MULTIPLY_ADDS = UINT64_C(8) << 30;
+
+static size_t effort(const struct qc_graph *g, size_t units)
+{
+    uint64_t all = 0, of_node;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (qc_multiplies(g->nodes[id].op) && (!qc_multiply_adds(&of_node, g, id) || (all += of_node) < of_node))
+            return units / OF_CALIBRATION;
+    const uint64_t cheap = CHEAP_MULTIPLY_ADDS / (all + 1);
+    return cheap > units / OF_CALIBRATION ? (size_t)cheap : units / OF_CALIBRATION;
+}
 
 /* One run over data: sets *out, or adds to it where it has been measured. */
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, size_t worst,
@@ -47,14 +58,15 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
                                                .rounding = p->how.rounding,
                                                .weights_of = worst,
                                                .finalists = worst ? worst + CLOSE_BEHIND : 0,
-                                               .effort = all_units / EFFORT,
+                                               .effort = effort(p->real, all_units),
                                                .workers = (unsigned)o->threads,
                                                .memory_limit = (size_t)o->memory_limit,
                                                .progress = qc_progress_step,
                                                .progress_user = p->progress};
     qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
-    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, p->rounded, data, &how, st)
-                         : qc_sensitivity_measure(out, p->simulated, p->rounded, data, &how, st);
+    const struct qc_graph *rounded = p->uncorrected ? p->uncorrected : p->rounded;
+    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, rounded, data, &how, st)
+                         : qc_sensitivity_measure(out, p->simulated, rounded, data, &how, st);
     qc_progress_end(p->progress);
     return ok;
 }

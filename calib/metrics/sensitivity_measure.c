@@ -353,15 +353,15 @@ static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_c
                         const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
     sums->first = sums->last = QC_CUT_WEIGHTS;
-    return choose(sums, s, r->options->weights_of, a, st) &&
-           run_sizes(sums, s, r, 0, qc_dataset_units(r->data), rounded, a, st);
+    return choose(sums, s, r->options->weights_of, a, st) && run_sizes(sums, s, r, 0, r->units, rounded, a, st);
 }
 
 /* All layers; those that are run on go through the first units with all others. */
 static bool run_all(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
                     struct qc_arena *a, struct qc_status *st)
 {
-    const size_t units = qc_dataset_units(r->data), finalists = r->scored ? 0 : r->options->finalists;
+    const size_t finalists = r->scored ? 0 : r->options->finalists;
+    const size_t units = qc_dataset_units(r->data);
     size_t first = units;
     if (finalists && units) {
         struct qc_cut_layers layers;

@@ -315,12 +315,47 @@ struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_mome
     return m->by_node[node] ? m->layers[m->by_node[node] - 1] : NULL;
 }
 
+bool qc_second_moments_keeps_rows(const struct qc_second_moments *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        for (int p = 0; p < QC_MOMENTS_PARTS; p++)
+            for (int c = 0; c < QC_MOMENTS_CLASSES; c++)
+                if (m->layers[i]->parts[p].of[c].rows) return true;
+    return false;
+}
+
+/* Output positions of a layer in one run that shows `elements` of its input; 0: not known. */
+static size_t positions_of(const struct qc_second_moments_layer *l, size_t elements)
+{
+    const struct qc_window *w = &l->window;
+    size_t in = l->channels, out = 1;
+    for (int i = 0; l->window_given && i < w->spatial; i++) {
+        if (w->in[i] == QC_FREE || w->out[i] == QC_FREE) return 0;
+        in *= (size_t)w->in[i];
+        out *= (size_t)w->out[i];
+    }
+    return in ? elements / in * out : 0;
+}
+
+void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t elements, size_t runs)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        struct qc_second_moments_layer *l = m->layers[i];
+        const size_t n = l->value == value ? positions_of(l, elements) : 0;
+        if (n && runs) l->rows_max = runs * (qc_second_moments_positions(l, n) + 1);
+    }
+}
+
 size_t qc_second_moments_bytes(const struct qc_second_moments *m)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < m->count; i++)
-        bytes += QC_MOMENTS_PARTS * QC_MOMENTS_CLASSES * sizeof(int64_t) *
-                 (m->layers[i]->product_count + qc_second_moments_row(m->layers[i]));
+    for (size_t i = 0; i < m->count; i++) {
+        const struct qc_second_moments_layer *l = m->layers[i];
+        const size_t classes = QC_MOMENTS_PARTS * QC_MOMENTS_CLASSES,
+                     sums = classes * qc_second_moments_row(l) * sizeof(int64_t);
+        bytes += sums + (l->rows_max && l->rows_max <= l->keep ? qc_second_moments_kept_bytes(l, l->rows_max)
+                                                               : classes * l->product_count * sizeof(int64_t));
+    }
     return bytes;
 }
 

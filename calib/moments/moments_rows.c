@@ -42,6 +42,12 @@ static bool new_chunk(struct qc_second_moments_chunk **out, const struct qc_seco
     return true;
 }
 
+size_t qc_second_moments_kept_bytes(const struct qc_second_moments_layer *l, size_t count)
+{
+    return l->groups * panels_of_group(l) * (count + 1) / 2 * QC_MOMENTS_PAIR_SIZE * sizeof(int16_t) +
+           count * sizeof(struct qc_second_moments_chunk);
+}
+
 static bool append(struct qc_second_moments_sums *s, struct qc_second_moments_chunk *c,
                    const struct qc_second_moments_layer *l, struct qc_status *st)
 {
@@ -65,6 +71,55 @@ bool qc_second_moments_keep(struct qc_second_moments_sums *s, const struct qc_se
             to += qc_second_moments_panels(width) * c->pairs * QC_MOMENTS_PAIR_SIZE;
         }
     return append(s, c, l, st);
+}
+
+struct listed {
+    const int16_t *row;
+    size_t width;
+    int up;
+};
+
+static int by_content(const void *a, const void *b)
+{
+    const struct listed *x = a, *y = b;
+    if (x->up != y->up) return x->up < y->up ? -1 : 1;
+    for (size_t i = 0; i < x->width; i++)
+        if (x->row[i] != y->row[i]) return x->row[i] < y->row[i] ? -1 : 1;
+    return 0;
+}
+
+/* A row of a chunk out of its panels. */
+static void unpack_row(int16_t *row, const struct qc_second_moments_chunk *c, const struct qc_second_moments_layer *l,
+                       size_t r)
+{
+    for (size_t g = 0; g < l->groups; g++)
+        for (size_t b = 0; b < l->blocks; b++)
+            for (size_t i = 0; i < qc_second_moments_width(l, b); i++)
+                *row++ = panel_of(c, l, g, b,
+                                  i / QC_MOMENTS_TILE)[r / 2 * QC_MOMENTS_PAIR_SIZE + i % QC_MOMENTS_TILE * 2 + r % 2];
+}
+
+bool qc_second_moments_list_rows(int16_t *rows, uint8_t *steps, const struct qc_second_moments_layer *l,
+                                 const struct qc_second_moments_sums *s, struct qc_status *st)
+{
+    const size_t width = qc_second_moments_row(l), bytes = s->row_count * width * sizeof *rows;
+    struct listed *list = malloc(s->row_count * sizeof *list + 1);
+    int16_t *came = malloc(bytes + 1);
+    size_t n = 0;
+    const bool ok = list && came;
+    for (const struct qc_second_moments_chunk *c = s->rows; ok && c; c = c->next)
+        for (size_t r = 0; r < c->count; r++, n++) {
+            list[n] = (struct listed){.row = came + n * width, .width = width, .up = c->up};
+            unpack_row(came + n * width, c, l, r);
+        }
+    if (ok) qsort(list, n, sizeof *list, by_content);
+    for (size_t i = 0; ok && i < n; i++) {
+        memcpy(rows + i * width, list[i].row, width * sizeof *rows);
+        steps[i] = (uint8_t)list[i].up;
+    }
+    free(list);
+    free(came);
+    return ok || qc_fail_memory(st, bytes);
 }
 
 void qc_second_moments_drop_rows(struct qc_second_moments_sums *s)

@@ -32,6 +32,14 @@ void qc_second_moments_kept_column(int64_t *to, const struct qc_second_moments_l
 void qc_second_moments_kept_diagonal(int64_t *to, const struct qc_second_moments_layer *l,
                                      const struct qc_second_moments_sums *s, size_t group, size_t block, size_t panel);
 
+/* Memory of `count` rows at most. Chunks hold an even number: a run that shows an odd number makes one more. */
+size_t qc_second_moments_kept_bytes(const struct qc_second_moments_layer *l, size_t count);
+
+/* The rows of a class as they came, [row_count][groups * columns], and how many steps each is above the lowest of the
+   class; sorted, so that nothing depends on who came first. */
+bool qc_second_moments_list_rows(int16_t *rows, uint8_t *steps, const struct qc_second_moments_layer *l,
+                                 const struct qc_second_moments_sums *s, struct qc_status *st);
+
 void qc_second_moments_drop_rows(struct qc_second_moments_sums *s);
 
 #endif

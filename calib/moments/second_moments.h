@@ -36,7 +36,7 @@ enum {
     QC_MOMENTS_LOWEST = -1,
     QC_MOMENTS_CLASSES = 2,
     QC_MOMENTS_ROWS_MAX = 1 << 29,
-    QC_MOMENTS_BLOCK = 4608,
+    QC_MOMENTS_BLOCK = 8192,
     QC_MOMENTS_BLOCK_MIN = 128,
     QC_MOMENTS_POSITIONS = 256,
     QC_MOMENTS_HELD_ONE_IN = 8
@@ -77,8 +77,10 @@ struct qc_second_moments_layer {
     bool lanes;           /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of tiles
                              (calib/moments/moments_kernel.h) */
     size_t product_count; /* 0: means alone */
-    size_t keep;    /* so many rows of a class are kept as they are, in less memory than their products would take; 0:
-                       never */
+    size_t keep; /* so many rows of a class are kept as they are, in less memory than their products would take; 0:
+                    never */
+    size_t
+        rows_max;   /* of all classes together, where it is known before they come (qc_second_moments_expect); else 0 */
     bool recurrent; /* of a weight of an RNN, GRU or LSTM */
     int direction_axis; /* of states: the dimension of directions, which are the groups; else 0 */
     bool window_given;  /* Conv, ConvTranspose: window */
@@ -138,6 +140,10 @@ struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_mome
 struct qc_second_moments_layer *qc_second_moments_of_recurrent(const struct qc_second_moments *m, qc_id node,
                                                                enum qc_second_moments_recurrent which);
 
+/* What `runs` runs will show of a value, `elements` (0: not known) each: layers that see few positions keep their rows,
+   in less memory. For the layout in force, before anything is observed. */
+void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t elements, size_t runs);
+
 /* Bytes of the sums, when every layer has met both classes, and of one worker's buffers. */
 size_t qc_second_moments_bytes(const struct qc_second_moments *m);
 size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m);
@@ -184,6 +190,9 @@ bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_secon
    success). source: its file, for messages. Errors (QC_BAD_INPUT) name a layer that it does not have. */
 bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_moments *seen, const struct qc_graph *g,
                             const char *source, struct qc_status *st);
+
+/* Are there rows in place of products anywhere? */
+bool qc_second_moments_keeps_rows(const struct qc_second_moments *m);
 
 /* Mean second moments h [w][w] and mean [w] of block b of a group over the rows of the parts whose bit (1 << part) is
  * set; w = qc_second_moments_width. Zeros without rows. */

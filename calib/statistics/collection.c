@@ -351,13 +351,22 @@ static size_t most(const struct needs *n, size_t held)
     return now > later ? now : later;
 }
 
+/* So few rows may come that they are kept instead of products, in less memory. */
+static void expect_rows(struct collecting *k, const struct qc_plan *plan)
+{
+    const size_t before = (size_t)qc_collection_samples(k->c);
+    for (size_t i = 0; i < k->value_count && !before; i++)
+        qc_second_moments_expect(k->c->gram, k->values[i], qc_plan_observed_elements(plan, i), k->total);
+}
+
 /* Smaller matrices until one worker, and what comes behind, fits into the memory there is. What an earlier run has
  * stays as it is. */
-static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, size_t held,
-                        struct qc_status *st)
+static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, const struct qc_plan *plan,
+                        size_t held, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     for (size_t block = QC_MOMENTS_BLOCK; k->c->gram; block /= 2) {
+        expect_rows(k, plan);
         add_moments(n, k->c->gram, o);
         if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_MOMENTS_BLOCK_MIN ||
             qc_collection_samples(k->c))
@@ -415,7 +424,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     n.fixed = n.fixed_before;
     n.each = n.each_before;
     n.later = n.later_before;
-    if (!fit_moments(&k, &n, g, held, st)) goto out;
+    if (!fit_moments(&k, &n, g, plan, held, st)) goto out;
     if (most(&n, held) > n.fixed + n.each && !qc_stream_workers(&used.workers, 1, o->memory_limit, held, n.later, st))
         goto out;
     n.fixed += qc_stream_ahead(data, o->memory_limit, n.fixed, n.each);

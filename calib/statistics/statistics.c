@@ -13,6 +13,17 @@ static const char format_key[] = "qcalib_statistics", content_key[] = "content_s
 
 /* ---- The file ---- */
 
+/* 2 is the first that is still read; there is more in a file with statistics of channels, with rows, and with both. */
+static unsigned version_of(bool channels, bool kept)
+{
+    return 2 + (unsigned)channels + 2 * (unsigned)kept;
+}
+
+unsigned qc_statistics_version(const struct qc_collection *c)
+{
+    return version_of(c->channels, c->gram && qc_second_moments_keeps_rows(c->gram));
+}
+
 /* SHA-256 over what the file says: a line for each text, and for the SHA-256 of each column. */
 static bool content_sha256(char hex[65], const struct qc_collection *c, const struct qc_columns *t,
                            struct qc_status *st)
@@ -29,8 +40,8 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
 #define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
     ok = ok && qc_sha256(column, t->field, sizeof *t->field * t->rows * (columns ? columns : 1), st);                  \
     fprintf(f, "%s\n", column);
-#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most)                                                     \
-    if (t->channels) {                                                                                                 \
+#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
+    if (t->part) {                                                                                                     \
         ok = ok && qc_sha256(column, t->field, sizeof *t->field * t->rows * (columns ? columns : 1), st);              \
         fprintf(f, "%s\n", column);                                                                                    \
     }
@@ -57,8 +68,7 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
     char sha[65];
     if (!a) return qc_fail_memory(st, 1);
     bool ok = qc_columns_of(t, c, a, st) && content_sha256(sha, c, t, st) && qc_archive_new(&f, st) &&
-              qc_archive_put_number(f, format_key, t->channels ? QC_STATISTICS_VERSION_CHANNELS : QC_STATISTICS_VERSION,
-                                    st) &&
+              qc_archive_put_number(f, format_key, version_of(t->channels, t->kept), st) &&
               qc_archive_put_text(f, "model_sha256", c->model_sha256, st) &&
               qc_archive_put_text(f, "inputs", c->inputs, st) &&
               qc_archive_put_number(f, "histograms", c->need == QC_NEED_HISTOGRAM, st) &&
@@ -69,8 +79,8 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
     ok = ok && within(path, t->rows, most, st) && qc_archive_put_texts(f, path, t->rows, t->field, st);
 #define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
     ok = ok && within(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st);
-#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most)                                                     \
-    ok = ok && (!t->channels ||                                                                                        \
+#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
+    ok = ok && (!t->part ||                                                                                            \
                 (within(path, t->rows, most, st) && qc_archive_put(f, path, dtype, t->rows, columns, t->field, st)));
 #include "calib/statistics/statistics.def"
     ok = ok && qc_archive_bytes(bytes, size, f, st);
@@ -89,17 +99,19 @@ static bool set_rows(size_t *rows, size_t got, bool *known, const char *path, st
     return true;
 }
 
-static bool read_columns(struct qc_columns *t, const struct qc_archive *f, bool channels, struct qc_arena *a,
+static bool read_columns(struct qc_columns *t, const struct qc_archive *f, uint64_t version, struct qc_arena *a,
                          struct qc_status *st)
 {
     struct {
         bool part_count, range_count, count, edge_count, bin_count, series_count, end_count, layer_count, moment_count,
-            class_count, sum_count, product_count, channel_count, channel_edge_count, channel_bin_count;
+            class_count, sum_count, product_count, kept_count, entry_count, channel_count, channel_edge_count,
+            channel_bin_count;
     } known = {0};
     size_t rows = 0;
     void *data = NULL;
     bool ok = true;
-    *t = (struct qc_columns){.channels = channels};
+    *t = (struct qc_columns){.channels = version == version_of(true, false) || version == version_of(true, true),
+                             .kept = version >= version_of(false, true)};
 #define QC_TEXTS(path, n, field, most)                                                                                 \
     ok = ok && qc_archive_get_texts(&t->field, &rows, f, path, most, a, st) &&                                         \
          set_rows(&t->n, rows, &known.n, path, st);
@@ -107,8 +119,8 @@ static bool read_columns(struct qc_columns *t, const struct qc_archive *f, bool 
     ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) &&                                   \
          set_rows(&t->n, rows, &known.n, path, st);                                                                    \
     t->target = data;
-#define QC_CHANNEL_COLUMN(path, dtype, n, columns, target, most)                                                       \
-    if (channels) {                                                                                                    \
+#define QC_MORE_COLUMN(part, path, dtype, n, columns, target, most)                                                    \
+    if (t->part) {                                                                                                     \
         ok = ok && qc_archive_get(&data, &rows, f, path, dtype, columns, most, a, st) &&                               \
              set_rows(&t->n, rows, &known.n, path, st);                                                                \
         t->target = data;                                                                                              \
@@ -133,15 +145,15 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
         *st = QC_STATUS_INIT;
         ok = qc_fail(st, QC_BAD_INPUT, "this HDF5 file holds no statistics of qcalib; 'qcalib collect' makes them");
     }
-    const bool channels = ok && version == QC_STATISTICS_VERSION_CHANNELS;
-    if (ok && version != QC_STATISTICS_VERSION && !channels)
-        ok = qc_fail(st, QC_UNSUPPORTED, "statistics of version %llu; this program knows versions %d and %d",
-                     (unsigned long long)version, (int)QC_STATISTICS_VERSION, (int)QC_STATISTICS_VERSION_CHANNELS);
+    const unsigned oldest = version_of(false, false), newest = version_of(true, true);
+    if (ok && (version < oldest || version > newest))
+        ok = qc_fail(st, QC_UNSUPPORTED, "statistics of version %llu; this program knows versions %u to %u",
+                     (unsigned long long)version, oldest, newest);
     ok = ok && qc_archive_text(&model, f, "model_sha256", a, st) && qc_archive_text(&inputs, f, "inputs", a, st) &&
          qc_archive_number(&histograms, f, "histograms", st) &&
          qc_archive_number(&extremes, f, "sample_extremes", st) &&
          qc_archive_number(&moments, f, "second_moments", st) && qc_archive_text(&content, f, content_key, a, st) &&
-         read_columns(&t, f, channels, a, st) &&
+         read_columns(&t, f, version, a, st) &&
          (!*model || (strlen(model) == 64 && strspn(model, "0123456789abcdef") == 64) ||
           qc_fail(st, QC_BAD_INPUT, "the model's SHA-256 makes no sense")) &&
          qc_columns_take(&c, &t, histograms ? QC_NEED_HISTOGRAM : QC_NEED_EXTREMES, extremes != 0, moments != 0, st) &&

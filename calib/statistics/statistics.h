@@ -6,8 +6,8 @@
 
 #include "calib/statistics/collection.h"
 
-/* A file without statistics of channels is of the older version. */
-enum { QC_STATISTICS_VERSION = 2, QC_STATISTICS_VERSION_CHANNELS = 3 };
+/* The version of the file that a collection makes: the lowest that has room for what is in it. */
+unsigned qc_statistics_version(const struct qc_collection *c);
 
 /* The bytes of the file, owned by the caller (free), and back. Decoding errors (QC_BAD_INPUT): no statistics, a newer
    version (QC_UNSUPPORTED), truncated, damaged (the SHA-256 of the content does not fit), or content that no run of

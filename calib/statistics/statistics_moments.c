@@ -99,10 +99,13 @@ static bool new_moments(struct qc_columns *t, const struct qc_second_moments *m,
         const struct qc_second_moments_layer *l = qc_second_moments_at(m, i / QC_MOMENTS_PARTS);
         const struct qc_second_moments_moments *part = &l->parts[i % QC_MOMENTS_PARTS];
         for (int32_t c = part->top - QC_MOMENTS_CLASSES + 1; part->seen && c <= part->top; c++) {
-            if (!sums_of(part, c)) continue;
+            const struct qc_second_moments_sums *s = sums_of(part, c);
+            if (!s) continue;
             t->class_count++;
             t->sum_count += qc_second_moments_row(l);
-            t->product_count += packed_count(l);
+            t->product_count += s->rows ? 0 : packed_count(l);
+            t->kept_count += s->row_count;
+            t->entry_count += s->row_count * qc_second_moments_row(l);
         }
     }
     t->layer_inputs = QC_NEW_ARRAY(a, const char *, t->layer_count, st);
@@ -112,13 +115,21 @@ static bool new_moments(struct qc_columns *t, const struct qc_second_moments *m,
     t->classes = QC_NEW_ARRAY(a, int32_t, 3 * t->class_count, st);
     t->sums = QC_NEW_ARRAY(a, int64_t, t->sum_count, st);
     t->products = QC_NEW_ARRAY(a, int64_t, t->product_count, st);
+    t->kept = t->kept_count != 0;
+    t->class_rows = QC_NEW_ARRAY(a, uint64_t, t->class_count, st);
+    t->kept_steps = QC_NEW_ARRAY(a, uint8_t, t->kept_count, st);
+    t->entries = QC_NEW_ARRAY(a, int16_t, t->entry_count, st);
+    if (!t->class_rows || !t->kept_steps || !t->entries) return false;
     return t->layer_inputs && t->layer_geometry && t->layer_sizes && t->moments && t->classes && t->sums && t->products;
 }
 
-static void fill_moments(struct qc_columns *t, const struct qc_second_moments *m)
+static bool fill_moments(struct qc_columns *t, const struct qc_second_moments *m, struct qc_status *st)
 {
     int64_t *sums = t->sums, *products = t->products;
     int32_t *class = t->classes;
+    uint64_t *rows = t->class_rows;
+    uint8_t *steps = t->kept_steps;
+    int16_t *entries = t->entries;
     for (size_t i = 0; i < t->layer_count; i++) {
         const struct qc_second_moments_layer *l = qc_second_moments_at(m, i);
         t->layer_inputs[i] = l->name;
@@ -135,20 +146,26 @@ static void fill_moments(struct qc_columns *t, const struct qc_second_moments *m
                 if (!s) continue;
                 memcpy(class, (int32_t[3]){(int32_t)i, (int32_t)p, c}, 3 * sizeof *class);
                 memcpy(sums, s->sums, qc_second_moments_row(l) * sizeof *sums);
-                pack_products(products, s, l);
                 class += 3;
                 sums += qc_second_moments_row(l);
-                products += packed_count(l);
+                *rows++ = s->row_count;
+                if (s->rows) {
+                    if (!qc_second_moments_list_rows(entries, steps, l, s, st)) return false;
+                    steps += s->row_count;
+                    entries += s->row_count * qc_second_moments_row(l);
+                } else {
+                    pack_products(products, s, l);
+                    products += packed_count(l);
+                }
             }
         }
     }
+    return true;
 }
 
 bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
 {
-    if (!series_columns(t, c->extremes, a, st) || !new_moments(t, c->gram, a, st)) return false;
-    fill_moments(t, c->gram);
-    return true;
+    return series_columns(t, c->extremes, a, st) && new_moments(t, c->gram, a, st) && fill_moments(t, c->gram, st);
 }
 
 /* ---- And back ---- */
@@ -185,7 +202,35 @@ static bool within(const int64_t *x, size_t n, uint64_t rows, int shift)
     return true;
 }
 
-static bool take_class(struct qc_collection *c, const struct qc_columns *t, size_t at, size_t *sums, size_t *products,
+/* How far the columns have been taken. */
+struct taken {
+    size_t sums, products, rows, entries;
+};
+
+/* Rows of a class, whose sums must be those that the file gives. */
+static bool take_rows(struct qc_second_moments_sums *s, const struct qc_columns *t, struct taken *at, uint64_t count,
+                      const struct qc_second_moments_layer *l, struct qc_status *st)
+{
+    const size_t row = qc_second_moments_row(l);
+    const uint8_t *steps = t->kept_steps + at->rows;
+    const int16_t *entries = t->entries + at->entries;
+    bool ok = true;
+    for (size_t i = 0; i < count * row; i++)
+        ok = ok && entries[i] >= -QC_MOMENTS_LEVEL && entries[i] <= QC_MOMENTS_LEVEL;
+    for (size_t i = 0; i < count; i++) ok = ok && steps[i] < QC_MOMENTS_STEPS;
+    for (size_t i = 0, n; ok && i < count; i += n) {
+        for (n = 1; i + n < count && n < QC_MOMENTS_ROWS && steps[i + n] == steps[i]; n++) {
+        }
+        qc_second_moments_sums(s->sums, entries + i * row, n, row, 2 * steps[i]);
+        if (!qc_second_moments_keep(s, l, entries + i * row, n, steps[i], st)) return false;
+    }
+    ok = ok && memcmp(s->sums, t->sums + at->sums, row * sizeof *s->sums) == 0;
+    at->rows += count;
+    at->entries += count * row;
+    return ok || qc_fail(st, QC_BAD_INPUT, "the rows of '%s' contradict their sums", l->name);
+}
+
+static bool take_class(struct qc_collection *c, const struct qc_columns *t, size_t at, struct taken *taken,
                        struct qc_status *st)
 {
     enum { LARGEST = 64 };
@@ -197,19 +242,25 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
         return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments makes no sense", at);
     struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, (size_t)key[0]);
     struct qc_second_moments_moments *part = &l->parts[key[1]];
-    const size_t row = qc_second_moments_row(l), packed = packed_count(l);
+    const uint64_t rows = t->kept ? t->class_rows[at] : 0;
+    const size_t row = qc_second_moments_row(l), packed = rows ? 0 : packed_count(l);
     struct qc_second_moments_sums *s = NULL;
     if ((before && before[0] == key[0] && before[1] == key[1] && key[2] - before[2] >= QC_MOMENTS_CLASSES) ||
-        row > t->sum_count - *sums || packed > t->product_count - *products ||
-        !within(t->sums + *sums, row, part->rows, 17) || !within(t->products + *products, packed, part->rows, 34))
+        row > t->sum_count - taken->sums || packed > t->product_count - taken->products || rows > l->keep ||
+        rows > part->rows || rows > t->kept_count - taken->rows || rows * row > t->entry_count - taken->entries ||
+        !within(t->sums + taken->sums, row, part->rows, 17) ||
+        !within(t->products + taken->products, packed, part->rows, 34))
         return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' contradict themselves", l->name);
-    if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st) ||
-        !qc_second_moments_square(s, l, st))
-        return false;
-    memcpy(s->sums, t->sums + *sums, row * sizeof *s->sums);
-    unpack_products(s->products, t->products + *products, l);
-    *sums += row;
-    *products += packed;
+    if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st)) return false;
+    if (rows) {
+        if (!take_rows(s, t, taken, rows, l, st)) return false;
+    } else {
+        if (!qc_second_moments_square(s, l, st)) return false;
+        memcpy(s->sums, t->sums + taken->sums, row * sizeof *s->sums);
+        unpack_products(s->products, t->products + taken->products, l);
+    }
+    taken->sums += row;
+    taken->products += packed;
     return true;
 }
 
@@ -233,7 +284,7 @@ static bool take_layers(struct qc_collection *c, const struct qc_columns *t, str
 
 static bool take_moments(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
-    size_t sums = 0, products = 0;
+    struct taken taken = {0};
     if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS)
         return qc_fail(st, QC_BAD_INPUT, "the second moments make no sense");
     if (!take_layers(c, t, c->arena, st)) return false;
@@ -245,8 +296,9 @@ static bool take_moments(struct qc_collection *c, const struct qc_columns *t, st
         qc_second_moments_add_counts(&l->parts[i % QC_MOMENTS_PARTS], n[0], n[1], n[2]);
     }
     for (size_t i = 0; i < t->class_count; i++)
-        if (!take_class(c, t, i, &sums, &products, st)) return false;
-    return (sums == t->sum_count && products == t->product_count) ||
+        if (!take_class(c, t, i, &taken, st)) return false;
+    return (taken.sums == t->sum_count && taken.products == t->product_count && taken.rows == t->kept_count &&
+            taken.entries == t->entry_count) ||
            qc_fail(st, QC_BAD_INPUT, "there are more second moments than layers for them");
 }
 
@@ -254,7 +306,8 @@ bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, b
                           struct qc_status *st)
 {
     if ((!extremes && (t->series_count || t->end_count)) ||
-        (!moments && (t->layer_count || t->moment_count || t->class_count || t->sum_count || t->product_count)))
+        (!moments && (t->layer_count || t->moment_count || t->class_count || t->sum_count || t->product_count ||
+                      t->kept_count || t->entry_count)))
         return qc_fail(st, QC_BAD_INPUT, "there are statistics that the attributes say are not there");
     return (!extremes || take_series(c, t, st)) && (!moments || take_moments(c, t, st));
 }

@@ -37,6 +37,11 @@ struct qc_columns {
     uint64_t *moments;     /* [layer_count * QC_MOMENTS_PARTS][3] */
     int32_t *classes;      /* [class_count][3] */
     int64_t *sums, *products;
+    bool kept; /* are there rows in place of products? */
+    size_t kept_count, entry_count;
+    uint64_t *class_rows; /* [class_count]; 0: products */
+    uint8_t *kept_steps;  /* [kept_count] */
+    int16_t *entries;
     bool channels; /* are there statistics of channels? */
     size_t channel_count, channel_edge_count, channel_bin_count;
     int32_t *channel_axis;   /* [count]; -1: none */

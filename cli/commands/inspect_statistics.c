@@ -15,8 +15,7 @@ static void print_sample(uint64_t id)
 static void print_text(const char *path, const struct qc_collection *c, bool all)
 {
     enum { LISTED = 4 };
-    qc_say("file     %s: statistics of qcalib, version %d\n", path,
-           c->channels ? (int)QC_STATISTICS_VERSION_CHANNELS : (int)QC_STATISTICS_VERSION);
+    qc_say("file     %s: statistics of qcalib, version %u\n", path, qc_statistics_version(c));
     qc_say("model    SHA-256 %s\n", c->model_sha256);
     for (size_t i = 0; i < c->part_count && (all || i < LISTED); i++)
         qc_say("part %-3zu SHA-256 %s, %llu of %llu samples chosen\n", i, c->parts[i].sha256,

@@ -109,7 +109,8 @@ static hid_t number_type(enum qc_dtype dtype, bool in_file)
     } table[] = {{QC_F32, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT}, {QC_F64, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE},
                  {QC_U8, H5T_STD_U8LE, H5T_NATIVE_UINT8},    {QC_U16, H5T_STD_U16LE, H5T_NATIVE_UINT16},
                  {QC_U32, H5T_STD_U32LE, H5T_NATIVE_UINT32}, {QC_U64, H5T_STD_U64LE, H5T_NATIVE_UINT64},
-                 {QC_I32, H5T_STD_I32LE, H5T_NATIVE_INT32},  {QC_I64, H5T_STD_I64LE, H5T_NATIVE_INT64}};
+                 {QC_I16, H5T_STD_I16LE, H5T_NATIVE_INT16},  {QC_I32, H5T_STD_I32LE, H5T_NATIVE_INT32},
+                 {QC_I64, H5T_STD_I64LE, H5T_NATIVE_INT64}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].dtype == dtype) return in_file ? table[i].file : table[i].memory;
     return -1;

@@ -5,6 +5,8 @@
 #include "export/report/report.h"
 #include "export/report/report_size.h"
 
+enum { PARAMETERS_LISTED = 16384 }; /* scales of a layer; of more, how many and from where to where */
+
 static struct qc_json *text(const char *s)
 {
     return qc_json_string(s);
@@ -53,9 +55,28 @@ static struct qc_json *accuracy(const struct qc_report *r)
     return o;
 }
 
+/* Scales of a table of embeddings or of blocks of large weights go into the millions: the file of the model has them.
+ */
+static struct qc_json *extent(const struct qc_layer *l, bool zero_point)
+{
+    struct qc_json *o = qc_json_object();
+    size_t lo = 0, hi = 0;
+    for (size_t i = 1; i < l->count; i++) {
+        const bool below = zero_point ? l->zero_point[i] < l->zero_point[lo] : l->scale[i] < l->scale[lo],
+                   above = zero_point ? l->zero_point[i] > l->zero_point[hi] : l->scale[i] > l->scale[hi];
+        lo = below ? i : lo;
+        hi = above ? i : hi;
+    }
+    qc_json_set(o, "count", count(l->count));
+    qc_json_set(o, "min", zero_point ? qc_json_integer(l->zero_point[lo]) : qc_json_float(l->scale[lo]));
+    qc_json_set(o, "max", zero_point ? qc_json_integer(l->zero_point[hi]) : qc_json_float(l->scale[hi]));
+    return o;
+}
+
 static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
 {
     if (l->axis < 0) return zero_point ? qc_json_integer(l->zero_point[0]) : qc_json_float(l->scale[0]);
+    if (l->count > PARAMETERS_LISTED) return extent(l, zero_point);
     struct qc_json *a = qc_json_array();
     for (size_t i = 0; i < l->count; i++)
         qc_json_add(a, zero_point ? qc_json_integer(l->zero_point[i]) : qc_json_float(l->scale[i]));
@@ -76,6 +97,7 @@ static struct qc_json *solver(const struct qc_layer_solver *s)
     qc_json_set(known, "max", brief(s->known_max));
     qc_json_set(o, "known", known);
     qc_json_set(o, "behind", s->behind ? text(s->behind) : qc_json_null());
+    qc_json_set(o, "scale_of", s->scale_of ? text(s->scale_of) : qc_json_null());
     qc_json_set(o, "objective", brief(s->objective));
     qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
     qc_json_set(o, "candidates", s->candidates ? qc_json_integer(s->candidates) : qc_json_null());
@@ -346,6 +368,15 @@ static struct qc_json *used_bias(const struct qc_report *r)
     return o;
 }
 
+static struct qc_json *output_bias(const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "outputs", count(r->output_bias_outputs));
+    qc_json_set(o, "expected_gain_db", qc_json_number(r->output_bias_gain_db));
+    qc_json_set(o, "runs", count(r->output_bias_units));
+    return o;
+}
+
 static struct qc_json *scaled(const struct qc_report *r)
 {
     struct qc_json *all = qc_json_array();
@@ -439,6 +470,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->used_bias_layers) qc_json_set(o, "biases_where_used", used_bias(r));
+    if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));

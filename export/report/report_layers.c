@@ -132,6 +132,11 @@ static void solver(FILE *f, const struct qc_layer_solver *s)
         qc_html_short(f, s->known_max);
         fputs(", as the graph shows</dd>", f);
     }
+    if (s->scale_of) {
+        term(f, "one scale with");
+        qc_html_text(f, s->scale_of);
+        fputs(": the function between leaves what is not negative as it is, so that it is rounded once</dd>", f);
+    }
     if (!isfinite(s->objective)) return;
     term(f, "objective");
     qc_html_short(f, s->objective);

@@ -111,6 +111,9 @@ typedef bool qc_observe_fn(void *user, size_t index, const struct qc_view *v, st
 /* observe may be NULL. Errors name the node. */
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st);
 
+/* From now on each run adds to seconds[i] what step i of the plan took; NULL: no longer. For measurements. */
+void qc_runner_time_steps(struct qc_runner *r, double *seconds);
+
 /* Multiply-accumulate steps whose accumulator can leave the range it was given (none with 32 bits): how many there are,
    the node of the graph each belongs to, and what was seen of its sums over all runs so far (borrowed). */
 size_t qc_plan_overflow_count(const struct qc_plan *p);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/pages.h"
 #include "base/pool.h"
@@ -16,6 +17,7 @@ struct qc_runner {
     struct qc_tensor **made;         /* [made_count]: results whose shapes depend on data, of the last run */
     struct qc_variant_runners *rest; /* of what follows them; with free shapes, of everything */
     struct qc_runner *last;          /* the one of those that ran last; that runs next */
+    double *seconds;                 /* [step_count] that each took, or NULL */
 };
 
 static struct qc_view bound(const struct qc_runner *r, const struct qc_operand *o)
@@ -196,6 +198,28 @@ static bool run_rest(struct qc_runner *r, qc_observe_fn *observe, void *user, st
     return true;
 }
 
+void qc_runner_time_steps(struct qc_runner *r, double *seconds)
+{
+    r->seconds = seconds;
+}
+
+/* Of this thread, so that others do no harm. */
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool run_step(struct qc_runner *r, size_t i, struct qc_status *st)
+{
+    const struct qc_step *s = &r->plan->steps[i];
+    const double begin = r->seconds ? now() : 0;
+    const bool ok = s->made_count ? make(r, i, st) : s->kernel->run(&r->runs[i], st);
+    if (r->seconds) r->seconds[i] += now() - begin;
+    return ok || where(r, i, st);
+}
+
 bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_plan *p = r->plan;
@@ -210,10 +234,7 @@ bool qc_runner_run(struct qc_runner *r, qc_observe_fn *observe, void *user, stru
             if (!observe(user, p->reports[report].index, &v, st)) goto out;
         }
         if (i == p->step_count) break;
-        if (p->steps[i].made_count ? !make(r, i, st) : !p->steps[i].kernel->run(&r->runs[i], st)) {
-            where(r, i, st);
-            goto out;
-        }
+        if (!run_step(r, i, st)) goto out;
     }
     ok = !p->rest || run_rest(r, observe, user, st);
 out:

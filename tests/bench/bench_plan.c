@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs a model through plan and runner, for tests/bench/compare_plan.py. Free dimensions are 1.
 
-     bench_plan MODEL [--print] [--in FILE ...] [--out PREFIX]
+     bench_plan MODEL [--print] [--steps] [--in FILE ...] [--out PREFIX]
 
    MODEL is an ONNX file, or the text that qcalib --dump wrote when its name ends in .ir.
    FILE k holds the bytes of input k, row-major; outputs go to PREFIX.k. Then each line "N" on standard input runs the
-   model N times on one thread and answers with the seconds that took. */
+   model N times on one thread and answers with the seconds that took; --steps: then a line for each step, with the
+   seconds it took, kernel, how it is done, op, name of its value, dims of inputs and result, separated by tabs, and an
+   empty line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@
 #include "graph/text/text.h"
 #include "onnx/read/import.h"
 #include "simq/plan/plan.h"
+#include "simq/plan/plan_parts.h"
 
 static double seconds(void)
 {
@@ -63,19 +66,49 @@ static bool store(struct qc_runner *r, size_t k, const char *prefix, struct qc_s
     return put == bytes_of(&v) || qc_fail(st, QC_MACHINE, "%s: cannot be written", path);
 }
 
-static bool serve(struct qc_runner *r, const struct inputs *in, struct qc_status *st)
+static void print_dims(const struct qc_view *v)
+{
+    printf("\t");
+    for (int d = 0; d < v->rank; d++) printf("%s%lld", d ? "x" : "", (long long)v->dim[d]);
+}
+
+static void print_steps(const struct qc_plan *p, const double *took)
+{
+    for (size_t i = 0; i < p->step_count; i++) {
+        const struct qc_step *s = &p->steps[i];
+        const char *value = s->node ? qc_value(p->graph, s->node->outputs)->name : NULL;
+        printf("%.9f\t%s\t%s\t%s\t%s", took[i], s->kernel->name, s->detail ? s->detail : "",
+               s->node ? qc_op_info(s->node->op)->name : "", value ? value : "");
+        for (unsigned k = 0; k < s->input_count && k < 2; k++) print_dims(&s->in[k].view);
+        print_dims(&s->out[0].view);
+        printf("\n");
+    }
+    printf("\n");
+}
+
+static bool serve(const struct qc_plan *p, struct qc_runner *r, const struct inputs *in, bool steps,
+                  struct qc_status *st)
 {
     char line[64];
+    double *took = calloc(p->step_count + 1, sizeof *took);
+    if (!took) return qc_fail_memory(st, p->step_count * sizeof *took);
+    if (steps) qc_runner_time_steps(r, took);
     while (fgets(line, sizeof line, stdin)) {
         const long n = strtol(line, NULL, 10);
         const double begin = seconds();
         for (long i = 0; i < n; i++) {
             fill(in, r);
-            if (!qc_runner_run(r, NULL, NULL, st)) return false;
+            if (!qc_runner_run(r, NULL, NULL, st)) {
+                free(took);
+                return false;
+            }
         }
         printf("%.9f\n", seconds() - begin);
+        if (steps) print_steps(p, took);
+        memset(took, 0, p->step_count * sizeof *took);
         fflush(stdout);
     }
+    free(took);
     return true;
 }
 
@@ -102,10 +135,12 @@ int main(int argc, char **argv)
     struct inputs inputs = {0};
     const char *in[64], *prefix = NULL;
     size_t in_count = 0;
-    bool print = false, ok = false;
+    bool print = false, steps = false, ok = false;
     for (int i = 2; i < argc; i++) {
         if (strcmp(argv[i], "--print") == 0)
             print = true;
+        else if (strcmp(argv[i], "--steps") == 0)
+            steps = true;
         else if (strcmp(argv[i], "--in") == 0 && i + 1 < argc && in_count < 64)
             in[in_count++] = argv[++i];
         else if (strcmp(argv[i], "--out") == 0 && i + 1 < argc)
@@ -114,7 +149,7 @@ int main(int argc, char **argv)
             argc = 1;
     }
     if (argc < 2) {
-        fprintf(stderr, "usage: bench_plan MODEL [--print] [--in FILE ...] [--out PREFIX]\n");
+        fprintf(stderr, "usage: bench_plan MODEL [--print] [--steps] [--in FILE ...] [--out PREFIX]\n");
         return QC_USAGE;
     }
     if (!read_model(&g, argv[1], &st) || !(shapes = calloc(g->input_count + 1, sizeof *shapes))) goto out;
@@ -135,7 +170,7 @@ int main(int argc, char **argv)
     if (!qc_runner_run(r, NULL, NULL, &st)) goto out;
     for (size_t k = 0; prefix && k < g->output_count; k++)
         if (!store(r, k, prefix, &st)) goto out;
-    ok = serve(r, &inputs, &st);
+    ok = serve(p, r, &inputs, steps, &st);
 out:
     if (!ok) fprintf(stderr, "bench_plan: %s\n", st.message);
     for (size_t i = 0; i < inputs.count; i++) free(inputs.bytes[i]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* libFuzzer target: any bytes as the data sets of a statistics file, behind HDF5 and behind the checksum, which no
    mutation of a file gets past. Whatever is refused is refused with a status; what is taken can be merged, written, and
-   read back. Layout: flags (1 histograms, 2 extremes, 4 moments, 8 channels); a count of 16 bits for each number of
-   rows of calib/statistics/statistics.def in the order of COUNTS; the columns in the order of that table, texts with a
-   0 behind each. What is missing at the end is 0. */
+   read back. Layout: flags (1 histograms, 2 extremes, 4 moments, 8 channels, 16 rows); a count of 16 bits for each
+   number of rows of calib/statistics/statistics.def in the order of COUNTS; the columns in the order of that table,
+   texts with a 0 behind each. What is missing at the end is 0. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,17 +95,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct qc_columns t = {0};
     uint8_t *flags = take(&in, 1);
     t.channels = (*flags & 8) != 0;
+    t.kept = (*flags & 16) != 0;
     size_t *const COUNTS[] = {&t.part_count,    &t.range_count,        &t.count,
                               &t.edge_count,    &t.bin_count,          &t.series_count,
                               &t.end_count,     &t.layer_count,        &t.moment_count,
                               &t.class_count,   &t.sum_count,          &t.product_count,
-                              &t.channel_count, &t.channel_edge_count, &t.channel_bin_count};
-    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++) *COUNTS[i] = take_count(&in);
+                              &t.channel_count, &t.channel_edge_count, &t.channel_bin_count,
+                              &t.kept_count,    &t.entry_count};
+    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS - (t.kept ? 0 : 2); i++) *COUNTS[i] = take_count(&in);
 #define QC_TEXTS(path, rows, field, most) t.field = take_texts(&in, t.rows);
 #define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
     t.field = take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field);
-#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most)                                                     \
-    t.field = t.channels ? take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field) : NULL;
+#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most)                                                  \
+    t.field = t.part ? take(&in, t.rows * (columns ? columns : 1) * sizeof *t.field) : NULL;
 #include "calib/statistics/statistics.def"
     struct qc_collection *c = taken(&t, *flags), *other = c ? taken(&t, *flags) : NULL;
     if (c && other) use(c, other);
@@ -113,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     qc_collection_free(other);
 #define QC_TEXTS(path, rows, field, most) free_texts(t.field, t.rows);
 #define QC_COLUMN(path, dtype, rows, columns, field, most) free(t.field);
-#define QC_CHANNEL_COLUMN(path, dtype, rows, columns, field, most) free(t.field);
+#define QC_MORE_COLUMN(part, path, dtype, rows, columns, field, most) free(t.field);
 #include "calib/statistics/statistics.def"
     free(flags);
     return 0;

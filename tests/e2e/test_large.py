@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import h5py
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -76,6 +77,32 @@ def test_what_comes_beside_goes_beside(small, qcalib, tmp_path):
     qcalib("convert", "q.onnx", "-o", "c.onnx", "--format", "qoperator")
     assert locations(tmp_path / "c.onnx") == {"c.onnx.data"}
     assert (small / "large.onnx.data").read_bytes() == before
+
+
+def test_few_positions_keep_their_rows(small, qcalib, tmp_path):
+    """Wide layers that see few positions, under a limit that has no room for matrices of products: nothing is cut into
+    blocks, in one run, in two shards of files, nor in a run that goes on. Before, a layer of 4096 columns had to fit.
+    """
+    ask = ["--activation-type", "none", "--weight-type", "int4", "--weight-block", "32", "--method", "mse"]
+    ask += ["--scale-channels", "off", "--no-report"]  # which is not tried under a limit
+    data, model = small / "large.npy", small / "large.onnx"
+    whole = qcalib("--data", data, model, "-o", "w.onnx", *ask)
+    limit = ["--memory-limit", "160M"]
+    limited = qcalib("--data", data, model, "-o", "l.onnx", *ask, *limit, "--checkpoint", "c.h5")
+    assert "blocks of columns" not in whole.err + limited.err
+    for shard in range(2):
+        qcalib("collect", "--data", data, "--shard", f"{shard}/2", model, "-o", f"s{shard}.h5", *limit)
+    qcalib("collect", "--data", data, model, "-o", "s.h5")
+    qcalib("merge", "s1.h5", "s0.h5", "-o", "m.h5")
+    assert (tmp_path / "m.h5").read_bytes() == (tmp_path / "s.h5").read_bytes()
+    with h5py.File(tmp_path / "s.h5") as f:
+        assert f.attrs["qcalib_statistics"] == 4 and (tmp_path / "s.h5").stat().st_size < 8 << 20
+        wide = [i for i, sizes in enumerate(f["moments/sizes"]) if sizes[2] == 4096]
+        kept = [n for (i, _, _), n in zip(f["moments/class"], f["moments/rows"]) if i in wide]
+        assert len(wide) == 1 and sum(kept) == 64 and sum(f["moments/rows"]) == len(f["moments/steps"])
+    qcalib("--stats", "m.h5", model, "-o", "m.onnx", *ask)
+    for name in "lm":
+        assert (tmp_path / f"{name}.onnx.data").read_bytes() == (tmp_path / "w.onnx.data").read_bytes()
 
 
 def test_weights_that_are_read_are_not_written_over(small, qcalib, tmp_path):

@@ -172,6 +172,49 @@ def test_moments_are_readable(qcalib, tmp_path):
     assert np.abs(products - np.triu(x.T @ x)).max() < 2 * samples * step * np.abs(x).max()
 
 
+def test_rows_are_readable(qcalib, tmp_path):
+    """Of a wide product that sees few rows these rows, from the file by its description; what contradicts is refused."""
+    random = np.random.default_rng(8)
+    columns, samples = 800, 24
+    x = random.normal(1, 2, (samples, columns)).astype(np.float32)
+    weights = onnx.numpy_helper.from_array(random.normal(size=(columns, 5)).astype(np.float32), "w")
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [onnx.helper.make_tensor_value_info("x", 1, ["N", columns])],
+        [onnx.helper.make_tensor_value_info("y", 1, ["N", 5])],
+        [weights],
+    )
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
+    np.save(tmp_path / "x.npy", x)
+    files = []
+    for threads in ("1", "2"):
+        qcalib("collect", "--data", "x.npy", "m.onnx", "-o", f"{threads}.h5", "--threads", threads)
+        files.append((tmp_path / f"{threads}.h5").read_bytes())
+    assert files[0] == files[1]
+    with h5py.File(tmp_path / "1.h5") as f:
+        rows, at, sums = [], 0, 0
+        for k, (_, _, c) in enumerate(f["moments/class"]):
+            for step in f["moments/steps"][at : at + f["moments/rows"][k]]:
+                entries = f["moments/entries"][at * columns : (at + 1) * columns]
+                rows.append(entries * 2.0 ** (8 * int(c) - 13 + 2 * int(step)))
+                at += 1
+            sums = sums + f["moments/sums"][k * columns : (k + 1) * columns] * 2.0 ** (8 * int(c) - 13)
+        assert at == samples and len(f["moments/products"]) == 0
+        assert np.array_equal(sums, np.sum(rows, axis=0))
+    rows = np.array(sorted(rows, key=lambda r: r[0]))
+    assert np.abs(rows - x[np.argsort(x[:, 0])]).max() < 2.0**-7
+    for key, value in (("entries", 9), ("steps", 4), ("rows", 1), ("steps", 2)):
+        (tmp_path / "bad.h5").write_bytes(files[0])
+        with h5py.File(tmp_path / "bad.h5", "r+") as f:
+            f[f"moments/{key}"][0] = value
+        done = qcalib("--stats", "bad.h5", "m.onnx", "-o", "q.onnx", code=3)
+        assert "bad.h5" in done.err and not (tmp_path / "q.onnx").exists()
+
+
 def test_without_moments_weights_are_nearest(digits, qcalib, tmp_path):
     data, model = digits
     qcalib("collect", "--data", data, "--second-moments", "off", model, "-o", "s.h5")
@@ -247,7 +290,7 @@ def test_what_does_not_belong_is_refused(digits, qcalib, tmp_path):
     (tmp_path / "cut.h5").write_bytes(before[: len(before) // 2])
     assert "damaged" in qcalib("--stats", "cut.h5", model, code=3).err
     with h5py.File(tmp_path / "all.h5", "r+") as f:
-        f.attrs["qcalib_statistics"] = np.uint64(4)
+        f.attrs["qcalib_statistics"] = np.uint64(6)
     assert "version 4" in qcalib("--stats", "all.h5", model, code=4).err
     for shard in ("2/2", "x", "1/0", "1", "-1/2", "0/2x"):
         qcalib("collect", "--data", data, "--shard", shard, model, code=2)

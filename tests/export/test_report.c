@@ -338,6 +338,32 @@ static char *written(const char *folder, const char *name, struct qc_arena *a)
     return text;
 }
 
+Test(report, scales_in_the_millions_are_not_listed)
+{
+    enum { MANY = 16385 };
+    static float scale[MANY];
+    static int32_t zero[MANY];
+    struct qc_report r = example();
+    struct qc_layer layer = r.layers[1];
+    for (size_t i = 0; i < MANY; i++) scale[i] = 1 + (float)(i * 7919 % MANY), zero[i] = (int32_t)(i % 16);
+    layer.scale = scale;
+    layer.zero_point = zero;
+    r.layers = &layer;
+    r.layer_count = 1;
+    for (layer.count = MANY - 1; layer.count <= MANY; layer.count++) {
+        struct qc_json *j = printed(&r);
+        const struct qc_json *one = qc_json_at(at(j, "layers"), 0);
+        if (layer.count < MANY) {
+            cr_expect_eq(qc_json_size(at(one, "scale")), layer.count);
+        } else {
+            cr_expect(qc_json_value(at(one, "scale.count")) == MANY && qc_json_value(at(one, "scale.min")) == 1 &&
+                      qc_json_value(at(one, "scale.max")) == MANY);
+            cr_expect(qc_json_value(at(one, "zero_point.min")) == 0 && qc_json_value(at(one, "zero_point.max")) == 15);
+        }
+        qc_json_free(j);
+    }
+}
+
 Test(report, layers_csv_is_the_same_table)
 {
     struct qc_status st = QC_STATUS_INIT;

@@ -53,6 +53,13 @@ static void each(void *user, int64_t n, void *const data[], const int64_t stride
                i8 = real && c->type[0] == QC_I8 && c->type[1] == QC_I8 && c->type[2] == QC_I8;
     const int64_t size = (int64_t)qc_dtype_size(c->type[0]);
     int32_t block[3][BLOCK], level[3][BLOCK];
+    if ((u8 || i8) && stride[0] == 1 && stride[1] == 1 && stride[2] == 1) {
+        if (u8)
+            qc_qbinary_u8(c->s, data[0], data[1], data[2], (size_t)n, ones);
+        else
+            qc_qbinary_i8(c->s, data[0], data[1], data[2], (size_t)n, ones);
+        return;
+    }
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = n - i < BLOCK ? n - i : BLOCK;
         const void *a = gathered(block[1], c->type[1], data[1], i, count, stride[1]),

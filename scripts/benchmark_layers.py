@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of scripts/benchmark for layers of one shape: steps of our integer interpreter beside the nodes of ONNX Runtime's
+profile, one thread, interleaved. Alone it prints them, and every layer with --all:
+scripts/benchmark_layers.py PROGRAM BENCH_PLAN DATA_FOLDER [ROUNDS] [--all], in the environment of scripts/benchmark;
+BENCH_PLAN is what `cmake --build --preset release --target bench_plan` makes."""
+import collections
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+
+from measured_models import BY_NAME, Data, run_measured
+
+MODELS = ("resnet20_cifar10", "resnet8_cifar10_mlperf", "mobilenetv1_075_224_imagenet", "dscnn_kws_mlperf",
+          "superres_pytorch", "rfb320_face_simplified")
+RUNS = 10  # of a round
+LAYERS = ("Conv", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool")
+Layer = collections.namedtuple("Layer", "what seconds")
+
+
+class Ours:
+    """bench_plan, which answers each line with the seconds of all steps."""
+
+    def __init__(self, bench, graph, sample):
+        self.process = subprocess.Popen([bench, graph, "--steps", "--in", sample], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+
+    def __call__(self):
+        """{value: Layer}; what brings data into the order that a layer takes counts for the layer."""
+        self.process.stdin.write(f"{RUNS}\n")
+        self.process.stdin.flush()
+        self.process.stdout.readline()
+        layers = {}
+        for line in iter(self.process.stdout.readline, "\n"):
+            seconds, _, detail, op, value, *dims = line.rstrip("\n").split("\t")
+            before = layers.get(value, Layer("", 0)).seconds
+            layers[value] = Layer(describe(op, detail, dims), before + float(seconds) / RUNS)
+        return layers
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def describe(op, detail, dims):
+    first, out = dims[0].split("x"), dims[-1].split("x")
+    size = "x".join(out[2:])
+    if op == "Conv":
+        w = dims[1].split("x")
+        kind = "depthwise" if "depthwise" in detail else "conv"
+        return f"{kind} {'x'.join(w[2:])}, {first[1]} to {out[1]}, {'x'.join(first[2:])} to {size}"
+    return f"{op} {dims[0]}" + ("" if op == "Add" else f" to {dims[-1]}")
+
+
+def profiled(path, feed):
+    """(function that runs RUNS times, function that ends it and gives {value: [seconds of each run]})"""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    onnx.save(model, path)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.enable_profiling, options.profile_file_prefix = True, str(path.with_suffix(""))
+    session = ort.InferenceSession(path, options)
+    feed = {session.get_inputs()[0].name: feed}
+
+    def end():
+        file, took, moved = pathlib.Path(session.end_profiling()), collections.defaultdict(list), 0
+        for event in json.loads(file.read_text()):
+            if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
+                continue
+            if event["args"]["op_name"] == "Transpose":  # as ours: of the layer that wants it
+                moved += event["dur"]
+                continue
+            name = re.sub(r"(_token_\d+)?(_nhwc)?_kernel_time$", "", event["name"])
+            took[name].append((event["dur"] + moved) * 1e-6)
+            moved = 0
+        file.unlink()
+        return took
+
+    return lambda: [session.run(None, feed) for _ in range(RUNS)], end
+
+
+def shapes_of(program, bench, data, name, rounds, folder):
+    """{what: [ours, theirs]}, the sum over all layers of that shape, and how many there are."""
+    model, path, graph = BY_NAME[name], folder / f"{name}.onnx", folder / f"{name}.ir"
+    run_measured([program, "-q", "--no-report", "--method", "mse", "--weight-rounding", "nearest", "--advice", "off",
+                  "-o", path, "--dump", f"realise={graph}", *model.options(data)])
+    feed = Data(data / model.calib, model.preprocess, 1).inputs
+    np.ascontiguousarray(feed).tofile(folder / "sample")
+    ours, (run, end) = Ours(bench, graph, folder / "sample"), profiled(path, feed)
+    ours(), run()
+    seen = []
+    for _ in range(rounds):
+        seen.append(ours())
+        run()
+    ours.close()
+    theirs, shapes = end(), collections.defaultdict(lambda: [0, 0, 0])
+    for value, layer in seen[0].items():
+        if value in theirs and layer.what.split()[0] in (*LAYERS, "conv", "depthwise"):
+            pair = statistics.median(s[value].seconds for s in seen), statistics.median(theirs[value])
+            shapes[layer.what] = [a + b for a, b in zip(shapes[layer.what], (*pair, 1))]
+    return shapes
+
+
+def layer_rows(program, bench, data, rounds, every=False):
+    """A row a model: shapes, how many times as fast their sum and the median shape are, and those that are slower."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in MODELS:
+            shapes = shapes_of(program, bench, data, name, rounds, pathlib.Path(folder))
+            ratios = {what: b / a for what, (a, b, _) in shapes.items()}
+            slower = sorted((r, what) for what, r in ratios.items() if r < 1)
+            ours, theirs = (sum(s[i] for s in shapes.values()) for i in (0, 1))
+            for what, (a, b, count) in shapes.items() if every else ():
+                print(f"{1e6 * a / count:8.1f} us, {1e6 * b / count:8.1f} us, {b / a:5.2f}  {count} x {what}")
+            lowest = min(ratios, key=ratios.get)
+            yield [name, f"{len(shapes)}", f"{theirs / ours:.2f}", f"{statistics.median(ratios.values()):.2f}",
+                   f"{ratios[lowest]:.2f}: {lowest}", "; ".join(f"{r:.2f}: {what}" for r, what in slower) or "none"]
+
+
+HEAD = ["model", "shapes", "all layers, times as fast", "median shape", "lowest", "slower than ONNX Runtime"]
+
+
+def main():
+    program, bench, data = map(pathlib.Path, sys.argv[1:4])
+    every = "--all" in sys.argv
+    rounds = [int(a) for a in sys.argv[4:] if a != "--all"]
+    for row in layer_rows(program, bench, data, rounds[0] if rounds else 5, every):
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
