@@ -65,6 +65,7 @@ struct finding {
     bool *whole;               /* [qparams + 1]: quantizers of inputs that keep all that was seen, whatever is taken */
     bool *input;               /* [qparams + 1]: quantizers of inputs */
     size_t *part_of, *taken;   /* [qparams + 1]: the part of each quantizer, and its method */
+    qc_id *before;             /* [qparams + 1]: the quantizer whose scale it may take, or 0 */
     struct candidate *running[CANDIDATES + 1];
     size_t first; /* of `running`: the first of those whose graphs are made */
 };
@@ -359,27 +360,30 @@ static bool solve(struct finding *f, struct qc_status *st)
     f->input = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
     f->part_of = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
+    f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
     f->m->trials = QC_NEW_ARRAY(a, struct qc_report_trial, METHODS + CANDIDATES, st);
     f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
-    if (!f->methods || !f->params || !f->whole || !f->input || !f->part_of || !f->taken || !f->m->methods ||
-        !f->m->trials)
+    if (!f->methods || !f->params || !f->whole || !f->input || !f->part_of || !f->taken || !f->before ||
+        !f->m->methods || !f->m->trials)
         return false;
     for (size_t m = 0; m < SOLVED; m++) {
         f->methods[m].name = solved[m];
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
     }
-    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, SOLVED,
+    return qc_solve_methods(f->params, f->before, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, SOLVED,
                             &p->calibration_options, st) &&
            look_at_inputs(f, st);
 }
 
-/* Parts have as many quantizers each, in the order in which they were made. */
+/* Parts have as many quantizers each, in the order in which they were made; two of one scale are in one. */
 static void part(struct finding *f)
 {
     size_t count = 0, at = 0;
     for (qc_id s = 1; s <= f->qparams; s++) count += f->params[s].scale > 0;
     for (qc_id s = 1; s <= f->qparams; s++)
         if (f->params[s].scale > 0) f->part_of[s] = at++ * PARTS / count;
+    for (qc_id s = 1; s <= f->qparams; s++)
+        if (f->before[s]) f->part_of[s] = f->part_of[f->before[s]];
 }
 
 static bool try_all(struct finding *f, struct qc_status *st)

@@ -48,6 +48,7 @@ struct qc_choice {
     double known_lo, known_hi; /* what the graph guarantees (graph/core/bounds.h); infinite where nothing; of weights:
                                   0, 0 and meaningless */
     const char *behind;        /* function that errors were taken behind, as text; NULL: none */
+    const char *scale_of;      /* the quantizer whose scale it takes (calib/ranges/one_scale.h); NULL: its own */
     const struct qc_curve
         *curve;       /* what was tried; NULL for weights, without points for observers that have no objective */
     size_t raised;    /* of weights: scales raised for the accumulator */
@@ -84,8 +85,9 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
 
 /* What each of several methods gives to each quantizer of activations with one scale: params[method * (space_count + 1)
    + qparams]; scale 0 for all other qparams, and for those that saw nothing but zeros. Nothing is bound. options:
-   `activation` and `methods` are not looked at. */
-bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
+   `activation` and `methods` are not looked at. before: [qparams_count + 1]; the quantizer whose scale it may take, so
+   that both want the same method (calib/ranges/one_scale.h); 0: none. */
+bool qc_solve_methods(struct qc_affine *params, qc_id *before, struct qc_graph *g, const struct qc_collection *seen,
                       const char *source, const struct qc_method *methods, size_t count,
                       const struct qc_calibration_options *options, struct qc_status *st);
 

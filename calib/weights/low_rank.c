@@ -7,7 +7,6 @@
 
 #include "base/simd.h"
 #include "calib/weights/compensate.h"
-#include "calib/weights/factorise.h"
 
 enum { COLUMNS_MIN = 256 }; /* below, a matrix is no work */
 enum { COLUMNS_PER_ROW = 8 };
@@ -147,13 +146,13 @@ static QC_INLINE void downdate_body(double *restrict m, const double *restrict p
 }
 QC_SIMD(downdate, (double *m, const double *p, double s, size_t n), (m, p, s, n))
 
-bool qc_low_rank_factorise(struct qc_low_rank *f, double noise)
+bool qc_low_rank_factorise(struct qc_low_rank *f, struct qc_damping by)
 {
     const size_t n = f->rank;
     const double *diagonal = f->diagonal;
     double *p = f->scratch, sum = 0;
     for (size_t i = 0; i < f->w; i++) sum += diagonal[i];
-    const double damping = QC_DAMPING * sum / (double)f->w + noise;
+    const double damping = by.part * sum / (double)f->w + by.noise;
     if (!(damping > 0) || !isfinite(damping)) return false;
     qc_order_by_diagonal(f->order, diagonal, f->w);
     for (size_t r = 0; r < n; r++)
@@ -169,14 +168,6 @@ bool qc_low_rank_factorise(struct qc_low_rank *f, double noise)
     return true;
 }
 
-/* s[t] += u[t] e, lane by lane. */
-static QC_INLINE void carry_body(double *restrict s, const double *restrict u, const double *restrict e, size_t rank)
-{
-    for (size_t t = 0; t < rank; t++)
-        for (size_t l = 0; l < QC_LANES; l++) s[t * QC_LANES + l] = __builtin_fma(u[t], e[l], s[t * QC_LANES + l]);
-}
-QC_SIMD(carry, (double *s, const double *u, const double *e, size_t rank), (s, u, e, rank))
-
 void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const struct qc_round_grid *grid,
                        double *scratch)
 {
@@ -187,7 +178,7 @@ void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, 
         double *e = d + f->order[k] * QC_LANES;
         qc_lanes_add_up(sum, 1, f->shares + k * f->rank, f->rank, scratch, f->rank);
         qc_round_lanes(e, x, sum, grid, f->order[k]);
-        carry(scratch, f->columns + k * f->rank, e, f->rank);
+        qc_lanes_carry(scratch, f->columns + k * f->rank, e, f->rank);
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "calib/ranges/calibrate.h"
+#include "calib/ranges/calibrate_parts.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -8,44 +8,12 @@
 
 #include "base/clock.h"
 #include "calib/ranges/look_through.h"
+#include "calib/ranges/one_scale.h"
 #include "calib/ranges/output_quantizers.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
-
-/* Quantizers of one kind are one warning: the first of them, and how many there are. */
-struct qc_found {
-    qc_id first;
-    size_t count;
-};
-
-/* Statistics of the quantizers: those of their values and constants. */
-struct qc_chooser {
-    struct qc_calibration *c;
-    struct qc_graph *g;
-    struct qc_uses uses; /* of g */
-    const char *source;  /* file, for messages */
-    const struct qc_collection *seen;
-    const struct qc_calibration_options *options;
-    struct qc_histogram *
-        *merged; /* [qparams_count + 1]: of quantizers that take from several values, or from constants */
-    const struct qc_histogram **histograms; /* [qparams_count + 1]: those, or the only value's */
-    struct qc_outline *outlines;            /* [qparams_count] */
-    struct qc_quantizer_samples *samples;   /* [qparams_count + 1] */
-    struct qc_curve *curves;                /* [qparams_count + 1] */
-    struct qc_scan *scan;                   /* of constants */
-    double seconds;
-    struct qc_histogram *
-        *weighted; /* [qparams_count + 1]: by what layers make of errors; NULL where all values are equal */
-    struct seen_channels {
-        struct qc_channel_histogram *seen; /* NULL: one scale */
-        struct qc_quantizer_channels chosen;
-    } * channels;                    /* [qparams_count + 1] */
-    struct qc_channel_gain *gains;   /* by value; NULL: not asked for */
-    struct qc_look *looks;           /* [qparams_count + 1]; NULL: not asked for */
-    struct qc_found nonfinite, zero; /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
-};
 
 bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
 {
@@ -171,7 +139,7 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
     return to->chosen.scale && to->chosen.zero_point;
 }
 
-static bool merge_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
+bool qc_chooser_merge(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
     const struct qc_qparams *s = &g->qparams_of[id];
@@ -288,6 +256,51 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     return outline(k, id, st);
 }
 
+bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, const struct qc_chooser *k,
+                       qc_id id, const struct qc_observer *by, const struct qc_range *chosen, struct qc_status *st)
+{
+    const struct qc_histogram *h = k->histograms[id];
+    const struct qc_one_scale *pair = k->pairs ? &k->pairs[id] : NULL;
+    *shared = false;
+    if (!pair || !pair->behind || !h || !h->counts || by->fixed || by->plugin) return true;
+    return qc_one_scale_choose(shared, first, second, pair, k->g, id, chosen, k->c->choices[id].known_lo, h, st);
+}
+
+/* Takes another range than the one that was solved. */
+static bool change_range(struct qc_chooser *k, qc_id id, const struct qc_range *range, struct qc_status *st)
+{
+    struct qc_choice *choice = &k->c->choices[id];
+    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+    choice->range.lo = range->lo;
+    choice->range.hi = range->hi;
+    choice->range.objective = (double)NAN; /* that of the range that was solved */
+    return qc_clipped_share(&choice->range.clipped_fraction, &seen, range->lo, range->hi, st) && outline(k, id, st);
+}
+
+/* Behind solve_quantizer: the quantizer before a function decides for both ... */
+static bool lead(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_method *by = k->options->methods ? k->options->methods[id] : NULL;
+    const struct qc_range *chosen = &k->c->choices[id].range;
+    struct qc_range first, second;
+    bool shared;
+    if (!k->c->choices[id].chosen || k->channels[id].seen) return true;
+    if (!qc_chooser_shares(&shared, &first, &second, k, id, by ? by->observer : k->options->activation, chosen, st))
+        return false;
+    if (!shared) return true;
+    k->scales_of[k->pairs[id].behind] = (struct qc_scale_of){.quantizer = id, .range = second};
+    return change_range(k, id, &first, st);
+}
+
+/* ... and that behind it takes what was decided. */
+static bool follow(struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_scale_of *s = &k->scales_of[id];
+    if (!s->quantizer || !k->c->choices[id].chosen) return true;
+    k->c->choices[id].scale_of = k->g->qparams_of[s->quantizer].name;
+    return change_range(k, id, &s->range, st);
+}
+
 static void find(struct qc_found *f, qc_id id)
 {
     if (!f->first) f->first = id;
@@ -390,7 +403,9 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
          (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
          (k->channels = QC_NEW_ARRAY(a, struct seen_channels, g->qparams_count + 1, st)) &&
          (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
-         (!options->look_through || qc_look_through(&k->looks, g, a, st));
+         (k->scales_of = QC_NEW_ARRAY(a, struct qc_scale_of, g->qparams_count + 1, st)) &&
+         (!options->look_through ||
+          (qc_look_through(&k->looks, g, a, st) && qc_one_scale_pairs(&k->pairs, g, &k->uses, k->looks, a, st)));
     if (ok)
         *out = k;
     else
@@ -413,8 +428,8 @@ void qc_chooser_free(struct qc_chooser *k)
 bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool ok = merge_quantizer(k, quantizer, st) && solve_quantizer(k, quantizer - 1, 0, st) &&
-                    bind_quantizer(k, quantizer, st);
+    const bool ok = qc_chooser_merge(k, quantizer, st) && solve_quantizer(k, quantizer - 1, 0, st) &&
+                    lead(k, quantizer, st) && follow(k, quantizer, st) && bind_quantizer(k, quantizer, st);
     qc_histogram_free(k->merged[quantizer]);
     qc_histogram_free(k->weighted[quantizer]);
     k->merged[quantizer] = k->weighted[quantizer] = NULL;
@@ -454,8 +469,10 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     const double t0 = qc_seconds();
     if (!qc_chooser_new(&k, g, seen, source, options, st)) return false;
     bool ok = true;
-    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = merge_quantizer(k, s, st);
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = qc_chooser_merge(k, s, st);
     ok = ok && qc_pool_run(g->qparams_count, solve_quantizer, k, &pool, st);
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = lead(k, s, st);
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = follow(k, s, st);
     for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = bind_quantizer(k, s, st);
     if (!ok) {
         qc_chooser_free(k);
@@ -463,69 +480,6 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     }
     k->seconds = qc_seconds() - t0;
     return qc_chooser_finish(out, k, st);
-}
-
-struct solving_methods {
-    struct qc_chooser *chooser;
-    const struct qc_method *methods;
-    size_t count;
-    struct qc_affine *params;
-};
-
-static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_status *st)
-{
-    const struct solving_methods *s = user;
-    const struct qc_chooser *k = s->chooser;
-    const qc_id id = (qc_id)item + 1;
-    const struct qc_qparams *q = &k->g->qparams_of[id];
-    (void)worker;
-    if (!k->histograms[id] || k->channels[id].seen || q->given) return true;
-    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
-    if (seen.count == seen.zeros) return true;
-    for (size_t m = 0; m < s->count; m++) {
-        struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(q), q->symmetry);
-        struct qc_range range;
-        request.known_lo = k->c->choices[id].known_lo;
-        request.known_hi = k->c->choices[id].known_hi;
-        if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-        if (!qc_observer_solve(&range, s->methods[m].observer, &s->methods[m].values, &seen, &request, st))
-            return qc_where(st, "quantizer '%s'", q->name);
-        s->params[m * (k->g->qparams_count + 1) + id] =
-            qc_affine_from_range(range.lo, range.hi, request.levels, q->symmetry);
-    }
-    return true;
-}
-
-bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
-                      const char *source, const struct qc_method *methods, size_t count,
-                      const struct qc_calibration_options *options, struct qc_status *st)
-{
-    struct solving_methods s = {.methods = methods, .count = count, .params = params};
-    const struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
-    if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
-    for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
-    bool ok = true;
-    for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = merge_quantizer(s.chooser, id, st);
-    ok = ok && qc_pool_run(g->qparams_count, solve_methods, &s, &pool, st);
-    qc_chooser_free(s.chooser);
-    return ok;
-}
-
-bool qc_bind_params(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen,
-                    const char *source, const struct qc_affine *params, const struct qc_calibration_options *options,
-                    struct qc_status *st)
-{
-    struct qc_chooser *k = NULL;
-    bool ok = qc_chooser_new(&k, g, seen, source, options, st);
-    for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
-        const struct qc_qparams *q = &g->qparams_of[id];
-        if (q->kind != QC_QPARAMS_QUANTIZER || !q->observed_count) continue;
-        ok = params[id].scale > 0 ? qc_graph_bind_quantizer(g, id, 1, &params[id].scale, &params[id].zero_point, st)
-                                  : qc_chooser_quantizer(k, id, st);
-    }
-    if (ok) return qc_chooser_finish(out, k, st);
-    qc_chooser_free(k);
-    return false;
 }
 
 void qc_calibration_free(struct qc_calibration *c)
