@@ -20,6 +20,8 @@ struct qc_trials {
     struct qc_known_outputs *own;   /* the same, where nobody gave any */
     bool *judged;                   /* [outputs]: float32, and of a shape that is known before a run */
     bool looked;                    /* judged is filled */
+    qc_trial_look_fn *look;
+    void *look_user;
 };
 
 struct keyed {
@@ -129,6 +131,12 @@ const size_t *qc_trials_drawn(const struct qc_trials *t)
     return t->units;
 }
 
+void qc_trials_look(struct qc_trials *t, qc_trial_look_fn *look, void *user)
+{
+    t->look = look;
+    t->look_user = user;
+}
+
 /* One pass over units: some plans, the float network's behind them where it runs. */
 struct pass {
     struct qc_trials *t;
@@ -167,6 +175,7 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
                 return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network",
                                t->real->outputs[o].name);
             qc_error_compare(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
+            if (!k && t->look) t->look(t->look_user, place, o, &wanted, &x);
         }
     }
     return true;
