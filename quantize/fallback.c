@@ -64,8 +64,9 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
                                                .progress = qc_progress_step,
                                                .progress_user = p->progress};
     qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
-    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, p->rounded, data, &how, st)
-                         : qc_sensitivity_measure(out, p->simulated, p->rounded, data, &how, st);
+    const struct qc_graph *rounded = p->uncorrected ? p->uncorrected : p->rounded;
+    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, rounded, data, &how, st)
+                         : qc_sensitivity_measure(out, p->simulated, rounded, data, &how, st);
     qc_progress_end(p->progress);
     return ok;
 }

@@ -282,6 +282,9 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->used_bias_layers = p->used_bias.layers;
     r->used_bias_gain_db = p->used_bias.gain_db;
     r->used_bias_kept = p->used_bias.kept;
+    r->output_bias_outputs = p->output_bias.outputs;
+    r->output_bias_units = p->output_bias.units;
+    r->output_bias_gain_db = p->output_bias.gain_db;
     r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;

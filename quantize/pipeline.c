@@ -55,6 +55,7 @@ static void forget_repeated(struct qc_pipeline *p)
 {
     p->with_bodies = p->dynamic = NULL;
     p->narrowed = p->produced = p->folded = p->expanded = p->rounded = p->simulated = p->joined = NULL;
+    p->uncorrected = NULL;
     p->calibration = NULL;
     p->auto_method = NULL;
     p->unpropagated = NULL;
@@ -62,6 +63,7 @@ static void forget_repeated(struct qc_pipeline *p)
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;
     p->used_bias = (struct qc_used_bias){0};
+    p->output_bias = (struct qc_output_correction){0};
 }
 
 static void free_again(struct qc_pipeline *p)
@@ -81,6 +83,7 @@ static void free_again(struct qc_pipeline *p)
     qc_graph_free(p->dynamic);
     qc_graph_free(p->with_bodies);
     qc_graph_free(p->rounded);
+    qc_graph_free(p->uncorrected);
     qc_weight_rounding_free(p->weight_rounding);
     qc_weight_rounder_free(p->weight_rounder);
     qc_graph_free(p->simulated);

@@ -6,6 +6,7 @@
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/measure.h"
 #include "calib/ranges/calibrate.h"
+#include "calib/trials/output_means.h"
 #include "calib/weights/round_weights.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
@@ -55,7 +56,7 @@ struct qc_pipeline {
                        nobody will ask */
     struct qc_known_outputs *known;  /* outputs of known_of, for trials and advice; NULL: they are run again */
     const struct qc_graph *known_of; /* `real` before channels are scaled */
-    struct qc_second_moments *gram; /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
+    struct qc_second_moments *gram;  /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
     struct qc_graph *plain; /* NULL, or the model without the quantization that it has already, which is in `given` */
     struct qc_given_values given;
     size_t kept, quantizers; /* quantizers with parameters of the model; all */
@@ -73,6 +74,9 @@ struct qc_pipeline {
     struct qc_weight_rounding
         *weight_rounding;          /* round: NULL when weights are rounded to nearest and biases left alone */
     struct qc_used_bias used_bias; /* round: biases corrected where they are used */
+    struct qc_graph
+        *uncorrected; /* round: `rounded` before that; NULL: the same. What one layer alone does is seen in it */
+    struct qc_output_correction output_bias; /* round: those of the layers that make the outputs */
     /* bodies: quantizes body i; NULL: bodies stay as they are (quantize/body_job.h) */
     bool (*quantize_body)(struct qc_body_job *job, struct qc_pipeline *around, struct qc_body_samples *samples,
                           size_t i, struct qc_status *st);

@@ -2,11 +2,15 @@
 #include "quantize/used_bias.h"
 
 #include "calib/trials/correct_used.h"
+#include "calib/trials/output_means.h"
+#include "quantize/auto_method.h"
 #include "quantize/round_options.h"
 #include "quantize/trial_graph.h"
 
 /* The first half of the units shows the errors, the other whether it helps. */
 enum { UNITS_LEAST = 16, UNITS = 128 };
+/* Whose outputs show what the last layers take up. */
+enum { OUTPUT_UNITS = 64 };
 /* So much is luck. */
 static const double GAIN_DB = 0.1;
 
@@ -22,10 +26,9 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     return qc_trial_graph(out, b->shared, b->p, b->graphs[k], st);
 }
 
-static bool wanted(const struct qc_pipeline *p)
+static bool can_correct(const struct qc_pipeline *p)
 {
-    return p->options->propagate && p->data && !p->in->team && p->rounded && qc_corrects_bias(p->options) &&
-           p->how.accumulator.bits % 32 == 0;
+    return p->data && !p->in->team && p->rounded && qc_corrects_bias(p->options) && p->how.accumulator.bits % 32 == 0;
 }
 
 bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
@@ -37,7 +40,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
     struct qc_graph *corrected = NULL;
     struct qc_error *errors[2] = {NULL, NULL};
     struct both both = {.p = p};
-    if (!wanted(p)) return true;
+    if (!p->options->propagate || !can_correct(p)) return true;
     struct qc_arena *a = qc_arena_new();
     bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, UNITS, &how, st);
     const size_t units = ok ? qc_trials_units(trials) : 0, fit = units / 2;
@@ -66,5 +69,28 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
     qc_graph_free(corrected);
     qc_trials_free(trials);
     qc_arena_free(a);
+    return ok;
+}
+
+static bool make_rounded(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+{
+    const struct qc_pipeline *p = user;
+    (void)k;
+    return qc_trial_graph(out, NULL, p, p->rounded, st);
+}
+
+bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_trial_options how = qc_trial_options_of(p);
+    struct qc_trials *trials = NULL;
+    struct qc_graph *corrected = NULL;
+    if (!p->auto_method || !p->auto_method->trial_count || !can_correct(p)) return true;
+    bool ok = qc_trials_new(&trials, p->real, p->data, OUTPUT_UNITS, &how, st) &&
+              qc_correct_outputs(&corrected, &p->output_bias, p->rounded, trials, make_rounded, p, st);
+    if (ok && corrected) {
+        p->uncorrected = p->rounded;
+        p->rounded = corrected;
+    }
+    qc_trials_free(trials);
     return ok;
 }

@@ -7,13 +7,10 @@
 
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/trials/used_points.h"
-#include "graph/core/rebuild.h"
 
 enum { MEANS_BYTES = 32 << 20 };
 /* A function that is flat for most of its values is not made up for by a large bias. */
 static const double SLOPE_LEAST = 0.25;
-/* Magnitude of a bias in steps of its accumulator, of the 2^31 there are. */
-static const double BIAS_MOST = 0x1p30;
 
 /* In the float graph, and in the quantized one as others read it and as it was computed. */
 enum form { REAL, STORED, RAW, FORMS };
@@ -315,40 +312,12 @@ static bool solve(struct correcting *c, const struct correcting *before, struct 
     return true;
 }
 
-static bool new_bias(bool *changed, struct qc_rebuild *b, const struct correcting *c, const struct qc_used_point *p,
-                     const double *shift, struct qc_status *st)
-{
-    const struct qc_graph *g = c->g;
-    const struct qc_tensor *old = qc_constant_of(g, p->bias);
-    const struct qc_qparams *product = qc_graph_parameters(g, g->nodes[p->layer].outputs);
-    struct qc_tensor *t = qc_tensor_new(QC_F32, &old->shape, st);
-    if (!t) return false;
-    for (size_t o = 0; o < old->count; o++) {
-        const float was = ((const float *)old->data)[o];
-        const double x = (double)was + shift[o],
-                     most = product ? BIAS_MOST * (double)product->scale[product->count > 1 ? o : 0] : (double)INFINITY;
-        ((float *)t->data)[o] = fabs(x) < most ? (float)x : was;
-    }
-    *changed = memcmp(t->data, old->data, old->count * sizeof(float)) != 0;
-    if (*changed) b->map[p->bias] = qc_graph_add_constant(b->to, g->values[p->bias].name, t, st);
-    qc_tensor_unref(t);
-    return !*changed || b->map[p->bias];
-}
-
 static bool rebuild(struct qc_graph **out, size_t *layers, const struct correcting *c, struct qc_status *st)
 {
-    struct qc_rebuild b;
-    bool ok = qc_rebuild_begin(&b, c->g, st);
-    if (!ok) return false;
-    for (size_t i = 0; ok && i < c->points.count; i++) {
-        bool changed = false;
-        ok = new_bias(&changed, &b, c, &c->points.of[i], c->shifts[i], st);
-        *layers += changed;
-    }
-    for (qc_id id = 1; ok && id <= c->g->node_count; id++) ok = qc_rebuild_node(&b, id, st) != 0;
-    ok = ok && qc_rebuild_finish(out, &b, st);
-    qc_rebuild_free(&b);
-    return ok;
+    struct qc_bias_shift *shifts = QC_NEW_ARRAY(c->arena, struct qc_bias_shift, c->points.count + 1, st);
+    for (size_t i = 0; shifts && i < c->points.count; i++)
+        shifts[i] = (struct qc_bias_shift){.of = c->points.of[i].of, .shift = c->shifts[i]};
+    return shifts && qc_shift_biases(out, layers, c->g, shifts, c->points.count, st);
 }
 
 static bool begin(struct correcting *c, size_t wanted, struct qc_status *st)

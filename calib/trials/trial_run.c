@@ -22,6 +22,8 @@ struct qc_trials {
     bool *judged;                   /* [outputs]: float32, and of a shape that is known before a run */
     bool looked;                    /* judged is filled */
     enum qc_probabilities *kinds;   /* [outputs] */
+    qc_trial_look_fn *look;
+    void *look_user;
 };
 
 struct keyed {
@@ -140,6 +142,12 @@ bool qc_trials_have_probabilities(const struct qc_trials *t)
     return false;
 }
 
+void qc_trials_look(struct qc_trials *t, qc_trial_look_fn *look, void *user)
+{
+    t->look = look;
+    t->look_user = user;
+}
+
 /* One pass over units: some plans, the float network's behind them where it runs. */
 struct pass {
     struct qc_trials *t;
@@ -183,6 +191,7 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
                 qc_divergence_add(&p->other[k][place * outputs + o], t->kinds[o], wanted.data, x.data, n);
             else if (p->other)
                 qc_error_compare(&p->other[k][place * outputs + o], wanted.data, x.data, n);
+            if (!k && t->look) t->look(t->look_user, place, o, &wanted, &x);
         }
     }
     return true;

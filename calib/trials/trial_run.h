@@ -41,6 +41,12 @@ bool qc_trials_have_probabilities(const struct qc_trials *t);
 bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judged, struct qc_trials *t,
                    qc_trial_graph_fn *make, void *user, size_t count, size_t first, size_t n, struct qc_status *st);
 
+/* Of later runs of one graph, each float32 output beside that of the float network, dense both, at the unit's place;
+   called by several workers. NULL: nobody looks. */
+typedef void qc_trial_look_fn(void *user, size_t place, size_t output, const struct qc_view *wanted,
+                              const struct qc_view *got);
+void qc_trials_look(struct qc_trials *t, qc_trial_look_fn *look, void *user);
+
 /* Noise to signal over the places first, first + step, ..., below end of such errors: the mean over the outputs, each
    relative to its own signal, so that the worst decides. Infinity where something is no number, 0 without outputs. */
 double qc_trials_noise(const struct qc_error *errors, size_t outputs, size_t first, size_t end, size_t step);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/trials/used_points.h"
 
-#include "calib/weights/round_weights_parts.h"
 #include "graph/core/function.h"
 
 enum { STEPS_MOST = 8 };
@@ -14,22 +13,10 @@ struct finding {
     bool *corrected; /* [value_count + 1]: behind the end of some way */
 };
 
-static bool is_conversion(enum qc_op op)
-{
-    return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
-}
-
 static bool is_constant(const struct qc_graph *g, qc_id v)
 {
-    for (const struct qc_node *n; (n = qc_node_of(g, v)) && is_conversion(n->op);) v = n->inputs[0];
+    v = qc_source_of(g, v);
     return !v || qc_constant_of(g, v) != NULL;
-}
-
-/* What a value is a form of. */
-static qc_id source_of(const struct qc_graph *g, qc_id v)
-{
-    for (const struct qc_node *n; (n = qc_node_of(g, v)) && is_conversion(n->op);) v = n->inputs[0];
-    return v;
 }
 
 /* The node that alone uses any form of v, and once; 0: there is none, or it is an output of the graph. */
@@ -41,7 +28,7 @@ static qc_id only_user(const struct finding *f, qc_id v, unsigned *input)
         const struct qc_use_list uses = qc_all_uses(&f->uses, forms[k]);
         for (size_t i = 0; i < uses.count; i++) {
             const struct qc_use *use = &uses.of[i];
-            const bool converts = use->node && is_conversion(f->g->nodes[use->node].op);
+            const bool converts = use->node && qc_is_conversion(f->g->nodes[use->node].op);
             if (!use->node || (!converts && user) || (converts && count == STEPS_MOST)) return 0;
             if (converts) {
                 forms[count++] = f->g->nodes[use->node].outputs;
@@ -70,7 +57,7 @@ static qc_id stored_form(const struct finding *f, qc_id source)
         if (!real && f->g->values[forms[k]].type.qparams == QC_REAL) real = forms[k];
         const struct qc_use_list readers = qc_readers(&f->uses, forms[k]);
         for (size_t i = 0; i < readers.count && count < STEPS_MOST; i++)
-            if (is_conversion(f->g->nodes[readers.of[i].node].op))
+            if (qc_is_conversion(f->g->nodes[readers.of[i].node].op))
                 forms[count++] = f->g->nodes[readers.of[i].node].outputs;
     }
     return real;
@@ -114,7 +101,7 @@ static bool step_of(struct qc_used_step *s, qc_id *next, struct finding *f, qc_i
     *s = (struct qc_used_step){.sign = n->op == QC_OP_Sub ? -1 : 1, .slope = slope_of(n->op)};
     for (unsigned i = 0; i < n->input_count; i++) {
         if (i == input || is_constant(g, n->inputs[i])) continue;
-        const qc_id other = source_of(g, n->inputs[i]);
+        const qc_id other = qc_source_of(g, n->inputs[i]);
         if (!linear || (n->op == QC_OP_Sub && input != 0)) return false;
         if (!qc_shape_equal(&g->values[other].type.shape, &g->values[v].type.shape)) return false;
         s->joins = true;
@@ -126,41 +113,6 @@ static bool step_of(struct qc_used_step *s, qc_id *next, struct finding *f, qc_i
     s->out = out - 1;
     *next = n->outputs;
     return true;
-}
-
-/* The constant under an input of a node, float32 and read by nobody else. */
-static qc_id own_constant(const struct finding *f, qc_id v)
-{
-    const struct qc_graph *g = f->g;
-    for (const struct qc_node *n; qc_only_reader(&f->uses, v) && (n = qc_node_of(g, v)) && is_conversion(n->op);)
-        v = n->inputs[0];
-    const struct qc_tensor *t = qc_only_reader(&f->uses, v) ? qc_constant_of(g, v) : NULL;
-    return t && t->dtype == QC_F32 ? v : 0;
-}
-
-/* The layer's bias and the value that has it. */
-static bool bias_of(struct qc_used_point *p, qc_id *own, const struct finding *f, qc_id id)
-{
-    const struct qc_graph *g = f->g;
-    const struct qc_node *n = &g->nodes[id], *weight = qc_second_moments_weight(g, n);
-    const qc_id behind = n->op == QC_OP_MatMul ? qc_bias_after_matmul(&f->uses, id, false) : 0;
-    if (!weight || g->qparams_of[g->values[weight->outputs].type.qparams].given) return false;
-    p->layer = id;
-    *own = n->outputs;
-    if (behind) {
-        const unsigned at = is_constant(g, g->nodes[behind].inputs[0]) ? 0 : 1;
-        p->bias = own_constant(f, g->nodes[behind].inputs[at]);
-        *own = g->nodes[behind].outputs;
-    } else if (n->op != QC_OP_MatMul && n->input_count > 2 && n->inputs[2]) {
-        p->bias = own_constant(f, n->inputs[2]);
-    }
-    return p->bias != 0;
-}
-
-static int channel_axis(const struct qc_graph *g, const struct qc_node *n)
-{
-    const bool window = n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose;
-    return window ? 1 : g->values[n->outputs].type.shape.rank - 1;
 }
 
 /* Is a value of the way rounded before its end? */
@@ -180,18 +132,18 @@ static void add_point(struct finding *f, qc_id id)
     const struct qc_graph *g = f->g;
     struct qc_used_points *o = f->out;
     struct qc_used_point p = {.first_step = o->step_count};
-    qc_id v;
-    if (!bias_of(&p, &v, f, id)) return;
-    const int axis = channel_axis(g, &g->nodes[id]);
+    if (!qc_layer_bias_find(&p.of, &f->uses, id)) return;
+    const int axis = qc_layer_channel_axis(g, id);
+    qc_id v = p.of.own;
     const size_t own = watch(f, v, axis);
-    if (!own || qc_constant_of(g, p.bias)->count != o->watched[own - 1].channels) return;
+    if (!own || qc_constant_of(g, p.of.bias)->count != o->watched[own - 1].channels) return;
     while (p.step_count < STEPS_MOST && step_of(&o->steps[p.first_step + p.step_count], &v, f, v, axis)) p.step_count++;
     p.own = own - 1;
     p.used = f->index[v] - 1;
     if (!stored_on_the_way(f, &p) || !o->watched[p.used].stored) return;
     o->step_count += p.step_count;
     for (size_t k = 0; k < o->count; k++)
-        if (o->of[k].used == p.used) o->of[k].layer = 0; /* the last one takes it up */
+        if (o->of[k].used == p.used) o->of[k].of.layer = 0; /* the last one takes it up */
     o->of[o->count++] = p;
 }
 
@@ -199,7 +151,7 @@ static void leave_out_earlier(struct qc_used_points *o)
 {
     size_t count = 0;
     for (size_t k = 0; k < o->count; k++)
-        if (o->of[k].layer) o->of[count++] = o->of[k];
+        if (o->of[k].of.layer) o->of[count++] = o->of[k];
     o->count = count;
 }
 
@@ -225,7 +177,7 @@ static void find_corrected(struct finding *f)
     }
     for (size_t i = 0; i < o->step_count; i++)
         if (o->steps[i].other && !goes(f, o->steps[i].other)) o->steps[i].other = 0;
-    for (size_t k = 0; k < o->count; k++) o->of[k].goes = f->corrected[g->nodes[o->of[k].layer].inputs[0]];
+    for (size_t k = 0; k < o->count; k++) o->of[k].goes = f->corrected[g->nodes[o->of[k].of.layer].inputs[0]];
 }
 
 bool qc_used_points_find(struct qc_used_points *out, const struct qc_graph *g, const struct qc_graph *real,

@@ -9,7 +9,7 @@
 #ifndef QC_CALIB_TRIALS_USED_POINTS_H
 #define QC_CALIB_TRIALS_USED_POINTS_H
 
-#include "graph/core/uses.h"
+#include "calib/trials/layer_bias.h"
 
 /* A value whose means are taken, in both graphs. */
 struct qc_watched {
@@ -35,8 +35,7 @@ struct qc_used_step {
 };
 
 struct qc_used_point {
-    qc_id layer;      /* node with the weight */
-    qc_id bias;       /* the constant, float32 */
+    struct qc_layer_bias of;
     size_t own, used; /* watched: its own result with the bias, and the end of the way */
     bool goes;        /* what it reads lies behind the end of some way, so its error will go */
     size_t first_step, step_count;

@@ -291,6 +291,9 @@ struct qc_report {
     size_t used_bias_layers;  /* biases corrected where they are used: of so many layers; 0: not tried */
     double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to */
     bool used_bias_kept;
+    size_t output_bias_outputs;           /* whose layers took up the mean error there; 0: none */
+    size_t output_bias_units;             /* that showed it */
+    double output_bias_gain_db;           /* expected, of the output that gains most */
     const struct qc_report_size *size;    /* NULL: not asked for */
     size_t trial_count;                   /* 0: another method, or no data to run */
     const struct qc_report_trial *trials; /* mse first, parts last */

@@ -368,6 +368,15 @@ static struct qc_json *used_bias(const struct qc_report *r)
     return o;
 }
 
+static struct qc_json *output_bias(const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "outputs", count(r->output_bias_outputs));
+    qc_json_set(o, "expected_gain_db", qc_json_number(r->output_bias_gain_db));
+    qc_json_set(o, "runs", count(r->output_bias_units));
+    return o;
+}
+
 static struct qc_json *scaled(const struct qc_report *r)
 {
     struct qc_json *all = qc_json_array();
@@ -461,6 +470,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->used_bias_layers) qc_json_set(o, "biases_where_used", used_bias(r));
+    if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));

@@ -5,6 +5,7 @@ import h5py
 import numpy as np
 import onnx
 import pytest
+from measured_models import infer
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -87,3 +88,19 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     ]
     assert reports[0]["biases_where_used"] == reports[1]["biases_where_used"]
     assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
+
+
+def test_the_mean_of_the_outputs_is_right_by_default(qcalib, tmp_path):
+    make(tmp_path)
+    with h5py.File(tmp_path / "x.h5") as f:
+        x = f["x"][()]
+    (want,), _ = infer(tmp_path / "net.onnx", x)
+    off = {}
+    for how in ("on", "off"):
+        found = qcalib(
+            "--data", "x.h5", "--bias-correction", how, "net.onnx", "-o", "q.onnx", "--no-report", "--json"
+        ).json.get("biases_of_outputs")
+        assert (found is not None) == (how == "on")
+        (got,), _ = infer(tmp_path / "q.onnx", x)
+        off[how] = ((got - want).mean(0) ** 2).sum() / ((got - want) ** 2).mean(0).sum()
+    assert off["on"] < 0.3 * off["off"], off

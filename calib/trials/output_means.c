@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/trials/output_means.h"
+
+#include <math.h>
+
+#include "calib/trials/layer_bias.h"
+
+/* The first units, and what is expected at least of the correction. Of luck alone the squares of the means are as large
+   as their variances: what is less than so many times that is left alone. */
+enum { UNITS_FIRST = 16, STEPS_MOST = 16, MEANS_BYTES = 32 << 20 };
+static const double GAIN_DB = 0.05, OVER_LUCK = 2;
+
+struct mean_of {
+    size_t output, channels, inner; /* element e is of channel e / inner % channels */
+    size_t at;                      /* of its means among the numbers of a unit */
+    struct qc_layer_bias layer;
+};
+
+struct means {
+    size_t count, numbers;
+    struct mean_of *of;
+    double *sums; /* [units][numbers]: means of a unit, and behind those of an output the number of their elements */
+};
+
+static bool keeps_order(enum qc_op op)
+{
+    return qc_is_conversion(op) || op == QC_OP_Flatten || op == QC_OP_Reshape || op == QC_OP_Squeeze ||
+           op == QC_OP_Unsqueeze;
+}
+
+/* Is a value used once: by a node, or as the output that the way began at? */
+static bool used_once(const struct qc_uses *u, qc_id v)
+{
+    return qc_all_uses(u, v).count == 1;
+}
+
+/* The layer that makes an output. */
+static bool layer_of(struct mean_of *to, const struct qc_uses *u, const struct qc_layer_bias *by_own, size_t output)
+{
+    const struct qc_graph *g = u->graph;
+    qc_id v = g->outputs[output].value;
+    for (size_t k = 0; k < STEPS_MOST && used_once(u, v); k++) {
+        const struct qc_layer_bias *layer = &by_own[v];
+        const struct qc_node *n = qc_node_of(g, v);
+        if (layer->layer) {
+            const struct qc_shape *shape = &g->values[v].type.shape;
+            const int axis = qc_layer_channel_axis(g, layer->layer);
+            int64_t inner = 1;
+            for (int i = axis + 1; i < shape->rank; i++) inner *= shape->dim[i] > 0 ? shape->dim[i] : 0;
+            *to = (struct mean_of){.output = output,
+                                   .channels = qc_constant_of(g, layer->bias)->count,
+                                   .inner = (size_t)inner,
+                                   .layer = *layer};
+            return axis >= 0 && axis < shape->rank && inner > 0 && shape->dim[axis] == (int64_t)to->channels;
+        }
+        if (!n || !keeps_order(n->op)) return false;
+        v = n->inputs[0];
+    }
+    return false;
+}
+
+static bool find(struct means *m, const struct qc_graph *g, size_t units, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_uses uses;
+    struct qc_layer_bias *by_own = QC_NEW_ARRAY(a, struct qc_layer_bias, g->value_count + 1, st);
+    m->of = QC_NEW_ARRAY(a, struct mean_of, g->output_count, st);
+    if (!by_own || !m->of || !qc_uses_of(&uses, g, a, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        struct qc_layer_bias l;
+        if (qc_layer_bias_find(&l, &uses, id)) by_own[l.own] = l;
+    }
+    for (size_t o = 0; o < g->output_count; o++) {
+        struct mean_of *to = &m->of[m->count];
+        if (!layer_of(to, &uses, by_own, o)) continue;
+        if (to->channels + 1 > MEANS_BYTES / sizeof *m->sums / (units + 1) - m->numbers) continue;
+        to->at = m->numbers;
+        m->numbers += to->channels + 1;
+        m->count++;
+    }
+    m->sums = QC_NEW_ARRAY(a, double, units * m->numbers + 1, st);
+    return m->sums != NULL;
+}
+
+/* Sums of the errors of one unit's output, by channel. */
+static void look(void *user, size_t place, size_t output, const struct qc_view *wanted, const struct qc_view *got)
+{
+    const struct means *m = user;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct mean_of *to = &m->of[i];
+        const float *x = wanted->data, *y = got->data;
+        double *sum = m->sums + place * m->numbers + to->at;
+        const size_t n = qc_view_count(wanted), row = to->channels * to->inner;
+        if (to->output != output || n % row) continue;
+        for (size_t e = 0; e < n; e += to->inner)
+            for (size_t k = e; k < e + to->inner; k++) sum[e / to->inner % to->channels] += (double)y[k] - (double)x[k];
+        for (size_t c = 0; n && c < to->channels; c++) sum[c] *= (double)row / (double)n / (double)to->inner;
+        sum[to->channels] = (double)n / (double)to->channels;
+    }
+}
+
+/* What the first units show of an output. */
+struct shown {
+    double squares, luck; /* sums over channels of m^2 and of v */
+    double elements;      /* of a channel in a unit, on average */
+    double noise;         /* of all its elements in a unit */
+};
+
+static struct shown look_at(const struct means *m, const struct mean_of *o, const struct qc_error *errors,
+                            size_t outputs, size_t units)
+{
+    struct shown s = {0};
+    for (size_t u = 0; u < units; u++) {
+        s.elements += m->sums[u * m->numbers + o->at + o->channels] / (double)units;
+        s.noise += errors[u * outputs + o->output].noise / (double)units;
+    }
+    for (size_t c = 0; c < o->channels; c++) {
+        double sum = 0, squares = 0;
+        for (size_t u = 0; u < units; u++) sum += m->sums[u * m->numbers + o->at + c];
+        const double mean = sum / (double)units;
+        for (size_t u = 0; u < units; u++) {
+            const double d = m->sums[u * m->numbers + o->at + c] - mean;
+            squares += d * d;
+        }
+        s.squares += mean * mean;
+        s.luck += squares / ((double)units - 1) / (double)units;
+    }
+    return s;
+}
+
+/* dB of an output that lose so much of their noise. */
+static double gain_of(const struct shown *s, double squares)
+{
+    const double part = squares * s->elements / s->noise;
+    return part < 1 ? -10 * log10(1 - part) : (double)INFINITY;
+}
+
+/* May some output gain something? Of normal errors alone the sum of squares has two standard deviations above its
+   mean that few exceed. */
+static bool may_gain(const struct means *m, const struct qc_error *errors, size_t outputs, size_t units)
+{
+    bool some = false;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct shown s = look_at(m, &m->of[i], errors, outputs, units);
+        const double most = s.squares - s.luck + 2 * s.luck * sqrt(2 / (double)m->of[i].channels);
+        some = some || (s.noise > 0 && gain_of(&s, most) > GAIN_DB);
+    }
+    return some;
+}
+
+/* The shifts of the outputs that gain. */
+static bool solve(struct qc_bias_shift *shifts, size_t *count, double *gain_db, const struct means *m,
+                  const struct qc_error *errors, size_t outputs, size_t units, struct qc_arena *a, struct qc_status *st)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        const struct mean_of *o = &m->of[i];
+        const struct shown s = look_at(m, o, errors, outputs, units);
+        const double part = 1 - s.luck / s.squares, gain = gain_of(&s, part * part * s.squares);
+        double *shift = QC_NEW_ARRAY(a, double, o->channels, st);
+        if (!shift) return false;
+        if (!(s.squares > OVER_LUCK * s.luck) || !(s.noise > 0) || !isfinite(s.squares) || !(gain > GAIN_DB)) continue;
+        for (size_t c = 0; c < o->channels; c++) {
+            for (size_t u = 0; u < units; u++) shift[c] -= m->sums[u * m->numbers + o->at + c];
+            shift[c] *= part / (double)units;
+        }
+        *gain_db = fmax(*gain_db, gain);
+        shifts[(*count)++] = (struct qc_bias_shift){.of = o->layer, .shift = shift};
+    }
+    return true;
+}
+
+bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done, const struct qc_graph *g,
+                        struct qc_trials *trials, qc_trial_graph_fn *make, void *user, struct qc_status *st)
+{
+    struct means m = {0};
+    const size_t units = qc_trials_units(trials), outputs = g->output_count;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_error *errors = NULL;
+    struct qc_bias_shift *shifts = NULL;
+    size_t count = 0;
+    *done = (struct qc_output_correction){0};
+    bool ok = (a || qc_fail_memory(st, 1)) && find(&m, g, units, a, st) &&
+              (errors = QC_NEW_ARRAY(a, struct qc_error, units * outputs + 1, st)) &&
+              (shifts = QC_NEW_ARRAY(a, struct qc_bias_shift, m.count + 1, st));
+    const size_t first = units < UNITS_FIRST ? units : UNITS_FIRST;
+    qc_trials_look(trials, look, &m);
+    if (ok && m.count && units > 1) {
+        ok = qc_trials_run(&errors, NULL, trials, make, user, 1, 0, first, st);
+        done->units = first;
+        if (ok && may_gain(&m, errors, outputs, first)) {
+            ok = qc_trials_run(&errors, NULL, trials, make, user, 1, first, units - first, st) &&
+                 solve(shifts, &count, &done->gain_db, &m, errors, outputs, units, a, st);
+            done->units = units;
+        }
+        ok = ok && (!count || qc_shift_biases(out, &done->outputs, g, shifts, count, st));
+    }
+    qc_trials_look(trials, NULL, NULL);
+    qc_arena_free(a);
+    return ok;
+}

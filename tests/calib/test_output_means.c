@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Biases of the layers that make the outputs. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "calib/trials/output_means.h"
+#include "calib_case.h"
+#include "graph/core/rebuild.h"
+
+enum { SAMPLES = 48, IN = 3, SIDE = 6 };
+
+#define INPUT                                                                                                          \
+    "graph \"g\"\ninput %1 \"x\" f32[N,3,6,6]\nconst %2 \"w\" f32[3,3,1,1] = {1, 0.2, -0.1, 0, 1, 0.3, 0.2, -0.2, "    \
+    "1}\n"                                                                                                             \
+    "const %3 \"b\" f32[3] = {-1, -0.5, 0.1}\n"
+#define LAYER INPUT "%4 \"c\" = Conv(%1, %2, %3)\n"
+
+/* Few large values: a range that cuts them off leaves a mean error. */
+static void calibrate(struct case_run *r, const struct qc_graph *g, const char *method)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    const size_t n = (size_t)SAMPLES * IN * SIDE * SIDE;
+    uint64_t seed = 7;
+    float *x = malloc(n * sizeof *x);
+    cr_assert(x);
+    for (size_t i = 0; i < n; i++) x[i] = expf(0.8f * case_normal(&seed));
+    const struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {IN, SIDE, SIDE}};
+    char path[CASE_PATH];
+    case_write(path, &set, 1, SAMPLES);
+    setup.method = method;
+    cr_assert(case_calibrate(r, g, path, &setup, &st), "%s", st.message);
+    case_unlink(path);
+    free(x);
+}
+
+static bool copy(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+{
+    const struct qc_graph *const *graphs = user;
+    struct qc_rebuild b;
+    const bool ok = qc_rebuild_begin(&b, graphs[k], st) && qc_rebuild_finish(out, &b, st);
+    qc_rebuild_free(&b);
+    return ok;
+}
+
+static const struct {
+    const char *text, *method;
+    size_t outputs;
+} cases[] = {
+    {LAYER "output \"c\" %4\n", "percentile:p=90", 1},
+    {LAYER "%5 \"y\" = Flatten(%4)\noutput \"y\" %5\n", "percentile:p=90", 1},
+    {INPUT "const %4 \"v\" f32[3,2] = {0.5, -0.2, 0.3, 1, 0.1, -0.4}\nconst %5 \"d\" f32[2] = {1, 2}\n"
+           "%6 = Conv(%1, %2, %3)\n%7 = Transpose(%6) {perm=[0,2,3,1]}\n%8 = MatMul(%7, %4)\n"
+           "%9 \"y\" = Add(%8, %5)\noutput \"y\" %9\n",
+     "percentile:p=90", 1},
+    /* Weights and ranges that leave no mean error; another reader; a function between; no bias. */
+    {"graph \"g\"\ninput %1 \"x\" f32[N,3,6,6]\nconst %2 \"w\" f32[3,3,1,1] = {1, 0, 0, 0, 1, 0, 0, 0, 1}\n"
+     "const %3 \"b\" f32[3] = {0, 0, 0}\n%4 \"c\" = Conv(%1, %2, %3)\noutput \"c\" %4\n",
+     "minmax", 0},
+    {LAYER "%5 \"y\" = Relu(%4)\noutput \"c\" %4\noutput \"y\" %5\n", "percentile:p=90", 0},
+    {LAYER "%5 \"y\" = Sigmoid(%4)\noutput \"y\" %5\n", "percentile:p=90", 0},
+    {INPUT "%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n", "percentile:p=90", 0},
+};
+
+/* Mean errors of the outputs of one graph, by channel. */
+struct seen {
+    double sums[3];
+    size_t channels;
+};
+
+static void look(void *user, size_t place, size_t output, const struct qc_view *wanted, const struct qc_view *got)
+{
+    struct seen *s = user;
+    const size_t n = qc_view_count(wanted), inner = s->channels == 3 ? (size_t)SIDE * SIDE : 1;
+    (void)place;
+    (void)output;
+    for (size_t e = 0; e < n; e++)
+        s->sums[e / inner % s->channels] +=
+            (double)((const float *)got->data)[e] - (double)((const float *)wanted->data)[e];
+}
+
+Test(output_means, mean_errors_of_outputs_go)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = case_graph(cases[i].text), *corrected = NULL;
+        struct case_run r;
+        calibrate(&r, g, cases[i].method);
+        /* One worker: the sums below are shared. */
+        const struct qc_trial_options how = {.how = {.rounding = QC_CONTRACT_ONNX}, .workers = 1};
+        struct qc_trials *trials = NULL;
+        struct qc_output_correction done;
+        const struct qc_graph *was = r.simulated;
+        cr_assert(qc_trials_new(&trials, r.normalised, r.data, SAMPLES, &how, &st), "%s", st.message);
+        cr_assert(qc_correct_outputs(&corrected, &done, was, trials, copy, &was, &st), "%s", st.message);
+        cr_expect_eq(done.outputs, cases[i].outputs, "case %zu: %zu outputs", i, done.outputs);
+        cr_expect_eq(corrected != NULL, cases[i].outputs > 0, "case %zu", i);
+        if (corrected) {
+            struct seen before = {.channels = i == 2 ? 2 : 3}, after = before;
+            struct qc_error errors[2][SAMPLES] = {0};
+            const struct qc_graph *now = corrected;
+            qc_trials_look(trials, look, &before);
+            cr_assert(qc_trials_run((struct qc_error *[]){errors[0]}, NULL, trials, copy, &was, 1, 0, SAMPLES, &st));
+            qc_trials_look(trials, look, &after);
+            cr_assert(qc_trials_run((struct qc_error *[]){errors[1]}, NULL, trials, copy, &now, 1, 0, SAMPLES, &st));
+            double sums[2] = {0};
+            for (size_t c = 0; c < before.channels; c++) {
+                sums[0] += before.sums[c] * before.sums[c];
+                sums[1] += after.sums[c] * after.sums[c];
+            }
+            cr_expect(sums[1] < 0.02 * sums[0], "case %zu: %g, %g left", i, sums[0], sums[1]);
+            const double gain = qc_trials_gain(qc_trials_noise(errors[0], 1, 0, SAMPLES, 1),
+                                               qc_trials_noise(errors[1], 1, 0, SAMPLES, 1));
+            cr_expect(gain > 0.05 && fabs(gain - done.gain_db) < 0.3 * gain, "case %zu: %g dB, %g expected", i, gain,
+                      done.gain_db);
+        }
+        qc_graph_free(corrected);
+        qc_trials_free(trials);
+        case_free(&r);
+        qc_graph_free(g);
+    }
+}
