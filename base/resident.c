@@ -14,10 +14,15 @@ enum { CODE_MOST = 32 << 20 };
 
 size_t qc_resident_bytes(void)
 {
-    unsigned long pages = 0, files = 0;
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
+    return qc_resident_bytes_as_is();
+}
+
+size_t qc_resident_bytes_as_is(void)
+{
+    unsigned long pages = 0, files = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     long page = sysconf(_SC_PAGESIZE);
     if (!f) return 0;

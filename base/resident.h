@@ -7,9 +7,11 @@
 
 /* Bytes of this process that are in memory now and have to be: code, libraries, heap, stacks (Linux: /proc/self/statm),
    but not the pages of mapped files (base/file_map.h), which the system takes back when it wants to: of pages of files
-   32 MiB are counted at most, more than the code. 0 when the system does not say. What was freed is given back to the system first where the C library can do so (glibc), since it
-   is there to be used again. */
+   32 MiB are counted at most, more than the code. 0 when the system does not say. What was freed is given back to the
+   system first where the C library can do so (glibc), since it is there to be used again. */
 size_t qc_resident_bytes(void);
+/* The same with what was freed and not given back: who asks often would have to touch all of it again each time. */
+size_t qc_resident_bytes_as_is(void);
 
 /* Bytes that this process can take beside what it holds: what the system calls available (Linux: /proc/meminfo), or
    less where its control group has a limit. SIZE_MAX when the system does not say. */

@@ -27,10 +27,11 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
   };
   const room = () => [views[at].clientWidth - 40, views[at].clientHeight - 40];
   const fit = () => zoomTo(Math.min(1, room()[0] / sizes[at].width, room()[1] / sizes[at].height));
-  const begin = () => { // as wide as there is room, but to be read
-    zoomTo(Math.max(0.6, Math.min(1, room()[0] / sizes[at].width)));
-    views[at].scrollTop = 0;
-    views[at].scrollLeft = (views[at].scrollWidth - views[at].clientWidth) / 2;
+  const begin = () => { // as wide as there is room, but to be read; at the first box
+    zoomTo(Math.max(0.85, Math.min(1, room()[0] / sizes[at].width)));
+    const v = views[at], first = boxes[at][0].e.getBoundingClientRect(), box = v.getBoundingClientRect();
+    v.scrollTop = 0;
+    v.scrollLeft += first.left + first.width / 2 - box.left - box.width / 2;
   };
   const say = (b) => { words.textContent = b.text.length > 400 ? `${b.text.slice(0, 400)} …` : b.text; };
   const mark = (b) => {

@@ -35,6 +35,9 @@ enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MIN = 32, UN
    first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that only if its gain on the
    units to come were so many standard errors from what it is, is not run on. */
 static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2, CHANCE = 1.5;
+/* Where outputs are of Softmax or Sigmoid, divergence counts as squared errors do: what gains by one of them and may
+   lose more than this by the other is not taken. */
+static const double LOSS_DB = 0.1;
 
 /* Where another observer is tried while the rest stays, once one is taken for all: in each fourth of the quantizers in
    the order of the network; with fewer than so many units, which cannot tell that from luck, in the inputs alone, which
@@ -48,6 +51,7 @@ struct candidate {
     size_t method;
     size_t part;               /* where: below PARTS, INPUTS, WHOLE_NETWORK, or AS_TAKEN: nowhere */
     struct qc_error *errors;   /* [units][outputs] */
+    struct qc_error *judged;   /* the same with divergences; without outputs that are probabilities: `errors` */
     size_t done;               /* units that it has run */
     double gain, error, worth; /* over the first of its round, dB */
     struct qc_report_trial *trial;
@@ -118,6 +122,14 @@ static bool same_params(const struct finding *f, const struct candidate *a, cons
     return true;
 }
 
+static bool make_room(struct candidate *c, struct finding *f, struct qc_status *st)
+{
+    const size_t count = qc_trials_units(f->trials) * f->outputs;
+    c->errors = c->judged = QC_NEW_ARRAY(f->m->arena, struct qc_error, count, st);
+    if (qc_trials_have_probabilities(f->trials)) c->judged = QC_NEW_ARRAY(f->m->arena, struct qc_error, count, st);
+    return c->errors && c->judged;
+}
+
 /* One more candidate, unless an earlier one of its round has the same ranges. `all`: room for CANDIDATES. */
 static bool add(struct candidate *all, size_t *count, struct finding *f, size_t method, size_t part,
                 struct qc_status *st)
@@ -126,8 +138,7 @@ static bool add(struct candidate *all, size_t *count, struct finding *f, size_t 
     *c = (struct candidate){.method = method, .part = part, .trial = &f->m->trials[f->m->trial_count]};
     for (size_t k = 0; k < *count; k++)
         if (same_params(f, &all[k], c)) return true;
-    if (!(c->errors = QC_NEW_ARRAY(f->m->arena, struct qc_error, qc_trials_units(f->trials) * f->outputs, st)))
-        return false;
+    if (!make_room(c, f, st)) return false;
     ++*count;
     f->m->trial_count++;
     return true;
@@ -138,16 +149,39 @@ static double doubt_of(size_t units)
     return DOUBT * fmin(1, DOUBT_UNITS / (double)units);
 }
 
-/* What candidates are worth after `end` units beside the first of their round: their gain, less what may be luck. */
+struct gain {
+    double gain, error, worth; /* dB */
+};
+
+static bool measure(struct gain *g, const struct finding *f, const struct qc_error *from, const struct qc_error *errors,
+                    size_t end, struct qc_status *st)
+{
+    if (!qc_trials_gain_error(&g->error, from, errors, f->outputs, end, st)) return false;
+    g->gain =
+        qc_trials_gain(qc_trials_noise(from, f->outputs, 0, end, 1), qc_trials_noise(errors, f->outputs, 0, end, 1));
+    g->worth = g->gain - doubt_of(end) * g->error;
+    return true;
+}
+
+/* What candidates are worth after `end` units beside the first of their round: their gain, less what may be luck. Where
+   outputs are probabilities that is the greater of both measures, unless the other may be a loss. */
 static bool weigh(struct finding *f, const struct candidate *from, size_t count, size_t end, struct qc_status *st)
 {
-    const double doubt = doubt_of(end);
     for (size_t k = 0; k < count; k++) {
         struct candidate *c = f->running[k];
+        struct gain more, other;
         if (c == from) continue;
-        if (!qc_trials_gain_error(&c->error, from->errors, c->errors, f->outputs, end, st)) return false;
-        c->gain = gain(f, from, c, 0, end, 1);
-        c->worth = c->gain - doubt * c->error;
+        if (!measure(&more, f, from->errors, c->errors, end, st) ||
+            !measure(&other, f, from->judged, c->judged, end, st))
+            return false;
+        if (other.worth > more.worth) {
+            const struct gain swapped = more;
+            more = other;
+            other = swapped;
+        }
+        c->gain = more.gain;
+        c->error = more.error;
+        c->worth = other.worth > -LOSS_DB ? more.worth : other.worth;
     }
     return true;
 }
@@ -172,20 +206,22 @@ static void note(struct finding *f, const struct candidate *from, size_t count, 
 /* Those that run, and the one that they are compared with, up to `end` units. */
 static bool run_on(struct finding *f, struct candidate *from, size_t count, size_t end, struct qc_status *st)
 {
-    struct qc_error *errors[CANDIDATES + 1] = {NULL};
+    struct qc_error *errors[CANDIDATES + 1] = {NULL}, *judged[CANDIDATES + 1] = {NULL};
+    const bool otherwise = from->judged != from->errors;
     size_t all = count;
     bool ok = true;
-    for (size_t k = 0; k < count; k++) errors[k] = f->running[k]->errors;
-    if (from->done < end && f->running[0] != from) {
-        f->running[all] = from;
-        errors[all++] = from->errors;
+    if (from->done < end && f->running[0] != from) f->running[all++] = from;
+    for (size_t k = 0; k < all; k++) {
+        errors[k] = f->running[k]->errors;
+        judged[k] = f->running[k]->judged;
     }
     /* Those that have run as many go together. */
     for (size_t k = 0, next; ok && k < all; k = next) {
         const size_t done = f->running[k]->done;
         for (next = k + 1; next < all && f->running[next]->done == done;) next++;
         f->first = k;
-        ok = qc_trials_run(errors + k, f->trials, make_graph, f, next - k, done, end - done, st);
+        ok = qc_trials_run(errors + k, otherwise ? judged + k : NULL, f->trials, make_graph, f, next - k, done,
+                           end - done, st);
         for (size_t i = k; ok && i < next; i++) f->running[i]->done = end;
     }
     if (!ok || !weigh(f, from, count, end, st)) return false;
@@ -269,7 +305,7 @@ static bool take_parts(struct finding *f, struct candidate *from, struct candida
     for (size_t k = 1; k < count; k++)
         if (parts[k]->worth > parts[best]->worth) best = k;
     if (count > 1) {
-        if (!(together.errors = QC_NEW_ARRAY(f->m->arena, struct qc_error, all * f->outputs, st))) return false;
+        if (!make_room(&together, f, st)) return false;
         for (size_t k = 0; k < count; k++) take(f, parts[k]);
         f->running[0] = &together;
         if (!run_on(f, from, 1, all, st)) return false;

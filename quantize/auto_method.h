@@ -3,7 +3,8 @@
    (docs/decisions/0030-ranges-by-the-outputs.md).
 
    Several observers choose a range for each quantizer. The network is quantized with the ranges of each, as it would be
-   written, and runs on some samples; what is judged is the noise of its outputs relative to their signals. What is not
+   written, and runs on some samples; what is judged is the noise of its outputs relative to their signals, of
+   probabilities their divergence (calib/trials/divergence.h). What is not
    better than mse by more than may be luck is not taken. Then others are tried in one part of the network each, and
    kept likewise. An input of which mse cuts off what only one or two samples have keeps all that was seen. */
 #ifndef QC_QUANTIZE_AUTO_METHOD_H

@@ -59,7 +59,7 @@ bool qc_demand_measure_outputs(struct qc_standing *s, struct qc_demand *d, struc
     size_t worst = 0;
     for (size_t i = 0; i < units * outputs; i++) d->errors[i] = (struct qc_error){0};
     qc_progress_phase(d->p->progress, "error of the outputs");
-    const bool ok = qc_trials_run(errors, d->trials, copy_produced, d->p, 1, 0, units, st);
+    const bool ok = qc_trials_run(errors, NULL, d->trials, copy_produced, d->p, 1, 0, units, st);
     qc_progress_end(d->p->progress);
     if (!ok) return false;
     s->sqnr_db = -10 * log10(qc_trials_worst(&worst, d->errors, outputs, units));

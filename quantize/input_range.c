@@ -133,15 +133,47 @@ static bool limits(float *low, float *high, const struct qc_dataset *data, size_
     return ok;
 }
 
+/* Do the data themselves say how their values become the model's? */
+static bool is_said(bool *out, const struct qc_dataset *data, size_t input, struct qc_arena *a, struct qc_status *st)
+{
+    const char *line = qc_dataset_inputs(data, a, st);
+    if (!line) return false;
+    for (size_t k = 0; k < input && strchr(line, '\n'); k++) line = strchr(line, '\n') + 1;
+    const size_t length = strcspn(line, "\n");
+    const char *scale = strstr(line, " scale="), *mean = strstr(line, " mean="), *std = strstr(line, " std=");
+    *out = (scale && scale < line + length) || (mean && mean < line + length) || (std && std < line + length);
+    return true;
+}
+
+/* Values of images that look like pixels, and nothing says that they are what the model was trained on. */
+static bool check_pixels(struct qc_warnings *w, const struct qc_graph *g, size_t input, const struct qc_dataset *data,
+                         struct qc_arena *a, struct qc_status *st)
+{
+    const int64_t *dims;
+    bool said;
+    float low, high;
+    if (qc_dataset_dims(&dims, data, input) < 3) return true;
+    if (!is_said(&said, data, input, a, st) || said || !limits(&low, &high, data, input, a, st)) return said;
+    if (low >= 0 && high > 64 && high <= 255)
+        qc_warn(w,
+                "%s: the values of input '%s', %.4g to %.4g, look like pixels; if the model was trained on normalised "
+                "ones, say how they become those with --preprocess (imagenet, tensorflow, caffe, yolo, or 'scale=.. "
+                "mean=.. std=..'); if not, --preprocess none",
+                qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high);
+    return true;
+}
+
 static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const struct qc_uses *u, size_t input,
-                        const struct qc_dataset *data, struct qc_arena *a, struct qc_status *st)
+                        const struct qc_dataset *data, const struct qc_options *o, struct qc_arena *a,
+                        struct qc_status *st)
 {
     const qc_id id = find_norm(g, u, g->inputs[input].value);
     const struct qc_node *norm = &g->nodes[id];
     const struct qc_tensor *variance = id && norm->input_count == 5 ? qc_constant_of(g, norm->inputs[4]) : NULL;
     char label[QC_LABEL], times[64];
     float low, high;
-    if (!variance || variance->dtype != QC_F32 || variance->count < 1) return true;
+    if (!variance || variance->dtype != QC_F32 || variance->count < 1)
+        return o->preprocess || check_pixels(w, g, input, data, a, st);
     struct seen s = {.channels = variance->count};
     s.sum = QC_NEW_ARRAY(a, double, s.channels, st);
     s.squares = QC_NEW_ARRAY(a, double, s.channels, st);
@@ -163,7 +195,8 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
     return true;
 }
 
-void qc_warn_input_range(struct qc_warnings *w, const struct qc_graph *imported, const struct qc_dataset *data)
+void qc_warn_input_range(struct qc_warnings *w, const struct qc_graph *imported, const struct qc_dataset *data,
+                         const struct qc_options *o)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_uses uses;
@@ -171,6 +204,6 @@ void qc_warn_input_range(struct qc_warnings *w, const struct qc_graph *imported,
     bool ok = a && qc_dataset_units(data) && qc_uses_of(&uses, imported, a, &st);
     for (size_t k = 0; ok && k < imported->input_count; k++)
         if (imported->values[imported->inputs[k].value].type.dtype == QC_F32)
-            ok = check_input(w, imported, &uses, k, data, a, &st);
+            ok = check_input(w, imported, &uses, k, data, o, a, &st);
     qc_arena_free(a);
 }

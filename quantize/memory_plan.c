@@ -154,6 +154,6 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +
                                       p->calibration_options.later_moments * qc_second_moments_bytes(gram)
                                 : 0;
-    return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(),
+    return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(limit),
                                          p->calibration_options.later_bytes + solving, st);
 }

@@ -48,8 +48,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         const char *text;
     } rows[] = {
         {!data && !stats && needs_samples(o),
-         "quantize needs --data FILE: an HDF5 file with samples of what the model is used on; or --stats FILE from "
-         "'qcalib collect'. Without samples there are --activation-type dynamic and none"},
+         "quantize needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a folder of "
+         "images; or --stats FILE from 'qcalib collect'. Without samples there are --activation-type dynamic and none"},
         {!data && !stats && o->propagate, "--propagate needs --data FILE"},
         {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
         {stats && o->checkpoint, "--checkpoint is for what is collected from --data; --stats FILE is complete already"},

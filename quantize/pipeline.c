@@ -219,7 +219,8 @@ bool qc_pipeline_begin_collect(struct qc_pipeline *p, const struct qc_options *o
 {
     if (!qc_has_data(&in->data))
         return qc_fail(st, QC_USAGE,
-                       "collect needs --data FILE: an HDF5 file with samples of what the model is used on");
+                       "collect needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a "
+                       "folder of images");
     return open_pipeline(p, o, in, st) && read_rules(p, st);
 }
 

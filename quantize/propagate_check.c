@@ -65,7 +65,7 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
     if (ok) units = qc_trials_units(trials);
     for (size_t k = 0; ok && k < 2; k++)
         ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
-    ok = ok && qc_trials_run(errors, trials, make_graph, p, 2, 0, units, st);
+    ok = ok && qc_trials_run(errors, NULL, trials, make_graph, p, 2, 0, units, st);
     bool better = ok && units > 1;
     for (size_t h = 0; better && h < 2; h++)
         better = qc_trials_gain(qc_trials_noise(errors[0], outputs, h, units, 2),

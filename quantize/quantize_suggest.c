@@ -169,6 +169,7 @@ struct remedy {
     size_t count;
     const char *name[SKIPS + 1], *value[SKIPS + 1];
     const char *without, *action;
+    const struct qc_layer *stored; /* the value that it is about; NULL: about the op */
     bool anew;
 };
 
@@ -188,6 +189,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
         out->value[out->count++] = word;
     }
     out->action = out->count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
+    out->stored = out->count > 1 ? stored : NULL;
     return out->count > 0;
 }
 
@@ -208,7 +210,7 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
         return false;
     const char *word = skip_word(f, nodes[0]);
     if (!word) return false;
-    *out = (struct remedy){.count = 1, .name = {"activation-type"}, .action = "Store it in 16 bits"};
+    *out = (struct remedy){.count = 1, .name = {"activation-type"}, .action = "Store it in 16 bits", .stored = l};
     out->value[0] = qc_arena_printf(f->p->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
     return out->value[0] != NULL;
 }
@@ -371,6 +373,10 @@ static bool idea_of(struct qc_idea *out, const struct finder *f, const struct re
         .node = fix->without ? NULL : s->node, /* a change of everything */
         .layer = fix->without ? QC_NO_INDEX : s->layer,
     };
+    if (fix->stored) { /* what an op reads was made by another one */
+        out->node = fix->stored->node ? fix->stored->node : fix->stored->name;
+        out->layer = (size_t)(fix->stored - f->r->layers);
+    }
     return true;
 }
 

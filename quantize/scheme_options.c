@@ -61,6 +61,8 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     /* No sum of integers has to hold products of the lowest level of a weight in blocks. */
     out->weight.restricted = strcmp(o->range, "restricted") == 0;
     out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
+    /* A zero point is a few bits of a block, and is worth more than any other few bits there. */
+    out->few_have_zeros = !o->given[QC_OPTION_SYMMETRIC];
     out->weight.per_channel = !o->per_tensor;
     out->one_scale_joins = o->require_integer;
     out->activation.per_channel = o->per_channel_activations;

@@ -41,7 +41,7 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
         return false;
     if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
-    if (p->data) qc_warn_input_range(p->warnings, p->model.graph, p->data);
+    if (p->data) qc_warn_input_range(p->warnings, p->model.graph, p->data, o);
     if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
         return false;
     if (!check_sizes(p->data, o, st) || !check_sizes(p->eval, o, st)) return false;

@@ -52,7 +52,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
         for (size_t k = 0; ok && k < 2; k++)
             ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
         ok = ok && qc_folded_constants_new(&both.shared, st) &&
-             qc_trials_run(errors, trials, make_graph, &both, 2, fit, units - fit, st);
+             qc_trials_run(errors, NULL, trials, make_graph, &both, 2, fit, units - fit, st);
         if (ok) {
             p->used_bias.layers = done.layers;
             p->used_bias.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, fit, units, 1),

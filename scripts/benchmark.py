@@ -15,6 +15,7 @@ import time
 import onnxruntime as ort
 
 from benchmark_large import HEADS, large_rows, part_rows
+from benchmark_layers import HEAD, layer_rows
 from measured_models import BY_NAME, Data, run_measured, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -222,6 +223,9 @@ def main():
     program = ROOT / os.environ.get("QCALIB", "build/release/qcalib")
     if not program.exists():
         sys.exit(f"there is no {program}: cmake --preset release && cmake --build --preset release")
+    bench = program.parent / "tests/simq/bench_plan"
+    if not bench.exists():
+        sys.exit(f"there is no {bench}: cmake --build --preset release --target bench_plan")
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         calibration = Calibration(program, pathlib.Path(folder))
@@ -234,6 +238,7 @@ def main():
                             "ratio with `--propagate`", "whole process, s", "ratio"], speed_rows(measured)),
             "integers": table(["model", "samples", "qcalib, s", "ONNX Runtime, s", "times as fast"],
                               integer_rows(given.rounds, calibration, given.data, given.only or CASES)),
+            "layers": table(HEAD, layer_rows(program, bench, given.data, given.rounds)),
             "default": table(["model", "threads", "statistics, ratio", "rounding, s", "whole process, s", "ratio",
                               "peak, MiB"], default_rows(measured)),
             "peers": table(["model", "quantizer", "time, s", "peak, MiB"],

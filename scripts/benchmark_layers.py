@@ -5,6 +5,7 @@ scripts/benchmark_layers.py PROGRAM BENCH_PLAN DATA_FOLDER [ROUNDS] [--all], in 
 BENCH_PLAN is what `cmake --build --preset release --target bench_plan` makes."""
 import collections
 import json
+import os
 import pathlib
 import re
 import statistics
@@ -21,6 +22,7 @@ from measured_models import BY_NAME, Data, run_measured
 MODELS = ("resnet20_cifar10", "resnet8_cifar10_mlperf", "mobilenetv1_075_224_imagenet", "dscnn_kws_mlperf",
           "superres_pytorch", "rfb320_face_simplified")
 RUNS = 10  # of a round
+CAPS = {"all": None, "up to AVX-512 VNNI": "AVX512_CORE_VNNI"}  # instructions that ours may use
 LAYERS = ("Conv", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool")
 Layer = collections.namedtuple("Layer", "what seconds")
 
@@ -28,9 +30,10 @@ Layer = collections.namedtuple("Layer", "what seconds")
 class Ours:
     """bench_plan, which answers each line with the seconds of all steps."""
 
-    def __init__(self, bench, graph, sample):
+    def __init__(self, bench, graph, sample, cap):
         self.process = subprocess.Popen([bench, graph, "--steps", "--in", sample], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **({"DNNL_MAX_CPU_ISA": cap} if cap else {})})
 
     def __call__(self):
         """{value: Layer}; what brings data into the order that a layer takes counts for the layer."""
@@ -89,43 +92,47 @@ def profiled(path, feed):
 
 
 def shapes_of(program, bench, data, name, rounds, folder):
-    """{what: [ours, theirs]}, the sum over all layers of that shape, and how many there are."""
+    """For each of CAPS {what: [ours, theirs, layers]}, sums over all layers of that shape."""
     model, path, graph = BY_NAME[name], folder / f"{name}.onnx", folder / f"{name}.ir"
     run_measured([program, "-q", "--no-report", "--method", "mse", "--weight-rounding", "nearest", "--advice", "off",
                   "-o", path, "--dump", f"realise={graph}", *model.options(data)])
     feed = Data(data / model.calib, model.preprocess, 1).inputs
     np.ascontiguousarray(feed).tofile(folder / "sample")
-    ours, (run, end) = Ours(bench, graph, folder / "sample"), profiled(path, feed)
-    ours(), run()
+    ours, (run, end) = [Ours(bench, graph, folder / "sample", cap) for cap in CAPS.values()], profiled(path, feed)
+    for one in (*ours, run):
+        one()
     seen = []
     for _ in range(rounds):
-        seen.append(ours())
+        seen.append([one() for one in ours])
         run()
-    ours.close()
-    theirs, shapes = end(), collections.defaultdict(lambda: [0, 0, 0])
-    for value, layer in seen[0].items():
-        if value in theirs and layer.what.split()[0] in (*LAYERS, "conv", "depthwise"):
-            pair = statistics.median(s[value].seconds for s in seen), statistics.median(theirs[value])
-            shapes[layer.what] = [a + b for a, b in zip(shapes[layer.what], (*pair, 1))]
-    return shapes
+    for one in ours:
+        one.close()
+    theirs, result = end(), []
+    for k in range(len(CAPS)):
+        shapes = collections.defaultdict(lambda: [0, 0, 0])
+        for value, layer in seen[0][k].items():
+            if value in theirs and layer.what.split()[0] in (*LAYERS, "conv", "depthwise"):
+                pair = statistics.median(s[k][value].seconds for s in seen), statistics.median(theirs[value])
+                shapes[layer.what] = [a + b for a, b in zip(shapes[layer.what], (*pair, 1))]
+        result.append(shapes)
+    return result
 
 
 def layer_rows(program, bench, data, rounds, every=False):
-    """A row a model: shapes, how many times as fast their sum and the median shape are, and those that are slower."""
+    """A row for each model and cap: how many times as fast all layers are, the median shape and the lowest ones."""
     with tempfile.TemporaryDirectory() as folder:
         for name in MODELS:
-            shapes = shapes_of(program, bench, data, name, rounds, pathlib.Path(folder))
-            ratios = {what: b / a for what, (a, b, _) in shapes.items()}
-            slower = sorted((r, what) for what, r in ratios.items() if r < 1)
-            ours, theirs = (sum(s[i] for s in shapes.values()) for i in (0, 1))
-            for what, (a, b, count) in shapes.items() if every else ():
-                print(f"{1e6 * a / count:8.1f} us, {1e6 * b / count:8.1f} us, {b / a:5.2f}  {count} x {what}")
-            lowest = min(ratios, key=ratios.get)
-            yield [name, f"{len(shapes)}", f"{theirs / ours:.2f}", f"{statistics.median(ratios.values()):.2f}",
-                   f"{ratios[lowest]:.2f}: {lowest}", "; ".join(f"{r:.2f}: {what}" for r, what in slower) or "none"]
+            for cap, shapes in zip(CAPS, shapes_of(program, bench, data, name, rounds, pathlib.Path(folder))):
+                ratios = {what: b / a for what, (a, b, _) in shapes.items()}
+                lowest = sorted((r, what) for what, r in ratios.items())
+                ours, theirs = (sum(s[i] for s in shapes.values()) for i in (0, 1))
+                for what, (a, b, count) in shapes.items() if every else ():
+                    print(f"{1e6 * a / count:8.1f} us, {1e6 * b / count:8.1f} us, {b / a:5.2f}  {count} x {what}")
+                yield [name, cap, f"{len(shapes)}", f"{theirs / ours:.2f}", f"{statistics.median(ratios.values()):.2f}",
+                       f"{sum(r < 1 for r in ratios.values())}", "; ".join(f"{r:.2f}: {w}" for r, w in lowest[:2])]
 
 
-HEAD = ["model", "shapes", "all layers, times as fast", "median shape", "lowest", "slower than ONNX Runtime"]
+HEAD = ["model", "instructions", "shapes", "all layers", "median shape", "slower shapes", "the lowest two"]
 
 
 def main():

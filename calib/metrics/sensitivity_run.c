@@ -111,8 +111,8 @@ static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *s
 {
     size_t each = 0;
     for (size_t k = 0; k < s->count; k++) each += qc_plan_runner_bytes(s->plan[k]);
-    if (!qc_stream_workers(&s->workers, s->r->options->workers, s->r->options->memory_limit, qc_stream_held_bytes(),
-                           each, st))
+    if (!qc_stream_workers(&s->workers, s->r->options->workers, s->r->options->memory_limit,
+                           qc_stream_held_bytes(s->r->options->memory_limit), each, st))
         return false;
     if (s->workers > s->r->count) s->workers = (unsigned)s->r->count;
     for (size_t k = 0; k < s->count; k++) {
@@ -355,7 +355,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
             "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
     if (!qc_cut_run_bytes(&runner, &each, r, cut_count, cuts, cut_counts, a, st)) return false;
     unsigned fits = (unsigned)(KEPT_BYTES / each);
-    if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes() + runner, each, st))
+    if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes(limit) + runner, each, st))
         return false;
     r->block = fits < 1 ? 1 : fits < r->end - r->first ? fits : r->end - r->first;
     r->kept = calloc(g->value_count + 1, sizeof *r->kept);

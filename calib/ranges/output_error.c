@@ -225,7 +225,8 @@ bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, 
                         .input = input ? &e->g->qparams_of[input] : NULL};
     const bool together = j.chunks > 1 || l->groups == 1;
     struct qc_pool_options team = {0};
-    if (!qc_stream_workers(&team.workers, e->workers, e->memory_limit, qc_stream_held_bytes() + (together ? matrix : 0),
+    if (!qc_stream_workers(&team.workers, e->workers, e->memory_limit,
+                           qc_stream_held_bytes(e->memory_limit) + (together ? matrix : 0),
                            each + (together ? 0 : matrix), st))
         return false;
     const size_t matrices = together ? 1 : team.workers;

@@ -310,8 +310,9 @@ static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
     const struct qc_calibration_options *c = p->options->calibration;
     unsigned workers;
     size_t bytes;
-    return !c->memory_limit || (qc_sequential_bytes(&bytes, p->g, p->data, c, NULL, st) &&
-                                qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(), bytes, st));
+    return !c->memory_limit ||
+           (qc_sequential_bytes(&bytes, p->g, p->data, c, NULL, st) &&
+            qc_stream_workers(&workers, 1, c->memory_limit, qc_stream_held_bytes(c->memory_limit), bytes, st));
 }
 
 static bool keep_extremes(struct qc_propagation *p, size_t count, struct qc_status *st)

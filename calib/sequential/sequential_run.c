@@ -191,7 +191,7 @@ static bool make_room(struct running *r, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
     const struct qc_calibration_options *c = p->options->calibration;
-    size_t each = qc_plan_runner_bytes(r->plan), held = qc_stream_held_bytes(), scans = 0;
+    size_t each = qc_plan_runner_bytes(r->plan), held = qc_stream_held_bytes(c->memory_limit), scans = 0;
     for (size_t i = 0; i < r->part->observed_count; i++) {
         scans +=
             r->part->observed[i].scan && p->seen->need == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;

@@ -415,7 +415,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     if (!qc_stream_plan(&plan, g, data, &plan_options, st)) goto out;
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
-    const size_t held = qc_stream_held_bytes(), channels = channel_bytes(k.c),
+    const size_t held = qc_stream_held_bytes(o->memory_limit), channels = channel_bytes(k.c),
                  saved = o->extremes || o->save ? 2 * channels : 0;
     struct needs n = {.fixed_before = held + series + saved,
                       .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan) +

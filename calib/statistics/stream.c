@@ -7,9 +7,16 @@
 #include "base/resident.h"
 #include "calib/statistics/unit_sizes.h"
 
-size_t qc_stream_held_bytes(void)
+/* Where memory is scarce, or has a limit, what was freed does not count. */
+static size_t resident(size_t limit)
 {
-    return qc_resident_bytes() + QC_STREAM_RESERVE;
+    static const size_t plenty = (size_t)1 << 30;
+    return limit || qc_machine_left() < plenty ? qc_resident_bytes() : qc_resident_bytes_as_is();
+}
+
+size_t qc_stream_held_bytes(size_t limit)
+{
+    return resident(limit) + QC_STREAM_RESERVE;
 }
 
 struct worker {
@@ -203,7 +210,7 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
     const double mib = 1024.0 * 1024.0;
     *workers = wanted ? wanted : 1;
     if (!limit) {
-        const size_t held = qc_resident_bytes(), left = qc_machine_left();
+        const size_t held = resident(limit), left = qc_machine_left();
         const size_t all = left > SIZE_MAX - held ? SIZE_MAX : held + left;
         if (all < fixed || all - fixed < each)
             return qc_fail(st, QC_MACHINE,
@@ -235,6 +242,6 @@ bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struc
                    struct qc_status *st)
 {
     each += qc_dataset_scratch_bytes(data);
-    const size_t held = qc_stream_held_bytes(), fixed = held + qc_stream_ahead(data, limit, held, each);
+    const size_t held = qc_stream_held_bytes(limit), fixed = held + qc_stream_ahead(data, limit, held, each);
     return qc_stream_workers(workers, wanted, limit, fixed, each, st);
 }

@@ -38,7 +38,7 @@ struct qc_stream {
     uint64_t *keys; /* with keyed: NULL, or [units of the data set]: the key of each that is run */
     /* NULL, or whether plan at->plan, not the first, has nothing to do for the unit, whose key is known then. */
     bool (*skips)(void *user, const struct qc_unit *at);
-    bool in_order;  /* units run more or less as they come, whatever their sizes: for who wants them so */
+    bool in_order; /* units run more or less as they come, whatever their sizes: for who wants them so */
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
     void *user;
@@ -84,9 +84,10 @@ bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struc
                    struct qc_status *st);
 
 /* What the process holds now, with a reserve for code that is first touched while it runs (libraries count as they are
-   used), and for the buffers of files: behind a run some of it is held, and the next one wants it again. */
+   used), and for the buffers of files: behind a run some of it is held, and the next one wants it again. limit: bytes,
+   0: none; then memory that was freed is held, too, while the machine has plenty. */
 enum { QC_STREAM_RESERVE = 8 << 20 };
-size_t qc_stream_held_bytes(void);
+size_t qc_stream_held_bytes(size_t limit);
 
 /* Adds bytes to the key of a unit (struct qc_unit), which begins with 0. */
 uint64_t qc_stream_key(uint64_t key, const void *bytes, size_t size);

@@ -184,10 +184,10 @@ bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done
     const size_t first = units < UNITS_FIRST ? units : UNITS_FIRST;
     qc_trials_look(trials, look, &m);
     if (ok && m.count && units > 1) {
-        ok = qc_trials_run(&errors, trials, make, user, 1, 0, first, st);
+        ok = qc_trials_run(&errors, NULL, trials, make, user, 1, 0, first, st);
         done->units = first;
         if (ok && may_gain(&m, errors, outputs, first)) {
-            ok = qc_trials_run(&errors, trials, make, user, 1, first, units - first, st) &&
+            ok = qc_trials_run(&errors, NULL, trials, make, user, 1, first, units - first, st) &&
                  solve(shifts, &count, &done->gain_db, &m, errors, outputs, units, a, st);
             done->units = units;
         }

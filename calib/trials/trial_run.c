@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/statistics/unit_sizes.h"
+#include "calib/trials/divergence.h"
 
 struct qc_trials {
     struct qc_arena *arena;
@@ -20,6 +21,7 @@ struct qc_trials {
     struct qc_known_outputs *own;   /* the same, where nobody gave any */
     bool *judged;                   /* [outputs]: float32, and of a shape that is known before a run */
     bool looked;                    /* judged is filled */
+    enum qc_probabilities *kinds;   /* [outputs] */
     qc_trial_look_fn *look;
     void *look_user;
 };
@@ -98,12 +100,14 @@ bool qc_trials_new(struct qc_trials **out, const struct qc_graph *real, const st
     const bool ok =
         (t->arena || qc_fail_memory(st, 1)) &&
         (options->known || options->memory_limit || qc_known_outputs_new(&t->own, real->output_count, st)) &&
-        (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) && draw(t, st);
+        (t->judged = QC_NEW_ARRAY(t->arena, bool, real->output_count, st)) &&
+        (t->kinds = QC_NEW_ARRAY(t->arena, enum qc_probabilities, real->output_count, st)) && draw(t, st);
     t->known = options->known ? options->known : t->own;
     t->looked = ok;
     for (size_t o = 0; ok && o < real->output_count; o++) {
         const struct qc_type *is = &real->values[real->outputs[o].value].type;
         t->judged[o] = is->dtype == QC_F32;
+        t->kinds[o] = qc_probabilities_of(real, o);
         t->looked = t->looked && qc_shape_fixed(&is->shape);
     }
     if (ok)
@@ -131,6 +135,13 @@ const size_t *qc_trials_drawn(const struct qc_trials *t)
     return t->units;
 }
 
+bool qc_trials_have_probabilities(const struct qc_trials *t)
+{
+    for (size_t o = 0; o < t->real->output_count; o++)
+        if (t->kinds[o]) return true;
+    return false;
+}
+
 void qc_trials_look(struct qc_trials *t, qc_trial_look_fn *look, void *user)
 {
     t->look = look;
@@ -141,6 +152,7 @@ void qc_trials_look(struct qc_trials *t, qc_trial_look_fn *look, void *user)
 struct pass {
     struct qc_trials *t;
     struct qc_error *const *errors; /* of the first plan */
+    struct qc_error *const *other;  /* NULL, or as `judged` of qc_trials_run */
     size_t count;                   /* plans but the float network's */
     size_t plan_count;
     const struct qc_plan *plans[QC_STREAM_PLANS];
@@ -175,6 +187,10 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
                 return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network",
                                t->real->outputs[o].name);
             qc_error_compare(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
+            if (p->other && t->kinds[o])
+                qc_divergence_add(&p->other[k][place * outputs + o], t->kinds[o], wanted.data, x.data, n);
+            else if (p->other)
+                qc_error_compare(&p->other[k][place * outputs + o], wanted.data, x.data, n);
             if (!k && t->look) t->look(t->look_user, place, o, &wanted, &x);
         }
     }
@@ -252,15 +268,15 @@ static bool plan_real(struct qc_plan **real, struct qc_trials *t, size_t first, 
     return qc_stream_plan(real, t->real, t->data, &as_is, st) && (t->looked || look_at_outputs(t, *real, st));
 }
 
-bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial_graph_fn *make, void *user,
-                   size_t count, size_t first, size_t n, struct qc_status *st)
+bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judged, struct qc_trials *t,
+                   qc_trial_graph_fn *make, void *user, size_t count, size_t first, size_t n, struct qc_status *st)
 {
     struct qc_plan *real = NULL, *plans[QC_STREAM_PLANS] = {NULL};
     struct qc_graph *graphs[QC_STREAM_PLANS] = {NULL};
     bool ok = plan_real(&real, t, first, n, st);
     for (size_t k = 0, done; ok && n && k < count; k += done) {
         const bool with_real = !all_known(t, first, n);
-        struct pass p = {.t = t, .errors = errors + k};
+        struct pass p = {.t = t, .errors = errors + k, .other = judged ? judged + k : NULL};
         const size_t room = t->options->memory_limit ? 1 : QC_STREAM_PLANS - with_real;
         for (done = 0; ok && done < room && k + done < count; done++) {
             ok = make(user, &graphs[done], k + done, st) &&

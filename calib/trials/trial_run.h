@@ -32,10 +32,14 @@ const size_t *qc_trials_drawn(const struct qc_trials *t);
 /* Makes graph number k, with the inputs and outputs of the float network. The trial frees it. */
 typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, struct qc_status *st);
 
+/* Has the network outputs of Softmax or Sigmoid, which are judged otherwise (calib/trials/divergence.h)? */
+bool qc_trials_have_probabilities(const struct qc_trials *t);
+
 /* Runs the drawn units first .. first + n through graphs 0 .. count - 1. errors[k][unit * output_count + o] is added to
-   for each float32 output; other outputs are left alone. */
-bool qc_trials_run(struct qc_error *const *errors, struct qc_trials *t, qc_trial_graph_fn *make, void *user,
-                   size_t count, size_t first, size_t n, struct qc_status *st);
+   for each float32 output; other outputs are left alone. judged: NULL, or the same with the divergence of outputs that
+   are probabilities. */
+bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judged, struct qc_trials *t,
+                   qc_trial_graph_fn *make, void *user, size_t count, size_t first, size_t n, struct qc_status *st);
 
 /* Of later runs of one graph, each float32 output beside that of the float network, dense both, at the unit's place;
    called by several workers. NULL: nobody looks. */

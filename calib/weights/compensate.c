@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/compensate.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 enum { ROWS = 4 };   /* of a quadratic form at a time */
+enum { PASSES = 3 }; /* over all columns again */
 enum { BLOCK = 64 }; /* columns that are rounded before their error goes to all columns after them */
 
 /* Half to even; |x| is far below 2^51 once clamped to the levels. */
@@ -41,6 +43,34 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
         }
         qc_lanes_add_down(sum, begin, factor + begin, n, error + begin * QC_LANES, end - begin);
         end = begin;
+    }
+}
+
+/* What is least for a column is where h d has a 0 in its place: at d_i - (h d)_i / h_ii. */
+void qc_round_again(double *d, const double *w, const double *h, size_t n, const struct qc_round_grid *grid,
+                    double *scratch)
+{
+    memset(scratch, 0, n * QC_LANES * sizeof *scratch);
+    qc_lanes_add_up(scratch, n, h, n, d, n);
+    bool moved = true;
+    for (int pass = 0; moved && pass < PASSES; pass++) {
+        moved = false;
+        for (size_t i = 0; i < n; i++) {
+            double *e = d + i * QC_LANES, sum[QC_LANES], by[QC_LANES];
+            bool any = false;
+            if (!(h[i * n + i] > 0)) continue;
+            for (size_t l = 0; l < QC_LANES; l++) {
+                sum[l] = scratch[i * QC_LANES + l] / h[i * n + i] - e[l];
+                by[l] = -e[l];
+            }
+            qc_round_lanes(e, w + i * QC_LANES, sum, grid, i);
+            for (size_t l = 0; l < QC_LANES; l++) {
+                by[l] += e[l];
+                any = any || by[l] < 0 || by[l] > 0;
+            }
+            if (any) qc_lanes_carry(scratch, h + i * n, by, n);
+            moved = moved || any;
+        }
     }
 }
 

@@ -26,6 +26,11 @@ struct qc_round_grid {
    qc_factorise. scratch: [2 n][QC_LANES]. */
 void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n,
                           const struct qc_round_grid *grid, double *scratch);
+/* Then, one column after the other, what rounding of it lowers d' h d most while all others stay: GPTQ looks back at no
+   column (coordinate descent, as in QuantEase, Behdin et al. 2023). d: as qc_round_compensated left it. h: symmetric
+   [n][n], damped. scratch: [n][QC_LANES]. */
+void qc_round_again(double *d, const double *w, const double *h, size_t n, const struct qc_round_grid *grid,
+                    double *scratch);
 void qc_round_nearest(double *d, const double *w, size_t n, const struct qc_round_grid *grid);
 
 /* d = w - q of one column, q rounded from w + sum; all [QC_LANES]. */

@@ -202,16 +202,16 @@ bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double dam
 }
 
 bool qc_factorise_read(bool *definite, double *a, size_t *order, qc_factorise_read_fn *read, void *user, size_t n,
-                       double noise, double *scratch, const struct qc_pool_options *team, struct qc_status *st)
+                       struct qc_damping damping, double *scratch, const struct qc_pool_options *team,
+                       struct qc_status *st)
 {
-    double part = QC_DAMPING;
     *definite = false;
-    for (int i = 0; i < TRIES && !*definite; i++, part *= 10) {
+    for (int i = 0; i < TRIES && !*definite; i++, damping.part *= 10) {
         double sum = 0;
         read(user, a);
         for (size_t k = 0; k < n; k++) sum += a[k * n + k];
-        const double damping = part * sum / (double)n + noise;
-        if (damping > 0 && !qc_factorise(definite, a, order, n, damping, scratch, team, st)) return false;
+        const double added = damping.part * sum / (double)n + damping.noise;
+        if (added > 0 && !qc_factorise(definite, a, order, n, added, scratch, team, st)) return false;
     }
     return true;
 }
@@ -231,5 +231,6 @@ bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const do
                          double *scratch, const struct qc_pool_options *team, struct qc_status *st)
 {
     struct whole w = {.h = h, .n = n};
-    return qc_factorise_read(definite, factor, order, copy, &w, n, noise, scratch, team, st);
+    const struct qc_damping damping = {.part = QC_DAMPING, .noise = noise};
+    return qc_factorise_read(definite, factor, order, copy, &w, n, damping, scratch, team, st);
 }

@@ -28,12 +28,18 @@ bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double dam
 /* Reads the matrix that a factor is wanted of. */
 typedef void qc_factorise_read_fn(void *user, double *a);
 
-/* The factor of what is read, in its place: damped by noise and QC_DAMPING, ten times more, and read again, as often as
-   that fails, up to four times. */
-bool qc_factorise_read(bool *definite, double *a, size_t *order, qc_factorise_read_fn *read, void *user, size_t n,
-                       double noise, double *scratch, const struct qc_pool_options *team, struct qc_status *st);
+/* How a matrix is damped: noise, and a part of the mean of its diagonal. */
+struct qc_damping {
+    double part, noise;
+};
 
-/* The same of symmetric h [n][n], which stays as it is. */
+/* The factor of what is read, in its place: damped, ten times more by the part, and read again, as often as that fails,
+   up to four times. */
+bool qc_factorise_read(bool *definite, double *a, size_t *order, qc_factorise_read_fn *read, void *user, size_t n,
+                       struct qc_damping damping, double *scratch, const struct qc_pool_options *team,
+                       struct qc_status *st);
+
+/* The same of symmetric h [n][n], which stays as it is, damped by QC_DAMPING and noise. */
 bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
                          double *scratch, const struct qc_pool_options *team, struct qc_status *st);
 

@@ -7,7 +7,6 @@
 
 #include "base/simd.h"
 #include "calib/weights/compensate.h"
-#include "calib/weights/factorise.h"
 
 enum { COLUMNS_MIN = 256 }; /* below, a matrix is no work */
 enum { COLUMNS_PER_ROW = 8 };
@@ -23,8 +22,7 @@ static uint64_t rows_of(const struct qc_second_moments_layer *l, unsigned parts)
 
 bool qc_low_rank_pays(const struct qc_second_moments_layer *l, unsigned parts)
 {
-    return !l->lanes && l->product_count && l->block >= COLUMNS_MIN &&
-           rows_of(l, parts) <= l->block / COLUMNS_PER_ROW;
+    return !l->lanes && l->product_count && l->block >= COLUMNS_MIN && rows_of(l, parts) <= l->block / COLUMNS_PER_ROW;
 }
 
 static size_t room_of(const struct qc_second_moments_layer *l, unsigned parts)
@@ -137,45 +135,53 @@ static QC_INLINE void times_body(double *restrict p, const double *restrict m, c
 }
 QC_SIMD(times, (double *p, const double *m, const double *u, size_t n), (p, m, u, n))
 
-/* M -= p p' / s. */
-static QC_INLINE void downdate_body(double *restrict m, const double *restrict p, double s, size_t n)
+/* M -= p p' / s, and next = M u of the M that comes of it, as `times` makes it: M goes through the caches once. */
+static QC_INLINE void downdate_times_body(double *restrict next, double *restrict m, const double *restrict p, double s,
+                                          const double *restrict u, size_t n)
 {
+    for (size_t i = 0; i < n; i++) next[i] = 0;
     for (size_t r = 0; r < n; r++) {
-        const double by = -p[r] / s;
-        for (size_t i = 0; i < n; i++) m[r * n + i] = __builtin_fma(by, p[i], m[r * n + i]);
+        const double by = -p[r] / s, times = u[r];
+        double *restrict row = m + r * n;
+        for (size_t i = 0; i < n; i++) {
+            row[i] = __builtin_fma(by, p[i], row[i]);
+            next[i] = __builtin_fma(times, row[i], next[i]);
+        }
     }
 }
-QC_SIMD(downdate, (double *m, const double *p, double s, size_t n), (m, p, s, n))
+QC_SIMD(downdate_times,
+        (double *restrict next, double *restrict m, const double *restrict p, double s, const double *restrict u,
+         size_t n),
+        (next, m, p, s, u, n))
 
-bool qc_low_rank_factorise(struct qc_low_rank *f, double noise)
+bool qc_low_rank_factorise(struct qc_low_rank *f, struct qc_damping by)
 {
     const size_t n = f->rank;
     const double *diagonal = f->diagonal;
-    double *p = f->scratch, sum = 0;
+    double *p = f->scratch, *next = p + n, sum = 0; /* of 2 w */
     for (size_t i = 0; i < f->w; i++) sum += diagonal[i];
-    const double damping = QC_DAMPING * sum / (double)f->w + noise;
+    const double damping = by.part * sum / (double)f->w + by.noise;
     if (!(damping > 0) || !isfinite(damping)) return false;
     qc_order_by_diagonal(f->order, diagonal, f->w);
     for (size_t r = 0; r < n; r++)
         for (size_t i = 0; i < n; i++) f->inner[r * n + i] = r == i;
-    for (size_t k = 0; k < f->w; k++) { /* ascending diagonal: the last to be rounded comes first */
-        double *u = f->columns + k * n, *c = f->shares + k * n, s = damping;
-        for (size_t t = 0; t < n; t++) u[t] = f->turned[t * f->w + f->order[k]];
-        times(p, f->inner, u, n);
+    /* Ascending diagonal: the last to be rounded comes first. */
+    for (size_t k = 0; k < f->w; k++)
+        for (size_t t = 0; t < n; t++) f->columns[k * n + t] = f->turned[t * f->w + f->order[k]];
+    times(p, f->inner, f->columns, n);
+    for (size_t k = 0; k < f->w; k++) {
+        const double *u = f->columns + k * n;
+        double *c = f->shares + k * n, s = damping;
         for (size_t t = 0; t < n; t++) s = __builtin_fma(u[t], p[t], s);
-        downdate(f->inner, p, s, n);
         for (size_t t = 0; t < n; t++) c[t] = p[t] / s;
+        if (k + 1 == f->w) break;
+        downdate_times(next, f->inner, p, s, u + n, n);
+        double *const before = p;
+        p = next;
+        next = before;
     }
     return true;
 }
-
-/* s[t] += u[t] e, lane by lane. */
-static QC_INLINE void carry_body(double *restrict s, const double *restrict u, const double *restrict e, size_t rank)
-{
-    for (size_t t = 0; t < rank; t++)
-        for (size_t l = 0; l < QC_LANES; l++) s[t * QC_LANES + l] = __builtin_fma(u[t], e[l], s[t * QC_LANES + l]);
-}
-QC_SIMD(carry, (double *s, const double *u, const double *e, size_t rank), (s, u, e, rank))
 
 void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const struct qc_round_grid *grid,
                        double *scratch)
@@ -187,7 +193,7 @@ void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, 
         double *e = d + f->order[k] * QC_LANES;
         qc_lanes_add_up(sum, 1, f->shares + k * f->rank, f->rank, scratch, f->rank);
         qc_round_lanes(e, x, sum, grid, f->order[k]);
-        carry(scratch, f->columns + k * f->rank, e, f->rank);
+        qc_lanes_carry(scratch, f->columns + k * f->rank, e, f->rank);
     }
 }
 

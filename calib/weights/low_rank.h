@@ -13,6 +13,7 @@
 
 #include "calib/moments/second_moments.h"
 #include "calib/weights/compensate.h"
+#include "calib/weights/factorise.h"
 
 struct qc_low_rank {
     size_t w, rank, room; /* room: rows that fit */
@@ -38,8 +39,8 @@ void qc_low_rank_free(struct qc_low_rank *f);
 void qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
                       size_t block, const double *centre);
 
-/* What rounding goes by: damped as qc_factorise_damped does. false: nothing was seen, there is no damping. */
-bool qc_low_rank_factorise(struct qc_low_rank *f, double noise);
+/* What rounding goes by. false: nothing was seen, there is no damping. */
+bool qc_low_rank_factorise(struct qc_low_rank *f, struct qc_damping damping);
 
 /* As qc_round_compensated. scratch: [rank][QC_LANES]. */
 void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const struct qc_round_grid *grid,

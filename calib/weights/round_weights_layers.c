@@ -363,7 +363,7 @@ static void list_layers(struct solving *s)
 static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st)
 {
     const struct qc_round_weights_options *o = &s->r->options;
-    const size_t held = qc_stream_held_bytes() + s->kept;
+    const size_t held = qc_stream_held_bytes(o->memory_limit) + s->kept;
     if (s->wide && !qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st))
         return false;
     for (size_t i = 0; i < s->wide; i++) {

@@ -11,7 +11,14 @@
 #include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 
-enum { HELD_MIN = 4 };
+enum { HELD_MIN = 4, FEW_LEVELS = 16 };
+
+/* Beyond so many columns it costs more than all else of a layer. */
+enum { AGAIN_COLUMNS = 1024 };
+
+/* Of few levels the errors are large, and moments of few rows mislead: the more columns for a row, the less of them is
+   believed. So many times the mean of the diagonal for each column of a row; at most. */
+static const double DAMPING_A_ROW = 2, DAMPING_MOST = 0.3;
 
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 {
@@ -21,6 +28,7 @@ bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 /* Scratch of one matrix of w columns, for the whole team. */
 struct matrix {
     size_t w;
+    double *seen;   /* [w][w]: what weights of few levels are fitted to, damped; NULL */
     double *square; /* [w][w]: above the diagonal the factor, from it down the moments that errors are taken from */
     double *mean, *other; /* [w] */
     double *quantized;    /* [w]: mean of what is read in the quantized network */
@@ -60,6 +68,18 @@ static struct parts parts_of(const struct qc_second_moments_layer *l)
     return (struct parts){fit, judge, qc_low_rank_pays(l, fit), qc_low_rank_pays(l, judge)};
 }
 
+static bool rounds_again(const struct qc_second_moments_layer *l, const struct parts *p)
+{
+    return !p->few_fit && l->block <= AGAIN_COLUMNS;
+}
+
+/* In blocks, where few bits are meant for large products. */
+static bool has_few_levels(const struct qc_round_weights_layer *l)
+{
+    const struct qc_levels levels = qc_qparams_levels(l->qparams);
+    return l->qparams->block && levels.hi - levels.lo < FEW_LEVELS;
+}
+
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
 {
     const struct parts p = parts_of(l);
@@ -68,6 +88,7 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
                    sizeof(struct qc_round_weights_output) * l->outputs;
     bytes += p.few_fit ? qc_low_rank_bytes(l, p.fit, true) : sizeof(double) * QC_FACTOR_SCRATCH(w) + sizeof(size_t) * w;
     if (p.few_judge && p.fit != p.judge) bytes += qc_low_rank_bytes(l, p.judge, false);
+    if (rounds_again(l, &p)) bytes += square; /* of few levels or not */
     return p.few_judge && p.few_fit ? bytes : bytes + square;
 }
 
@@ -94,6 +115,7 @@ size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m)
 static void free_matrix(struct matrix *m)
 {
     free(m->square);
+    free(m->seen);
     free(m->mean);
     free(m->panel);
     free(m->order);
@@ -101,13 +123,14 @@ static void free_matrix(struct matrix *m)
     qc_low_rank_free(&m->few_judge);
 }
 
-static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l, struct qc_status *st)
+static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l, bool few_levels, struct qc_status *st)
 {
     const size_t w = l->block, square = w * w * sizeof(double);
     const struct parts p = parts_of(l);
     *m = (struct matrix){.mean = malloc(3 * w * sizeof(double))};
     bool ok = m->mean != NULL;
     if (ok && !(p.few_fit && p.few_judge)) ok = (m->square = malloc(square)) != NULL;
+    if (ok && few_levels && rounds_again(l, &p)) ok = (m->seen = malloc(square)) != NULL;
     if (ok && !p.few_fit) {
         m->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
         m->order = malloc(w * sizeof(size_t));
@@ -192,13 +215,33 @@ struct fitting {
     unsigned parts;
     bool centred;
     size_t group, block;
+    struct qc_damping damping;
 };
+
+static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsigned parts, size_t group, size_t w)
+{
+    const double rows = (double)qc_second_moments_rows(l->moments, parts),
+                 part = has_few_levels(l) && rows > 0 ? DAMPING_A_ROW * (double)w / rows : 0;
+    return (struct qc_damping){.part = fmin(fmax(part, QC_DAMPING), DAMPING_MOST),
+                               .noise = qc_round_weights_input_noise(l->input, group)};
+}
+
+/* What weights are rounded by once more. */
+static void keep_seen(const struct fitting *f, const double *a)
+{
+    const size_t w = f->m->w;
+    double sum = 0;
+    for (size_t i = 0; i < w; i++) sum += a[i * w + i];
+    memcpy(f->m->seen, a, w * w * sizeof *a);
+    for (size_t i = 0; i < w; i++) f->m->seen[i * w + i] += f->damping.part * sum / (double)w + f->damping.noise;
+}
 
 static void read_fit(void *user, double *a)
 {
     const struct fitting *f = user;
     qc_second_moments_read(a, f->m->other, f->layer, f->parts, f->group, f->block);
     if (f->centred) qc_round_weights_centre(a, f->m->other, f->m->mean, f->m->w);
+    if (f->m->seen) keep_seen(f, a);
 }
 
 /* What they are judged by, beside the factor. */
@@ -218,19 +261,19 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     const struct qc_second_moments_layer *g = l->moments;
     const struct parts p = parts_of(g);
     const size_t w = m->w = qc_second_moments_width(g, block);
-    const double noise = qc_round_weights_input_noise(l->input, group), *centre = centred ? m->mean : NULL;
+    const double *centre = centred ? m->mean : NULL;
     qc_second_moments_read_mean(m->mean, g, FIT | HELD, group, block * g->block, w);
     if (l->quantized)
         qc_second_moments_read_mean(m->quantized, l->quantized, FIT | HELD, group, block * g->block, w);
     else
         memcpy(m->quantized, m->mean, w * sizeof *m->mean);
-    struct fitting fitting = {m, g, p.fit, centred, group, block};
+    struct fitting fitting = {m, g, p.fit, centred, group, block, damping_of(l, p.fit, group, w)};
     m->factorised = false;
     if (p.few_fit) {
         qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre);
-        m->factorised = compensate && qc_low_rank_factorise(&m->few_fit, noise);
-    } else if (compensate && !qc_factorise_read(&m->factorised, m->square, m->order, read_fit, &fitting, w, noise,
-                                                m->panel, team, st)) {
+        m->factorised = compensate && qc_low_rank_factorise(&m->few_fit, fitting.damping);
+    } else if (compensate && !qc_factorise_read(&m->factorised, m->square, m->order, read_fit, &fitting, w,
+                                                fitting.damping, m->panel, team, st)) {
         return false;
     }
     if (!p.few_judge)
@@ -301,6 +344,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
         qc_low_rank_round(own->d, own->x, &m->few_fit, &grid, own->scratch);
     else if (m->factorised)
         qc_round_compensated(own->d, own->x, m->square, m->order, m->w, &grid, own->scratch);
+    if (m->factorised && m->seen) qc_round_again(own->d, own->x, m->seen, m->w, &grid, own->scratch);
     if (m->factorised) errors_of(after, own->d, m, &p);
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
@@ -373,7 +417,7 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     size_t every;
     const size_t items = items_of(&every, g, options);
     struct matrix m;
-    if (!new_matrix(&m, g, st)) return false;
+    if (!new_matrix(&m, g, options->compensate && has_few_levels(l), st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
     bool ok = new_lanes(&r.lanes, team->workers, g->block, l->qparams, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)

@@ -199,3 +199,15 @@ void qc_lanes_add_down(double *sum, size_t rows, const double *f, size_t stride,
 {
     if (count) lanes(sum, rows, f + count - 1, stride, d + (count - 1) * QC_LANES, count, -1);
 }
+
+static QC_INLINE void carry_body(double *restrict sum, const double *restrict f, const double *restrict d, size_t rows)
+{
+    for (size_t r = 0; r < rows; r++)
+        for (size_t l = 0; l < QC_LANES; l++) sum[r * QC_LANES + l] = __builtin_fma(f[r], d[l], sum[r * QC_LANES + l]);
+}
+QC_SIMD(carry, (double *sum, const double *f, const double *d, size_t rows), (sum, f, d, rows))
+
+void qc_lanes_carry(double *sum, const double *f, const double *d, size_t rows)
+{
+    carry(sum, f, d, rows);
+}

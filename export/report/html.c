@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/shown.h"
 
@@ -28,6 +29,15 @@ void qc_html_part(FILE *f, const char *text, size_t count)
         default: fputs(piece, f);
         }
     }
+}
+
+void qc_html_name(FILE *f, const char *name)
+{
+    for (const char *slash; (slash = strchr(name, '/')) && slash[1]; name = slash + 1) {
+        qc_html_part(f, name, (size_t)(slash - name) + 1);
+        if (slash != name) fputs("<wbr>", f);
+    }
+    qc_html_text(f, name);
 }
 
 void qc_html(FILE *f, const char *fmt, ...)

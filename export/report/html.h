@@ -12,6 +12,9 @@ void qc_html_text(FILE *f, const char *s);
 /* The same of the first n bytes, or fewer when the text ends before. */
 void qc_html_part(FILE *f, const char *s, size_t n);
 
+/* A name, which may break behind its slashes. */
+void qc_html_name(FILE *f, const char *s);
+
 /* printf for markup: fixed text of ours only; %s for what is safe already. */
 void qc_html(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

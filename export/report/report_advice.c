@@ -38,12 +38,13 @@ static void one_advice(FILE *f, const struct qc_report *r, const struct qc_repor
 void qc_html_no_advice(FILE *f, const struct qc_report *r)
 {
     static const char *const why[] = {
-        [QC_ADVICE_NOT_ASKED] = "Nothing was tried: <code>--advice off</code>.",
+        [QC_ADVICE_NOT_ASKED] = "Nothing was tried, as <code>--advice off</code> says.",
         [QC_ADVICE_NO_DATA] = "Nothing was tried: commands are tried on the samples of <code>--data</code>.",
         [QC_ADVICE_NOT_NEEDED] = "Nothing is lost that would need mending.",
         [QC_ADVICE_MET] = "The demand is met with wider types.",
         [QC_ADVICE_SIZED] = "Nothing was tried: <code>--size</code> has chosen the types.",
-        [QC_ADVICE_LARGE] = "Nothing was tried: the model is large or memory is limited; <code>--advice on</code>.",
+        [QC_ADVICE_LARGE] =
+            "Nothing was tried: the model is large or memory is limited; <code>--advice on</code> tries all the same.",
         [QC_ADVICE_SHARED] = "Nothing was tried: several processes share the data.",
     };
     if (r->advice_state != QC_ADVICE_TRIED)

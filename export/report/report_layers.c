@@ -78,7 +78,7 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
     const struct qc_layer *l = &r->layers[i];
     qc_html(f, "<tr data-kind=\"%s\"%s><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\"><a href=\"#L%zu\">",
             l->kind, rank_of(r, i) ? " class=\"hot\"" : "", i + 1, i + 1, i + 1);
-    qc_html_text(f, *l->name ? l->name : "(no name)");
+    qc_html_name(f, *l->name ? l->name : "(no name)");
     fputs("</a></td>", f);
     for (size_t c = 0; c < COLUMNS; c++) {
         double v = columns[c].value(l);
@@ -306,7 +306,7 @@ void qc_html_layer_details(FILE *f, const struct qc_report *r, size_t first, siz
     for (size_t i = first; i < first + count; i++) {
         const struct qc_layer *l = &r->layers[i];
         qc_html(f, "<details><summary><span class=\"muted\">%zu</span> ", i + 1);
-        qc_html_text(f, *l->name ? l->name : "(no name)");
+        qc_html_name(f, *l->name ? l->name : "(no name)");
         fputs(" <span class=\"muted\">", f);
         qc_html_text(f, l->op);
         qc_html(f, ", %s, ", l->kind);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simd.h"
 #include "graph/core/custom.h"
 #include "graph/core/scale_layout.h"
 #include "graph/core/tables.h"
@@ -186,21 +187,28 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
     return add_constant(g, name, t, QC_REAL, 0, st);
 }
 
+/* Smallest and largest byte after `flip`, which makes the order of signed ones that of unsigned ones. */
+static QC_INLINE void extremes_body(uint8_t *lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip)
+{
+    uint8_t low = UINT8_MAX, high = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t v = x[i] ^ flip;
+        low = v < low ? v : low;
+        high = v > high ? v : high;
+    }
+    *lo = low;
+    *hi = high;
+}
+QC_SIMD(extremes, (uint8_t * lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip), (lo, hi, x, n, flip))
+
 /* Of bytes, as they are stored: what is most of the weights there are, looked at for each graph that has them. */
 static bool bytes_within(const struct qc_tensor *t, struct qc_levels levels)
 {
-    bool outside = false;
-    if (t->dtype == QC_I8) {
-        const int8_t *x = t->data, lo = (int8_t)levels.lo, hi = (int8_t)levels.hi;
-        for (size_t i = 0; i < t->count; i++) outside |= (x[i] < lo) | (x[i] > hi);
-        return !outside;
-    }
-    if (t->dtype == QC_U8) {
-        const uint8_t *x = t->data, lo = (uint8_t)levels.lo, hi = (uint8_t)levels.hi;
-        for (size_t i = 0; i < t->count; i++) outside |= (x[i] < lo) | (x[i] > hi);
-        return !outside;
-    }
-    return false;
+    const int32_t offset = t->dtype == QC_I8 ? INT8_MIN : 0;
+    uint8_t lo, hi;
+    if (t->dtype != QC_I8 && t->dtype != QC_U8) return false;
+    extremes(&lo, &hi, t->data, t->count, t->dtype == QC_I8 ? 0x80 : 0);
+    return t->count == 0 || (lo + offset >= levels.lo && hi + offset <= levels.hi);
 }
 
 bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis,

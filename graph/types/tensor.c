@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/simd.h"
 #include "graph/types/small_float.h"
 
 struct qc_shape qc_shape_of(int rank, const int64_t *dims)
@@ -321,6 +322,28 @@ void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_
     }
 }
 
+/* One element of each of n channels. */
+static QC_INLINE void add_parts_body(int64_t *restrict above, int64_t *restrict below, const int32_t *restrict v,
+                                     const int32_t *restrict zero, bool zeros, size_t n)
+{
+    if (zeros)
+        for (size_t k = 0; k < n; k++) {
+            const int64_t d = (int64_t)v[k] - zero[k];
+            above[k] += d > 0 ? d : 0;
+            below[k] += d < 0 ? d : 0;
+        }
+    else
+        for (size_t k = 0; k < n; k++) {
+            const int64_t d = (int64_t)v[k] - *zero;
+            above[k] += d > 0 ? d : 0;
+            below[k] += d < 0 ? d : 0;
+        }
+}
+QC_SIMD(add_parts,
+        (int64_t *restrict above, int64_t *restrict below, const int32_t *restrict v, const int32_t *restrict zero,
+         bool zeros, size_t n),
+        (above, below, v, zero, zeros, n))
+
 void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
                      const int32_t *zero, size_t zero_count)
 {
@@ -336,11 +359,7 @@ void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, 
             size_t run = n - i < inner - in ? n - i : inner - in;
             if (inner == 1) { /* channels side by side */
                 run = n - i < channels - c ? n - i : channels - c;
-                for (size_t k = 0; k < run; k++) {
-                    const int64_t d = (int64_t)v[i + k] - zero[zero_count > 1 ? c + k : 0];
-                    above[c + k] += d > 0 ? d : 0;
-                    below[c + k] += d < 0 ? d : 0;
-                }
+                add_parts(above + c, below + c, v + i, zero + (zero_count > 1 ? c : 0), zero_count > 1, run);
                 i += run;
                 c = (c + run) % channels;
                 continue;

@@ -49,6 +49,7 @@ struct qc_partition_options {
     int64_t weight_block;   /* weights of products have a scale for so many elements along the axis that is summed over;
                                0: per channel */
     bool blocks_restricted; /* as weight.restricted, of weights in blocks */
+    bool few_have_zeros; /* weights in blocks of fewer than 8 bits are not symmetric, whatever weight.symmetry says */
     bool dynamic_recurrent; /* so does an LSTM: a form of the file has an operator that does */
     bool part;              /* the graph is a part of a model: names may be those of nodes in other parts */
 };
@@ -86,6 +87,7 @@ struct qc_partition {
     size_t weight_only_count;
     bool *weights_only; /* [node_count + 1]: the match at this node quantizes its weights alone */
     int *block_axis; /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */
+    size_t slight;   /* weights of products of no more elements have 8 bits beside larger ones in blocks of fewer */
     bool *real_product; /* [node_count + 1]: the match at this node computes its product from real numbers, since no
                            accumulator holds what blocks of a weight give */
     bool *dynamic;      /* [node_count + 1]: of the node only the weight is quantized, but its input as it comes */

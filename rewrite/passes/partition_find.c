@@ -491,7 +491,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     if (!f.skip_used || !p->class_of || !p->given || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
         !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product || !p->dynamic ||
         !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
-        !qc_uses_of(&uses, g, p->arena, st) || !find_islands(&f, rules, st) ||
+        !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !find_islands(&f, rules, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/partition_types.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "rewrite/passes/dynamic.h"
 
-enum { PRODUCT_BITS = 24, LIST = 600 };
+enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 25 };
 
 /* The last choice that fits a matched node (its place among the matched ones in *at), or NULL. */
 static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_partition *p, const struct qc_match *m,
@@ -160,6 +161,48 @@ static bool is_short(const struct qc_partition *p, const struct qc_match *m)
            (int64_t)t->count / t->shape.dim[0] < p->options.weight_block;
 }
 
+static bool is_product(enum qc_op op)
+{
+    return op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_MatMul || op == QC_OP_Gemm;
+}
+
+static int compare_sizes(const void *x, const void *y)
+{
+    const size_t a = *(const size_t *)x, b = *(const size_t *)y;
+    return (a > b) - (a < b);
+}
+
+bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    size_t count = 0, all = 0, sum = 0;
+    if (!p->options.weight_block) return true;
+    size_t *sizes = QC_NEW_ARRAY(p->arena, size_t, g->node_count + 1, st);
+    if (!sizes) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_tensor *t = is_product(n->op) && n->input_count > 1 ? qc_constant_of(g, n->inputs[1]) : NULL;
+        if (!t || t->shape.rank < 2) continue;
+        sizes[count++] = t->count;
+        all += t->count;
+    }
+    qsort(sizes, count, sizeof *sizes, compare_sizes);
+    for (size_t i = 0; i < count && (sum += sizes[i]) <= all / SLIGHT_ONE_IN; i++)
+        if (i + 1 == count || sizes[i + 1] > sizes[i]) p->slight = sizes[i];
+    return true;
+}
+
+/* Is the weight of a product and among the smallest, which together are little of the file? Each layer's error is as
+   much of the output's as that of one of a hundred times the size. */
+static bool is_slight(const struct qc_partition *p, const struct qc_match *m)
+{
+    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
+    bool product = false;
+    for (unsigned k = 0; k < m->node_count; k++) product = product || is_product(p->graph->nodes[m->nodes[k]].op);
+    return product && t && t->count <= p->slight;
+}
+
 /* A table whose rows are taken as they are has no sums in which errors cancel, and nothing makes up for them: one scale
    of fewer than 8 bits costs more than all products together (a small GPT: 0.022 nats a character of 0.024), unless it
    was asked for by name. */
@@ -167,7 +210,7 @@ static bool is_widened(const struct qc_partition *p, const struct qc_match *m)
 {
     const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
     return m->rule->weight.dtype == QC_NONE && t->bits && t->bits < 8 &&
-           (qc_types_weights_alone(p, m) || is_short(p, m));
+           (qc_types_weights_alone(p, m) || is_short(p, m) || is_slight(p, m));
 }
 
 static const struct qc_type_choice *widened(const struct qc_partition *p)
@@ -183,7 +226,7 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     const enum qc_dtype activation = type_of(p, m, false, used->activation);
     const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
     enum qc_dtype type = w.value ? type_of(p, m, true, used->weight) : QC_NONE;
-    if (w.value && !choice && is_short(p, m) && is_widened(p, m)) type = (choice = widened(p))->dtype;
+    if (w.value && !choice && !qc_types_weights_alone(p, m) && is_widened(p, m)) type = (choice = widened(p))->dtype;
     if (w.value && type == QC_NONE) {
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
         return false;

@@ -10,6 +10,9 @@ struct qc_types_used {
     bool *activation, *weight; /* [activation_type_count], [weight_type_count] */
 };
 
+/* Finds how few elements make a weight slight (struct qc_partition). */
+bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st);
+
 /* Is the match quantized, as far as types go? Notes the reason where it is not, and the weight where that alone is. */
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used);
 

@@ -122,6 +122,12 @@ static int block_axis(void *user, qc_id weight)
     return s->p->block_axis[weight] - 1;
 }
 
+/* Has a block of these weights a zero point of its own? */
+static bool has_zeros(const struct simulation *s, const struct qc_scheme *w)
+{
+    return s->p->options.few_have_zeros && (w->bits ? w->bits : qc_dtype_info(w->dtype)->bits) < 8;
+}
+
 static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, struct qc_status *st)
 {
     const struct qc_scheme w = qc_partition_scheme(s->p, weight, true);
@@ -133,7 +139,7 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     const int use = blocks ? USE_BLOCKS : per_channel ? USE_AXIS + axis : USE_TENSOR;
     struct qc_qparams def = {.name = constant_name(s, weight, use, st),
                              .dtype = w.dtype,
-                             .symmetry = w.symmetry,
+                             .symmetry = blocks && has_zeros(s, &w) ? QC_ASYMMETRIC : w.symmetry,
                              .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
                              .per_channel = w.per_channel || blocks,
                              .bits = w.bits,

@@ -338,7 +338,7 @@ static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding
     const struct qc_view *w = &n->in[1];
     const struct qc_levels x = n->in_scales[0].levels;
     if (n->node->op != QC_OP_Conv || !w->data || x.hi - x.lo > UINT8_MAX || b->plan->int16) return false;
-    return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING && qc_isa_detect(b->plan->isa) == QC_ISA_AVX512_VNNI;
+    return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING && b->plan->isa >= QC_ISA_AVX512_VNNI;
 }
 
 /* The integer kernel of a node, if there is one and it is wanted: in a simulated graph only where float32 may be too

@@ -90,7 +90,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
     }
     if (!qc_packed_new(&p->packs, st)) goto out;
     p->observed_count = options ? options->observed_count : 0;
-    p->isa = options ? options->isa : QC_ISA_BEST;
+    p->isa = qc_isa_detect(options ? options->isa : QC_ISA_BEST);
     if (options) p->accumulator = options->accumulator;
     if (options) p->contract = options->rounding;
     if (options) p->input_layouts = options->input_layouts;

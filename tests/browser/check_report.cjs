@@ -282,6 +282,17 @@ const usesScreens = async (browser, name, file) => {
     assert.deepEqual([await visible(page), await opened(page)], [['plot'], [Number(at.href.slice(2))]]);
     await page.close();
   });
+  await check(`${name}: prints every screen whole, one below the other`, async () => {
+    const page = await open(browser, file, { hash: '#graph' });
+    await page.emulateMediaType('print');
+    assert.equal((await visible(page)).length, SCREENS.length - 1);
+    const cut = await page.$$eval('.layers, .graph', (all) => all.filter((e) => e.checkVisibility() && e.firstElementChild.getBoundingClientRect().height > e.clientHeight + 1).length);
+    assert.equal(cut, 0, 'what scrolls on the screen is cut off on paper');
+    const over = await page.$$eval('.screen', (all) => all.filter((s, i) => i && s.getBoundingClientRect().top < all[i - 1].getBoundingClientRect().bottom).length);
+    assert.equal(over, 0, 'screens lie over each other');
+    assert.equal(await page.$eval('nav', (e) => e.checkVisibility()), false);
+    await page.close();
+  });
   await check(`${name}: is whole without JavaScript`, async () => {
     const page = await open(browser, file, { script: false });
     assert.ok(await page.$eval('.tools', (e) => getComputedStyle(e).display === 'none'), 'tools that do nothing are shown');

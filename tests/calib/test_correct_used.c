@@ -80,8 +80,8 @@ Test(correct_used, the_mean_behind_functions_and_adds)
         if (corrected) {
             const struct qc_graph *both[] = {r.simulated, corrected};
             struct qc_error errors[2][SAMPLES] = {0};
-            cr_assert(qc_trials_run((struct qc_error *const[]){errors[0], errors[1]}, trials, copy, both, 2, 0, SAMPLES,
-                                    &st),
+            cr_assert(qc_trials_run((struct qc_error *const[]){errors[0], errors[1]}, NULL, trials, copy, both, 2, 0,
+                                    SAMPLES, &st),
                       "%s", st.message);
             const double noise = qc_trials_noise(errors[0], 1, 0, SAMPLES, 1),
                          left = qc_trials_noise(errors[1], 1, 0, SAMPLES, 1);

@@ -105,7 +105,7 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
         cr_assert(qc_low_rank_new(&fit, &l, FIT, true, &st) && qc_low_rank_new(&judge, &l, HELD, false, &st));
         qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL);
         cr_expect(fit.rank <= FIT_ROWS, "rank %zu", fit.rank);
-        cr_assert(qc_low_rank_factorise(&fit, 0.01));
+        cr_assert(qc_low_rank_factorise(&fit, (struct qc_damping){QC_DAMPING, 0.01}));
         qc_low_rank_round(few, w, &fit, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
         for (size_t i = 0; i < WIDTH * QC_LANES; i++) {
             cr_assert_eq(d[i], few[i], "column %zu: %g, not %g", i / QC_LANES, few[i], d[i]);
@@ -139,6 +139,6 @@ Test(low_rank, a_layer_that_saw_nothing_has_no_factor)
     cr_assert(qc_low_rank_new(&f, &l, FIT, true, &st));
     qc_low_rank_read(&f, &l, FIT, 0, 0, NULL);
     cr_expect_eq(f.rank, 0);
-    cr_expect_not(qc_low_rank_factorise(&f, 0));
+    cr_expect_not(qc_low_rank_factorise(&f, (struct qc_damping){QC_DAMPING, 0}));
     qc_low_rank_free(&f);
 }

@@ -101,9 +101,9 @@ Test(output_means, mean_errors_of_outputs_go)
             struct qc_error errors[2][SAMPLES] = {0};
             const struct qc_graph *now = corrected;
             qc_trials_look(trials, look, &before);
-            cr_assert(qc_trials_run((struct qc_error *[]){errors[0]}, trials, copy, &was, 1, 0, SAMPLES, &st));
+            cr_assert(qc_trials_run((struct qc_error *[]){errors[0]}, NULL, trials, copy, &was, 1, 0, SAMPLES, &st));
             qc_trials_look(trials, look, &after);
-            cr_assert(qc_trials_run((struct qc_error *[]){errors[1]}, trials, copy, &now, 1, 0, SAMPLES, &st));
+            cr_assert(qc_trials_run((struct qc_error *[]){errors[1]}, NULL, trials, copy, &now, 1, 0, SAMPLES, &st));
             double sums[2] = {0};
             for (size_t c = 0; c < before.channels; c++) {
                 sums[0] += before.sums[c] * before.sums[c];

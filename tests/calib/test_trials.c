@@ -2,8 +2,10 @@
 /* What trials say of their gains, and how many samples a range cuts something off of. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "calib/trials/clipped_units.h"
+#include "calib/trials/divergence.h"
 #include "calib/trials/trial_run.h"
 #include "calib_case.h"
 #include "datasets/arrays/memory_data.h"
@@ -58,4 +60,93 @@ Test(trials, a_gain_and_its_error)
     cr_expect_float_eq(error_of(x, y, 3), 10 / log(10) * sqrt(.125 * 3 / 2), 1e-12);
     cr_expect_float_eq(error_of(x, half, 3), 0, 1e-12, "what is better everywhere alike is no luck");
     cr_expect(isinf(error_of(x, y, 1)) && isinf(error_of(x, bad, 3)));
+}
+
+static double divergence(enum qc_probabilities kind, const float *p, const float *q, size_t n)
+{
+    struct qc_error e = {0};
+    qc_divergence_add(&e, kind, p, q, n);
+    return e.noise;
+}
+
+Test(trials, divergence_is_twice_that_of_kullback_and_leibler)
+{
+    const float p[] = {0.7f, 0.25f, 0.05f}, q[] = {0.69f, 0.258f, 0.052f}, none[] = {1, 0, 0}, other[] = {0, 0, 1};
+    double parts = 0, two = 0;
+    for (int i = 0; i < 3; i++) {
+        const double x = (double)p[i], y = (double)q[i];
+        parts += 2 * x * log(x / y);
+        two += 2 * x * log(x / y) + 2 * (1 - x) * log((1 - x) / (1 - y));
+    }
+    cr_expect_float_eq(divergence(QC_PARTS_OF_ONE, p, q, 3), parts, 0.02 * parts);
+    cr_expect_float_eq(divergence(QC_OF_TWO, p, q, 3), two, 0.02 * two);
+    cr_expect_eq(divergence(QC_PARTS_OF_ONE, p, p, 3), 0);
+    cr_expect_float_eq(divergence(QC_PARTS_OF_ONE, none, other, 3), 4, 1e-12, "nothing in common");
+}
+
+static const struct {
+    const char *text;
+    enum qc_probabilities kind;
+} outputs[] = {
+    {"%2 = Softmax(%1) {axis=1}\n%3 = Transpose(%2) {perm=[1,0]}\noutput \"y\" %3\n", QC_PARTS_OF_ONE},
+    {"%2 = Sigmoid(%1)\noutput \"y\" %2\n", QC_OF_TWO},
+    {"%2 = Sigmoid(%1)\n%3 = Neg(%1)\n%4 = Sigmoid(%3)\n%5 = Concat(%2, %4) {axis=1}\noutput \"y\" %5\n", QC_OF_TWO},
+    {"%2 = Sigmoid(%1)\n%3 = Softmax(%1) {axis=1}\n%4 = Concat(%2, %3) {axis=1}\noutput \"y\" %4\n",
+     QC_NO_PROBABILITIES},
+    {"%2 = Sigmoid(%1)\n%3 = Concat(%2, %1) {axis=1}\noutput \"y\" %3\n", QC_NO_PROBABILITIES},
+    {"%2 = Sigmoid(%1)\n%3 = Mul(%1, %2)\noutput \"y\" %3\n", QC_NO_PROBABILITIES},
+    {"%2 = LogSoftmax(%1) {axis=1}\noutput \"y\" %2\n", QC_NO_PROBABILITIES},
+};
+
+Test(trials, which_outputs_are_probabilities)
+{
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "graph \"g\"\ninput %%1 \"x\" f32[2,4]\n%s", outputs[i].text);
+        struct qc_graph *g = case_graph(text);
+        cr_expect_eq(qc_probabilities_of(g, 0), outputs[i].kind, "%s", text);
+        qc_graph_free(g);
+    }
+}
+
+#define TWO_HEADS(factor)                                                                                              \
+    "graph \"g\"\ninput %1 \"x\" f32[N,4]\nconst %2 \"k\" f32[] = {" factor                                            \
+    "}\n%3 \"z\" = Mul(%1, %2)\n%4 \"p\" = Softmax(%3) {axis=1}\noutput \"z\" %3\noutput \"p\" %4\n"
+
+static bool other_factor(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+{
+    (void)user;
+    (void)k;
+    (void)st;
+    *out = case_graph(TWO_HEADS("1.5"));
+    return true;
+}
+
+/* Of two outputs the one that is no Softmax is judged as ever. */
+Test(trials, probabilities_are_judged_by_divergence)
+{
+    static const float x[2][4] = {{1, 2, 0, -1}, {0.5f, -3, 2, 2}};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_trials *trials = NULL;
+    struct qc_error errors[2][2] = {0}, judged[2][2] = {0};
+    const struct qc_trial_options how = {.how = {.rounding = QC_CONTRACT_ONNX}, .workers = 1};
+    char path[CASE_PATH];
+    case_write(path, &(struct case_data){.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {4}}, 1, 2);
+    struct qc_graph *real = case_graph(TWO_HEADS("1"));
+    struct qc_dataset *data = case_open(real, path, false);
+    cr_assert(qc_trials_new(&trials, real, data, 2, &how, &st), "%s", st.message);
+    cr_expect(qc_trials_have_probabilities(trials));
+    cr_assert(qc_trials_run((struct qc_error *const[]){errors[0]}, (struct qc_error *const[]){judged[0]}, trials,
+                            other_factor, NULL, 1, 0, 2, &st),
+              "%s", st.message);
+    for (int u = 0; u < 2; u++) {
+        cr_expect_eq(judged[u][0].noise, errors[u][0].noise);
+        cr_expect_eq(judged[u][0].signal, errors[u][0].signal);
+        cr_expect(judged[u][1].noise > 2 * errors[u][1].noise, "%g %g", judged[u][1].noise, errors[u][1].noise);
+        cr_expect_float_eq(judged[u][1].signal, 1, 1e-6, "probabilities of one");
+    }
+    qc_trials_free(trials);
+    qc_dataset_free(data);
+    qc_graph_free(real);
+    case_unlink(path);
 }

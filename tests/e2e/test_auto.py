@@ -127,6 +127,10 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
         and sum(t["chosen"] for t in trials) == 1
         and (chosen[0]["samples"] == 128 or chosen[0] is trials[0])
     )
+    # Probabilities count by their divergence too, all else by its squared error alone.
+    other = [t for t in trials[1:] if t["samples"] == trials[0]["samples"]]
+    gains = [abs(t["gain_db"] - t["sqnr_db"] + trials[0]["sqnr_db"]) for t in other]
+    assert other and (max(gains) > 0.05 if kind == "heads" else max(gains) < 1e-6), trials
     # What has no chance any more is not run on; where that is all others, neither is mse.
     assert any(t["samples"] < 128 for t in trials) and max(t["samples"] for t in trials) == chosen[0]["samples"]
     assert all(

@@ -6,6 +6,7 @@ import re
 
 import h5py
 import numpy as np
+import onnx
 import pytest
 from test_bad_input import BAD, USAGE, refused
 from test_images import identity
@@ -94,6 +95,35 @@ def test_values_of_another_scale(qcalib, tmp_path, examples, digits):
         assert ("trained on" in err) == bool(says) and (
             not says or (says in err and "--preprocess" in err and "stem_bn_node" in err)
         )
+
+
+def test_pixels_of_which_nothing_is_said(qcalib, tmp_path):
+    """No batch norm remembers anything: pixels are said to be pixels, unless somebody has said what becomes of them."""
+    conv = onnx.helper.make_node("Conv", ["x", "w"], ["y"])
+    value = lambda n: onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["N", 3, 8, 8])
+    weight = onnx.numpy_helper.from_array(np.ones((3, 3, 1, 1), np.float32), "w")
+    graph = onnx.helper.make_graph([conv], "g", [value("x")], [value("y")], [weight])
+    onnx.save(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
+    pixels = np.random.default_rng(1).integers(0, 256, (4, 3, 8, 8), np.uint8)
+    np.save(tmp_path / "bytes.npy", pixels)
+    np.save(tmp_path / "floats.npy", pixels.astype(np.float32))
+    np.save(tmp_path / "normalised.npy", pixels.astype(np.float32) / 128 - 1)
+    with h5py.File(tmp_path / "said.h5", "w") as f:
+        f["x"] = pixels
+        f["x"].attrs["scale"] = np.float32(1.0)
+    for file, more, warned in (
+        ("bytes.npy", [], True),
+        ("floats.npy", [], True),
+        ("normalised.npy", [], False),
+        ("bytes.npy", ["--preprocess", "none"], False),
+        ("bytes.npy", ["--preprocess", "imagenet"], False),
+        ("said.h5", [], False),
+    ):
+        err = qcalib("m.onnx", "--data", file, "--method", "minmax", "--no-report", *more).err
+        assert ("look like pixels" in err and "--preprocess none" in err) == warned, (file, more, err)
 
 
 @pytest.mark.parametrize("name", ["resnet20_cifar10_bn", "dscnn_kws_mlperf_bn"])

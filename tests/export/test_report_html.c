@@ -189,7 +189,7 @@ static char *page(const struct qc_report *r)
 
 static bool is_void(const char *name, size_t n)
 {
-    static const char *const names[] = {"meta", "link", "br", "input"};
+    static const char *const names[] = {"meta", "link", "br", "wbr", "input"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strlen(names[i]) == n && memcmp(names[i], name, n) == 0) return true;
     return false;

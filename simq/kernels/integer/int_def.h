@@ -12,7 +12,7 @@
 
 struct qc_int_def {
     struct qc_int_shape shape;
-    enum qc_isa isa;
+    enum qc_isa isa; /* as qc_isa_detect gave it; QC_ISA_BEST: it is asked */
     bool wide; /* operands in 16 bits, whatever they come in */
     /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input
      * channel, 3 spatial]. */

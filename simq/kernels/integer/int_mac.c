@@ -291,7 +291,7 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
 {
     struct qc_int_mac *m = calloc(1, sizeof *m);
     if (!m) return qc_fail_memory(st, sizeof *m);
-    const enum qc_isa isa = qc_isa_detect(d->isa);
+    const enum qc_isa isa = d->isa == QC_ISA_BEST ? qc_isa_detect(d->isa) : d->isa;
     m->d = *d;
     m->weight_scales = *d->weight_scales;
     m->d.weight_scales = &m->weight_scales;

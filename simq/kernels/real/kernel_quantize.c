@@ -3,6 +3,7 @@
  * these are. */
 #include <math.h>
 
+#include "base/simd.h"
 #include "graph/core/scale_layout.h"
 #include "simq/core/convert.h"
 
@@ -35,6 +36,60 @@ static bool prepare_blocks(struct blocked *b, struct qc_prepare *p, struct qc_st
     return true;
 }
 
+/* As qc_quantize_one, less the zero point. Scales are `step` (0 or 1) apart. */
+static QC_INLINE void quantize_body(const bool native, float *y, const float *x, size_t n, const float *scale,
+                                    const int32_t *zero, size_t step, struct qc_levels levels)
+{
+    const float low = (float)(levels.lo - zero[0]), high = (float)(levels.hi - zero[0]), same = scale[0];
+    if (step) {
+        QC_IVDEP for (size_t i = 0; i < n; i++)
+        {
+            const float r = qc_round_even(x[i] / scale[i], native), lo = (float)(levels.lo - zero[i]),
+                        hi = (float)(levels.hi - zero[i]);
+            y[i] = (r > lo ? (r < hi ? r : hi) : lo) + 0.0f; /* no -0 */
+        }
+    } else {
+        QC_IVDEP for (size_t i = 0; i < n; i++)
+        {
+            const float r = qc_round_even(x[i] / same, native);
+            y[i] = (r > low ? (r < high ? r : high) : low) + 0.0f;
+        }
+    }
+}
+QC_SIMD_ROUND(quantize,
+              (float *y, const float *x, size_t n, const float *scale, const int32_t *zero, size_t step,
+               struct qc_levels levels),
+              (y, x, n, scale, zero, step, levels))
+
+/* centred: the integers have no zero point any more. */
+static QC_INLINE void dequantize_body(float *y, const int32_t *q, size_t n, const float *scale, const int32_t *zero,
+                                      size_t step, int32_t centred)
+{
+    const float same = scale[0];
+    const int32_t first = zero[0] & ~centred;
+    if (step)
+        for (size_t i = 0; i < n; i++) y[i] = (float)(q[i] - (zero[i] & ~centred)) * scale[i];
+    else
+        for (size_t i = 0; i < n; i++) y[i] = (float)(q[i] - first) * same;
+}
+QC_SIMD(dequantize,
+        (float *y, const int32_t *q, size_t n, const float *scale, const int32_t *zero, size_t step, int32_t centred),
+        (y, q, n, scale, zero, step, centred))
+
+/* Elements from `at` on, at most n, whose scales are one, or (*step = 1) lie beside each other. */
+static size_t run_of_scales(size_t *step, const struct qc_scale_layout *l, size_t at, size_t n)
+{
+    size_t left = n;
+    *step = l->count > 1 && l->inner > 1;
+    if (*step) {
+        left = l->inner - at % l->inner;
+    } else if (l->count > 1) {
+        const size_t place = at % l->size, block = l->block - place % l->block;
+        left = block < l->size - place ? block : l->size - place;
+    }
+    return left < n ? left : n;
+}
+
 static void run_blocks(const struct blocked *b, const struct qc_view *out, const struct qc_view *in)
 {
     enum { CHUNK = 256 };
@@ -44,17 +99,14 @@ static void run_blocks(const struct blocked *b, const struct qc_view *out, const
     int32_t q[CHUNK];
     size_t count = 1;
     for (int i = 0; i < in->rank; i++) count *= (size_t)in->dim[i];
-    for (size_t first = 0, n; first < count; first += n) {
-        n = count - first < CHUNK ? count - first : CHUNK;
-        if (!b->quantizes) qc_tensor_ints(q, &x, first, n);
-        for (size_t i = 0; i < n; i++) {
-            const size_t k = qc_scale_at(&b->layout, first + i);
-            const struct qc_affine p = {s->scale[k], s->zero_point[k]};
-            if (b->quantizes)
-                y[first + i] =
-                    (float)(qc_quantize_one(((const float *)x.data)[first + i], p, s->levels) - p.zero_point);
-            else /* centred numbers are float32, stored integers are not */
-                y[first + i] = (float)(q[i] - (x.dtype == QC_F32 ? 0 : p.zero_point)) * p.scale;
+    for (size_t at = 0, n, step; at < count; at += n) {
+        const size_t k = qc_scale_at(&b->layout, at);
+        n = run_of_scales(&step, &b->layout, at, count - at < CHUNK ? count - at : CHUNK);
+        if (b->quantizes) {
+            quantize(y + at, (const float *)x.data + at, n, s->scale + k, s->zero_point + k, step, s->levels);
+        } else { /* centred numbers are float32, stored integers are not */
+            qc_tensor_ints(q, &x, at, n);
+            dequantize(y + at, q, n, s->scale + k, s->zero_point + k, step, x.dtype == QC_F32 ? -1 : 0);
         }
     }
 }
