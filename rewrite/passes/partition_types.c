@@ -6,7 +6,7 @@
 
 #include "rewrite/passes/dynamic.h"
 
-enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 25 };
+enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 15 };
 
 /* The last choice that fits a matched node (its place among the matched ones in *at), or NULL. */
 static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_partition *p, const struct qc_match *m,

@@ -167,7 +167,7 @@ def test_zero_points(qcalib, model, tmp_path):
 
 @pytest.mark.parametrize("options, small", [([], TensorProto.INT8), (["--weight-type", "int4:small"], TensorProto.INT4)])
 def test_smallest_in_8_bits(qcalib, tmp_path, options, small):
-    """The smallest products, a twenty-fifth of all weights together, have 8 bits beside others of fewer."""
+    """The smallest products, a fifteenth of all weights together, have 8 bits beside others of fewer."""
     value, node = helper.make_tensor_value_info, helper.make_node
     constants = {"a": (72, 96), "b": (96, 40), "c": (40, 5)}
     graph = helper.make_graph(
