@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "calib/ranges/few_samples.h"
 #include "calib/sequential/sequential.h"
 #include "calib/statistics/collect_channels.h"
 #include "quantize/auto_method.h"
@@ -36,6 +37,15 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
 static bool wants_ranges(const struct qc_pipeline *p)
 {
     return !p->options->propagate || p->calibration_options.activation->of_network || p->calibration_options.moments;
+}
+
+/* Are there so few samples that the next one may well go further? Of statistics alone and of several processes it is
+   not asked. */
+static bool few_samples(const struct qc_pipeline *p)
+{
+    const size_t batch = p->data && qc_dataset_batch(p->data) > 1 ? (size_t)qc_dataset_batch(p->data) : 1;
+    return p->calibration_options.activation->of_network && p->data && !qc_has_statistics(p->in) && !p->in->team &&
+           qc_dataset_units(p->data) * batch < QC_MANY_SAMPLES;
 }
 
 /* Second moments, and what quantizers see. */
@@ -176,6 +186,7 @@ bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
         !qc_collecting_layers(&p->rounded_file, p, st))
         return false;
     if (!know_outputs(p, st)) return false;
+    p->calibration_options.few = few_samples(p);
     if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;

@@ -17,6 +17,7 @@ struct qc_method {
 };
 
 struct qc_calibration_options {
+    bool few; /* there are few samples: ranges are widened by what others may have (calib/ranges/few_samples.h) */
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
     const struct qc_method *const *methods; /* [qparams_count + 1]: what activations are chosen by, quantizer by

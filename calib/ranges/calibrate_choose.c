@@ -253,7 +253,16 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
          !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = k->looks[id].text;
-    return outline(k, id, st);
+    return qc_chooser_widen(&choice->range, k, id, st) && outline(k, id, st);
+}
+
+bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, struct qc_status *st)
+{
+    const struct qc_choice *choice = &k->c->choices[id];
+    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+    if (!k->options->few || !k->seen->extremes) return true;
+    qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
+    return qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
 }
 
 bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, const struct qc_chooser *k,

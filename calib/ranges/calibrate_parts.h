@@ -4,6 +4,7 @@
 #define QC_CALIB_RANGES_CALIBRATE_PARTS_H
 
 #include "calib/ranges/calibrate.h"
+#include "calib/ranges/few_samples.h"
 #include "calib/ranges/look_through.h"
 #include "calib/ranges/one_scale.h"
 #include "calib/ranges/quantizer_channels.h"
@@ -51,6 +52,8 @@ struct qc_chooser {
 
 /* What a quantizer's values and constants show. */
 bool qc_chooser_merge(struct qc_chooser *k, qc_id quantizer, struct qc_status *st);
+/* With few samples: the range of an observer, wider (calib/ranges/few_samples.h). */
+bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, struct qc_status *st);
 /* qc_one_scale_choose of a quantizer to which an observer gave the range `chosen`; not shared where there is no pair,
    or the observer goes by something else than what was seen. */
 bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, const struct qc_chooser *k,

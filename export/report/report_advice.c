@@ -11,7 +11,7 @@
 void qc_html_layer_link(FILE *f, const char *node, size_t layer)
 {
     if (layer != QC_NO_INDEX) qc_html(f, "<a href=\"#L%zu\">", layer + 1);
-    qc_html_text(f, node);
+    qc_html_name(f, node);
     if (layer != QC_NO_INDEX) fputs("</a>", f);
 }
 

@@ -181,6 +181,7 @@ static void hint(FILE *f, const struct qc_network_point *t)
 
 static void points(FILE *f, const struct plot *p)
 {
+    double last = -(double)INFINITY; /* mark whose number stands below it */
     for (size_t i = 0; i < p->count; i++) {
         const struct qc_network_point *t = &p->points[i];
         double x = across(p, i), y = up(p, t->sqnr_db);
@@ -196,11 +197,13 @@ static void points(FILE *f, const struct plot *p)
         if (isfinite(t->cosine))
             qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>", x, down(p, distance(t)));
         fputs("</a>\n", f);
-        if (t->mark)
-            qc_html(f,
-                    "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/><text class=\"marktext\" x=\"%.1f\" "
-                    "y=\"%.1f\" text-anchor=\"middle\">%d</text>\n",
-                    x, y, x, y + 20 < TOP + UPPER ? y + 20 : y - 11, t->mark);
+        if (!t->mark) continue;
+        const bool below = y + 20 < TOP + UPPER && x - last > 16; /* numbers of neighbours are not one number */
+        if (below) last = x;
+        qc_html(f,
+                "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/><text class=\"marktext\" x=\"%.1f\" "
+                "y=\"%.1f\" text-anchor=\"middle\">%d</text>\n",
+                x, y, x, below ? y + 20 : y - 11, t->mark);
     }
 }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/ranges/few_samples.h"
+
+#include <math.h>
+
+enum { SIZES = 256, VALUES_LEAST = 1024 };
+/* Of the spread of maxima: sqrt(6) / pi. */
+static const double GUMBEL = 0.7796968012336761, MOST = 2;
+
+/* How much further the largest of many samples goes than those that were seen, a factor; sign -1: of the least. */
+static double further(const struct qc_series *s, double sign)
+{
+    double sum = 0, squares = 0, top = 0, n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        const double mean = n > 0 ? sum / n : 0;
+        for (size_t i = 0; i < s->count; i++) {
+            const struct qc_extremes *e = &s->items[i];
+            const double x = fmax(0, sign > 0 ? (double)e->max : -(double)e->min);
+            if (e->min > e->max) continue;
+            n += pass == 0;
+            sum += pass == 0 ? x : 0;
+            squares += pass == 1 ? (x - mean) * (x - mean) : 0;
+            top = fmax(top, x);
+        }
+    }
+    if (!(n > 1) || n >= QC_MANY_SAMPLES || !(top > 0)) return 1;
+    return fmin(MOST, 1 + GUMBEL * sqrt(squares / (n - 1)) * log(QC_MANY_SAMPLES / n) / top);
+}
+
+/* Of so many values, no more sizes than 8 bits have? */
+static bool were_integers(const struct qc_histogram *h)
+{
+    size_t sizes = 0;
+    if (!h->counts || h->tally.count < VALUES_LEAST) return false;
+    for (size_t i = 0; i < (size_t)2 * QC_WINDOW_BINS; i++) sizes += h->counts[i] > 0;
+    return sizes <= SIZES;
+}
+
+void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
+                      double known_lo, double known_hi)
+{
+    if (were_integers(seen)) return;
+    if (range->lo < 0) range->lo = fmin(range->lo, fmax(known_lo, range->lo * further(series, -1)));
+    if (range->hi > 0) range->hi = fmax(range->hi, fmin(known_hi, range->hi * further(series, 1)));
+}
