@@ -26,8 +26,9 @@ PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax,
          "ORT percentile": quantization.CalibrationMethod.Percentile,
          "ORT entropy": quantization.CalibrationMethod.Entropy}
 # Options of qcalib by column. A column that two tables share is measured once.
-OBSERVERS = {m: ("--method", m) 
-             for m in (*METHODS, "kl:variant=symmetric", "mse:norm=2.4", "gaussian", "avgmax", "ema")}
+OBSERVERS = {m: ("--method", m)
+             for m in (*METHODS, "output", "kl:variant=symmetric", "mse:norm=2.4", "gaussian", "avgmax", "ema")}
+BEST_OF = (*METHODS, "output")
 ROUNDINGS = {"nearest": ("--weight-rounding", "nearest", "--bias-correction", "off"),
              "+ bias": ("--weight-rounding", "nearest", "--bias-correction", "on"),
              "compensated": ("--weight-rounding", "compensated", "--bias-correction", "off"), "both": ()}
@@ -54,6 +55,10 @@ TABLES = {
              "both": ("--weight-type", "int4"),
              "both, ranges by output": ("--weight-type", "int4", "--weight-method", "output")},
 }
+# Fewer samples, for the models of which that says something; what there is of all samples is in the first table.
+FEW_MODELS = ("resnet20_cifar10", "resnet8_cifar10_mlperf", "dscnn_kws_mlperf", "mnist_cntk8", "text_transformer_agnews")
+FEW = {n: (("--samples", f"{n}"), f"ORT minmax, {n} samples") for n in (4, 8, 16, 32, 64)}
+FEW_PEERS = {peer: n for n, (_, peer) in FEW.items()}
 # What the program does without being told; the same model, so the same cell.
 SAME = {equalized((), False): (), tensor(equalized((), True)): tensor(())}
 
@@ -63,6 +68,7 @@ class Cell:
     """One quantized model: its score and SQNRs in ONNX Runtime, or why there is none."""
     value: float = None
     sqnr: list = None
+    agrees: float = None  # percent of samples with the class that the float model says
     seconds: float = 0.0
     failure: str = None
 
@@ -83,12 +89,12 @@ def quantize_here(program, model, data, options, out):
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
 
 
-def quantize_there(model, data, calib, method, out):
+def quantize_there(model, data, inputs, method, out):
     """quantize_static."""
     given = measured_models.for_peers(model.path(data))
     name = measured_models.session(model.path(data)).get_inputs()[0].name
     with contextlib.redirect_stdout(io.StringIO()):
-        quantization.quantize_static(given, str(out), Reader(name, calib.inputs), per_channel=True,
+        quantization.quantize_static(given, str(out), Reader(name, inputs), per_channel=True,
                                      quant_format=quantization.QuantFormat.QDQ,
                                      activation_type=quantization.QuantType.QUInt8,
                                      weight_type=quantization.QuantType.QInt8, calibrate_method=method)
@@ -118,18 +124,25 @@ def measure(program, model, data, others):
     cells = {}
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "quantized.onnx"
-        for options in dict.fromkeys([*(cell_of(o) for columns in TABLES.values() for o in columns.values()), *others]):
+        few = [o for pair in FEW.values() for o in pair] if model.name in FEW_MODELS else []
+        asked = [*(cell_of(o) for columns in TABLES.values() for o in columns.values()), *others, *few]
+        for options in dict.fromkeys(asked):
             cell, begin = cells.setdefault(options, Cell()), time.perf_counter()
             try:
                 if options in others:
                     quantize_elsewhere(*others[options], model, data, out)
                 elif options in PEERS:
-                    quantize_there(model, data, calib, PEERS[options], out)
+                    quantize_there(model, data, calib.inputs, PEERS[options], out)
+                elif options in FEW_PEERS:
+                    some = calib.inputs[measured_models.spread(len(calib.inputs), FEW_PEERS[options])]
+                    quantize_there(model, data, some, PEERS["ORT minmax"], out)
                 else:
                     quantize_here(program, model, data, options, out)
                 cell.seconds = time.perf_counter() - begin
                 outputs, _ = infer(out, test.inputs)
                 cell.value, cell.sqnr = score(outputs, test)[1], sqnr(reference, outputs)
+                if test.labels is not None:
+                    cell.agrees = agreement(reference, outputs, test.labels)
             except Exception as e:  # whatever a tool does, its row says so
                 cell.failure = (str(e).strip().splitlines() or [type(e).__name__])[-1].replace(f"{folder}/", "")[:200]
             value = "" if cell.value is None else f"{cell.value:.2f}, "
@@ -138,6 +151,11 @@ def measure(program, model, data, others):
             out.unlink(missing_ok=True)
     unit = "top-1, %" if test.labels is not None else "PSNR, dB"
     return len(test.inputs), unit, Cell(value=score(reference, test)[1]), cells
+
+
+def agreement(reference, outputs, labels):
+    return measured_models.top1(outputs, next(r for r in reference if len(r) == len(labels))
+                                .reshape(len(labels), -1).argmax(1))
 
 
 def decibels(values):
@@ -171,6 +189,35 @@ def sqnr_rows(results, columns):
         yield [model, f"{samples}", *best(texts, [c.sqnr and min(c.sqnr) for c in row], 1)]
 
 
+def worst(cell):
+    return None if cell.sqnr is None else min(cell.sqnr)
+
+
+def default_rows(results):
+    """The default beside the best single observer and the best of ONNX Runtime's, by the worst output."""
+    for model, (_, _, _, cells) in results.items():
+        row = {"default": cells[()], **{m: cells[OBSERVERS[m]] for m in BEST_OF}, **{p: cells[p] for p in PEERS}}
+        db = {name: worst(c) for name, c in row.items() if worst(c) is not None}
+        if "default" not in db:
+            yield [model, "fails", "", "", "", ""]
+            continue
+
+        def beside(names):
+            best_name = max((n for n in names if n in db), key=db.get, default=None)
+            return [f"{db['default'] - db[best_name]:+.1f} ({best_name})"] if best_name else ["fails"]
+
+        agrees = "" if row["default"].agrees is None else f"{row['default'].agrees:.2f}"
+        yield [model, f"{db['default']:.1f}", agrees, *beside(BEST_OF), *beside(["mse"]), *beside(PEERS)]
+
+
+def few_rows(results):
+    for model, (_, _, _, cells) in results.items():
+        if model not in FEW_MODELS:
+            continue
+        pairs = [*((cells[a], cells[b]) for a, b in FEW.values()), (cells[()], cells["ORT minmax"])]
+        yield [model, *(", ".join("fails" if worst(c) is None else f"{worst(c):.1f}" for c in p) for p in pairs)]
+
+
 def failures(results):
     return [f"- `{m}`, {title(c)}: {cell.failure}" for m, (_, _, _, cells) in results.items()
             for c, cell in cells.items() if cell.failure]
@@ -197,6 +244,9 @@ def page(results, version, seconds):
         "made": [f"`{version}` against ONNX Runtime {ort.__version__}, {os.cpu_count()} processors; "
                  f"the whole run took {seconds / 60:.0f} minutes."],
         "demands": table(["model", "default loses", "may lose", "SQNR, dB", "at least", "met"], demands(results)),
+        "default": table(["model", "SQNR, dB", "agrees with float, %", "to the best of five", "to mse",
+                          "to the best of ORT's"], default_rows(results)),
+        "few": table(["model", *(f"{n} samples" for n in FEW), "all"], few_rows(results)),
         "failures": failures(results) or ["None."],
     }
     for name, columns in TABLES.items():
