@@ -56,7 +56,8 @@ TABLES = {
              "both, ranges by output": ("--weight-type", "int4", "--weight-method", "output")},
 }
 # Fewer samples, for the models of which that says something; what there is of all samples is in the first table.
-FEW_MODELS = ("resnet20_cifar10", "resnet8_cifar10_mlperf", "dscnn_kws_mlperf", "mnist_cntk8", "text_transformer_agnews")
+FEW_MODELS = ("resnet20_cifar10", "resnet8_cifar10_mlperf", "dscnn_kws_mlperf", "mnist_cntk8",
+              "text_transformer_agnews")
 FEW = {n: (("--samples", f"{n}"), f"ORT minmax, {n} samples") for n in (4, 8, 16, 32, 64)}
 FEW_PEERS = {peer: n for n, (_, peer) in FEW.items()}
 # What the program does without being told; the same model, so the same cell.

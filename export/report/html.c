@@ -35,7 +35,7 @@ void qc_html_name(FILE *f, const char *name)
 {
     for (const char *slash; (slash = strchr(name, '/')) && slash[1]; name = slash + 1) {
         qc_html_part(f, name, (size_t)(slash - name) + 1);
-        if (slash != name) fputs("<wbr>", f);
+        if (slash != name && slash[-1] != ' ') fputs("<wbr>", f); /* not behind the first of a name */
     }
     qc_html_text(f, name);
 }

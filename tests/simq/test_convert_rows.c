@@ -68,11 +68,12 @@ static void check(const struct conversion *t, size_t n, size_t x_step, ptrdiff_t
     for (size_t r = 0; r < rows; r++)
         for (size_t i = 0; i < (size_t)y_step; i++) {
             const uint8_t got = y[r * (size_t)y_step + i];
-            const float v = (float)x[r * x_step + i] * from_scale[t->channels ? FIRST + i : 0];
-            if (i < n)
-                wrong += got != (uint8_t)((int32_t)nearbyintf(fminf(fmaxf(v, lo), hi)) + t->zero);
-            else
+            if (i >= n) {
                 outside += got != 0x5a;
+                continue;
+            }
+            const float v = (float)x[r * x_step + i] * from_scale[t->channels ? FIRST + i : 0];
+            wrong += got != (uint8_t)((int32_t)nearbyintf(fminf(fmaxf(v, lo), hi)) + t->zero);
         }
     cr_expect(wrong == 0 && outside == 0, "%s, %zu channels of %zu, %zu rows: %zu are wrong, %zu outside",
               qc_dtype_info(t->to)->name, n, x_step, rows, wrong, outside);
