@@ -73,11 +73,10 @@ static bool rounds_again(const struct qc_second_moments_layer *l, const struct p
     return !p->few_fit && l->block <= AGAIN_COLUMNS;
 }
 
-/* In blocks, where few bits are meant for large products. */
 static bool has_few_levels(const struct qc_round_weights_layer *l)
 {
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
-    return l->qparams->block && levels.hi - levels.lo < FEW_LEVELS;
+    return levels.hi - levels.lo < FEW_LEVELS;
 }
 
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
