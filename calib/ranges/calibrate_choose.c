@@ -260,8 +260,10 @@ bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id 
 {
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+    const struct qc_range solved = *range;
     if (!k->options->few || !k->seen->extremes) return true;
     qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
+    if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
     return qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
 }
 

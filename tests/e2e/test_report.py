@@ -177,7 +177,7 @@ def test_names_of_a_hostile_model(quantize, examples, qcalib, tmp_path):
             for i, n in enumerate(names):
                 names[i] = name + n if n == "res1" else n
     onnx.save(model, str(tmp_path / "hostile.onnx"))
-    report = quantize("--data", examples / "digits_calib.h5", "--samples", "20", tmp_path / "hostile.onnx")
+    report = quantize("--data", examples / "digits_calib.h5", "--weight-type", "int3", "--samples", "40", tmp_path / "hostile.onnx")
     page = (tmp_path / "report/report.html").read_text()
     assert (
         page.count("</script>") == 1
@@ -229,7 +229,7 @@ def test_curves_have_points_and_the_choice(quantize, examples, request, tmp_path
         model = ["--data", examples / "digits_calib.h5", "--samples", "50", examples / "digits_cnn.onnx"]
     else:
         data = request.getfixturevalue("data")
-        model = ["--data", data / "agnews_calib256.h5", "--samples", "8", data / "models/text_transformer_agnews.onnx"]
+        model = ["--data", data / "agnews_calib256.h5", "--samples", "32", data / "models/text_transformer_agnews.onnx"]
     report = quantize("--advice", "off", "--method", method, *model)
     curves = [l for l in report["layers"] if l["solver"]["curve"]]
     found = charts((tmp_path / "report/report.html").read_text())
