@@ -4,8 +4,9 @@
 #include <math.h>
 
 enum { SIZES = 256, VALUES_LEAST = 1024 };
-/* Of the spread of maxima: sqrt(6) / pi. */
-static const double GUMBEL = 0.7796968012336761, MOST = 2;
+/* Of the spread of maxima: sqrt(6) / pi. Of more values than KNOWN what lies beyond those seen is so rare that it costs
+   less than wider steps of all others, the less the more they are. */
+static const double GUMBEL = 0.7796968012336761, MOST = 2, KNOWN = 0x1p20;
 
 /* How much further the largest of many samples goes than those that were seen, a factor; sign -1: of the least. */
 static double further(const struct qc_series *s, double sign)
@@ -39,7 +40,9 @@ static bool were_integers(const struct qc_histogram *h)
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi)
 {
-    if (were_integers(seen)) return;
-    if (range->lo < 0) range->lo = fmin(range->lo, fmax(known_lo, range->lo * further(series, -1)));
-    if (range->hi > 0) range->hi = fmax(range->hi, fmin(known_hi, range->hi * further(series, 1)));
+    const double part = fmin(1, KNOWN / (double)seen->tally.count), lo = 1 + part * (further(series, -1) - 1),
+                 hi = 1 + part * (further(series, 1) - 1);
+    if (!seen->tally.count || were_integers(seen)) return;
+    if (range->lo < 0) range->lo = fmin(range->lo, fmax(known_lo, range->lo * lo));
+    if (range->hi > 0) range->hi = fmax(range->hi, fmin(known_hi, range->hi * hi));
 }

@@ -53,5 +53,8 @@ Test(few_samples, the_next_sample_goes_further)
     struct qc_range range = {.lo = -1, .hi = 7};
     qc_widen_for_few(&range, h, &(struct qc_series){.count = QC_MANY_SAMPLES, .items = many}, -1e9, 1e9);
     cr_expect_eq(range.hi, 7);
+    h->tally.count = 1 << 22; /* of so many values what is rarer still costs a fourth */
+    qc_widen_for_few(&range, h, &(struct qc_series){.count = 4, .items = four}, -1e9, 1e9);
+    cr_expect(fabs(range.hi - 7 * (1 + (WIDER - 1) / 4)) < 1e-6, "%.9g", range.hi);
     qc_histogram_free(h);
 }
