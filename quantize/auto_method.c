@@ -171,9 +171,9 @@ static bool weigh(struct finding *f, const struct candidate *from, size_t count,
         struct candidate *c = f->running[k];
         struct gain more, other;
         if (c == from) continue;
-        if (!measure(&more, f, from->errors, c->errors, end, st) ||
-            !measure(&other, f, from->judged, c->judged, end, st))
-            return false;
+        if (!measure(&more, f, from->errors, c->errors, end, st)) return false;
+        other = more;
+        if (c->judged != c->errors && !measure(&other, f, from->judged, c->judged, end, st)) return false;
         if (other.worth > more.worth) {
             const struct gain swapped = more;
             more = other;

@@ -40,9 +40,9 @@ static bool were_integers(const struct qc_histogram *h)
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi)
 {
+    if (!seen->tally.count || were_integers(seen)) return;
     const double part = fmin(1, KNOWN / (double)seen->tally.count), lo = 1 + part * (further(series, -1) - 1),
                  hi = 1 + part * (further(series, 1) - 1);
-    if (!seen->tally.count || were_integers(seen)) return;
     if (range->lo < 0) range->lo = fmin(range->lo, fmax(known_lo, range->lo * lo));
     if (range->hi > 0) range->hi = fmax(range->hi, fmin(known_hi, range->hi * hi));
 }

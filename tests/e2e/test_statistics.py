@@ -128,11 +128,8 @@ def test_file_is_readable(digits, qcalib, tmp_path):
         assert np.array_equal(mine, np.bincount(slot, minlength=16384).astype(np.uint64))
 
 
-def test_moments_are_readable(qcalib, tmp_path):
-    """Of a matrix product every row of the data: sums, and sums of products, from the file by its description."""
-    random = np.random.default_rng(7)
-    columns, samples = 20, 48
-    x = random.normal(1, 2, (samples, columns)).astype(np.float32)
+def save_product(path, random, columns):
+    """A model that is one matrix product with five results."""
     weights = onnx.numpy_helper.from_array(random.normal(size=(columns, 5)).astype(np.float32), "w")
     graph = onnx.helper.make_graph(
         [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
@@ -143,8 +140,16 @@ def test_moments_are_readable(qcalib, tmp_path):
     )
     onnx.save(
         onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8),
-        tmp_path / "m.onnx",
+        path,
     )
+
+
+def test_moments_are_readable(qcalib, tmp_path):
+    """Of a matrix product every row of the data: sums, and sums of products, from the file by its description."""
+    random = np.random.default_rng(7)
+    columns, samples = 20, 48
+    x = random.normal(1, 2, (samples, columns)).astype(np.float32)
+    save_product(tmp_path / "m.onnx", random, columns)
     with h5py.File(tmp_path / "x.h5", "w") as f:
         f["x"] = x
     qcalib("collect", "--data", "x.h5", "m.onnx", "-o", "s.h5")
@@ -177,18 +182,7 @@ def test_rows_are_readable(qcalib, tmp_path):
     random = np.random.default_rng(8)
     columns, samples = 800, 24
     x = random.normal(1, 2, (samples, columns)).astype(np.float32)
-    weights = onnx.numpy_helper.from_array(random.normal(size=(columns, 5)).astype(np.float32), "w")
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])],
-        "g",
-        [onnx.helper.make_tensor_value_info("x", 1, ["N", columns])],
-        [onnx.helper.make_tensor_value_info("y", 1, ["N", 5])],
-        [weights],
-    )
-    onnx.save(
-        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8),
-        tmp_path / "m.onnx",
-    )
+    save_product(tmp_path / "m.onnx", random, columns)
     np.save(tmp_path / "x.npy", x)
     files = []
     for threads in ("1", "2"):
