@@ -42,8 +42,8 @@ class Calibration:
 
     def integers(self, model, data, quantized, threads):
         """Seconds of a run of the quantized model in integers over the samples."""
-        return json.loads(run_measured([self.program, "run", "--threads", threads, "--json", "-o", self.folder / "out.h5",
-                                        *model.options(data)[:-1], quantized])[0])["seconds"]
+        return json.loads(run_measured([self.program, "run", "--threads", threads, "--json", "-o",
+                                        self.folder / "out.h5", *model.options(data)[:-1], quantized])[0])["seconds"]
 
 
 class Inference:
@@ -169,7 +169,8 @@ def default_rows(measured):
         for t, rows in by_threads.items():
             yield [name, f"{t}", ratio(rows, "default_calibration"), f"{middle(rows, 'default_rounding'):.3f}",
                    f"{middle(rows, 'default_whole'):.3f}",
-                   *[ratio(rows, k) for k in ("default_whole", "unadvised", "mse")], f"{middle(rows, 'default_peak') / MIB:.0f}"]
+                   *[ratio(rows, k) for k in ("default_whole", "unadvised", "mse")],
+                   f"{middle(rows, 'default_peak') / MIB:.0f}"]
 
 
 def peer_rows(measured, data, folder, threads=2):
@@ -249,7 +250,8 @@ def main():
                               "`--advice off`", "and `--method mse`", "peak, MiB"], default_rows(measured)),
             "peers": table(["model", "quantizer", "time, s", "peak, MiB"],
                            peer_rows(measured, given.data, pathlib.Path(folder))),
-            "scaling": table(["model", "ranges by `kl`", "whole default job", "ONNX Runtime's inference"], scaling_rows(measured)),
+            "scaling": table(["model", "ranges by `kl`", "whole default job", "ONNX Runtime's inference"],
+                             scaling_rows(measured)),
             "memory": table(["model", "threads", "qcalib, MiB", "ONNX Runtime in Python, MiB"],
                             memory_rows(measured, given.data)),
             "growth": table(["threads", "64 samples, MiB", "1000 samples, MiB", "growth"],

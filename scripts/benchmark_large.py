@@ -94,7 +94,8 @@ def part_rows(program, folder, rounds):
         yield part(what, pairs)
 
 
-HEADS = {"large": ["model", "MB", "ONNX Runtime, s", "1 thread, s and ratio", "2 threads", "2 threads, `kl`, nearest, no advice",
+HEADS = {"large": ["model", "MB", "ONNX Runtime, s", "1 thread, s and ratio", "2 threads",
+                   "2 threads, `kl`, nearest, no advice",
                    "peak over model, 1 thread", "2 threads", "ONNX Runtime"],
          "parts": ["what", "before, s", "after, s", "ratio"]}
 

@@ -148,7 +148,8 @@ def densenet(path, size=96, growth=32):
     x = n.op("MaxPool", n.conv("x", 3, 64, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     for k, layers in enumerate((6, 12, 24, 16)):
         if k:
-            x, width = n.op("AveragePool", n.conv(x, width, width // 2, 1), kernel_shape=[2, 2], strides=[2, 2]), width // 2
+            width //= 2
+            x = n.op("AveragePool", n.conv(x, 2 * width, width, 1), kernel_shape=[2, 2], strides=[2, 2])
         for _ in range(layers):
             x = n.op("Concat", x, n.conv(n.conv(x, width, 4 * growth, 1), 4 * growth, growth, 3), axis=1)
             width += growth
