@@ -5,7 +5,7 @@
 
 #include "base/simd.h"
 #include "simq/kernels/integer/depthwise_vnni.h"
-#include "simq/core/unroll.h"
+#include "simq/kernels/integer/unroll.h"
 
 /* ------------------------------------------------- plain C */
 
