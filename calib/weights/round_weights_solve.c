@@ -91,6 +91,18 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
     return p.few_judge && p.few_fit ? bytes : bytes + square;
 }
 
+double qc_round_weights_work(const struct qc_second_moments_layer *l)
+{
+    const struct parts p = parts_of(l);
+    const double w = (double)l->block, matrices = (double)(l->groups * l->blocks),
+                 outputs = (double)l->outputs / (double)l->groups,
+                 rows[2] = {(double)qc_second_moments_rows(l, p.fit), (double)qc_second_moments_rows(l, p.judge)};
+    const double factor = p.few_fit ? 1.5 * w * rows[0] * rows[0] : w * w * w / 3,
+                 rounding = p.few_fit ? 2 * w * rows[0] : w * w / 2,
+                 judging = p.few_judge ? 2 * w * rows[1] : w * w;
+    return matrices * (factor + outputs * (rounding + judging));
+}
+
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l)
 {
     return sizeof(double) * BLOCK_SIDES * l->block * QC_LANES;
