@@ -61,8 +61,7 @@ struct finding {
     struct qc_pipeline *p;
     struct qc_auto_method *m;
     struct qc_trials *trials;
-    const struct qc_graph *base;        /* bound with mse, weights rounded */
-    struct qc_folded_constants *shared; /* weights in integers, the same in all trials */
+    const struct qc_graph *base; /* bound with mse, weights rounded */
     size_t qparams, outputs;
     struct qc_method *methods; /* [SOLVED] */
     struct qc_affine *params;  /* [SOLVED][qparams + 1] */
@@ -96,7 +95,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
         const struct qc_affine q = params_of(f, f->running[f->first + k], s);
         ok = q.scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &q.scale, &q.zero_point, st);
     }
-    ok = ok && qc_trial_graph(out, f->shared, f->p, bound, st);
+    ok = ok && qc_trial_graph(out, f->p, bound, st);
     qc_graph_free(bound);
     return ok;
 }
@@ -430,9 +429,9 @@ static bool try_all(struct finding *f, struct qc_status *st)
     const size_t units = share < UNITS_MIN ? UNITS_MIN : share > UNITS_MAX ? UNITS_MAX : share;
     struct candidate best;
     part(f);
-    const bool ok = qc_trials_new(&f->trials, p->real, p->data, units, &how, st) &&
-                    qc_folded_constants_new(&f->shared, st) && race(&best, f, st) && refine(f, &best, st);
-    qc_folded_constants_free(f->shared);
+    const bool ok =
+        qc_trials_new(&f->trials, p->real, p->data, units, &how, st) && race(&best, f, st) && refine(f, &best, st);
+    qc_forget_integers(p);
     qc_trials_free(f->trials);
     return ok;
 }

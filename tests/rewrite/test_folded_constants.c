@@ -34,7 +34,8 @@ Test(folded_constants, weights_are_made_once_for_equal_parameters)
     struct qc_folded_constants *shared = NULL;
     struct passes p[3];
     struct qc_graph *g = NULL, *made[3];
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st) && qc_folded_constants_new(&shared, &st), "%s", st.message);
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st) && qc_folded_constants_new(&shared, QC_FORMS_KEPT, &st), "%s",
+              st.message);
     for (size_t i = 0; i < 3; i++) {
         struct pass_setup setup = PASS_SETUP;
         setup.binding_count = 2;
@@ -55,6 +56,17 @@ Test(folded_constants, weights_are_made_once_for_equal_parameters)
     cr_expect_eq(evaluated, 2, "%zu weights were made", evaluated);
     cr_expect(weight_of(made[0]) && weight_of(made[0]) == weight_of(made[1]), "two graphs do not share a weight");
     cr_expect_neq(weight_of(made[0]), weight_of(made[2]));
+    cr_expect(weight_of(made[0])->forms, "no other forms of a weight are kept");
+    /* What is forgotten is made again. */
+    struct qc_graph *again;
+    qc_folded_constants_trim(shared, qc_folded_constants_count(shared) - 1);
+    cr_assert(qc_to_integer_shared(&again, shared, p[0].folded, count_weights, &st), "%s", st.message);
+    cr_expect(weight_of(again) == weight_of(made[0]) && evaluated == 2);
+    qc_graph_free(again);
+    qc_folded_constants_trim(shared, 0);
+    cr_assert(qc_to_integer_shared(&again, shared, p[0].folded, count_weights, &st), "%s", st.message);
+    cr_expect(weight_of(again) != weight_of(made[0]) && evaluated == 3);
+    qc_graph_free(again);
     for (size_t i = 0; i < 3; i++) {
         qc_graph_free(made[i]);
         passes_free(&p[i]);
