@@ -308,7 +308,8 @@ struct solving {
     struct qc_round_weights_layer **layers; /* [count] */
     size_t first;                           /* of those that are solved side by side */
     size_t shared, each;                    /* bytes that one layer takes: the team, and each worker */
-    size_t largest, weights, kept;          /* bytes of the largest one; of all weights; of new ones that are held */
+    size_t largest, scratch;                /* bytes of the largest one, with its new weights and without */
+    size_t weights, kept;                   /* bytes of all weights; of new ones that are held */
 };
 
 static bool solve_one(struct solving *s, size_t item, unsigned workers, struct qc_status *st)
@@ -354,15 +355,17 @@ static void list_layers(struct solving *s)
         s->layers[s->count++] = l;
         s->weights += l->weight->bytes;
         s->kept += qc_graph_held_bytes(r->g, l->weight->bytes);
-        s->largest = larger(s->largest, qc_round_weights_bytes(l->moments));
+        const size_t bytes = qc_round_weights_bytes(l->moments);
+        s->largest = larger(s->largest, bytes);
+        s->scratch = larger(s->scratch, bytes > l->weight->bytes ? bytes - l->weight->bytes : 0);
         s->shared = larger(s->shared, qc_round_weights_shared_bytes(l->moments));
         s->each = larger(s->each, qc_round_weights_worker_bytes(l->moments));
     }
     if (s->count) qsort(s->layers, s->count, sizeof *s->layers, by_work);
 }
 
-/* Those that are solved side by side may take so many times the weights, or SPACE_LEAST bytes. */
-enum { SPACE = 2, SPACE_LEAST = 32 << 20 };
+/* Those that are solved side by side may take as much as all weights, or so much. */
+enum { SPACE_LEAST = 16 << 20 };
 
 /* A layer that takes more than its share of what is left is solved by the whole team, as all are where there is memory
    for one at a time. */
@@ -382,8 +385,8 @@ static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st
     if (!qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st) ||
         !qc_stream_workers(&side_by_side, o->workers, o->memory_limit, held, s->largest, st))
         return false;
-    const size_t space = larger(SPACE * s->weights, SPACE_LEAST);
-    if (s->largest && space / s->largest < side_by_side) side_by_side = (unsigned)(space / s->largest);
+    const size_t space = larger(s->weights, SPACE_LEAST);
+    if (s->scratch && space / s->scratch < side_by_side) side_by_side = (unsigned)(space / s->scratch);
     for (; s->first < s->count && goes_alone(s, s->first, *workers, side_by_side); s->first++)
         if (!solve_one(s, s->first, *workers, st))
             return false;
