@@ -115,11 +115,15 @@ static struct geometry geometry_of(const struct qc_product_tiles *tiles, const s
         g.line = g.pixel * g.width;
         g.plane = g.line * g.height;
     }
-    g.joined = s->groups == 1 && w->delta == 1 && g.pixel == s->inputs &&
-               (size_t)(w->taps * s->inputs) <= qc_panel_reach(tiles, (size_t)s->outputs);
-    const ptrdiff_t runs = d->taps * h->taps * (g.joined ? w->taps > 0 : w->taps);
-    qc_panel_shape_of(&g.shape, tiles, (size_t)s->outputs, (size_t)runs,
-                      (size_t)(s->inputs * (g.joined ? w->taps : 1)));
+    /* Taps that are summed in one go: whole lines of the window where one has few numbers. */
+    const ptrdiff_t line = w->taps * s->inputs;
+    const bool few = line > 0 && line <= QC_PANEL_REACH;
+    const ptrdiff_t together =
+        few ? QC_PANEL_REACH / line * w->taps : QC_PANEL_REACH / least(s->inputs, QC_PANEL_REACH);
+    g.joined = s->groups == 1 && w->delta == 1 && g.pixel == s->inputs && few;
+    const ptrdiff_t runs = d->taps * h->taps * (g.joined ? 1 : w->taps);
+    qc_panel_shape_of(&g.shape, tiles, (size_t)s->outputs, (size_t)runs, (size_t)(g.joined ? line : s->inputs),
+                      (size_t)(g.joined ? together / w->taps : together));
     return g;
 }
 
@@ -128,8 +132,7 @@ static void places(ptrdiff_t *run, ptrdiff_t *weight_run, const struct geometry 
                    const struct qc_product_conv_state *s)
 {
     const struct axis *d = &g->axis[0], *h = &g->axis[1], *w = &g->axis[2];
-    const ptrdiff_t columns = g->joined ? w->taps > 0 : w->taps,
-                    next_line = g->by_taps ? g->lines * g->line : h->delta * g->line;
+    const ptrdiff_t columns = g->joined ? 1 : w->taps, next_line = g->by_taps ? g->lines * g->line : h->delta * g->line;
     for (ptrdiff_t i = 0; i < d->taps; i++)
         for (ptrdiff_t k = 0; k < h->taps; k++)
             for (ptrdiff_t l = 0; l < columns; l++) {
@@ -390,15 +393,39 @@ static void run_dense(const struct qc_product *d, const struct qc_product_memory
     } while (next_set(set, s));
 }
 
-static void run_depthwise(const struct qc_product *d, const struct qc_product_memory *m)
+/* Line `row` of the results, of all samples and planes, in the channels from `first` on. */
+static void depthwise_line(struct qc_product_depthwise *f, const struct qc_product *d,
+                           const struct qc_product_memory *m, ptrdiff_t row, ptrdiff_t first)
 {
     const struct qc_product_conv_state *s = &d->conv;
-    const size_t padded = qc_product_padded((size_t)s->groups);
+    const ptrdiff_t y = row % s->out[1], z = row / s->out[1] % s->out[0], n = row / s->out[1] / s->out[0];
     const float **line = qc_product_part_of(d, m, QC_PRODUCT_RUNS), **w = line + s->kernel[0] * s->kernel[1];
-    struct qc_product_depthwise f = {.line = line,
-                                     .w = w,
-                                     .columns = (size_t)s->kernel[2],
-                                     .channels = (size_t)s->groups,
+    f->line = line;
+    f->w = w;
+    f->lines = 0;
+    for (ptrdiff_t i = 0; i < s->kernel[0]; i++)
+        for (ptrdiff_t k = 0; k < s->kernel[1]; k++) {
+            const ptrdiff_t a = z * s->stride[0] + i * s->dilation[0] - s->begin[0],
+                            b = y * s->stride[1] + k * s->dilation[1] - s->begin[1];
+            if (a < 0 || b < 0 || a >= s->in[0] || b >= s->in[1]) continue;
+            line[f->lines] = (const float *)m->src + n * s->src[0] + a * s->src[2] + b * s->src[3] + first;
+            w[f->lines++] = d->packed + (size_t)((i * s->kernel[1] + k) * s->kernel[2]) * f->width + (size_t)first;
+        }
+    f->y = (float *)m->dst + n * s->dst[0] + z * s->dst[2] + y * s->dst[3] + first;
+    d->tiles.depthwise(f);
+}
+
+/* So many channels at a time that the lines of a window stay in the first-level cache until the next line. */
+static void run_depthwise(const struct qc_product *d, const struct qc_product_memory *m)
+{
+    enum { CACHED = 12288, LEAST = 4 * QC_PRODUCT_BLOCK };
+    const struct qc_product_conv_state *s = &d->conv;
+    const ptrdiff_t window = s->in[2] * least(s->kernel[0] * s->kernel[1], CACHED),
+                    fits = least(CACHED / window, s->groups) / QC_PRODUCT_BLOCK * QC_PRODUCT_BLOCK,
+                    most = fits < LEAST ? LEAST : fits, rows = s->batch * s->out[0] * s->out[1];
+    const float *bias = qc_product_bias(d, m);
+    struct qc_product_depthwise f = {.columns = (size_t)s->kernel[2],
+                                     .width = qc_product_padded((size_t)s->groups),
                                      .count = s->out[2],
                                      .size = s->in[2],
                                      .start = -s->begin[2],
@@ -406,21 +433,11 @@ static void run_depthwise(const struct qc_product *d, const struct qc_product_me
                                      .delta = s->dilation[2],
                                      .step = s->src[4],
                                      .y_step = s->dst[4],
-                                     .tail = &d->tail,
-                                     .bias = qc_product_bias(d, m)};
-    for (ptrdiff_t row = 0; row < s->batch * s->out[0] * s->out[1]; row++) {
-        const ptrdiff_t y = row % s->out[1], z = row / s->out[1] % s->out[0], n = row / s->out[1] / s->out[0];
-        f.lines = 0;
-        for (ptrdiff_t i = 0; i < s->kernel[0]; i++)
-            for (ptrdiff_t k = 0; k < s->kernel[1]; k++) {
-                const ptrdiff_t a = z * s->stride[0] + i * s->dilation[0] - s->begin[0],
-                                b = y * s->stride[1] + k * s->dilation[1] - s->begin[1];
-                if (a < 0 || b < 0 || a >= s->in[0] || b >= s->in[1]) continue;
-                line[f.lines] = (const float *)m->src + n * s->src[0] + a * s->src[2] + b * s->src[3];
-                w[f.lines++] = d->packed + (size_t)((i * s->kernel[1] + k) * s->kernel[2]) * padded;
-            }
-        f.y = (float *)m->dst + n * s->dst[0] + z * s->dst[2] + y * s->dst[3];
-        d->tiles.depthwise(&f);
+                                     .tail = &d->tail};
+    for (ptrdiff_t first = 0; first < s->groups; first += most) {
+        f.channels = (size_t)least(s->groups - first, most);
+        f.bias = bias + first;
+        for (ptrdiff_t row = 0; row < rows; row++) depthwise_line(&f, d, m, row, first);
     }
 }
 
