@@ -248,6 +248,12 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     if (!t->lowered || !read_methods(t, st) || !qc_integer_options(&t->how, o, st) ||
         !qc_scheme_options(&t->scheme, o, t->arena, st))
         return false;
+    t->calibration_options.ranges_alone = true; /* no report is made of a branch */
+    if (!p->options->propagate)
+        t->calibration_options.solved = (struct qc_solved){.graph = p->simulated,
+                                                           .seen = p->seen,
+                                                           .options = &p->calibration_options,
+                                                           .calibration = p->calibration};
     if (!anew) return run_repeated(t, st);
     t->rounded_layers = NULL;
     t->seen = NULL;
