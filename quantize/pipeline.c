@@ -253,6 +253,12 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
         !qc_scheme_options(&t->scheme, o, t->arena, st))
         return false;
     if (t->shared) t->shared_before = qc_folded_constants_count(t->shared);
+    t->calibration_options.ranges_alone = true; /* no report is made of a branch */
+    if (!p->options->propagate)
+        t->calibration_options.solved = (struct qc_solved){.graph = p->simulated,
+                                                           .seen = p->seen,
+                                                           .options = &p->calibration_options,
+                                                           .calibration = p->calibration};
     if (!anew) return run_repeated(t, st);
     t->rounded_layers = NULL;
     t->shared = NULL; /* it has none of these weights */

@@ -363,8 +363,9 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
     const struct qc_pool_options pool = {.workers = p->workers};
-    return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) &&
-           qc_pool_run(p->units, hash_unit, p, &pool, st);
+    if (!qc_second_moments_new_means(&p->means, p->g, st)) return false;
+    qc_second_moments_plan(p->means, p->units);
+    return qc_second_moments_begin(p->means, p->workers, st) && qc_pool_run(p->units, hash_unit, p, &pool, st);
 }
 
 bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,

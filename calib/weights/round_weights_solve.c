@@ -16,9 +16,11 @@ enum { HELD_MIN = 4, FEW_LEVELS = 16 };
 /* Beyond so many columns it costs more than all else of a layer. */
 enum { AGAIN_COLUMNS = 1024 };
 
-/* Of few levels the errors are large, and moments of few rows mislead: the more columns for a row, the less of them is
-   believed. So many times the mean of the diagonal for each column of a row; at most. */
-static const double DAMPING_A_ROW = 2, DAMPING_MOST = 0.3;
+/* Moments of few rows show likeness that is not there: they are shrunk toward a multiple of the identity (Ledoit and
+   Wolf 2004), the more the more columns there are for a row. So many times the mean of the diagonal for each column of
+   a row; of few levels, where errors are large, more, but for that at most so much
+   (docs/decisions/0043-moments-of-few-rows.md). */
+static const double DAMPING_A_ROW = 0.03, FEW_LEVELS_A_ROW = 2, FEW_LEVELS_MOST = 0.3;
 
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 {
@@ -234,9 +236,9 @@ struct fitting {
 
 static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsigned parts, size_t group, size_t w)
 {
-    const double rows = (double)qc_second_moments_rows(l->moments, parts),
-                 part = has_few_levels(l) && rows > 0 ? DAMPING_A_ROW * (double)w / rows : 0;
-    return (struct qc_damping){.part = fmin(fmax(part, QC_DAMPING), DAMPING_MOST),
+    const double rows = (double)qc_second_moments_rows(l->moments, parts), columns = rows > 0 ? (double)w / rows : 0,
+                 few_levels = has_few_levels(l) ? fmin(FEW_LEVELS_A_ROW * columns, FEW_LEVELS_MOST) : 0;
+    return (struct qc_damping){.part = fmax(fmax(DAMPING_A_ROW * columns, few_levels), QC_DAMPING),
                                .noise = qc_round_weights_input_noise(l->input, group)};
 }
 
