@@ -5,6 +5,8 @@ import pathlib
 import statistics
 import sys
 
+import h5py
+
 from large_models import LARGE, chain, make, resnet18
 from measured_models import run_measured
 
@@ -51,13 +53,29 @@ def large_rows(program, folder, rounds, names=tuple(LARGE)):
             runs.append({"theirs": (float(out.split()[-1]), peak),
                          "one": ours(program, folder, model, data, "--threads", 1),
                          "two": ours(program, folder, model, data, "--threads", 2),
-                         "nearest": ours(program, folder, model, data, "--threads", 2, "--method", "kl", *NEAREST)})
+                         "nearest": ours(program, folder, model, data, "--threads", 2, "--method", "kl",
+                                     "--advice", "off", *NEAREST)})
             print(f"{name}, round {k + 1}: {runs[-1]}", file=sys.stderr, flush=True)
         middle = lambda what, i: statistics.median(r[what][i] for r in runs)
         yield [name, f"{size / 1e6:.0f}", f"{middle('theirs', 0):.2f}",
                *[f"{middle(w, 0):.2f}, {ratio(r[w][0] / r['theirs'][0] for r in runs)}"
                  for w in ("one", "two", "nearest")],
                *[f"{middle(w, 1) / size:.1f}" for w in ("one", "two", "theirs")]]
+
+
+def groups(folder, depth):
+    """A file of groups, each in the one before."""
+    path = folder / f"groups_{depth}.h5"
+    with h5py.File(path, "w") as f:
+        at = f
+        for _ in range(depth):
+            at = at.create_group("g")
+        at["x"] = [0.0]
+    return path
+
+
+def part(what, pairs):
+    return [what, *[f"{statistics.median(p[i] for p in pairs):.2f}" for i in (0, 1)], ratio(b / a for a, b in pairs)]
 
 
 def part_rows(program, folder, rounds):
@@ -67,15 +85,19 @@ def part_rows(program, folder, rounds):
     cases = [(f"--propagate, chain of {n} convolutions", *chains[n], (), ("--propagate",)) for n in chains]
     cases.append(("mse:norm=3 over norm=2, ResNet-18-shaped", *shape, ("--method", "mse", *NEAREST),
                   ("--method", "mse:norm=3", *NEAREST)))
+    nested = [[program, "inspect", groups(folder, n)] for n in (250, 500)]
+    pairs = [[run_measured(command)[1] for command in nested] for _ in range(rounds)]
+    yield part("inspect, 250 and 500 HDF5 groups in each other (more than 512 are refused)", pairs)
     for what, model, data, before, after in cases:
         pairs = [[ours(program, folder, model, data, "--threads", 1, *o)[0] for o in (before, after)]
                  for _ in range(rounds)]
-        yield [what, *[f"{statistics.median(p[i] for p in pairs):.2f}" for i in (0, 1)], ratio(b / a for a, b in pairs)]
+        yield part(what, pairs)
 
 
-HEADS = {"large": ["model", "MB", "ONNX Runtime, s", "1 thread, s and ratio", "2 threads", "2 threads, `kl`, nearest",
+HEADS = {"large": ["model", "MB", "ONNX Runtime, s", "1 thread, s and ratio", "2 threads",
+                   "2 threads, `kl`, nearest, no advice",
                    "peak over model, 1 thread", "2 threads", "ONNX Runtime"],
-         "parts": ["what", "without, s", "with, s", "ratio"]}
+         "parts": ["what", "before, s", "after, s", "ratio"]}
 
 
 def main():

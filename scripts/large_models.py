@@ -74,20 +74,25 @@ def resnet50(path, size=96):
     return head(n, x, width, path, ["n", 3, size, size])
 
 
+def attention(n, x, tokens, width, heads):
+    """A layer of an encoder: attention and two products, each added to what it read."""
+    split = n.constant(np.array([0, tokens, heads, width // heads]))
+    scale = n.constant(np.float32((width // heads) ** -0.5))
+    y = n.norm(x, width)
+    q, k, v = (n.op("Transpose", n.op("Reshape", n.dense(y, width, width), split), perm=order)
+               for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
+    a = n.op("MatMul", n.op("Softmax", n.op("Mul", n.op("MatMul", q, k), scale), axis=-1), v)
+    a = n.op("Reshape", n.op("Transpose", a, perm=[0, 2, 1, 3]), n.constant(np.array([0, tokens, width])))
+    x = n.op("Add", x, n.dense(a, width, width))
+    h = n.op("Relu", n.dense(n.norm(x, width), width, 4 * width))
+    return n.op("Add", x, n.dense(h, 4 * width, width))
+
+
 def vit_b(path, tokens=64, width=768, layers=12, heads=12):
     """Its encoder, on embedded patches."""
     n, x = Network(), "x"
-    split = n.constant(np.array([0, tokens, heads, width // heads]))
-    joined = n.constant(np.array([0, tokens, width]))
-    scale = n.constant(np.float32((width // heads) ** -0.5))
     for _ in range(layers):
-        y = n.norm(x, width)
-        q, k, v = (n.op("Transpose", n.op("Reshape", n.dense(y, width, width), split), perm=order)
-                   for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))
-        a = n.op("MatMul", n.op("Softmax", n.op("Mul", n.op("MatMul", q, k), scale), axis=-1), v)
-        x = n.op("Add", x, n.dense(n.op("Reshape", n.op("Transpose", a, perm=[0, 2, 1, 3]), joined), width, width))
-        h = n.op("Relu", n.dense(n.norm(x, width), width, 4 * width))
-        x = n.op("Add", x, n.dense(h, 4 * width, width))
+        x = attention(n, x, tokens, width, heads)
     n.norm(x, width)
     return n.write(path, ["n", tokens, width], ["n", tokens, width])
 
@@ -99,6 +104,69 @@ def dense(path, width=4096):
     return n.write(path, ["n", width], ["n", width])
 
 
+def separable(n, x, inputs, outputs, stride=1, act="Relu"):
+    """A depthwise and a pointwise convolution."""
+    for fan, count, kernel, group, step in ((9, inputs, 3, inputs, stride), (inputs, outputs, 1, 1, 1)):
+        bias = n.constant(np.full(count, 0.01, np.float32))
+        steps = list(step) if isinstance(step, tuple) else [step] * 2
+        x = n.op(act, n.op("Conv", x, n.random(count, inputs // group, kernel, kernel, fan=fan), bias, group=group,
+                           strides=steps, pads=[kernel // 2] * 4))
+    return x
+
+
+def recogniser(path, height=48, length=320, width=256, words=4000):
+    """Of text: a mobile network, two layers of attention over the length of a line, and a score for each character."""
+    n, tokens = Network(), length // 4
+    x = n.conv("x", 3, 32, 3, 2)
+    for inputs, outputs, stride in ((32, 64, 1), (64, 128, 2), (128, 128, 1), (128, width, (2, 1)), (width, width, 1),
+                                    (width, width, (2, 1))):
+        x = separable(n, x, inputs, outputs, stride)
+    x = n.op("Transpose", n.op("ReduceMean", x, axes=[2], keepdims=0), perm=[0, 2, 1])
+    for _ in range(2):
+        x = attention(n, x, tokens, width, 8)
+    n.op("Softmax", n.dense(x, width, words), axis=-1)
+    return n.write(path, ["n", 3, height, length], ["n", tokens, words])
+
+
+def detector(path, size=320, width=96):
+    """A mobile network and heads at three sizes, whose scores are joined."""
+    n, scores, width_now = Network(), [], 24
+    x = n.op("MaxPool", n.conv("x", 3, 24, 3, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for outputs, blocks in ((116, 3), (232, 7), (464, 3)):
+        for block in range(blocks):
+            x, width_now = separable(n, x, width_now, outputs, 1 + (block == 0), "LeakyRelu"), outputs
+        y = n.op("LeakyRelu", n.conv(x, outputs, width, 1, relu=False))
+        y = separable(n, separable(n, y, width, width, act="LeakyRelu"), width, width, act="LeakyRelu")
+        y = n.op("Reshape", n.conv(y, width, 85, 1, relu=False), n.constant(np.array([0, 85, -1])))
+        scores.append(n.op("Transpose", n.op("Sigmoid", y), perm=[0, 2, 1]))
+    n.op("Concat", *scores, axis=1)
+    return n.write(path, ["n", 3, size, size], ["n", sum((size // s) ** 2 for s in (8, 16, 32)), 85])
+
+
+def densenet(path, size=96, growth=32):
+    n, width = Network(), 64
+    x = n.op("MaxPool", n.conv("x", 3, 64, 7, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    for k, layers in enumerate((6, 12, 24, 16)):
+        if k:
+            width //= 2
+            x = n.op("AveragePool", n.conv(x, 2 * width, width, 1), kernel_shape=[2, 2], strides=[2, 2])
+        for _ in range(layers):
+            x = n.op("Concat", x, n.conv(n.conv(x, width, 4 * growth, 1), 4 * growth, growth, 3), axis=1)
+            width += growth
+    return head(n, x, width, path, ["n", 3, size, size])
+
+
+def deeplab(path, size=256, width=128, classes=21):
+    """A mobile network, looked at in three widths side by side, and as large as the image again."""
+    n, x = Network(), "x"
+    for inputs, outputs, stride in ((3, 32, 2), (32, 64, 2), (64, width, 2), (width, width, 2)):
+        x = n.conv(x, inputs, outputs, 3, stride)
+    x = n.op("Concat", *[n.conv(n.conv(x, width, width, 1), width, width, kernel) for kernel in (1, 3, 5)], axis=1)
+    x = n.conv(n.conv(x, 3 * width, width, 1), width, classes, 1, relu=False)
+    n.op("Resize", x, "", n.constant(np.array([1, 1, 16, 16], np.float32)), mode="linear")
+    return n.write(path, ["n", 3, size, size], ["n", classes, size, size])
+
+
 def chain(path, length):
     n, x = Network(), "x"
     for _ in range(length):
@@ -108,7 +176,9 @@ def chain(path, length):
 
 # How each is made, and how many samples it gets.
 LARGE = {"ResNet-18-shaped, 96x96": (resnet18, 40), "ResNet-50-shaped, 96x96": (resnet50, 40),
-         "ViT-B-shaped, 64 tokens": (vit_b, 16), "two dense layers of 4096 x 4096": (dense, 64)}
+         "ViT-B-shaped, 64 tokens": (vit_b, 16), "two dense layers of 4096 x 4096": (dense, 64),
+         "text recogniser, 48x320": (recogniser, 32), "detector, 320x320": (detector, 32),
+         "DenseNet-shaped, 96x96": (densenet, 32), "DeepLab-shaped, 256x256": (deeplab, 16)}
 
 
 def make(build, samples, folder, *how):

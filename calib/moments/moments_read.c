@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Second moments in real units: integers of all classes and parts, times their units, over the rows. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "calib/moments/moments_rows.h"
@@ -149,6 +150,59 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
     }
     for (size_t k = 0; rows > 0 && k < count; k++) mean[k] /= rows;
     for (size_t k = 0; l->divisor && k < count; k++) mean[k] *= factor_of(l, group, first + k);
+}
+
+/* Rows times what they count, and about the centre. */
+static void weigh_rows(double *to, const double *weights, size_t count, const struct qc_second_moments_layer *l,
+                       double rows, size_t group, size_t block, const double *centre)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    for (size_t r = 0; r < count; r++) {
+        const double by = sqrt(weights[r] / rows);
+        double *x = to + r * w;
+        for (size_t i = 0; l->divisor && i < w; i++) x[i] *= factor_of(l, group, block * l->block + i);
+        for (size_t i = 0; i < w; i++) x[i] = by * (x[i] - (centre ? centre[i] : 0));
+    }
+}
+
+static bool keeps_rows(const struct qc_second_moments_layer *l, unsigned parts)
+{
+    bool kept = !l->lanes;
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++)
+        for (int c = 0; c < QC_MOMENTS_CLASSES && parts & 1u << p; c++) kept = kept && !l->parts[p].of[c].products;
+    return kept;
+}
+
+bool qc_second_moments_read_rows(bool *kept, double *to, size_t *count, const struct qc_second_moments_layer *l,
+                                 unsigned parts, size_t group, size_t block, const double *centre, struct qc_status *st)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    const uint64_t rows = qc_second_moments_rows(l, parts);
+    double left = (double)rows, *weights;
+    *count = 0;
+    if (!(*kept = keeps_rows(l, parts))) return true;
+    if (!(weights = malloc(((size_t)rows + 1) * sizeof *weights)))
+        return qc_fail_memory(st, (size_t)rows * sizeof *weights);
+    bool ok = true;
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
+        const struct qc_second_moments_moments *m = &l->parts[p];
+        for (int32_t c = m->top - QC_MOMENTS_CLASSES + 1; ok && parts & 1u << p && m->seen && c <= m->top; c++) {
+            const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
+            size_t found = 0;
+            ok = !s->rows ||
+                 qc_second_moments_kept_rows(to + *count * w, weights + *count, &found, l, s,
+                                             ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block, st);
+            left -= (double)s->row_count;
+            *count += ok ? found : 0;
+        }
+    }
+    if (ok && centre && left > 0) { /* those that count as zeros */
+        memset(to + *count * w, 0, w * sizeof *to);
+        weights[(*count)++] = left;
+    }
+    if (ok) weigh_rows(to, weights, *count, l, (double)rows, group, block, centre);
+    free(weights);
+    return ok;
 }
 
 void qc_second_moments_read_lower(double *h, double *mean, const struct qc_second_moments_layer *l, unsigned parts,

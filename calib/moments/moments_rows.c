@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/moments/moments_rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,71 @@ bool qc_second_moments_list_rows(int16_t *rows, uint8_t *steps, const struct qc_
     free(list);
     free(came);
     return ok || qc_fail_memory(st, bytes);
+}
+
+struct placed {
+    const struct qc_second_moments_layer *layer;
+    const struct qc_second_moments_chunk *chunk;
+    size_t row;
+};
+
+/* Column i of the row is at [i / 16 * panel + i % 16 * 2]. */
+static const int16_t *row_of(const struct placed *p, size_t group, size_t block, size_t *panel)
+{
+    *panel = p->chunk->pairs * QC_MOMENTS_PAIR_SIZE;
+    return panel_of(p->chunk, p->layer, group, block, 0) + p->row / 2 * QC_MOMENTS_PAIR_SIZE + p->row % 2;
+}
+
+/* Of all groups and blocks, as by_content. */
+static int by_kept_content(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    const struct qc_second_moments_layer *l = x->layer;
+    if (x->chunk->up != y->chunk->up) return x->chunk->up < y->chunk->up ? -1 : 1;
+    for (size_t g = 0; g < l->groups; g++)
+        for (size_t block = 0; block < l->blocks; block++) {
+            size_t steps[2];
+            const int16_t *of[2] = {row_of(x, g, block, &steps[0]), row_of(y, g, block, &steps[1])};
+            const size_t w = qc_second_moments_width(l, block);
+            for (size_t i = 0; i < w; i++) {
+                const size_t at = i % QC_MOMENTS_TILE * 2, panel = i / QC_MOMENTS_TILE;
+                const int16_t p = of[0][panel * steps[0] + at], q = of[1][panel * steps[1] + at];
+                if (p != q) return p < q ? -1 : 1;
+            }
+        }
+    return 0;
+}
+
+static void read_row(double *to, const struct placed *p, size_t group, size_t block, double unit)
+{
+    size_t panel;
+    const int16_t *x = row_of(p, group, block, &panel);
+    const double by = ldexp(unit, 2 * p->chunk->up);
+    const size_t w = qc_second_moments_width(p->layer, block);
+    for (size_t first = 0; first < w; first += QC_MOMENTS_TILE, x += panel)
+        for (size_t i = first; i < w && i < first + QC_MOMENTS_TILE; i++) to[i] = by * x[2 * (i - first)];
+}
+
+bool qc_second_moments_kept_rows(double *to, double *weights, size_t *count, const struct qc_second_moments_layer *l,
+                                 const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
+                                 struct qc_status *st)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    struct placed *list = malloc((s->row_count + 1) * sizeof *list);
+    size_t n = 0;
+    if (!list) return qc_fail_memory(st, s->row_count * sizeof *list);
+    for (const struct qc_second_moments_chunk *c = s->rows; c; c = c->next)
+        for (size_t r = 0; r < c->count; r++) list[n++] = (struct placed){.layer = l, .chunk = c, .row = r};
+    if (n) qsort(list, n, sizeof *list, by_kept_content);
+    *count = 0;
+    for (size_t i = 0, same; i < n; i += same) {
+        for (same = 1; i + same < n && by_kept_content(&list[i], &list[i + same]) == 0;) same++;
+        weights[*count] = (double)same;
+        read_row(to + *count * w, &list[i], group, block, unit);
+        ++*count;
+    }
+    free(list);
+    return true;
 }
 
 void qc_second_moments_drop_rows(struct qc_second_moments_sums *s)

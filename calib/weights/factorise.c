@@ -36,18 +36,16 @@ static QC_INLINE void take_column_off_body(double *restrict a, size_t stride, si
 QC_SIMD(take_column_off, (double *a, size_t stride, size_t j, size_t width, double *column),
         (a, stride, j, width, column))
 
-/* The diagonal block. false: not positive definite. */
-static bool factor_diagonal(const struct panel *p)
+bool qc_factor_block(double *a, size_t stride, size_t width)
 {
-    double column[QC_FACTOR_PANEL], *a = p->a + p->first * p->n + p->first;
-    const size_t n = p->n;
-    for (size_t j = 0; j < p->width; j++) {
-        const double s = a[j * n + j];
+    double column[QC_FACTOR_PANEL];
+    for (size_t j = 0; j < width; j++) {
+        const double s = a[j * stride + j];
         if (!(s > 0) || !isfinite(s)) return false;
         const double root = sqrt(s);
-        a[j * n + j] = root;
-        for (size_t i = j + 1; i < p->width; i++) a[i * n + j] /= root;
-        take_column_off(a, n, j, p->width, column);
+        a[j * stride + j] = root;
+        for (size_t i = j + 1; i < width; i++) a[i * stride + j] /= root;
+        take_column_off(a, stride, j, width, column);
     }
     return true;
 }
@@ -67,6 +65,11 @@ static QC_INLINE void solve_tile_body(double *restrict tile, const double *diago
 }
 QC_SIMD(solve_tile, (double *tile, const double *diagonal, size_t stride, size_t width),
         (tile, diagonal, stride, width))
+
+void qc_factor_solve_tile(double *tile, const double *factor, size_t stride, size_t width)
+{
+    solve_tile(tile, factor, stride, width);
+}
 
 static size_t tile_height(const struct panel *p, size_t tile)
 {
@@ -120,7 +123,7 @@ static bool cholesky(bool *definite, double *a, size_t n, double *scratch, const
         const size_t width = n - first < QC_FACTOR_PANEL ? n - first : QC_FACTOR_PANEL;
         struct panel p = {.a = a, .packed = scratch, .n = n, .first = first, .width = width};
         const size_t tiles = (n - rest_of(&p) + QC_TILE - 1) / QC_TILE;
-        if (!(*definite = factor_diagonal(&p))) return true;
+        if (!(*definite = qc_factor_block(p.a + first * n + first, n, width))) return true;
         if (!qc_pool_run(tiles, factor_rows, &p, team, st) || !qc_pool_run(tiles, take_off, &p, team, st)) return false;
     }
     return true;

@@ -18,6 +18,12 @@ enum { QC_FACTOR_PANEL = 128 };
 /* Doubles of scratch that a factorisation of n columns takes. */
 #define QC_FACTOR_SCRATCH(n) ((size_t)QC_FACTOR_PANEL * ((n) + QC_TILE))
 
+/* The lower Cholesky factor in place of a symmetric block of at most QC_FACTOR_PANEL columns, rows `stride` apart; what
+   is above the diagonal stays. false: not positive definite. */
+bool qc_factor_block(double *a, size_t stride, size_t width);
+/* tile [width][QC_TILE], by that factor from the left: x = factor^-1 x. */
+void qc_factor_solve_tile(double *tile, const double *factor, size_t stride, size_t width);
+
 /* Overwrites symmetric a [n][n] by the factor: row and column i stand for column order[i] (ascending diagonal, equal
    ones by number), columns are rounded from the last to the first, and a[i][j], j > i, is what the error of column
    order[j] adds to order[i]. damping is added to the diagonal. Not definite: a is destroyed. scratch:

@@ -9,8 +9,12 @@
 #include "calib/weights/compensate.h"
 
 enum { COLUMNS_MIN = 256 }; /* below, a matrix is no work */
-enum { COLUMNS_PER_ROW = 8 };
-enum { TILE = 512 };                      /* doubles that stay in the first cache */
+enum { COLUMNS_PER_ROW = 3 };
+enum { TILE = 512 }; /* doubles that stay in the first cache */
+enum { BLOCK = QC_LOW_RANK_BLOCK };
+enum { TILES = BLOCK / QC_TILE };
+enum { PART = 64 }; /* rows of s that are worked on while they are in the first cache */
+enum { TRIES = 4 };
 static const double NOTHING_LEFT = 1e-13; /* of the mean diagonal: rounding of what was taken off */
 
 /* Before anything is seen: as many as may come. */
@@ -30,19 +34,36 @@ static size_t room_of(const struct qc_second_moments_layer *l, unsigned parts)
     return (size_t)rows_of(l, parts) + 1;
 }
 
+static size_t panels_of(size_t rank)
+{
+    return (rank + QC_TILE - 1) / QC_TILE;
+}
+
+/* Rows of U_b, P, P' and the matrix of a block. */
+static size_t block_size(size_t room)
+{
+    return 3 * BLOCK * QC_TILE * panels_of(room) + BLOCK * BLOCK;
+}
+
+static size_t inner_size(size_t room)
+{
+    return panels_of(room) * panels_of(room) * QC_TILE * QC_TILE;
+}
+
 size_t qc_low_rank_bytes(const struct qc_second_moments_layer *l, unsigned parts, bool rounding)
 {
     const size_t w = l->block, room = room_of(l, parts);
-    return sizeof(double) * ((rounding ? 3 : 1) * w * room + (rounding ? room * room : 0) + 3 * w + room) +
-           sizeof(size_t) * w;
+    return sizeof(double) * (w * room + 3 * w) + sizeof(size_t) * w +
+           (rounding ? sizeof(double) * (w * (room + BLOCK) + inner_size(room) + block_size(room)) : 0);
 }
 
 void qc_low_rank_free(struct qc_low_rank *f)
 {
     free(f->turned);
-    free(f->columns);
     free(f->shares);
+    free(f->within);
     free(f->inner);
+    free(f->block);
     free(f->scratch);
     free(f->order);
     *f = (struct qc_low_rank){0};
@@ -54,14 +75,15 @@ bool qc_low_rank_new(struct qc_low_rank *f, const struct qc_second_moments_layer
     const size_t w = l->block, room = room_of(l, parts);
     *f = (struct qc_low_rank){.room = room,
                               .turned = malloc(room * w * sizeof(double)),
-                              .scratch = malloc((3 * w + room) * sizeof(double)),
+                              .scratch = malloc(3 * w * sizeof(double)),
                               .order = malloc(w * sizeof(size_t))};
     bool ok = f->turned && f->scratch && f->order;
     if (ok && rounding) {
-        f->columns = malloc(room * w * sizeof(double));
         f->shares = malloc(room * w * sizeof(double));
-        f->inner = malloc(room * room * sizeof(double));
-        ok = f->columns && f->shares && f->inner;
+        f->within = malloc(w * BLOCK * sizeof(double));
+        f->inner = malloc(inner_size(room) * sizeof(double));
+        f->block = malloc(block_size(room) * sizeof(double));
+        ok = f->shares && f->within && f->inner && f->block;
     }
     if (ok) return true;
     qc_low_rank_free(f);
@@ -103,12 +125,12 @@ static size_t largest(const double *x, size_t n)
     return at;
 }
 
-void qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
-                      size_t block, const double *centre)
+/* U' where only products are there. */
+static void read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                         size_t block, const double *centre)
 {
-    const size_t w = f->w = qc_second_moments_width(l, block);
+    const size_t w = f->w;
     double *left = f->scratch, *mean = f->scratch + w, sum = 0;
-    f->diagonal = mean + w;
     qc_second_moments_read_mean(mean, l, parts, group, block * l->block, w);
     qc_second_moments_read_diagonal(left, l, parts, group, block);
     for (size_t i = 0; centre && i < w; i++) left[i] += centre[i] * (centre[i] - 2 * mean[i]);
@@ -126,85 +148,212 @@ void qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_laye
     }
 }
 
-/* p = M u, each element one chain over the rows of symmetric M. */
-static QC_INLINE void times_body(double *restrict p, const double *restrict m, const double *restrict u, size_t n)
+static QC_INLINE void add_squares_body(double *restrict to, const double *restrict x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) p[i] = 0;
-    for (size_t r = 0; r < n; r++)
-        for (size_t i = 0; i < n; i++) p[i] = __builtin_fma(u[r], m[r * n + i], p[i]);
+    for (size_t i = 0; i < n; i++) to[i] = __builtin_fma(x[i], x[i], to[i]);
 }
-QC_SIMD(times, (double *p, const double *m, const double *u, size_t n), (p, m, u, n))
+QC_SIMD(add_squares, (double *to, const double *x, size_t n), (to, x, n))
 
-/* M -= p p' / s, and next = M u of the M that comes of it, as `times` makes it: M goes through the caches once. */
-static QC_INLINE void downdate_times_body(double *restrict next, double *restrict m, const double *restrict p, double s,
-                                          const double *restrict u, size_t n)
+bool qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                      size_t block, const double *centre, struct qc_status *st)
 {
-    for (size_t i = 0; i < n; i++) next[i] = 0;
-    for (size_t r = 0; r < n; r++) {
-        const double by = -p[r] / s, times = u[r];
-        double *restrict row = m + r * n;
-        for (size_t i = 0; i < n; i++) {
-            row[i] = __builtin_fma(by, p[i], row[i]);
-            next[i] = __builtin_fma(times, row[i], next[i]);
-        }
+    const size_t w = f->w = qc_second_moments_width(l, block);
+    bool kept;
+    f->diagonal = f->scratch + 2 * w;
+    f->ordered = false;
+    if (!qc_second_moments_read_rows(&kept, f->turned, &f->rank, l, parts, group, block, centre, st)) return false;
+    if (!kept) {
+        read_pivoted(f, l, parts, group, block, centre);
+        return true;
     }
+    for (size_t i = 0; i < w; i++) f->diagonal[i] = 0;
+    for (size_t t = 0; t < f->rank; t++) add_squares(f->diagonal, f->turned + t * w, w);
+    return true;
 }
-QC_SIMD(downdate_times,
-        (double *restrict next, double *restrict m, const double *restrict p, double s, const double *restrict u,
-         size_t n),
-        (next, m, p, s, u, n))
 
-bool qc_low_rank_factorise(struct qc_low_rank *f, struct qc_damping by)
+/* One block of columns on its way. Panels: [panels][rows][QC_TILE]. */
+struct block {
+    struct qc_low_rank *f;
+    size_t first, width, panels, depth; /* depth: rank, rounded up to whole tiles */
+    double *minus;                      /* -U_b': [TILES][depth][QC_TILE] of columns */
+    double *p;                          /* P' and then L^-1 P': [panels][BLOCK][QC_TILE] of rows of M */
+    double *turned;                     /* P: [TILES][depth][QC_TILE] of columns */
+    double *factor;                     /* [BLOCK][BLOCK]: L */
+};
+
+static void pack_columns(const struct block *b)
 {
-    const size_t n = f->rank;
-    const double *diagonal = f->diagonal;
-    double *p = f->scratch, *next = p + n, sum = 0; /* of 2 w */
-    for (size_t i = 0; i < f->w; i++) sum += diagonal[i];
-    const double damping = by.part * sum / (double)f->w + by.noise;
-    if (!(damping > 0) || !isfinite(damping)) return false;
-    qc_order_by_diagonal(f->order, diagonal, f->w);
-    for (size_t r = 0; r < n; r++)
-        for (size_t i = 0; i < n; i++) f->inner[r * n + i] = r == i;
-    /* Ascending diagonal: the last to be rounded comes first. */
-    for (size_t k = 0; k < f->w; k++)
-        for (size_t t = 0; t < n; t++) f->columns[k * n + t] = f->turned[t * f->w + f->order[k]];
-    times(p, f->inner, f->columns, n);
-    for (size_t k = 0; k < f->w; k++) {
-        const double *u = f->columns + k * n;
-        double *c = f->shares + k * n, s = damping;
-        for (size_t t = 0; t < n; t++) s = __builtin_fma(u[t], p[t], s);
-        for (size_t t = 0; t < n; t++) c[t] = p[t] / s;
-        if (k + 1 == f->w) break;
-        downdate_times(next, f->inner, p, s, u + n, n);
-        double *const before = p;
-        p = next;
-        next = before;
+    const struct qc_low_rank *f = b->f;
+    for (size_t tile = 0; tile < TILES; tile++)
+        for (size_t t = 0; t < b->depth; t++)
+            for (size_t k = 0; k < QC_TILE; k++) {
+                const size_t at = tile * QC_TILE + k;
+                b->minus[(tile * b->depth + t) * QC_TILE + k] =
+                    at < b->width && t < f->rank ? -f->turned[t * f->w + b->first + at] : 0;
+            }
+}
+
+/* One panel of P' = U_b M, and of P. */
+static bool multiply(void *user, size_t panel, unsigned worker, struct qc_status *st)
+{
+    const struct block *b = user;
+    double *p = b->p + panel * BLOCK * QC_TILE;
+    (void)worker;
+    (void)st;
+    memset(p, 0, BLOCK * QC_TILE * sizeof *p);
+    for (size_t tile = 0; tile < TILES; tile++) {
+        double *to = p + tile * QC_TILE * QC_TILE, *turned = b->turned + (tile * b->depth + panel * QC_TILE) * QC_TILE;
+        qc_tile_subtract(to, QC_TILE, b->minus + tile * b->depth * QC_TILE, b->f->inner + panel * b->depth * QC_TILE,
+                         b->depth);
+        for (size_t i = 0; i < QC_TILE; i++)
+            for (size_t k = 0; k < QC_TILE; k++) turned[i * QC_TILE + k] = to[k * QC_TILE + i];
     }
     return true;
 }
 
-void qc_low_rank_round(double *d, const double *w, const struct qc_low_rank *f, const struct qc_round_grid *grid,
-                       double *scratch)
+/* L of d I + U_b P. */
+static bool factor_block(const struct block *b, double damping)
 {
-    memset(scratch, 0, f->rank * QC_LANES * sizeof *scratch);
-    for (size_t k = f->w; k-- > 0;) {
-        double sum[QC_LANES] = {0};
-        const double *x = w + f->order[k] * QC_LANES;
-        double *e = d + f->order[k] * QC_LANES;
-        qc_lanes_add_up(sum, 1, f->shares + k * f->rank, f->rank, scratch, f->rank);
-        qc_round_lanes(e, x, sum, grid, f->order[k]);
-        qc_lanes_carry(scratch, f->columns + k * f->rank, e, f->rank);
-    }
+    memset(b->factor, 0, BLOCK * BLOCK * sizeof *b->factor);
+    for (size_t k = 0; k < BLOCK; k++) b->factor[k * BLOCK + k] = damping;
+    for (size_t i = 0; i < TILES; i++)
+        for (size_t j = 0; j <= i; j++)
+            qc_tile_subtract(b->factor + i * QC_TILE * BLOCK + j * QC_TILE, BLOCK, b->turned + i * b->depth * QC_TILE,
+                             b->minus + j * b->depth * QC_TILE, b->depth);
+    if (!qc_factor_block(b->factor, BLOCK, b->width)) return false;
+    for (size_t k = 0; k < b->width; k++)
+        for (size_t j = k + 1; j < b->width; j++)
+            b->f->within[(b->first + k) * BLOCK + j] = b->factor[j * BLOCK + k] / b->factor[k * BLOCK + k];
+    return true;
 }
 
-void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank *f)
+/* L^-1 P', and c of it. */
+static bool solve_panel(void *user, size_t panel, unsigned worker, struct qc_status *st)
 {
-    enum { ROWS = 4 };
-    for (size_t t = 0; t < f->rank; t += ROWS) {
-        const size_t rows = f->rank - t < ROWS ? f->rank - t : ROWS;
-        double sum[ROWS * QC_LANES] = {0};
-        qc_lanes_add_up(sum, rows, f->turned + t * f->w, f->w, d, f->w);
-        for (size_t r = 0; r < rows; r++)
-            for (size_t l = 0; l < QC_LANES; l++) error[l] += sum[r * QC_LANES + l] * sum[r * QC_LANES + l];
+    const struct block *b = user;
+    const struct qc_low_rank *f = b->f;
+    double *p = b->p + panel * BLOCK * QC_TILE;
+    (void)worker;
+    (void)st;
+    qc_factor_solve_tile(p, b->factor, BLOCK, b->width);
+    for (size_t k = 0; k < b->width; k++)
+        for (size_t i = 0; i < QC_TILE && panel * QC_TILE + i < f->rank; i++)
+            f->shares[(b->first + k) * f->rank + panel * QC_TILE + i] = p[k * QC_TILE + i] / b->factor[k * BLOCK + k];
+    return true;
+}
+
+/* M less what these columns take off it: a row of tiles up to the diagonal, and the column beside it. */
+static bool take_block_off(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct block *b = user;
+    const size_t row = b->panels - 1 - item; /* the longest first */
+    (void)worker;
+    (void)st;
+    for (size_t column = 0; column <= row; column++) {
+        double *to = b->f->inner + (column * b->depth + row * QC_TILE) * QC_TILE,
+               *across = b->f->inner + (row * b->depth + column * QC_TILE) * QC_TILE;
+        qc_tile_subtract(to, QC_TILE, b->p + row * BLOCK * QC_TILE, b->p + column * BLOCK * QC_TILE, b->width);
+        for (size_t i = 0; column < row && i < QC_TILE; i++)
+            for (size_t j = 0; j < QC_TILE; j++) across[j * QC_TILE + i] = to[i * QC_TILE + j];
     }
+    return true;
+}
+
+static void put_in_order(struct qc_low_rank *f)
+{
+    double *row = f->scratch;
+    qc_order_by_diagonal(f->order, f->diagonal, f->w);
+    for (size_t t = 0; t < f->rank; t++) {
+        double *of = f->turned + t * f->w;
+        for (size_t k = 0; k < f->w; k++) row[k] = of[f->order[k]];
+        memcpy(of, row, f->w * sizeof *row);
+    }
+    f->ordered = true;
+}
+
+static bool factorise(bool *found, struct qc_low_rank *f, double damping, const struct qc_pool_options *team,
+                      struct qc_status *st)
+{
+    const size_t panels = panels_of(f->rank), depth = panels * QC_TILE;
+    struct block b = {.f = f, .panels = panels, .depth = depth, .minus = f->block};
+    b.p = b.minus + BLOCK * depth;
+    b.turned = b.p + BLOCK * depth;
+    b.factor = b.turned + BLOCK * depth;
+    memset(f->inner, 0, depth * depth * sizeof *f->inner);
+    for (size_t i = 0; i < depth; i++) f->inner[(i / QC_TILE * depth + i) * QC_TILE + i % QC_TILE] = 1;
+    *found = true;
+    for (b.first = 0; *found && b.first < f->w; b.first += BLOCK) {
+        b.width = f->w - b.first < BLOCK ? f->w - b.first : BLOCK;
+        pack_columns(&b);
+        if (!qc_pool_run(panels, multiply, &b, team, st)) return false;
+        *found = factor_block(&b, damping);
+        if (*found &&
+            (!qc_pool_run(panels, solve_panel, &b, team, st) || !qc_pool_run(panels, take_block_off, &b, team, st)))
+            return false;
+    }
+    return true;
+}
+
+bool qc_low_rank_factorise(bool *found, struct qc_low_rank *f, struct qc_damping by, const struct qc_pool_options *team,
+                           struct qc_status *st)
+{
+    double sum = 0;
+    for (size_t i = 0; i < f->w; i++) sum += f->diagonal[i];
+    *found = false;
+    for (int i = 0; i < TRIES && !*found; i++, by.part *= 10) {
+        const double damping = by.part * sum / (double)f->w + by.noise;
+        if (!(damping > 0) || !isfinite(damping)) return true;
+        if (!f->ordered) put_in_order(f);
+        if (!factorise(found, f, damping, team, st)) return false;
+    }
+    return true;
+}
+
+/* s += U_b' e, for the columns of a block; e: [width][QC_LANES]. */
+static void carry_block(double *s, const struct qc_low_rank *f, const double *e, size_t first, size_t width)
+{
+    qc_lanes_add_up(s, f->rank, f->turned + first, f->w, e, width);
+}
+
+static void add_norms(double *error, const double *s, size_t rank)
+{
+    for (size_t t = 0; t < rank; t++)
+        for (size_t l = 0; l < QC_LANES; l++) error[l] += s[t * QC_LANES + l] * s[t * QC_LANES + l];
+}
+
+void qc_low_rank_round(double *error, double *d, const double *w, const struct qc_low_rank *f,
+                       const struct qc_round_grid *grid, double *scratch)
+{
+    double *s = scratch, *sum = s + f->rank * QC_LANES, *e = sum + BLOCK * QC_LANES;
+    memset(s, 0, f->rank * QC_LANES * sizeof *s);
+    for (size_t end = f->w, first; end > 0; end = first) {
+        first = (end - 1) / BLOCK * BLOCK;
+        const size_t width = end - first;
+        memset(sum, 0, width * QC_LANES * sizeof *sum);
+        for (size_t t = 0; t < f->rank; t += PART)
+            qc_lanes_add_up(sum, width, f->shares + first * f->rank + t, f->rank, s + t * QC_LANES,
+                            f->rank - t < PART ? f->rank - t : PART);
+        for (size_t k = width; k-- > 0;) {
+            const size_t column = f->order[first + k];
+            qc_lanes_add_up(sum + k * QC_LANES, 1, f->within + (first + k) * BLOCK + k + 1, BLOCK,
+                            e + (k + 1) * QC_LANES, width - k - 1);
+            qc_round_lanes(e + k * QC_LANES, w + column * QC_LANES, sum + k * QC_LANES, grid, column);
+            memcpy(d + column * QC_LANES, e + k * QC_LANES, QC_LANES * sizeof *d);
+        }
+        carry_block(s, f, e, first, width);
+    }
+    add_norms(error, s, f->rank);
+}
+
+void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank *f, double *scratch)
+{
+    double *s = scratch, *e = s + f->rank * QC_LANES;
+    memset(s, 0, f->rank * QC_LANES * sizeof *s);
+    for (size_t first = 0; first < f->w; first += BLOCK) {
+        const size_t width = f->w - first < BLOCK ? f->w - first : BLOCK;
+        for (size_t k = 0; f->ordered && k < width; k++)
+            memcpy(e + k * QC_LANES, d + f->order[first + k] * QC_LANES, QC_LANES * sizeof *e);
+        carry_block(s, f, f->ordered ? e : d + first * QC_LANES, first, width);
+    }
+    add_norms(error, s, f->rank);
 }

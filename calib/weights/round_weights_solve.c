@@ -16,9 +16,11 @@ enum { HELD_MIN = 4, FEW_LEVELS = 16 };
 /* Beyond so many columns it costs more than all else of a layer. */
 enum { AGAIN_COLUMNS = 1024 };
 
-/* Of few levels the errors are large, and moments of few rows mislead: the more columns for a row, the less of them is
-   believed. So many times the mean of the diagonal for each column of a row; at most. */
-static const double DAMPING_A_ROW = 2, DAMPING_MOST = 0.3;
+/* Moments of few rows show likeness that is not there: they are shrunk toward a multiple of the identity (Ledoit and
+   Wolf 2004), the more the more columns there are for a row. So many times the mean of the diagonal for each column of
+   a row; of few levels, where errors are large, more, but for that at most so much
+   (docs/decisions/0043-moments-of-few-rows.md). */
+static const double DAMPING_A_ROW = 0.03, FEW_LEVELS_A_ROW = 2, FEW_LEVELS_MOST = 0.3;
 
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 {
@@ -219,9 +221,9 @@ struct fitting {
 
 static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsigned parts, size_t group, size_t w)
 {
-    const double rows = (double)qc_second_moments_rows(l->moments, parts),
-                 part = has_few_levels(l) && rows > 0 ? DAMPING_A_ROW * (double)w / rows : 0;
-    return (struct qc_damping){.part = fmin(fmax(part, QC_DAMPING), DAMPING_MOST),
+    const double rows = (double)qc_second_moments_rows(l->moments, parts), columns = rows > 0 ? (double)w / rows : 0,
+                 few_levels = has_few_levels(l) ? fmin(FEW_LEVELS_A_ROW * columns, FEW_LEVELS_MOST) : 0;
+    return (struct qc_damping){.part = fmax(fmax(DAMPING_A_ROW * columns, few_levels), QC_DAMPING),
                                .noise = qc_round_weights_input_noise(l->input, group)};
 }
 
@@ -269,8 +271,9 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     struct fitting fitting = {m, g, p.fit, centred, group, block, damping_of(l, p.fit, group, w)};
     m->factorised = false;
     if (p.few_fit) {
-        qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre);
-        m->factorised = compensate && qc_low_rank_factorise(&m->few_fit, fitting.damping);
+        if (!qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre, st) ||
+            (compensate && !qc_low_rank_factorise(&m->factorised, &m->few_fit, fitting.damping, team, st)))
+            return false;
     } else if (compensate && !qc_factorise_read(&m->factorised, m->square, m->order, read_fit, &fitting, w,
                                                 fitting.damping, m->panel, team, st)) {
         return false;
@@ -278,14 +281,14 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     if (!p.few_judge)
         read_judge(&fitting, p.judge);
     else if (m->few_judge.turned)
-        qc_low_rank_read(&m->few_judge, g, p.judge, group, block, centre);
+        return qc_low_rank_read(&m->few_judge, g, p.judge, group, block, centre, st);
     return true;
 }
 
-static void errors_of(double *error, const double *d, const struct matrix *m, const struct parts *p)
+static void errors_of(double *error, const double *d, const struct matrix *m, const struct parts *p, double *scratch)
 {
     if (p->few_judge)
-        qc_low_rank_errors(error, d, m->few_judge.turned ? &m->few_judge : &m->few_fit);
+        qc_low_rank_errors(error, d, m->few_judge.turned ? &m->few_judge : &m->few_fit, scratch);
     else
         qc_row_errors(error, d, m->square, m->w);
 }
@@ -338,13 +341,17 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     qc_round_nearest(own->nearest, own->x, m->w, &grid);
     const struct parts p = parts_of(g);
-    errors_of(before, own->nearest, m, &p);
+    double fitted[QC_LANES] = {0};
+    errors_of(before, own->nearest, m, &p, own->scratch);
     if (m->factorised && p.few_fit)
-        qc_low_rank_round(own->d, own->x, &m->few_fit, &grid, own->scratch);
+        qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->scratch);
     else if (m->factorised)
         qc_round_compensated(own->d, own->x, m->square, m->order, m->w, &grid, own->scratch);
     if (m->factorised && m->seen) qc_round_again(own->d, own->x, m->seen, m->w, &grid, own->scratch);
-    if (m->factorised) errors_of(after, own->d, m, &p);
+    if (m->factorised && p.few_fit && p.fit == p.judge)
+        memcpy(after, fitted, sizeof after);
+    else if (m->factorised)
+        errors_of(after, own->d, m, &p, own->scratch);
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];

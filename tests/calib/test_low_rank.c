@@ -6,25 +6,34 @@
 #include <string.h>
 
 #include "calib/moments/moments_parts.h"
+#include "calib/moments/moments_rows.h"
 #include "calib/weights/compensate.h"
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib_case.h"
 
-enum { WIDTH = 328, FIT_ROWS = 30, HELD_ROWS = 5 };
+enum { WIDTH = 328, FIT_ROWS = 30, HELD_ROWS = 5, SILENT = 2 /* rows of zeros */ };
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 
-static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_part part, size_t rows, uint64_t *seed)
+/* Rows, or the sums of their products; one comes twice. */
+static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_part part, size_t rows, bool kept,
+                     uint64_t *seed)
 {
     struct qc_status st = QC_STATUS_INIT;
-    int64_t *products = calloc(l->product_count, sizeof *products), sums[WIDTH] = {0}, x[WIDTH];
+    struct qc_second_moments_sums *s;
+    int64_t *products = calloc(l->product_count, sizeof *products), sums[WIDTH] = {0};
+    int16_t x[WIDTH];
     cr_assert(products);
     for (size_t r = 0; r < rows; r++) {
         const double common = (double)case_normal(seed);
-        for (size_t i = 0; i < WIDTH; i++) { /* some columns are never anything, and two are always the same */
-            x[i] = i % 11 == 3 ? 0 : (int64_t)(300 * ((double)case_normal(seed) + common));
+        for (size_t i = 0; i < WIDTH && r != 1; i++) { /* some columns are never anything, two are always the same */
+            x[i] = (int16_t)(i % 11 == 3 ? 0 : 300 * ((double)case_normal(seed) + common));
             if (i % 16 == 7) x[i] = x[i - 1];
-            sums[i] += x[i];
+        }
+        for (size_t i = 0; i < WIDTH; i++) sums[i] += x[i];
+        if (kept) {
+            cr_assert(qc_second_moments_class(&s, l, part, 0, &st) && qc_second_moments_keep(s, l, x, 1, 0, &st));
+            for (size_t i = 0; i < WIDTH; i++) s->sums[i] = sums[i];
         }
         for (size_t k = 0; k < WIDTH; k++) {
             const size_t panel = k / QC_MOMENTS_TILE;
@@ -33,18 +42,19 @@ static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_p
                 tiles[j * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE] += x[j] * x[k];
         }
     }
-    cr_assert(qc_second_moments_add_class(l, part, 0, products, sums, &st), "%s", st.message);
-    qc_second_moments_add_counts(&l->parts[part], rows, rows, 0);
+    cr_assert(kept || qc_second_moments_add_class(l, part, 0, products, sums, &st), "%s", st.message);
+    qc_second_moments_add_counts(&l->parts[part], rows + SILENT, rows + SILENT, 0);
     free(products);
 }
 
-static void make(struct qc_second_moments_layer *l)
+static void make(struct qc_second_moments_layer *l, bool kept)
 {
     uint64_t seed = 5;
     *l = (struct qc_second_moments_layer){.groups = 1, .outputs = QC_LANES, .channels = WIDTH, .taps = 1};
     qc_second_moments_lay_out(l, QC_MOMENTS_BLOCK);
-    add_rows(l, QC_MOMENTS_FIT, FIT_ROWS, &seed);
-    add_rows(l, QC_MOMENTS_HELD, HELD_ROWS, &seed);
+    l->keep = kept ? WIDTH : 0;
+    add_rows(l, QC_MOMENTS_FIT, FIT_ROWS, kept, &seed);
+    add_rows(l, QC_MOMENTS_HELD, HELD_ROWS, kept, &seed);
 }
 
 static void drop(struct qc_second_moments_layer *l)
@@ -53,6 +63,7 @@ static void drop(struct qc_second_moments_layer *l)
         for (int c = 0; c < QC_MOMENTS_CLASSES; c++) {
             free(l->parts[p].of[c].products);
             free(l->parts[p].of[c].sums);
+            qc_second_moments_drop_rows(&l->parts[p].of[c]);
         }
 }
 
@@ -70,7 +81,7 @@ Test(low_rank, counts_alone_decide)
 {
     struct qc_second_moments_layer l = {.groups = 1, .outputs = 8, .channels = 320, .taps = 1};
     qc_second_moments_lay_out(&l, QC_MOMENTS_BLOCK);
-    l.parts[QC_MOMENTS_FIT].rows = 40;
+    l.parts[QC_MOMENTS_FIT].rows = 106;
     cr_expect(qc_low_rank_pays(&l, FIT));
     l.parts[QC_MOMENTS_HELD].rows = 1;
     cr_expect(qc_low_rank_pays(&l, FIT) && qc_low_rank_pays(&l, HELD) && !qc_low_rank_pays(&l, FIT | HELD));
@@ -87,39 +98,48 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
     double mean[WIDTH], lo[QC_LANES], hi[QC_LANES];
     size_t order[WIDTH];
     uint64_t seed = 9;
-    make(&l);
     cr_assert(h && factor && scratch && w && d && few);
     for (size_t i = 0; i < WIDTH * QC_LANES; i++) w[i] = 5 * (double)case_normal(&seed);
     for (size_t i = 0; i < QC_LANES; i++) {
         lo[i] = -7;
         hi[i] = 7;
     }
-    for (int centred = 0; centred < 2; centred++) {
+    for (int k = 0; k < 4; k++) {
+        const bool centred = k % 2, kept = k / 2;
         struct qc_low_rank fit, judge;
         double errors[QC_LANES] = {0}, expected[QC_LANES] = {0};
-        bool definite;
+        double fitted[QC_LANES] = {0}, again[QC_LANES] = {0}, seen[QC_LANES] = {0};
+        bool definite, found;
         size_t moved = 0;
+        make(&l, kept);
         dense(h, mean, &l, FIT, centred);
         cr_assert(qc_factorise_damped(&definite, factor, order, h, WIDTH, 0.01, scratch, &alone, &st) && definite);
         qc_round_compensated(d, w, factor, order, WIDTH, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
         cr_assert(qc_low_rank_new(&fit, &l, FIT, true, &st) && qc_low_rank_new(&judge, &l, HELD, false, &st));
-        qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL);
-        cr_expect(fit.rank <= FIT_ROWS, "rank %zu", fit.rank);
-        cr_assert(qc_low_rank_factorise(&fit, (struct qc_damping){QC_DAMPING, 0.01}));
-        qc_low_rank_round(few, w, &fit, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
+        cr_assert(qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL, &st));
+        cr_expect_eq(fit.rank, FIT_ROWS - 1 + centred, "rank %zu", fit.rank);
+        cr_assert(qc_low_rank_factorise(&found, &fit, (struct qc_damping){QC_DAMPING, 0.01}, &alone, &st) && found);
+        qc_low_rank_round(fitted, few, w, &fit, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
         for (size_t i = 0; i < WIDTH * QC_LANES; i++) {
             cr_assert_eq(d[i], few[i], "column %zu: %g, not %g", i / QC_LANES, few[i], d[i]);
             const double nearest = fmax(-7, fmin(7, nearbyint(w[i])));
             moved += w[i] - nearest < d[i] || w[i] - nearest > d[i];
         }
         cr_expect(moved > WIDTH, "%zu weights are not the nearest", moved);
+        qc_row_errors(seen, d, h, WIDTH);
+        qc_low_rank_errors(again, d, &fit, scratch);
         dense(h, mean, &l, HELD, centred);
         qc_row_errors(expected, d, h, WIDTH);
-        qc_low_rank_read(&judge, &l, HELD, 0, 0, centred ? mean : NULL);
-        qc_low_rank_errors(errors, d, &judge);
-        for (size_t i = 0; i < QC_LANES; i++) cr_expect_float_eq(errors[i], expected[i], 1e-9 * expected[i]);
+        cr_assert(qc_low_rank_read(&judge, &l, HELD, 0, 0, centred ? mean : NULL, &st));
+        qc_low_rank_errors(errors, d, &judge, scratch);
+        for (size_t i = 0; i < QC_LANES; i++) {
+            cr_expect_float_eq(errors[i], expected[i], 1e-9 * expected[i]);
+            cr_expect_float_eq(fitted[i], seen[i], 1e-9 * seen[i]);
+            cr_expect_float_eq(again[i], seen[i], 1e-9 * seen[i]);
+        }
         qc_low_rank_free(&fit);
         qc_low_rank_free(&judge);
+        drop(&l);
     }
     free(h);
     free(factor);
@@ -127,7 +147,6 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
     free(w);
     free(d);
     free(few);
-    drop(&l);
 }
 
 Test(low_rank, a_layer_that_saw_nothing_has_no_factor)
@@ -135,10 +154,13 @@ Test(low_rank, a_layer_that_saw_nothing_has_no_factor)
     struct qc_second_moments_layer l = {.groups = 1, .outputs = QC_LANES, .channels = WIDTH, .taps = 1};
     struct qc_low_rank f;
     struct qc_status st = QC_STATUS_INIT;
+    const struct qc_pool_options alone = {.workers = 1};
+    bool found;
     qc_second_moments_lay_out(&l, QC_MOMENTS_BLOCK);
     cr_assert(qc_low_rank_new(&f, &l, FIT, true, &st));
-    qc_low_rank_read(&f, &l, FIT, 0, 0, NULL);
+    cr_assert(qc_low_rank_read(&f, &l, FIT, 0, 0, NULL, &st));
     cr_expect_eq(f.rank, 0);
-    cr_expect_not(qc_low_rank_factorise(&f, (struct qc_damping){QC_DAMPING, 0}));
+    cr_assert(qc_low_rank_factorise(&found, &f, (struct qc_damping){QC_DAMPING, 0}, &alone, &st));
+    cr_expect_not(found);
     qc_low_rank_free(&f);
 }
