@@ -9,7 +9,8 @@
 
 /* The first half of the units shows the errors, the other whether it helps. */
 enum { UNITS_LEAST = 16, UNITS = 128 };
-/* Whose outputs show what the last layers take up. */
+/* Whose outputs show what the last layers take up. With fewer nothing is taken up: ranges and weights are made for the
+   same samples, and on others the mean error is another. */
 enum { OUTPUT_UNITS = 64 };
 /* So much is luck. */
 static const double GAIN_DB = 0.1;
@@ -83,6 +84,7 @@ bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st)
     struct qc_trials *trials = NULL;
     struct qc_graph *corrected = NULL;
     if (!p->auto_method || !p->auto_method->trial_count || !can_correct(p)) return true;
+    if (qc_dataset_units(p->data) < OUTPUT_UNITS) return true;
     bool ok = qc_trials_new(&trials, p->real, p->data, OUTPUT_UNITS, &how, st) &&
               qc_correct_outputs(&corrected, &p->output_bias, p->rounded, trials, make_rounded, p, st);
     if (ok && corrected) {
