@@ -119,10 +119,30 @@ static const struct spatial spatials[] = {
     {false, 1, 33, 33, 33, {1, 8, 11}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}, {1, 4, 5}},
     {false, 1, 7, 7, 7, {1, 6, 4}, {1, 5, 5}, {1, 1, 1}, {1, 1, 1}, {0, 2, 2}, {1, 6, 4}},
     {false, 1, 20, 20, 20, {3, 5, 9}, {2, 3, 3}, {1, 1, 3}, {1, 1, 2}, {1, 1, 2}, {4, 5, 3}},
+    /* Large: the edges apart from the rest. */
+    {false, 1, 3, 17, 1, {1, 51, 99}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}, {1, 26, 50}},
+    {false, 1, 4, 6, 2, {1, 9, 70}, {1, 3, 5}, {1, 1, 1}, {1, 2, 1}, {0, 2, 3}, {1, 9, 71}},
     {true, 1, 5, 17, 1, {1, 4, 5}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}, {1, 8, 10}},
     {true, 1, 4, 6, 2, {1, 5, 4}, {1, 3, 3}, {1, 2, 3}, {1, 1, 1}, {0, 1, 0}, {1, 10, 14}},
+    {true, 1, 6, 5, 1, {1, 4, 110}, {1, 4, 4}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}, {1, 8, 220}},
     {true, 1, 3, 4, 1, {2, 3, 3}, {2, 2, 3}, {3, 2, 4}, {1, 3, 2}, {0, 1, 1}, {5, 7, 12}},
 };
+
+/* Where the chain is cut: behind so many taps, and behind so many inputs of one. */
+struct cut {
+    int64_t taps, inputs;
+};
+
+static struct cut cut_of(const struct spatial *s, const int64_t o[3])
+{
+    const int64_t inputs = s->c / s->group;
+    int64_t columns = 0;
+    for (int64_t t = 0; t < s->kernel[2]; t++)
+        columns += !s->transposed || (o[2] + s->begin[2] - t * s->dilation[2]) % s->stride[2] == 0;
+    if (columns * inputs <= 128) return (struct cut){columns ? 128 / (columns * inputs) * columns : 1, inputs};
+    const int64_t pieces = (inputs + 127) / 128;
+    return (struct cut){inputs > 128 ? 1 : 128 / inputs, (inputs + pieces - 1) / pieces};
+}
 
 /* The chain over planes, lines, columns and channels of the window, in this order: of a transposed one from its last
    weights, which meet the first data, to its first. Weights that are known may be summed only where they meet data. */
@@ -130,8 +150,9 @@ static float chain(const struct spatial *s, const float *x, const float *w, int6
 {
     const int64_t inputs = s->c / s->group, outputs = s->m / s->group, group = m / outputs;
     const int64_t window = s->kernel[0] * s->kernel[1] * s->kernel[2];
-    float sum = 0;
-    for (int64_t t = 0; t < window; t++) {
+    const struct cut cut = cut_of(s, o);
+    float sum = 0, all = 0;
+    for (int64_t t = 0, taps = 0; t < window; t++) {
         int64_t at = s->transposed ? window - 1 - t : t, rest = at, i[3];
         bool there = true, meets = true;
         for (int k = 3; k-- > 0; rest /= s->kernel[k]) {
@@ -148,9 +169,15 @@ static float chain(const struct spatial *s, const float *x, const float *w, int6
             const float data =
                 there ? x[(((n * s->c + input) * s->in[0] + i[0]) * s->in[1] + i[1]) * s->in[2] + i[2]] : 0;
             sum = fmaf(data, weight, sum);
+            if ((c + 1) % cut.inputs == 0 || c + 1 == inputs) {
+                const bool end = c + 1 < inputs || (taps + 1) % cut.taps == 0;
+                all = end ? all + sum : all;
+                sum = end ? 0 : sum;
+            }
         }
+        taps += meets;
     }
-    return sum;
+    return all + sum;
 }
 
 static struct qc_view tensor(int64_t n, int64_t c, const int64_t size[3], bool last, float *data)
@@ -255,11 +282,17 @@ static void product(const struct sizes *s, const struct way *way, enum qc_isa is
     for (int64_t i = 0; i < s->batch; i++)
         for (int64_t m = 0; m < s->rows; m++)
             for (int64_t n = 0; n < s->columns; n++) {
-                float sum = 0, *to = want + i * vy.stride[0] + m * vy.stride[1] + n * vy.stride[2];
-                for (int64_t k = 0; k < s->depth; k++)
+                const int64_t pieces = (s->depth + 127) / 128, piece = (s->depth + pieces - 1) / pieces;
+                float sum = 0, all = 0, *to = want + i * vy.stride[0] + m * vy.stride[1] + n * vy.stride[2];
+                for (int64_t k = 0; k < s->depth; k++) {
+                    if (k && k % piece == 0) {
+                        all += sum;
+                        sum = 0;
+                    }
                     sum = fmaf(a[i * va.stride[0] + m * va.stride[1] + k * va.stride[2]],
                                b[i % batch_b * vb.stride[0] + k * vb.stride[1] + n * vb.stride[2]], sum);
-                *to = finished(sum, way->biased ? bias + n : NULL, *to, way);
+                }
+                *to = finished(all + sum, way->biased ? bias + n : NULL, *to, way);
             }
     if (!way->packed) vb.data = row.data = NULL;
     const struct qc_product_matrix m = {

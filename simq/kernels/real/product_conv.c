@@ -55,11 +55,17 @@ static struct axis axis_of(const struct qc_product_conv_state *s, int i, ptrdiff
     return a;
 }
 
-/* How a set is computed: so many lines and results of each at a time, from the data as it lies or from a copy. */
+/* Which results are computed together: a set, and of it a part of the lines and of the columns. */
+struct region {
+    ptrdiff_t set[3], part[3]; /* part[1] below 0: all of the set */
+};
+
+/* How a region is computed: so many lines and results of each at a time, from the data as it lies or from a copy. */
 struct geometry {
     struct axis axis[3];
     bool copied, joined, by_taps; /* columns of a window in one run; lines of the copy for each of a window's */
-    ptrdiff_t lines, count;
+    bool parted;
+    ptrdiff_t lines, count;       /* 0: it is empty */
     ptrdiff_t width, height;      /* of the copy */
     ptrdiff_t pixel, line, plane; /* numbers from one to the next */
     struct qc_panel_shape shape;
@@ -91,12 +97,41 @@ static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b)
     return a < b ? a : b;
 }
 
-static struct geometry geometry_of(const struct qc_product_tiles *tiles, const struct qc_product_conv_state *s,
-                                   const ptrdiff_t set[3])
+/* Part 0, 1 or 2 of an axis: the results before those whose windows lie in the data, those, and the ones behind. */
+static void take_part(struct axis *a, ptrdiff_t size, ptrdiff_t part)
 {
-    struct geometry g = {.copied = s->src[1] != 1 && s->groups * s->inputs > 1};
+    const ptrdiff_t room = size - 1 - a->offset - (a->taps - 1) * a->delta;
+    const ptrdiff_t first = a->offset < 0 ? least((-a->offset + a->step - 1) / a->step, a->count) : 0;
+    ptrdiff_t last = room < 0 ? 0 : least(room / a->step + 1, a->count);
+    if (last < first) last = first;
+    const ptrdiff_t begin[4] = {0, first, last, a->count};
+    a->offset += begin[part] * a->step;
+    a->out += begin[part] * a->out_step;
+    a->count = begin[part + 1] - begin[part];
+}
+
+static bool side_by_side(const struct qc_product_conv_state *s)
+{
+    return s->src[1] == 1 || s->groups * s->inputs == 1;
+}
+
+/* Of large images the edges alone are copied, with what lies beyond them. */
+static bool has_parts(const struct qc_product_conv_state *s, const struct axis axis[3])
+{
+    enum { LARGE = 48 };
+    return side_by_side(s) && inside(&axis[0], s->in[0]) && axis[1].count > 2 && axis[2].count >= LARGE &&
+           axis[1].taps && axis[2].taps && !(inside(&axis[1], s->in[1]) && inside(&axis[2], s->in[2]));
+}
+
+static struct geometry geometry_of(const struct qc_product_tiles *tiles, const struct qc_product_conv_state *s,
+                                   const struct region *r)
+{
+    struct geometry g = {.copied = !side_by_side(s)};
+    for (int i = 0; i < 3; i++) g.axis[i] = axis_of(s, i, r->set[i]);
+    g.parted = r->part[1] >= 0 && has_parts(s, g.axis);
     for (int i = 0; i < 3; i++) {
-        g.axis[i] = axis_of(s, i, set[i]);
+        if (g.parted && i > 0) take_part(&g.axis[i], s->in[i], r->part[i]);
+        if (g.axis[i].count == 0) return g;
         g.copied = g.copied || !inside(&g.axis[i], s->in[i]);
     }
     if (!g.copied) merge(&g, s);
@@ -115,11 +150,15 @@ static struct geometry geometry_of(const struct qc_product_tiles *tiles, const s
         g.line = g.pixel * g.width;
         g.plane = g.line * g.height;
     }
-    g.joined = s->groups == 1 && w->delta == 1 && g.pixel == s->inputs &&
-               (size_t)(w->taps * s->inputs) <= qc_panel_reach(tiles, (size_t)s->outputs);
-    const ptrdiff_t runs = d->taps * h->taps * (g.joined ? w->taps > 0 : w->taps);
-    qc_panel_shape_of(&g.shape, tiles, (size_t)s->outputs, (size_t)runs,
-                      (size_t)(s->inputs * (g.joined ? w->taps : 1)));
+    /* Taps that are summed in one go: whole lines of the window where one has few numbers. */
+    const ptrdiff_t line = w->taps * s->inputs;
+    const bool few = line > 0 && line <= QC_PANEL_REACH;
+    const ptrdiff_t together =
+        few ? QC_PANEL_REACH / line * w->taps : QC_PANEL_REACH / least(s->inputs, QC_PANEL_REACH);
+    g.joined = s->groups == 1 && w->delta == 1 && g.pixel == s->inputs && few;
+    const ptrdiff_t runs = d->taps * h->taps * (g.joined ? 1 : w->taps);
+    qc_panel_shape_of(&g.shape, tiles, (size_t)s->outputs, (size_t)runs, (size_t)(g.joined ? line : s->inputs),
+                      (size_t)(g.joined ? together / w->taps : together));
     return g;
 }
 
@@ -128,8 +167,7 @@ static void places(ptrdiff_t *run, ptrdiff_t *weight_run, const struct geometry 
                    const struct qc_product_conv_state *s)
 {
     const struct axis *d = &g->axis[0], *h = &g->axis[1], *w = &g->axis[2];
-    const ptrdiff_t columns = g->joined ? w->taps > 0 : w->taps,
-                    next_line = g->by_taps ? g->lines * g->line : h->delta * g->line;
+    const ptrdiff_t columns = g->joined ? 1 : w->taps, next_line = g->by_taps ? g->lines * g->line : h->delta * g->line;
     for (ptrdiff_t i = 0; i < d->taps; i++)
         for (ptrdiff_t k = 0; k < h->taps; k++)
             for (ptrdiff_t l = 0; l < columns; l++) {
@@ -150,11 +188,28 @@ static struct qc_panel_source source_of(const struct geometry *g, const struct q
                                     .inner = (size_t)s->inputs};
 }
 
-static bool next_set(ptrdiff_t set[3], const struct qc_product_conv_state *s)
+/* Numbers of the packed weights of one group. */
+static size_t set_numbers(const struct qc_product_conv_state *s, const struct region *r)
+{
+    size_t taps = 1;
+    for (int i = 0; i < 3; i++) taps *= (size_t)axis_of(s, i, r->set[i]).taps;
+    return taps * (size_t)s->inputs * qc_product_padded((size_t)s->outputs);
+}
+
+static bool next_set(struct region *r, const struct qc_product_conv_state *s)
 {
     for (int i = 3; i-- > 0;) {
-        if (++set[i] < sets_of(s, i)) return true;
-        set[i] = 0;
+        if (++r->set[i] < sets_of(s, i)) return true;
+        r->set[i] = 0;
+    }
+    return false;
+}
+
+static bool next_part(struct region *r, const struct geometry *g)
+{
+    for (int i = 3; g->parted && i-- > 1;) {
+        if (++r->part[i] < 3) return true;
+        r->part[i] = 0;
     }
     return false;
 }
@@ -211,13 +266,14 @@ static bool pack_dense(struct qc_product *d, const float *w, size_t *numbers, st
 {
     const struct qc_product_conv_state *s = &d->conv;
     const size_t taps = (size_t)(s->kernel[0] * s->kernel[1] * s->kernel[2]);
-    ptrdiff_t set[3] = {0}, *run = calloc(2 * taps + 1, sizeof *run);
+    struct region region = {.part = {-1, -1, -1}};
+    ptrdiff_t *run = calloc(2 * taps + 1, sizeof *run);
     *numbers = (size_t)(s->groups * s->inputs) * taps * qc_product_padded((size_t)s->outputs);
     if (!run) return qc_fail_memory(st, 2 * taps * sizeof *run);
     bool ok = qc_product_pack(d, *numbers, st);
     float *to = d->packed;
     do {
-        const struct geometry g = geometry_of(&d->tiles, s, set);
+        const struct geometry g = geometry_of(&d->tiles, s, &region);
         if (!ok) break;
         places(run, run + taps, &g, s);
         for (ptrdiff_t group = 0; group < s->groups; group++) {
@@ -225,7 +281,7 @@ static bool pack_dense(struct qc_product *d, const float *w, size_t *numbers, st
             qc_panel_pack(to, &g.shape, &from);
             to += qc_panel_numbers(&g.shape);
         }
-    } while (next_set(set, s));
+    } while (next_set(&region, s));
     free(run);
     return ok;
 }
@@ -242,18 +298,19 @@ static bool lay_out(struct qc_product *d, struct qc_status *st)
     size_t bytes[QC_PRODUCT_PARTS] = {[QC_PRODUCT_BIAS] =
                                           d->bias ? 0 : d->groups * qc_product_padded(d->columns) * number,
                                       [QC_PRODUCT_RUNS] = 2 * taps * sizeof(ptrdiff_t)};
-    ptrdiff_t set[3] = {0};
-    do {
-        const struct geometry g = geometry_of(&d->tiles, s, set);
+    struct region region = {{0}, {0}};
+    bool more = !s->depthwise;
+    while (more) {
+        const struct geometry g = geometry_of(&d->tiles, s, &region);
         size_t copy = (size_t)(s->groups * s->inputs) * number;
-        if (s->depthwise) break;
         if (!qc_mul_size(&copy, copy, (size_t)g.width) || !qc_mul_size(&copy, copy, (size_t)g.height) ||
             !qc_mul_size(&copy, copy, (size_t)g.axis[0].taps))
             return qc_fail(st, QC_UNSUPPORTED, "a window this far apart does not fit in memory");
         if (g.copied) raise(&bytes[QC_PRODUCT_COPY], copy);
         raise(&bytes[QC_PRODUCT_SUMS], qc_panel_sums(&g.shape, (size_t)(g.lines * g.count)) * number);
         if (!d->packed) raise(&bytes[QC_PRODUCT_SLICE], qc_panel_slice(&g.shape) * number);
-    } while (next_set(set, s));
+        more = next_part(&region, &g) || next_set(&region, s);
+    }
     return qc_product_lay_out(d, bytes, st);
 }
 
@@ -350,6 +407,15 @@ static void multiply(const struct qc_product *d, const struct qc_product_memory 
                                .y_column = s->dst[1],
                                .lines = (size_t)least(g->lines, a[1].count - p->line),
                                .count = (size_t)least(g->count, a[2].count - p->column)};
+    if (l.count < l.lines) /* a few columns: their lines are the rows */
+        l = (struct qc_panel_lines){.run = run,
+                                    .a_line = l.a_step,
+                                    .a_step = l.a_line,
+                                    .y_line = l.y_step,
+                                    .y_step = l.y_line,
+                                    .y_column = l.y_column,
+                                    .lines = l.count,
+                                    .count = l.lines};
     for (ptrdiff_t group = 0; group < s->groups; group++) {
         struct qc_panel_source source = {0};
         if (!packed) source = source_of(g, s, m->weights, weight_run, group);
@@ -367,9 +433,11 @@ static void run_dense(const struct qc_product *d, const struct qc_product_memory
 {
     const struct qc_product_conv_state *s = &d->conv;
     const float *packed = d->packed;
-    ptrdiff_t set[3] = {0}, *run = qc_product_part_of(d, m, QC_PRODUCT_RUNS);
-    do {
-        const struct geometry g = geometry_of(&d->tiles, s, set);
+    struct region region = {{0}, {0}};
+    ptrdiff_t *run = qc_product_part_of(d, m, QC_PRODUCT_RUNS);
+    bool more = true;
+    while (more) {
+        const struct geometry g = geometry_of(&d->tiles, s, &region);
         struct qc_panel_product product = {.tiles = &d->tiles,
                                            .shape = &g.shape,
                                            .bias = qc_product_bias(d, m),
@@ -377,7 +445,7 @@ static void run_dense(const struct qc_product *d, const struct qc_product_memory
                                            .sums = qc_product_part_of(d, m, QC_PRODUCT_SUMS),
                                            .slice = qc_product_part_of(d, m, QC_PRODUCT_SLICE)};
         places(run, run + s->kernel[0] * s->kernel[1] * s->kernel[2], &g, s);
-        for (ptrdiff_t n = 0; n < s->batch; n++) {
+        for (ptrdiff_t n = 0; g.count && n < s->batch; n++) {
             const float *x = (const float *)m->src + n * s->src[0];
             float *y = (float *)m->dst + n * s->dst[0];
             struct place p;
@@ -386,19 +454,46 @@ static void run_dense(const struct qc_product *d, const struct qc_product_memory
                     for (p.column = 0; p.column < g.axis[2].count; p.column += g.count)
                         multiply(d, m, &g, x, y, &p, packed, &product);
         }
-        if (packed) packed += (size_t)s->groups * qc_panel_numbers(&g.shape);
-    } while (next_set(set, s));
+        more = next_part(&region, &g);
+        if (more) continue;
+        if (packed) packed += (size_t)s->groups * set_numbers(s, &region);
+        more = next_set(&region, s);
+    }
 }
 
-static void run_depthwise(const struct qc_product *d, const struct qc_product_memory *m)
+/* Line `row` of the results, of all samples and planes, in the channels from `first` on. */
+static void depthwise_line(struct qc_product_depthwise *f, const struct qc_product *d,
+                           const struct qc_product_memory *m, ptrdiff_t row, ptrdiff_t first)
 {
     const struct qc_product_conv_state *s = &d->conv;
-    const size_t padded = qc_product_padded((size_t)s->groups);
+    const ptrdiff_t y = row % s->out[1], z = row / s->out[1] % s->out[0], n = row / s->out[1] / s->out[0];
     const float **line = qc_product_part_of(d, m, QC_PRODUCT_RUNS), **w = line + s->kernel[0] * s->kernel[1];
-    struct qc_product_depthwise f = {.line = line,
-                                     .w = w,
-                                     .columns = (size_t)s->kernel[2],
-                                     .channels = (size_t)s->groups,
+    f->line = line;
+    f->w = w;
+    f->lines = 0;
+    for (ptrdiff_t i = 0; i < s->kernel[0]; i++)
+        for (ptrdiff_t k = 0; k < s->kernel[1]; k++) {
+            const ptrdiff_t a = z * s->stride[0] + i * s->dilation[0] - s->begin[0],
+                            b = y * s->stride[1] + k * s->dilation[1] - s->begin[1];
+            if (a < 0 || b < 0 || a >= s->in[0] || b >= s->in[1]) continue;
+            line[f->lines] = (const float *)m->src + n * s->src[0] + a * s->src[2] + b * s->src[3] + first;
+            w[f->lines++] = d->packed + (size_t)((i * s->kernel[1] + k) * s->kernel[2]) * f->width + (size_t)first;
+        }
+    f->y = (float *)m->dst + n * s->dst[0] + z * s->dst[2] + y * s->dst[3] + first;
+    d->tiles.depthwise(f);
+}
+
+/* So many channels at a time that the lines of a window stay in the first-level cache until the next line. */
+static void run_depthwise(const struct qc_product *d, const struct qc_product_memory *m)
+{
+    enum { CACHED = 12288, LEAST = 4 * QC_PRODUCT_BLOCK };
+    const struct qc_product_conv_state *s = &d->conv;
+    const ptrdiff_t window = s->in[2] * least(s->kernel[0] * s->kernel[1], CACHED),
+                    fits = least(CACHED / window, s->groups) / QC_PRODUCT_BLOCK * QC_PRODUCT_BLOCK,
+                    most = fits < LEAST ? LEAST : fits, rows = s->batch * s->out[0] * s->out[1];
+    const float *bias = qc_product_bias(d, m);
+    struct qc_product_depthwise f = {.columns = (size_t)s->kernel[2],
+                                     .width = qc_product_padded((size_t)s->groups),
                                      .count = s->out[2],
                                      .size = s->in[2],
                                      .start = -s->begin[2],
@@ -406,21 +501,11 @@ static void run_depthwise(const struct qc_product *d, const struct qc_product_me
                                      .delta = s->dilation[2],
                                      .step = s->src[4],
                                      .y_step = s->dst[4],
-                                     .tail = &d->tail,
-                                     .bias = qc_product_bias(d, m)};
-    for (ptrdiff_t row = 0; row < s->batch * s->out[0] * s->out[1]; row++) {
-        const ptrdiff_t y = row % s->out[1], z = row / s->out[1] % s->out[0], n = row / s->out[1] / s->out[0];
-        f.lines = 0;
-        for (ptrdiff_t i = 0; i < s->kernel[0]; i++)
-            for (ptrdiff_t k = 0; k < s->kernel[1]; k++) {
-                const ptrdiff_t a = z * s->stride[0] + i * s->dilation[0] - s->begin[0],
-                                b = y * s->stride[1] + k * s->dilation[1] - s->begin[1];
-                if (a < 0 || b < 0 || a >= s->in[0] || b >= s->in[1]) continue;
-                line[f.lines] = (const float *)m->src + n * s->src[0] + a * s->src[2] + b * s->src[3];
-                w[f.lines++] = d->packed + (size_t)((i * s->kernel[1] + k) * s->kernel[2]) * padded;
-            }
-        f.y = (float *)m->dst + n * s->dst[0] + z * s->dst[2] + y * s->dst[3];
-        d->tiles.depthwise(&f);
+                                     .tail = &d->tail};
+    for (ptrdiff_t first = 0; first < s->groups; first += most) {
+        f.channels = (size_t)least(s->groups - first, most);
+        f.bias = bias + first;
+        for (ptrdiff_t row = 0; row < rows; row++) depthwise_line(&f, d, m, row, first);
     }
 }
 

@@ -89,7 +89,7 @@ bool qc_product_matrix_new(struct qc_product **out, const struct qc_product_matr
     struct qc_product *d = qc_product_start(&operands, 1, columns, &m->tail, st);
     if (!d) return false;
     matrix_sizes(&d->matrix, m);
-    qc_panel_shape_of(&d->matrix.shape, &d->tiles, columns, 1, (size_t)d->matrix.depth);
+    qc_panel_shape_of(&d->matrix.shape, &d->tiles, columns, 1, (size_t)d->matrix.depth, 1);
     if ((m->b->data && !pack_matrices(d, m->b, m->packs, st)) || !lay_out_matrix(d, st)) {
         qc_product_free(d);
         return false;

@@ -5,7 +5,7 @@
 
 #include "base/simd.h"
 
-enum { BLOCK = QC_PRODUCT_BLOCK, CACHED = 6144 /* numbers of a panel that stay in the first-level cache */ };
+enum { BLOCK = QC_PRODUCT_BLOCK };
 
 static size_t over(size_t n, size_t parts)
 {
@@ -18,23 +18,20 @@ static size_t blocks_of(const struct qc_product_tiles *tiles, size_t columns)
     return all ? over(all, over(all, most)) : 1;
 }
 
-size_t qc_panel_reach(const struct qc_product_tiles *tiles, size_t columns)
-{
-    return CACHED / BLOCK / blocks_of(tiles, columns);
-}
-
 void qc_panel_shape_of(struct qc_panel_shape *p, const struct qc_product_tiles *tiles, size_t columns, size_t runs,
-                       size_t length)
+                       size_t length, size_t together)
 {
-    const size_t reach = qc_panel_reach(tiles, columns);
     *p = (struct qc_panel_shape){.columns = columns,
                                  .blocks = blocks_of(tiles, columns),
                                  .runs = runs,
                                  .length = length,
-                                 .pieces = length > reach ? over(length, reach) : 1,
-                                 .together = length && length < reach ? reach / length : 1};
-    p->piece = over(length, p->pieces);
-    p->pieces = p->piece ? over(length, p->piece) : 1;
+                                 .pieces = 1,
+                                 .piece = length,
+                                 .together = together};
+    if (length <= QC_PANEL_REACH) return;
+    p->piece = over(length, over(length, QC_PANEL_REACH));
+    p->pieces = over(length, p->piece);
+    p->together = 1;
 }
 
 size_t qc_panel_numbers(const struct qc_panel_shape *p)
@@ -169,6 +166,15 @@ static void scattered(const struct qc_panel_product *p, struct qc_product_tile *
         for (size_t c = 0; c < n->count; c++) y[m * y_step + (ptrdiff_t)c * y_column] = tile[m * width + (ptrdiff_t)c];
 }
 
+/* Asks for part i of `parts` of what is multiplied next. */
+static void ask(const float *next, size_t numbers, size_t i, size_t parts)
+{
+    enum { LINE = 16 };
+    const size_t lines = over(numbers, LINE);
+    for (size_t k = lines * i / parts, end = lines * (i + 1) / parts; k < end; k++)
+        __builtin_prefetch(next + k * LINE, 0, 2);
+}
+
 static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_lines *l, const struct panel *n,
                         const struct slice *s, const float *w, bool last)
 {
@@ -188,6 +194,9 @@ static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_
                                     .tail = last ? p->tail : NULL};
         float *y = l->y + (ptrdiff_t)i * l->y_line + (ptrdiff_t)n->first * l->y_column;
         for (size_t k = 0; k < tiles; k++) {
+            if (p->packed)
+                ask(w + s->runs * s->length * (size_t)width, s->runs * s->length * (size_t)width, i * tiles + k,
+                    tiles * l->lines);
             const ptrdiff_t count = (ptrdiff_t)(l->count / tiles + (k < l->count % tiles));
             t.sums = first ? NULL : sums;
             t.y = last ? y : sums;

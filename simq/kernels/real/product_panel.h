@@ -12,19 +12,18 @@
 /* Rows that are multiplied in one go, about: their sums stay in the second-level cache. */
 enum { QC_PANEL_ROWS = 256 };
 
-/* The reduction is `runs` runs of numbers side by side in the data, in pieces where a run is longer than what the
-   first-level cache holds of a panel. */
+/* The reduction is `runs` runs of numbers side by side in the data. It is cut where that can be said of the shape
+   alone: behind every `together` runs, or, where a run is longer than QC_PANEL_REACH, into pieces. */
+enum { QC_PANEL_REACH = 128 };
 struct qc_panel_shape {
     size_t columns;       /* of the matrix */
     size_t blocks;        /* of a panel at most */
     size_t runs, length;  /* of all of a run */
     size_t pieces, piece; /* of a run; the last piece may be shorter */
-    size_t together;      /* runs in one go, 1 where there are pieces */
+    size_t together;      /* 1 where there are pieces */
 };
 void qc_panel_shape_of(struct qc_panel_shape *p, const struct qc_product_tiles *tiles, size_t columns, size_t runs,
-                       size_t length);
-/* The longest run that is one piece. */
-size_t qc_panel_reach(const struct qc_product_tiles *tiles, size_t columns);
+                       size_t length, size_t together);
 /* Numbers of the packed matrix, and of what is packed of it in one go. */
 size_t qc_panel_numbers(const struct qc_panel_shape *p);
 size_t qc_panel_slice(const struct qc_panel_shape *p);

@@ -26,12 +26,12 @@ static void tile_plain(const struct qc_product_tile *t, int rows, int blocks)
     for (int m = 0; m < rows; m++) {
         float acc[QC_PRODUCT_BLOCKS * BLOCK] = {0}, *y = t->y + m * t->y_step;
         const float *w = t->w;
-        if (t->sums) memcpy(acc, t->sums + (size_t)m * n, n * sizeof *acc);
         for (size_t r = 0; r < t->runs; r++) {
             const float *a = t->a + m * t->step + t->run[r];
             for (size_t k = 0; k < t->length; k++, w += n)
                 for (size_t c = 0; c < n; c++) acc[c] = qc_fused(a[k], w[c], acc[c]);
         }
+        for (size_t c = 0; t->sums && c < n; c++) acc[c] = t->sums[(size_t)m * n + c] + acc[c];
         for (size_t c = 0; c < columns; c++) y[c] = t->tail ? finished(acc[c], t->bias[c], y[c], t->tail) : acc[c];
     }
 }
@@ -46,11 +46,6 @@ static QC_INLINE void columns_of(size_t *from, size_t *to, const struct qc_produ
     while (*to > *from && x + (ptrdiff_t)(*to - 1) * d->delta >= d->size) --*to;
 }
 
-static size_t padded(size_t channels)
-{
-    return (channels + BLOCK - 1) / BLOCK * BLOCK;
-}
-
 static void depthwise_plain(const struct qc_product_depthwise *d)
 {
     for (size_t c = 0; c < d->channels; c += BLOCK) {
@@ -62,7 +57,7 @@ static void depthwise_plain(const struct qc_product_depthwise *d)
             for (size_t l = 0; l < d->lines; l++)
                 for (size_t t = from; t < to; t++) {
                     const float *x = d->line[l] + (d->start + i * d->stride + (ptrdiff_t)t * d->delta) * d->step + c,
-                                *w = d->w[l] + t * padded(d->channels) + c;
+                                *w = d->w[l] + t * d->width + c;
                     for (size_t k = 0; k < n; k++) acc[k] = qc_fused(x[k], w[k], acc[k]);
                 }
             for (size_t k = 0; k < n; k++) y[k] = finished(acc[k], d->bias[c + k], y[k], d->tail);
@@ -127,13 +122,7 @@ static QC_INLINE int columns_in(int last, int k, int lanes)
         const int n = blocks * (VECTORS), width = blocks * BLOCK;                                                      \
         const ptrdiff_t step = t->step;                                                                                \
         const float *w = t->w, *p[QC_PRODUCT_ROWS / 3 + 1];                                                            \
-        if (t->sums) {                                                                                                 \
-            QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] =                 \
-                P##loadu_ps(t->sums + m * width + k * (LANES));                                                        \
-        } else {                                                                                                       \
-            QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] =                 \
-                P##setzero_ps();                                                                                       \
-        }                                                                                                              \
+        QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] = P##setzero_ps();    \
         for (size_t r = 0; r < t->runs; r++) {                                                                         \
             QC_UNROLL for (int m = 0; m < rows; m += 3) p[m / 3] = t->a + t->run[r] + m * step;                        \
             for (size_t q = t->length; q > 0; q--, w += width) {                                                       \
@@ -145,6 +134,10 @@ static QC_INLINE int columns_in(int last, int k, int lanes)
                 }                                                                                                      \
                 QC_UNROLL for (int m = 0; m < rows; m += 3) p[m / 3]++;                                                \
             }                                                                                                          \
+        }                                                                                                              \
+        if (t->sums) {                                                                                                 \
+            QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] =                 \
+                P##add_ps(P##loadu_ps(t->sums + m * width + k * (LANES)), acc[m][k]);                                  \
         }                                                                                                              \
         const struct qc_product_tail *tail = t->tail;                                                                  \
         if (!tail) {                                                                                                   \
@@ -231,21 +224,47 @@ static void tile_avx2(const struct qc_product_tile *t, int rows, int blocks)
 
 enum { TOGETHER = 8 }; /* results of a line in registers */
 
-/* `some` of LANES channels from c on: `count` results from i on, whose columns from `from` to before `to` are there. */
+/* Functions of their own, so that each has the registers for itself. They go on until fewer than `count` are left. */
+#define QC_DEPTHWISE_ONE(name, target, width, stride, count)                                                           \
+    target static __attribute__((noinline))                                                                            \
+    ptrdiff_t name##_##width##_##stride##_##count(const struct qc_product_depthwise *d, ptrdiff_t i, ptrdiff_t end,    \
+                                                  size_t from, size_t to)                                              \
+    {                                                                                                                  \
+        for (; i + count <= end; i += count) name##_across(d, i, count, width, stride, from, to);                      \
+        return i;                                                                                                      \
+    }
+#define QC_DEPTHWISE_SOME(name, target, width, stride)                                                                 \
+    QC_DEPTHWISE_ONE(name, target, width, stride, 1)                                                                   \
+    QC_DEPTHWISE_ONE(name, target, width, stride, 2)                                                                   \
+    QC_DEPTHWISE_ONE(name, target, width, stride, 4)                                                                   \
+    QC_DEPTHWISE_ONE(name, target, width, stride, 5)                                                                   \
+    QC_DEPTHWISE_ONE(name, target, width, stride, 8)                                                                   \
+    static void name##_##width##_##stride(const struct qc_product_depthwise *d, ptrdiff_t i, ptrdiff_t end)            \
+    {                                                                                                                  \
+        const size_t all = d->columns;                                                                                 \
+        i = name##_##width##_##stride##_8(d, i, end, 0, all);                                                          \
+        if (i + 5 == end) i = name##_##width##_##stride##_5(d, i, end, 0, all);                                        \
+        i = name##_##width##_##stride##_4(d, i, end, 0, all);                                                          \
+        i = name##_##width##_##stride##_2(d, i, end, 0, all);                                                          \
+        name##_##width##_##stride##_1(d, i, end, 0, all);                                                              \
+    }
+
+/* Results i to i + count - 1, in some channels from c on, of which a vector has `some`; of their columns those from
+   `from` to before `to`. width 0: any window; else one of so many columns next to each other, and what windows share is
+   read once. */
 #define QC_DEPTHWISE_BODY(name, target, TYPE, LANES, P, bits)                                                          \
-    target static QC_INLINE void name##_body(const struct qc_product_depthwise *d, ptrdiff_t i, const int count,       \
-                                             size_t c, const bool part, int some, const int width, const int stride,   \
-                                             ptrdiff_t from, ptrdiff_t to)                                             \
+    target static QC_INLINE void name##_vector(const struct qc_product_depthwise *d, const float *const *line,         \
+                                               const float *const *weights, size_t lines, ptrdiff_t at, float *y,      \
+                                               ptrdiff_t y_step, ptrdiff_t step, ptrdiff_t next, const int count,      \
+                                               size_t c, const bool part, int some, const int width, const int stride, \
+                                               ptrdiff_t from, ptrdiff_t to, TYPE lo, TYPE hi, const bool sum)         \
     {                                                                                                                  \
         TYPE acc[TOGETHER], w[5];                                                                                      \
-        const struct qc_product_tail *tail = d->tail;                                                                  \
-        const ptrdiff_t channels = (ptrdiff_t)padded(d->channels), step = d->step;                                     \
-        const ptrdiff_t at = (d->start + i * d->stride) * step + (ptrdiff_t)c;                                         \
         QC_UNROLL for (int m = 0; m < count; m++) acc[m] = P##setzero_ps();                                            \
-        for (size_t l = 0; l < d->lines; l++) {                                                                        \
-            const float *x = d->line[l] + at, *weights = d->w[l] + c;                                                  \
-            if (width) { /* columns next to each other: what windows share is read once */                             \
-                QC_UNROLL for (int t = 0; t < width; t++) w[t] = P##loadu_ps(weights + t * channels);                  \
+        for (size_t l = 0; l < lines; l++) {                                                                           \
+            const float *x = line[l] + at + c, *wl = weights[l] + c;                                                   \
+            if (width) {                                                                                               \
+                QC_UNROLL for (int t = 0; t < width; t++) w[t] = P##loadu_ps(wl + t * next);                           \
                 QC_UNROLL for (int k = 0; k < (count - 1) * stride + width; k++)                                       \
                 {                                                                                                      \
                     const TYPE v = part ? load_part##bits(x, some) : P##loadu_ps(x);                                   \
@@ -258,7 +277,7 @@ enum { TOGETHER = 8 }; /* results of a line in registers */
             }                                                                                                          \
             for (ptrdiff_t t = from; t < to; t++) {                                                                    \
                 const float *first = x + t * d->delta * step;                                                          \
-                w[0] = P##loadu_ps(weights + t * channels);                                                            \
+                w[0] = P##loadu_ps(wl + t * next);                                                                     \
                 QC_UNROLL for (int m = 0; m < count; m++)                                                              \
                 {                                                                                                      \
                     acc[m] = P##fmadd_ps(part ? load_part##bits(first, some) : P##loadu_ps(first), w[0], acc[m]);      \
@@ -266,66 +285,68 @@ enum { TOGETHER = 8 }; /* results of a line in registers */
                 }                                                                                                      \
             }                                                                                                          \
         }                                                                                                              \
-        const TYPE bias = P##loadu_ps(d->bias + c), lo = P##set1_ps(tail->lo), hi = P##set1_ps(tail->hi);              \
+        const TYPE bias = P##loadu_ps(d->bias + c);                                                                    \
+        y += c;                                                                                                        \
         QC_UNROLL for (int m = 0; m < count; m++)                                                                      \
         {                                                                                                              \
-            float *y = d->y + (i + m) * d->y_step + c;                                                                 \
-            QC_FINISH(P, acc[m], bias, y, some, part, bits);                                                           \
+            TYPE v = P##add_ps(acc[m], bias);                                                                          \
+            if (sum) v = P##add_ps(v, part ? load_part##bits(y, some) : P##loadu_ps(y));                               \
+            v = P##min_ps(hi, P##max_ps(lo, v));                                                                       \
             if (part)                                                                                                  \
-                store_part##bits(y, some, acc[m]);                                                                     \
+                store_part##bits(y, some, v);                                                                          \
             else                                                                                                       \
-                P##storeu_ps(y, acc[m]);                                                                               \
+                P##storeu_ps(y, v);                                                                                    \
+            y += y_step;                                                                                               \
         }                                                                                                              \
     }                                                                                                                  \
-    target static QC_INLINE void name##_some(const struct qc_product_depthwise *d, ptrdiff_t i, ptrdiff_t end,         \
-                                             size_t c, const bool part, int some, const int width, const int stride)   \
+    target static QC_INLINE void name##_across(const struct qc_product_depthwise *d, ptrdiff_t i, const int count,     \
+                                               const int width, const int stride, size_t from, size_t to)              \
     {                                                                                                                  \
-        const ptrdiff_t columns = (ptrdiff_t)d->columns;                                                               \
-        for (; i + 8 <= end; i += 8) name##_body(d, i, 8, c, part, some, width, stride, 0, columns);                   \
-        if (i + 5 == end) {                                                                                            \
-            name##_body(d, i, 5, c, part, some, width, stride, 0, columns);                                            \
-            return;                                                                                                    \
-        }                                                                                                              \
-        for (; i + 4 <= end; i += 4) name##_body(d, i, 4, c, part, some, width, stride, 0, columns);                   \
-        for (; i < end; i++) name##_body(d, i, 1, c, part, some, width, stride, 0, columns);                           \
+        const TYPE lo = P##set1_ps(d->tail->lo), hi = P##set1_ps(d->tail->hi);                                         \
+        const ptrdiff_t step = d->step, at = (d->start + i * d->stride) * step, y_step = d->y_step,                    \
+                        next = (ptrdiff_t)d->width, first = (ptrdiff_t)from, last = (ptrdiff_t)to;                     \
+        const float *const *const line = d->line, *const *const w = d->w;                                              \
+        const size_t lines = d->lines, channels = d->channels;                                                         \
+        float *const y = d->y + i * y_step;                                                                            \
+        const bool sum = d->tail->sum;                                                                                 \
+        size_t c = 0;                                                                                                  \
+        for (; c + (LANES) <= channels; c += (LANES))                                                                  \
+            name##_vector(d, line, w, lines, at, y, y_step, step, next, count, c, false, (LANES), width, stride,       \
+                          first, last, lo, hi, sum);                                                                   \
+        if (c < channels)                                                                                              \
+            name##_vector(d, line, w, lines, at, y, y_step, step, next, count, c, true, (int)(channels - c), width,    \
+                          stride, first, last, lo, hi, sum);                                                           \
     }                                                                                                                  \
-    target static QC_INLINE void name##_block(const struct qc_product_depthwise *d, ptrdiff_t first, ptrdiff_t last,   \
-                                              size_t c, const bool part, int some)                                     \
-    {                                                                                                                  \
-        const bool close = d->delta == 1;                                                                              \
-        for (ptrdiff_t i = 0; i < first; i++) {                                                                        \
-            size_t from, to;                                                                                           \
-            columns_of(&from, &to, d, i);                                                                              \
-            name##_body(d, i, 1, c, part, some, 0, 1, (ptrdiff_t)from, (ptrdiff_t)to);                                 \
-        }                                                                                                              \
-        if (close && d->columns == 3 && d->stride == 1)                                                                \
-            name##_some(d, first, last, c, part, some, 3, 1);                                                          \
-        else if (close && d->columns == 3 && d->stride == 2)                                                           \
-            name##_some(d, first, last, c, part, some, 3, 2);                                                          \
-        else if (close && d->columns == 5 && d->stride == 1)                                                           \
-            name##_some(d, first, last, c, part, some, 5, 1);                                                          \
-        else                                                                                                           \
-            name##_some(d, first, last, c, part, some, 0, 1);                                                          \
-        for (ptrdiff_t i = last; i < d->count; i++) {                                                                  \
-            size_t from, to;                                                                                           \
-            columns_of(&from, &to, d, i);                                                                              \
-            name##_body(d, i, 1, c, part, some, 0, 1, (ptrdiff_t)from, (ptrdiff_t)to);                                 \
-        }                                                                                                              \
-    }                                                                                                                  \
+    QC_DEPTHWISE_SOME(name, target, 0, 1)                                                                              \
+    QC_DEPTHWISE_SOME(name, target, 3, 1)                                                                              \
+    QC_DEPTHWISE_SOME(name, target, 3, 2)                                                                              \
+    QC_DEPTHWISE_SOME(name, target, 5, 1)                                                                              \
     target static void name(const struct qc_product_depthwise *d)                                                      \
     {                                                                                                                  \
-        ptrdiff_t first = 0, last = d->count;                                                                          \
-        size_t from, to, c = 0;                                                                                        \
-        for (; first < last; first++) {                                                                                \
-            columns_of(&from, &to, d, first);                                                                          \
+        const bool close = d->delta == 1;                                                                              \
+        ptrdiff_t i = 0, last = d->count;                                                                              \
+        size_t from, to;                                                                                               \
+        for (; i < last; i++) {                                                                                        \
+            columns_of(&from, &to, d, i);                                                                              \
             if (from == 0 && to == d->columns) break;                                                                  \
+            name##_0_1_1(d, i, i + 1, from, to);                                                                       \
         }                                                                                                              \
-        for (; last > first; last--) {                                                                                 \
+        for (; last > i; last--) {                                                                                     \
             columns_of(&from, &to, d, last - 1);                                                                       \
             if (from == 0 && to == d->columns) break;                                                                  \
         }                                                                                                              \
-        for (; c + (LANES) <= d->channels; c += (LANES)) name##_block(d, first, last, c, false, (LANES));              \
-        if (c < d->channels) name##_block(d, first, last, c, true, (int)(d->channels - c));                            \
+        if (close && d->columns == 3 && d->stride == 1)                                                                \
+            name##_3_1(d, i, last);                                                                                    \
+        else if (close && d->columns == 3 && d->stride == 2)                                                           \
+            name##_3_2(d, i, last);                                                                                    \
+        else if (close && d->columns == 5 && d->stride == 1)                                                           \
+            name##_5_1(d, i, last);                                                                                    \
+        else                                                                                                           \
+            name##_0_1(d, i, last);                                                                                    \
+        for (i = last; i < d->count; i++) {                                                                            \
+            columns_of(&from, &to, d, i);                                                                              \
+            name##_0_1_1(d, i, i + 1, from, to);                                                                       \
+        }                                                                                                              \
     }
 
 QC_DEPTHWISE_BODY(depthwise_avx512, QC_TARGET_AVX512, __m512, 16, _mm512_, 512)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: the innermost loops of float32 products. Every result is one chain of fused multiply-adds, from 0 up in
-   the order of its reduction, so that all instruction sets give the same bits however results share registers, and
-   wherever a chain is put down in memory and taken up again. Bias, what is there already and clamps come behind it. */
+/* Inside simq/: the innermost loops of float32 products. The sum of a part of a reduction is one chain of fused
+   multiply-adds, from 0 up, in the order of the reduction; parts are added in their order. Which results share
+   registers makes no difference, so all instruction sets give the same bits. Bias, what is there already and clamps
+   come behind. */
 #ifndef QC_SIMQ_KERNELS_REAL_PRODUCT_TILE_H
 #define QC_SIMQ_KERNELS_REAL_PRODUCT_TILE_H
 
@@ -24,7 +25,7 @@ struct qc_product_tile {
     const ptrdiff_t *run; /* [runs] numbers from a row's begin to that of its runs */
     size_t runs, length;  /* numbers in each */
     const float *w;       /* [runs * length][16 * blocks] */
-    const float *sums;    /* [rows][16 * blocks] that chains go on from; NULL: 0 */
+    const float *sums;    /* [rows][16 * blocks] of the parts before this; NULL: none */
     float *y;
     ptrdiff_t y_step;
     const struct qc_product_tail *tail; /* NULL: the sums as they are go to y */
@@ -37,12 +38,12 @@ typedef void qc_product_tile_fn(const struct qc_product_tile *t, int rows, int b
 
 /* Depthwise: every channel has its own weights. Results along a line; of a window what lies in the data is summed. */
 struct qc_product_depthwise {
-    const float *const *line; /* [lines] of the data */
-    const float *const *w;    /* [lines] of the weights, [columns][channels up to whole blocks] */
-    size_t lines, columns, channels;
-    ptrdiff_t count, size;          /* results; columns of the data */
-    ptrdiff_t start, stride, delta; /* result i reads the columns start + i * stride + t * delta, t < columns */
-    ptrdiff_t step, y_step;         /* numbers from column to column, from result to result */
+    const float *const *line;               /* [lines] of the data */
+    const float *const *w;                  /* [lines] of the weights, [columns][width] */
+    size_t lines, columns, channels, width; /* width: of the weights */
+    ptrdiff_t count, size;                  /* results; columns of the data */
+    ptrdiff_t start, stride, delta;         /* result i reads the columns start + i * stride + t * delta, t < columns */
+    ptrdiff_t step, y_step;                 /* numbers from column to column, from result to result */
     float *y;
     const struct qc_product_tail *tail;
     const float *bias; /* up to whole blocks */
