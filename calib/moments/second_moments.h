@@ -219,7 +219,7 @@ void qc_second_moments_read_diagonal(double *to, const struct qc_second_moments_
 /* Where nothing but rows is kept: U' [count][w] with h = U U', each of one row that was seen, those that are alike
    together. *kept is false where some sums are of products. to: room for qc_second_moments_rows and one more. centre:
    [w], and h is the mean of (x - centre)(x - centre)', or NULL. */
-bool qc_second_moments_read_rows(bool *kept, double *to, size_t *count, const struct qc_second_moments_layer *l,
+bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const struct qc_second_moments_layer *l,
                                  unsigned parts, size_t group, size_t block, const double *centre,
                                  struct qc_status *st);
 /* Rows that the parts have. */

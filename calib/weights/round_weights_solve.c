@@ -43,17 +43,13 @@ struct matrix {
 };
 
 /* Scratch of one worker, for QC_LANES outputs. */
-enum { SIDES = 5, BLOCK_SIDES = 8 };
+enum { OWN_SIDES = 3, BLOCK_SIDES = 3 };
 struct lanes {
     double *d, *nearest, *x;  /* [w][QC_LANES] */
-    double *scratch;          /* [2 w][QC_LANES] */
+    double *scratch;          /* [2 w][QC_LANES]; half of it where few rows were seen */
+    float *few;               /* the same memory */
     double *lo, *hi, *scales; /* [w][QC_LANES] of weights in blocks */
 };
-
-static size_t sides(const struct qc_qparams *weight)
-{
-    return weight->block ? BLOCK_SIDES : SIDES;
-}
 
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 
@@ -93,9 +89,26 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
     return p.few_judge && p.few_fit ? bytes : bytes + square;
 }
 
+double qc_round_weights_work(const struct qc_second_moments_layer *l)
+{
+    const struct parts p = parts_of(l);
+    const double w = (double)l->block, matrices = (double)(l->groups * l->blocks),
+                 outputs = (double)l->outputs / (double)l->groups,
+                 rows[2] = {(double)qc_second_moments_rows(l, p.fit), (double)qc_second_moments_rows(l, p.judge)};
+    const double factor = p.few_fit ? 1.5 * w * rows[0] * rows[0] : w * w * w / 3,
+                 rounding = p.few_fit ? 2 * w * rows[0] : w * w / 2, judging = p.few_judge ? 2 * w * rows[1] : w * w;
+    return matrices * (factor + outputs * (rounding + judging));
+}
+
+/* Sides of scratch. */
+static size_t scratch_sides(const struct qc_second_moments_layer *l)
+{
+    return parts_of(l).few_fit ? 1 : 2;
+}
+
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l)
 {
-    return sizeof(double) * BLOCK_SIDES * l->block * QC_LANES;
+    return sizeof(double) * (OWN_SIDES + scratch_sides(l) + BLOCK_SIDES) * l->block * QC_LANES;
 }
 
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l)
@@ -155,14 +168,15 @@ static void free_lanes(struct lanes *l, unsigned workers)
     free(l);
 }
 
-static bool new_lanes(struct lanes **out, unsigned workers, size_t w, const struct qc_qparams *weight,
-                      struct qc_status *st)
+static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_second_moments_layer *m,
+                      const struct qc_qparams *weight, struct qc_status *st)
 {
-    const size_t side = w * QC_LANES;
+    const size_t side = m->block * QC_LANES, scratch = scratch_sides(m),
+                 all = OWN_SIDES + scratch + (weight->block ? BLOCK_SIDES : 0);
     *out = calloc(workers, sizeof **out);
     for (unsigned i = 0; *out && i < workers; i++) {
         struct lanes *l = &(*out)[i];
-        if (!(l->d = malloc(sides(weight) * side * sizeof *l->d))) {
+        if (!(l->d = malloc(all * side * sizeof *l->d))) {
             free_lanes(*out, workers);
             *out = NULL;
             break;
@@ -170,12 +184,13 @@ static bool new_lanes(struct lanes **out, unsigned workers, size_t w, const stru
         l->nearest = l->d + side;
         l->x = l->nearest + side;
         l->scratch = l->x + side;
+        l->few = (float *)(void *)l->scratch;
         if (!weight->block) continue;
-        l->lo = l->scratch + 2 * side;
+        l->lo = l->scratch + scratch * side;
         l->hi = l->lo + side;
         l->scales = l->hi + side;
     }
-    return *out || qc_fail_memory(st, sides(weight) * side * sizeof(double));
+    return *out || qc_fail_memory(st, all * side * sizeof(double));
 }
 
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
@@ -285,7 +300,7 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     return true;
 }
 
-static void errors_of(double *error, const double *d, const struct matrix *m, const struct parts *p, double *scratch)
+static void errors_of(double *error, const double *d, const struct matrix *m, const struct parts *p, float *scratch)
 {
     if (p->few_judge)
         qc_low_rank_errors(error, d, m->few_judge.turned ? &m->few_judge : &m->few_fit, scratch);
@@ -342,16 +357,16 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     qc_round_nearest(own->nearest, own->x, m->w, &grid);
     const struct parts p = parts_of(g);
     double fitted[QC_LANES] = {0};
-    errors_of(before, own->nearest, m, &p, own->scratch);
+    errors_of(before, own->nearest, m, &p, own->few);
     if (m->factorised && p.few_fit)
-        qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->scratch);
+        qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->few);
     else if (m->factorised)
         qc_round_compensated(own->d, own->x, m->square, m->order, m->w, &grid, own->scratch);
     if (m->factorised && m->seen) qc_round_again(own->d, own->x, m->seen, m->w, &grid, own->scratch);
     if (m->factorised && p.few_fit && p.fit == p.judge)
         memcpy(after, fitted, sizeof after);
     else if (m->factorised)
-        errors_of(after, own->d, m, &p, own->scratch);
+        errors_of(after, own->d, m, &p, own->few);
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
@@ -425,7 +440,7 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     struct matrix m;
     if (!new_matrix(&m, g, options->compensate && has_few_levels(l), st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
-    bool ok = new_lanes(&r.lanes, team->workers, g->block, l->qparams, st);
+    bool ok = new_lanes(&r.lanes, team->workers, g, l->qparams, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
             ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&
