@@ -10,11 +10,13 @@
 #include "calib/trials/trial_run.h"
 #include "quantize/collecting.h"
 #include "quantize/fallback.h"
+#include "quantize/noise_points.h"
 #include "quantize/pipeline.h"
 
-/* MEASURED batches show what the outputs lose; on FEW of them layers are measured alone, of which SINGLE are tried
-   alone and TOP together; the samples that are held back are drawn with a seed. */
-enum { MEASURED = 16, FEW = 4, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
+/* MEASURED batches show what the outputs lose. Of a few layers each alone is run on FEW of them, or on one where
+   calibration ran less than PER_BATCH for each, so that all that is a small part of its work; SINGLE of them are tried
+   alone and TOP together. The samples that are held back are drawn with a seed. */
+enum { MEASURED = 16, FEW = 2, PER_BATCH = 48, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
 static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
@@ -26,10 +28,11 @@ struct trying {
     struct qc_pipeline *p;
     struct qc_report *r;
     size_t outputs;
-    const struct qc_error *now; /* [outputs], of p on the samples of the report; NULL: there are none */
-    struct qc_error *held;      /* [outputs], of p on the others; NULL until it is needed */
-    uint64_t *keys[SAMPLES];    /* of their units; NULL until they are run */
-    const char *method;         /* that --method auto took; NULL: the options' own */
+    const struct qc_measurement *m; /* of p; NULL: there is none */
+    const struct qc_error *now;     /* [outputs], of p on the samples of the report; NULL: there are none */
+    struct qc_error *held;          /* [outputs], of p on the others; NULL until it is needed */
+    uint64_t *keys[SAMPLES];        /* of their units; NULL until they are run */
+    const char *method;             /* that --method auto took; NULL: the options' own */
     struct qc_report_advice *list;
 };
 
@@ -304,7 +307,10 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
 {
     struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
-    bool ok = effects || qc_measure_sensitivity(&own, t->p, t->p->eval, FEW, TOP, st);
+    double *believed;
+    const size_t share = qc_dataset_units(t->p->data) / PER_BATCH, batches = share < 1 ? 1 : share < FEW ? share : FEW;
+    bool ok = effects || (qc_noise_believed(&believed, t->p->folded, t->m, r, t->p->arena, st) &&
+                          qc_measure_sensitivity(&own, t->p, t->p->eval, batches, believed, st));
     if (!ok && only_the_idea(t, st)) { /* it needs more memory than there is, or shapes that stay */
         *st = QC_STATUS_INIT;
         ok = true;
@@ -358,7 +364,7 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
                     const struct qc_sensitivity *effects, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .now = m ? m->outputs : NULL};
+    struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .m = m, .now = m ? m->outputs : NULL};
     for (size_t i = 0; i < r->trial_count; i++)
         if (r->trials[i].chosen && !r->trials[i].part) t.method = r->trials[i].method;
     r->advice_state = state_of(&t);

@@ -43,7 +43,7 @@ static const double LOSS_DB = 0.1;
    the order of the network; with fewer than so many units, which cannot tell that from luck, in the inputs alone, which
    then keep all that was seen. */
 enum { PARTS = 4, INPUTS = PARTS, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 100 };
-static const char *const part_names[] = {"1 of 4", "2 of 4", "3 of 4", "4 of 4", "inputs", NULL};
+static const char *const part_names[] = {"part 1 of 4", "part 2 of 4", "part 3 of 4", "part 4 of 4", "inputs", NULL};
 static const size_t in_parts[] = {0, 3, 4, 5}; /* of `solved` */
 enum { IN_PARTS = sizeof in_parts / sizeof *in_parts, CANDIDATES = PARTS * IN_PARTS + 1 };
 
@@ -61,8 +61,7 @@ struct finding {
     struct qc_pipeline *p;
     struct qc_auto_method *m;
     struct qc_trials *trials;
-    const struct qc_graph *base;        /* bound with mse, weights rounded */
-    struct qc_folded_constants *shared; /* weights in integers, the same in all trials */
+    const struct qc_graph *base; /* bound with mse, weights rounded */
     size_t qparams, outputs;
     struct qc_method *methods; /* [SOLVED] */
     struct qc_affine *params;  /* [SOLVED][qparams + 1] */
@@ -96,7 +95,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
         const struct qc_affine q = params_of(f, f->running[f->first + k], s);
         ok = q.scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &q.scale, &q.zero_point, st);
     }
-    ok = ok && qc_trial_graph(out, f->shared, f->p, bound, st);
+    ok = ok && qc_trial_graph(out, f->p, bound, st);
     qc_graph_free(bound);
     return ok;
 }
@@ -257,6 +256,16 @@ static size_t rank(const struct finding *f, size_t count, size_t k)
     return better;
 }
 
+static void take(struct finding *f, const struct candidate *c)
+{
+    c->trial->chosen = true;
+    for (qc_id s = 1; s <= f->qparams; s++) {
+        if (!is_in(f, s, c->part)) continue;
+        f->taken[s] = c->method;
+        f->m->choices[s].trial = c->trial;
+    }
+}
+
 /* Whole networks: all on some units, those that keep up on more. *best: what is taken, with its errors. */
 static bool race(struct candidate *best, struct finding *f, struct qc_status *st)
 {
@@ -282,16 +291,8 @@ static bool race(struct candidate *best, struct finding *f, struct qc_status *st
     *best = all[0];
     for (size_t k = 1; k < running; k++)
         if (f->running[k]->worth > fmax(GAIN_DB, best->worth)) *best = *f->running[k];
-    best->trial->chosen = true;
-    for (qc_id s = 1; s <= f->qparams; s++) f->taken[s] = best->method;
+    take(f, best);
     return true;
-}
-
-static void take(struct finding *f, const struct candidate *c)
-{
-    c->trial->chosen = true;
-    for (qc_id s = 1; s <= f->qparams; s++)
-        if (is_in(f, s, c->part)) f->taken[s] = c->method;
 }
 
 /* Parts that gain each for itself, all together: only if that is worth more than the best of them alone. */
@@ -311,7 +312,7 @@ static bool take_parts(struct finding *f, struct candidate *from, struct candida
         if (!run_on(f, from, 1, all, st)) return false;
         if (together.worth > parts[best]->worth) return true;
         for (size_t k = 0; k < count; k++) parts[k]->trial->chosen = false;
-        for (qc_id s = 1; s <= f->qparams; s++) f->taken[s] = from->method;
+        take(f, from);
     }
     if (count) take(f, parts[best]);
     return true;
@@ -398,9 +399,10 @@ static bool solve(struct finding *f, struct qc_status *st)
     f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
     f->m->trials = QC_NEW_ARRAY(a, struct qc_report_trial, METHODS + CANDIDATES, st);
+    f->m->choices = QC_NEW_ARRAY(a, struct qc_report_choice, f->qparams + 1, st);
     f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
     if (!f->methods || !f->params || !f->whole || !f->input || !f->part_of || !f->taken || !f->before ||
-        !f->m->methods || !f->m->trials)
+        !f->m->choices || !f->m->methods || !f->m->trials)
         return false;
     for (size_t m = 0; m < SOLVED; m++) {
         f->methods[m].name = solved[m];
@@ -430,9 +432,9 @@ static bool try_all(struct finding *f, struct qc_status *st)
     const size_t units = share < UNITS_MIN ? UNITS_MIN : share > UNITS_MAX ? UNITS_MAX : share;
     struct candidate best;
     part(f);
-    const bool ok = qc_trials_new(&f->trials, p->real, p->data, units, &how, st) &&
-                    qc_folded_constants_new(&f->shared, st) && race(&best, f, st) && refine(f, &best, st);
-    qc_folded_constants_free(f->shared);
+    const bool ok =
+        qc_trials_new(&f->trials, p->real, p->data, units, &how, st) && race(&best, f, st) && refine(f, &best, st);
+    qc_forget_integers(p);
     qc_trials_free(f->trials);
     return ok;
 }
@@ -450,6 +452,15 @@ static bool make_base(struct finding *f, const struct qc_second_moments *moments
     qc_calibration_free(usual);
     f->base = m->rounded ? m->rounded : p->simulated;
     return ok;
+}
+
+static void note_choice(struct finding *f, qc_id s)
+{
+    struct qc_report_choice *c = &f->m->choices[s];
+    f->m->methods[s] = &f->methods[f->whole[s] ? WHOLE : f->taken[s]];
+    if (f->whole[s]) c->trial = NULL;
+    for (size_t k = 0; k < f->m->trial_count && !c->part; k++)
+        if (f->m->trials[k].part == part_names[f->part_of[s]]) c->part = part_names[f->part_of[s]];
 }
 
 bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *moments,
@@ -475,7 +486,7 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     if (!differ) return true; /* weights alone, or nothing but zeros */
     const bool ok = make_base(&f, moments, rounding, st) && try_all(&f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)
-        if (f.params[s].scale > 0) m->methods[s] = &f.methods[f.whole[s] ? WHOLE : f.taken[s]];
+        if (f.params[s].scale > 0) note_choice(&f, s);
     if (ok) {
         qc_graph_free(p->simulated);
         p->simulated = unbound;

@@ -22,6 +22,7 @@ struct qc_auto_method {
     struct qc_report_trial
         *trials; /* mse first, parts last; those that give no other range than an earlier one are left out */
     const struct qc_method **methods;    /* [space_count + 1], for struct qc_calibration_options */
+    struct qc_report_choice *choices;    /* [space_count + 1], of those that have a method there */
     struct qc_weight_rounding *rounding; /* with the ranges of mse; NULL: to nearest, or taken */
     struct qc_graph *rounded;
     double seconds;

@@ -23,8 +23,8 @@ static bool can_round(const struct qc_pipeline *p)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     return p->data && !p->in->team && p->rounded && qc_moments_of(p) && r.compensate && r.correct_bias &&
-           !p->options->propagate && !r.memory_limit && !r.file && r.accumulator_bits % 32 == 0 && !p->borrows_seen &&
-           !p->of_body && !qc_options_repeats(p->options) && !qc_dataset_varies(p->data);
+           !p->options->propagate && !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body &&
+           !qc_options_repeats(p->options) && !qc_dataset_varies(p->data);
 }
 
 /* The float value behind what a layer reads, where the float network computes it: by its name. */
@@ -81,6 +81,7 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
     struct beside b = {0};
     bool done = false;
     how.known = NULL;
+    how.file = NULL;
     bool ok = qc_weight_rounder_new(&first, g, qc_moments_of(p), &how, st);
     if (ok && any_crosses(first, g)) {
         how.nodes = g->node_count;

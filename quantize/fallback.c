@@ -34,31 +34,21 @@ struct search {
     enum rung at_rung; /* ... in this way */
 };
 
-/* Where only the worst layers are asked for, first batches tell those that may be: so many more. They take about a
-   fourth of the runs that calibration took, or as many as so much work allows. */
-enum { CLOSE_BEHIND = 2, OF_CALIBRATION = 4 };
-static const uint64_t CHEAP_MULTIPLY_ADDS = UINT64_C(8) << 30;
-
-static size_t effort(const struct qc_graph *g, size_t units)
-{
-    uint64_t all = 0, of_node;
-    for (qc_id id = 1; id <= g->node_count; id++)
-        if (qc_multiplies(g->nodes[id].op) && (!qc_multiply_adds(&of_node, g, id) || (all += of_node) < of_node))
-            return units / OF_CALIBRATION;
-    const uint64_t cheap = CHEAP_MULTIPLY_ADDS / (all + 1);
-    return cheap > units / OF_CALIBRATION ? (size_t)cheap : units / OF_CALIBRATION;
-}
+/* Where it is believed which layers matter, so many are measured, the first of the network among them, and of the worst
+   of them the weights alone. */
+enum { CLOSE = 7, FIRST = 3, WEIGHTS_OF = 3 };
 
 /* One run over data: sets *out, or adds to it where it has been measured. */
-static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data, size_t worst,
-                       size_t all_units, struct qc_status *st)
+static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
+                       const double *believed, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
                                                .rounding = p->how.rounding,
-                                               .weights_of = worst,
-                                               .finalists = worst ? worst + CLOSE_BEHIND : 0,
-                                               .effort = effort(p->real, all_units),
+                                               .most = believed ? CLOSE : 0,
+                                               .first = FIRST,
+                                               .weights_of = believed ? WEIGHTS_OF : 0,
+                                               .believed = believed,
                                                .workers = (unsigned)o->threads,
                                                .memory_limit = (size_t)o->memory_limit,
                                                .progress = qc_progress_step,
@@ -72,7 +62,7 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
 }
 
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
-                            size_t worst, struct qc_status *st)
+                            const double *believed, struct qc_status *st)
 {
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
@@ -80,12 +70,11 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
     const struct qc_selection some = {.samples = batches * batch}, all = {0};
     const bool fewer = qc_dataset_samples(data) > some.samples;
-    const size_t units = qc_dataset_units(data);
     struct qc_sensitivity *s = NULL;
     bool ok =
-        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, worst, units, st) &&
+        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, st) &&
         (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
-        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, worst, units, st));
+        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, st));
     if (ok)
         *out = s;
     else

@@ -8,11 +8,11 @@
 #include "quantize/demand.h"
 
 /* Measures each layer of a pipeline that has run, on at most so many batches of --data, else of eval (labelled data, or
-   NULL); worst: 0, or only so many layers are asked for, which then are the first, with their weights alone, and the
-   others are known by the first batches. With --sensitivity the accuracy of each on all of eval too. The chosen samples
-   are the same as before afterwards. */
+   NULL); believed: NULL, or what is believed of quantizers: few layers are measured then (struct
+   qc_sensitivity_options). With --sensitivity the
+   accuracy of each on all of eval too. The chosen samples are the same as before afterwards. */
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
-                            size_t worst, struct qc_status *st);
+                            const double *believed, struct qc_status *st);
 
 /* The option that gives one layer a wider type where it loses more, or leaves it in float; *name is NULL when there is
    none. Texts in the arena of p. */

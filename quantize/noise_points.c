@@ -11,7 +11,8 @@ struct look {
     const struct qc_graph *g;
     const struct qc_measurement *m;
     const struct qc_report *r;
-    double *ratio; /* N */
+    double *ratio;  /* N */
+    double *signal; /* sum of squares; 0: not known */
     bool *measured;
     size_t *source;
 };
@@ -41,6 +42,17 @@ static void look(struct look *f, qc_id v)
     f->source[v] = i;
     f->measured[v] = true;
     f->ratio[v] = qc_noise_ratio(f->r->layers[i].sqnr_db);
+    f->signal[v] = f->m->quantizers[s].signal;
+}
+
+/* How much noise an op has of what it reads, beside its other inputs: as a share of the signal, of what is added up in
+   itself. */
+static double noise_by(const struct look *f, const struct qc_node *n, unsigned k)
+{
+    const qc_id v = n->inputs[k];
+    bool sum = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Concat;
+    for (unsigned i = 0; i < n->input_count; i++) sum = sum && f->signal[n->inputs[i]] > 0;
+    return f->ratio[v] * (sum ? f->signal[v] : 1);
 }
 
 static double ratio_behind(const struct look *f, qc_id v, size_t *source)
@@ -55,12 +67,28 @@ static double ratio_behind(const struct look *f, qc_id v, size_t *source)
     return most;
 }
 
-static void forward(struct look *f)
+static bool begin(struct look *f, struct qc_arena *a, struct qc_status *st)
+{
+    const size_t n = f->g->value_count + 1;
+    f->ratio = QC_NEW_ARRAY(a, double, n, st);
+    f->signal = QC_NEW_ARRAY(a, double, n, st);
+    f->measured = QC_NEW_ARRAY(a, bool, n, st);
+    f->source = QC_NEW_ARRAY(a, size_t, n, st);
+    return f->ratio && f->signal && f->measured && f->source;
+}
+
+/* weights: NULL, or the noise of weights by quantizer, which then are measured too. */
+static void forward(struct look *f, const double *weights)
 {
     f->source[0] = QC_NO_INDEX;
     for (qc_id v = 1; v <= f->g->value_count; v++) {
         f->source[v] = QC_NO_INDEX;
         look(f, v);
+        const qc_id q = f->g->values[v].type.qparams;
+        if (weights && q && f->g->qparams_of[q].is_weight) {
+            f->ratio[v] = weights[q];
+            f->measured[v] = weights[q] > 0;
+        }
         if (!f->measured[v]) f->ratio[v] = ratio_behind(f, v, &f->source[v]);
     }
 }
@@ -98,13 +126,10 @@ bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g,
 {
     size_t n = g->value_count + 1, ignored;
     struct look f = {.g = g, .m = m, .r = r};
-    *out = (struct qc_noise_points){.points = QC_NEW_ARRAY(a, struct qc_noise_point, n, st),
-                                    .source = QC_NEW_ARRAY(a, size_t, n, st)};
-    f.ratio = QC_NEW_ARRAY(a, double, n, st);
-    f.measured = QC_NEW_ARRAY(a, bool, n, st);
-    f.source = out->source;
-    if (!out->points || !out->source || !f.ratio || !f.measured) return false;
-    forward(&f);
+    *out = (struct qc_noise_points){.points = QC_NEW_ARRAY(a, struct qc_noise_point, n, st)};
+    if (!out->points || !begin(&f, a, st)) return false;
+    out->source = f.source;
+    forward(&f, NULL);
     look_at_outputs(&f);
     for (qc_id v = 1; v <= g->value_count; v++) {
         double before = ratio_behind(&f, v, &ignored);
@@ -114,5 +139,51 @@ bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g,
                 (struct qc_noise_point){.node = node, .layer = f.source[v], .before = before, .after = f.ratio[v]};
     }
     qsort(out->points, out->count, sizeof *out->points, by_added);
+    return true;
+}
+
+double qc_weight_noise(const struct qc_layer *l)
+{
+    const struct qc_report_rounding *r = l->rounding;
+    const double left = r && r->judged && r->error_nearest > 0 ? fmin(1, r->error / r->error_nearest) : 1;
+    return left * qc_noise_ratio(l->alone_db);
+}
+
+/* The share of the outputs' noise that comes by each value, from the outputs back: what a value's own rounding does not
+   explain comes by what its op reads, by how much noise each of that has. */
+static void go_back(double *believed, double *share, const struct look *f, const double *own)
+{
+    const struct qc_graph *g = f->g;
+    for (size_t k = 0; k < g->output_count; k++) share[g->outputs[k].value] += 1 / (double)g->output_count;
+    for (qc_id v = (qc_id)g->value_count; v >= 1; v--) {
+        const qc_id s = f->measured[v] ? g->values[v].type.qparams : 0;
+        const struct qc_node *n = qc_node_of(g, v);
+        double all = 0, left = share[v];
+        for (unsigned k = 0; n && k < n->input_count; k++) all += noise_by(f, n, k);
+        if (s) {
+            const double mine = all > 0 ? left * fmin(1, own[s] / f->ratio[v]) : left;
+            believed[s] += mine;
+            left -= mine;
+        }
+        for (unsigned k = 0; all > 0 && k < n->input_count; k++) share[n->inputs[k]] += left * noise_by(f, n, k) / all;
+    }
+}
+
+bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_measurement *m,
+                       const struct qc_report *r, struct qc_arena *a, struct qc_status *st)
+{
+    struct look f = {.g = g, .m = m, .r = r};
+    double *own = QC_NEW_ARRAY(a, double, g->qparams_count + 1, st),
+           *share = QC_NEW_ARRAY(a, double, g->value_count + 1, st);
+    *out = QC_NEW_ARRAY(a, double, g->qparams_count + 1, st);
+    if (!own || !share || !*out || !begin(&f, a, st)) return false;
+    for (qc_id s = 1; s <= g->qparams_count; s++) {
+        const size_t i = g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER ? qc_layer_of(r, g, s) : QC_NO_INDEX;
+        const double noise = i == QC_NO_INDEX ? 0 : qc_weight_noise(&r->layers[i]);
+        own[s] = isnan(noise) ? 0 : noise;
+    }
+    forward(&f, own);
+    look_at_outputs(&f);
+    go_back(*out, share, &f, own);
     return true;
 }

@@ -26,6 +26,15 @@ struct qc_noise_points {
 bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g, const struct qc_measurement *m,
                           const struct qc_report *r, struct qc_arena *a, struct qc_status *st);
 
+/* The share of the outputs' noise that each quantizer is believed to make [qparams_count + 1]: how much noise there is
+   at every value was measured, and of that what its own rounding makes; the rest came by what its op reads. Nothing is
+   run. g and r: as above. */
+bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_measurement *m,
+                       const struct qc_report *r, struct qc_arena *a, struct qc_status *st);
+
+/* Noise to signal of a weight's rounding: compensated, its errors make each other good in the result. */
+double qc_weight_noise(const struct qc_layer *l);
+
 /* Index of the layer of a quantizer, or QC_NO_INDEX. */
 size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qparams);
 

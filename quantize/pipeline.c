@@ -113,6 +113,7 @@ static bool run_repeated(struct qc_pipeline *p, struct qc_status *st)
 bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st)
 {
     free_again(p);
+    if (p->shared) qc_folded_constants_trim(p->shared, 0);
     qc_warnings_drop(p->warnings, p->warnings_from, p->warnings_to);
     const size_t before = p->warnings_from = qc_warnings_count(p->warnings);
     const bool ok = run_repeated(p, st);
@@ -205,6 +206,9 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
                 "--weight-block: weights have a scale per channel, since --target fused is for hardware that "
                 "sums integers, which have no blocks");
     }
+    if (qc_has_data(&in->data) &&
+        !qc_folded_constants_new(&p->shared, o->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT, st))
+        return false;
     if (wants_advice(p) && !qc_rounded_layers_new(&p->rounded_layers, st)) return false;
     p->lowered_count = o->formats.count;
     p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
@@ -249,8 +253,16 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     if (!t->lowered || !read_methods(t, st) || !qc_integer_options(&t->how, o, st) ||
         !qc_scheme_options(&t->scheme, o, t->arena, st))
         return false;
+    if (t->shared) t->shared_before = qc_folded_constants_count(t->shared);
+    t->calibration_options.ranges_alone = true; /* no report is made of a branch */
+    if (!p->options->propagate)
+        t->calibration_options.solved = (struct qc_solved){.graph = p->simulated,
+                                                           .seen = p->seen,
+                                                           .options = &p->calibration_options,
+                                                           .calibration = p->calibration};
     if (!anew) return run_repeated(t, st);
     t->rounded_layers = NULL;
+    t->shared = NULL; /* it has none of these weights */
     t->seen = NULL;
     t->borrows_seen = false;
     t->equalized = NULL;
@@ -260,6 +272,7 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
 void qc_pipeline_branch_end(struct qc_pipeline *t, const struct qc_pipeline *p)
 {
     free_again(t);
+    if (t->shared) qc_folded_constants_trim(t->shared, t->shared_before);
     if (t->seen != p->seen) qc_collection_free(t->seen);
     if (t->known != p->known) qc_known_outputs_free(t->known);
     qc_graph_free(t->scaled);
@@ -277,6 +290,7 @@ bool qc_pipeline_normalise(struct qc_pipeline *p, struct qc_status *st)
 void qc_pipeline_end(struct qc_pipeline *p)
 {
     free_again(p);
+    qc_folded_constants_free(p->shared);
     qc_rounded_layers_free(p->rounded_layers);
     qc_rounded_file_close(p->rounded_file);
     qc_known_outputs_free(p->known);

@@ -13,6 +13,7 @@
 #include "quantize/model.h"
 #include "quantize/progress.h"
 #include "rewrite/passes/equalize.h"
+#include "rewrite/passes/folded_constants.h"
 #include "rewrite/passes/simulate.h"
 
 struct qc_auto_method;
@@ -97,6 +98,9 @@ struct qc_pipeline {
     const struct qc_exporter **exporters;
     struct qc_graph **lowered;
 
+    struct qc_folded_constants *shared; /* weights in integers, made once for all trials, branches and what is produced;
+                                           NULL: they are made each time */
+    size_t shared_before;               /* of a branch: what there was before it */
     struct qc_rounded_file *rounded_file; /* with --checkpoint: layers that are rounded, for a job that is stopped */
     struct qc_rounded_layers *rounded_layers; /* for advice: what branches need not solve again; else NULL */
     bool memory_planned, moments_dropped;     /* moments: those that were seen are used, and gone */

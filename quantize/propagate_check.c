@@ -33,7 +33,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     const struct qc_pipeline *p = user;
     const struct qc_graph *plain = p->unpropagated->rounded ? p->unpropagated->rounded : p->unpropagated->simulated,
                           *propagated = p->rounded ? p->rounded : p->simulated;
-    return qc_trial_graph(out, NULL, p, k ? propagated : plain, st);
+    return qc_trial_graph(out, p, k ? propagated : plain, st);
 }
 
 /* The job is the plain one from here on; what it cost is what was spent. */
@@ -81,6 +81,7 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
                 units * batch, GAIN_DB, gain);
         take_plain(p);
     }
+    if (p->shared) qc_folded_constants_trim(p->shared, 0); /* half of them are of weights that go */
     qc_trials_free(trials);
     qc_arena_free(a);
     return ok;

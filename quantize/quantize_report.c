@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/core/parameters.h"
+#include "quantize/auto_method.h"
 #include "quantize/layer_detail.h"
 #include "quantize/produced_ops.h"
 #include "quantize/stage_bodies.h"
@@ -48,6 +49,7 @@ static void fill_parameters(struct qc_layer *l, const struct qc_pipeline *p, con
     l->scale = s.scale;
     l->zero_point = s.zero_point;
     l->method = c->method;
+    if (p->auto_method && p->auto_method->methods[s.qparams]) l->choice = &p->auto_method->choices[s.qparams];
     l->observed_min = (double)c->seen.min;
     l->observed_max = (double)c->seen.max;
     l->observed_count = c->seen.count;

@@ -89,14 +89,6 @@ static const struct qc_layer *input_of(const struct finder *f, const struct qc_n
     return found;
 }
 
-/* Of the weights' rounding: compensated, its errors make each other good in the result. */
-static double weight_noise(const struct qc_layer *l)
-{
-    const struct qc_report_rounding *r = l->rounding;
-    double left = r && r->judged && r->error_nearest > 0 ? fmin(1, r->error / r->error_nearest) : 1;
-    return left * qc_noise_ratio(l->alone_db);
-}
-
 static void find_cause(struct cause *c, const struct finder *f, const struct qc_noise_point *pt, qc_id *input)
 {
     const struct qc_node *n = &f->g->nodes[pt->node];
@@ -105,7 +97,7 @@ static void find_cause(struct cause *c, const struct finder *f, const struct qc_
                         .weight = weight_of(f, n),
                         .input = input_of(f, n, input)};
     c->own_noise = c->own && qc_noise_ratio(c->own->alone_db) >= explains * added;
-    c->weight_noise = c->weight && weight_noise(c->weight) >= explains * added;
+    c->weight_noise = c->weight && qc_weight_noise(c->weight) >= explains * added;
     qc_id made = *input ? qc_maker(f->g, *input) : 0;
     const struct qc_layer *w = made ? weight_of(f, &f->g->nodes[made]) : NULL;
     if (w && c->input->lost_fraction > coarse && (c->times = spread(f, w, &c->widest)) >= unlike) c->maker_weight = w;

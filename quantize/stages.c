@@ -212,6 +212,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     bool taken = false;
     if (!p->weight_rounder && r.accumulator_bits % 32 == 0 && !qc_auto_method_take_rounded(&taken, p, st)) return false;
+    if (!taken && p->shared && !p->borrows_seen) qc_folded_constants_trim(p->shared, 0); /* other weights come */
     qc_progress_phase(p->progress, "rounding weights");
     bool ok = taken ? true
               : p->weight_rounder
@@ -250,7 +251,7 @@ static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
 
 static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_to_integer(&p->produced, p->folded, qc_evaluate, st);
+    return qc_to_integer_shared(&p->produced, p->shared, p->folded, qc_evaluate, st);
 }
 
 const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)

@@ -5,16 +5,21 @@
 
 enum { SHARE = 3, UNITS_MIN = 16, UNITS_MAX = 256 };
 
-bool qc_trial_graph(struct qc_graph **out, struct qc_folded_constants *shared, const struct qc_pipeline *p,
-                    const struct qc_graph *bound, struct qc_status *st)
+bool qc_trial_graph(struct qc_graph **out, const struct qc_pipeline *p, const struct qc_graph *bound,
+                    struct qc_status *st)
 {
     struct qc_graph *expanded = NULL, *folded = NULL;
     const bool ok = qc_propagate_qdq(&expanded, bound, p->rules, p->scheme.one_scale_joins, st) &&
                     qc_fold(&folded, expanded, p->fold_rules, st) &&
-                    qc_to_integer_shared(out, shared, folded, qc_evaluate, st);
+                    qc_to_integer_shared(out, p->shared, folded, qc_evaluate, st);
     qc_graph_free(folded);
     qc_graph_free(expanded);
     return ok;
+}
+
+void qc_forget_integers(const struct qc_pipeline *p)
+{
+    if (p->shared && p->options->memory_limit) qc_folded_constants_trim(p->shared, 0);
 }
 
 size_t qc_trial_units(const struct qc_pipeline *p)

@@ -5,11 +5,13 @@
 
 #include "calib/trials/trial_run.h"
 #include "quantize/pipeline_state.h"
-#include "rewrite/passes/folded_constants.h"
 
-/* What is written of a bound simulated graph. shared: NULL, or of trials that have the same weights. */
-bool qc_trial_graph(struct qc_graph **out, struct qc_folded_constants *shared, const struct qc_pipeline *p,
-                    const struct qc_graph *bound, struct qc_status *st);
+/* What is written of a bound simulated graph; its weights out of p->shared. */
+bool qc_trial_graph(struct qc_graph **out, const struct qc_pipeline *p, const struct qc_graph *bound,
+                    struct qc_status *st);
+
+/* Trials are through: under --memory-limit their integers go. */
+void qc_forget_integers(const struct qc_pipeline *p);
 
 /* A third of the units, and at least 16 and at most 256 of them: so trials stay below the time of calibration. */
 size_t qc_trial_units(const struct qc_pipeline *p);

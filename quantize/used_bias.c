@@ -9,7 +9,8 @@
 
 /* The first half of the units shows the errors, the other whether it helps. */
 enum { UNITS_LEAST = 16, UNITS = 128 };
-/* Whose outputs show what the last layers take up. */
+/* Whose outputs show what the last layers take up. With fewer nothing is taken up: ranges and weights are made for the
+   same samples, and on others the mean error is another. */
 enum { OUTPUT_UNITS = 64 };
 /* So much is luck. */
 static const double GAIN_DB = 0.1;
@@ -17,13 +18,12 @@ static const double GAIN_DB = 0.1;
 struct both {
     const struct qc_pipeline *p;
     const struct qc_graph *graphs[2];
-    struct qc_folded_constants *shared;
 };
 
 static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct both *b = user;
-    return qc_trial_graph(out, b->shared, b->p, b->graphs[k], st);
+    return qc_trial_graph(out, b->p, b->graphs[k], st);
 }
 
 static bool can_correct(const struct qc_pipeline *p)
@@ -51,8 +51,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
         both.graphs[1] = corrected;
         for (size_t k = 0; ok && k < 2; k++)
             ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
-        ok = ok && qc_folded_constants_new(&both.shared, st) &&
-             qc_trials_run(errors, NULL, trials, make_graph, &both, 2, fit, units - fit, st);
+        ok = ok && qc_trials_run(errors, NULL, trials, make_graph, &both, 2, fit, units - fit, st);
         if (ok) {
             p->used_bias.layers = done.layers;
             p->used_bias.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, fit, units, 1),
@@ -65,7 +64,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
             corrected = was;
         }
     }
-    qc_folded_constants_free(both.shared);
+    qc_forget_integers(p);
     qc_graph_free(corrected);
     qc_trials_free(trials);
     qc_arena_free(a);
@@ -76,7 +75,7 @@ static bool make_rounded(void *user, struct qc_graph **out, size_t k, struct qc_
 {
     const struct qc_pipeline *p = user;
     (void)k;
-    return qc_trial_graph(out, NULL, p, p->rounded, st);
+    return qc_trial_graph(out, p, p->rounded, st);
 }
 
 bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st)
@@ -85,6 +84,7 @@ bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st)
     struct qc_trials *trials = NULL;
     struct qc_graph *corrected = NULL;
     if (!p->auto_method || !p->auto_method->trial_count || !can_correct(p)) return true;
+    if (qc_dataset_units(p->data) < OUTPUT_UNITS) return true;
     bool ok = qc_trials_new(&trials, p->real, p->data, OUTPUT_UNITS, &how, st) &&
               qc_correct_outputs(&corrected, &p->output_bias, p->rounded, trials, make_rounded, p, st);
     if (ok && corrected) {

@@ -10,9 +10,9 @@
    samples, and leaves the better one in place. p->used_bias says what came of it. Errors: those of runs. */
 bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st);
 
-/* With --method auto, where biases are corrected and sums have 32 bits: the layers that make the outputs take up the
-   mean error there (calib/trials/output_means.h), in p->rounded; p->output_bias says what came of it. Errors: those of
-   runs. */
+/* With --method auto and 64 units or more, where biases are corrected and sums have 32 bits: the layers that make the
+   outputs take up the mean error there (calib/trials/output_means.h), in p->rounded; p->output_bias says what came of
+   it. Errors: those of runs. */
 bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st);
 
 #endif

@@ -17,11 +17,11 @@
 struct qc_sensitivity_options {
     struct qc_accumulator accumulator; /* 0 bits: 32 */
     enum qc_contract rounding;
-    size_t weights_of; /* weights alone are measured of the first so many layers by noise; 0: of all, or with
-                          `finalists` of none */
-    /* All layers are measured on the first units, about as many as `effort` runs of the network are enough for (at
-       least one), and so many of them, by noise there, on the others too, which makes them the first; 0: all. */
-    size_t finalists, effort;
+    /* So many layers are measured: the `first` of the network, whose errors go through all of it, and those of which
+       most is believed: the sum over a layer's quantizers of `believed` [qparams_count + 1], a guess at the noise that
+       each of them makes. Weights alone are measured of the first `weights_of` by noise. 0: all. */
+    size_t most, first, weights_of;
+    const double *believed;
     unsigned workers;
     size_t memory_limit;           /* bytes; 0: none, and a block of samples keeps at most some 256 MiB */
     qc_pool_progress_fn *progress; /* layers, of all blocks; where sizes differ, of those so far */

@@ -10,13 +10,14 @@
 #include "calib/statistics/unit_sizes.h"
 #include "rewrite/passes/simulate.h"
 
-/* Sums over the blocks; in one round or two. */
+/* Sums over the blocks. */
 struct sums {
     struct qc_error *errors;            /* [layers][QC_CUT_PLANS][output_count] */
     struct qc_score *scores;            /* [layers + 1]: the last is that of the float network */
-    size_t done, all;                   /* layers of blocks in this round, all: of the sizes so far; for progress */
-    enum qc_cut_quantizers first, last; /* how layers are quantized in this round */
-    const bool *chosen;                 /* [layers]: those of a later round; NULL: all */
+    size_t layers;                      /* of the graph */
+    size_t done, all;                   /* layers of blocks, all: of the sizes so far; for progress */
+    enum qc_cut_quantizers first, last; /* how layers are quantized */
+    bool *chosen;                       /* [layers]: those that are measured; NULL: all */
 };
 
 double qc_effect_sqnr_db(double noise)
@@ -114,30 +115,31 @@ static double noise_of(const struct qc_error *errors, size_t count)
     return sum / (double)outputs;
 }
 
+static bool is_chosen(const struct sums *sums, const struct qc_cut_layers *layers, size_t i)
+{
+    return (!sums->chosen || sums->chosen[i]) && (sums->first == QC_CUT_ALL || layers->layers[i].has_weights);
+}
+
 static void fill_noise(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
                        const struct sums *sums)
 {
     const size_t outputs = r->g->output_count;
+    size_t measured = 0;
     for (size_t i = 0; i < layers->count; i++) {
         const struct qc_error *errors = &sums->errors[i * QC_CUT_PLANS * outputs];
-        struct qc_layer_effect *e = &s->layers[i];
+        if (!is_chosen(sums, layers, i)) continue;
+        s->layers[measured] = s->layers[i];
+        struct qc_layer_effect *e = &s->layers[measured++];
         e->noise = noise_of(errors, outputs);
-        e->noise_weights = layers->layers[i].has_weights ? noise_of(errors + outputs, outputs) : (double)NAN;
+        e->noise_weights = sums->last == QC_CUT_WEIGHTS && layers->layers[i].has_weights
+                               ? noise_of(errors + outputs, outputs)
+                               : (double)NAN;
         e->metric = e->lost = (double)NAN;
         e->place = i;
     }
+    s->count = measured;
     s->samples = qc_dataset_samples(r->data);
     qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
-}
-
-/* Of layers that are chosen, which are the first. */
-static void fill_finalists(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
-{
-    const size_t outputs = r->g->output_count;
-    size_t i = 0;
-    for (; i < s->count && sums->chosen[s->layers[i].place]; i++)
-        s->layers[i].noise = noise_of(&sums->errors[s->layers[i].place * QC_CUT_PLANS * outputs], outputs);
-    qsort(s->layers, i, sizeof *s->layers, by_noise);
 }
 
 static void fill_weights(struct qc_sensitivity *s, const struct qc_cut_run *r, const struct sums *sums)
@@ -145,8 +147,9 @@ static void fill_weights(struct qc_sensitivity *s, const struct qc_cut_run *r, c
     const size_t outputs = r->g->output_count;
     for (size_t i = 0; i < s->count; i++) {
         const size_t place = s->layers[i].place;
-        if (sums->chosen[place])
-            s->layers[i].noise_weights = noise_of(&sums->errors[(place * QC_CUT_PLANS + 1) * outputs], outputs);
+        const struct qc_error *errors = &sums->errors[(place * QC_CUT_PLANS + 1) * outputs];
+        for (size_t o = 0; o < outputs; o++)
+            if (errors[o].count) s->layers[i].noise_weights = noise_of(errors, outputs);
     }
 }
 
@@ -163,11 +166,6 @@ static void fill_metric(struct qc_sensitivity *s, const struct qc_cut_run *r, co
     qc_sensitivity_sort(s, QC_EFFECTS_BY_LOSS);
 }
 
-static bool is_visited(const struct sums *sums, const struct qc_cut_layers *layers, size_t i)
-{
-    return !sums->chosen || (sums->chosen[i] && (sums->first == QC_CUT_ALL || layers->layers[i].has_weights));
-}
-
 static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, const struct qc_cut_layers *layers,
                         qc_id *const *cuts, const size_t *counts, struct qc_arena *a, struct qc_status *st)
 {
@@ -179,7 +177,7 @@ static bool visit_block(struct sums *sums, struct qc_cut_run *r, size_t begin, c
     if (!inputs || !qc_cut_run_begin(r, begin, a, st)) return false;
     add_up(&float_network, r, layers->count);
     for (size_t i = 0; i < layers->count; i++) {
-        if (!is_visited(sums, layers, i)) continue;
+        if (!is_chosen(sums, layers, i)) continue;
         const enum qc_cut_quantizers last = layers->layers[i].has_weights ? sums->last : sums->first;
         if (!qc_cut_run_advance(r, from_count, from, counts[i], cuts[i], a, st) ||
             !qc_cut_run_layer(r, layers, i, counts[i], cuts[i], sums->first, last, a, st))
@@ -200,7 +198,7 @@ static bool visit(struct sums *sums, struct qc_cut_run *r, const struct qc_cut_l
     const size_t blocks = (r->end - r->first + r->block - 1) / r->block;
     bool ok = true;
     sums->all = sums->done;
-    for (size_t i = 0; i < layers->count; i++) sums->all += is_visited(sums, layers, i) ? blocks : 0;
+    for (size_t i = 0; i < layers->count; i++) sums->all += is_chosen(sums, layers, i) ? blocks : 0;
     for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
         struct qc_arena *a = qc_arena_new(); /* what a block needs */
         ok = (a || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, layers, cuts, counts, a, st);
@@ -249,6 +247,41 @@ bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc
     return ok;
 }
 
+struct believed {
+    double noise;
+    size_t layer;
+};
+
+static int by_believed(const void *x, const void *y)
+{
+    const struct believed *a = x, *b = y;
+    if (a->noise > b->noise || a->noise < b->noise) return a->noise > b->noise ? -1 : 1;
+    return (a->layer > b->layer) - (a->layer < b->layer);
+}
+
+/* The layers that are measured, by what is believed of them. */
+static bool choose(struct sums *sums, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
+                   struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_sensitivity_options *o = r->options;
+    struct believed *all = QC_NEW_ARRAY(a, struct believed, layers->count, st);
+    bool *chosen = QC_NEW_ARRAY(a, bool, layers->count, st);
+    if (!all || !chosen) return false;
+    size_t count = 0;
+    for (size_t i = 0; i < layers->count; i++) all[i].layer = i;
+    for (size_t i = 0; i < layers->count; i++)
+        for (size_t k = 0; k < layers->layers[i].quantizer_count; k++)
+            all[i].noise += o->believed[layers->layers[i].quantizers[k]];
+    qsort(all, layers->count, sizeof *all, by_believed);
+    for (; count < o->first && count < o->most; count++) chosen[count] = true;
+    for (size_t i = 0; count < o->most; i++) {
+        count += !chosen[all[i].layer];
+        chosen[all[i].layer] = true;
+    }
+    sums->chosen = chosen;
+    return true;
+}
+
 /* Room for as many layers as there are; of a new s the names are filled. */
 static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct qc_cut_run *r,
                        const struct qc_cut_layers *layers, struct qc_arena *a, struct qc_status *st)
@@ -259,6 +292,8 @@ static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct
     if (new) s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers->count, st);
     if (!sums->errors || !sums->scores || !s->layers) return false;
     if (new) s->count = layers->count;
+    sums->layers = layers->count;
+    if (new && r->options->most && r->options->most < s->count && !choose(sums, r, layers, a, st)) return false;
     for (size_t i = 0; new &&i < layers->count; i++)
         if (!name_layer(&s->layers[i], r->g, layers, i, s->arena, st)) return false;
     return true;
@@ -274,7 +309,7 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
     if (!find_cuts(&cuts, &counts, &layers, r->g, rounded, a, st) ||
         (!sums->errors && !begin_sums(sums, s, r, &layers, a, st)))
         return false;
-    if (s->count != layers.count)
+    if (sums->layers != layers.count)
         return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples",
                        qc_dataset_file(r->data));
     if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(sums, r, &layers, cuts, counts, st))
@@ -282,9 +317,7 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
     const bool last = r->end == r->units;
     if (last && r->scored)
         fill_metric(s, r, sums);
-    else if (last && sums->chosen && sums->first == QC_CUT_ALL)
-        fill_finalists(s, r, sums);
-    else if (last && sums->chosen)
+    else if (last && sums->first == QC_CUT_WEIGHTS)
         fill_weights(s, r, sums);
     else if (last)
         fill_noise(s, r, &layers, sums);
@@ -315,16 +348,16 @@ static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
     return ok;
 }
 
-/* Units begin .. end - 1; those of one size after each other, each with a graph of its own. */
-static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, size_t begin, size_t end,
-                      const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
+/* Units of one size after each other, each with a graph of its own. */
+static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
+                      struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *open = r->g;
+    const size_t end = qc_dataset_units(r->data);
     const size_t *order = r->order;
     bool ok = true;
-    sums->done = 0;
     r->units = end;
-    for (r->first = begin; ok && r->first < end; r->first = r->end) {
+    for (r->first = 0; ok && r->first < end; r->first = r->end) {
         struct qc_graph *fixed = NULL;
         r->end = order ? r->first + 1 : end;
         while (r->end < end && same_shapes(r, order[r->first], order[r->end])) r->end++;
@@ -338,42 +371,16 @@ static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut
     return ok;
 }
 
-/* A round of the first `count` layers of s. */
-static bool choose(struct sums *sums, const struct qc_sensitivity *s, size_t count, struct qc_arena *a,
-                   struct qc_status *st)
-{
-    bool *chosen = QC_NEW_ARRAY(a, bool, s->count, st);
-    for (size_t i = 0; chosen && i < count && i < s->count; i++) chosen[s->layers[i].place] = true;
-    sums->chosen = chosen;
-    return chosen != NULL;
-}
-
 /* Weights alone of the layers that turned out to matter. */
 static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r,
                         const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
+    bool *chosen = QC_NEW_ARRAY(a, bool, sums->layers, st);
+    if (!chosen) return false;
+    for (size_t i = 0; i < r->options->weights_of && i < s->count; i++) chosen[s->layers[i].place] = true;
+    sums->chosen = chosen;
     sums->first = sums->last = QC_CUT_WEIGHTS;
-    return choose(sums, s, r->options->weights_of, a, st) && run_sizes(sums, s, r, 0, r->units, rounded, a, st);
-}
-
-/* All layers; those that are run on go through the first units with all others. */
-static bool run_all(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
-                    struct qc_arena *a, struct qc_status *st)
-{
-    const size_t finalists = r->scored ? 0 : r->options->finalists;
-    const size_t units = qc_dataset_units(r->data);
-    size_t first = units;
-    if (finalists && units) {
-        struct qc_cut_layers layers;
-        if (!qc_cut_layers_find(&layers, r->g, NULL, a, st)) return false;
-        /* Behind a layer there is half the network, on average. */
-        const size_t affordable = layers.count ? 2 * r->options->effort / layers.count : 1;
-        if (affordable < units) first = affordable ? affordable : 1;
-        if (finalists >= layers.count) first = units;
-    }
-    return run_sizes(sums, s, r, 0, first, rounded, a, st) &&
-           (first == units ||
-            (choose(sums, s, finalists, a, st) && run_sizes(sums, s, r, first, units, rounded, a, st)));
+    return run_sizes(sums, s, r, rounded, a, st);
 }
 
 static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
@@ -382,14 +389,13 @@ static bool measure(struct qc_sensitivity *s, struct qc_cut_run *r, const struct
     const double t0 = qc_seconds();
     struct qc_arena *a = qc_arena_new();
     size_t *order = NULL;
-    const bool later = (r->options->weights_of || r->options->finalists) && !r->scored;
-    struct sums sums = {.first = QC_CUT_ALL, .last = later || r->scored ? QC_CUT_ALL : QC_CUT_WEIGHTS};
+    struct sums sums = {.last = r->scored || r->options->weights_of ? QC_CUT_ALL : QC_CUT_WEIGHTS};
     bool ok = (a || qc_fail_memory(st, 1)) && (!r->scored || begin_scoring(r, st));
     if (ok && qc_dataset_varies(r->data))
         ok = qc_order_by_size(&order, r->data, r->g->input_count, NULL, qc_dataset_units(r->data), QC_ORDER_FREE, st);
     r->order = order;
-    ok = ok && run_all(&sums, s, r, rounded, a, st) &&
-         (!later || !r->options->weights_of || run_weights(&sums, s, r, rounded, a, st));
+    ok = ok && run_sizes(&sums, s, r, rounded, a, st) &&
+         (r->scored || !r->options->weights_of || run_weights(&sums, s, r, rounded, a, st));
     free(order);
     qc_arena_free(a);
     s->seconds += qc_seconds() - t0;

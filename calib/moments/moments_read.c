@@ -153,15 +153,16 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
 }
 
 /* Rows times what they count, and about the centre. */
-static void weigh_rows(double *to, const double *weights, size_t count, const struct qc_second_moments_layer *l,
+static void weigh_rows(float *to, const double *weights, size_t count, const struct qc_second_moments_layer *l,
                        double rows, size_t group, size_t block, const double *centre)
 {
     const size_t w = qc_second_moments_width(l, block);
     for (size_t r = 0; r < count; r++) {
         const double by = sqrt(weights[r] / rows);
-        double *x = to + r * w;
-        for (size_t i = 0; l->divisor && i < w; i++) x[i] *= factor_of(l, group, block * l->block + i);
-        for (size_t i = 0; i < w; i++) x[i] = by * (x[i] - (centre ? centre[i] : 0));
+        float *x = to + r * w;
+        for (size_t i = 0; l->divisor && i < w; i++)
+            x[i] = (float)((double)x[i] * factor_of(l, group, block * l->block + i));
+        for (size_t i = 0; i < w; i++) x[i] = (float)(by * ((double)x[i] - (centre ? centre[i] : 0)));
     }
 }
 
@@ -173,7 +174,7 @@ static bool keeps_rows(const struct qc_second_moments_layer *l, unsigned parts)
     return kept;
 }
 
-bool qc_second_moments_read_rows(bool *kept, double *to, size_t *count, const struct qc_second_moments_layer *l,
+bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const struct qc_second_moments_layer *l,
                                  unsigned parts, size_t group, size_t block, const double *centre, struct qc_status *st)
 {
     const size_t w = qc_second_moments_width(l, block);

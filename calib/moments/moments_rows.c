@@ -156,17 +156,17 @@ static int by_kept_content(const void *a, const void *b)
     return 0;
 }
 
-static void read_row(double *to, const struct placed *p, size_t group, size_t block, double unit)
+static void read_row(float *to, const struct placed *p, size_t group, size_t block, double unit)
 {
     size_t panel;
     const int16_t *x = row_of(p, group, block, &panel);
     const double by = ldexp(unit, 2 * p->chunk->up);
     const size_t w = qc_second_moments_width(p->layer, block);
     for (size_t first = 0; first < w; first += QC_MOMENTS_TILE, x += panel)
-        for (size_t i = first; i < w && i < first + QC_MOMENTS_TILE; i++) to[i] = by * x[2 * (i - first)];
+        for (size_t i = first; i < w && i < first + QC_MOMENTS_TILE; i++) to[i] = (float)(by * x[2 * (i - first)]);
 }
 
-bool qc_second_moments_kept_rows(double *to, double *weights, size_t *count, const struct qc_second_moments_layer *l,
+bool qc_second_moments_kept_rows(float *to, double *weights, size_t *count, const struct qc_second_moments_layer *l,
                                  const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
                                  struct qc_status *st)
 {

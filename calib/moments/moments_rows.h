@@ -42,7 +42,7 @@ bool qc_second_moments_list_rows(int16_t *rows, uint8_t *steps, const struct qc_
 
 /* Kept rows of one block of a group times `unit`, [count][w], and how often each came; in an order of content alone.
    to, weights: room for row_count. */
-bool qc_second_moments_kept_rows(double *to, double *weights, size_t *count, const struct qc_second_moments_layer *l,
+bool qc_second_moments_kept_rows(float *to, double *weights, size_t *count, const struct qc_second_moments_layer *l,
                                  const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
                                  struct qc_status *st);
 

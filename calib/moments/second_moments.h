@@ -81,6 +81,7 @@ struct qc_second_moments_layer {
                     never */
     size_t
         rows_max;   /* of all classes together, where it is known before they come (qc_second_moments_expect); else 0 */
+    size_t runs;    /* that show it in all, where it is known (qc_second_moments_plan); else 0 */
     bool recurrent; /* of a weight of an RNN, GRU or LSTM */
     int direction_axis; /* of states: the dimension of directions, which are the groups; else 0 */
     bool window_given;  /* Conv, ConvTranspose: window */
@@ -148,6 +149,10 @@ struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_mome
 struct qc_second_moments_layer *qc_second_moments_of_recurrent(const struct qc_second_moments *m, qc_id node,
                                                                enum qc_second_moments_recurrent which);
 
+/* Of how many runs there are to be in all, those of other shards with them: each then shows fewer positions, where all
+   of them would show many more rows than there are columns. Before anything is observed. */
+void qc_second_moments_plan(struct qc_second_moments *m, size_t runs);
+
 /* What `runs` runs will show of a value, `elements` (0: not known) each: layers that see few positions keep their rows,
    in less memory. For the layout in force, before anything is observed. */
 void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t elements, size_t runs);
@@ -160,7 +165,8 @@ size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m);
 size_t qc_second_moments_values(const qc_id **values, const struct qc_second_moments *m);
 
 /* Rows of a sample with n output positions: n, at most 256 and 16 columns, and at most outputs n / columns (of a
-   group), which makes the products half the work of the layer itself, but 16 in any case.
+   group), which makes the products half the work of the layer itself, but 16 in any case; where it is
+   planned how many runs there are, no more than give 8 rows to a column, or 8192, all runs together.
    docs/decisions/0011-second-moments-in-the-first-pass.md has the table behind it. */
 size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size_t n);
 
@@ -221,7 +227,7 @@ void qc_second_moments_read_diagonal(double *to, const struct qc_second_moments_
 /* Where nothing but rows is kept: U' [count][w] with h = U U', each of one row that was seen, those that are alike
    together. *kept is false where some sums are of products. to: room for qc_second_moments_rows and one more. centre:
    [w], and h is the mean of (x - centre)(x - centre)', or NULL. */
-bool qc_second_moments_read_rows(bool *kept, double *to, size_t *count, const struct qc_second_moments_layer *l,
+bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const struct qc_second_moments_layer *l,
                                  unsigned parts, size_t group, size_t block, const double *centre,
                                  struct qc_status *st);
 /* Rows that the parts have. */

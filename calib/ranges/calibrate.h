@@ -16,6 +16,17 @@ struct qc_method {
     struct qc_observer_values values;
 };
 
+struct qc_calibration;
+struct qc_calibration_options;
+
+/* A simulated graph and what was chosen for it, from these statistics and with these options. */
+struct qc_solved {
+    const struct qc_graph *graph;
+    const struct qc_collection *seen;
+    const struct qc_calibration_options *options;
+    const struct qc_calibration *calibration;
+};
+
 struct qc_calibration_options {
     bool few; /* there are few samples: ranges are widened by what others may have (calib/ranges/few_samples.h) */
     const struct qc_observer *activation, *weight;
@@ -32,10 +43,13 @@ struct qc_calibration_options {
                       */
     bool correct_bias; /* mean errors of outputs will go into biases: weight observers of_output do not count them */
     const struct qc_second_moments *gram; /* of the same graph, for weight observers of_output; borrowed */
-    bool channels;        /* take statistics of channels too: activation observers of_output need them */
-    bool look_through;    /* errors of a quantizer are those behind the function that its values go through
-                             (graph/core/output_function.h) */
-    bool nonfinite_error; /* NaN or infinity in the data is an error, not counted and left out */
+    bool channels;           /* take statistics of channels too: activation observers of_output need them */
+    bool look_through;       /* errors of a quantizer are those behind the function that its values go through
+                                (graph/core/output_function.h) */
+    struct qc_solved solved; /* empty, or what quantizers of another graph got: where statistics, values, levels and
+                                method are the same it is taken over; borrowed */
+    bool ranges_alone;       /* nobody looks at what was tried, nor at what the parameters lose (struct qc_choice) */
+    bool nonfinite_error;    /* NaN or infinity in the data is an error, not counted and left out */
     qc_pool_progress_fn *progress;
     void *progress_user;
 };

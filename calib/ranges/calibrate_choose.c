@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "calib/ranges/look_through.h"
@@ -202,10 +203,59 @@ static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
     struct qc_choice *choice = &k->c->choices[id];
     struct qc_affine p =
         qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(qparams), qparams->symmetry);
-    if (!h->counts) return true;
+    if (!h->counts || k->options->ranges_alone) return true;
     choice->outline = &k->outlines[id - 1];
     if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
     return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_qparams_levels(qparams), st);
+}
+
+static struct qc_method method_of(const struct qc_calibration_options *o, qc_id quantizer)
+{
+    if (o->methods && o->methods[quantizer]) return *o->methods[quantizer];
+    return (struct qc_method){.name = o->activation->name, .observer = o->activation, .values = o->activation_values};
+}
+
+static bool same_method(const struct qc_method *a, const struct qc_method *b)
+{
+    bool same = a->observer == b->observer;
+    for (size_t i = 0; same && i < a->observer->option_count; i++)
+        same = !(a->values.v[i] < b->values.v[i] || a->values.v[i] > b->values.v[i]);
+    return same;
+}
+
+static bool same_value(const struct qc_graph *a, qc_id x, const struct qc_graph *b, qc_id y)
+{
+    const char *p = a->values[x].name, *q = b->values[y].name;
+    return p && q && !qc_constant_of(a, x) && !qc_constant_of(b, y) && strcmp(p, q) == 0;
+}
+
+/* What a quantizer of the same values got in another graph by the same method, and by nothing else: neither by a
+   function behind it nor by a scale that two share; NULL: there is none. */
+static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id id, const struct qc_method *by)
+{
+    const struct qc_solved *from = &k->options->solved;
+    const struct qc_qparams *s = &k->g->qparams_of[id], *other;
+    if (!from->calibration || from->seen != k->seen || k->options->few || k->weighted[id] || !s->observed_count ||
+        (k->looks && k->looks[id].text))
+        return NULL;
+    for (qc_id o = 1; o <= from->graph->qparams_count; o++) {
+        const struct qc_choice *c = &from->calibration->choices[o];
+        other = &from->graph->qparams_of[o];
+        if (!c->chosen || other->observed_count != s->observed_count ||
+            !same_value(k->g, s->observed[0], from->graph, other->observed[0]))
+            continue;
+        const struct qc_method method = method_of(from->options, o);
+        bool same = same_method(&method, by) && !c->behind && !c->scale_of && !isnan(c->range.objective) &&
+                    other->dtype == s->dtype && other->symmetry == s->symmetry &&
+                    qc_qparams_levels(other).lo == qc_qparams_levels(s).lo &&
+                    qc_qparams_levels(other).hi == qc_qparams_levels(s).hi &&
+                    !(c->known_lo < k->c->choices[id].known_lo || c->known_lo > k->c->choices[id].known_lo) &&
+                    !(c->known_hi < k->c->choices[id].known_hi || c->known_hi > k->c->choices[id].known_hi);
+        for (size_t i = 1; same && i < s->observed_count; i++)
+            same = same_value(k->g, s->observed[i], from->graph, other->observed[i]);
+        if (same) return c;
+    }
+    return NULL;
 }
 
 static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -224,15 +274,12 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     if (k->seen->samples) statistics.state = &k->samples[id].state;
     request.known_lo = choice->known_lo;
     request.known_hi = choice->known_hi;
-    request.curve = &k->curves[id];
+    request.curve = o->ranges_alone ? NULL : &k->curves[id];
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-    const struct qc_method usual = {.name = o->activation->name,
-                                    .observer = o->activation,
-                                    .values = o->activation_values};
-    const struct qc_method *by = o->methods && o->methods[id] ? o->methods[id] : &usual;
+    const struct qc_method by = method_of(o, id);
     choice->seen = h->tally;
     choice->chosen = true;
-    choice->method = by->name;
+    choice->method = by.name;
     if (g->qparams_of[id].given) {
         qc_choice_of_given(choice, &g->qparams_of[id]);
         return outline(k, id, st);
@@ -240,15 +287,20 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     if (k->channels[id].seen) {
         request.curve = NULL;
         if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen,
-                                         &g->qparams_of[id], by->observer, &by->values, &request, st))
+                                         &g->qparams_of[id], by.observer, &by.values, &request, st))
             return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
         if (choice->range.behind) choice->behind = k->looks[id].text;
         return outline(k, id, st);
     }
     choice->curve = request.curve;
+    const struct qc_choice *before = solved_before(k, id, &by);
+    if (before) {
+        choice->range = before->range;
+        return outline(k, id, st);
+    }
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
-    if (!qc_observer_solve(&choice->range, by->observer, &by->values, &statistics, &request, st) ||
+    if (!qc_observer_solve(&choice->range, by.observer, &by.values, &statistics, &request, st) ||
         (k->weighted[id] &&
          !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);

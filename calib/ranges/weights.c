@@ -46,16 +46,19 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g)
     }
 }
 
-/* Values of channel c along the axis, gathered. */
-static size_t gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t c)
+/* Channels that are gathered together: where they lie side by side, each alone would go through the whole tensor. */
+enum { TOGETHER = 16 };
+
+/* Values of channels first .. first + count along the axis, gathered: [count][t->count / channels]. */
+static void gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t first, size_t count)
 {
-    size_t inner = 1, n = 0;
+    size_t inner = 1;
     for (int i = axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
-    size_t outer = t->count / (inner * channels);
+    const size_t each = t->count / channels, outer = each / inner;
     const float *x = t->data;
     for (size_t o = 0; o < outer; o++)
-        for (size_t i = 0; i < inner; i++) to[n++] = x[(o * channels + c) * inner + i];
-    return n;
+        for (size_t c = 0; c < count; c++)
+            for (size_t i = 0; i < inner; i++) to[c * each + o * inner + i] = x[(o * channels + first + c) * inner + i];
 }
 
 /* The channel of element i. */
@@ -142,18 +145,20 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
     const struct qc_observer_values *values = s->is_weight ? &o->weight_values : &o->activation_values;
     const struct channels *out = &quantizer->channels;
     struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(s), s->symmetry);
-    float *channel = malloc((t->count / out->count) * sizeof *channel);
-    if (!channel) return qc_fail_memory(st, t->count * sizeof *channel);
+    const size_t n = t->count / out->count, together = out->count < TOGETHER ? out->count : TOGETHER;
+    float *gathered = out->count > 1 ? malloc(together * n * sizeof *gathered) : NULL;
+    if (out->count > 1 && !gathered) return qc_fail_memory(st, together * n * sizeof *gathered);
     bool ok = true;
     for (size_t c = 0; ok && c < out->count; c++) {
         struct qc_range r = {0};
-        const float *x = t->data;
-        size_t n = out->count == 1 ? t->count : gather(channel, t, quantizer->use.axis, out->count, c);
+        const float *x = gathered ? gathered + c % together * n : t->data;
+        if (gathered && !ranges && c % together == 0)
+            gather(gathered, t, quantizer->use.axis, out->count, c,
+                   out->count - c < together ? out->count - c : together);
         if (ranges)
             r = ranges[c];
         else
-            ok = qc_observer_solve_values(&r, quantizer->observer, values, out->count == 1 ? x : channel, n, &request,
-                                          st);
+            ok = qc_observer_solve_values(&r, quantizer->observer, values, x, n, &request, st);
         if (!ok) break;
         struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
         out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
@@ -162,7 +167,7 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
         if (r.hi > choice->range.hi) choice->range.hi = r.hi;
         choice->range.clipped_fraction += r.clipped_fraction / (double)out->count;
     }
-    free(channel);
+    free(gathered);
     return ok;
 }
 

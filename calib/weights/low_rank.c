@@ -53,8 +53,8 @@ static size_t inner_size(size_t room)
 size_t qc_low_rank_bytes(const struct qc_second_moments_layer *l, unsigned parts, bool rounding)
 {
     const size_t w = l->block, room = room_of(l, parts);
-    return sizeof(double) * (w * room + 3 * w) + sizeof(size_t) * w +
-           (rounding ? sizeof(double) * (w * (room + BLOCK) + inner_size(room) + block_size(room)) : 0);
+    return sizeof(float) * w * room + sizeof(double) * 3 * w + sizeof(size_t) * w +
+           (rounding ? sizeof(float) * w * (room + BLOCK) + sizeof(double) * (inner_size(room) + block_size(room)) : 0);
 }
 
 void qc_low_rank_free(struct qc_low_rank *f)
@@ -74,13 +74,13 @@ bool qc_low_rank_new(struct qc_low_rank *f, const struct qc_second_moments_layer
 {
     const size_t w = l->block, room = room_of(l, parts);
     *f = (struct qc_low_rank){.room = room,
-                              .turned = malloc(room * w * sizeof(double)),
+                              .turned = malloc(room * w * sizeof(float)),
                               .scratch = malloc(3 * w * sizeof(double)),
                               .order = malloc(w * sizeof(size_t))};
     bool ok = f->turned && f->scratch && f->order;
     if (ok && rounding) {
-        f->shares = malloc(room * w * sizeof(double));
-        f->within = malloc(w * BLOCK * sizeof(double));
+        f->shares = malloc(room * w * sizeof(float));
+        f->within = malloc(w * BLOCK * sizeof(float));
         f->inner = malloc(inner_size(room) * sizeof(double));
         f->block = malloc(block_size(room) * sizeof(double));
         ok = f->shares && f->within && f->inner && f->block;
@@ -126,10 +126,12 @@ static size_t largest(const double *x, size_t n)
 }
 
 /* U' where only products are there. */
-static void read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
-                         size_t block, const double *centre)
+static bool read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
+                         size_t block, const double *centre, struct qc_status *st)
 {
     const size_t w = f->w;
+    double *rows = malloc(f->room * w * sizeof *rows);
+    if (!rows) return qc_fail_memory(st, f->room * w * sizeof *rows);
     double *left = f->scratch, *mean = f->scratch + w, sum = 0;
     qc_second_moments_read_mean(mean, l, parts, group, block * l->block, w);
     qc_second_moments_read_diagonal(left, l, parts, group, block);
@@ -137,22 +139,25 @@ static void read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_l
     for (size_t i = 0; i < w; i++) sum += f->diagonal[i] = left[i];
     for (f->rank = 0; f->rank < f->room; f->rank++) {
         const size_t at = largest(left, w);
-        double *row = f->turned + f->rank * w;
+        double *row = rows + f->rank * w;
         if (!(left[at] > NOTHING_LEFT * (sum / (double)w))) break;
         qc_second_moments_read_column(row, l, parts, group, block, at);
         for (size_t i = 0; centre && i < w; i++)
             row[i] += centre[i] * centre[at] - centre[i] * mean[at] - mean[i] * centre[at];
-        take_off(row, f->turned, w, at, f->rank, w);
+        take_off(row, rows, w, at, f->rank, w);
         keep_row(row, left, row, sqrt(left[at]), w);
         left[at] = 0;
     }
+    for (size_t i = 0; i < f->rank * w; i++) f->turned[i] = (float)rows[i];
+    free(rows);
+    return true;
 }
 
-static QC_INLINE void add_squares_body(double *restrict to, const double *restrict x, size_t n)
+static QC_INLINE void add_squares_body(double *restrict to, const float *restrict x, size_t n)
 {
-    for (size_t i = 0; i < n; i++) to[i] = __builtin_fma(x[i], x[i], to[i]);
+    for (size_t i = 0; i < n; i++) to[i] += (double)x[i] * (double)x[i];
 }
-QC_SIMD(add_squares, (double *to, const double *x, size_t n), (to, x, n))
+QC_SIMD(add_squares, (double *to, const float *x, size_t n), (to, x, n))
 
 bool qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
                       size_t block, const double *centre, struct qc_status *st)
@@ -162,10 +167,7 @@ bool qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_laye
     f->diagonal = f->scratch + 2 * w;
     f->ordered = false;
     if (!qc_second_moments_read_rows(&kept, f->turned, &f->rank, l, parts, group, block, centre, st)) return false;
-    if (!kept) {
-        read_pivoted(f, l, parts, group, block, centre);
-        return true;
-    }
+    if (!kept) return read_pivoted(f, l, parts, group, block, centre, st);
     for (size_t i = 0; i < w; i++) f->diagonal[i] = 0;
     for (size_t t = 0; t < f->rank; t++) add_squares(f->diagonal, f->turned + t * w, w);
     return true;
@@ -189,7 +191,7 @@ static void pack_columns(const struct block *b)
             for (size_t k = 0; k < QC_TILE; k++) {
                 const size_t at = tile * QC_TILE + k;
                 b->minus[(tile * b->depth + t) * QC_TILE + k] =
-                    at < b->width && t < f->rank ? -f->turned[t * f->w + b->first + at] : 0;
+                    at < b->width && t < f->rank ? -(double)f->turned[t * f->w + b->first + at] : 0;
             }
 }
 
@@ -223,7 +225,7 @@ static bool factor_block(const struct block *b, double damping)
     if (!qc_factor_block(b->factor, BLOCK, b->width)) return false;
     for (size_t k = 0; k < b->width; k++)
         for (size_t j = k + 1; j < b->width; j++)
-            b->f->within[(b->first + k) * BLOCK + j] = b->factor[j * BLOCK + k] / b->factor[k * BLOCK + k];
+            b->f->within[(b->first + k) * BLOCK + j] = (float)(b->factor[j * BLOCK + k] / b->factor[k * BLOCK + k]);
     return true;
 }
 
@@ -238,7 +240,8 @@ static bool solve_panel(void *user, size_t panel, unsigned worker, struct qc_sta
     qc_factor_solve_tile(p, b->factor, BLOCK, b->width);
     for (size_t k = 0; k < b->width; k++)
         for (size_t i = 0; i < QC_TILE && panel * QC_TILE + i < f->rank; i++)
-            f->shares[(b->first + k) * f->rank + panel * QC_TILE + i] = p[k * QC_TILE + i] / b->factor[k * BLOCK + k];
+            f->shares[(b->first + k) * f->rank + panel * QC_TILE + i] =
+                (float)(p[k * QC_TILE + i] / b->factor[k * BLOCK + k]);
     return true;
 }
 
@@ -261,10 +264,10 @@ static bool take_block_off(void *user, size_t item, unsigned worker, struct qc_s
 
 static void put_in_order(struct qc_low_rank *f)
 {
-    double *row = f->scratch;
+    float *row = (float *)(void *)f->scratch;
     qc_order_by_diagonal(f->order, f->diagonal, f->w);
     for (size_t t = 0; t < f->rank; t++) {
-        double *of = f->turned + t * f->w;
+        float *of = f->turned + t * f->w;
         for (size_t k = 0; k < f->w; k++) row[k] = of[f->order[k]];
         memcpy(of, row, f->w * sizeof *row);
     }
@@ -310,50 +313,54 @@ bool qc_low_rank_factorise(bool *found, struct qc_low_rank *f, struct qc_damping
 }
 
 /* s += U_b' e, for the columns of a block; e: [width][QC_LANES]. */
-static void carry_block(double *s, const struct qc_low_rank *f, const double *e, size_t first, size_t width)
+static void carry_block(float *s, const struct qc_low_rank *f, const float *e, size_t first, size_t width)
 {
-    qc_lanes_add_up(s, f->rank, f->turned + first, f->w, e, width);
+    qc_lanes_add_up_f32(s, f->rank, f->turned + first, f->w, e, width);
 }
 
-static void add_norms(double *error, const double *s, size_t rank)
+static void add_norms(double *error, const float *s, size_t rank)
 {
     for (size_t t = 0; t < rank; t++)
-        for (size_t l = 0; l < QC_LANES; l++) error[l] += s[t * QC_LANES + l] * s[t * QC_LANES + l];
+        for (size_t l = 0; l < QC_LANES; l++) error[l] += (double)s[t * QC_LANES + l] * (double)s[t * QC_LANES + l];
 }
 
 void qc_low_rank_round(double *error, double *d, const double *w, const struct qc_low_rank *f,
-                       const struct qc_round_grid *grid, double *scratch)
+                       const struct qc_round_grid *grid, float *scratch)
 {
-    double *s = scratch, *sum = s + f->rank * QC_LANES, *e = sum + BLOCK * QC_LANES;
+    float *s = scratch, *sum = s + f->rank * QC_LANES, *e = sum + BLOCK * QC_LANES;
     memset(s, 0, f->rank * QC_LANES * sizeof *s);
     for (size_t end = f->w, first; end > 0; end = first) {
         first = (end - 1) / BLOCK * BLOCK;
         const size_t width = end - first;
         memset(sum, 0, width * QC_LANES * sizeof *sum);
         for (size_t t = 0; t < f->rank; t += PART)
-            qc_lanes_add_up(sum, width, f->shares + first * f->rank + t, f->rank, s + t * QC_LANES,
-                            f->rank - t < PART ? f->rank - t : PART);
+            qc_lanes_add_up_f32(sum, width, f->shares + first * f->rank + t, f->rank, s + t * QC_LANES,
+                                f->rank - t < PART ? f->rank - t : PART);
         for (size_t k = width; k-- > 0;) {
             const size_t column = f->order[first + k];
-            qc_lanes_add_up(sum + k * QC_LANES, 1, f->within + (first + k) * BLOCK + k + 1, BLOCK,
-                            e + (k + 1) * QC_LANES, width - k - 1);
-            qc_round_lanes(e + k * QC_LANES, w + column * QC_LANES, sum + k * QC_LANES, grid, column);
-            memcpy(d + column * QC_LANES, e + k * QC_LANES, QC_LANES * sizeof *d);
+            double from[QC_LANES], *to = d + column * QC_LANES;
+            qc_lanes_add_up_f32(sum + k * QC_LANES, 1, f->within + (first + k) * BLOCK + k + 1, BLOCK,
+                                e + (k + 1) * QC_LANES, width - k - 1);
+            for (size_t l = 0; l < QC_LANES; l++) from[l] = (double)sum[k * QC_LANES + l];
+            qc_round_lanes(to, w + column * QC_LANES, from, grid, column);
+            for (size_t l = 0; l < QC_LANES; l++) e[k * QC_LANES + l] = (float)to[l];
         }
         carry_block(s, f, e, first, width);
     }
     add_norms(error, s, f->rank);
 }
 
-void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank *f, double *scratch)
+void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank *f, float *scratch)
 {
-    double *s = scratch, *e = s + f->rank * QC_LANES;
+    float *s = scratch, *e = s + f->rank * QC_LANES;
     memset(s, 0, f->rank * QC_LANES * sizeof *s);
     for (size_t first = 0; first < f->w; first += BLOCK) {
         const size_t width = f->w - first < BLOCK ? f->w - first : BLOCK;
-        for (size_t k = 0; f->ordered && k < width; k++)
-            memcpy(e + k * QC_LANES, d + f->order[first + k] * QC_LANES, QC_LANES * sizeof *e);
-        carry_block(s, f, f->ordered ? e : d + first * QC_LANES, first, width);
+        for (size_t k = 0; k < width; k++) {
+            const double *from = d + (f->ordered ? f->order[first + k] : first + k) * QC_LANES;
+            for (size_t l = 0; l < QC_LANES; l++) e[k * QC_LANES + l] = (float)from[l];
+        }
+        carry_block(s, f, e, first, width);
     }
     add_norms(error, s, f->rank);
 }

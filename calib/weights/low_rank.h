@@ -24,9 +24,9 @@ enum { QC_LOW_RANK_BLOCK = 64 };
 
 struct qc_low_rank {
     size_t w, rank, room; /* room: rows that fit */
-    double *turned;       /* [room][w]: U'; by place in the order, once there is one */
-    double *shares;       /* [w][rank]: c, by place in the order */
-    double *within;       /* [w][QC_LOW_RANK_BLOCK]: c_k . u_j of the columns of a block */
+    float *turned;        /* [room][w]: U'; by place in the order, once there is one */
+    float *shares;        /* [w][rank]: c, by place in the order */
+    float *within;        /* [w][QC_LOW_RANK_BLOCK]: c_k . u_j of the columns of a block */
     double *inner;        /* M, while there is none of the above: in panels of QC_TILE columns */
     double *block;        /* what one block of columns takes meanwhile */
     double *diagonal;     /* [w]: of H; part of scratch */
@@ -53,11 +53,12 @@ bool qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_laye
 bool qc_low_rank_factorise(bool *found, struct qc_low_rank *f, struct qc_damping damping,
                            const struct qc_pool_options *team, struct qc_status *st);
 
-/* As qc_round_compensated, and error[lane] += |U' d|^2. scratch: [rank + 2 QC_LOW_RANK_BLOCK][QC_LANES]. */
+/* As qc_round_compensated, and error[lane] += |U' d|^2. Sums are of float32: weights in steps have no more digits.
+   scratch: [rank + 2 QC_LOW_RANK_BLOCK][QC_LANES]. */
 void qc_low_rank_round(double *error, double *d, const double *w, const struct qc_low_rank *f,
-                       const struct qc_round_grid *grid, double *scratch);
+                       const struct qc_round_grid *grid, float *scratch);
 
 /* error[lane] += |U' d|^2. scratch: the same. */
-void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank *f, double *scratch);
+void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank *f, float *scratch);
 
 #endif

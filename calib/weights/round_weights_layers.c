@@ -312,15 +312,14 @@ const struct qc_rounded_weights *qc_weight_rounder_result(const struct qc_weight
     return r->layers[r->by_node[node] - 1].result;
 }
 
-/* Layers of so many columns are rounded one after the other, each by the whole team; smaller ones side by side. */
-enum { TEAM_COLUMNS = 512 };
-
 struct solving {
     struct qc_weight_rounder *r;
-    size_t wide, count;                     /* the wide ones are in front */
-    struct qc_round_weights_layer **layers; /* [count] that wait */
-    size_t shared, each;                    /* bytes that wide ones take: the team, and each worker */
-    size_t largest, kept;                   /* bytes of the largest other one; of all new weights */
+    size_t count;                           /* layers that wait, those that take most work first */
+    struct qc_round_weights_layer **layers; /* [count] */
+    size_t first;                           /* of those that are solved side by side */
+    size_t shared, each;                    /* bytes that one layer takes: the team, and each worker */
+    size_t largest, scratch;                /* bytes of the largest one, with its new weights and without */
+    size_t weights, kept;                   /* bytes of all weights; of new ones that are held */
 };
 
 static bool solve_one(struct solving *s, size_t item, unsigned workers, struct qc_status *st)
@@ -333,7 +332,7 @@ static bool solve(void *user, size_t item, unsigned worker, struct qc_status *st
 {
     struct solving *s = user;
     (void)worker;
-    return solve_one(s, s->wide + item, 1, st);
+    return solve_one(s, s->first + item, 1, st);
 }
 
 static bool tell(void *user, size_t done, size_t count)
@@ -341,7 +340,7 @@ static bool tell(void *user, size_t done, size_t count)
     const struct solving *s = user;
     const struct qc_round_weights_options *o = &s->r->options;
     (void)count;
-    return !o->progress || o->progress(o->progress_user, s->wide + done, s->count);
+    return !o->progress || o->progress(o->progress_user, s->first + done, s->count);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -349,42 +348,62 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* What waits, in the order of the graph but for wide ones. */
+static int by_work(const void *a, const void *b)
+{
+    const struct qc_round_weights_layer *const *x = a, *const *y = b;
+    const double p = qc_round_weights_work((*x)->moments), q = qc_round_weights_work((*y)->moments);
+    if (p < q || p > q) return p > q ? -1 : 1;
+    return ((*x)->node > (*y)->node) - ((*x)->node < (*y)->node);
+}
+
 static void list_layers(struct solving *s)
 {
     struct qc_weight_rounder *r = s->r;
-    for (int narrow = 0; narrow < 2; narrow++)
-        for (size_t i = 0; i < r->count; i++) {
-            struct qc_round_weights_layer *l = &r->layers[i];
-            if (!l->moments || l->rounded || (l->moments->block < TEAM_COLUMNS) != narrow) continue;
-            if ((l->result->reason = why_not(l, &r->g->nodes[l->node]))) continue;
-            s->layers[s->count++] = l;
-            s->kept += qc_graph_held_bytes(r->g, l->weight->bytes);
-            if (narrow) {
-                s->largest = larger(s->largest, qc_round_weights_bytes(l->moments));
-                continue;
-            }
-            s->wide = s->count;
-            s->shared = larger(s->shared, qc_round_weights_shared_bytes(l->moments));
-            s->each = larger(s->each, qc_round_weights_worker_bytes(l->moments));
-        }
+    for (size_t i = 0; i < r->count; i++) {
+        struct qc_round_weights_layer *l = &r->layers[i];
+        if (!l->moments || l->rounded || (l->result->reason = why_not(l, &r->g->nodes[l->node]))) continue;
+        s->layers[s->count++] = l;
+        s->weights += l->weight->bytes;
+        s->kept += qc_graph_held_bytes(r->g, l->weight->bytes);
+        const size_t bytes = qc_round_weights_bytes(l->moments);
+        s->largest = larger(s->largest, bytes);
+        s->scratch = larger(s->scratch, bytes > l->weight->bytes ? bytes - l->weight->bytes : 0);
+        s->shared = larger(s->shared, qc_round_weights_shared_bytes(l->moments));
+        s->each = larger(s->each, qc_round_weights_worker_bytes(l->moments));
+    }
+    if (s->count) qsort(s->layers, s->count, sizeof *s->layers, by_work);
+}
+
+/* Those that are solved side by side may take as much as all weights, or so much. */
+enum { SPACE_LEAST = 16 << 20 };
+
+/* A layer that takes more than its share of what is left is solved by the whole team, as all are where there is memory
+   for one at a time. */
+static bool goes_alone(const struct solving *s, size_t i, unsigned team, unsigned side_by_side)
+{
+    double left = 0;
+    if (side_by_side < 2) return true;
+    for (size_t k = i; k < s->count; k++) left += qc_round_weights_work(s->layers[k]->moments);
+    return team > 1 && qc_round_weights_work(s->layers[i]->moments) > left / side_by_side;
 }
 
 static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st)
 {
     const struct qc_round_weights_options *o = &s->r->options;
     const size_t held = qc_stream_held_bytes(o->memory_limit) + s->kept;
-    if (s->wide && !qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st))
+    unsigned side_by_side;
+    if (!qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st) ||
+        !qc_stream_workers(&side_by_side, o->workers, o->memory_limit, held, s->largest, st))
         return false;
-    for (size_t i = 0; i < s->wide; i++) {
-        if (!solve_one(s, i, *workers, st)) return false;
-        if (o->progress && !o->progress(o->progress_user, i + 1, s->count))
+    const size_t space = larger(s->weights, SPACE_LEAST);
+    if (s->scratch && space / s->scratch < side_by_side) side_by_side = (unsigned)(space / s->scratch);
+    for (; s->first < s->count && goes_alone(s, s->first, *workers, side_by_side); s->first++)
+        if (!solve_one(s, s->first, *workers, st))
+            return false;
+        else if (!tell(s, 1, 0))
             return qc_fail(st, QC_INTERRUPTED, "interrupted");
-    }
-    if (s->wide == s->count && s->wide) return true;
-    if (!qc_stream_workers(workers, o->workers, o->memory_limit, held, s->largest, st)) return false;
-    const struct qc_pool_options pool = {.workers = *workers, .progress = tell, .progress_user = s};
-    return qc_pool_run(s->count - s->wide, solve, s, &pool, st);
+    const struct qc_pool_options pool = {.workers = side_by_side, .progress = tell, .progress_user = s};
+    return qc_pool_run(s->count - s->first, solve, s, &pool, st);
 }
 
 bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph **graph, struct qc_weight_rounder *r,

@@ -85,6 +85,8 @@ bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph
                                      const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT],
                                      struct qc_status *st);
 
+/* Multiply-adds that qc_round_weights_solve takes, about. */
+double qc_round_weights_work(const struct qc_second_moments_layer *l);
 /* Bytes that qc_round_weights_solve takes for a layer: for all workers, for each, and with one worker. */
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l);
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l);

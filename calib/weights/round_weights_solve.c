@@ -17,9 +17,11 @@ enum { HELD_MIN = 4, FEW_LEVELS = 16 };
 /* Beyond so many columns it costs more than all else of a layer. */
 enum { AGAIN_COLUMNS = 1024 };
 
-/* Of few levels the errors are large, and moments of few rows mislead: the more columns for a row, the less of them is
-   believed. So many times the mean of the diagonal for each column of a row; at most. */
-static const double DAMPING_A_ROW = 2, DAMPING_MOST = 0.3;
+/* Moments of few rows show likeness that is not there: they are shrunk toward a multiple of the identity (Ledoit and
+   Wolf 2004), the more the more columns there are for a row. So many times the mean of the diagonal for each column of
+   a row; of few levels, where errors are large, more, but for that at most so much
+   (docs/decisions/0043-moments-of-few-rows.md). */
+static const double DAMPING_A_ROW = 0.03, FEW_LEVELS_A_ROW = 2, FEW_LEVELS_MOST = 0.3;
 
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 {
@@ -48,19 +50,23 @@ static bool is_crossed(const struct qc_round_weights_layer *l)
 }
 
 /* Scratch of one worker, for QC_LANES outputs. */
-enum { SIDES = 5, BLOCK_SIDES = 8 };
+enum { OWN_SIDES = 3, BLOCK_SIDES = 3 };
 struct lanes {
     double *d, *nearest, *x;  /* [w][QC_LANES] */
-    double *scratch;          /* [2 w][QC_LANES] */
+    double *scratch;          /* [2 w][QC_LANES]; half of it where few rows were seen */
+    float *few;               /* the same memory */
     double *lo, *hi, *scales; /* [w][QC_LANES] of weights in blocks */
     double *target;           /* [w][QC_LANES] of crossed layers */
 };
 
+<<<<<<< HEAD
 static size_t sides(const struct qc_round_weights_layer *l)
 {
     return (l->qparams->block ? BLOCK_SIDES : SIDES) + (size_t)is_crossed(l);
 }
 
+=======
+>>>>>>> main
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 
 /* Which parts of the samples weights are fitted to and judged by, and where these are few rows. */
@@ -99,9 +105,26 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
     return p.few_judge && p.few_fit ? bytes : bytes + square;
 }
 
+double qc_round_weights_work(const struct qc_second_moments_layer *l)
+{
+    const struct parts p = parts_of(l);
+    const double w = (double)l->block, matrices = (double)(l->groups * l->blocks),
+                 outputs = (double)l->outputs / (double)l->groups,
+                 rows[2] = {(double)qc_second_moments_rows(l, p.fit), (double)qc_second_moments_rows(l, p.judge)};
+    const double factor = p.few_fit ? 1.5 * w * rows[0] * rows[0] : w * w * w / 3,
+                 rounding = p.few_fit ? 2 * w * rows[0] : w * w / 2, judging = p.few_judge ? 2 * w * rows[1] : w * w;
+    return matrices * (factor + outputs * (rounding + judging));
+}
+
+/* Sides of scratch. */
+static size_t scratch_sides(const struct qc_second_moments_layer *l)
+{
+    return parts_of(l).few_fit ? 1 : 2;
+}
+
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l)
 {
-    return sizeof(double) * BLOCK_SIDES * l->block * QC_LANES;
+    return sizeof(double) * (OWN_SIDES + scratch_sides(l) + BLOCK_SIDES) * l->block * QC_LANES;
 }
 
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l)
@@ -162,6 +185,7 @@ static void free_lanes(struct lanes *l, unsigned workers)
     free(l);
 }
 
+<<<<<<< HEAD
 static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_round_weights_layer *of,
                       struct qc_status *st)
 {
@@ -170,6 +194,17 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_roun
     for (unsigned i = 0; *out && i < workers; i++) {
         struct lanes *l = &(*out)[i];
         if (!(l->d = malloc(count * side * sizeof *l->d))) {
+=======
+static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_second_moments_layer *m,
+                      const struct qc_qparams *weight, struct qc_status *st)
+{
+    const size_t side = m->block * QC_LANES, scratch = scratch_sides(m),
+                 all = OWN_SIDES + scratch + (weight->block ? BLOCK_SIDES : 0);
+    *out = calloc(workers, sizeof **out);
+    for (unsigned i = 0; *out && i < workers; i++) {
+        struct lanes *l = &(*out)[i];
+        if (!(l->d = malloc(all * side * sizeof *l->d))) {
+>>>>>>> main
             free_lanes(*out, workers);
             *out = NULL;
             break;
@@ -177,6 +212,7 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_roun
         l->nearest = l->d + side;
         l->x = l->nearest + side;
         l->scratch = l->x + side;
+<<<<<<< HEAD
         l->target = l->d + (count - 1) * side;
         if (!of->qparams->block) continue;
         l->lo = l->scratch + 2 * side;
@@ -184,6 +220,15 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_roun
         l->scales = l->hi + side;
     }
     return *out || qc_fail_memory(st, count * side * sizeof(double));
+=======
+        l->few = (float *)(void *)l->scratch;
+        if (!weight->block) continue;
+        l->lo = l->scratch + scratch * side;
+        l->hi = l->lo + side;
+        l->scales = l->hi + side;
+    }
+    return *out || qc_fail_memory(st, all * side * sizeof(double));
+>>>>>>> main
 }
 
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
@@ -229,9 +274,9 @@ struct fitting {
 
 static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsigned parts, size_t group, size_t w)
 {
-    const double rows = (double)qc_second_moments_rows(l->moments, parts),
-                 part = has_few_levels(l) && rows > 0 ? DAMPING_A_ROW * (double)w / rows : 0;
-    return (struct qc_damping){.part = fmin(fmax(part, QC_DAMPING), DAMPING_MOST),
+    const double rows = (double)qc_second_moments_rows(l->moments, parts), columns = rows > 0 ? (double)w / rows : 0,
+                 few_levels = has_few_levels(l) ? fmin(FEW_LEVELS_A_ROW * columns, FEW_LEVELS_MOST) : 0;
+    return (struct qc_damping){.part = fmax(fmax(DAMPING_A_ROW * columns, few_levels), QC_DAMPING),
                                .noise = qc_round_weights_input_noise(l->input, group)};
 }
 
@@ -300,7 +345,7 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     return true;
 }
 
-static void errors_of(double *error, const double *d, const struct matrix *m, const struct parts *p, double *scratch)
+static void errors_of(double *error, const double *d, const struct matrix *m, const struct parts *p, float *scratch)
 {
     if (p->few_judge)
         qc_low_rank_errors(error, d, m->few_judge.turned ? &m->few_judge : &m->few_fit, scratch);
@@ -357,12 +402,16 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     qc_round_nearest(own->nearest, own->x, m->w, &grid);
     const struct parts p = parts_of(g);
     double fitted[QC_LANES] = {0};
+<<<<<<< HEAD
     errors_of(before, own->nearest, m, &p, own->scratch);
     const bool crossed = m->factorised && m->crossed.w;
     const double *to = crossed ? own->target : own->x;
     if (crossed) qc_crossed_target(own->target, &m->crossed, own->x, own->scratch);
+=======
+    errors_of(before, own->nearest, m, &p, own->few);
+>>>>>>> main
     if (m->factorised && p.few_fit)
-        qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->scratch);
+        qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->few);
     else if (m->factorised)
         qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
     if (m->factorised && m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
@@ -370,7 +419,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     if (m->factorised && p.few_fit && p.fit == p.judge)
         memcpy(after, fitted, sizeof after);
     else if (m->factorised)
-        errors_of(after, own->d, m, &p, own->scratch);
+        errors_of(after, own->d, m, &p, own->few);
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
@@ -444,8 +493,12 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     struct matrix m;
     if (!new_matrix(&m, g, options->compensate && has_few_levels(l), st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
+<<<<<<< HEAD
     bool ok =
         (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
+=======
+    bool ok = new_lanes(&r.lanes, team->workers, g, l->qparams, st);
+>>>>>>> main
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
             ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&

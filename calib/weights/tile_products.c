@@ -200,6 +200,81 @@ void qc_lanes_add_down(double *sum, size_t rows, const double *f, size_t stride,
     if (count) lanes(sum, rows, f + count - 1, stride, d + (count - 1) * QC_LANES, count, -1);
 }
 
+static void floats_plain(float *sum, const float *f, const float *d, size_t count)
+{
+    for (size_t t = 0; t < count; t++, d += QC_LANES)
+        for (size_t l = 0; l < QC_LANES; l++) sum[l] = __builtin_fmaf(f[t], d[l], sum[l]);
+}
+
+#ifdef X86_TILES
+enum { FLOAT_ROWS = 8 }; /* whose sums stay in registers */
+
+QC_TARGET_AVX512 static void floats_avx512(float *sum, const float *f, size_t stride, const float *d, size_t count)
+{
+    __m512 s[2 * FLOAT_ROWS];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < 2 * FLOAT_ROWS; i++) s[i] = _mm512_loadu_ps(sum + 16 * i);
+    for (size_t t = 0; t < count; t++, f++, d += QC_LANES) {
+        const __m512 y0 = _mm512_loadu_ps(d), y1 = _mm512_loadu_ps(d + 16);
+#pragma GCC unroll 8
+        for (size_t r = 0; r < FLOAT_ROWS; r++) {
+            const __m512 x = _mm512_set1_ps(f[r * stride]);
+            s[2 * r] = _mm512_fmadd_ps(x, y0, s[2 * r]);
+            s[2 * r + 1] = _mm512_fmadd_ps(x, y1, s[2 * r + 1]);
+        }
+    }
+#pragma GCC unroll 16
+    for (size_t i = 0; i < 2 * FLOAT_ROWS; i++) _mm512_storeu_ps(sum + 16 * i, s[i]);
+}
+
+QC_TARGET_AVX2 static void floats_avx2(float *sum, const float *f, size_t stride, const float *d, size_t count)
+{
+    __m256 s[8]; /* two rows */
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; i++) s[i] = _mm256_loadu_ps(sum + 8 * i);
+    for (size_t t = 0; t < count; t++, f++, d += QC_LANES) {
+        const __m256 x0 = _mm256_set1_ps(f[0]), x1 = _mm256_set1_ps(f[stride]);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; i++) {
+            const __m256 y = _mm256_loadu_ps(d + 8 * i);
+            s[i] = _mm256_fmadd_ps(x0, y, s[i]);
+            s[4 + i] = _mm256_fmadd_ps(x1, y, s[4 + i]);
+        }
+    }
+#pragma GCC unroll 8
+    for (size_t i = 0; i < 8; i++) _mm256_storeu_ps(sum + 8 * i, s[i]);
+}
+
+QC_TARGET_AVX2 static void float_row_avx2(float *sum, const float *f, const float *d, size_t count)
+{
+    __m256 s[4];
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) s[i] = _mm256_loadu_ps(sum + 8 * i);
+    for (size_t t = 0; t < count; t++, d += QC_LANES) {
+        const __m256 x = _mm256_set1_ps(f[t]);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; i++) s[i] = _mm256_fmadd_ps(x, _mm256_loadu_ps(d + 8 * i), s[i]);
+    }
+#pragma GCC unroll 4
+    for (size_t i = 0; i < 4; i++) _mm256_storeu_ps(sum + 8 * i, s[i]);
+}
+#endif
+
+void qc_lanes_add_up_f32(float *sum, size_t rows, const float *f, size_t stride, const float *d, size_t count)
+{
+    size_t r = 0;
+#ifdef X86_TILES
+    if (QC_HAS_AVX512())
+        for (; r + FLOAT_ROWS <= rows; r += FLOAT_ROWS)
+            floats_avx512(sum + r * QC_LANES, f + r * stride, stride, d, count);
+    if (QC_HAS_AVX2()) {
+        for (; r + 2 <= rows; r += 2) floats_avx2(sum + r * QC_LANES, f + r * stride, stride, d, count);
+        for (; r < rows; r++) float_row_avx2(sum + r * QC_LANES, f + r * stride, d, count);
+    }
+#endif
+    for (; r < rows; r++) floats_plain(sum + r * QC_LANES, f + r * stride, d, count);
+}
+
 static QC_INLINE void carry_body(double *restrict sum, const double *restrict f, const double *restrict d, size_t rows)
 {
     for (size_t r = 0; r < rows; r++)

@@ -19,6 +19,9 @@ void qc_tile_subtract(double *c, size_t stride, const double *a, const double *b
 void qc_lanes_add_up(double *sum, size_t rows, const double *f, size_t stride, const double *d, size_t count);
 void qc_lanes_add_down(double *sum, size_t rows, const double *f, size_t stride, const double *d, size_t count);
 
+/* qc_lanes_add_up in float32. */
+void qc_lanes_add_up_f32(float *sum, size_t rows, const float *f, size_t stride, const float *d, size_t count);
+
 /* sum[r][lane] += f[r] d[lane]. sum: [rows][QC_LANES] */
 void qc_lanes_carry(double *sum, const double *f, const double *d, size_t rows);
 

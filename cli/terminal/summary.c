@@ -104,25 +104,39 @@ static void print_worst(const struct qc_report *r)
     }
 }
 
+/* Tensors that --method auto chose the observer of, by one trial. */
+static size_t tensors_of(const struct qc_report *r, const struct qc_report_trial *t)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < r->layer_count; i++) count += r->layers[i].choice && r->layers[i].choice->trial == t;
+    return count;
+}
+
 /* What --method auto took. */
 static void print_trial(const struct qc_report *r)
 {
-    size_t tried = 0;
+    size_t tried = 0, all = 0;
+    for (size_t i = 0; i < r->layer_count; i++) all += r->layers[i].choice != NULL;
     for (size_t i = 0; i < r->trial_count; i++) tried += !r->trials[i].part;
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
+        const size_t own = tensors_of(r, t);
         if (t->part) {
-            qc_say("            %s in part %s, %.2f dB better\n", t->method, t->part, t->gain_db);
+            qc_say("            %s in %zu of %zu tensors, %s: %.2f dB better\n", t->method, own, all, t->part,
+                   t->gain_db);
             continue;
         }
         qc_say("ranges      %s, ", t->method);
-        if (!i)
-            qc_say("no other was better");
-        else
+        if (i)
             qc_say("%.2f dB better than mse", t->gain_db);
+        else
+            qc_say("no other was better%s", own < all ? " in the whole network" : "");
         qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, tried);
     }
+    if (r->trial_count && tensors_of(r, NULL))
+        qc_say("            minmax in %zu of %zu tensors: one or two samples alone go so far\n", tensors_of(r, NULL),
+               all);
 }
 
 /* The layers that alone do the most to the outputs. */

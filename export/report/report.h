@@ -50,6 +50,25 @@ struct qc_report_rounding {
     double bias_rms, bias_max; /* of what was added to the bias */
 };
 
+/* What --method auto tried. */
+struct qc_report_trial {
+    const char *method;
+    const char *part;   /* of the network, which alone has it; NULL: all of it */
+    double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
+    double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
+    double worth_db;    /* that, less what may be luck: the most is chosen */
+    double gains_db[2]; /* on either half of all; NaN where it was left early */
+    size_t samples;     /* that it ran on */
+    bool chosen;
+};
+
+/* How a tensor came to its observer by --method auto. */
+struct qc_report_choice {
+    const struct qc_report_trial *trial; /* that it was chosen by; NULL: an input that keeps all that was seen, since
+                                            one or two samples alone go so far */
+    const char *part;                    /* of the network that it is in; NULL: no parts were tried */
+};
+
 /* One quantized value: an activation or a weight. Strings and arrays are borrowed. */
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
@@ -61,6 +80,7 @@ struct qc_layer {
     const int32_t *zero_point;
     const char *one_scale; /* of an activation: why it has one scale though one per channel was asked for; NULL */
     const char *method;
+    const struct qc_report_choice *choice; /* NULL: not by --method auto */
     double observed_min, observed_max;
     uint64_t observed_count, observed_nan, observed_inf;
     double chosen_min, chosen_max, clipped_fraction;
@@ -199,18 +219,6 @@ struct qc_report_size {
     const char *const *options; /* that give the same by hand: "--weight-type=int4:NODE" */
     const char *command;        /* with them, for a shell */
     double seconds;
-};
-
-/* What --method auto tried. */
-struct qc_report_trial {
-    const char *method;
-    const char *part;   /* of the network, which alone has it; NULL: all of it */
-    double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
-    double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
-    double worth_db;    /* that, less what may be luck: the most is chosen */
-    double gains_db[2]; /* on either half of all; NaN where it was left early */
-    size_t samples;     /* that it ran on */
-    bool chosen;
 };
 
 /* A place where error enters, and why. */

@@ -193,6 +193,17 @@ static struct qc_json *advice(const struct qc_report_advice *a, const struct qc_
     return o;
 }
 
+static struct qc_json *choice(const struct qc_report_choice *c)
+{
+    struct qc_json *o = qc_json_object();
+    const struct qc_report_trial *t = c->trial;
+    qc_json_set(o, "part", c->part ? text(c->part) : qc_json_null());
+    qc_json_set(o, "taken_for", text(!t ? "tail" : t->part ? t->part : "network"));
+    qc_json_set(o, "gain_db", qc_json_number(t ? t->gain_db : (double)NAN));
+    qc_json_set(o, "worth_db", qc_json_number(t ? t->worth_db : (double)NAN));
+    return o;
+}
+
 static struct qc_json *layer(const struct qc_layer *l)
 {
     struct qc_json *o = qc_json_object(), *seen = qc_json_object(), *chosen = qc_json_object();
@@ -207,6 +218,7 @@ static struct qc_json *layer(const struct qc_layer *l)
     if (l->block) qc_json_set(o, "block", qc_json_integer(l->block));
     qc_json_set(o, "one_scale", l->one_scale ? text(l->one_scale) : qc_json_null());
     qc_json_set(o, "method", text(l->method));
+    if (l->choice) qc_json_set(o, "choice", choice(l->choice));
     qc_json_set(seen, "min", qc_json_float((float)l->observed_min));
     qc_json_set(seen, "max", qc_json_float((float)l->observed_max));
     qc_json_set(seen, "count", qc_json_integer((int64_t)l->observed_count));

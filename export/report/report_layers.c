@@ -206,6 +206,15 @@ static void errors(FILE *f, const struct qc_layer *l)
     fputs(" dB, with only this layer quantized</dd>", f);
 }
 
+/* How --method auto came to an observer. */
+static void choice(FILE *f, const struct qc_report_choice *c)
+{
+    const struct qc_report_trial *t = c ? c->trial : NULL;
+    if (c && !t) fputs(" (one or two samples alone go so far, so all that was seen is kept)", f);
+    if (!t || (!t->part && !(t->gain_db > 0))) return;
+    qc_html(f, " (%s: %.2f dB less noise of the outputs)", t->part ? t->part : "whole network", t->gain_db);
+}
+
 static void numbers(FILE *f, const struct qc_layer *l)
 {
     fputs("<dl>", f);
@@ -245,6 +254,7 @@ static void numbers(FILE *f, const struct qc_layer *l)
     qc_html_short(f, l->chosen_max);
     fputs(" by ", f);
     qc_html_text(f, l->method);
+    choice(f, l->choice);
     fputs("; clipped ", f);
     qc_html_percent(f, l->clipped_fraction);
     fputs("</dd>", f);

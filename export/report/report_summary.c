@@ -46,7 +46,7 @@ static void done(FILE *f, const struct qc_report *r)
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
         if (t->part) {
-            qc_html(f, " In part %s of the network ", t->part);
+            qc_html(f, " In %s of the network ", t->part);
             qc_page_name(f, t->method);
             qc_html(f, " has %.2f dB less noise.", t->gain_db);
             continue;
@@ -56,7 +56,7 @@ static void done(FILE *f, const struct qc_report *r)
         if (i)
             qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse.", t->gain_db);
         else
-            fputs(" was kept: no other was better for the outputs.", f);
+            fputs(" was kept: no other was better for the outputs of the whole network.", f);
     }
     fputs("</p></header>\n", f);
 }

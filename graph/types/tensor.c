@@ -184,6 +184,7 @@ struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t)
 void qc_tensor_unref(struct qc_tensor *t)
 {
     if (!t || --t->references) return;
+    qc_tensor_forms_free(t->forms);
     if (t->map)
         qc_file_map_unref(t->map);
     else

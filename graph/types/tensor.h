@@ -45,10 +45,12 @@ struct qc_tensor {
     struct qc_shape shape;
     size_t count, bytes;
     void *data;
-    struct qc_file_map *map;     /* that data is in; NULL: memory of its own */
-    _Atomic unsigned references; /* graphs in several threads may share it */
-    _Atomic uint64_t hash;       /* 0: not made yet */
+    struct qc_file_map *map;       /* that data is in; NULL: memory of its own */
+    _Atomic unsigned references;   /* graphs in several threads may share it */
+    _Atomic uint64_t hash;         /* 0: not made yet */
+    struct qc_tensor_forms *forms; /* NULL, or what is kept beside the numbers (graph/types/tensor_forms.h) */
 };
+void qc_tensor_forms_free(struct qc_tensor_forms *f); /* NULL-safe */
 
 /* Zeroed; NULL and a status when the shape is not fixed, too large (QC_BAD_INPUT) or memory is out. */
 struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/types/tensor_forms.h"
+
 struct folded {
     struct qc_tensor *from, *to;
     enum qc_dtype dtype;
@@ -18,26 +20,39 @@ struct qc_folded_constants {
     struct qc_arena *arena;
     size_t count, capacity;
     struct folded *list;
+    enum qc_constant_forms forms;
 };
 
-bool qc_folded_constants_new(struct qc_folded_constants **out, struct qc_status *st)
+bool qc_folded_constants_new(struct qc_folded_constants **out, enum qc_constant_forms forms, struct qc_status *st)
 {
     struct qc_folded_constants *f = calloc(1, sizeof *f);
     if (!f || !(f->arena = qc_arena_new())) {
         free(f);
         return qc_fail_memory(st, sizeof *f);
     }
+    f->forms = forms;
     *out = f;
     return true;
+}
+
+size_t qc_folded_constants_count(const struct qc_folded_constants *f)
+{
+    return f->count;
+}
+
+void qc_folded_constants_trim(struct qc_folded_constants *f, size_t count)
+{
+    while (f->count > count) {
+        f->count--;
+        qc_tensor_unref(f->list[f->count].from);
+        qc_tensor_unref(f->list[f->count].to);
+    }
 }
 
 void qc_folded_constants_free(struct qc_folded_constants *f)
 {
     if (!f) return;
-    for (size_t i = 0; i < f->count; i++) {
-        qc_tensor_unref(f->list[i].from);
-        qc_tensor_unref(f->list[i].to);
-    }
+    qc_folded_constants_trim(f, 0);
     free(f->list);
     qc_arena_free(f->arena);
     free(f);
@@ -89,7 +104,9 @@ bool qc_folded_constants_take(struct qc_tensor **out, struct qc_folded_constants
             return true;
         }
     if (!eval(out, g, node, st)) return false;
-    if (!shared || add(f, from, *out, q, type->axis, st)) return true;
+    if (!shared ||
+        ((f->forms == QC_FORMS_NOT_KEPT || qc_tensor_keep_forms(*out, st)) && add(f, from, *out, q, type->axis, st)))
+        return true;
     qc_tensor_unref(*out);
     return false;
 }

@@ -7,7 +7,12 @@
 
 struct qc_folded_constants;
 
-bool qc_folded_constants_new(struct qc_folded_constants **out, struct qc_status *st);
+/* KEPT: with other forms of them (graph/types/tensor_forms.h), for as long as one of the graphs has them. */
+enum qc_constant_forms { QC_FORMS_NOT_KEPT, QC_FORMS_KEPT };
+bool qc_folded_constants_new(struct qc_folded_constants **out, enum qc_constant_forms forms, struct qc_status *st);
+/* How many there are; all but the first `count` are forgotten. */
+size_t qc_folded_constants_count(const struct qc_folded_constants *f);
+void qc_folded_constants_trim(struct qc_folded_constants *f, size_t count);
 void qc_folded_constants_free(struct qc_folded_constants *f); /* NULL-safe */
 
 /* As qc_to_integer. Not by several threads at the same time. */

@@ -383,9 +383,12 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     if (w && b->g->nodes[group->head].op == QC_OP_QuantizeLinear) w->def.kernel = &qc_kernel_fake_quantize;
     if (w && b->g->nodes[group->head].op == QC_OP_Dequantize) w->def.kernel = &qc_kernel_int_softmax;
     if (w && b->g->nodes[group->head].op == QC_OP_DequantizeLinear) w->def.kernel = &qc_kernel_int_requantize;
-    const struct qc_kernel *integer = w ? integer_kernel(w, b) : NULL;
+    const struct qc_node *head = &b->g->nodes[group->head];
+    const size_t first_step = b->plan->step_count;
+    if (!w || !qc_plan_make_weight(b, head, st)) goto out;
+    const struct qc_kernel *integer = integer_kernel(w, b);
     if (integer) w->def.kernel = integer;
-    if (!w || !gather(w, b, st)) goto out;
+    if (!gather(w, b, st)) goto out;
     w->centred = !integer && w->def.kernel->fuses;
     if (w->centred && !centre(w, b, st)) goto out;
     if (group->bias) {
@@ -399,6 +402,7 @@ static bool bind_group(struct qc_binding *b, qc_id tail, struct qc_status *st)
     if (!qc_plan_emit(b, &w->def, st) || !store_results(w, b, value, st)) goto out;
     consume(b, group->residual);
     ok = finish(w, b, value, st);
+    if (ok) qc_plan_drop_weight(b, head, first_step);
 out:
     free(w);
     return ok;
@@ -466,8 +470,12 @@ static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
     const struct qc_node *n = &b->g->nodes[node];
     const enum qc_affine_behaviour how = qc_node_affine(n);
     struct work *w = new_work(b, node, st);
+    const size_t first_step = b->plan->step_count;
     bool affine = false, ok;
-    if (!w) return false;
+    if (!w || !qc_plan_make_weight(b, n, st)) {
+        free(w);
+        return false;
+    }
     for (unsigned i = 0; i < n->input_count; i++) affine = affine || !w->in_scales[i].identity;
     affine = !is_quantizing(n) && (affine || !w->out_scales[0].identity);
     const struct qc_kernel *integer = affine ? integer_kernel(w, b) : NULL;
@@ -478,6 +486,7 @@ static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
     else
         ok = bind_moving(w, b, st);
     ok = ok && finish(w, b, n->outputs, st);
+    if (ok) qc_plan_drop_weight(b, n, first_step);
     free(w);
     return ok;
 }

@@ -32,6 +32,34 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
     return t;
 }
 
+static qc_id weight_of(const struct qc_binding *b, const struct qc_node *n)
+{
+    const qc_id v = n->input_count > 1 && n->inputs[1] ? b->root[n->inputs[1]] : 0;
+    return v && b->later[v] ? v : 0;
+}
+
+bool qc_plan_make_weight(struct qc_binding *b, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id v = weight_of(b, n);
+    if (!v || b->plan->tensors[v]) return true;
+    const struct qc_node *maker = qc_node_of(b->g, v);
+    const struct qc_view in = qc_view_of_tensor(qc_constant_of(b->g, maker->inputs[0]));
+    return qc_evaluate_views(&b->plan->tensors[v], b->g, maker, &in, st) &&
+           (!b->g->spills || qc_tensor_spill(b->plan->tensors[v], st));
+}
+
+void qc_plan_drop_weight(struct qc_binding *b, const struct qc_node *n, size_t first_step)
+{
+    struct qc_plan *p = b->plan;
+    const qc_id v = weight_of(b, n);
+    if (!v || b->uses[v] != 1) return;
+    for (size_t i = first_step; i < p->step_count; i++)
+        for (unsigned k = 0; k < p->steps[i].input_count; k++)
+            if (p->steps[i].in[k].view.data == p->tensors[v]->data) return;
+    qc_tensor_unref(p->tensors[v]);
+    p->tensors[v] = NULL;
+}
+
 bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout,
                            struct qc_status *st)
 {

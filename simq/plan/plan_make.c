@@ -20,6 +20,7 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
     b->uses = QC_NEW_ARRAY(b->arena, uint32_t, values, st);
     b->user = QC_NEW_ARRAY(b->arena, qc_id, values, st);
     b->is_observed = QC_NEW_ARRAY(b->arena, bool, values, st);
+    b->later = QC_NEW_ARRAY(b->arena, bool, values, st);
     b->scales = QC_NEW_ARRAY(b->arena, struct qc_scales, values, st);
     b->held = QC_NEW_ARRAY(b->arena, struct qc_operand, values, st);
     b->turned = QC_NEW_ARRAY(b->arena, struct qc_operand, values, st);
@@ -27,8 +28,8 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
     b->elided = QC_NEW_ARRAY(b->arena, bool, nodes, st);
     b->fused = QC_NEW_ARRAY(b->arena, bool, nodes, st);
     b->groups = QC_NEW_ARRAY(b->arena, struct qc_group, nodes, st);
-    if (!b->root || !b->uses || !b->user || !b->is_observed || !b->scales || !b->held || !b->turned || !b->live ||
-        !b->elided || !b->fused || !b->groups)
+    if (!b->root || !b->uses || !b->user || !b->is_observed || !b->later || !b->scales || !b->held || !b->turned ||
+        !b->live || !b->elided || !b->fused || !b->groups)
         return false;
     for (size_t i = 0; i < values; i++) b->held[i] = b->turned[i] = QC_OPERAND_ABSENT;
     p->input_count = p->graph->input_count;

@@ -127,6 +127,8 @@ struct qc_binding {
     uint32_t *uses;    /* [value_count + 1] of roots by live nodes and outputs */
     qc_id *user;       /* [value_count + 1] of roots: the last node that uses it */
     bool *is_observed; /* [value_count + 1] of roots */
+    bool *later; /* [value_count + 1]: weights that are made of constants when the step that packs them is bound, so
+                    that they are not all there at once */
     struct qc_scales *scales;     /* [value_count + 1] */
     bool *live, *elided, *fused;  /* [node_count + 1]; fused: part of a group that ends elsewhere */
     struct qc_group *groups;      /* [node_count + 1], at the last node of the group */
@@ -162,6 +164,11 @@ extern const struct qc_scales qc_scales_real;
 /* The numbers of an affine constant as a plan of a simulated graph holds them: f32, centred. NULL and a status on
    failure; owned. */
 struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct qc_status *st);
+
+/* The weight that a node reads, made if it is one for `later`; and let go where steps from first_step on have it packed
+   and nobody else reads it. */
+bool qc_plan_make_weight(struct qc_binding *b, const struct qc_node *n, struct qc_status *st);
+void qc_plan_drop_weight(struct qc_binding *b, const struct qc_node *n, size_t first_step);
 
 /* A constant in another order of memory, which the plan keeps. */
 bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const struct qc_view *from, enum qc_layout layout,

@@ -95,8 +95,28 @@ static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
     return t ? t : qc_constant_of(b->g, root);
 }
 
+/* Quantize of a constant for nothing but products, in a graph that holds it in four times the bytes. */
+static bool waits(const struct qc_binding *b, const struct qc_node *n, const bool *read_otherwise)
+{
+    return n->op == QC_OP_Quantize && b->g->simulated && qc_constant_of(b->g, n->inputs[0]) &&
+           !b->scales[n->outputs].identity && !b->is_observed[n->outputs] && !read_otherwise[n->outputs];
+}
+
+/* Values that are read by something else than as the weights of a product. */
+static void mark_read(bool *otherwise, const struct qc_binding *b)
+{
+    const struct qc_graph *g = b->g;
+    for (size_t k = 1; k <= g->node_count; k++) {
+        const struct qc_node *n = &g->nodes[k];
+        const bool product = qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT && !b->scales[n->outputs].identity;
+        for (unsigned i = 0; b->live[k] && i < n->input_count; i++)
+            if (n->inputs[i] && !(product && i == 1)) otherwise[b->root[n->inputs[i]]] = true;
+    }
+    for (size_t i = 0; i < g->output_count; i++) otherwise[b->root[g->outputs[i].value]] = true;
+}
+
 /* Evaluates a node all of whose inputs are known, where folding may take it; else it is a step. */
-static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_status *st)
+static bool evaluate(struct qc_binding *b, const struct qc_node *n, const bool *read_otherwise, struct qc_status *st)
 {
     struct qc_view in[QC_PLAN_INPUTS];
     struct qc_tensor *out[QC_PLAN_OUTPUTS] = {NULL};
@@ -115,6 +135,7 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, struct qc_st
     bool fits;
     if (!qc_folding_node(&fits, &b->plan->folding, b->g, n, st)) return false;
     if (!fits) return true;
+    if ((b->later[n->outputs] = waits(b, n, read_otherwise))) return true;
     if (!qc_evaluate_views(out, b->g, n, in, st)) return false;
     for (unsigned i = 0; i < n->output_count; i++) b->plan->tensors[n->outputs + i] = out[i];
     for (unsigned i = 0; b->g->spills && i < n->output_count; i++)
@@ -132,7 +153,7 @@ static void mark_live(struct qc_binding *b, bool *needed)
         b->live[k] = false;
         if (b->elided[k]) continue;
         for (unsigned i = 0; i < n->output_count; i++)
-            b->live[k] |= needed[n->outputs + i] && !b->plan->tensors[n->outputs + i];
+            b->live[k] |= needed[n->outputs + i] && !b->plan->tensors[n->outputs + i] && !b->later[n->outputs + i];
         b->live[k] |= qc_plan_shapeless(g, n);
         for (unsigned i = 0; b->live[k] && i < n->input_count; i++)
             if (n->inputs[i]) needed[b->root[n->inputs[i]]] = true;
@@ -142,8 +163,9 @@ static void mark_live(struct qc_binding *b, bool *needed)
 bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
 {
     const struct qc_graph *g = b->g;
-    bool *needed = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st);
-    if (!needed) return false;
+    bool *needed = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st),
+         *read_otherwise = QC_NEW_ARRAY(b->arena, bool, g->value_count + 1, st);
+    if (!needed || !read_otherwise) return false;
     for (size_t v = 1; v <= g->value_count; v++) {
         b->root[v] = (qc_id)v;
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
@@ -160,8 +182,9 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
     }
     for (size_t i = 0; i < b->plan->observed_count; i++) b->is_observed[b->root[b->observed[i]]] = true;
     mark_live(b, needed);
+    mark_read(read_otherwise, b);
     for (size_t k = 1; k <= g->node_count; k++)
-        if (b->live[k] && !evaluate(b, &g->nodes[k], st)) return false;
+        if (b->live[k] && !evaluate(b, &g->nodes[k], read_otherwise, st)) return false;
     mark_live(b, needed);
     for (size_t k = 1; k <= g->node_count; k++) {
         const struct qc_node *n = &g->nodes[k];

@@ -119,7 +119,7 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
         cr_assert(qc_low_rank_read(&fit, &l, FIT, 0, 0, centred ? mean : NULL, &st));
         cr_expect_eq(fit.rank, FIT_ROWS - 1 + centred, "rank %zu", fit.rank);
         cr_assert(qc_low_rank_factorise(&found, &fit, (struct qc_damping){QC_DAMPING, 0.01}, &alone, &st) && found);
-        qc_low_rank_round(fitted, few, w, &fit, &(struct qc_round_grid){.lo = lo, .hi = hi}, scratch);
+        qc_low_rank_round(fitted, few, w, &fit, &(struct qc_round_grid){.lo = lo, .hi = hi}, (float *)(void *)scratch);
         for (size_t i = 0; i < WIDTH * QC_LANES; i++) {
             cr_assert_eq(d[i], few[i], "column %zu: %g, not %g", i / QC_LANES, few[i], d[i]);
             const double nearest = fmax(-7, fmin(7, nearbyint(w[i])));
@@ -127,15 +127,15 @@ Test(low_rank, gives_the_integers_and_errors_of_the_dense_factor)
         }
         cr_expect(moved > WIDTH, "%zu weights are not the nearest", moved);
         qc_row_errors(seen, d, h, WIDTH);
-        qc_low_rank_errors(again, d, &fit, scratch);
+        qc_low_rank_errors(again, d, &fit, (float *)(void *)scratch);
         dense(h, mean, &l, HELD, centred);
         qc_row_errors(expected, d, h, WIDTH);
         cr_assert(qc_low_rank_read(&judge, &l, HELD, 0, 0, centred ? mean : NULL, &st));
-        qc_low_rank_errors(errors, d, &judge, scratch);
+        qc_low_rank_errors(errors, d, &judge, (float *)(void *)scratch);
         for (size_t i = 0; i < QC_LANES; i++) {
-            cr_expect_float_eq(errors[i], expected[i], 1e-9 * expected[i]);
-            cr_expect_float_eq(fitted[i], seen[i], 1e-9 * seen[i]);
-            cr_expect_float_eq(again[i], seen[i], 1e-9 * seen[i]);
+            cr_expect_float_eq(errors[i], expected[i], 1e-5 * expected[i]);
+            cr_expect_float_eq(fitted[i], seen[i], 1e-5 * seen[i]);
+            cr_expect_float_eq(again[i], seen[i], 1e-5 * seen[i]);
         }
         qc_low_rank_free(&fit);
         qc_low_rank_free(&judge);

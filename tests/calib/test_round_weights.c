@@ -150,6 +150,61 @@ Test(reweigh, a_bias_is_made_where_there_is_none)
     check_errors("");
 }
 
+/* Of inputs that have nothing to do with each other rounding to nearest is the best there is. Eight rows of them look
+   as if they were alike; weights that make use of that are worse on all others. The error on others is that of the
+   weights themselves, since the moments of others are 1 on the diagonal. */
+Test(reweigh, few_rows_are_believed_in_part)
+{
+    enum { ROWS = 8, COLUMNS = 64, MADE = 32 };
+    struct qc_status st = QC_STATUS_INIT;
+    char *numbers = case_numbers(COLUMNS * MADE, 0.3f, 7), path[CASE_PATH];
+    struct qc_arena *a = qc_arena_new();
+    struct qc_graph *g = case_graph(qc_arena_printf(a, &st,
+                                                    "graph \"g\"\ninput %%1 \"x\" f32[N,64]\nconst %%2 \"w\" "
+                                                    "f32[64,32] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" "
+                                                    "%%3\n",
+                                                    numbers)),
+                    *new = NULL;
+    float x[ROWS * COLUMNS];
+    uint64_t seed = 11;
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) x[i] = case_normal(&seed);
+    case_write(path, &(struct case_data){"x", QC_F32, x, 1, {COLUMNS}}, 1, ROWS);
+    struct case_setup setup = CASE_SETUP;
+    setup.moments = true;
+    struct case_run r;
+    struct qc_weight_rounding *rounded = NULL;
+    cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&rounded, &new, r.simulated, r.gram, &both, &st), "%s", st.message);
+    cr_expect(rounded->count == 1 && rounded->layers[0].compensated, "the case shows nothing");
+    const struct qc_node *quantize = NULL;
+    for (qc_id id = 1; id <= new->node_count && !quantize; id++) {
+        const struct qc_node *n = &new->nodes[id];
+        if (n->op == QC_OP_Quantize && n->inputs[0] && qc_constant_of(new, n->inputs[0]) &&
+            qc_constant_of(new, n->inputs[0])->count == COLUMNS * MADE)
+            quantize = n;
+    }
+    cr_assert(quantize);
+    const struct qc_qparams *p = &new->qparams_of[new->values[quantize->outputs].type.qparams];
+    const float *after = qc_constant_of(new, quantize->inputs[0])->data;
+    const struct qc_tensor *before = qc_constant_of(r.normalised, 2);
+    double error = 0, nearest = 0;
+    cr_assert(before && before->count == COLUMNS * MADE);
+    for (size_t i = 0; i < COLUMNS * MADE; i++) {
+        const double scale = (double)p->scale[p->count > 1 ? i % MADE : 0],
+                     w = (double)((const float *)before->data)[i] / scale, d = w - (double)after[i] / scale;
+        error += d * d;
+        nearest += (w - nearbyint(w)) * (w - nearbyint(w));
+    }
+    cr_expect_leq(error, 1.35 * nearest, "%g on others, nearest %g", error, nearest);
+    case_unlink(path);
+    qc_graph_free(new);
+    qc_weight_rounding_free(rounded);
+    case_free(&r);
+    qc_graph_free(g);
+    qc_arena_free(a);
+    free(numbers);
+}
+
 /* Nothing asked for: the integers and the bias are those of rounding to nearest. Compensation alone leaves the bias,
  * correction alone the weights. */
 Test(reweigh, what_is_off_changes_nothing)

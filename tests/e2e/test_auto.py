@@ -224,14 +224,18 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
         report = qcalib(
             "--data", f"{name}.h5", "net.onnx", "-o", f"{name}.onnx", "--report", f"{name}.report", "--json"
         ).json
-        methods[name] = next(l["method"] for l in report["layers"] if l["name"] == "x")
+        layers = {l["name"]: l for l in report["layers"] if l["kind"] == "activation"}
+        methods[name] = layers["x"]["method"]
+        assert (layers["x"]["choice"]["taken_for"] == "tail") == (name == "walks"), layers["x"]
     assert methods["walks"] == "minmax" and "minmax" not in (methods["alike"], methods["odd"]), methods
+    said = qcalib("--data", "walks.h5", "net.onnx", "-o", "walks.onnx", "--no-report").out
+    assert "mse, no other was better in the whole network for" in said and "minmax in 1 of 1 tensors: one or" in said
 
 
 def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path):
     """Of a real network, where that was measured to hold on other samples too (docs/decisions/0030-ranges-by-the-outputs.md)."""
     report = qcalib(
-        *measured_models.BY_NAME["resnet8_cifar10_mlperf"].options(data),
+        *measured_models.TRANSFORMER.options(data),
         "-o",
         "q.onnx",
         "--report",
@@ -246,3 +250,15 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
     methods = [l["method"] for l in report["layers"] if l["kind"] == "activation"]
     assert {whole["method"], *(t["method"] for t in parts)} == set(methods), methods
     assert 0 < sum(m != whole["method"] for m in methods) <= len(parts) * -(-len(methods) // 4), methods
+    trials = {t["part"] or "network": t for t in (whole, *parts)}
+    for layer in report["layers"]:  # each names the trial that it has its observer of, and what that gained
+        if layer["kind"] != "activation":
+            continue
+        choice = layer["choice"]
+        trial = trials[choice["taken_for"]]
+        assert choice["taken_for"] in ("network", choice["part"]), layer
+        assert (layer["method"], choice["gain_db"], choice["worth_db"]) == (
+            trial["method"],
+            trial["gain_db"],
+            trial["worth_db"],
+        ), layer

@@ -23,6 +23,22 @@ static const struct qc_tensor *weight_of(const struct qc_graph *g)
     return NULL;
 }
 
+/* The result of a graph on one sample, y: [32]. */
+static void run(uint8_t *y, const struct qc_graph *g)
+{
+    const struct qc_shape shape = QC_SHAPE(1, 2, 4, 4);
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_plan *plan;
+    struct qc_runner *r;
+    cr_assert(qc_plan_new(&plan, g, &shape, NULL, &st) && qc_runner_new(&r, plan, &st), "%s", st.message);
+    float *x = qc_runner_input(r, 0).data;
+    for (int i = 0; i < 32; i++) x[i] = (float)(i - 11) / 4;
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    memcpy(y, qc_runner_output(r, 0).data, 32 * sizeof(float));
+    qc_runner_free(r);
+    qc_plan_free(plan);
+}
+
 /* Another scale of the input changes the bias and no weight; another scale of the weight does. */
 Test(folded_constants, weights_are_made_once_for_equal_parameters)
 {
@@ -34,13 +50,14 @@ Test(folded_constants, weights_are_made_once_for_equal_parameters)
     struct qc_folded_constants *shared = NULL;
     struct passes p[3];
     struct qc_graph *g = NULL, *made[3];
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st) && qc_folded_constants_new(&shared, &st), "%s", st.message);
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st) && qc_folded_constants_new(&shared, QC_FORMS_KEPT, &st), "%s",
+              st.message);
     for (size_t i = 0; i < 3; i++) {
         struct pass_setup setup = PASS_SETUP;
         setup.binding_count = 2;
         setup.bindings[0].quantizer = "x";
         setup.bindings[0].scale = i ? 0.25f : 0.125f;
-        setup.bindings[0].zero_point = 128;
+        setup.bindings[0].zero_point = i == 1 ? 100 : 128;
         setup.bindings[1].quantizer = "w";
         setup.bindings[1].scale = i == 2 ? 0.02f : 0.01f;
         cr_assert(passes_run(&p[i], g, &setup, &st), "%s", st.message);
@@ -49,12 +66,28 @@ Test(folded_constants, weights_are_made_once_for_equal_parameters)
         char *with = qc_graph_print(made[i], &QC_TEXT_ALL, &st),
              *without = qc_graph_print(p[i].produced, &QC_TEXT_ALL, &st);
         cr_expect_str_eq(with, without);
+        uint8_t expected[32 * sizeof(float)], y[32 * sizeof(float)];
+        run(expected, p[i].produced);
+        run(y, made[i]);
+        cr_expect_arr_eq(y, expected, sizeof y, "graph %zu computes another result with weights that are packed once",
+                         i);
         free(with);
         free(without);
     }
     cr_expect_eq(evaluated, 2, "%zu weights were made", evaluated);
     cr_expect(weight_of(made[0]) && weight_of(made[0]) == weight_of(made[1]), "two graphs do not share a weight");
     cr_expect_neq(weight_of(made[0]), weight_of(made[2]));
+    cr_expect(weight_of(made[0])->forms, "no other forms of a weight are kept");
+    /* What is forgotten is made again. */
+    struct qc_graph *again;
+    qc_folded_constants_trim(shared, qc_folded_constants_count(shared) - 1);
+    cr_assert(qc_to_integer_shared(&again, shared, p[0].folded, count_weights, &st), "%s", st.message);
+    cr_expect(weight_of(again) == weight_of(made[0]) && evaluated == 2);
+    qc_graph_free(again);
+    qc_folded_constants_trim(shared, 0);
+    cr_assert(qc_to_integer_shared(&again, shared, p[0].folded, count_weights, &st), "%s", st.message);
+    cr_expect(weight_of(again) != weight_of(made[0]) && evaluated == 3);
+    qc_graph_free(again);
     for (size_t i = 0; i < 3; i++) {
         qc_graph_free(made[i]);
         passes_free(&p[i]);

@@ -2,7 +2,7 @@
 #include "simq/kernels/integer/depthwise_vnni.h"
 
 #include "base/simd.h"
-#include "simq/kernels/integer/unroll.h"
+#include "simq/core/unroll.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

@@ -13,12 +13,13 @@
 struct qc_int_def {
     struct qc_int_shape shape;
     enum qc_isa isa; /* as qc_isa_detect gave it; QC_ISA_BEST: it is asked */
-    bool wide; /* operands in 16 bits, whatever they come in */
+    bool wide;       /* operands in 16 bits, whatever they come in */
     /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input
      * channel, 3 spatial]. */
     enum qc_dtype data_type, weight_type;
     int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */
     const void *weights;                                     /* NULL: packed at each run */
+    const struct qc_tensor *constant;                        /* whose numbers weights are, where it keeps forms; NULL */
     struct qc_packed *packs;                                 /* for packed weights; NULL: a step keeps its own */
     const struct qc_view *bias; /* NULL, or constant: of i32 or centred f32, dense, one per output channel */
     const struct qc_scales *data_scales,

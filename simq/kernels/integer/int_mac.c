@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/types/tensor_forms.h"
 #include "simq/kernels/integer/int_lines.h"
 #include "simq/kernels/integer/int_mac_state.h"
 #include "simq/kernels/integer/tile_amx.h"
@@ -213,6 +214,7 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
     m->together = pixels_together(m);
     m->channels = m->together * one;
     int32_t *single = calloc(taps * one + 1, sizeof *single), *w = calloc(taps * m->channels + 1, sizeof *w);
+    uint8_t *own = NULL;
     m->bias = calloc(padded(m->channels * sizeof *m->bias) + SLACK * sizeof *m->bias, 1);
     bool ok = single && w && m->bias;
     if (ok) {
@@ -223,7 +225,9 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
             memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
         for (size_t i = 1; i < m->together; i++) memcpy(m->bias + i * one, m->bias, one * sizeof *w);
         m->weight_bytes = qc_depthwise_bytes(taps, m->channels, !m->wide && m->tiles.interleaved);
-        ok = ok && pack_depthwise(&m->weights, m, w, taps, m->channels, st) && make_pair(m, w, m->channels, st);
+        ok = ok && pack_depthwise(&own, m, w, taps, m->channels, st);
+        m->weights = own;
+        ok = ok && make_pair(m, w, m->channels, st);
     } else {
         qc_fail_memory(st, taps * m->channels * sizeof *w);
     }
@@ -232,19 +236,71 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
     return ok;
 }
 
+/* All that packed weights and their sums depend on, but for zero points of their own, which follow it. */
+struct pack_key {
+    int64_t stride[6], kernel[3], inputs, outputs, groups;
+    uint64_t quads, panels, channels, transposed, wide, joined, type, zero_points;
+};
+
+/* Weights out of what the constant keeps: packed, and behind them the sums of their channels. */
+static bool take_form(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
+{
+    const struct qc_int_shape *s = p->shape;
+    const size_t zeros = p->scales->count * sizeof *p->scales->zero_point, bytes = sizeof(struct pack_key) + zeros,
+                 packed = padded(m->weight_bytes), sums = (size_t)s->groups * m->channels * sizeof *m->bias;
+    const struct pack_key of = {.stride = {p->stride[0], p->stride[1], p->stride[2], p->stride[3], p->stride[4],
+                                           p->stride[5]},
+                                .kernel = {s->kernel[0], s->kernel[1], s->kernel[2]},
+                                .inputs = s->inputs,
+                                .outputs = s->outputs,
+                                .groups = s->groups,
+                                .quads = p->quads,
+                                .panels = p->panels,
+                                .channels = p->channels,
+                                .transposed = s->transposed,
+                                .wide = p->wide,
+                                .joined = p->joined,
+                                .type = p->type,
+                                .zero_points = p->scales->count};
+    char *key = malloc(bytes);
+    if (!key) return qc_fail_memory(st, bytes);
+    memcpy(key, &of, sizeof of);
+    memcpy(key + sizeof of, p->scales->zero_point, zeros);
+    const void *form = qc_tensor_form(m->d.constant, key, bytes);
+    bool ok = true;
+    if (!form) {
+        uint8_t *own = aligned_alloc(64, packed + padded(sums));
+        if ((ok = own || qc_fail_memory(st, packed + sums))) {
+            qc_int_pack(own, (int32_t *)(void *)(own + packed), p, m->d.weights);
+            ok = qc_tensor_add_form(&form, m->d.constant, key, bytes, own, st);
+        }
+        m->held_bytes = ok ? m->weight_bytes : 0;
+    }
+    free(key);
+    if (!ok) return false;
+    m->weights = form;
+    m->shared = true;
+    qc_int_pack_bias(m->bias, p, (const int32_t *)(const void *)((const char *)form + packed), m->given);
+    return true;
+}
+
 static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
 {
     if (!make_panels(m, st)) return false;
     const size_t groups = (size_t)m->d.shape.groups;
     m->weight_bytes = m->group_bytes * groups;
     if (!m->d.weights) return true;
-    m->weights = aligned_alloc(64, padded(m->weight_bytes));
-    m->bias = aligned_alloc(64, padded(groups * m->channels * sizeof *m->bias));
-    if (!m->weights || !m->bias) return qc_fail_memory(st, m->weight_bytes);
+    const size_t sums = padded(groups * m->channels * sizeof *m->bias);
+    if (!(m->bias = aligned_alloc(64, sums))) return qc_fail_memory(st, sums);
     const struct qc_int_pack p = qc_int_mac_pack(m);
-    qc_int_pack(m->weights, m->bias, &p, m->d.weights, m->given);
+    if (m->d.constant) return take_form(m, &p, st);
+    uint8_t *own = aligned_alloc(64, padded(m->weight_bytes));
+    void *kept = NULL;
+    if (!own) return qc_fail_memory(st, m->weight_bytes);
+    qc_int_pack(own, m->bias, &p, m->d.weights);
+    qc_int_pack_bias(m->bias, &p, m->bias, m->given);
+    m->weights = own;
     if (!m->d.packs) return true;
-    void *own = m->weights, *kept = NULL;
     m->weights = NULL;
     m->shared = qc_packed_take(&kept, &m->held_bytes, m->d.packs, m->d.weights, own, m->weight_bytes, st);
     m->weights = kept;
@@ -327,7 +383,7 @@ void qc_int_mac_free(struct qc_int_mac *m)
     free(m->run);
     free(m->blocks);
     free(m->panel_at);
-    if (!m->shared) free(m->weights);
+    if (!m->shared) free((void *)(uintptr_t)m->weights);
     free(m->lines);
     free(m->pair[0]);
     free(m->pair[1]);

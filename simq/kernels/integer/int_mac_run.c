@@ -186,7 +186,8 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
         uint8_t *packed = (uint8_t *)c.acc + m->sum_bytes;
         int32_t *bias = (int32_t *)(void *)(packed + m->packed_bytes);
         const struct qc_int_pack p = qc_int_mac_pack(m);
-        qc_int_pack(packed, bias, &p, weights, m->given);
+        qc_int_pack(packed, bias, &p, weights);
+        qc_int_pack_bias(bias, &p, bias, m->given);
         c.weights = packed;
         c.bias = bias;
     }

@@ -22,8 +22,8 @@ struct qc_int_mac {
     int *blocks;                                /* [panels] */
     size_t *panel_at;                           /* [panels] bytes of a group's weights before the panel */
     size_t group_bytes, weight_bytes, channels; /* channels: of a group, padded to blocks */
-    uint8_t *weights;                           /* NULL: packed at each run */
-    bool shared;                                /* weights are in d.packs */
+    const uint8_t *weights;                     /* NULL: packed at each run */
+    bool shared;                                /* weights are in d.packs, or of d.constant */
     size_t held_bytes;                          /* of weights that no other step has */
     size_t copy_bytes, sum_bytes, packed_bytes; /* of scratch: copy, sums, weights that are packed at each run */
     int amx_rows;                               /* of a tile of simq/kernels/integer/tile_amx.h; 0: it is not used */

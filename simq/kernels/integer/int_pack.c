@@ -103,15 +103,15 @@ static inline void pack_bytes(uint8_t *to, int32_t *sum, const struct qc_int_pac
     }
 }
 
-void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights, const int32_t *given)
+void qc_int_pack(uint8_t *to, int32_t *sums, const struct qc_int_pack *p, const void *weights)
 {
     const struct qc_int_shape *s = p->shape;
     const int64_t runs = s->kernel[0] * s->kernel[1] * (p->joined ? 1 : s->kernel[2]);
     const size_t outputs = (size_t)s->outputs, size = qc_dtype_size(p->type);
-    for (int64_t g = 0; g < s->groups; g++, bias += p->channels, given += s->outputs) {
+    for (int64_t g = 0; g < s->groups; g++, sums += p->channels) {
         const size_t of_group = (size_t)(g * s->outputs);
         size_t first = 0;
-        for (size_t c = 0; c < p->channels; c++) bias[c] = 0;
+        for (size_t c = 0; c < p->channels; c++) sums[c] = 0;
         for (size_t panel = 0; panel < p->panels; panel++) {
             const size_t width = (size_t)p->blocks[panel] * QC_TILE_CHANNELS, count = first >= outputs ? 0
                                                                                       : width < outputs - first
@@ -124,16 +124,23 @@ void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const 
                     const struct quad q = quad_of(p, r, k);
                     if (q.count < 4 || count < width) memset(to, 0, 4 * width);
                     if (q.count == 4 && size == 1)
-                        pack_bytes(to, bias + first, p, (const uint8_t *)from, &q, of_group + first, count);
+                        pack_bytes(to, sums + first, p, (const uint8_t *)from, &q, of_group + first, count);
                     else
-                        pack_quad(to, bias + first, p, from, &q, of_group + first, count);
+                        pack_quad(to, sums + first, p, from, &q, of_group + first, count);
                 }
             first += width;
         }
+    }
+}
+
+void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t *sums, const int32_t *given)
+{
+    const struct qc_int_shape *s = p->shape;
+    const size_t outputs = (size_t)s->outputs;
+    for (int64_t g = 0; g < s->groups; g++, bias += p->channels, sums += p->channels, given += s->outputs)
         for (size_t c = 0; c < p->channels; c++)
             bias[c] = (int32_t)((c < outputs ? (uint32_t)given[c] : 0) -
-                                (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)bias[c]);
-    }
+                                (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)sums[c]);
 }
 
 void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,

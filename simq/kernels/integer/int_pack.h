@@ -20,9 +20,11 @@ struct qc_int_pack {
     const int32_t *zeros; /* ... or, by group; NULL: the same for all */
 };
 
-/* to: panels of all groups, one after the other. bias[group][channels]: given less zero times the sum of the weights,
-   modulo 2^32; 0 for channels that only fill up a block. given: [groups * outputs]. */
-void qc_int_pack(uint8_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights, const int32_t *given);
+/* to: panels of all groups, one after the other. sums[group][channels]: of the weights, modulo 2^32; 0 for channels
+   that only fill up a block. They do not depend on the data's zero point. */
+void qc_int_pack(uint8_t *to, int32_t *sums, const struct qc_int_pack *p, const void *weights);
+/* bias[group][channels]: given less zero times the sum, modulo 2^32. given: [groups * outputs]. Also in place. */
+void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t *sums, const int32_t *given);
 
 /* Depthwise: to[tap][channel], bias[channel] likewise. */
 void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/types/tensor_forms.h"
 #include "simq/core/integer.h"
 #include "simq/core/kernel_util.h"
 #include "simq/kernels/integer/int_mac.h"
@@ -200,6 +201,40 @@ static double level_at(const struct qc_view *v, size_t i)
     return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0);
 }
 
+/* The constant that the weights are, where it keeps other forms of them. */
+static const struct qc_tensor *keeper_of(const struct qc_graph *g, const struct qc_node *n, const struct qc_view *w)
+{
+    const struct qc_tensor *t = w->data ? qc_constant_of(g, n->inputs[1]) : NULL;
+    return t && t->forms && t->data == w->data && t->dtype == w->dtype ? t : NULL;
+}
+
+/* Sums of what is above and below the zero points, [channels] each: kept with the constant, or else made, and to be
+   freed. NULL: memory is out. */
+static const int64_t *parts_of(int64_t **own, const struct qc_tensor *keeper, const struct qc_tensor *weights,
+                               size_t channels, size_t inner, const int32_t *zero, size_t zero_count)
+{
+    const uint64_t of[] = {UINT64_MAX, channels, inner, zero_count}; /* the first tells it from packed weights */
+    const size_t zeros = zero_count * sizeof *zero, bytes = sizeof of + zeros;
+    struct qc_status ignored = QC_STATUS_INIT;
+    char *key = keeper ? malloc(bytes) : NULL;
+    *own = NULL;
+    if (key) {
+        memcpy(key, of, sizeof of);
+        memcpy(key + sizeof of, zero, zeros);
+    }
+    const void *parts = key ? qc_tensor_form(keeper, key, bytes) : NULL;
+    if (!parts && (*own = malloc(2 * channels * sizeof **own))) {
+        qc_tensor_parts(*own, *own + channels, weights, channels, inner, zero, zero_count);
+        parts = *own;
+        if (key) {
+            if (!qc_tensor_add_form(&parts, keeper, key, bytes, *own, &ignored)) parts = NULL;
+            *own = NULL;
+        }
+    }
+    free(key);
+    return parts;
+}
+
 /* The largest magnitude over the channels of the sums of nothing but positive, nothing but negative products; constant
    weights are dense row-major. INFINITY, nothing known, where memory is out. */
 static double channel_bound(const struct qc_int_node *n, const struct qc_view *bias)
@@ -215,11 +250,12 @@ static double channel_bound(const struct qc_int_node *n, const struct qc_view *b
     size_t inner = 1;
     for (int i = axis + 1; axis >= 0 && i < w->rank; i++) inner *= (size_t)w->dim[i];
     if (axis < 0) inner = count;
-    int64_t *up = malloc(2 * channels * sizeof *up);
-    if (!up) return (double)INFINITY;
-    int64_t *down = up + channels;
     const bool centred = w->dtype == QC_F32;
-    qc_tensor_parts(up, down, &weights, channels, inner, centred ? &none : s->zero_point, centred ? 1 : s->count);
+    int64_t *own;
+    const int64_t *up = parts_of(&own, keeper_of(n->graph, n->node, w), &weights, channels, inner,
+                                 centred ? &none : s->zero_point, centred ? 1 : s->count),
+                  *down = up + channels;
+    if (!up) return (double)INFINITY;
     for (size_t c = 0; c < channels; c++) {
         /* lo <= hi, so what is positive reaches the most with hi. All are integers far below 2^53. */
         const double above = (double)up[c] * hi + (double)down[c] * lo,
@@ -231,7 +267,7 @@ static double channel_bound(const struct qc_int_node *n, const struct qc_view *b
             most = fmax(most, fmax(above + fmax(v, 0), below + fmax(-v, 0)));
         }
     }
-    free(up);
+    free(own);
     return most;
 }
 
@@ -293,6 +329,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
         for (int i = 0; i < s->batch_rank; i++) shared = shared && s->b_step[i] == 0;
     }
     if (shared) d.weights = p->in[1].data;
+    d.constant = shared ? keeper_of(p->graph, n, &p->in[1]) : NULL;
     const struct qc_convert_how how = {.contract = p->contract,
                                        .graph = p->graph,
                                        .product = is_conv(n) ? QC_FROM_PRODUCT : QC_FROM_DENSE};

@@ -5,7 +5,7 @@
 
 #include "base/simd.h"
 #include "simq/kernels/integer/depthwise_vnni.h"
-#include "simq/kernels/integer/unroll.h"
+#include "simq/core/unroll.h"
 
 /* ------------------------------------------------- plain C */
 

@@ -6,16 +6,17 @@
 static bool prepare_any(struct qc_prepare *p, bool transposed, struct qc_status *st)
 {
     const bool bias = p->input_count > 2 && p->in[2].rank >= 0;
-    struct qc_dnnl_conv c = {.transposed = transposed,
-                             .groups = qc_attr_int(p->node, "group", 1),
-                             .src = &p->in[0],
-                             .weights = &p->in[1],
-                             .bias = bias ? &p->in[2] : NULL,
-                             .dst = &p->out[0],
-                             .packs = p->packs};
+    struct qc_product_conv c = {.transposed = transposed,
+                                .groups = qc_attr_int(p->node, "group", 1),
+                                .src = &p->in[0],
+                                .weights = &p->in[1],
+                                .bias = bias ? &p->in[2] : NULL,
+                                .dst = &p->out[0],
+                                .packs = p->packs,
+                                .isa = p->isa};
     if (!qc_window_of(&c.window, p->graph, p->node, st)) return false;
     struct qc_mac *m = qc_mac_new(&c.tail, p, false, st);
-    if (!m || !qc_dnnl_conv_new(&m->primitive, &c, st)) return false;
+    if (!m || !qc_product_conv_new(&m->product, &c, st)) return false;
     qc_mac_finish(m, p, p->in[1].data != NULL, bias);
     return true;
 }
@@ -35,14 +36,10 @@ const struct qc_kernel qc_kernel_conv = {.name = "conv",
                                          .fuses = true,
                                          .prepare = prepare_conv,
                                          .run = qc_mac_run,
-                                         .release = qc_mac_release,
-                                         .open = qc_mac_open,
-                                         .close = qc_mac_close};
+                                         .release = qc_mac_release};
 const struct qc_kernel qc_kernel_conv_transpose = {.name = "conv_transpose",
                                                    .order = QC_ORDER_LAST,
                                                    .fuses = true,
                                                    .prepare = prepare_transposed,
                                                    .run = qc_mac_run,
-                                                   .release = qc_mac_release,
-                                                   .open = qc_mac_open,
-                                                   .close = qc_mac_close};
+                                                   .release = qc_mac_release};

@@ -4,7 +4,7 @@
 #include "simq/kernels/real/mac.h"
 
 /* Of a large model, constants from this size on are read where they lie, which is in files: packed they would be in
-   memory, and that once for each plan. The library sums in the same order either way. */
+   memory, and that once for each plan. Sums have one order either way. */
 enum { PACKED_LESS = 4 << 20 };
 
 static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b, const struct qc_view *bias,
@@ -12,9 +12,9 @@ static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_
 {
     struct qc_view weights = *b;
     if (p->graph->spills && qc_view_count(b) * sizeof(float) >= PACKED_LESS) weights.data = NULL;
-    struct qc_dnnl_matmul d = {.a = a, .b = &weights, .bias = bias, .dst = dst, .packs = p->packs};
+    struct qc_product_matrix d = {.a = a, .b = &weights, .bias = bias, .dst = dst, .packs = p->packs, .isa = p->isa};
     struct qc_mac *m = qc_mac_new(&d.tail, p, scaled, st);
-    if (!m || !qc_dnnl_matmul_new(&m->primitive, &d, st)) return false;
+    if (!m || !qc_product_matrix_new(&m->product, &d, st)) return false;
     qc_mac_finish(m, p, weights.data != NULL, bias != NULL);
     *out = m;
     return true;
@@ -103,15 +103,11 @@ const struct qc_kernel qc_kernel_gemm = {.name = "gemm",
                                          .fuses = true,
                                          .prepare = prepare_gemm,
                                          .run = qc_mac_run,
-                                         .release = qc_mac_release,
-                                         .open = qc_mac_open,
-                                         .close = qc_mac_close};
+                                         .release = qc_mac_release};
 const struct qc_kernel qc_kernel_matmul = {.name = "matmul",
                                            .in_double = &qc_kernel_gemm_double,
                                            .order = QC_ORDER_MATRIX,
                                            .fuses = true,
                                            .prepare = prepare_matmul,
                                            .run = qc_mac_run,
-                                           .release = qc_mac_release,
-                                           .open = qc_mac_open,
-                                           .close = qc_mac_close};
+                                           .release = qc_mac_release};

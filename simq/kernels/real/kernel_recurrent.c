@@ -9,8 +9,8 @@
 
 #include "base/checked.h"
 #include "simq/core/kernel_util.h"
-#include "simq/kernels/real/dnnl.h"
 #include "simq/kernels/real/dynamic_input.h"
+#include "simq/kernels/real/product.h"
 #include "simq/kernels/real/recurrent_cell.h"
 
 /* Products of one direction. RESET: of the third gate of a GRU, whose R multiplies the state after the reset. */
@@ -33,21 +33,17 @@ enum {
 struct state {
     struct qc_recurrent r;
     struct qc_cell cell[2];
-    struct qc_dnnl *product[2][PRODUCTS];
+    struct qc_product *product[2][PRODUCTS];
     bool reset_last; /* a GRU with RESET */
     bool packed_w, packed_r;
     size_t at[PARTS + 1]; /* of the parts; the last: of what the products want */
-};
-
-struct local {
-    struct qc_dnnl_bound *product[2][PRODUCTS];
 };
 
 static void release(void *p)
 {
     struct state *s = p;
     for (int d = 0; d < 2; d++)
-        for (int k = 0; k < PRODUCTS; k++) qc_dnnl_free(s->product[d][k]);
+        for (int k = 0; k < PRODUCTS; k++) qc_product_free(s->product[d][k]);
 }
 
 static struct qc_view matrix(void *data, int64_t rows, int64_t columns, int64_t row_step, int64_t column_step)
@@ -63,15 +59,15 @@ static float *part_of(const struct qc_view *v, int64_t offset)
 
 /* dst [rows, columns] (rows of `row_step` numbers) = src [rows, depth] times the transposed rows of w from `first` on.
  */
-static bool new_product(struct qc_dnnl **out, const struct qc_view *w, int64_t first, int64_t rows, int64_t columns,
-                        int64_t depth, int64_t row_step, struct qc_packed *packs, struct qc_status *st)
+static bool new_product(struct qc_product **out, const struct qc_view *w, int64_t first, int64_t rows, int64_t columns,
+                        int64_t depth, int64_t row_step, struct qc_packed *packs, enum qc_isa isa, struct qc_status *st)
 {
     const struct qc_view a = matrix(NULL, rows, depth, depth, 1),
                          b = matrix(part_of(w, first * depth), depth, columns, 1, depth),
                          dst = matrix(NULL, rows, columns, row_step, 1);
-    const struct qc_dnnl_matmul m = {
-        .a = &a, .b = &b, .dst = &dst, .tail = {.lo = -INFINITY, .hi = INFINITY}, .packs = packs};
-    return qc_dnnl_matmul_new(out, &m, st);
+    const struct qc_product_matrix m = {
+        .a = &a, .b = &b, .dst = &dst, .tail = {.lo = -INFINITY, .hi = INFINITY}, .packs = packs, .isa = isa};
+    return qc_product_matrix_new(out, &m, st);
 }
 
 static bool make_products(struct state *s, const struct qc_prepare *p, struct qc_status *st)
@@ -79,14 +75,14 @@ static bool make_products(struct state *s, const struct qc_prepare *p, struct qc
     const struct qc_recurrent *r = &s->r;
     const int64_t h = r->hidden, width = r->gates * h;
     for (int d = 0; d < r->directions; d++) {
-        struct qc_dnnl **to = s->product[d];
+        struct qc_product **to = s->product[d];
         if (r->steps && r->batch &&
             (!new_product(&to[PROJECT], &p->in[1], d * width, r->steps * r->batch, width, r->input, width, p->packs,
-                          st) ||
+                          p->isa, st) ||
              !new_product(&to[RECUR], &p->in[2], d * width, r->batch, s->reset_last ? 2 * h : width, h, width, p->packs,
-                          st) ||
+                          p->isa, st) ||
              (s->reset_last &&
-              !new_product(&to[RESET], &p->in[2], d * width + 2 * h, r->batch, h, h, h, p->packs, st))))
+              !new_product(&to[RESET], &p->in[2], d * width + 2 * h, r->batch, h, h, h, p->packs, p->isa, st))))
             return false;
     }
     return true;
@@ -131,10 +127,10 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     for (int d = 0; d < r->directions; d++)
         for (int k = 0; k < PRODUCTS; k++) {
             if (!s->product[d][k]) continue;
-            const size_t bytes = qc_dnnl_scratch(s->product[d][k]);
+            const size_t bytes = qc_product_scratch(s->product[d][k]);
             scratch = bytes > scratch ? bytes : scratch;
-            p->constant_bytes += qc_dnnl_bytes(s->product[d][k]);
-            p->detail = qc_dnnl_name(s->product[d][k]);
+            p->constant_bytes += qc_product_bytes(s->product[d][k]);
+            p->detail = qc_product_name(s->product[d][k]);
         }
     s->packed_w = p->in[1].data != NULL;
     s->packed_r = p->in[2].data != NULL;
@@ -157,41 +153,22 @@ static float *source(const struct qc_run *r, int product)
     return part(r, product == RESET ? GATED : s->r.dynamic ? LAST : STATE);
 }
 
-static void close_products(void *p)
-{
-    struct local *l = p;
-    for (int d = 0; l && d < 2; d++)
-        for (int k = 0; k < PRODUCTS; k++) qc_dnnl_close(l->product[d][k]);
-    free(l);
-}
-
-static bool open_products(void **out, const struct qc_run *r, struct qc_status *st)
+static void multiply(const struct qc_run *r, int d, int k)
 {
     const struct state *s = r->state;
-    struct local *l = calloc(1, sizeof *l);
-    if (!l) return qc_fail_memory(st, sizeof *l);
-    const int64_t h = s->r.hidden, width = s->r.gates * h;
-    for (int d = 0; d < s->r.directions; d++)
-        for (int k = 0; k < PRODUCTS; k++) {
-            if (!s->product[d][k]) continue;
-            const int64_t first = d * width + (k == RESET ? 2 * h : 0);
-            const struct qc_dnnl_memory m = {.src = source(r, k),
-                                             .weights =
-                                                 k == PROJECT
-                                                     ? s->packed_w ? NULL : part_of(&r->in[1], first * s->r.input)
-                                                 : s->packed_r ? NULL
-                                                               : part_of(&r->in[2], first * h),
-                                             .dst = part(r, k == PROJECT ? PROJECTED
-                                                            : k == RECUR ? PRODUCT
-                                                                         : THIRD),
-                                             .scratch = part(r, PARTS)};
-            if (!qc_dnnl_open(&l->product[d][k], s->product[d][k], &m, st)) {
-                close_products(l);
-                return false;
-            }
-        }
-    *out = l;
-    return true;
+    const int64_t first = d * s->r.gates * s->r.hidden + (k == RESET ? 2 * s->r.hidden : 0);
+    const float *weights = NULL;
+    if (k == PROJECT && !s->packed_w)
+        weights = part_of(&r->in[1], first * s->r.input);
+    else if (k != PROJECT && !s->packed_r)
+        weights = part_of(&r->in[2], first * s->r.hidden);
+    const struct qc_product_memory m = {.src = source(r, k),
+                                        .weights = weights,
+                                        .dst = part(r, k == PROJECT ? PROJECTED
+                                                       : k == RECUR ? PRODUCT
+                                                                    : THIRD),
+                                        .scratch = part(r, PARTS)};
+    qc_product_run(s->product[d][k], &m);
 }
 
 static bool given(const struct qc_run *r, unsigned i)
@@ -273,10 +250,9 @@ static bool runs(const struct qc_run *r, int64_t *t, int64_t step, bool backward
 }
 
 /* A GRU: two gates, then the third, whose product may have to wait for them. */
-static bool step_gru(const struct qc_run *r, int d, int64_t step, bool backwards, struct qc_status *st)
+static void step_gru(const struct qc_run *r, int d, int64_t step, bool backwards)
 {
     const struct state *s = r->state;
-    const struct local *l = r->local;
     const struct qc_cell *cell = &s->cell[d];
     const int64_t h = s->r.hidden, width = 3 * h;
     const float *bias = part(r, BIAS);
@@ -292,14 +268,13 @@ static bool step_gru(const struct qc_run *r, int d, int64_t step, bool backwards
         else
             qc_cell_gru_linear(cell, z + 2 * h, x + 2 * h, bias + 2 * h, z + h, bias + width);
     }
-    if (s->reset_last && !qc_dnnl_run(l->product[d][RESET], st)) return false;
+    if (s->reset_last) multiply(r, d, RESET);
     for (int64_t b = 0; b < s->r.batch; b++) {
         float *z = part(r, PRODUCT) + b * width, *third = s->reset_last ? part(r, THIRD) + b * h : z + 2 * h;
         if (!runs(r, &t, step, backwards, b)) continue;
         if (s->reset_last) qc_cell_add(third, part(r, PROJECTED) + input_row(s, t, b) * width + 2 * h, bias + 2 * h, h);
         qc_cell_gru_finish(cell, part(r, STATE) + b * h, third, z);
     }
-    return true;
 }
 
 static void step_other(const struct qc_run *r, int d, int64_t step, bool backwards)
@@ -320,22 +295,20 @@ static void step_other(const struct qc_run *r, int d, int64_t step, bool backwar
     }
 }
 
-static bool run_step(const struct qc_run *r, int d, int64_t step, bool backwards, struct qc_status *st)
+static void run_step(const struct qc_run *r, int d, int64_t step, bool backwards)
 {
     const struct state *s = r->state;
-    const struct local *l = r->local;
     if (s->r.dynamic) qc_dynamic_round(part(r, LAST), part(r, STATE), (size_t)(s->r.batch * s->r.hidden));
-    if (!qc_dnnl_run(l->product[d][RECUR], st)) return false;
+    multiply(r, d, RECUR);
     if (s->r.gates != 3)
         step_other(r, d, step, backwards);
-    else if (!step_gru(r, d, step, backwards, st))
-        return false;
+    else
+        step_gru(r, d, step, backwards);
     for (int64_t b = 0; b < s->r.batch; b++) {
         int64_t t;
         if (runs(r, &t, step, backwards, b))
             memcpy(output_row(r, t, d, b), part(r, STATE) + b * s->r.hidden, (size_t)s->r.hidden * sizeof(float));
     }
-    return true;
 }
 
 static void end(const struct qc_run *r, int d)
@@ -358,7 +331,6 @@ static void end(const struct qc_run *r, int d)
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
-    const struct local *l = r->local;
     int64_t longest;
     if (!check_lengths(&longest, r, st)) return false;
     if (s->r.dynamic) {
@@ -371,18 +343,12 @@ static bool run(const struct qc_run *r, struct qc_status *st)
         sum_bias(r, d);
         begin_state(r, QC_RECURRENT_H, part(r, STATE), d);
         if (s->r.gates == 4) begin_state(r, QC_RECURRENT_C, part(r, CELL), d);
-        if (longest && !qc_dnnl_run(l->product[d][PROJECT], st)) return false;
-        for (int64_t step = 0; step < longest; step++)
-            if (!run_step(r, d, step, backwards, st)) return false;
+        if (longest) multiply(r, d, PROJECT);
+        for (int64_t step = 0; step < longest; step++) run_step(r, d, step, backwards);
         end(r, d);
     }
     return true;
 }
 
-const struct qc_kernel qc_kernel_recurrent = {.name = "recurrent",
-                                              .order = QC_ORDER_ROW,
-                                              .prepare = prepare,
-                                              .run = run,
-                                              .release = release,
-                                              .open = open_products,
-                                              .close = close_products};
+const struct qc_kernel qc_kernel_recurrent = {
+    .name = "recurrent", .order = QC_ORDER_ROW, .prepare = prepare, .run = run, .release = release};

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-struct qc_mac *qc_mac_new(struct qc_dnnl_tail *tail, struct qc_prepare *p, bool scaled, struct qc_status *st)
+struct qc_mac *qc_mac_new(struct qc_product_tail *tail, struct qc_prepare *p, bool scaled, struct qc_status *st)
 {
     const struct qc_fusion *f = p->fusion;
     struct qc_mac *m = QC_NEW(p->arena, struct qc_mac, st);
-    *tail = (struct qc_dnnl_tail){.lo = -INFINITY, .hi = INFINITY};
+    *tail = (struct qc_product_tail){.lo = -INFINITY, .hi = INFINITY};
     if (!m) return NULL;
     p->state = m;
     m->scaled = scaled;
@@ -16,7 +16,7 @@ struct qc_mac *qc_mac_new(struct qc_dnnl_tail *tail, struct qc_prepare *p, bool 
         f->from->qparams != p->out_scales[0].qparams && !(f->from->identity && p->out_scales[0].identity);
     m->rounded = moved || (scaled && (f->lo > -INFINITY || f->hi < INFINITY));
     if (!m->rounded) {
-        *tail = (struct qc_dnnl_tail){.sum = f->residual, .lo = f->lo, .hi = f->hi};
+        *tail = (struct qc_product_tail){.sum = f->residual, .lo = f->lo, .hi = f->hi};
         return m;
     }
     const struct qc_scales *to = &p->out_scales[0];
@@ -35,9 +35,9 @@ void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool packed, bool bia
     m->packed_weights = packed;
     m->packed_bias = bias && p->in[2].data;
     p->packed = (m->packed_weights ? 2U : 0U) | (m->packed_bias ? 4U : 0U);
-    p->scratch = qc_dnnl_scratch(m->primitive);
-    p->constant_bytes = qc_dnnl_bytes(m->primitive);
-    p->detail = qc_dnnl_name(m->primitive);
+    p->scratch = qc_product_scratch(m->product);
+    p->constant_bytes = qc_product_bytes(m->product);
+    p->detail = qc_product_name(m->product);
 }
 
 /* views: result, accumulator (the same memory), c. */
@@ -55,7 +55,13 @@ static void scale_run(void *user, int64_t n, void *const data[], const int64_t s
 bool qc_mac_run(const struct qc_run *r, struct qc_status *st)
 {
     struct qc_mac m = *(const struct qc_mac *)r->state;
-    if (!qc_dnnl_run(r->local, st)) return false;
+    const struct qc_product_memory memory = {.src = r->in[0].data,
+                                             .weights = m.packed_weights ? NULL : r->in[1].data,
+                                             .bias = m.bias && !m.packed_bias ? r->in[2].data : NULL,
+                                             .dst = r->out[0].data,
+                                             .scratch = r->scratch};
+    (void)st;
+    qc_product_run(m.product, &memory);
     if (m.scaled) {
         static const float zero = 0;
         const bool given = r->input_count > 2 && r->in[2].rank >= 0;
@@ -68,28 +74,9 @@ bool qc_mac_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-bool qc_mac_open(void **local, const struct qc_run *r, struct qc_status *st)
-{
-    const struct qc_mac *m = r->state;
-    struct qc_dnnl_memory memory = {.src = r->in[0].data,
-                                    .weights = m->packed_weights ? NULL : r->in[1].data,
-                                    .bias = m->bias && !m->packed_bias ? r->in[2].data : NULL,
-                                    .dst = r->out[0].data,
-                                    .scratch = r->scratch};
-    struct qc_dnnl_bound *bound;
-    if (!qc_dnnl_open(&bound, m->primitive, &memory, st)) return false;
-    *local = bound;
-    return true;
-}
-
-void qc_mac_close(void *local)
-{
-    qc_dnnl_close(local);
-}
-
 void qc_mac_release(void *state)
 {
     struct qc_mac *m = state;
-    qc_dnnl_free(m->primitive);
-    m->primitive = NULL;
+    qc_product_free(m->product);
+    m->product = NULL;
 }

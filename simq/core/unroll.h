@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/kernels/integer/: before a loop of a few rounds over registers. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_UNROLL_H
-#define QC_SIMQ_KERNELS_INTEGER_UNROLL_H
+/* Inside simq/: before a loop of a few rounds over registers. */
+#ifndef QC_SIMQ_CORE_UNROLL_H
+#define QC_SIMQ_CORE_UNROLL_H
 
 #if defined(__clang__)
 #define QC_UNROLL _Pragma("clang loop unroll(full)")
 #elif defined(__GNUC__)
-#define QC_UNROLL _Pragma("GCC unroll 8")
+#define QC_UNROLL _Pragma("GCC unroll 32")
 #else
 #define QC_UNROLL
 #endif
