@@ -106,7 +106,7 @@ struct both {
 static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct both *b = user;
-    return qc_trial_graph(out, NULL, b->p, b->graphs[k], st);
+    return qc_trial_graph(out, b->p, b->graphs[k], st);
 }
 
 /* Is the second better on samples? */

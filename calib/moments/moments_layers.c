@@ -415,7 +415,7 @@ size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size
     size_t p = QC_MOMENTS_POSITIONS;
     if (p > 16 * columns) p = 16 * columns;
     if ((double)p > work) p = work < ROWS_MIN ? ROWS_MIN : (size_t)work;
-    const size_t enough = l->columns < ROWS_LEAST / ROWS_ENOUGH ? ROWS_LEAST : ROWS_ENOUGH * l->columns;
+    const size_t enough = columns < ROWS_LEAST / ROWS_ENOUGH ? ROWS_LEAST : ROWS_ENOUGH * columns;
     if (l->runs && p > enough / l->runs + 1) p = enough / l->runs + 1;
     return p < n ? p : n;
 }

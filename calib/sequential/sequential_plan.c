@@ -382,9 +382,9 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
-<<<<<<< HEAD
-    return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) &&
-           hash_units(p, st);
+    if (!qc_second_moments_new_means(&p->means, p->g, st)) return false;
+    qc_second_moments_plan(p->means, p->units);
+    return qc_second_moments_begin(p->means, p->workers, st) && hash_units(p, st);
 }
 
 /* The layers behind the last quantizer. */
@@ -396,12 +396,6 @@ static bool solve_rest(struct planning *s, struct qc_status *st)
         if (layer && !solve_layers_of(s, s->p->g->nodes[layer].inputs[0], st)) return false;
     }
     return true;
-=======
-    const struct qc_pool_options pool = {.workers = p->workers};
-    if (!qc_second_moments_new_means(&p->means, p->g, st)) return false;
-    qc_second_moments_plan(p->means, p->units);
-    return qc_second_moments_begin(p->means, p->workers, st) && qc_pool_run(p->units, hash_unit, p, &pool, st);
->>>>>>> main
 }
 
 bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,

@@ -59,14 +59,6 @@ struct lanes {
     double *target;           /* [w][QC_LANES] of crossed layers */
 };
 
-<<<<<<< HEAD
-static size_t sides(const struct qc_round_weights_layer *l)
-{
-    return (l->qparams->block ? BLOCK_SIDES : SIDES) + (size_t)is_crossed(l);
-}
-
-=======
->>>>>>> main
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 
 /* Which parts of the samples weights are fitted to and judged by, and where these are few rows. */
@@ -185,26 +177,16 @@ static void free_lanes(struct lanes *l, unsigned workers)
     free(l);
 }
 
-<<<<<<< HEAD
 static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_round_weights_layer *of,
                       struct qc_status *st)
 {
-    const size_t side = of->moments->block * QC_LANES, count = sides(of);
-    *out = calloc(workers, sizeof **out);
-    for (unsigned i = 0; *out && i < workers; i++) {
-        struct lanes *l = &(*out)[i];
-        if (!(l->d = malloc(count * side * sizeof *l->d))) {
-=======
-static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_second_moments_layer *m,
-                      const struct qc_qparams *weight, struct qc_status *st)
-{
-    const size_t side = m->block * QC_LANES, scratch = scratch_sides(m),
-                 all = OWN_SIDES + scratch + (weight->block ? BLOCK_SIDES : 0);
+    const bool blocks = of->qparams->block != 0;
+    const size_t side = of->moments->block * QC_LANES, scratch = scratch_sides(of->moments),
+                 all = OWN_SIDES + scratch + (blocks ? BLOCK_SIDES : 0) + (size_t)is_crossed(of);
     *out = calloc(workers, sizeof **out);
     for (unsigned i = 0; *out && i < workers; i++) {
         struct lanes *l = &(*out)[i];
         if (!(l->d = malloc(all * side * sizeof *l->d))) {
->>>>>>> main
             free_lanes(*out, workers);
             *out = NULL;
             break;
@@ -212,23 +194,14 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_seco
         l->nearest = l->d + side;
         l->x = l->nearest + side;
         l->scratch = l->x + side;
-<<<<<<< HEAD
-        l->target = l->d + (count - 1) * side;
-        if (!of->qparams->block) continue;
-        l->lo = l->scratch + 2 * side;
-        l->hi = l->lo + side;
-        l->scales = l->hi + side;
-    }
-    return *out || qc_fail_memory(st, count * side * sizeof(double));
-=======
         l->few = (float *)(void *)l->scratch;
-        if (!weight->block) continue;
+        l->target = l->d + (all - 1) * side;
+        if (!blocks) continue;
         l->lo = l->scratch + scratch * side;
         l->hi = l->lo + side;
         l->scales = l->hi + side;
     }
     return *out || qc_fail_memory(st, all * side * sizeof(double));
->>>>>>> main
 }
 
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column)
@@ -402,14 +375,10 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     qc_round_nearest(own->nearest, own->x, m->w, &grid);
     const struct parts p = parts_of(g);
     double fitted[QC_LANES] = {0};
-<<<<<<< HEAD
-    errors_of(before, own->nearest, m, &p, own->scratch);
+    errors_of(before, own->nearest, m, &p, own->few);
     const bool crossed = m->factorised && m->crossed.w;
     const double *to = crossed ? own->target : own->x;
     if (crossed) qc_crossed_target(own->target, &m->crossed, own->x, own->scratch);
-=======
-    errors_of(before, own->nearest, m, &p, own->few);
->>>>>>> main
     if (m->factorised && p.few_fit)
         qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->few);
     else if (m->factorised)
@@ -493,12 +462,8 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     struct matrix m;
     if (!new_matrix(&m, g, options->compensate && has_few_levels(l), st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
-<<<<<<< HEAD
     bool ok =
         (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
-=======
-    bool ok = new_lanes(&r.lanes, team->workers, g, l->qparams, st);
->>>>>>> main
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
             ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&
