@@ -297,6 +297,9 @@ struct qc_report {
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_demand *demand;     /* NULL: neither was asked for */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
+    bool crossed;           /* weights of few bits were rounded again, on what the quantized network reads */
+    double crossed_gain_db; /* for the outputs, on samples */
+    bool crossed_kept;
     size_t used_bias_layers;  /* biases corrected where they are used: of so many layers; 0: not tried */
     double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to */
     bool used_bias_kept;

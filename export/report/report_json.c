@@ -372,6 +372,14 @@ static struct qc_json *trials(const struct qc_report *r)
     return all;
 }
 
+static struct qc_json *crossed(const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "gain_db", qc_json_number(r->crossed_gain_db));
+    qc_json_set(o, "kept", qc_json_bool(r->crossed_kept));
+    return o;
+}
+
 static struct qc_json *used_bias(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object();
@@ -482,6 +490,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
+    if (r->crossed) qc_json_set(o, "rounded_on_what_is_read", crossed(r));
     if (r->used_bias_layers) qc_json_set(o, "biases_where_used", used_bias(r));
     if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
