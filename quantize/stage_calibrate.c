@@ -16,6 +16,9 @@
 #include "quantize/round_options.h"
 #include "quantize/scale_channels.h"
 
+/* Of samples that trials, the report and advice read again and again. */
+enum { KEPT_BYTES = 16 << 20 };
+
 /* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
 static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
 {
@@ -87,6 +90,7 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
                              "network's outputs; give --data beside them");
         return true;
     }
+    if (!p->options->memory_limit && !qc_dataset_keep(p->data, KEPT_BYTES, st)) return false;
     qc_progress_phase(p->progress, "choosing observers");
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     const bool ok =

@@ -156,6 +156,10 @@ size_t qc_dataset_total(const struct qc_dataset *ds);
 /* Number in the file (from 0) of the first sample of a unit. unit < qc_dataset_units. */
 size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit);
 
+/* From now on units of one size that are read are kept, in so many bytes at most, for those who read them again; not of
+   samples that are in memory as they are. Not beside readers. */
+bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st);
+
 /* Units that are read ahead of the workers now, and the bytes that each of them may hold. */
 unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds);
 /* Reads at most so many ahead until the next choice of samples, and lets go of what was read: results do not depend on

@@ -8,6 +8,7 @@
 #include "datasets/samples/dataset.h"
 #include "datasets/stream/image_axes.h"
 #include "datasets/stream/sample_convert.h"
+#include "datasets/stream/unit_cache.h"
 
 /* A data set and what it feeds: an input, or the target (input NULL). */
 struct qc_binding {
@@ -60,6 +61,7 @@ struct qc_dataset {
     size_t units, planned;            /* of this shard, of all */
     unsigned ahead;
     struct qc_read_ahead *read_ahead; /* NULL: none */
+    struct qc_unit_cache *kept;       /* NULL: none */
 };
 
 /* Number of a unit in the file. */

@@ -21,6 +21,7 @@ void qc_dataset_free(struct qc_dataset *ds)
 {
     if (!ds) return;
     qc_read_ahead_stop(ds->read_ahead);
+    qc_unit_cache_free(ds->kept);
     qc_reader_close(ds->reader);
     qc_memory_data_free(ds->own);
     free(ds->chosen);
@@ -329,6 +330,26 @@ static bool turn(struct qc_dataset_scratch *s, const struct qc_binding *b, size_
     return true;
 }
 
+/* A unit as elements of the file's type: *plain is `out` itself where they are what is wanted, else borrowed until the
+   scratch is used again. */
+static bool read_plain(const void **plain, void *out, const struct qc_dataset *ds, size_t binding, size_t unit,
+                       struct qc_dataset_scratch *scratch, struct qc_status *st)
+{
+    const struct qc_binding *b = &ds->bindings[binding];
+    struct qc_packet *p = &scratch->packet;
+    const bool there = ds->read_ahead && qc_read_ahead_take(p, ds->read_ahead, binding, unit);
+    if (!there && !qc_dataset_fetch(p, ds, binding, unit, st)) return false;
+    *plain = p->data;
+    if (!p->decoded) {
+        const bool same = qc_conversion_is_copy(&b->conversion) && b->axes == QC_AXES_AS_THEY_ARE;
+        void *to = same ? out : qc_chunk_buffer(scratch->codec, b->file_bytes, st);
+        if (!to) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
+        if (!decode(to, ds, b, unit, scratch, st)) return false;
+        *plain = to;
+    }
+    return true;
+}
+
 static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding, size_t unit,
                          struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
@@ -336,32 +357,32 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     if (unit >= ds->units)
         return qc_fail(st, QC_BAD_INPUT, "%s: data set '%s': unit %zu is asked for, there are %zu", ds->file, b->name,
                        unit, ds->units);
-    struct qc_packet *p = &scratch->packet;
-    bool there = ds->read_ahead && qc_read_ahead_take(p, ds->read_ahead, binding, unit);
-    if (!there && !qc_dataset_fetch(p, ds, binding, unit, st)) return false;
-    const void *plain = p->data;
-    if (!p->decoded) {
-        bool same = qc_conversion_is_copy(&b->conversion) && b->axes == QC_AXES_AS_THEY_ARE;
-        void *to = same ? out : qc_chunk_buffer(scratch->codec, b->file_bytes, st);
-        if (!to) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
-        if (!decode(to, ds, b, unit, scratch, st)) return false;
-        if (same) return true;
-        plain = to;
+    const size_t in_file = qc_unit_in_file(ds, unit);
+    const void *plain = ds->kept ? qc_unit_cache_find(ds->kept, binding, in_file) : NULL;
+    if (!plain) {
+        if (!read_plain(&plain, out, ds, binding, unit, scratch, st)) return false;
+        if (ds->kept && !b->set.sizes) qc_unit_cache_keep(ds->kept, binding, in_file, plain, b->file_bytes);
     }
+    if (plain == out) return true;
     if (b->axes != QC_AXES_AS_THEY_ARE) {
-        if (!turn(scratch, b, qc_unit_in_file(ds, unit), plain, st))
-            return where(st, ds, b, qc_dataset_first_sample(ds, unit));
+        if (!turn(scratch, b, in_file, plain, st)) return where(st, ds, b, qc_dataset_first_sample(ds, unit));
         plain = scratch->turned;
     }
     struct qc_conversion c = b->conversion;
     if (b->set.sizes) {
         int64_t dims[QC_DATA_RANK_MAX];
-        qc_binding_dims(dims, b, qc_unit_in_file(ds, unit));
+        qc_binding_dims(dims, b, in_file);
         c = qc_binding_conversion(b, dims);
     }
     if (qc_convert_sample(out, plain, &c, st)) return true;
     qc_where(st, b->input ? "for input '%s'" : "%s", b->input ? b->input : "as target");
-    return where(st, ds, b, qc_unit_in_file(ds, unit) * b->rows);
+    return where(st, ds, b, in_file * b->rows);
+}
+
+bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st)
+{
+    if (ds->kept || (!ds->reader && !ds->own)) return true;
+    return qc_unit_cache_new(&ds->kept, bytes, st);
 }
 
 bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit,
