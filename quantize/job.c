@@ -279,6 +279,9 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
         r->trial_count = p->auto_method->trial_count;
         r->solve_seconds += p->auto_method->seconds;
     }
+    r->crossed = p->crossed.tried;
+    r->crossed_gain_db = p->crossed.gain_db;
+    r->crossed_kept = p->crossed.kept;
     r->used_bias_layers = p->used_bias.layers;
     r->used_bias_gain_db = p->used_bias.gain_db;
     r->used_bias_kept = p->used_bias.kept;

@@ -5,6 +5,7 @@
 
 #include "calib/moments/moments_parts.h"
 #include "calib/weights/compensate.h"
+#include "calib/weights/crossed.h"
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
@@ -40,7 +41,13 @@ struct matrix {
     struct qc_low_rank few_fit, few_judge; /* in place of the factor and order, and of the moments, where few rows were
                                               seen; else nothing. The second is not made where the first serves for
                                               both */
+    struct qc_crossed crossed; /* of a layer whose quantized input was seen beside the float one; else nothing */
 };
+
+static bool is_crossed(const struct qc_round_weights_layer *l)
+{
+    return l->quantized && l->quantized->paired;
+}
 
 /* Scratch of one worker, for QC_LANES outputs. */
 enum { OWN_SIDES = 3, BLOCK_SIDES = 3 };
@@ -49,6 +56,7 @@ struct lanes {
     double *scratch;          /* [2 w][QC_LANES]; half of it where few rows were seen */
     float *few;               /* the same memory */
     double *lo, *hi, *scales; /* [w][QC_LANES] of weights in blocks */
+    double *target;           /* [w][QC_LANES] of crossed layers */
 };
 
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
@@ -135,6 +143,7 @@ static void free_matrix(struct matrix *m)
     free(m->order);
     qc_low_rank_free(&m->few_fit);
     qc_low_rank_free(&m->few_judge);
+    qc_crossed_free(&m->crossed);
 }
 
 static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l, bool few_levels, struct qc_status *st)
@@ -168,11 +177,12 @@ static void free_lanes(struct lanes *l, unsigned workers)
     free(l);
 }
 
-static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_second_moments_layer *m,
-                      const struct qc_qparams *weight, struct qc_status *st)
+static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_round_weights_layer *of,
+                      struct qc_status *st)
 {
-    const size_t side = m->block * QC_LANES, scratch = scratch_sides(m),
-                 all = OWN_SIDES + scratch + (weight->block ? BLOCK_SIDES : 0);
+    const bool blocks = of->qparams->block != 0;
+    const size_t side = of->moments->block * QC_LANES, scratch = scratch_sides(of->moments),
+                 all = OWN_SIDES + scratch + (blocks ? BLOCK_SIDES : 0) + (size_t)is_crossed(of);
     *out = calloc(workers, sizeof **out);
     for (unsigned i = 0; *out && i < workers; i++) {
         struct lanes *l = &(*out)[i];
@@ -185,7 +195,8 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_seco
         l->x = l->nearest + side;
         l->scratch = l->x + side;
         l->few = (float *)(void *)l->scratch;
-        if (!weight->block) continue;
+        l->target = l->d + (all - 1) * side;
+        if (!blocks) continue;
         l->lo = l->scratch + scratch * side;
         l->hi = l->lo + side;
         l->scales = l->hi + side;
@@ -255,8 +266,11 @@ static void keep_seen(const struct fitting *f, const double *a)
 static void read_fit(void *user, double *a)
 {
     const struct fitting *f = user;
-    qc_second_moments_read(a, f->m->other, f->layer, f->parts, f->group, f->block);
-    if (f->centred) qc_round_weights_centre(a, f->m->other, f->m->mean, f->m->w);
+    if (f->m->crossed.w)
+        memcpy(a, f->m->crossed.h, f->m->w * f->m->w * sizeof *a);
+    else
+        qc_second_moments_read(a, f->m->other, f->layer, f->parts, f->group, f->block);
+    if (f->centred && !f->m->crossed.w) qc_round_weights_centre(a, f->m->other, f->m->mean, f->m->w);
     if (f->m->seen) keep_seen(f, a);
 }
 
@@ -279,11 +293,14 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     const size_t w = m->w = qc_second_moments_width(g, block);
     const double *centre = centred ? m->mean : NULL;
     qc_second_moments_read_mean(m->mean, g, FIT | HELD, group, block * g->block, w);
-    if (l->quantized)
+    if (m->crossed.w)
+        qc_crossed_read(&m->crossed, m->mean, m->quantized, l->quantized, p.fit, p.judge, centred);
+    else if (l->quantized)
         qc_second_moments_read_mean(m->quantized, l->quantized, FIT | HELD, group, block * g->block, w);
     else
         memcpy(m->quantized, m->mean, w * sizeof *m->mean);
     struct fitting fitting = {m, g, p.fit, centred, group, block, damping_of(l, p.fit, group, w)};
+    if (m->crossed.w) fitting.damping.noise = 0; /* it is in what was seen */
     m->factorised = false;
     if (p.few_fit) {
         if (!qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre, st) ||
@@ -293,6 +310,7 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
                                                 fitting.damping, m->panel, team, st)) {
         return false;
     }
+    if (m->crossed.w && m->factorised) qc_crossed_keep(&m->crossed, m->square, m->order);
     if (!p.few_judge)
         read_judge(&fitting, p.judge);
     else if (m->few_judge.turned)
@@ -358,11 +376,15 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     const struct parts p = parts_of(g);
     double fitted[QC_LANES] = {0};
     errors_of(before, own->nearest, m, &p, own->few);
+    const bool crossed = m->factorised && m->crossed.w;
+    const double *to = crossed ? own->target : own->x;
+    if (crossed) qc_crossed_target(own->target, &m->crossed, own->x, own->scratch);
     if (m->factorised && p.few_fit)
         qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->few);
     else if (m->factorised)
-        qc_round_compensated(own->d, own->x, m->square, m->order, m->w, &grid, own->scratch);
-    if (m->factorised && m->seen) qc_round_again(own->d, own->x, m->seen, m->w, &grid, own->scratch);
+        qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
+    if (m->factorised && m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+    for (size_t i = 0; crossed && i < m->w * QC_LANES; i++) own->d[i] += own->x[i] - to[i];
     if (m->factorised && p.few_fit && p.fit == p.judge)
         memcpy(after, fitted, sizeof after);
     else if (m->factorised)
@@ -370,7 +392,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     bool moved[QC_LANES];
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
-        const bool better = m->factorised && after[k] < before[k] && (first + k) % per < l->fitted;
+        const bool better = m->factorised && (crossed || after[k] < before[k]) && (first + k) % per < l->fitted;
         moved[k] = better;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];
@@ -440,7 +462,8 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     struct matrix m;
     if (!new_matrix(&m, g, options->compensate && has_few_levels(l), st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
-    bool ok = new_lanes(&r.lanes, team->workers, g, l->qparams, st);
+    bool ok =
+        (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
             ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&
@@ -448,6 +471,14 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     free_lanes(r.lanes, team->workers);
     free_matrix(&m);
     return ok;
+}
+
+bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l)
+{
+    const struct qc_second_moments_layer *g = l->moments;
+    if (!g || !has_few_levels(l) || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
+    const struct parts p = parts_of(g);
+    return rounds_again(g, &p);
 }
 
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
