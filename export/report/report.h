@@ -56,7 +56,8 @@ struct qc_report_trial {
     const char *part;   /* of the network, which alone has it; NULL: all of it */
     double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
     double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
-    double worth_db;    /* that, less what may be luck: the most is chosen */
+    double error_db;    /* standard error of that; infinite: not known */
+    double worth_db;    /* the gain less what may be luck: the most is chosen */
     double gains_db[2]; /* on either half of all; NaN where it was left early */
     size_t samples;     /* that it ran on */
     bool chosen;

@@ -361,6 +361,7 @@ static struct qc_json *trials(const struct qc_report *r)
         qc_json_set(o, "part", t->part ? text(t->part) : qc_json_null());
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
+        qc_json_set(o, "error_db", qc_json_number(t->error_db));
         qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
         for (size_t h = 0; h < 2; h++) qc_json_add(halves, qc_json_number(t->gains_db[h]));
         qc_json_set(o, "gains_db", halves);
