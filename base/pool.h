@@ -24,12 +24,12 @@ struct qc_pool_options {
 
 /* Runs fn for every item. On failure the error of the failed item with the smallest number wins; items after it may
    not have run, items before it have all run. Deterministic in everything but which worker takes which item.
-   While a worker runs, OpenMP regions inside of it (the compute library's) have one thread; worker threads block all
+   While a worker runs, OpenMP regions inside of it (a foreign kernel's) have one thread; worker threads block all
    signals, so handlers run in the caller's thread. Several threads may call at once; each has a team of its own, which
    OpenMP keeps for its next call. A process may fork afterwards. */
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st);
 
-/* Holds OpenMP regions that the calling thread begins (the compute library's) to one thread; returns what was before,
+/* Holds OpenMP regions that the calling thread begins (a foreign kernel's) to one thread; returns what was before,
    for qc_pool_release. */
 int qc_pool_hold(void);
 void qc_pool_release(int before);

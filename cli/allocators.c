@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -115,23 +114,5 @@ FOR_LIBRARIES int posix_memalign(void **out, size_t alignment, size_t size)
     REAL(posix_memalign);
     const int error = real ? real(out, alignment, size) : ENOMEM;
     if (error == ENOMEM) failed(size, __builtin_return_address(0));
-    return error;
-}
-
-/* Code that is compiled at run time (oneDNN) lies in pages of its own. Large pages are asked for by those who can do
- * without. */
-FOR_LIBRARIES void *mmap(void *at, size_t size, int protection, int flags, int file, off_t offset)
-{
-    REAL(mmap);
-    void *p = real ? real(at, size, protection, flags, file, offset) : MAP_FAILED;
-    if (p == MAP_FAILED && errno == ENOMEM && !(flags & MAP_HUGETLB)) failed(size, __builtin_return_address(0));
-    return p;
-}
-
-FOR_LIBRARIES int mprotect(void *at, size_t size, int protection)
-{
-    REAL(mprotect);
-    const int error = real ? real(at, size, protection) : -1;
-    if (error && errno == ENOMEM) failed(size, __builtin_return_address(0));
     return error;
 }

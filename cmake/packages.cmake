@@ -1,4 +1,4 @@
-# The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::dnnl qc::jansson qc::protobuf-c
+# The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::jansson qc::protobuf-c
 # qc::deflate qc::zlib qc::crypto qc::threads qc::openmp, and where they are there qc::jpeg qc::png qc::webp. A room
 # names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
 find_package(Threads REQUIRED)
@@ -53,23 +53,10 @@ qc_optional_package(webp libwebp-dev libwebp libwebpdemux)
 add_library(qc::threads INTERFACE IMPORTED GLOBAL)
 target_link_libraries(qc::threads INTERFACE Threads::Threads)
 
-# gcc's own, libgomp; with clang, libomp, which also answers for libgomp where it is loaded first, so that oneDNN has
-# the same runtime.
+# gcc's own, libgomp; with clang, libomp.
 find_package(OpenMP COMPONENTS C)
 if(NOT OpenMP_C_FOUND)
   message(FATAL_ERROR "qcalib needs OpenMP (with clang: libomp-dev): run scripts/setup --test")
 endif()
 add_library(qc::openmp INTERFACE IMPORTED GLOBAL)
 target_link_libraries(qc::openmp INTERFACE OpenMP::OpenMP_C)
-
-# oneDNN by hand: the CMake package of Debian's v2.6 asks for OpenCL, which nothing here needs.
-find_path(QC_DNNL_INCLUDE oneapi/dnnl/dnnl.h)
-find_library(QC_DNNL_LIBRARY dnnl)
-if(NOT QC_DNNL_INCLUDE OR NOT QC_DNNL_LIBRARY)
-  message(FATAL_ERROR "qcalib needs libdnnl-dev: run scripts/setup")
-endif()
-add_library(qc::dnnl INTERFACE IMPORTED GLOBAL)
-target_link_libraries(qc::dnnl INTERFACE ${QC_DNNL_LIBRARY})
-if(NOT QC_DNNL_INCLUDE STREQUAL /usr/include)
-  target_include_directories(qc::dnnl INTERFACE ${QC_DNNL_INCLUDE})
-endif()

@@ -307,6 +307,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
 {
     struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
+    const size_t causes = ideas->count;
     double *believed;
     const size_t share = qc_dataset_units(t->p->data) / PER_BATCH, batches = share < 1 ? 1 : share < FEW ? share : FEW;
     bool ok = effects || (qc_noise_believed(&believed, t->p->folded, t->m, r, t->p->arena, st) &&
@@ -319,7 +320,10 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     }
     t->list = QC_NEW_ARRAY(t->p->arena, struct qc_report_advice, QC_IDEAS, st);
     ok = ok && t->list;
-    for (size_t i = 0; ok && i < ideas->count; i++) {
+    /* With --propagate each takes nearly all of a job: one is tried, of the layer that loses most. */
+    const bool one = t->p->options->propagate && ideas->count;
+    const size_t first = one && causes < ideas->count ? causes : 0, end = one ? first + 1 : ideas->count;
+    for (size_t i = first; ok && i < end; i++) {
         bool good;
         if (known(ideas, i, &ideas->of[i].change)) continue;
         ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, st);

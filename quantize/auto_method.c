@@ -35,6 +35,9 @@ enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MIN = 32, UN
    first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that only if its gain on the
    units to come were so many standard errors from what it is, is not run on. */
 static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2, CHANCE = 1.5;
+/* Of parts the best of sixteen is taken, so its gain is luck more often than that of the best of five: it counts less
+   so many times as many errors. */
+static const double DOUBT_PARTS = 2;
 /* Where outputs are of Softmax or Sigmoid, divergence counts as squared errors do: what gains by one of them and may
    lose more than this by the other is not taken. */
 static const double LOSS_DB = 0.1;
@@ -143,9 +146,9 @@ static bool add(struct candidate *all, size_t *count, struct finding *f, size_t 
     return true;
 }
 
-static double doubt_of(size_t units)
+static double doubt_of(const struct candidate *c, size_t units)
 {
-    return DOUBT * fmin(1, DOUBT_UNITS / (double)units);
+    return DOUBT * fmin(1, (c->part < PARTS || c->part == AS_TAKEN ? DOUBT_PARTS : 1) * DOUBT_UNITS / (double)units);
 }
 
 struct gain {
@@ -153,12 +156,12 @@ struct gain {
 };
 
 static bool measure(struct gain *g, const struct finding *f, const struct qc_error *from, const struct qc_error *errors,
-                    size_t end, struct qc_status *st)
+                    double doubt, size_t end, struct qc_status *st)
 {
     if (!qc_trials_gain_error(&g->error, from, errors, f->outputs, end, st)) return false;
     g->gain =
         qc_trials_gain(qc_trials_noise(from, f->outputs, 0, end, 1), qc_trials_noise(errors, f->outputs, 0, end, 1));
-    g->worth = g->gain - doubt_of(end) * g->error;
+    g->worth = g->gain - doubt * g->error;
     return true;
 }
 
@@ -170,9 +173,10 @@ static bool weigh(struct finding *f, const struct candidate *from, size_t count,
         struct candidate *c = f->running[k];
         struct gain more, other;
         if (c == from) continue;
-        if (!measure(&more, f, from->errors, c->errors, end, st)) return false;
+        const double doubt = doubt_of(c, end);
+        if (!measure(&more, f, from->errors, c->errors, doubt, end, st)) return false;
         other = more;
-        if (c->judged != c->errors && !measure(&other, f, from->judged, c->judged, end, st)) return false;
+        if (c->judged != c->errors && !measure(&other, f, from->judged, c->judged, doubt, end, st)) return false;
         if (other.worth > more.worth) {
             const struct gain swapped = more;
             more = other;
@@ -194,6 +198,7 @@ static void note(struct finding *f, const struct candidate *from, size_t count, 
                                              .part = c->part < WHOLE_NETWORK ? part_names[c->part] : NULL,
                                              .sqnr_db = -10 * log10(noise(f, c, 0, end, 1)),
                                              .gain_db = c->gain,
+                                             .error_db = c->error,
                                              .worth_db = c->worth,
                                              .gains_db = {(double)NAN, (double)NAN},
                                              .samples = end};
@@ -235,7 +240,7 @@ static bool may_gain(const struct finding *f, const struct candidate *c)
     const size_t all = qc_trials_units(f->trials);
     const double share = (double)c->done / (double)all;
     return !isfinite(c->error) ||
-           c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + doubt_of(all) * c->error * sqrt(share);
+           c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + doubt_of(c, all) * c->error * sqrt(share);
 }
 
 static size_t units_of_heat(const struct finding *f, size_t h)
@@ -378,7 +383,7 @@ static bool look_at_inputs(struct finding *f, struct qc_status *st)
         if (qc_dataset_units(f->p->data) > UNITS_READ) continue;
         const double lo = (double)usual->scale * (levels.lo - usual->zero_point),
                      hi = (double)usual->scale * (levels.hi - usual->zero_point);
-        if (!qc_clipped_units(&units, f->p->data, input, lo, hi, st)) return false;
+        if (!qc_clipped_units(&units, f->p->data, input, lo, hi, (unsigned)f->p->options->threads, st)) return false;
         f->whole[s] = units > 0 && units < CLIPPED_UNITS;
         for (size_t m = 0; f->whole[s] && m < METHODS; m++) f->params[m * row + s] = f->params[WHOLE * row + s];
     }
@@ -491,7 +496,8 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
         qc_graph_free(p->simulated);
         p->simulated = unbound;
     }
-    m->seconds = qc_seconds() - t0;
+    m->rounding_seconds = m->rounding ? m->rounding->seconds : 0;
+    m->seconds = qc_seconds() - t0 - m->rounding_seconds;
     return ok;
 }
 
@@ -522,6 +528,7 @@ bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_s
     p->weight_rounding = m->rounding;
     m->rounded = NULL;
     m->rounding = NULL;
+    m->rounding_seconds = 0;
     return true;
 }
 

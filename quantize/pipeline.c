@@ -63,6 +63,7 @@ static void forget_repeated(struct qc_pipeline *p)
     p->partition = NULL;
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;
+    p->crossed = (struct qc_crossed_rounding){0};
     p->used_bias = (struct qc_used_bias){0};
     p->output_bias = (struct qc_output_correction){0};
 }
@@ -102,7 +103,7 @@ static bool run_repeated(struct qc_pipeline *p, struct qc_status *st)
         if (s->repeated)
             ok = s->run(p, st) && check_graph(p, s, &heavy, &counted, st) && qc_progress_check(p->progress, st) &&
                  (!s->reuse || s->reuse(p, st));
-        qc_resident_bytes(); /* gives back what the stage has freed */
+        qc_resident_give_back();
     }
     qc_second_moments_free(p->gram);
     p->gram = NULL;

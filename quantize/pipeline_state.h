@@ -30,6 +30,12 @@ struct qc_used_bias {
     bool kept;
 };
 
+/* What came of rounding again (quantize/cross_rounding.h). */
+struct qc_crossed_rounding {
+    bool tried, kept;
+    double gain_db; /* of the outputs, on samples */
+};
+
 struct qc_pipeline {
     const struct qc_options *options;
     const struct qc_job_inputs *in;
@@ -73,8 +79,9 @@ struct qc_pipeline {
     struct qc_calibration *calibration;       /* calibrate: simulated is bound from here on */
     struct qc_weight_rounder *weight_rounder; /* calibrate, with --propagate: layers that are solved already */
     struct qc_weight_rounding
-        *weight_rounding;          /* round: NULL when weights are rounded to nearest and biases left alone */
-    struct qc_used_bias used_bias; /* round: biases corrected where they are used */
+        *weight_rounding;               /* round: NULL when weights are rounded to nearest and biases left alone */
+    struct qc_crossed_rounding crossed; /* round: weights that make good what the quantized network reads */
+    struct qc_used_bias used_bias;      /* round: biases corrected where they are used */
     struct qc_graph
         *uncorrected; /* round: `rounded` before that; NULL: the same. What one layer alone does is seen in it */
     struct qc_output_correction output_bias; /* round: those of the layers that make the outputs */

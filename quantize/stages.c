@@ -9,6 +9,7 @@
 #include "graph/core/qlinear.h"
 #include "quantize/auto_method.h"
 #include "quantize/collecting.h"
+#include "quantize/cross_rounding.h"
 #include "quantize/input_range.h"
 #include "quantize/propagate_check.h"
 #include "quantize/round_options.h"
@@ -218,8 +219,8 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
                   ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)
                   : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
-    ok = ok && (!p->unpropagated || qc_plain_or_propagated(p, st)) && qc_correct_used_biases(p, st) &&
-         qc_correct_output_biases(p, st);
+    ok = ok && (!p->unpropagated || qc_plain_or_propagated(p, st)) && qc_round_crossed(p, st) &&
+         qc_correct_used_biases(p, st) && qc_correct_output_biases(p, st);
     if (!ok) return false;
     warn_of_blocks(p);
     warn_of_bounds(p);

@@ -88,7 +88,10 @@ bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st)
     bool ok = qc_trials_new(&trials, p->real, p->data, OUTPUT_UNITS, &how, st) &&
               qc_correct_outputs(&corrected, &p->output_bias, p->rounded, trials, make_rounded, p, st);
     if (ok && corrected) {
-        p->uncorrected = p->rounded;
+        if (p->uncorrected)
+            qc_graph_free(p->rounded);
+        else
+            p->uncorrected = p->rounded;
         p->rounded = corrected;
     }
     qc_trials_free(trials);

@@ -3,11 +3,11 @@
 
    QC_FAIL_AT=K      number K fails and no other
    QC_FAIL_FROM=K    number K and all behind it fail
-   QC_FAIL_KIND=X    what is counted: memory (the default; malloc and its brothers), map (mmap), thread (pthread_create)
+   QC_FAIL_KIND=X    what is counted: memory (the default; malloc and its brothers), thread (pthread_create)
    QC_FAIL_BY=X      what happens instead: exit (the library calls exit(1)) or abort
    QC_FAIL_OURS=1    counts only what the program's own code asks for: for builds where libraries see their failures
-   QC_FAIL_REPORT=F  writes file F of uint64_t: how many there were, then for each the hash of its call stack, the lowest
-                     bit of which tells whether the program's own code asked (through malloc of the program itself)
+   QC_FAIL_REPORT=F  writes file F of uint64_t: how many there were, then for each the hash of its call stack, the
+   lowest bit of which tells whether the program's own code asked (through malloc of the program itself)
 
    A resize to no bytes is a release and is not counted. */
 #define _GNU_SOURCE /* RTLD_NEXT, dladdr */
@@ -25,7 +25,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum kind { MEMORY, MAP, THREAD };
+enum kind { MEMORY, THREAD };
 enum { MOST = 1 << 22 /* allocations in a report */, DEPTH = 10 /* frames in a hash */ };
 
 static bool counting, for_good, ours;
@@ -131,14 +131,6 @@ int posix_memalign(void **p, size_t alignment, size_t size)
     return REFUSED(MEMORY) ? ENOMEM : next(p, alignment, size);
 }
 
-void *mmap(void *at, size_t size, int protection, int flags, int file, off_t offset)
-{
-    NEXT(mmap)
-    if (!REFUSED(MAP)) return next(at, size, protection, flags, file, offset);
-    errno = ENOMEM;
-    return MAP_FAILED;
-}
-
 int pthread_create(pthread_t *t, const pthread_attr_t *attributes, void *(*start)(void *), void *user)
 {
     NEXT(pthread_create)
@@ -159,7 +151,7 @@ static int counted_main(int argc, char **argv, char **environment)
     memcpy(&address, &real_main, sizeof address);
     program = dladdr(address, &where) ? where.dli_fbase : NULL;
     ours = getenv("QC_FAIL_OURS") != NULL;
-    counted = kind && !strcmp(kind, "map") ? MAP : kind && !strcmp(kind, "thread") ? THREAD : MEMORY;
+    counted = kind && !strcmp(kind, "thread") ? THREAD : MEMORY;
     by = getenv("QC_FAIL_BY");
     for_good = getenv("QC_FAIL_FROM") != NULL;
     first = number_of(for_good ? "QC_FAIL_FROM" : "QC_FAIL_AT");

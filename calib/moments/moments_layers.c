@@ -174,11 +174,14 @@ bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc
     return true;
 }
 
+enum taken { MEANS, PRODUCTS, PAIRS };
+
 static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
-                      enum qc_second_moments_layers which, size_t block, bool products, struct qc_status *st)
+                      enum qc_second_moments_layers which, size_t block, enum taken taken, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
     const struct qc_tensor *w = weight_of(g, n, which);
+    const bool products = taken != MEANS;
     if (!w) return true;
     struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
     if (!l) return false;
@@ -193,7 +196,11 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
     const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st)))
         return false;
-    for (size_t i = 0; products && i < m->count && !m->by_node[id]; i++)
+    if (taken == PAIRS) {
+        l->paired = true;
+        l->channels *= 2;
+    }
+    for (size_t i = 0; taken == PRODUCTS && i < m->count && !m->by_node[id]; i++)
         if (qc_second_moments_same(m->layers[i], l)) m->by_node[id] = i + 1;
     if (!m->by_node[id]) append(&m->by_node[id], m, l, block, products);
     return true;
@@ -226,14 +233,18 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
 }
 
 static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g, enum qc_second_moments_layers which,
-                        size_t block, bool products, struct qc_status *st)
+                        size_t block, bool products, const bool *pairs, struct qc_status *st)
 {
     struct qc_second_moments *m = NULL;
     bool ok = qc_second_moments_make(&m, g->node_count, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const enum qc_op op = g->nodes[id].op;
         if (op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_Gemm || op == QC_OP_MatMul)
-            ok = add_layer(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, products, st);
+            ok = add_layer(m, g, id, which, block ? block : QC_MOMENTS_BLOCK,
+                           products             ? PRODUCTS
+                           : pairs && pairs[id] ? PAIRS
+                                                : MEANS,
+                           st);
         else if (qc_is_recurrent(op) && products)
             ok = qc_second_moments_add_recurrent(m, g, id, which, block ? block : QC_MOMENTS_BLOCK, st);
     }
@@ -249,12 +260,18 @@ static bool find_layers(struct qc_second_moments **out, const struct qc_graph *g
 bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph *g,
                            enum qc_second_moments_layers which, size_t block, struct qc_status *st)
 {
-    return find_layers(out, g, which, block, true, st);
+    return find_layers(out, g, which, block, true, NULL, st);
 }
 
 bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc_graph *g, struct qc_status *st)
 {
-    return find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, st);
+    return find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, NULL, st);
+}
+
+bool qc_second_moments_new_pairs(struct qc_second_moments **out, const struct qc_graph *g, const bool *pairs,
+                                 struct qc_status *st)
+{
+    return find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, pairs, st);
 }
 
 static void free_sums(struct qc_second_moments_sums *s)
@@ -281,12 +298,23 @@ void qc_second_moments_close(struct qc_second_moments *m)
     m->worker_count = 0;
 }
 
+static void free_layer(struct qc_second_moments_layer *l)
+{
+    for (int p = 0; p < QC_MOMENTS_PARTS && !l->borrowed; p++)
+        for (int k = 0; k < QC_MOMENTS_CLASSES; k++) free_sums(&l->parts[p].of[k]);
+}
+
+void qc_second_moments_forget(struct qc_second_moments *m, qc_id node)
+{
+    struct qc_second_moments_layer *l = qc_second_moments_of(m, NULL, node);
+    if (l) free_layer(l);
+}
+
 void qc_second_moments_free(struct qc_second_moments *m)
 {
     if (!m) return;
     for (size_t i = 0; i < m->count; i++) {
-        for (int p = 0; p < QC_MOMENTS_PARTS && !m->layers[i]->borrowed; p++)
-            for (int k = 0; k < QC_MOMENTS_CLASSES; k++) free_sums(&m->layers[i]->parts[p].of[k]);
+        free_layer(m->layers[i]);
         pthread_mutex_destroy(&m->locks[i]);
     }
     qc_second_moments_close(m);
@@ -382,11 +410,12 @@ size_t qc_second_moments_values(const qc_id **values, const struct qc_second_mom
 
 size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size_t n)
 {
-    const double work = (double)n * (double)(l->outputs / l->groups) / (double)l->columns;
+    const size_t columns = l->paired ? l->columns / 2 : l->columns;
+    const double work = (double)n * (double)(l->outputs / l->groups) / (double)columns;
     size_t p = QC_MOMENTS_POSITIONS;
-    if (p > 16 * l->columns) p = 16 * l->columns;
+    if (p > 16 * columns) p = 16 * columns;
     if ((double)p > work) p = work < ROWS_MIN ? ROWS_MIN : (size_t)work;
-    const size_t enough = l->columns < ROWS_LEAST / ROWS_ENOUGH ? ROWS_LEAST : ROWS_ENOUGH * l->columns;
+    const size_t enough = columns < ROWS_LEAST / ROWS_ENOUGH ? ROWS_LEAST : ROWS_ENOUGH * columns;
     if (l->runs && p > enough / l->runs + 1) p = enough / l->runs + 1;
     return p < n ? p : n;
 }

@@ -88,6 +88,7 @@ struct qc_second_moments_layer {
     bool transposed;
     struct qc_window window;
     const double *divisor; /* [channels]: what its input is divided by since it was seen; borrowed. NULL: nothing */
+    bool paired;           /* qc_second_moments_new_pairs: channels are twice those of the weight */
     bool borrowed;         /* the sums of its parts are another's (qc_second_moments_for) */
     struct qc_second_moments_moments parts[QC_MOMENTS_PARTS];
 };
@@ -120,6 +121,13 @@ bool qc_second_moments_new(struct qc_second_moments **out, const struct qc_graph
 /* The same of a simulated graph, but of the inputs' means alone, for each node by itself: no products, a fraction of
    the time and memory. With the keys of a run before they are of the same positions. */
 bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc_graph *g, struct qc_status *st);
+/* The same, but with products of the nodes that `pairs` [node_count + 1] names, which have one group: what they are
+   shown has twice the channels, what the node reads and behind it how far the float network is from that. Positions are
+   those of the others. */
+bool qc_second_moments_new_pairs(struct qc_second_moments **out, const struct qc_graph *g, const bool *pairs,
+                                 struct qc_status *st);
+/* Gives back what a node's layer has summed up. */
+void qc_second_moments_forget(struct qc_second_moments *m, qc_id node);
 void qc_second_moments_free(struct qc_second_moments *m); /* NULL-safe */
 
 /* The most columns of a block: with it the same layers are laid out the same. 0 without layers. */

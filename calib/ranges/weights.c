@@ -47,7 +47,7 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g)
 }
 
 /* Channels that are gathered together: where they lie side by side, each alone would go through the whole tensor. */
-enum { TOGETHER = 16 };
+enum { TOGETHER = 64 };
 
 /* Values of channels first .. first + count along the axis, gathered: [count][t->count / channels]. */
 static void gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t first, size_t count)
@@ -340,15 +340,21 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     return qc_graph_bind_quantizer(s->g, quantizer->id, channels->count, channels->scale, channels->zero_point, st);
 }
 
-/* Is every activation that is multiplied with a weight bound? */
-static bool ready(const struct qc_graph *g, qc_id quantizer)
+/* Is every activation bound that a weight is multiplied with? *some: there are such weights that wait. */
+static bool *find_ready(bool *some, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
-    for (qc_id id = 1; id <= g->qparams_count; id++) {
+    bool *ready = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
+    *some = false;
+    for (qc_id id = 1; ready && id <= g->qparams_count; id++) ready[id] = true;
+    for (qc_id id = 1; ready && id <= g->qparams_count; id++) {
         const struct qc_qparams *p = &g->qparams_of[id];
-        if (p->kind == QC_QPARAMS_PRODUCT && p->b == quantizer && g->qparams_of[p->a].state == QC_QPARAMS_UNBOUND)
-            return false;
+        if (p->kind == QC_QPARAMS_PRODUCT && g->qparams_of[p->a].state == QC_QPARAMS_UNBOUND) ready[p->b] = false;
     }
-    return true;
+    for (qc_id id = 1; ready && id <= g->qparams_count; id++) {
+        const struct qc_qparams *p = &g->qparams_of[id];
+        *some = *some || (ready[id] && p->is_weight && p->state == QC_QPARAMS_UNBOUND);
+    }
+    return ready;
 }
 
 static bool add_quantizer(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
@@ -375,6 +381,9 @@ static bool add_quantizers(struct solving *s, bool only_ready, const bool *wante
                            struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
+    bool some = true;
+    const bool *ready = only_ready ? find_ready(&some, g, a, st) : NULL;
+    if (!some || (only_ready && !ready)) return ready != NULL;
     struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->qparams_count + 1, st);
     s->quantizers = QC_NEW_ARRAY(a, struct constant_quantizer, g->qparams_count + 1, st);
     bool ok = uses && s->quantizers && qc_uses_of(&s->uses, g, a, st);
@@ -383,7 +392,7 @@ static bool add_quantizers(struct solving *s, bool only_ready, const bool *wante
         const struct qc_qparams *qparams = &g->qparams_of[id];
         if (qparams->kind != QC_QPARAMS_QUANTIZER || qparams->state != QC_QPARAMS_UNBOUND || !uses[id].tensor) continue;
         if (wanted && !wanted[id]) continue;
-        if (!only_ready || (qparams->is_weight && ready(g, id))) ok = add_quantizer(s, id, &uses[id], st);
+        if (!only_ready || (qparams->is_weight && ready[id])) ok = add_quantizer(s, id, &uses[id], st);
     }
     return ok;
 }

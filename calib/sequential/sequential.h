@@ -34,6 +34,15 @@ struct qc_sequential_options {
 bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
                                const struct qc_sequential_options *options, struct qc_status *st);
 
+/* The layers of options->weight_rounder alone, one after the other, over a graph whose quantizers are bound: each is
+   fitted to what it reads in the network in which all before it are rounded, and makes good how far that is from the
+   float network (calib/weights/crossed.h). floats: [value_count + 1]: which value of g is the float form of one that a
+   layer reads; 0: there is none, its weights are rounded by the moments of the rounder. At most 128 units are run,
+   drawn by their content, fewer where they are large: what is kept of them, at most 256 MiB, is kept in memory. *done:
+   false, and no layer solved, where shapes depend on data. Errors: those of a run. */
+bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, const struct qc_dataset *data,
+                           const struct qc_sequential_options *options, struct qc_status *st);
+
 /* What that takes with one worker beside second moments and the reweigher, where activations go to the temporary file.
    budget: what the plan is held to; NULL: as the graph says. */
 bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,

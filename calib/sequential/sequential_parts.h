@@ -15,11 +15,14 @@ struct qc_propagation {
     struct qc_arena *arena;
     struct qc_collection *seen;
     struct qc_chooser *chooser;
+    const qc_id *floats; /* [value_count + 1]: NULL, or where the graph has the float form of a value that layers read;
+                            0: nowhere */
     struct qc_second_moments *means; /* NULL: biases are left alone, or take up the rounding of their weights only */
     struct qc_activation_cache *frontier;
     struct qc_channel_locks *locks; /* NULL: no statistics of channels */
     const struct qc_shape *shapes;  /* of the graph's inputs */
     size_t units;
+    const size_t *drawn;         /* [units]: of the data set; NULL: all of it, in order */
     uint64_t *keys;              /* [units] */
     unsigned workers;            /* at most */
     size_t *watch;               /* [value_count + 1]: place in `seen` + 1 */
@@ -30,9 +33,11 @@ struct qc_propagation {
 /* What is looked at in a run. */
 struct qc_segment_observed {
     qc_id value;
-    bool scan;  /* a quantizer's value */
-    bool means; /* layers read it: those of qc_segment.layers */
-    qc_id keep; /* 0, or what is kept of it: the value itself, or the real one that it is the quantized form of */
+    bool scan;    /* a quantizer's value */
+    bool means;   /* layers read it: those of qc_segment.layers */
+    bool paired;  /* of some of them beside its float form */
+    qc_id beside; /* 0, or it is the float form of this value, of which means are taken */
+    qc_id keep;   /* 0, or what is kept of it: the value itself, or the real one that it is the quantized form of */
 };
 
 /* One run of a part of the graph over all units. Arrays by id of the graph. */

@@ -8,6 +8,10 @@
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
 
+/* Units that layers are rounded by again, and what is kept of them at most: in memory, for each element of the largest
+   value that layers read its float and its stored form, and those of the layer before. */
+enum { UNITS_LEAST = 16, UNITS_MOST = 128, KEPT_BYTES = 256 << 20, KEPT_EACH = 12 };
+
 /* Arrays by id of the graph, filled anew for every run. */
 struct planning {
     struct qc_propagation *p;
@@ -125,8 +129,11 @@ static void find_kept(struct planning *s)
         for (size_t i = 0; i < quantizer->observed_count; i++) s->root[quantizer->observed[i]] = true;
     }
     for (qc_id id = 1; p->means && id <= g->node_count; id++)
-        if (qc_weight_rounder_expects(p->options->weight_rounder, id) && !s->part.layers[id])
-            s->want[g->nodes[id].inputs[0]] = s->root[g->nodes[id].inputs[0]] = true;
+        if (qc_weight_rounder_expects(p->options->weight_rounder, id) && !s->part.layers[id]) {
+            const qc_id input = g->nodes[id].inputs[0], beside = p->floats ? p->floats[input] : 0;
+            s->want[input] = s->root[input] = true;
+            if (beside) s->want[beside] = s->root[beside] = true;
+        }
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
         for (unsigned k = 0; k < n->output_count; k++) {
@@ -178,12 +185,19 @@ static bool solve_layers_of(struct planning *s, qc_id input, struct qc_status *s
             g->nodes[id].input_count && g->nodes[id].inputs[0] == input && qc_weight_rounder_waits(r, id);
     if (p->means) {
         look_at(s, input)->means = true;
+        if (p->floats && p->floats[input]) {
+            look_at(s, input)->paired = true;
+            look_at(s, p->floats[input])->beside = input;
+        }
         if (!run(s, st) || !qc_second_moments_end(p->means, st)) return false;
     }
     const double t0 = qc_seconds();
     bool ok = true;
-    for (qc_id id = 1; ok && id <= g->node_count; id++)
-        ok = !s->part.layers[id] || qc_weight_rounder_solve(r, id, p->means, st);
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        if (!s->part.layers[id]) continue;
+        ok = qc_weight_rounder_solve(r, id, p->means, st);
+        if (p->floats) qc_second_moments_forget(p->means, id);
+    }
     s->rounding_seconds += qc_seconds() - t0;
     return ok;
 }
@@ -337,6 +351,12 @@ static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *v
     return true;
 }
 
+static bool hash_units(struct qc_propagation *p, struct qc_status *st)
+{
+    const struct qc_pool_options pool = {.workers = p->workers};
+    return qc_pool_run(p->units, hash_unit, p, &pool, st);
+}
+
 /* Room for what is seen of every quantizer, the means, and the keys of the units. */
 static bool begin(struct qc_propagation *p, struct qc_status *st)
 {
@@ -362,10 +382,20 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
-    const struct qc_pool_options pool = {.workers = p->workers};
     if (!qc_second_moments_new_means(&p->means, p->g, st)) return false;
     qc_second_moments_plan(p->means, p->units);
-    return qc_second_moments_begin(p->means, p->workers, st) && qc_pool_run(p->units, hash_unit, p, &pool, st);
+    return qc_second_moments_begin(p->means, p->workers, st) && hash_units(p, st);
+}
+
+/* The layers behind the last quantizer. */
+static bool solve_rest(struct planning *s, struct qc_status *st)
+{
+    for (qc_id layer = 1; layer;) {
+        find_final(s);
+        layer = next_layer(s, true);
+        if (layer && !solve_layers_of(s, s->p->g->nodes[layer].inputs[0], st)) return false;
+    }
+    return true;
 }
 
 bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
@@ -377,11 +407,7 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     bool ok = p.arena ? begin(&p, st) && make_planning(&s, st) && order_quantizers(&s, st) : qc_fail_memory(st, 1);
     p.total = s.quantizer_count * p.units;
     for (; ok && s.at < s.quantizer_count; s.at++) ok = advance(&s, st);
-    for (qc_id layer = 1; ok && layer;) { /* behind the last quantizer */
-        find_final(&s);
-        layer = next_layer(&s, true);
-        ok = !layer || solve_layers_of(&s, g->nodes[layer].inputs[0], st);
-    }
+    ok = ok && solve_rest(&s, st);
     if (ok) {
         struct qc_chooser *chooser = p.chooser;
         p.chooser = NULL;
@@ -397,6 +423,95 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     qc_second_moments_free(p.means);
     qc_channel_locks_free(p.locks);
     qc_collection_free(p.seen);
+    qc_arena_free(p.arena);
+    return ok;
+}
+
+struct drawn {
+    uint64_t key;
+    size_t unit;
+};
+
+static int by_key(const void *x, const void *y)
+{
+    const struct drawn *a = x, *b = y;
+    if (a->key != b->key) return a->key < b->key ? -1 : 1;
+    return (a->unit > b->unit) - (a->unit < b->unit);
+}
+
+/* So many units, drawn by their content. */
+static bool draw(struct qc_propagation *p, size_t most, struct qc_status *st)
+{
+    if (p->units <= most) return true;
+    struct drawn *all = QC_NEW_ARRAY(p->arena, struct drawn, p->units, st);
+    size_t *units = QC_NEW_ARRAY(p->arena, size_t, most, st);
+    if (!all || !units) return false;
+    for (size_t u = 0; u < p->units; u++) all[u] = (struct drawn){.key = p->keys[u], .unit = u};
+    qsort(all, p->units, sizeof *all, by_key);
+    for (size_t u = 0; u < most; u++) {
+        units[u] = all[u].unit;
+        p->keys[u] = all[u].key;
+    }
+    p->drawn = units;
+    p->units = most;
+    return true;
+}
+
+/* How many units may be kept; 0: shapes depend on data, which no part of the graph can be run by itself with. */
+static bool units_of(size_t *out, const struct qc_propagation *p, const bool *pairs, struct qc_status *st)
+{
+    struct qc_plan *plan = NULL;
+    qc_id *values = QC_NEW_ARRAY(p->arena, qc_id, p->g->node_count + 1, st);
+    size_t count = 0, largest = 1;
+    if (!values) return false;
+    for (qc_id id = 1; id <= p->g->node_count; id++)
+        if (pairs[id]) values[count++] = p->floats[p->g->nodes[id].inputs[0]];
+    const struct qc_plan_options how = {.observed_count = count, .observed = values};
+    if (!qc_stream_plan(&plan, p->g, p->data, &how, st)) return false;
+    const bool known = qc_plan_shapes_known(plan);
+    for (size_t i = 0; known && i < count; i++) {
+        const size_t n = qc_plan_observed_elements(plan, i);
+        largest = n > largest ? n : largest;
+    }
+    const size_t fit = KEPT_BYTES / KEPT_EACH / largest;
+    *out = !known ? 0 : fit < UNITS_LEAST ? UNITS_LEAST : fit > UNITS_MOST ? UNITS_MOST : fit;
+    qc_plan_free(plan);
+    return true;
+}
+
+bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, const struct qc_dataset *data,
+                           const struct qc_sequential_options *options, struct qc_status *st)
+{
+    struct qc_propagation p = {.options = options,
+                               .g = g,
+                               .floats = floats,
+                               .data = data,
+                               .arena = qc_arena_new(),
+                               .workers = options->calibration->workers ? options->calibration->workers : 1,
+                               .units = qc_dataset_units(data)};
+    struct planning s = {.p = &p};
+    struct qc_weight_rounder *r = options->weight_rounder;
+    bool ok = p.arena || qc_fail_memory(st, 1), *pairs = NULL;
+    size_t most = 0;
+    *done = false;
+    ok = ok && (pairs = QC_NEW_ARRAY(p.arena, bool, g->node_count + 1, st));
+    for (qc_id id = 1; ok && id <= g->node_count; id++)
+        pairs[id] = qc_weight_rounder_can_cross(r, id) && floats[g->nodes[id].inputs[0]];
+    ok = ok && units_of(&most, &p, pairs, st);
+    if (ok && most) {
+        ok = (p.shapes = qc_stream_shapes(g, data, p.arena, st)) &&
+             (p.keys = QC_NEW_ARRAY(p.arena, uint64_t, p.units, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&
+             make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) && hash_units(&p, st) &&
+             draw(&p, most, st) && qc_activation_cache_new(&p.frontier, g, p.units, true, st);
+        /* The mean of what others read is not forced on them: their biases take up their own rounding. */
+        for (qc_id id = 1; ok && id <= g->node_count; id++)
+            ok = pairs[id] || !qc_weight_rounder_waits(r, id) || qc_weight_rounder_solve(r, id, NULL, st);
+        ok = ok && qc_second_moments_new_pairs(&p.means, g, pairs, st) &&
+             qc_second_moments_begin(p.means, p.workers, st) && solve_rest(&s, st);
+        *done = ok;
+    }
+    qc_activation_cache_free(p.frontier);
+    qc_second_moments_free(p.means);
     qc_arena_free(p.arena);
     return ok;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
+#include <string.h>
 
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/sequential/sequential_parts.h"
@@ -21,6 +22,10 @@ struct running {
         struct qc_scan **scans; /* [observed_count]; NULL where nothing is scanned */
         float *row;             /* a value in row-major order, or made real */
         size_t row_size;
+        struct pair {
+            float *both[2]; /* what a layer reads, and its float form, row-major; NULL: not there yet */
+            struct qc_shape shape;
+        } pair;
     } * at; /* [workers] */
 };
 
@@ -72,33 +77,98 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
     return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));
 }
 
+/* Copies the real numbers that a value stands for into a row. */
+static void make_real(struct qc_view *real, float *row, const struct qc_propagation *p, qc_id value,
+                      const struct qc_view *v, bool same_order)
+{
+    const struct qc_qparams *s = qc_graph_parameters(p->g, value);
+    const size_t n = qc_view_count(v);
+    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
+    *real = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
+    if (same_order && qc_view_dense(v)) { /* the same order in memory */
+        for (int i = 0; i < v->rank; i++) real->stride[i] = v->stride[i];
+        const float *x = v->data;
+        for (size_t i = 0; i < n; i++) row[i] = x[i];
+    } else {
+        qc_view_copy(real, v);
+    }
+    if (s && s->count > 1) qc_quantizer_channels_real(real, s, qc_value(p->g, value)->type.axis, false, NULL);
+    for (size_t i = 0; s && s->count == 1 && i < n; i++) row[i] *= s->scale[0];
+}
+
+/* The channels of both, one behind the other: what is read, and how far the float value is from it. */
+static bool observe_pair(const struct observing *o, qc_id node, const struct pair *pair, struct qc_status *st)
+{
+    struct qc_propagation *p = o->r->p;
+    const enum qc_op op = p->g->nodes[node].op;
+    const int axis = op == QC_OP_Conv || op == QC_OP_ConvTranspose ? 1 : pair->shape.rank - 1;
+    struct qc_shape shape = pair->shape;
+    size_t outer = 1, inner = (size_t)shape.dim[axis];
+    for (int i = 0; i < axis; i++) outer *= (size_t)shape.dim[i];
+    for (int i = axis + 1; i < shape.rank; i++) inner *= (size_t)shape.dim[i];
+    shape.dim[axis] *= 2;
+    float *row = row_of(&o->r->at[o->worker], 2 * outer * inner, st);
+    if (!row) return false;
+    for (size_t k = 0; k < outer; k++) {
+        const float *x = pair->both[0] + k * inner, *real = pair->both[1] + k * inner;
+        float *to = row + 2 * k * inner;
+        memcpy(to, x, inner * sizeof *to);
+        for (size_t i = 0; i < inner; i++) to[inner + i] = real[i] - x[i];
+    }
+    const struct qc_view v = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
+    return qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], node, &v, st);
+}
+
+static void forget_pair(struct pair *pair)
+{
+    for (int k = 0; k < 2; k++) {
+        free(pair->both[k]);
+        pair->both[k] = NULL;
+    }
+}
+
+/* One of the two; when both are there the layers see them. */
+static bool take_pair(const struct observing *o, const struct qc_segment_observed *what, const struct qc_view *v,
+                      struct qc_status *st)
+{
+    struct qc_propagation *p = o->r->p;
+    struct pair *pair = &o->r->at[o->worker].pair;
+    const int which = what->beside != 0;
+    const qc_id value = which ? what->beside : what->value;
+    const size_t bytes = (qc_view_count(v) + 1) * sizeof(float);
+    struct qc_view real;
+    if (!pair->both[which] && !(pair->both[which] = malloc(bytes))) return qc_fail_memory(st, bytes);
+    pair->shape = qc_shape_of(v->rank, v->dim);
+    make_real(&real, pair->both[which], p, what->value, v, false);
+    if (!pair->both[!which]) return true;
+    const struct qc_use_list readers = qc_readers(&p->uses, value);
+    bool ok = true;
+    for (size_t i = 0; ok && i < readers.count; i++) {
+        const struct qc_second_moments_layer *l = qc_second_moments_of(p->means, NULL, readers.of[i].node);
+        if (readers.of[i].input == 0 && o->r->part->layers[readers.of[i].node] && l && l->paired)
+            ok = observe_pair(o, readers.of[i].node, pair, st);
+    }
+    forget_pair(pair);
+    return ok;
+}
+
 /* What layers see of a value: the real numbers that its integers stand for. */
 static bool take_means(const struct observing *o, qc_id value, const struct qc_view *v, struct qc_status *st)
 {
     struct qc_propagation *p = o->r->p;
-    const struct qc_qparams *s = qc_graph_parameters(p->g, value);
     struct qc_view real = *v;
-    if (s) {
-        const size_t n = qc_view_count(v);
-        struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-        float *row = row_of(&o->r->at[o->worker], n, st);
+    if (qc_graph_parameters(p->g, value)) {
+        float *row = row_of(&o->r->at[o->worker], qc_view_count(v), st);
         if (!row) return false;
-        real = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
-        if (qc_view_dense(v)) { /* the same order in memory */
-            for (int i = 0; i < v->rank; i++) real.stride[i] = v->stride[i];
-            const float *x = v->data;
-            for (size_t i = 0; i < n; i++) row[i] = x[i];
-        } else {
-            qc_view_copy(&real, v);
-        }
-        if (s->count > 1) qc_quantizer_channels_real(&real, s, qc_value(p->g, value)->type.axis, false, NULL);
-        for (size_t i = 0; s->count == 1 && i < n; i++) row[i] *= s->scale[0];
+        make_real(&real, row, p, value, v, true);
     }
     const struct qc_use_list readers = qc_readers(&p->uses, value);
-    for (size_t i = 0; i < readers.count; i++)
-        if (readers.of[i].input == 0 && o->r->part->layers[readers.of[i].node] &&
+    for (size_t i = 0; i < readers.count; i++) {
+        const struct qc_second_moments_layer *l = qc_second_moments_of(p->means, NULL, readers.of[i].node);
+        if (readers.of[i].input == 0 && o->r->part->layers[readers.of[i].node] && l && !l->paired &&
             !qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], readers.of[i].node, &real, st))
             return false;
+    }
     return true;
 }
 
@@ -108,7 +178,8 @@ static bool observe(void *user, size_t index, const struct qc_view *v, struct qc
     const struct qc_segment_observed *what = &o->r->part->observed[index];
     return (!what->scan || scan(o, index, what->value, v, st)) &&
            (!what->keep || qc_activation_cache_put(o->r->p->frontier, what->keep, o->unit, v, st)) &&
-           (!what->means || take_means(o, what->value, v, st));
+           (!what->means || take_means(o, what->value, v, st)) &&
+           (!(what->beside || what->paired) || take_pair(o, what, v, st));
 }
 
 static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
@@ -116,10 +187,11 @@ static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status 
     struct running *r = user;
     struct qc_propagation *p = r->p;
     struct worker *w = &r->at[worker];
-    struct observing o = {.r = r, .unit = unit, .sample = qc_dataset_first_sample(p->data, unit), .worker = worker};
+    const size_t place = p->drawn ? p->drawn[unit] : unit;
+    struct observing o = {.r = r, .unit = unit, .sample = qc_dataset_first_sample(p->data, place), .worker = worker};
     for (size_t i = 0; i < p->g->input_count; i++)
         if (r->part->inputs[p->g->inputs[i].value] &&
-            !qc_dataset_read(qc_runner_input(w->runner, i).data, p->data, i, unit, w->scratch, st))
+            !qc_dataset_read(qc_runner_input(w->runner, i).data, p->data, i, place, w->scratch, st))
             return false;
     for (size_t k = 0; k < r->kept_count; k++)
         if (!qc_activation_cache_get(qc_runner_input(w->runner, p->g->input_count + k).data, p->frontier, r->kept[k],
@@ -240,6 +312,7 @@ static void free_workers(struct running *r)
         qc_runner_free(r->at[w].runner);
         qc_dataset_scratch_free(r->at[w].scratch);
         free(r->at[w].row);
+        forget_pair(&r->at[w].pair);
     }
 }
 

@@ -15,6 +15,7 @@ static const double BIAS_LIMIT = 2147480000.0;
 
 struct qc_weight_rounder {
     const struct qc_graph *g;
+    size_t nodes; /* of the network */
     struct qc_arena *arena;
     struct qc_uses uses; /* of g */
     const struct qc_second_moments *gram;
@@ -216,7 +217,7 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
 {
     struct qc_rebuild b;
     bool ok = qc_rebuild_begin(&b, r->g, st), copied;
-    for (qc_id id = 1; ok && id <= r->g->node_count; id++) {
+    for (qc_id id = 1; ok && id <= r->nodes; id++) {
         const struct qc_node *n = &r->g->nodes[id];
         ok = qc_weight_rounder_copy(&copied, &b, r, id, st);
         if (ok && !copied && !is_constant(r->g, n))
@@ -232,7 +233,11 @@ bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph
 {
     struct qc_weight_rounder *r = calloc(1, sizeof *r);
     if (!r) return qc_fail_memory(st, sizeof *r);
-    *r = (struct qc_weight_rounder){.g = g, .gram = m, .options = *options, .result = calloc(1, sizeof *r->result)};
+    *r = (struct qc_weight_rounder){.g = g,
+                                    .nodes = options->nodes ? options->nodes : g->node_count,
+                                    .gram = m,
+                                    .options = *options,
+                                    .result = calloc(1, sizeof *r->result)};
     if (r->result && (r->result->arena = qc_arena_new())) {
         const size_t most = QC_MOMENTS_RECURRENT * g->node_count + 1;
         r->result->layers = QC_NEW_ARRAY(r->result->arena, struct qc_rounded_weights, most, st);
@@ -247,12 +252,12 @@ bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph
         qc_weight_rounder_free(r);
         return qc_fail_memory(st, g->node_count * sizeof *r->layers);
     }
-    if (!(r->arena = qc_arena_new()) || !qc_uses_of(&r->uses, g, r->arena, st)) {
+    if (!(r->arena = qc_arena_new()) || !qc_uses_of_first(&r->uses, g, r->nodes, r->arena, st)) {
         const bool no_arena = !r->arena;
         qc_weight_rounder_free(r);
         return no_arena ? qc_fail_memory(st, 1) : false;
     }
-    for (qc_id id = 1; id <= g->node_count; id++)
+    for (qc_id id = 1; id <= r->nodes; id++)
         if (!add_layer(r, id)) add_recurrent(r, id);
     *out = r;
     return true;
@@ -283,6 +288,11 @@ bool qc_weight_rounder_expects(const struct qc_weight_rounder *r, qc_id node)
 bool qc_weight_rounder_waits(const struct qc_weight_rounder *r, qc_id node)
 {
     return qc_weight_rounder_expects(r, node) && r->layers[r->by_node[node] - 1].qparams->state == QC_QPARAMS_BOUND;
+}
+
+bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node)
+{
+    return qc_weight_rounder_waits(r, node) && qc_round_weights_can_cross(&r->layers[r->by_node[node] - 1]);
 }
 
 bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const struct qc_second_moments *quantized,
@@ -364,7 +374,7 @@ static void list_layers(struct solving *s)
     if (s->count) qsort(s->layers, s->count, sizeof *s->layers, by_work);
 }
 
-/* Those that are solved side by side may take as much as all weights, or so much. */
+/* Those that are solved side by side may take half more than all weights, or so much. */
 enum { SPACE_LEAST = 16 << 20 };
 
 /* A layer that takes more than its share of what is left is solved by the whole team, as all are where there is memory
@@ -385,7 +395,7 @@ static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st
     if (!qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st) ||
         !qc_stream_workers(&side_by_side, o->workers, o->memory_limit, held, s->largest, st))
         return false;
-    const size_t space = larger(s->weights, SPACE_LEAST);
+    const size_t space = larger(s->weights + s->weights / 2, SPACE_LEAST);
     if (s->scratch && space / s->scratch < side_by_side) side_by_side = (unsigned)(space / s->scratch);
     for (; s->first < s->count && goes_alone(s, s->first, *workers, side_by_side); s->first++)
         if (!solve_one(s, s->first, *workers, st))

@@ -14,7 +14,7 @@ struct qc_round_weights_layer {
     qc_id node;
     const struct qc_second_moments_layer *moments;
     const struct qc_second_moments_layer
-        *quantized;                        /* NULL, or means of what the layer reads in the quantized network */
+        *quantized; /* NULL, or means - or pairs - of what the layer reads in the quantized network */
     const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
     const struct qc_qparams *qparams;      /* of the weight */
     struct qc_scale_layout scales;         /* of its elements */
@@ -51,6 +51,9 @@ void qc_round_weights_centre(double *h, const double *m, const double *centre, s
 /* What rounding of the input adds to each second moment about zero: a twelfth of a step squared, which the float
  * statistics do not show. */
 double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group);
+
+/* Has it few levels, and moments from which qc_crossed_read could be told? */
+bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l);
 
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. The result does not depend on the
  * number of workers. */

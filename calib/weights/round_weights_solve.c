@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simd.h"
 #include "calib/moments/moments_parts.h"
 #include "calib/weights/compensate.h"
+#include "calib/weights/crossed.h"
 #include "calib/weights/factorise.h"
 #include "calib/weights/low_rank.h"
 #include "calib/weights/round_weights_parts.h"
@@ -40,7 +42,13 @@ struct matrix {
     struct qc_low_rank few_fit, few_judge; /* in place of the factor and order, and of the moments, where few rows were
                                               seen; else nothing. The second is not made where the first serves for
                                               both */
+    struct qc_crossed crossed; /* of a layer whose quantized input was seen beside the float one; else nothing */
 };
+
+static bool is_crossed(const struct qc_round_weights_layer *l)
+{
+    return l->quantized && l->quantized->paired;
+}
 
 /* Scratch of one worker, for QC_LANES outputs. */
 enum { OWN_SIDES = 3, BLOCK_SIDES = 3 };
@@ -49,6 +57,7 @@ struct lanes {
     double *scratch;          /* [2 w][QC_LANES]; half of it where few rows were seen */
     float *few;               /* the same memory */
     double *lo, *hi, *scales; /* [w][QC_LANES] of weights in blocks */
+    double *target;           /* [w][QC_LANES] of crossed layers */
 };
 
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
@@ -135,6 +144,7 @@ static void free_matrix(struct matrix *m)
     free(m->order);
     qc_low_rank_free(&m->few_fit);
     qc_low_rank_free(&m->few_judge);
+    qc_crossed_free(&m->crossed);
 }
 
 static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l, bool few_levels, struct qc_status *st)
@@ -168,11 +178,12 @@ static void free_lanes(struct lanes *l, unsigned workers)
     free(l);
 }
 
-static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_second_moments_layer *m,
-                      const struct qc_qparams *weight, struct qc_status *st)
+static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_round_weights_layer *of,
+                      struct qc_status *st)
 {
-    const size_t side = m->block * QC_LANES, scratch = scratch_sides(m),
-                 all = OWN_SIDES + scratch + (weight->block ? BLOCK_SIDES : 0);
+    const bool blocks = of->qparams->block != 0;
+    const size_t side = of->moments->block * QC_LANES, scratch = scratch_sides(of->moments),
+                 all = OWN_SIDES + scratch + (blocks ? BLOCK_SIDES : 0) + (size_t)is_crossed(of);
     *out = calloc(workers, sizeof **out);
     for (unsigned i = 0; *out && i < workers; i++) {
         struct lanes *l = &(*out)[i];
@@ -185,7 +196,8 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_seco
         l->x = l->nearest + side;
         l->scratch = l->x + side;
         l->few = (float *)(void *)l->scratch;
-        if (!weight->block) continue;
+        l->target = l->d + (all - 1) * side;
+        if (!blocks) continue;
         l->lo = l->scratch + scratch * side;
         l->hi = l->lo + side;
         l->scales = l->hi + side;
@@ -255,8 +267,11 @@ static void keep_seen(const struct fitting *f, const double *a)
 static void read_fit(void *user, double *a)
 {
     const struct fitting *f = user;
-    qc_second_moments_read(a, f->m->other, f->layer, f->parts, f->group, f->block);
-    if (f->centred) qc_round_weights_centre(a, f->m->other, f->m->mean, f->m->w);
+    if (f->m->crossed.w)
+        memcpy(a, f->m->crossed.h, f->m->w * f->m->w * sizeof *a);
+    else
+        qc_second_moments_read(a, f->m->other, f->layer, f->parts, f->group, f->block);
+    if (f->centred && !f->m->crossed.w) qc_round_weights_centre(a, f->m->other, f->m->mean, f->m->w);
     if (f->m->seen) keep_seen(f, a);
 }
 
@@ -279,11 +294,14 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     const size_t w = m->w = qc_second_moments_width(g, block);
     const double *centre = centred ? m->mean : NULL;
     qc_second_moments_read_mean(m->mean, g, FIT | HELD, group, block * g->block, w);
-    if (l->quantized)
+    if (m->crossed.w)
+        qc_crossed_read(&m->crossed, m->mean, m->quantized, l->quantized, p.fit, p.judge, centred);
+    else if (l->quantized)
         qc_second_moments_read_mean(m->quantized, l->quantized, FIT | HELD, group, block * g->block, w);
     else
         memcpy(m->quantized, m->mean, w * sizeof *m->mean);
     struct fitting fitting = {m, g, p.fit, centred, group, block, damping_of(l, p.fit, group, w)};
+    if (m->crossed.w) fitting.damping.noise = 0; /* it is in what was seen */
     m->factorised = false;
     if (p.few_fit) {
         if (!qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre, st) ||
@@ -293,6 +311,7 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
                                                 fitting.damping, m->panel, team, st)) {
         return false;
     }
+    if (m->crossed.w && m->factorised) qc_crossed_keep(&m->crossed, m->square, m->order);
     if (!p.few_judge)
         read_judge(&fitting, p.judge);
     else if (m->few_judge.turned)
@@ -326,6 +345,45 @@ static struct qc_round_grid blocks_of(const struct qc_round_weights_layer *l, co
     return (struct qc_round_grid){.lo = own->lo, .hi = own->hi, .scale = own->scales, .step = QC_LANES};
 }
 
+static QC_INLINE void in_steps_body(double *restrict to, const float *restrict from, const float *restrict divisor)
+{
+    for (size_t k = 0; k < QC_LANES; k++) to[k] = (double)(from[k] / divisor[k]);
+}
+QC_SIMD(in_steps, (double *to, const float *from, const float *divisor), (to, from, divisor))
+
+/* What some outputs get, and what that does to their means. */
+struct settling {
+    int64_t moved[QC_LANES]; /* not to the nearest */
+    double scale[QC_LANES], shift[QC_LANES], nearest_shift[QC_LANES];
+};
+
+/* One column: weights that were `from`, x in steps, less d or nearest. means: of what is read, and by how much that is
+   more than what is read in the quantized network. */
+static QC_INLINE void settle_body(float *restrict made, struct settling *restrict s, const float *restrict from,
+                                  const double *restrict x, const double *restrict d, const double *restrict nearest,
+                                  const double means[2])
+{
+    const double mean = means[0], more = means[1];
+    for (size_t k = 0; k < QC_LANES; k++) {
+        const double off = s->moved[k] ? d[k] : nearest[k];
+        const float to = (float)((x[k] - off) * s->scale[k]), near = (float)((x[k] - nearest[k]) * s->scale[k]);
+        made[k] = to;
+        s->shift[k] += ((double)from[k] - (double)to) * mean + (double)to * more;
+        s->nearest_shift[k] += ((double)from[k] - (double)near) * mean + (double)near * more;
+    }
+}
+QC_SIMD(settle,
+        (float *made, struct settling *s, const float *from, const double *x, const double *d, const double *nearest,
+         const double means[2]),
+        (made, s, from, x, d, nearest, means))
+
+/* Weights of one column of some outputs, `step` apart; of those that are not there the first one's. */
+static void gather_lanes(float to[QC_LANES], const float *from, size_t step, size_t count)
+{
+    for (size_t k = 0; k < count; k++) to[k] = from[k * step];
+    for (size_t k = count; k < QC_LANES; k++) to[k] = from[0];
+}
+
 /* Outputs first .. first + count of a group, which share a matrix. */
 static void round_outputs(struct qc_round_weights_layer *l, const struct matrix *m, struct lanes *own, size_t first,
                           size_t count, size_t column)
@@ -349,45 +407,50 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     /* Column by column: where outputs are side by side, each would go through the whole weight. */
     const size_t step = qc_round_weights_step(l);
+    float was[QC_LANES], made_of[QC_LANES];
     for (size_t i = 0; i < m->w; i++) {
-        const float *x = from + qc_round_weights_element(l, first, column + i);
-        for (size_t k = 0; k < QC_LANES; k++)
-            own->x[i * QC_LANES + k] = (double)(x[(k < count ? k : 0) * step] / divisor[k]);
+        gather_lanes(was, from + qc_round_weights_element(l, first, column + i), step, count);
+        in_steps(own->x + i * QC_LANES, was, divisor);
     }
     qc_round_nearest(own->nearest, own->x, m->w, &grid);
     const struct parts p = parts_of(g);
     double fitted[QC_LANES] = {0};
     errors_of(before, own->nearest, m, &p, own->few);
+    const bool crossed = m->factorised && m->crossed.w;
+    const double *to = crossed ? own->target : own->x;
+    if (crossed) qc_crossed_target(own->target, &m->crossed, own->x, own->scratch);
     if (m->factorised && p.few_fit)
         qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->few);
     else if (m->factorised)
-        qc_round_compensated(own->d, own->x, m->square, m->order, m->w, &grid, own->scratch);
-    if (m->factorised && m->seen) qc_round_again(own->d, own->x, m->seen, m->w, &grid, own->scratch);
+        qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
+    if (m->factorised && m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+    for (size_t i = 0; crossed && i < m->w * QC_LANES; i++) own->d[i] += own->x[i] - to[i];
     if (m->factorised && p.few_fit && p.fit == p.judge)
         memcpy(after, fitted, sizeof after);
     else if (m->factorised)
         errors_of(after, own->d, m, &p, own->few);
-    bool moved[QC_LANES];
+    struct settling s = {.moved = {0}};
+    memcpy(s.scale, scale, sizeof scale);
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
-        const bool better = m->factorised && after[k] < before[k] && (first + k) % per < l->fitted;
-        moved[k] = better;
+        const bool better = m->factorised && (crossed || after[k] < before[k]) && (first + k) % per < l->fitted;
+        s.moved[k] = better;
+        s.shift[k] = made->shift;
+        s.nearest_shift[k] = made->nearest_shift;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];
         made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];
     }
     for (size_t i = 0; i < m->w; i++) {
-        const size_t base = qc_round_weights_element(l, first, column + i);
-        for (size_t k = 0; k < count; k++) {
-            struct qc_round_weights_output *made = &l->made[first + k];
-            const size_t e = base + k * step, at = i * QC_LANES + k;
-            const float nearest = (float)((own->x[at] - own->nearest[at]) * scale[k]);
-            l->new_weight[e] = (float)((own->x[at] - (moved[k] ? own->d : own->nearest)[at]) * scale[k]);
-            made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i] +
-                           (double)l->new_weight[e] * (m->mean[i] - m->quantized[i]);
-            made->nearest_shift +=
-                ((double)from[e] - (double)nearest) * m->mean[i] + (double)nearest * (m->mean[i] - m->quantized[i]);
-        }
+        const size_t base = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
+        gather_lanes(was, from + base, step, count);
+        settle(made_of, &s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
+               (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
+        for (size_t k = 0; k < count; k++) l->new_weight[base + k * step] = made_of[k];
+    }
+    for (size_t k = 0; k < count; k++) {
+        l->made[first + k].shift = s.shift[k];
+        l->made[first + k].nearest_shift = s.nearest_shift[k];
     }
 }
 
@@ -440,7 +503,8 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     struct matrix m;
     if (!new_matrix(&m, g, options->compensate && has_few_levels(l), st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
-    bool ok = new_lanes(&r.lanes, team->workers, g, l->qparams, st);
+    bool ok =
+        (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
             ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&
@@ -448,6 +512,14 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     free_lanes(r.lanes, team->workers);
     free_matrix(&m);
     return ok;
+}
+
+bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l)
+{
+    const struct qc_second_moments_layer *g = l->moments;
+    if (!g || !has_few_levels(l) || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
+    const struct parts p = parts_of(g);
+    return rounds_again(g, &p);
 }
 
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,

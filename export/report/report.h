@@ -56,7 +56,8 @@ struct qc_report_trial {
     const char *part;   /* of the network, which alone has it; NULL: all of it */
     double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
     double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
-    double worth_db;    /* that, less what may be luck: the most is chosen */
+    double error_db;    /* standard error of that; infinite: not known */
+    double worth_db;    /* the gain less what may be luck: the most is chosen */
     double gains_db[2]; /* on either half of all; NaN where it was left early */
     size_t samples;     /* that it ran on */
     bool chosen;
@@ -296,6 +297,9 @@ struct qc_report {
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_demand *demand;     /* NULL: neither was asked for */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
+    bool crossed;           /* weights of few bits were rounded again, on what the quantized network reads */
+    double crossed_gain_db; /* for the outputs, on samples */
+    bool crossed_kept;
     size_t used_bias_layers;  /* biases corrected where they are used: of so many layers; 0: not tried */
     double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to */
     bool used_bias_kept;

@@ -361,6 +361,7 @@ static struct qc_json *trials(const struct qc_report *r)
         qc_json_set(o, "part", t->part ? text(t->part) : qc_json_null());
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
+        qc_json_set(o, "error_db", qc_json_number(t->error_db));
         qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
         for (size_t h = 0; h < 2; h++) qc_json_add(halves, qc_json_number(t->gains_db[h]));
         qc_json_set(o, "gains_db", halves);
@@ -369,6 +370,14 @@ static struct qc_json *trials(const struct qc_report *r)
         qc_json_add(all, o);
     }
     return all;
+}
+
+static struct qc_json *crossed(const struct qc_report *r)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "gain_db", qc_json_number(r->crossed_gain_db));
+    qc_json_set(o, "kept", qc_json_bool(r->crossed_kept));
+    return o;
 }
 
 static struct qc_json *used_bias(const struct qc_report *r)
@@ -481,6 +490,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "fallback", fallback(r->fallback));
     if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
+    if (r->crossed) qc_json_set(o, "rounded_on_what_is_read", crossed(r));
     if (r->used_bias_layers) qc_json_set(o, "biases_where_used", used_bias(r));
     if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));

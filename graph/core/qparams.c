@@ -81,6 +81,31 @@ qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_statu
     return id && derive_product(g, &g->qparams_of[id], st) ? id : 0;
 }
 
+bool qc_graph_copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
+{
+    struct qc_graph_tables *t = to->tables;
+    if (!from->qparams_count) return true;
+    if (!qc_index_copy(&t->quantizer_names, &from->tables->quantizer_names, st)) return false;
+    for (size_t i = 1; i <= from->qparams_count; i++) {
+        struct qc_qparams s = from->qparams_of[i];
+        s.observed_count = 0;
+        s.observed = NULL;
+        if (!qc_grow((void **)&to->qparams_of, &t->qparams_capacity, to->qparams_count, sizeof s, st) ||
+            !(s.name = qc_arena_strdup(to->arena, s.name, st)))
+            return false;
+        if (s.state == QC_QPARAMS_BOUND) {
+            s.scale = qc_arena_dup(to->arena, s.scale, s.count, sizeof *s.scale, st);
+            s.zero_point = qc_arena_dup(to->arena, s.zero_point, s.count, sizeof *s.zero_point, st);
+            if (!s.scale || !s.zero_point) return false;
+        } else {
+            s.scale = NULL;
+            s.zero_point = NULL;
+        }
+        to->qparams_of[++to->qparams_count] = s;
+    }
+    return true;
+}
+
 struct qc_levels qc_qparams_levels(const struct qc_qparams *s)
 {
     const struct qc_levels all = qc_levels_of(s->dtype, s->restricted);

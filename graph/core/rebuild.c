@@ -7,24 +7,6 @@
 #include "graph/core/custom.h"
 #include "graph/core/tables.h"
 
-static bool copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
-{
-    for (size_t i = 1; i <= from->qparams_count; i++) {
-        const struct qc_qparams *s = &from->qparams_of[i];
-        qc_id id = s->kind == QC_QPARAMS_QUANTIZER ? qc_graph_add_quantizer(to, s, st)
-                                                   : qc_graph_add_product(to, s->a, s->b, st);
-        if (!id) return false;
-        if (id != i) return qc_fail(st, QC_BAD_INPUT, "qparams '%s' are there twice", s->name);
-        to->qparams_of[i].state = s->state;
-        to->qparams_of[i].count = s->count;
-        if (s->state != QC_QPARAMS_BOUND) continue;
-        to->qparams_of[i].scale = qc_arena_dup(to->arena, s->scale, s->count, sizeof *s->scale, st);
-        to->qparams_of[i].zero_point = qc_arena_dup(to->arena, s->zero_point, s->count, sizeof *s->zero_point, st);
-        if (!to->qparams_of[i].scale || !to->qparams_of[i].zero_point) return false;
-    }
-    return true;
-}
-
 bool qc_port_copy(struct qc_port *to, const struct qc_port *from, struct qc_arena *a, struct qc_status *st)
 {
     for (int i = 0; i < QC_RANK_MAX; i++)
@@ -45,7 +27,7 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
     to->custom = qc_custom_ops_ref(from->custom);
-    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && copy_qparams(to, from, st);
+    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && qc_graph_copy_qparams(to, from, st);
 }
 
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)

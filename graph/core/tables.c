@@ -35,6 +35,26 @@ void qc_index_put(struct qc_index *x, uint64_t hash, qc_id id)
     x->used++;
 }
 
+bool qc_index_copy(struct qc_index *to, const struct qc_index *from, struct qc_status *st)
+{
+    const size_t n = from->capacity;
+    struct qc_index copy = {.capacity = n,
+                            .used = from->used,
+                            .hashes = malloc((n + 1) * sizeof *copy.hashes),
+                            .ids = malloc((n + 1) * sizeof *copy.ids)};
+    if (!copy.hashes || !copy.ids) {
+        free(copy.hashes);
+        free(copy.ids);
+        return qc_fail_memory(st, n * (sizeof *copy.hashes + sizeof *copy.ids));
+    }
+    if (n) memcpy(copy.hashes, from->hashes, n * sizeof *copy.hashes);
+    if (n) memcpy(copy.ids, from->ids, n * sizeof *copy.ids);
+    free(to->hashes);
+    free(to->ids);
+    *to = copy;
+    return true;
+}
+
 qc_id qc_index_next(const struct qc_index *x, uint64_t hash, size_t *slot)
 {
     if (!x->capacity) return 0;

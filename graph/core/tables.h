@@ -31,11 +31,17 @@ static inline uint64_t qc_hash_bytes(uint64_t h, const void *data, size_t size)
 /* Makes room for one more; false and a status when memory is out. */
 bool qc_index_reserve(struct qc_index *x, struct qc_status *st);
 void qc_index_put(struct qc_index *x, uint64_t hash, qc_id id); /* after a reserve */
+/* Into one that is empty. */
+bool qc_index_copy(struct qc_index *to, const struct qc_index *from, struct qc_status *st);
 /* Iterates over the ids with this hash: *slot starts at SIZE_MAX; 0 at the end. */
 qc_id qc_index_next(const struct qc_index *x, uint64_t hash, size_t *slot);
 
 /* Grows a malloc'd array of (count + 1) used items by at least one more. */
 bool qc_grow(void **array, size_t *capacity, size_t count, size_t size, struct qc_status *st);
+
+/* The qparams of another graph with their numbers and parameters, into a graph that has none; what they observe is left
+   out. */
+bool qc_graph_copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st);
 
 /* Appends a value; name may be NULL. 0 and a status on failure. */
 qc_id qc_graph_new_value(struct qc_graph *g, const struct qc_value *v, const char *name, struct qc_status *st);

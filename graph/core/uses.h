@@ -22,6 +22,10 @@ struct qc_uses {
 /* Arrays in the arena given. Errors: memory. */
 bool qc_uses_of(struct qc_uses *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
+/* The same of the first `nodes` nodes alone, which the outputs are made by. */
+bool qc_uses_of_first(struct qc_uses *out, const struct qc_graph *g, size_t nodes, struct qc_arena *a,
+                      struct qc_status *st);
+
 struct qc_use_list {
     size_t count;
     const struct qc_use *of; /* [count]; borrowed */

@@ -88,9 +88,10 @@ struct qc_partition {
     bool *weights_only; /* [node_count + 1]: the match at this node quantizes its weights alone */
     int *block_axis; /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */
     size_t slight;   /* weights of products of no more elements have 8 bits beside larger ones in blocks of fewer */
-    bool *real_product; /* [node_count + 1]: the match at this node computes its product from real numbers, since no
-                           accumulator holds what blocks of a weight give */
-    bool *dynamic;      /* [node_count + 1]: of the node only the weight is quantized, but its input as it comes */
+    size_t slight_table; /* tables of no more elements have 16 bits beside products of 8 in blocks */
+    bool *real_product;  /* [node_count + 1]: the match at this node computes its product from real numbers, since no
+                            accumulator holds what blocks of a weight give */
+    bool *dynamic;       /* [node_count + 1]: of the node only the weight is quantized, but its input as it comes */
     size_t warning_count, warning_capacity;
     const char **warnings; /* patterns that want different things of one quantizer */
 };

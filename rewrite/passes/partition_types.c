@@ -6,7 +6,7 @@
 
 #include "rewrite/passes/dynamic.h"
 
-enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 15 };
+enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 15, TABLE_ONE_IN = 100 };
 
 /* The last choice that fits a matched node (its place among the matched ones in *at), or NULL. */
 static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_partition *p, const struct qc_match *m,
@@ -185,6 +185,7 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
     qsort(sizes, count, sizeof *sizes, compare_sizes);
     for (size_t i = 0; i < count && (sum += sizes[i]) <= all / SLIGHT_ONE_IN; i++)
         if (i + 1 == count || sizes[i + 1] > sizes[i]) p->slight = sizes[i];
+    p->slight_table = all / TABLE_ONE_IN;
     return true;
 }
 
@@ -200,20 +201,26 @@ static bool is_slight(const struct qc_partition *p, const struct qc_match *m)
     return product && t && t->count <= p->slight;
 }
 
-/* A table whose rows are taken as they are has no sums in which errors cancel, and nothing makes up for them: one scale
-   of fewer than 8 bits costs more than all products together (a small GPT: 0.022 nats a character of 0.024), unless it
-   was asked for by name. */
-static bool is_widened(const struct qc_partition *p, const struct qc_match *m)
+static bool is_slight_table(const struct qc_partition *p, const struct qc_match *m)
 {
-    const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
-    return m->rule->weight.dtype == QC_NONE && t->bits && t->bits < 8 &&
-           (qc_types_weights_alone(p, m) || is_short(p, m) || is_slight(p, m));
+    const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
+    const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
+    return p->options.weight_block && t && t->count <= p->slight_table;
 }
 
-static const struct qc_type_choice *widened(const struct qc_partition *p)
+/* The type that a weight has in place of the one that all have; NULL: that one. A table whose rows are taken as they
+   are has no sums in which errors cancel, and nothing makes up for them: one scale of fewer than 8 bits costs more than
+   all products together (a small GPT: 0.022 nats a character of 0.024), and beside products of 8 bits in blocks 8 bits
+   for it are five sixths of what is lost, so that a small one has 16. Unless it was asked for by name. */
+static const struct qc_type_choice *widened(const struct qc_partition *p, const struct qc_match *m)
 {
-    static const struct qc_type_choice with_sign = {.dtype = QC_I8}, without = {.dtype = QC_U8};
-    return qc_dtype_info(p->options.weight.dtype)->is_signed ? &with_sign : &without;
+    static const struct qc_type_choice of[2][2] = {{{.dtype = QC_U8}, {.dtype = QC_I8}},
+                                                   {{.dtype = QC_U16}, {.dtype = QC_I16}}};
+    const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
+    const bool table = qc_types_weights_alone(p, m), few = t->bits < 8;
+    if (m->rule->weight.dtype != QC_NONE || !t->bits || t->bits > 8) return NULL;
+    if (few ? !table && !is_short(p, m) && !is_slight(p, m) : !table || !is_slight_table(p, m)) return NULL;
+    return &of[!few][t->is_signed];
 }
 
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used)
@@ -223,7 +230,7 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     const enum qc_dtype activation = type_of(p, m, false, used->activation);
     const struct qc_type_choice *choice = choice_of(&at, p, m, true, NULL);
     enum qc_dtype type = w.value ? type_of(p, m, true, used->weight) : QC_NONE;
-    if (w.value && !choice && !qc_types_weights_alone(p, m) && is_widened(p, m)) type = (choice = widened(p))->dtype;
+    if (w.value && !choice && (choice = widened(p, m))) type = choice->dtype;
     if (w.value && type == QC_NONE) {
         p->reason[m->nodes[0]] = "left in float by --weight-type none";
         return false;
@@ -258,7 +265,8 @@ const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const
     for (int weight = 0; weight < 2; weight++) {
         unsigned at;
         const struct qc_type_choice *choice = choice_of(&at, p, m, weight, NULL);
-        if (!choice && weight && is_widened(p, m)) s->weight.dtype = widened(p)->dtype;
+        const struct qc_type_choice *wide = choice || !weight ? NULL : widened(p, m);
+        if (wide) s->weight.dtype = wide->dtype;
         if (!choice) continue;
         const struct qc_node *n = &p->graph->nodes[m->nodes[at]];
         struct qc_scheme_clause *clause = weight ? &s->weight : &s->activation;

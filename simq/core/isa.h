@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: which instructions the integer kernels may use. All of them give the same bits. */
+/* Inside simq/: which instructions the kernels may use. All of them give the same bits. */
 #ifndef QC_SIMQ_CORE_ISA_H
 #define QC_SIMQ_CORE_ISA_H
 
@@ -22,7 +22,7 @@ enum qc_isa {
 };
 
 /* The best that this processor has, `limit` allows, and so does the environment variable DNNL_MAX_CPU_ISA (or
-   ONEDNN_MAX_CPU_ISA), which caps the compute library too. */
+   ONEDNN_MAX_CPU_ISA; the name is oneDNN's, which computed in float before). */
 enum qc_isa qc_isa_detect(enum qc_isa limit);
 const char *qc_isa_name(enum qc_isa isa);
 

@@ -72,7 +72,7 @@ struct qc_prepare {
     const struct qc_scales *in_scales, *out_scales;
     bool affine;                    /* some input or output is affine with bound parameters */
     const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
-    enum qc_isa isa;                /* of integer kernels, as qc_isa_detect gave it */
+    enum qc_isa isa;                /* as qc_isa_detect gave it */
     struct qc_accumulator accumulator;
     bool int16;                        /* operands of integer products are held in 16 bits */
     enum qc_contract contract;         /* of rounding */

@@ -76,9 +76,8 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
                  const struct qc_plan_options *options, struct qc_status *st);
 void qc_plan_free(struct qc_plan *p);
 
-/* Bytes (with free shapes: at most, for options->largest): of a runner (all but the compute library's handles, some 500
-   bytes a step), and of the plan itself (packed weights and what is computed from constants, without the graph's own
-   tensors). */
+/* Bytes (with free shapes: at most, for options->largest): of a runner, and of the plan itself (packed weights and what
+   is computed from constants, without the graph's own tensors). */
 size_t qc_plan_runner_bytes(const struct qc_plan *p);
 size_t qc_plan_constant_bytes(const struct qc_plan *p);
 

@@ -198,7 +198,7 @@ static bool count_inputs(struct qc_plan *p, const struct qc_graph *g, struct qc_
             !qc_add_size(&p->input_bytes, p->input_bytes, bytes))
             return qc_fail(st, QC_BAD_INPUT, "input '%s' does not fit in memory", g->inputs[i].name);
     }
-    /* Before anything is planned for it: kernels of the compute library divide by numbers that overflow. */
+    /* Before anything is planned for it, sizes that overflow among it. */
     return qc_budget_hold(&g->budget, p->input_bytes, st) || qc_where(st, "inputs");
 }
 

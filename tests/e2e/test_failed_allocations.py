@@ -283,14 +283,13 @@ def test_memory(name, threads, job):
     assert one.check_all(title, chosen(places, len(places), SAMPLED if one.guarded else 8))[MACHINE]
 
 
-@pytest.mark.parametrize("kind", ["map", "thread"])
 @pytest.mark.parametrize("name", ["quantize", "eval"])
-def test_pages_of_code_and_threads(name, kind, job, guarded):
-    """oneDNN compiles into pages that it asks the system for; a thread that is refused is done without or told."""
+def test_threads(name, job, guarded):
+    """A thread that is refused is done without or told."""
     one = job(name, 2)
-    places = one.places(kind=kind)
+    places = one.places(kind="thread")
     assert places
-    one.check_all(f"{name}, {kind}: {len(places)}", range(1, len(places) + 1), kind=kind)
+    one.check_all(f"{name}, threads: {len(places)}", range(1, len(places) + 1), kind="thread")
 
 
 @pytest.mark.parametrize("by", ["exit", "abort"])

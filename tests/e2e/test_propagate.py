@@ -127,3 +127,10 @@ def test_weight_method_output_takes_moments_from_a_file_and_refuses_what_has_non
     )
     assert (tmp_path / "stats.onnx").read_bytes() == same
     assert "second moments" in qcalib("--stats", "none.h5", "--weight-method", "output", model, code=2).err
+
+
+def test_advice_is_one_idea_since_each_takes_a_job_of_its_own(quantize):
+    """Without --propagate more are tried."""
+    coarse = ("--weight-type", "int3", "--samples", 32, "--advice", "auto")
+    plain, propagated = (quantize("q", *coarse, *o)[0] for o in ((), ("--propagate",)))
+    assert plain["advice_tried"] > 1 and propagated["advice_tried"] == 1

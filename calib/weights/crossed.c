@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/weights/crossed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/weights/compensate.h"
+
+/* Of what few samples say, none of which is held back. */
+static const double PART_UNKNOWN = 0.5;
+
+bool qc_crossed_new(struct qc_crossed *c, const struct qc_second_moments_layer *paired, struct qc_status *st)
+{
+    const size_t w = paired->columns / 2, square = w * w * sizeof(double);
+    *c = (struct qc_crossed){.w = w,
+                             .both = malloc(4 * square),
+                             .h = malloc(square),
+                             .cross = malloc(square),
+                             .factor = malloc(square),
+                             .held_h = malloc(square),
+                             .held_cross = malloc(square),
+                             .order = malloc(w * sizeof(size_t))};
+    if (c->both && c->h && c->cross && c->factor && c->held_h && c->held_cross && c->order) return true;
+    qc_crossed_free(c);
+    return qc_fail_memory(st, 9 * square);
+}
+
+void qc_crossed_free(struct qc_crossed *c)
+{
+    free(c->both);
+    free(c->h);
+    free(c->cross);
+    free(c->factor);
+    free(c->held_h);
+    free(c->held_cross);
+    free(c->order);
+    *c = (struct qc_crossed){0};
+}
+
+/* Where a column of the weight is among those of the pairs: [tap][twice the channels]. */
+static size_t place_of(const struct qc_second_moments_layer *paired, size_t column)
+{
+    const size_t each = paired->channels / 2;
+    return column / each * 2 * each + column % each;
+}
+
+/* Moments of some samples about the means of all. own: [2 w] */
+static void read_part(double *h, double *cross, struct qc_crossed *c, const struct qc_second_moments_layer *paired,
+                      unsigned parts, const double *all, double *own)
+{
+    const size_t w = c->w, each = paired->channels / 2;
+    qc_second_moments_read(c->both, own, paired, parts, 0, 0);
+    for (size_t i = 0; all && i < 2 * w; i++)
+        for (size_t j = 0; j < 2 * w; j++)
+            c->both[i * 2 * w + j] += all[i] * all[j] - all[i] * own[j] - own[i] * all[j];
+    for (size_t i = 0; i < w; i++) {
+        const double *row = c->both + place_of(paired, i) * 2 * w;
+        for (size_t j = 0; j < w; j++) {
+            h[i * w + j] = row[place_of(paired, j)];
+            cross[i * w + j] = row[place_of(paired, j) + each];
+        }
+    }
+}
+
+void qc_crossed_read(struct qc_crossed *c, double *real, double *quantized,
+                     const struct qc_second_moments_layer *paired, unsigned fit, unsigned judge, bool centred)
+{
+    const size_t w = c->w, each = paired->channels / 2;
+    double *all = c->factor, *own = c->factor + 2 * w; /* [2 w] each, before there is a factor */
+    qc_second_moments_read_mean(all, paired, (1 << QC_MOMENTS_PARTS) - 1, 0, 0, 2 * w);
+    read_part(c->h, c->cross, c, paired, fit, centred ? all : NULL, own);
+    c->held = judge != fit;
+    if (c->held) read_part(c->held_h, c->held_cross, c, paired, judge, centred ? all : NULL, own);
+    for (size_t i = 0; i < w; i++) {
+        const size_t at = place_of(paired, i);
+        quantized[i] = all[at];
+        real[i] = all[at] + all[at + each];
+    }
+}
+
+void qc_crossed_keep(struct qc_crossed *c, const double *square, const size_t *order)
+{
+    memcpy(c->factor, square, c->w * c->w * sizeof *square);
+    memcpy(c->order, order, c->w * sizeof *order);
+}
+
+/* How much of z lowers the error on the samples held back most: of |w e - p z x'|^2 over all rows, b = E[x' e'] w. */
+static double part_of(const struct qc_crossed *c, const double *z, const double *x, double *b)
+{
+    const size_t n = c->w;
+    double errors[QC_LANES] = {0}, with = 0, of = 0;
+    memset(b, 0, n * QC_LANES * sizeof *b);
+    qc_lanes_add_up(b, n, c->held_cross, n, x, n);
+    for (size_t i = 0; i < n * QC_LANES; i++) with += b[i] * z[i];
+    qc_row_errors(errors, z, c->held_h, n);
+    for (size_t l = 0; l < QC_LANES; l++) of += errors[l];
+    return of > 0 ? fmin(fmax(with / of, 0), 1) : 0;
+}
+
+/* z of h z = b, with h = L L' in the order of the factor: L below the diagonal, L' above it divided by its diagonal. */
+void qc_crossed_target(double *to, const struct qc_crossed *c, const double *x, double *scratch)
+{
+    const size_t n = c->w;
+    double *b = scratch, *y = scratch + n * QC_LANES;
+    memset(b, 0, n * QC_LANES * sizeof *b);
+    qc_lanes_add_up(b, n, c->cross, n, x, n);
+    for (size_t k = 0; k < n; k++) {
+        double sum[QC_LANES] = {0}, *at = y + k * QC_LANES;
+        const double *from = b + c->order[k] * QC_LANES, diagonal = c->factor[k * n + k];
+        qc_lanes_add_up(sum, 1, c->factor + k * n, n, y, k);
+        for (size_t l = 0; l < QC_LANES; l++) at[l] = (from[l] - sum[l]) / diagonal;
+    }
+    for (size_t k = n; k-- > 0;) {
+        double sum[QC_LANES] = {0}, *at = y + k * QC_LANES;
+        const double diagonal = c->factor[k * n + k];
+        qc_lanes_add_up(sum, 1, c->factor + k * n + k + 1, n, at + QC_LANES, n - k - 1);
+        for (size_t l = 0; l < QC_LANES; l++) at[l] = at[l] / diagonal - sum[l];
+    }
+    for (size_t k = 0; k < n; k++) memcpy(to + c->order[k] * QC_LANES, y + k * QC_LANES, QC_LANES * sizeof *y);
+    const double part = c->held ? part_of(c, to, x, b) : PART_UNKNOWN;
+    for (size_t i = 0; i < n * QC_LANES; i++) to[i] = x[i] + part * to[i];
+}

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of few bits make good what the quantized network reads (docs/decisions/0045-rounding-on-what-is-read.md)."""
+
+import h5py
+import numpy as np
+import onnx
+import pytest
+from measured_models import infer
+from onnx import TensorProto, helper, numpy_helper
+
+SAMPLES = 96
+
+
+def make(folder):
+    """Six layers, one behind the other, and one beside them; noisy pictures of a few shapes, others to judge by."""
+    random = np.random.default_rng(5)
+    nodes, weights, x = [], {}, "x"
+    for i in range(6):
+        weights[f"w{i}"] = (random.normal(size=(24, 24 if i else 3, 3 - 2 * (i % 2), 3 - 2 * (i % 2)))).astype("f4")
+        weights[f"w{i}"] *= np.float32(1.4 / np.sqrt(weights[f"w{i}"][0].size))
+        weights[f"b{i}"] = (random.normal(size=24) * 0.1).astype("f4")
+        nodes.append(helper.make_node("Conv", [x, f"w{i}", f"b{i}"], [f"c{i}"], f"conv{i}", pads=[1 - i % 2] * 4))
+        if i == 4:
+            nodes.append(helper.make_node("Add", ["c4", "r2"], ["s"], "add"))
+        nodes.append(helper.make_node("Relu", ["s" if i == 4 else f"c{i}"], [f"r{i}"]))
+        x = f"r{i}"
+    weights["w"] = (random.normal(size=(10, 24)) * 0.3).astype("f4")
+    nodes += [
+        helper.make_node("GlobalAveragePool", [x], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "w"], ["y"], transB=1),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["N", 3, 10, 10])],
+        [value("y", TensorProto.FLOAT, ["N", 10])],
+        [numpy_helper.from_array(w, n) for n, w in weights.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), folder / "net.onnx")
+    shapes = random.normal(size=(12, 3, 10, 10))
+    for name in ("x", "other"):
+        with h5py.File(folder / f"{name}.h5", "w") as f:
+            mixed = np.einsum("sk,kchw->schw", random.normal(size=(SAMPLES, 12)), shapes)
+            f["x"] = (0.3 * mixed + 0.3 * random.normal(size=mixed.shape)).astype("f4")
+
+
+def quantize(qcalib, *options, data="x.h5", output="q.onnx"):
+    how = ("--data", data, "--method", "mse", "--no-report", "--advice", "off", "--json", "-o", output)
+    return qcalib(*how, *options, "net.onnx").json.get("rounded_on_what_is_read")
+
+
+def noise(folder, name):
+    with h5py.File(folder / "other.h5") as f:
+        x = f["x"][()]
+    real, got = (infer(folder / n, x)[0][0].astype("f8") for n in ("net.onnx", name))
+    return np.square(got - real).mean()
+
+
+def test_outputs_of_other_samples_are_better(qcalib, tmp_path):
+    """With and without: a limit of memory leaves it out."""
+    make(tmp_path)
+    for types in (("--weight-type", "int3"), ("--weight-type", "int3", "--activation-type", "none")):
+        found = quantize(qcalib, *types, output="with.onnx")
+        assert found["kept"] and found["gain_db"] > 1
+        assert quantize(qcalib, *types, "--memory-limit", "2G", output="without.onnx") is None
+        assert noise(tmp_path, "with.onnx") < 0.6 * noise(tmp_path, "without.onnx")
+
+
+@pytest.mark.parametrize("options", ((), ("--weight-type", "int4", "--weight-rounding", "nearest")))
+def test_it_belongs_to_compensated_weights_of_few_bits(qcalib, tmp_path, options):
+    make(tmp_path)
+    assert quantize(qcalib, *options) is None
+
+
+def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
+    make(tmp_path)
+    with h5py.File(tmp_path / "x.h5") as f, h5py.File(tmp_path / "turned.h5", "w") as g:
+        g["x"] = f["x"][()][::-1]
+    assert quantize(qcalib, "--weight-type", "int4", "--threads", 1, output="0.onnx")["kept"]
+    quantize(qcalib, "--weight-type", "int4", "--threads", 3, data="turned.h5", output="1.onnx")
+    assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
