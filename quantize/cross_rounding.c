@@ -10,7 +10,7 @@
 #include "quantize/round_options.h"
 #include "quantize/trial_graph.h"
 
-/* So much comes of samples that the weights were fitted to. */
+/* So much is luck, or comes of samples that the weights were fitted to. */
 static const double GAIN_DB = 0.3;
 
 /* The simulated graph, and beside it as much of the float one as layers of few bits read. */
@@ -109,15 +109,16 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     return qc_trial_graph(out, b->p, b->graphs[k], st);
 }
 
-/* Is the second better on samples? */
+/* Is the second better on samples, those that weights were not fitted to where there are enough? */
 static bool compare(bool *better, struct qc_pipeline *p, const struct both *b, struct qc_status *st)
 {
-    const struct qc_trial_options how = qc_trial_options_of(p);
+    struct qc_trial_options how = qc_trial_options_of(p);
     const size_t outputs = p->real->output_count;
     struct qc_trials *trials = NULL;
     struct qc_arena *a = qc_arena_new();
     struct qc_error *errors[2] = {NULL, NULL};
     size_t units = 0;
+    how.held = true;
     bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, qc_trial_units(p), &how, st);
     if (ok) units = qc_trials_units(trials);
     for (size_t k = 0; ok && k < 2; k++)

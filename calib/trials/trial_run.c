@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/moments/second_moments.h"
 #include "calib/statistics/unit_sizes.h"
 #include "calib/trials/divergence.h"
+
+enum { HELD_LEAST = 8 }; /* of fewer samples one decides */
 
 struct qc_trials {
     struct qc_arena *arena;
@@ -68,6 +71,17 @@ static int by_key(const void *x, const void *y)
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
+/* Puts those in front that second moments hold back; of too few all are drawn. */
+static void keep_held(struct keyed *units, size_t *count, size_t all)
+{
+    size_t held = 0;
+    for (size_t i = 0; i < all; i++) held += units[i].key % QC_MOMENTS_HELD_ONE_IN == 0;
+    if (held < HELD_LEAST) return;
+    for (size_t i = 0, at = 0; i < all; i++)
+        if (units[i].key % QC_MOMENTS_HELD_ONE_IN == 0) units[at++] = units[i];
+    *count = held < *count ? held : *count;
+}
+
 static bool draw(struct qc_trials *t, struct qc_status *st)
 {
     const size_t all = qc_dataset_units(t->data);
@@ -81,6 +95,7 @@ static bool draw(struct qc_trials *t, struct qc_status *st)
     t->place_of = QC_NEW_ARRAY(t->arena, size_t, all, st);
     if (!h.units || !t->units || !t->keys || !t->place_of || !qc_pool_run(all, hash_unit, &h, &pool, st)) return false;
     if (all) qsort(h.units, all, sizeof *h.units, by_key);
+    if (t->options->held) keep_held(h.units, &t->count, all);
     for (size_t i = 0; i < t->count; i++) {
         t->units[i] = h.units[i].unit;
         t->keys[i] = h.units[i].key;

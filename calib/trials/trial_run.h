@@ -12,6 +12,7 @@
 struct qc_trial_options {
     struct qc_plan_options how; /* of the graphs that are tried: accumulator, rounding */
     const uint64_t *keys; /* NULL, or [units of the data]: of a run before (calib/statistics/stream.h); 0: not known */
+    bool held;            /* only units that second moments hold back are drawn, where there are enough of them */
     struct qc_known_outputs *known; /* NULL, or of the float network: where its outputs are, and where new ones go */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
