@@ -5,6 +5,7 @@
 #ifndef QC_OBSERVERS_ELEMENTARY_H
 #define QC_OBSERVERS_ELEMENTARY_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -44,6 +45,14 @@ static inline double qc_exponential(double x)
     double power;
     memcpy(&power, &u, sizeof power);
     return power * sum;
+}
+
+/* The nearest integer, half to even, as nearbyint but for the sign of 0, in line: adding and taking away 1.5 * 2^52
+   rounds. */
+static inline double qc_nearest(double x)
+{
+    const double magic = 0x1.8p52;
+    return fabs(x) < 0x1p51 ? (x + magic) - magic : nearbyint(x);
 }
 
 /* x^p for x >= 0, p > 0; 0 where the result is below e^-700, at most e^700. Whole powers are products. */

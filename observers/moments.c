@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simd.h"
 #include "observers/elementary.h"
 
 /* A slot is a counter of the window on one side, over magnitudes [inner, outer]. */
@@ -251,7 +252,7 @@ static double side_clipped(const struct side *side, int32_t base, double s, int6
 /* Integral of (x - nearest multiple of s)^2 over [a, b], of the width b - a: whole cells give s^3 / 12 each. */
 static double rounding_integral(double a, double b, double s)
 {
-    double ka = nearbyint(a / s), kb = nearbyint(b / s), fa = a - ka * s, fb = b - kb * s;
+    double ka = qc_nearest(a / s), kb = qc_nearest(b / s), fa = a - ka * s, fb = b - kb * s;
     return (kb - ka) * (s * s * s / 12) + (fb * fb * fb - fa * fa * fa) / 3;
 }
 
@@ -263,7 +264,7 @@ static double side_by_bins(const struct side *side, double s, int64_t n)
         if (q->count <= 0) continue;
         double a = q->inner, b = q->outer;
         if (q->density <= 0) {
-            double level = nearbyint(a / s) * s, d = a - (level < last ? level : last);
+            double level = qc_nearest(a / s) * s, d = a - (level < last ? level : last);
             sum += q->count * d * d;
             continue;
         }
@@ -336,7 +337,7 @@ bool qc_moments_above(const struct qc_moments *m, double bound, double lo, doubl
 }
 
 /* F(b) - F(a), F(f) = sign(f) |f|^(p + 1) / (p + 1), the integral of |f|^p. */
-static double power_between(double a, double b, double p)
+static QC_INLINE double power_between(double a, double b, double p)
 {
     double fa = qc_power(fabs(a), p + 1), fb = qc_power(fabs(b), p + 1);
     return ((b < 0 ? -fb : fb) - (a < 0 ? -fa : fa)) / (p + 1);
@@ -355,8 +356,7 @@ static double side_clipped_by_power(const struct side *side, double s, int64_t n
     return sum;
 }
 
-/* All lengths in units. Stops where the sum is above `enough`. */
-static double side_by_power(const struct side *side, double s, int64_t n, double p, double unit, double enough)
+static QC_INLINE double sum_by_power(const struct side *side, double s, int64_t n, double p, double unit, double enough)
 {
     double last = (double)n * s, cell = 2 * power_between(0, 0.5 * s, p), sum = 0;
     for (int32_t i = 0; i < side->used && sum <= enough; i++) {
@@ -364,13 +364,13 @@ static double side_by_power(const struct side *side, double s, int64_t n, double
         if (q->count <= 0) continue;
         double a = q->inner / unit, b = q->outer / unit;
         if (q->density <= 0) {
-            double level = nearbyint(a / s) * s;
+            double level = qc_nearest(a / s) * s;
             sum += q->count * qc_power(fabs(a - (level < last ? level : last)), p);
             continue;
         }
         double in = b < last ? b : a > last ? a : last, part = 0; /* [a, in] rounds, [in, b] is clipped */
         if (in > a) {
-            double ka = nearbyint(a / s), kb = nearbyint(in / s), fa = a - ka * s, fb = in - kb * s;
+            double ka = qc_nearest(a / s), kb = qc_nearest(in / s), fa = a - ka * s, fb = in - kb * s;
             part = ka == kb ? power_between(fa, fb, p)
                             : power_between(fa, 0.5 * s, p) + (kb - ka - 1) * cell + power_between(-0.5 * s, fb, p);
         }
@@ -378,6 +378,13 @@ static double side_by_power(const struct side *side, double s, int64_t n, double
         sum += q->count * (part / (b - a));
     }
     return sum;
+}
+
+/* All lengths in units. Stops where the sum is above `enough`. The power that is asked for most has its products in
+   line. */
+static double side_by_power(const struct side *side, double s, int64_t n, double p, double unit, double enough)
+{
+    return p == 3 ? sum_by_power(side, s, n, 3, unit, enough) : sum_by_power(side, s, n, p, unit, enough);
 }
 
 /* Integral of |f(x) - level|^p over the unit interval, f linear from a to b. */
@@ -397,7 +404,7 @@ static double side_behind_by_power(const struct side *side, double s, int64_t n,
         const double width = q->outer - q->inner, slope = width > 0 ? (q->f_outer - q->f_inner) / width : 0;
         if (q->count <= 0) continue;
         double from = q->inner, part = 0;
-        double k = fmin(nearbyint(from / s), (double)n);
+        double k = fmin(qc_nearest(from / s), (double)n);
         while (from < q->outer) {
             const double edge = k < (double)n ? (k + 0.5) * s : q->outer, to = edge < q->outer ? edge : q->outer,
                          l = level[(int64_t)k];

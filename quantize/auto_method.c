@@ -383,7 +383,7 @@ static bool look_at_inputs(struct finding *f, struct qc_status *st)
         if (qc_dataset_units(f->p->data) > UNITS_READ) continue;
         const double lo = (double)usual->scale * (levels.lo - usual->zero_point),
                      hi = (double)usual->scale * (levels.hi - usual->zero_point);
-        if (!qc_clipped_units(&units, f->p->data, input, lo, hi, st)) return false;
+        if (!qc_clipped_units(&units, f->p->data, input, lo, hi, (unsigned)f->p->options->threads, st)) return false;
         f->whole[s] = units > 0 && units < CLIPPED_UNITS;
         for (size_t m = 0; f->whole[s] && m < METHODS; m++) f->params[m * row + s] = f->params[WHOLE * row + s];
     }
@@ -496,7 +496,8 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
         qc_graph_free(p->simulated);
         p->simulated = unbound;
     }
-    m->seconds = qc_seconds() - t0;
+    m->rounding_seconds = m->rounding ? m->rounding->seconds : 0;
+    m->seconds = qc_seconds() - t0 - m->rounding_seconds;
     return ok;
 }
 
@@ -527,6 +528,7 @@ bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_s
     p->weight_rounding = m->rounding;
     m->rounded = NULL;
     m->rounding = NULL;
+    m->rounding_seconds = 0;
     return true;
 }
 

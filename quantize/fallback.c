@@ -36,7 +36,7 @@ struct search {
 
 /* Where it is believed which layers matter, so many are measured, the first of the network among them, and of the worst
    of them the weights alone. */
-enum { CLOSE = 7, FIRST = 3, WEIGHTS_OF = 3 };
+enum { CLOSE = 10, FIRST = 4, WEIGHTS_OF = 3 };
 
 /* One run over data: sets *out, or adds to it where it has been measured. */
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,

@@ -12,6 +12,6 @@
 /* (sum e)^2 / sum e^2 over the units, where e is the squared error of cutting off the values of a float32 input to
    lo .. hi: as many as all of which the same is cut off; 0 where nothing is. Values that are no number do not count. */
 bool qc_clipped_units(double *units, const struct qc_dataset *data, size_t input, double lo, double hi,
-                      struct qc_status *st);
+                      unsigned workers, struct qc_status *st);
 
 #endif

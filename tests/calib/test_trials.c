@@ -23,7 +23,7 @@ static double clipped(const float (*rows)[WIDTH], double lo, double hi)
     double units = -1;
     cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, rows, &st), "%s", st.message);
     cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_clipped_units(&units, d, 0, lo, hi, &st), "%s", st.message);
+    cr_assert(qc_clipped_units(&units, d, 0, lo, hi, 2, &st), "%s", st.message);
     qc_dataset_free(d);
     qc_memory_data_free(m);
     return units;
