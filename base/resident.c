@@ -12,11 +12,16 @@
 /* Pages of files that are counted: those of code, and not those of mapped weights. */
 enum { CODE_MOST = 32 << 20 };
 
-size_t qc_resident_bytes(void)
+void qc_resident_give_back(void)
 {
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
+}
+
+size_t qc_resident_bytes(void)
+{
+    qc_resident_give_back();
     return qc_resident_bytes_as_is();
 }
 

@@ -10,6 +10,8 @@
    32 MiB are counted at most, more than the code. 0 when the system does not say. What was freed is given back to the
    system first where the C library can do so (glibc), since it is there to be used again. */
 size_t qc_resident_bytes(void);
+/* Gives back what was freed. */
+void qc_resident_give_back(void);
 /* The same with what was freed and not given back: who asks often would have to touch all of it again each time. */
 size_t qc_resident_bytes_as_is(void);
 

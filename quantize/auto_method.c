@@ -496,7 +496,8 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
         qc_graph_free(p->simulated);
         p->simulated = unbound;
     }
-    m->seconds = qc_seconds() - t0;
+    m->rounding_seconds = m->rounding ? m->rounding->seconds : 0;
+    m->seconds = qc_seconds() - t0 - m->rounding_seconds;
     return ok;
 }
 
@@ -527,6 +528,7 @@ bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_s
     p->weight_rounding = m->rounding;
     m->rounded = NULL;
     m->rounding = NULL;
+    m->rounding_seconds = 0;
     return true;
 }
 

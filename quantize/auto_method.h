@@ -25,7 +25,8 @@ struct qc_auto_method {
     struct qc_report_choice *choices;    /* [space_count + 1], of those that have a method there */
     struct qc_weight_rounding *rounding; /* with the ranges of mse; NULL: to nearest, or taken */
     struct qc_graph *rounded;
-    double seconds;
+    double seconds;          /* but for rounding, which is: */
+    double rounding_seconds; /* of weights that no other stage has taken (qc_auto_method_take_rounded) */
 };
 
 /* Finds p->auto_method; p->simulated is not bound before and after. Needs p->data and what was seen of it. rounding:

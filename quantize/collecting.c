@@ -73,7 +73,6 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,
-                                     .later_moments = chooser ? chooser->later_moments : 0,
                                      .later_with = chooser ? qc_round_weights_bytes_of_all : NULL,
                                      .progress = qc_progress_step,
                                      .progress_user = p->progress};

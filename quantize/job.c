@@ -274,10 +274,12 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->import_seconds = p->import_seconds;
     r->collect_seconds = p->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
+    r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     if (p->auto_method) {
         r->trials = p->auto_method->trials;
         r->trial_count = p->auto_method->trial_count;
         r->solve_seconds += p->auto_method->seconds;
+        r->rounding_seconds += p->auto_method->rounding_seconds;
     }
     r->crossed = p->crossed.tried;
     r->crossed_gain_db = p->crossed.gain_db;
@@ -288,7 +290,6 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->output_bias_outputs = p->output_bias.outputs;
     r->output_bias_units = p->output_bias.units;
     r->output_bias_gain_db = p->output_bias.gain_db;
-    r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
     r->kept = p->kept;

@@ -2,7 +2,6 @@
 #include "quantize/memory_plan.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/resident.h"
 #include "calib/metrics/sensitivity.h"
@@ -147,13 +146,9 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     const size_t copies = 1 + (size_t)(propagate || network) + (size_t)both;
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
-    p->calibration_options.later_moments =
-        qc_options_repeats(p->options) || strcmp(p->options->advice, "on") == 0 ? 1U : 0U;
     const bool collects = p->data && !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
-    const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) +
-                                      p->calibration_options.later_moments * qc_second_moments_bytes(gram)
-                                : 0;
+    const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) : 0;
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(limit),
                                          p->calibration_options.later_bytes + solving, st);
 }

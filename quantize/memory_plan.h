@@ -6,7 +6,7 @@
 #include "quantize/pipeline_state.h"
 
 /* p: simulated, not bound yet. Goes through the stages to come with scales made up, which have the same graphs, and
-   plans what is run of them; sets later_bytes and later_moments of p->calibration_options to what they need with one
+   plans what is run of them; sets later_bytes of p->calibration_options to what they need with one
    worker beside what there is now and what is collected, which qc_collect adds; where nothing is collected it is
    checked here. Nothing without --memory-limit. Errors: of the stages; --memory-limit is too low for them
    (QC_MACHINE). */

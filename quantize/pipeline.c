@@ -103,7 +103,7 @@ static bool run_repeated(struct qc_pipeline *p, struct qc_status *st)
         if (s->repeated)
             ok = s->run(p, st) && check_graph(p, s, &heavy, &counted, st) && qc_progress_check(p->progress, st) &&
                  (!s->reuse || s->reuse(p, st));
-        qc_resident_bytes(); /* gives back what the stage has freed */
+        qc_resident_give_back();
     }
     qc_second_moments_free(p->gram);
     p->gram = NULL;

@@ -37,8 +37,7 @@ struct qc_calibration_options {
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
     size_t later_bytes;  /* as in struct qc_collect_options */
-    unsigned later_moments;
-    bool moments;    /* take second moments too, for calib/weights/round_weights.h and weight observers of_output */
+    bool moments;        /* take second moments too, for calib/weights/round_weights.h and weight observers of_output */
     bool compensate; /* weights will be rounded so (calib/weights/compensate.h): weight observers of_output judge by it
                       */
     bool correct_bias; /* mean errors of outputs will go into biases: weight observers of_output do not count them */

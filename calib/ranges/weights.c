@@ -47,7 +47,7 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g)
 }
 
 /* Channels that are gathered together: where they lie side by side, each alone would go through the whole tensor. */
-enum { TOGETHER = 16 };
+enum { TOGETHER = 64 };
 
 /* Values of channels first .. first + count along the axis, gathered: [count][t->count / channels]. */
 static void gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t first, size_t count)

@@ -341,8 +341,7 @@ static void add_moments(struct needs *n, const struct qc_second_moments *m, cons
     const size_t times = o->extremes || o->save ? 3 : 1;
     n->fixed = n->fixed_before + times * qc_second_moments_bytes(m);
     n->each = n->each_before + qc_second_moments_worker_bytes(m);
-    n->later =
-        n->later_before + (1 + o->later_moments) * qc_second_moments_bytes(m) + (o->later_with ? o->later_with(m) : 0);
+    n->later = n->later_before + qc_second_moments_bytes(m) + (o->later_with ? o->later_with(m) : 0);
 }
 
 static size_t most(const struct needs *n, size_t held)

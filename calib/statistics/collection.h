@@ -72,9 +72,8 @@ struct qc_collect_options {
     struct qc_known_outputs *known; /* NULL, or where the outputs of g go */
     unsigned workers;
     size_t memory_limit; /* bytes; 0: none */
-    size_t later_bytes;  /* that stages behind this one take beside what is collected ... */
-    unsigned
-        later_moments; /* ... and beside so many copies of the second moments: memory_limit is to hold for them too */
+    size_t later_bytes;  /* that stages behind this one take beside what is collected: memory_limit is to hold for them
+                            too ... */
     size_t (*later_with)(
         const struct qc_second_moments *m); /* ... and what they take because of the second moments; NULL: nothing */
     qc_pool_progress_fn *progress;

@@ -4,12 +4,14 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/simd.h"
+
 enum { ROWS = 4 };   /* of a quadratic form at a time */
 enum { PASSES = 3 }; /* over all columns again */
 enum { BLOCK = 64 }; /* columns that are rounded before their error goes to all columns after them */
 
 /* Half to even; |x| is far below 2^51 once clamped to the levels. */
-static inline double round_level(double x, double lo, double hi)
+static QC_INLINE double round_level(double x, double lo, double hi)
 {
     const double magic = 0x1.8p52;
     x = x < lo ? lo : x;
@@ -17,13 +19,32 @@ static inline double round_level(double x, double lo, double hi)
     return (x + magic) - magic;
 }
 
+static QC_INLINE void round_steps_body(double *restrict d, const double *restrict w, const double *restrict sum,
+                                       const double *restrict lo, const double *restrict hi)
+{
+    for (size_t l = 0; l < QC_LANES; l++) d[l] = w[l] - round_level(w[l] + sum[l], lo[l], hi[l]);
+}
+QC_SIMD(round_steps, (double *d, const double *w, const double *sum, const double *lo, const double *hi),
+        (d, w, sum, lo, hi))
+
+static QC_INLINE void round_scaled_body(double *restrict d, const double *restrict w, const double *restrict sum,
+                                        const double *restrict lo, const double *restrict hi,
+                                        const double *restrict scale)
+{
+    for (size_t l = 0; l < QC_LANES; l++)
+        d[l] = w[l] - scale[l] * round_level((w[l] + sum[l]) / scale[l], lo[l], hi[l]);
+}
+QC_SIMD(round_scaled,
+        (double *d, const double *w, const double *sum, const double *lo, const double *hi, const double *scale),
+        (d, w, sum, lo, hi, scale))
+
 void qc_round_lanes(double *d, const double *w, const double *sum, const struct qc_round_grid *grid, size_t column)
 {
     const double *lo = grid->lo + column * grid->step, *hi = grid->hi + column * grid->step;
-    const double *scale = grid->scale ? grid->scale + column * grid->step : NULL;
-    for (size_t l = 0; scale && l < QC_LANES; l++)
-        d[l] = w[l] - scale[l] * round_level((w[l] + sum[l]) / scale[l], lo[l], hi[l]);
-    for (size_t l = 0; !scale && l < QC_LANES; l++) d[l] = w[l] - round_level(w[l] + sum[l], lo[l], hi[l]);
+    if (grid->scale)
+        round_scaled(d, w, sum, lo, hi, grid->scale + column * grid->step);
+    else
+        round_steps(d, w, sum, lo, hi);
 }
 
 /* The sum of a column takes the errors of columns order[n - 1], order[n - 2], ... in this order, whatever BLOCK is. */

@@ -15,6 +15,7 @@ enum { BLOCK = QC_LOW_RANK_BLOCK };
 enum { TILES = BLOCK / QC_TILE };
 enum { PART = 64 }; /* rows of s that are worked on while they are in the first cache */
 enum { TRIES = 4 };
+enum { SHARED_LEAST = 1 << 25 };          /* multiply-adds of a block */
 static const double NOTHING_LEFT = 1e-13; /* of the mean diagonal: rounding of what was taken off */
 
 /* Before anything is seen: as many as may come. */
@@ -284,6 +285,9 @@ static bool factorise(bool *found, struct qc_low_rank *f, double damping, const 
     b.factor = b.turned + BLOCK * depth;
     memset(f->inner, 0, depth * depth * sizeof *f->inner);
     for (size_t i = 0; i < depth; i++) f->inner[(i / QC_TILE * depth + i) * QC_TILE + i % QC_TILE] = 1;
+    /* Workers wait for each other three times a block: where one does it in less time, it does. */
+    const struct qc_pool_options alone = {.workers = 1};
+    if (depth * depth * BLOCK < SHARED_LEAST) team = &alone;
     *found = true;
     for (b.first = 0; *found && b.first < f->w; b.first += BLOCK) {
         b.width = f->w - b.first < BLOCK ? f->w - b.first : BLOCK;

@@ -374,7 +374,7 @@ static void list_layers(struct solving *s)
     if (s->count) qsort(s->layers, s->count, sizeof *s->layers, by_work);
 }
 
-/* Those that are solved side by side may take as much as all weights, or so much. */
+/* Those that are solved side by side may take half more than all weights, or so much. */
 enum { SPACE_LEAST = 16 << 20 };
 
 /* A layer that takes more than its share of what is left is solved by the whole team, as all are where there is memory
@@ -395,7 +395,7 @@ static bool solve_all(unsigned *workers, struct solving *s, struct qc_status *st
     if (!qc_stream_workers(workers, o->workers, o->memory_limit, held + s->shared, s->each, st) ||
         !qc_stream_workers(&side_by_side, o->workers, o->memory_limit, held, s->largest, st))
         return false;
-    const size_t space = larger(s->weights, SPACE_LEAST);
+    const size_t space = larger(s->weights + s->weights / 2, SPACE_LEAST);
     if (s->scratch && space / s->scratch < side_by_side) side_by_side = (unsigned)(space / s->scratch);
     for (; s->first < s->count && goes_alone(s, s->first, *workers, side_by_side); s->first++)
         if (!solve_one(s, s->first, *workers, st))

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simd.h"
 #include "calib/moments/moments_parts.h"
 #include "calib/weights/compensate.h"
 #include "calib/weights/crossed.h"
@@ -344,6 +345,45 @@ static struct qc_round_grid blocks_of(const struct qc_round_weights_layer *l, co
     return (struct qc_round_grid){.lo = own->lo, .hi = own->hi, .scale = own->scales, .step = QC_LANES};
 }
 
+static QC_INLINE void in_steps_body(double *restrict to, const float *restrict from, const float *restrict divisor)
+{
+    for (size_t k = 0; k < QC_LANES; k++) to[k] = (double)(from[k] / divisor[k]);
+}
+QC_SIMD(in_steps, (double *to, const float *from, const float *divisor), (to, from, divisor))
+
+/* What some outputs get, and what that does to their means. */
+struct settling {
+    int64_t moved[QC_LANES]; /* not to the nearest */
+    double scale[QC_LANES], shift[QC_LANES], nearest_shift[QC_LANES];
+};
+
+/* One column: weights that were `from`, x in steps, less d or nearest. means: of what is read, and by how much that is
+   more than what is read in the quantized network. */
+static QC_INLINE void settle_body(float *restrict made, struct settling *restrict s, const float *restrict from,
+                                  const double *restrict x, const double *restrict d, const double *restrict nearest,
+                                  const double means[2])
+{
+    const double mean = means[0], more = means[1];
+    for (size_t k = 0; k < QC_LANES; k++) {
+        const double off = s->moved[k] ? d[k] : nearest[k];
+        const float to = (float)((x[k] - off) * s->scale[k]), near = (float)((x[k] - nearest[k]) * s->scale[k]);
+        made[k] = to;
+        s->shift[k] += ((double)from[k] - (double)to) * mean + (double)to * more;
+        s->nearest_shift[k] += ((double)from[k] - (double)near) * mean + (double)near * more;
+    }
+}
+QC_SIMD(settle,
+        (float *made, struct settling *s, const float *from, const double *x, const double *d, const double *nearest,
+         const double means[2]),
+        (made, s, from, x, d, nearest, means))
+
+/* Weights of one column of some outputs, `step` apart; of those that are not there the first one's. */
+static void gather_lanes(float to[QC_LANES], const float *from, size_t step, size_t count)
+{
+    for (size_t k = 0; k < count; k++) to[k] = from[k * step];
+    for (size_t k = count; k < QC_LANES; k++) to[k] = from[0];
+}
+
 /* Outputs first .. first + count of a group, which share a matrix. */
 static void round_outputs(struct qc_round_weights_layer *l, const struct matrix *m, struct lanes *own, size_t first,
                           size_t count, size_t column)
@@ -367,10 +407,10 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     /* Column by column: where outputs are side by side, each would go through the whole weight. */
     const size_t step = qc_round_weights_step(l);
+    float was[QC_LANES], made_of[QC_LANES];
     for (size_t i = 0; i < m->w; i++) {
-        const float *x = from + qc_round_weights_element(l, first, column + i);
-        for (size_t k = 0; k < QC_LANES; k++)
-            own->x[i * QC_LANES + k] = (double)(x[(k < count ? k : 0) * step] / divisor[k]);
+        gather_lanes(was, from + qc_round_weights_element(l, first, column + i), step, count);
+        in_steps(own->x + i * QC_LANES, was, divisor);
     }
     qc_round_nearest(own->nearest, own->x, m->w, &grid);
     const struct parts p = parts_of(g);
@@ -389,27 +429,28 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
         memcpy(after, fitted, sizeof after);
     else if (m->factorised)
         errors_of(after, own->d, m, &p, own->few);
-    bool moved[QC_LANES];
+    struct settling s = {.moved = {0}};
+    memcpy(s.scale, scale, sizeof scale);
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
         const bool better = m->factorised && (crossed || after[k] < before[k]) && (first + k) % per < l->fitted;
-        moved[k] = better;
+        s.moved[k] = better;
+        s.shift[k] = made->shift;
+        s.nearest_shift[k] = made->nearest_shift;
         made->moved = made->moved || better;
         made->nearest_error += before[k] * scale[k] * scale[k];
         made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];
     }
     for (size_t i = 0; i < m->w; i++) {
-        const size_t base = qc_round_weights_element(l, first, column + i);
-        for (size_t k = 0; k < count; k++) {
-            struct qc_round_weights_output *made = &l->made[first + k];
-            const size_t e = base + k * step, at = i * QC_LANES + k;
-            const float nearest = (float)((own->x[at] - own->nearest[at]) * scale[k]);
-            l->new_weight[e] = (float)((own->x[at] - (moved[k] ? own->d : own->nearest)[at]) * scale[k]);
-            made->shift += ((double)from[e] - (double)l->new_weight[e]) * m->mean[i] +
-                           (double)l->new_weight[e] * (m->mean[i] - m->quantized[i]);
-            made->nearest_shift +=
-                ((double)from[e] - (double)nearest) * m->mean[i] + (double)nearest * (m->mean[i] - m->quantized[i]);
-        }
+        const size_t base = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
+        gather_lanes(was, from + base, step, count);
+        settle(made_of, &s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
+               (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
+        for (size_t k = 0; k < count; k++) l->new_weight[base + k * step] = made_of[k];
+    }
+    for (size_t k = 0; k < count; k++) {
+        l->made[first + k].shift = s.shift[k];
+        l->made[first + k].nearest_shift = s.nearest_shift[k];
     }
 }
 
