@@ -182,7 +182,7 @@ static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_
     const size_t most = (size_t)p->tiles->rows[n->blocks], tiles = over(l->count, most);
     const bool first = s->first == 0 && s->begin == 0;
     for (size_t i = 0; i < l->lines; i++) {
-        float *sums = p->sums + (ptrdiff_t)(i * l->count) * width;
+        ptrdiff_t row = (ptrdiff_t)(i * l->count);
         struct qc_product_tile t = {.a = l->a + (ptrdiff_t)i * l->a_line + (ptrdiff_t)s->begin,
                                     .step = l->a_step,
                                     .run = l->run + s->first,
@@ -198,8 +198,8 @@ static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_
                 ask(w + s->runs * s->length * (size_t)width, s->runs * s->length * (size_t)width, i * tiles + k,
                     tiles * l->lines);
             const ptrdiff_t count = (ptrdiff_t)(l->count / tiles + (k < l->count % tiles));
-            t.sums = first ? NULL : sums;
-            t.y = last ? y : sums;
+            t.sums = first ? NULL : p->sums + row * width;
+            t.y = last ? y : p->sums + row * width;
             t.y_step = last ? l->y_step : width;
             if (last && l->y_column != 1 && n->count > 1)
                 scattered(p, &t, (int)count, n, l->y_column);
@@ -207,7 +207,7 @@ static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_
                 p->tiles->tile(&t, (int)count, (int)n->blocks);
             t.a += count * l->a_step;
             y += count * l->y_step;
-            sums += count * width;
+            row += count;
         }
     }
 }

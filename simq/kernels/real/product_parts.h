@@ -67,7 +67,7 @@ bool qc_product_lay_out(struct qc_product *d, const size_t bytes[QC_PRODUCT_PART
 static inline void *qc_product_part_of(const struct qc_product *d, const struct qc_product_memory *m,
                                        enum qc_product_part part)
 {
-    return (char *)m->scratch + d->at[part];
+    return m->scratch ? (char *)m->scratch + d->at[part] : NULL;
 }
 /* The bias of a run, up to whole blocks for each group. */
 const float *qc_product_bias(const struct qc_product *d, const struct qc_product_memory *m);
