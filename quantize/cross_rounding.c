@@ -24,7 +24,7 @@ static bool can_round(const struct qc_pipeline *p)
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     return p->data && !p->in->team && p->rounded && qc_moments_of(p) && r.compensate && r.correct_bias &&
            !p->options->propagate && !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body &&
-           !qc_options_repeats(p->options) && !qc_dataset_varies(p->data);
+           (!p->options->size || p->sized) && !qc_dataset_varies(p->data);
 }
 
 /* The float value behind what a layer reads, where the float network computes it: by its name. */

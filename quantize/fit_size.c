@@ -311,6 +311,21 @@ static bool too_small(const struct fitting *f, size_t limit, size_t least, struc
                    f->there[QC_SIZE_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
 }
 
+/* Makes what was chosen once more, with all that is done once alone (quantize/cross_rounding.h); should that be larger,
+   as it was. */
+static bool make_sized(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
+{
+    size_t bytes;
+    f->p->sized = true;
+    if (!again(f, st) || !file_bytes(&bytes, f->p, st)) return false;
+    if (bytes > r->limit) {
+        f->p->sized = false;
+        return again(f, st) && file_bytes(&r->bytes, f->p, st);
+    }
+    r->bytes = bytes;
+    return true;
+}
+
 /* Chooses and makes, and takes what a file has beside the weights from those that were made, until one fits. */
 static bool settle(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
 {
@@ -324,7 +339,7 @@ static bool settle(struct qc_size_result *r, struct fitting *f, struct qc_status
         if (!again(f, st) || !file_bytes(&r->bytes, f->p, st)) return false;
         if (r->bytes <= r->limit) {
             if (least) r->chosen = (struct qc_size_point){r->frontier.least_bytes, r->frontier.least_error};
-            return true;
+            return make_sized(r, f, st);
         }
         if (least) return too_small(f, r->limit, r->bytes, st);
         r->beside += r->bytes - r->limit;
