@@ -275,6 +275,19 @@ static double side_by_bins(const struct side *side, double s, int64_t n)
     return sum;
 }
 
+/* Of the bins that are clipped as a whole, the furthest out first. Stops above `enough`. */
+static double side_clipped_by_bins(const struct side *side, double s, int64_t n, double enough)
+{
+    const double last = (double)n * s;
+    double sum = 0;
+    for (int32_t i = side->used; i-- > 0 && side->slots[i].inner > last && sum <= enough;) {
+        const struct slot *q = &side->slots[i];
+        const double a = q->inner - last, b = q->outer - last;
+        if (q->count > 0) sum += q->density > 0 ? q->density * ((b * b * b - a * a * a) / 3) : q->count * a * a;
+    }
+    return sum;
+}
+
 static double error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels, double clip)
 {
     double s = (double)p.scale, behind[QC_MOMENTS_LEVELS + 1], sum = 0;
@@ -321,11 +334,13 @@ bool qc_moments_above(const struct qc_moments *m, double bound, double lo, doubl
                       enum qc_symmetry symmetry, double clip)
 {
     assert(!m->behind);
-    if ((int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS)
-        return qc_moments_squared_error(m, lo, hi, levels, symmetry) > bound;
     const struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     const double s = (double)p.scale;
     const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
+    if ((int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS)
+        return side_clipped_by_bins(&m->sides[0], s, up, bound) + side_clipped_by_bins(&m->sides[1], s, down, bound) >
+                   bound ||
+               qc_moments_error_by_bins(m, p, levels) > bound;
     if (side_clipped(&m->sides[0], m->base, s, up) + side_clipped(&m->sides[1], m->base, s, down) > bound) return true;
     double sum = 0;
     if (clip > 1)

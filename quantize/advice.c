@@ -16,7 +16,7 @@
 /* MEASURED batches show what the outputs lose. Of a few layers each alone is run on FEW of them, or on one where
    calibration ran less than PER_BATCH for each, so that all that is a small part of its work; SINGLE of them are tried
    alone and TOP together. The samples that are held back are drawn with a seed. */
-enum { MEASURED = 16, FEW = 2, PER_BATCH = 48, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
+enum { MEASURED = 16, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
 static const double GAIN_DB = 0.3, ENOUGH_DB = 40;

@@ -25,8 +25,8 @@ struct qc_body_samples;
 
 /* What came of correcting biases where they are used (quantize/used_bias.h). */
 struct qc_used_bias {
-    size_t layers;  /* whose biases became others; 0: it was not tried */
-    double gain_db; /* for the outputs, on samples */
+    size_t layers;            /* whose biases became others; 0: it was not tried */
+    double gain_db, error_db; /* for the outputs, on samples, and the standard error of that */
     bool kept;
 };
 

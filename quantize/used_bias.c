@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/used_bias.h"
 
+#include <math.h>
+
 #include "calib/trials/correct_used.h"
 #include "calib/trials/output_means.h"
 #include "quantize/auto_method.h"
@@ -12,7 +14,7 @@ enum { UNITS_LEAST = 16, UNITS = 128 };
 /* Whose outputs show what the last layers take up. With fewer nothing is taken up: ranges and weights are made for the
    same samples, and on others the mean error is another. */
 enum { OUTPUT_UNITS = 64 };
-/* So much is luck. */
+/* So much is luck, or one standard error where that is more. */
 static const double GAIN_DB = 0.1;
 
 struct both {
@@ -56,7 +58,9 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
             p->used_bias.layers = done.layers;
             p->used_bias.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, fit, units, 1),
                                                   qc_trials_noise(errors[1], outputs, fit, units, 1));
-            p->used_bias.kept = p->used_bias.gain_db > GAIN_DB;
+            ok = qc_trials_gain_error(&p->used_bias.error_db, errors[0] + fit * outputs, errors[1] + fit * outputs,
+                                      outputs, units - fit, st);
+            p->used_bias.kept = p->used_bias.gain_db > fmax(GAIN_DB, p->used_bias.error_db);
         }
         if (ok && p->used_bias.kept) {
             struct qc_graph *was = p->rounded;

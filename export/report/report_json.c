@@ -385,6 +385,7 @@ static struct qc_json *used_bias(const struct qc_report *r)
     struct qc_json *o = qc_json_object();
     qc_json_set(o, "layers", count(r->used_bias_layers));
     qc_json_set(o, "gain_db", qc_json_number(r->used_bias_gain_db));
+    qc_json_set(o, "gain_error_db", qc_json_number(r->used_bias_error_db));
     qc_json_set(o, "kept", qc_json_bool(r->used_bias_kept));
     return o;
 }

@@ -161,11 +161,6 @@ static bool is_short(const struct qc_partition *p, const struct qc_match *m)
            (int64_t)t->count / t->shape.dim[0] < p->options.weight_block;
 }
 
-static bool is_product(enum qc_op op)
-{
-    return op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_MatMul || op == QC_OP_Gemm;
-}
-
 static int compare_sizes(const void *x, const void *y)
 {
     const size_t a = *(const size_t *)x, b = *(const size_t *)y;
@@ -181,7 +176,8 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
     if (!sizes) return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
-        const struct qc_tensor *t = is_product(n->op) && n->input_count > 1 ? qc_constant_of(g, n->inputs[1]) : NULL;
+        const struct qc_tensor *t =
+            qc_op_info(n->op)->affine == QC_AFFINE_PRODUCT ? qc_constant_of(g, n->inputs[1]) : NULL;
         if (!t || t->shape.rank < 2) continue;
         sizes[count++] = t->count;
         all += t->count;
@@ -200,7 +196,8 @@ static bool is_slight(const struct qc_partition *p, const struct qc_match *m)
     const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
     const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
     bool product = false;
-    for (unsigned k = 0; k < m->node_count; k++) product = product || is_product(p->graph->nodes[m->nodes[k]].op);
+    for (unsigned k = 0; k < m->node_count; k++)
+        product = product || qc_op_info(p->graph->nodes[m->nodes[k]].op)->affine == QC_AFFINE_PRODUCT;
     return product && t && t->count <= p->slight;
 }
 

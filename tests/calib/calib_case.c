@@ -2,6 +2,7 @@
 #include "calib_case.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collect_channels.h"
 #include "datasets/stream/data_writer.h"
+#include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
 #include "onnx/read/import.h"
@@ -142,6 +144,36 @@ bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *
            qc_propagate_qdq(&r->expanded, r->simulated, r->rules, false, st) &&
            qc_fold(&r->folded, r->expanded, r->fold_rules, st) && qc_graph_verify(r->folded, st) &&
            qc_to_integer(&r->produced, r->folded, qc_evaluate, st) && qc_graph_verify(r->produced, st);
+}
+
+void case_calibrate_skewed(struct case_run *out, const struct qc_graph *g, const char *method, size_t samples)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    const struct qc_shape *shape = &g->values[g->inputs[0].value].type.shape;
+    struct case_data set = {.name = g->inputs[0].name, .dtype = QC_F32, .rank = (unsigned)shape->rank - 1};
+    for (unsigned i = 0; i < set.rank; i++) set.dims[i] = shape->dim[i + 1];
+    const size_t n = samples * elements(&set);
+    uint64_t seed = 7;
+    float *x = malloc(n * sizeof *x);
+    cr_assert(x);
+    for (size_t i = 0; i < n; i++) x[i] = expf(0.8f * case_normal(&seed));
+    set.values = x;
+    char path[CASE_PATH];
+    case_write(path, &set, 1, samples);
+    setup.method = method;
+    cr_assert(case_calibrate(out, g, path, &setup, &st), "%s", st.message);
+    case_unlink(path);
+    free(x);
+}
+
+bool case_copy(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
+{
+    const struct qc_graph *const *graphs = user;
+    struct qc_rebuild b;
+    const bool ok = qc_rebuild_begin(&b, graphs[k], st) && qc_rebuild_finish(out, &b, st);
+    qc_rebuild_free(&b);
+    return ok;
 }
 
 void case_free(struct case_run *r)

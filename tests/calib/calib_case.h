@@ -59,6 +59,12 @@ bool case_simulate(struct case_run *out, const struct qc_graph *g, const struct 
                    struct qc_status *st);
 void case_free(struct case_run *r);
 
+/* The same of a graph with one float32 input [N, dims...], from few large values and many small ones (log-normal): a
+   range that cuts off the large ones leaves a mean error. Aborts the test when it fails. */
+void case_calibrate_skewed(struct case_run *out, const struct qc_graph *g, const char *method, size_t samples);
+/* For qc_trials_run: a copy of graph number k of `user`, a const struct qc_graph *const *. */
+bool case_copy(void *user, struct qc_graph **out, size_t k, struct qc_status *st);
+
 /* The quantizer of a name; aborts the test when there is none. */
 qc_id case_quantizer(const struct qc_graph *g, const char *name);
 

@@ -2,11 +2,9 @@
 /* Biases of the layers that make the outputs. */
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "calib/trials/output_means.h"
 #include "calib_case.h"
-#include "graph/core/rebuild.h"
 
 enum { SAMPLES = 48, IN = 3, SIDE = 6 };
 
@@ -15,34 +13,6 @@ enum { SAMPLES = 48, IN = 3, SIDE = 6 };
     "1}\n"                                                                                                             \
     "const %3 \"b\" f32[3] = {-1, -0.5, 0.1}\n"
 #define LAYER INPUT "%4 \"c\" = Conv(%1, %2, %3)\n"
-
-/* Few large values: a range that cuts them off leaves a mean error. */
-static void calibrate(struct case_run *r, const struct qc_graph *g, const char *method)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct case_setup setup = CASE_SETUP;
-    const size_t n = (size_t)SAMPLES * IN * SIDE * SIDE;
-    uint64_t seed = 7;
-    float *x = malloc(n * sizeof *x);
-    cr_assert(x);
-    for (size_t i = 0; i < n; i++) x[i] = expf(0.8f * case_normal(&seed));
-    const struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 3, .dims = {IN, SIDE, SIDE}};
-    char path[CASE_PATH];
-    case_write(path, &set, 1, SAMPLES);
-    setup.method = method;
-    cr_assert(case_calibrate(r, g, path, &setup, &st), "%s", st.message);
-    case_unlink(path);
-    free(x);
-}
-
-static bool copy(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
-{
-    const struct qc_graph *const *graphs = user;
-    struct qc_rebuild b;
-    const bool ok = qc_rebuild_begin(&b, graphs[k], st) && qc_rebuild_finish(out, &b, st);
-    qc_rebuild_free(&b);
-    return ok;
-}
 
 static const struct {
     const char *text, *method;
@@ -86,14 +56,14 @@ Test(output_means, mean_errors_of_outputs_go)
         struct qc_status st = QC_STATUS_INIT;
         struct qc_graph *g = case_graph(cases[i].text), *corrected = NULL;
         struct case_run r;
-        calibrate(&r, g, cases[i].method);
+        case_calibrate_skewed(&r, g, cases[i].method, SAMPLES);
         /* One worker: the sums below are shared. */
         const struct qc_trial_options how = {.how = {.rounding = QC_CONTRACT_ONNX}, .workers = 1};
         struct qc_trials *trials = NULL;
         struct qc_output_correction done;
         const struct qc_graph *was = r.simulated;
         cr_assert(qc_trials_new(&trials, r.normalised, r.data, SAMPLES, &how, &st), "%s", st.message);
-        cr_assert(qc_correct_outputs(&corrected, &done, was, trials, copy, &was, &st), "%s", st.message);
+        cr_assert(qc_correct_outputs(&corrected, &done, was, trials, case_copy, &was, &st), "%s", st.message);
         cr_expect_eq(done.outputs, cases[i].outputs, "case %zu: %zu outputs", i, done.outputs);
         cr_expect_eq(corrected != NULL, cases[i].outputs > 0, "case %zu", i);
         if (corrected) {
@@ -101,9 +71,11 @@ Test(output_means, mean_errors_of_outputs_go)
             struct qc_error errors[2][SAMPLES] = {0};
             const struct qc_graph *now = corrected;
             qc_trials_look(trials, look, &before);
-            cr_assert(qc_trials_run((struct qc_error *[]){errors[0]}, NULL, trials, copy, &was, 1, 0, SAMPLES, &st));
+            cr_assert(
+                qc_trials_run((struct qc_error *[]){errors[0]}, NULL, trials, case_copy, &was, 1, 0, SAMPLES, &st));
             qc_trials_look(trials, look, &after);
-            cr_assert(qc_trials_run((struct qc_error *[]){errors[1]}, NULL, trials, copy, &now, 1, 0, SAMPLES, &st));
+            cr_assert(
+                qc_trials_run((struct qc_error *[]){errors[1]}, NULL, trials, case_copy, &now, 1, 0, SAMPLES, &st));
             double sums[2] = {0};
             for (size_t c = 0; c < before.channels; c++) {
                 sums[0] += before.sums[c] * before.sums[c];

@@ -61,7 +61,9 @@ def test_it_belongs_to_propagate(options, tried, qcalib, tmp_path):
     ).json
     found = report.get("biases_where_used")
     assert (found is not None) == tried
-    assert not found or (found["layers"] >= 3 and found["kept"] == (found["gain_db"] > 0.1)), found
+    if found:
+        assert found["layers"] >= 3 and found["gain_error_db"] > 0
+        assert found["kept"] == (found["gain_db"] > max(0.1, found["gain_error_db"])), found
 
 
 def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
