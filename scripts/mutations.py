@@ -311,7 +311,7 @@ def integers():
              "((const int16_t *)weights)[at]",
              equivalent="weights less their zero point fit 16 bits (check_weights), so that of int16 is 0"),
         term("dense: bias", pack,
-             "(uint32_t)given[c] : 0) - (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)bias[c]",
+             "(uint32_t)given[c] : 0) - (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)sums[c]",
              "(uint32_t)given[c] : 0)"),
         term("depthwise: bias", pack, "(uint32_t)given[g] - (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * sum",
              "(uint32_t)given[g] - 0 * sum"),

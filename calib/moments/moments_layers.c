@@ -14,10 +14,10 @@ enum {
     BUFFER_ENTRIES = 1 << 16, /* of a buffer, where that gives a number of rows between these: */
     BUFFER_MIN = 32,
     BUFFER_MAX = 128,
-    ROWS_MIN = 16,     /* of a sample */
-    ROWS_ENOUGH = 8,   /* to a column, of all samples together, ... */
-    ROWS_LEAST = 8192, /* ... or so many */
-    KEEP_MIN = 1 << 18 /* products: of fewer, rows would save too little */
+    ROWS_MIN = 16,      /* of a sample */
+    ROWS_ENOUGH = 16,   /* to a column, of all samples together, ... */
+    ROWS_LEAST = 16384, /* ... or so many */
+    KEEP_MIN = 1 << 18  /* products: of fewer, rows would save too little */
 };
 _Static_assert((int)BUFFER_MAX <= (int)QC_MOMENTS_ROWS, "the sums over a buffer fit into 32 bits");
 

@@ -166,7 +166,7 @@ size_t qc_second_moments_values(const qc_id **values, const struct qc_second_mom
 
 /* Rows of a sample with n output positions: n, at most 256 and 16 columns, and at most outputs n / columns (of a
    group), which makes the products half the work of the layer itself, but 16 in any case; where it is
-   planned how many runs there are, no more than give 8 rows to a column, or 8192, all runs together.
+   planned how many runs there are, no more than give 16 rows to a column, or 16384, all runs together.
    docs/decisions/0011-second-moments-in-the-first-pass.md has the table behind it. */
 size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size_t n);
 

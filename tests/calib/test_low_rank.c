@@ -77,6 +77,23 @@ static void dense(double *h, double *mean, const struct qc_second_moments_layer 
         for (size_t j = 0; j < WIDTH; j++) h[i * WIDTH + j] += mean[i] * mean[j] - mean[i] * own[j] - own[i] * mean[j];
 }
 
+/* Any number of rows and terms: the chain of the plain loop, whatever the instructions. */
+Test(low_rank, sums_of_float32_are_one_chain_each)
+{
+    enum { ROWS = 11, TERMS = 37, STRIDE = 41 };
+    float f[ROWS * STRIDE], d[TERMS * QC_LANES], sum[ROWS * QC_LANES], expected[ROWS * QC_LANES];
+    uint64_t seed = 3;
+    for (size_t i = 0; i < ROWS * STRIDE; i++) f[i] = (float)case_normal(&seed);
+    for (size_t i = 0; i < TERMS * QC_LANES; i++) d[i] = (float)case_normal(&seed);
+    for (size_t i = 0; i < ROWS * QC_LANES; i++) sum[i] = expected[i] = (float)case_normal(&seed);
+    for (size_t r = 0; r < ROWS; r++)
+        for (size_t t = 0; t < TERMS; t++)
+            for (size_t l = 0; l < QC_LANES; l++)
+                expected[r * QC_LANES + l] = fmaf(f[r * STRIDE + t], d[t * QC_LANES + l], expected[r * QC_LANES + l]);
+    qc_lanes_add_up_f32(sum, ROWS, f, STRIDE, d, TERMS);
+    cr_expect_arr_eq(sum, expected, sizeof sum);
+}
+
 Test(low_rank, counts_alone_decide)
 {
     struct qc_second_moments_layer l = {.groups = 1, .outputs = 8, .channels = 320, .taps = 1};

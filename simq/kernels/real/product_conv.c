@@ -64,7 +64,8 @@ struct region {
 struct geometry {
     struct axis axis[3];
     bool copied, joined, by_taps; /* columns of a window in one run; lines of the copy for each of a window's */
-    bool parted;
+    bool parted;                  /* into edges and the rest */
+    bool spread;                  /* a copy of the data for each tap, in which lines follow each other */
     ptrdiff_t lines, count;       /* 0: it is empty */
     ptrdiff_t width, height;      /* of the copy */
     ptrdiff_t pixel, line, plane; /* numbers from one to the next */
@@ -123,6 +124,15 @@ static bool has_parts(const struct qc_product_conv_state *s, const struct axis a
            axis[1].taps && axis[2].taps && !(inside(&axis[1], s->in[1]) && inside(&axis[2], s->in[2]));
 }
 
+/* Lines so short that the registers stay half empty, of results that follow each other from line to line. */
+static bool is_spread(const struct geometry *g, const struct qc_product_conv_state *s)
+{
+    enum { SHORT = 5, MANY = 64 /* outputs, beside which copying is little */ };
+    const struct axis *h = &g->axis[1], *w = &g->axis[2];
+    return !g->parted && w->count < SHORT && h->count > 1 && w->taps && h->taps && s->outputs >= MANY &&
+           s->dst[3] * h->out_step == w->count * w->out_step * s->dst[4];
+}
+
 static struct geometry geometry_of(const struct qc_product_tiles *tiles, const struct qc_product_conv_state *s,
                                    const struct region *r)
 {
@@ -135,6 +145,8 @@ static struct geometry geometry_of(const struct qc_product_tiles *tiles, const s
         g.copied = g.copied || !inside(&g.axis[i], s->in[i]);
     }
     if (!g.copied) merge(&g, s);
+    g.spread = is_spread(&g, s);
+    g.copied = g.copied || g.spread;
     const struct axis *d = &g.axis[0], *h = &g.axis[1], *w = &g.axis[2];
     const ptrdiff_t parts = (w->count + QC_PANEL_ROWS - 1) / QC_PANEL_ROWS;
     g.count = (w->count + parts - 1) / parts;
@@ -150,12 +162,19 @@ static struct geometry geometry_of(const struct qc_product_tiles *tiles, const s
         g.line = g.pixel * g.width;
         g.plane = g.line * g.height;
     }
+    if (g.spread) {
+        g.by_taps = true;
+        g.width = w->taps * w->count;
+        g.height = h->taps * g.lines;
+        g.line = g.pixel * w->count; /* of one tap */
+        g.plane = g.pixel * g.width * g.height;
+    }
     /* Taps that are summed in one go: whole lines of the window where one has few numbers. */
     const ptrdiff_t line = w->taps * s->inputs;
     const bool few = line > 0 && line <= QC_PANEL_REACH;
     const ptrdiff_t together =
         few ? QC_PANEL_REACH / line * w->taps : QC_PANEL_REACH / least(s->inputs, QC_PANEL_REACH);
-    g.joined = s->groups == 1 && w->delta == 1 && g.pixel == s->inputs && few;
+    g.joined = !g.spread && s->groups == 1 && w->delta == 1 && g.pixel == s->inputs && few;
     const ptrdiff_t runs = d->taps * h->taps * (g.joined ? 1 : w->taps);
     qc_panel_shape_of(&g.shape, tiles, (size_t)s->outputs, (size_t)runs, (size_t)(g.joined ? line : s->inputs),
                       (size_t)(g.joined ? together / w->taps : together));
@@ -167,11 +186,15 @@ static void places(ptrdiff_t *run, ptrdiff_t *weight_run, const struct geometry 
                    const struct qc_product_conv_state *s)
 {
     const struct axis *d = &g->axis[0], *h = &g->axis[1], *w = &g->axis[2];
-    const ptrdiff_t columns = g->joined ? 1 : w->taps, next_line = g->by_taps ? g->lines * g->line : h->delta * g->line;
+    const ptrdiff_t columns = g->joined ? 1 : w->taps, all = g->lines * g->line,
+                    next_line = g->spread    ? w->taps * all
+                                : g->by_taps ? all
+                                             : h->delta * g->line,
+                    next_column = g->spread ? all : w->delta * g->pixel;
     for (ptrdiff_t i = 0; i < d->taps; i++)
         for (ptrdiff_t k = 0; k < h->taps; k++)
             for (ptrdiff_t l = 0; l < columns; l++) {
-                *run++ = i * g->plane + k * next_line + l * w->delta * g->pixel;
+                *run++ = i * g->plane + k * next_line + l * next_column;
                 *weight_run++ = (d->tap + i * d->tap_step) * s->w_tap[0] + (h->tap + k * h->tap_step) * s->w_tap[1] +
                                 (w->tap + l * w->tap_step) * s->w_tap[2];
             }
@@ -364,10 +387,36 @@ struct place {
     ptrdiff_t plane, line, column;
 };
 
+static void copy_spread(float *to, const struct geometry *g, const struct qc_product_conv_state *s, const float *x,
+                        const struct place *p)
+{
+    const struct axis *d = &g->axis[0], *h = &g->axis[1], *w = &g->axis[2];
+    const ptrdiff_t rows = g->lines * w->count, taps = d->taps * h->taps * w->taps;
+    for (ptrdiff_t i = 0; i < taps * rows; i++, to += g->pixel) {
+        const ptrdiff_t tap = i / rows, row = i % rows,
+                        plane = p->plane * d->step + d->offset + tap / w->taps / h->taps * d->delta,
+                        line = (p->line + row / w->count) * h->step + h->offset + tap / w->taps % h->taps * h->delta,
+                        column = row % w->count * w->step + w->offset + tap % w->taps * w->delta;
+        const bool there =
+            plane >= 0 && plane < s->in[0] && line >= 0 && line < s->in[1] && column >= 0 && column < s->in[2];
+        const float *from = there ? x + plane * s->src[2] + line * s->src[3] + column * s->src[4] : NULL;
+        if (!from)
+            memset(to, 0, (size_t)g->pixel * sizeof *to);
+        else if (side_by_side(s))
+            memcpy(to, from, (size_t)g->pixel * sizeof *to);
+        else
+            for (ptrdiff_t c = 0; c < g->pixel; c++) to[c] = from[c * s->src[1]];
+    }
+}
+
 static void copy_data(float *to, const struct geometry *g, const struct qc_product_conv_state *s, const float *x,
                       const struct place *p)
 {
     const struct axis *d = &g->axis[0], *h = &g->axis[1], *w = &g->axis[2];
+    if (g->spread) {
+        copy_spread(to, g, s, x, p);
+        return;
+    }
     for (ptrdiff_t i = 0; i < d->taps; i++)
         for (ptrdiff_t k = 0; k < g->height; k++, to += g->line) {
             const ptrdiff_t plane = p->plane * d->step + d->offset + i * d->delta,
@@ -401,12 +450,16 @@ static void multiply(const struct qc_product *d, const struct qc_product_memory 
          (p->column * a[2].out_step + a[2].out) * s->dst[4];
     struct qc_panel_lines l = {.run = run,
                                .a_line = (g->by_taps ? 1 : a[1].step) * g->line,
-                               .a_step = a[2].step * g->pixel,
+                               .a_step = (g->spread ? 1 : a[2].step) * g->pixel,
                                .y_line = a[1].out_step * s->dst[3],
                                .y_step = a[2].out_step * s->dst[4],
                                .y_column = s->dst[1],
                                .lines = (size_t)least(g->lines, a[1].count - p->line),
                                .count = (size_t)least(g->count, a[2].count - p->column)};
+    if (g->spread) {
+        l.count *= l.lines;
+        l.lines = 1;
+    }
     if (l.count < l.lines) /* a few columns: their lines are the rows */
         l = (struct qc_panel_lines){.run = run,
                                     .a_line = l.a_step,

@@ -116,7 +116,8 @@ static QC_INLINE int columns_in(int last, int k, int lanes)
 
 /* TYPE is a vector of LANES numbers, VECTORS of them are a block; P begins the names of its instructions. */
 #define QC_TILE_BODY(name, target, TYPE, LANES, VECTORS, P, bits)                                                      \
-    target static QC_INLINE void name##_body(const struct qc_product_tile *t, const int rows, const int blocks)        \
+    target QC_NOT_CHECKED static QC_INLINE void name##_body(const struct qc_product_tile *t, const int rows,           \
+                                                            const int blocks)                                          \
     {                                                                                                                  \
         TYPE acc[QC_PRODUCT_ROWS][QC_PRODUCT_BLOCKS * (VECTORS)], b[QC_PRODUCT_BLOCKS * (VECTORS)];                    \
         const int n = blocks * (VECTORS), width = blocks * BLOCK;                                                      \
@@ -253,11 +254,13 @@ enum { TOGETHER = 8 }; /* results of a line in registers */
    `from` to before `to`. width 0: any window; else one of so many columns next to each other, and what windows share is
    read once. */
 #define QC_DEPTHWISE_BODY(name, target, TYPE, LANES, P, bits)                                                          \
-    target static QC_INLINE void name##_vector(const struct qc_product_depthwise *d, const float *const *line,         \
-                                               const float *const *weights, size_t lines, ptrdiff_t at, float *y,      \
-                                               ptrdiff_t y_step, ptrdiff_t step, ptrdiff_t next, const int count,      \
-                                               size_t c, const bool part, int some, const int width, const int stride, \
-                                               ptrdiff_t from, ptrdiff_t to, TYPE lo, TYPE hi, const bool sum)         \
+    target QC_NOT_CHECKED static QC_INLINE void name##_vector(const struct qc_product_depthwise *d,                    \
+                                                              const float *const *line, const float *const *weights,   \
+                                                              size_t lines, ptrdiff_t at, float *y, ptrdiff_t y_step,  \
+                                                              ptrdiff_t step, ptrdiff_t next, const int count,         \
+                                                              size_t c, const bool part, int some, const int width,    \
+                                                              const int stride, ptrdiff_t from, ptrdiff_t to, TYPE lo, \
+                                                              TYPE hi, const bool sum)                                 \
     {                                                                                                                  \
         TYPE acc[TOGETHER], w[5];                                                                                      \
         QC_UNROLL for (int m = 0; m < count; m++) acc[m] = P##setzero_ps();                                            \
@@ -299,8 +302,9 @@ enum { TOGETHER = 8 }; /* results of a line in registers */
             y += y_step;                                                                                               \
         }                                                                                                              \
     }                                                                                                                  \
-    target static QC_INLINE void name##_across(const struct qc_product_depthwise *d, ptrdiff_t i, const int count,     \
-                                               const int width, const int stride, size_t from, size_t to)              \
+    target QC_NOT_CHECKED static QC_INLINE void name##_across(const struct qc_product_depthwise *d, ptrdiff_t i,       \
+                                                              const int count, const int width, const int stride,      \
+                                                              size_t from, size_t to)                                  \
     {                                                                                                                  \
         const TYPE lo = P##set1_ps(d->tail->lo), hi = P##set1_ps(d->tail->hi);                                         \
         const ptrdiff_t step = d->step, at = (d->start + i * d->stride) * step, y_step = d->y_step,                    \
