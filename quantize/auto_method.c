@@ -383,7 +383,9 @@ static bool look_at_inputs(struct finding *f, struct qc_status *st)
         if (qc_dataset_units(f->p->data) > UNITS_READ) continue;
         const double lo = (double)usual->scale * (levels.lo - usual->zero_point),
                      hi = (double)usual->scale * (levels.hi - usual->zero_point);
-        if (!qc_clipped_units(&units, f->p->data, input, lo, hi, (unsigned)f->p->options->threads, st)) return false;
+        if (!qc_clipped_units(&units, f->p->data, input, lo, hi,
+                              f->p->options->memory_limit ? 1 : (unsigned)f->p->options->threads, st))
+            return false;
         f->whole[s] = units > 0 && units < CLIPPED_UNITS;
         for (size_t m = 0; f->whole[s] && m < METHODS; m++) f->params[m * row + s] = f->params[WHOLE * row + s];
     }

@@ -60,15 +60,6 @@ uint64_t qc_stream_key(uint64_t h, const void *bytes, size_t n)
     return h ^ (h >> 32);
 }
 
-/* Each worker makes its own, side by side: their memory is touched then. */
-static bool begin_worker(struct worker *w, const struct qc_stream *s, struct qc_status *st)
-{
-    if (w->scratch) return true;
-    for (size_t k = 0; k < s->plan_count; k++)
-        if (!w->runners[k] && !qc_runner_new(&w->runners[k], s->plans[k], st)) return false;
-    return qc_dataset_scratch_new(&w->scratch, st);
-}
-
 static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct running *r = user;
@@ -78,7 +69,6 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
     struct worker *w = &r->workers[worker];
     struct observing o = {.s = s,
                           .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
-    if (!begin_worker(w, s, st)) return false;
     for (size_t k = 0; k < s->plan_count; k++) {
         o.at.plan = k;
         if (k && s->skips && s->skips(s->user, &o.at)) continue;
@@ -107,6 +97,10 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
         ok = qc_order_by_size(&order, s->data, s->input_count, s->units, count,
                               s->in_order ? QC_ORDER_KEPT : QC_ORDER_FREE, st);
     r.order = order;
+    for (unsigned w = 0; ok && w < s->workers; w++) {
+        ok = qc_dataset_scratch_new(&r.workers[w].scratch, st);
+        for (size_t k = 0; ok && k < s->plan_count; k++) ok = qc_runner_new(&r.workers[w].runners[k], s->plans[k], st);
+    }
     struct qc_pool_options pool = {.workers = s->workers, .progress = s->progress, .progress_user = s->progress_user};
     ok = ok && qc_pool_run(count, run_unit, &r, &pool, st);
     for (unsigned w = 0; r.workers && w < s->workers; w++) {

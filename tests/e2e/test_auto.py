@@ -235,7 +235,7 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
 def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path):
     """Of a real network, where that was measured to hold on other samples too (docs/decisions/0030-ranges-by-the-outputs.md)."""
     report = qcalib(
-        *measured_models.TRANSFORMER.options(data),
+        *measured_models.BY_NAME["resnet8_cifar10_mlperf"].options(data),
         "-o",
         "q.onnx",
         "--report",
