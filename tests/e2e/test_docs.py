@@ -31,6 +31,10 @@ def test_commands_are_run_or_say_why_not(page):
     ), f"{page.path.name}, lines {page.loose}: commands outside of a ```console block without <!-- not run: WHY -->"
 
 
+def test_no_command_shown_breaks_down(page):
+    assert "Traceback" not in page.read_text()
+
+
 def test_tables_are_those_of_the_measurement(page):
     for name, first, last in page.tables:
         assert (
