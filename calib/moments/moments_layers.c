@@ -14,10 +14,8 @@ enum {
     BUFFER_ENTRIES = 1 << 16, /* of a buffer, where that gives a number of rows between these: */
     BUFFER_MIN = 32,
     BUFFER_MAX = 128,
-    ROWS_MIN = 16,      /* of a sample */
-    ROWS_ENOUGH = 16,   /* to a column, of all samples together, ... */
-    ROWS_LEAST = 16384, /* ... or so many */
-    KEEP_MIN = 1 << 18  /* products: of fewer, rows would save too little */
+    ROWS_MIN = 16,     /* of a sample */
+    KEEP_MIN = 1 << 18 /* products: of fewer, rows would save too little */
 };
 _Static_assert((int)BUFFER_MAX <= (int)QC_MOMENTS_ROWS, "the sums over a buffer fit into 32 bits");
 
@@ -367,11 +365,6 @@ static size_t positions_of(const struct qc_second_moments_layer *l, size_t eleme
     return in ? elements / in * out : 0;
 }
 
-void qc_second_moments_plan(struct qc_second_moments *m, size_t runs)
-{
-    for (size_t i = 0; i < m->count; i++) m->layers[i]->runs = runs;
-}
-
 void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t elements, size_t runs)
 {
     for (size_t i = 0; i < m->count; i++) {
@@ -415,8 +408,6 @@ size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size
     size_t p = QC_MOMENTS_POSITIONS;
     if (p > 16 * columns) p = 16 * columns;
     if ((double)p > work) p = work < ROWS_MIN ? ROWS_MIN : (size_t)work;
-    const size_t enough = columns < ROWS_LEAST / ROWS_ENOUGH ? ROWS_LEAST : ROWS_ENOUGH * columns;
-    if (l->runs && p > enough / l->runs + 1) p = enough / l->runs + 1;
     return p < n ? p : n;
 }
 

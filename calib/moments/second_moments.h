@@ -38,7 +38,7 @@ enum {
     QC_MOMENTS_ROWS_MAX = 1 << 29,
     QC_MOMENTS_BLOCK = 8192,
     QC_MOMENTS_BLOCK_MIN = 128,
-    QC_MOMENTS_POSITIONS = 256,
+    QC_MOMENTS_POSITIONS = 192,
     QC_MOMENTS_HELD_ONE_IN = 8
 };
 
@@ -81,7 +81,6 @@ struct qc_second_moments_layer {
                     never */
     size_t
         rows_max;   /* of all classes together, where it is known before they come (qc_second_moments_expect); else 0 */
-    size_t runs;    /* that show it in all, where it is known (qc_second_moments_plan); else 0 */
     bool recurrent; /* of a weight of an RNN, GRU or LSTM */
     int direction_axis; /* of states: the dimension of directions, which are the groups; else 0 */
     bool window_given;  /* Conv, ConvTranspose: window */
@@ -149,10 +148,6 @@ struct qc_second_moments_layer *qc_second_moments_of(const struct qc_second_mome
 struct qc_second_moments_layer *qc_second_moments_of_recurrent(const struct qc_second_moments *m, qc_id node,
                                                                enum qc_second_moments_recurrent which);
 
-/* Of how many runs there are to be in all, those of other shards with them: each then shows fewer positions, where all
-   of them would show many more rows than there are columns. Before anything is observed. */
-void qc_second_moments_plan(struct qc_second_moments *m, size_t runs);
-
 /* What `runs` runs will show of a value, `elements` (0: not known) each: layers that see few positions keep their rows,
    in less memory. For the layout in force, before anything is observed. */
 void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t elements, size_t runs);
@@ -164,9 +159,8 @@ size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m);
 /* The values to be observed, each once; borrowed. */
 size_t qc_second_moments_values(const qc_id **values, const struct qc_second_moments *m);
 
-/* Rows of a sample with n output positions: n, at most 256 and 16 columns, and at most outputs n / columns (of a
-   group), which makes the products half the work of the layer itself, but 16 in any case; where it is
-   planned how many runs there are, no more than give 16 rows to a column, or 16384, all runs together.
+/* Rows of a sample with n output positions: n, at most 128 and 16 columns, and at most outputs n / columns (of a
+   group), which makes the products half the work of the layer itself, but 16 in any case.
    docs/decisions/0011-second-moments-in-the-first-pass.md has the table behind it. */
 size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size_t n);
 

@@ -382,9 +382,8 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
-    if (!qc_second_moments_new_means(&p->means, p->g, st)) return false;
-    qc_second_moments_plan(p->means, p->units);
-    return qc_second_moments_begin(p->means, p->workers, st) && hash_units(p, st);
+    return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) &&
+           hash_units(p, st);
 }
 
 /* The layers behind the last quantizer. */

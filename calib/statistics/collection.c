@@ -361,11 +361,10 @@ static void expect_rows(struct collecting *k, const struct qc_plan *plan)
 /* Smaller matrices until one worker, and what comes behind, fits into the memory there is. What an earlier run has
  * stays as it is. */
 static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, const struct qc_plan *plan,
-                        const struct qc_dataset *data, size_t held, struct qc_status *st)
+                        size_t held, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     for (size_t block = QC_MOMENTS_BLOCK; k->c->gram; block /= 2) {
-        qc_second_moments_plan(k->c->gram, qc_dataset_planned(data) / k->each);
         expect_rows(k, plan);
         add_moments(n, k->c->gram, o);
         if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_MOMENTS_BLOCK_MIN ||
@@ -424,7 +423,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     n.fixed = n.fixed_before;
     n.each = n.each_before;
     n.later = n.later_before;
-    if (!fit_moments(&k, &n, g, plan, data, held, st)) goto out;
+    if (!fit_moments(&k, &n, g, plan, held, st)) goto out;
     if (most(&n, held) > n.fixed + n.each && !qc_stream_workers(&used.workers, 1, o->memory_limit, held, n.later, st))
         goto out;
     n.fixed += qc_stream_ahead(data, o->memory_limit, n.fixed, n.each);

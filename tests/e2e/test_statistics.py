@@ -94,14 +94,6 @@ def test_two_files_give_the_model_of_one(digits, qcalib, tmp_path):
     qcalib("merge", "b.stats.h5", "a.stats.h5", "-o", "all.stats.h5")
     qcalib("--stats", "all.stats.h5", *MSE, "--no-report", "-o", "merged.onnx", model)
     qcalib("--data", data, *MSE, "--no-report", "-o", "whole.onnx", model)
-    merged, whole = (onnx.load(tmp_path / f"{name}.onnx").graph for name in ("merged", "whole"))
-    # Each file has as many rows of second moments as are enough for it alone, so weights may round another way.
-    scales = [{t.name: t.raw_data for t in g.initializer if t.data_type == onnx.TensorProto.FLOAT} for g in (merged, whole)]
-    assert scales[0] and scales[0] == scales[1]
-    assert [n.op_type for n in merged.node] == [n.op_type for n in whole.node]
-    few = [*MSE, "--weight-rounding", "nearest", "--bias-correction", "off", "--no-report"]
-    qcalib("--stats", "all.stats.h5", *few, "-o", "merged.onnx", model)
-    qcalib("--data", data, *few, "-o", "whole.onnx", model)
     assert (tmp_path / "merged.onnx").read_bytes() == (tmp_path / "whole.onnx").read_bytes()
 
 
