@@ -32,7 +32,7 @@ def test_commands_are_run_or_say_why_not(page):
 
 
 def test_no_command_shown_breaks_down(page):
-    assert "Traceback" not in page.read_text()
+    assert "Traceback" not in page.path.read_text()
 
 
 def test_tables_are_those_of_the_measurement(page):
