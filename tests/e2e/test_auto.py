@@ -236,6 +236,8 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
     """Of a real network, where that was measured to hold on other samples too (docs/decisions/0030-ranges-by-the-outputs.md)."""
     report = qcalib(
         *measured_models.BY_NAME["resnet8_cifar10_mlperf"].options(data),
+        "--samples",
+        "384",
         "-o",
         "q.onnx",
         "--report",
