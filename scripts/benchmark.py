@@ -238,7 +238,7 @@ def main():
         measured = {n: rounds_of(given.rounds, calibration, BY_NAME[n], given.data) for n in given.only or CASES}
         parts = {
             "made": f"{processor()}, {os.cpu_count()} processors, ONNX Runtime {ort.__version__}, "
-                    f"{given.rounds} rounds; "
+                    f"{given.rounds} rounds, {given.large_rounds} of large models; "
                     f"load of the machine when it began: {before:.1f}.",
             "speed": table(["model", "samples", "threads", "inference, s", "calibration, s", "ratio", "ratio of minmax",
                             "ratio with `--propagate`", "whole process, s", "ratio"], speed_rows(measured)),
