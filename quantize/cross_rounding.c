@@ -98,19 +98,8 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
     return ok;
 }
 
-struct both {
-    const struct qc_pipeline *p;
-    const struct qc_graph *graphs[2];
-};
-
-static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
-{
-    const struct both *b = user;
-    return qc_trial_graph(out, b->p, b->graphs[k], st);
-}
-
 /* Is the second better on samples, those that weights were not fitted to where there are enough? */
-static bool compare(bool *better, struct qc_pipeline *p, const struct both *b, struct qc_status *st)
+static bool compare(bool *better, struct qc_pipeline *p, const struct qc_trial_pair *b, struct qc_status *st)
 {
     struct qc_trial_options how = qc_trial_options_of(p);
     const size_t outputs = p->real->output_count;
@@ -123,7 +112,7 @@ static bool compare(bool *better, struct qc_pipeline *p, const struct both *b, s
     if (ok) units = qc_trials_units(trials);
     for (size_t k = 0; ok && k < 2; k++)
         ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
-    ok = ok && qc_trials_run(errors, NULL, trials, make_graph, (void *)b, 2, 0, units, st);
+    ok = ok && qc_trials_run(errors, NULL, trials, qc_trial_of_pair, (void *)b, 2, 0, units, st);
     p->crossed.tried = ok;
     if (ok)
         p->crossed.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, 0, units, 1),
@@ -143,7 +132,7 @@ bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st)
     qc_progress_phase(p->progress, "rounding weights again");
     bool ok = round_again(&rounding, &crossed, p, st);
     qc_progress_end(p->progress);
-    const struct both both = {.p = p, .graphs = {p->rounded, crossed}};
+    const struct qc_trial_pair both = {.p = p, .graphs = {p->rounded, crossed}};
     ok = ok && (!crossed || compare(&better, p, &both, st));
     if (better) {
         struct qc_weight_rounding *was = p->weight_rounding;

@@ -17,6 +17,12 @@ bool qc_trial_graph(struct qc_graph **out, const struct qc_pipeline *p, const st
     return ok;
 }
 
+bool qc_trial_of_pair(void *pair, struct qc_graph **out, size_t k, struct qc_status *st)
+{
+    const struct qc_trial_pair *b = pair;
+    return qc_trial_graph(out, b->p, b->graphs[k], st);
+}
+
 void qc_forget_integers(const struct qc_pipeline *p)
 {
     if (p->shared && p->options->memory_limit) qc_folded_constants_trim(p->shared, 0);

@@ -10,6 +10,13 @@
 bool qc_trial_graph(struct qc_graph **out, const struct qc_pipeline *p, const struct qc_graph *bound,
                     struct qc_status *st);
 
+/* Two that are run beside each other: user of qc_trials_run. */
+struct qc_trial_pair {
+    const struct qc_pipeline *p;
+    const struct qc_graph *graphs[2]; /* bound and simulated */
+};
+bool qc_trial_of_pair(void *pair, struct qc_graph **out, size_t k, struct qc_status *st);
+
 /* Trials are through: under --memory-limit their integers go. */
 void qc_forget_integers(const struct qc_pipeline *p);
 

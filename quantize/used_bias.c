@@ -17,17 +17,6 @@ enum { OUTPUT_UNITS = 64 };
 /* So much is luck, or one standard error where that is more. */
 static const double GAIN_DB = 0.1;
 
-struct both {
-    const struct qc_pipeline *p;
-    const struct qc_graph *graphs[2];
-};
-
-static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
-{
-    const struct both *b = user;
-    return qc_trial_graph(out, b->p, b->graphs[k], st);
-}
-
 static bool can_correct(const struct qc_pipeline *p)
 {
     return p->data && !p->in->team && p->rounded && qc_corrects_bias(p->options) && p->how.accumulator.bits % 32 == 0;
@@ -41,7 +30,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
     struct qc_trials *trials = NULL;
     struct qc_graph *corrected = NULL;
     struct qc_error *errors[2] = {NULL, NULL};
-    struct both both = {.p = p};
+    struct qc_trial_pair both = {.p = p};
     if (!p->options->propagate || !can_correct(p)) return true;
     struct qc_arena *a = qc_arena_new();
     bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, UNITS, &how, st);
@@ -53,7 +42,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
         both.graphs[1] = corrected;
         for (size_t k = 0; ok && k < 2; k++)
             ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
-        ok = ok && qc_trials_run(errors, NULL, trials, make_graph, &both, 2, fit, units - fit, st);
+        ok = ok && qc_trials_run(errors, NULL, trials, qc_trial_of_pair, &both, 2, fit, units - fit, st);
         if (ok) {
             p->used_bias.layers = done.layers;
             p->used_bias.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, fit, units, 1),
