@@ -13,7 +13,7 @@
 #include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 
-enum { HELD_MIN = 4, FEW_LEVELS = 16 };
+enum { HELD_MIN = 4 };
 
 /* Beyond so many columns it costs more than all else of a layer; so many times scales of blocks are fitted, too. */
 enum { AGAIN_COLUMNS = 1024, RESCALED = 2 };
@@ -68,22 +68,19 @@ struct parts {
     bool few_fit, few_judge;
 };
 
+/* Weights of few levels are worth the whole matrix, however few rows it is made of. */
+static bool rounds_again(const struct qc_second_moments_layer *l)
+{
+    return l->few_levels && l->block <= AGAIN_COLUMNS;
+}
+
 static struct parts parts_of(const struct qc_second_moments_layer *l)
 {
     const bool held = qc_round_weights_holds(l);
     const unsigned fit = held ? FIT : FIT | HELD, judge = held ? HELD : FIT | HELD;
-    return (struct parts){fit, judge, qc_low_rank_pays(l, fit), qc_low_rank_pays(l, judge)};
-}
-
-static bool rounds_again(const struct qc_second_moments_layer *l, const struct parts *p)
-{
-    return !p->few_fit && l->block <= AGAIN_COLUMNS;
-}
-
-static bool has_few_levels(const struct qc_round_weights_layer *l)
-{
-    const struct qc_levels levels = qc_qparams_levels(l->qparams);
-    return levels.hi - levels.lo < FEW_LEVELS;
+    const bool whole = rounds_again(l);
+    return (struct parts){fit, judge, !whole && qc_low_rank_pays(l, fit),
+                          !(whole && fit == judge) && qc_low_rank_pays(l, judge)};
 }
 
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
@@ -94,7 +91,7 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
                    sizeof(struct qc_round_weights_output) * l->outputs;
     bytes += p.few_fit ? qc_low_rank_bytes(l, p.fit, true) : sizeof(double) * QC_FACTOR_SCRATCH(w) + sizeof(size_t) * w;
     if (p.few_judge && p.fit != p.judge) bytes += qc_low_rank_bytes(l, p.judge, false);
-    if (rounds_again(l, &p)) bytes += square; /* of few levels or not */
+    if (rounds_again(l)) bytes += square;
     return p.few_judge && p.few_fit ? bytes : bytes + square;
 }
 
@@ -154,7 +151,7 @@ static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l
     *m = (struct matrix){.mean = malloc(3 * w * sizeof(double))};
     bool ok = m->mean != NULL;
     if (ok && !(p.few_fit && p.few_judge)) ok = (m->square = malloc(square)) != NULL;
-    if (ok && few_levels && rounds_again(l, &p)) ok = (m->seen = malloc(square)) != NULL;
+    if (ok && few_levels && rounds_again(l)) ok = (m->seen = malloc(square)) != NULL;
     if (ok && !p.few_fit) {
         m->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
         m->order = malloc(w * sizeof(size_t));
@@ -249,7 +246,7 @@ struct fitting {
 static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsigned parts, size_t group, size_t w)
 {
     const double rows = (double)qc_second_moments_rows(l->moments, parts), columns = rows > 0 ? (double)w / rows : 0,
-                 few_levels = has_few_levels(l) ? fmin(FEW_LEVELS_A_ROW * columns, FEW_LEVELS_MOST) : 0;
+                 few_levels = qc_qparams_are_few(l->qparams) ? fmin(FEW_LEVELS_A_ROW * columns, FEW_LEVELS_MOST) : 0;
     return (struct qc_damping){.part = fmax(fmax(DAMPING_A_ROW * columns, few_levels), QC_DAMPING),
                                .noise = qc_round_weights_input_noise(l->input, group)};
 }
@@ -519,7 +516,7 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     size_t every;
     const size_t items = items_of(&every, g, options);
     struct matrix m;
-    if (!new_matrix(&m, g, options->compensate && has_few_levels(l), st)) return false;
+    if (!new_matrix(&m, g, options->compensate && qc_qparams_are_few(l->qparams), st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
     bool ok = (!is_crossed(l) || (new_scales(l, st) && qc_crossed_new(&m.crossed, l->quantized, st))) &&
               new_lanes(&r.lanes, team->workers, l, st);
@@ -535,9 +532,7 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
 bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l)
 {
     const struct qc_second_moments_layer *g = l->moments;
-    if (!g || !has_few_levels(l) || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
-    const struct parts p = parts_of(g);
-    return rounds_again(g, &p);
+    return g && qc_qparams_are_few(l->qparams) && g->groups == 1 && g->blocks == 1 && !g->lanes && rounds_again(g);
 }
 
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
