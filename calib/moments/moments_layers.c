@@ -481,17 +481,6 @@ void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t
     to->skipped += skipped;
 }
 
-bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c,
-                                 const int64_t *products, const int64_t *sums, struct qc_status *st)
-{
-    struct qc_second_moments_sums *s;
-    if (!qc_second_moments_class(&s, l, part, c, st)) return false;
-    if (s && !qc_second_moments_square(s, l, st)) return false;
-    for (size_t i = 0; s && i < l->product_count; i++) s->products[i] += products[i];
-    for (size_t i = 0; s && i < qc_second_moments_row(l); i++) s->sums[i] += sums[i];
-    return true;
-}
-
 bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from,
                            struct qc_status *st)
 {

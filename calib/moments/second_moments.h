@@ -189,12 +189,9 @@ bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st);
 /* Gives the buffers back: there are no more samples to come. */
 void qc_second_moments_close(struct qc_second_moments *m);
 
-/* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one
- * moves it. */
+/* For files and merging: adds counts. */
 void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t rows, uint64_t samples,
                                   uint64_t skipped);
-bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c,
-                                 const int64_t *products, const int64_t *sums, struct qc_status *st);
 /* Adds all of one layer's moments to those of an equal layer (same groups, columns, block). Errors: another one; more
  * rows than QC_MOMENTS_ROWS_MAX. */
 bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from,
