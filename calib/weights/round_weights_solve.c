@@ -88,7 +88,7 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
     const struct parts p = parts_of(l);
     const size_t w = l->block, square = sizeof(double) * w * w;
     size_t bytes = sizeof(double) * 3 * w + sizeof(float) * l->outputs * l->columns +
-                   sizeof(struct qc_round_weights_output) * l->outputs;
+                   sizeof(struct qc_round_weights_output) * l->outputs + qc_second_moments_spilled_bytes(l);
     bytes += p.few_fit ? qc_low_rank_bytes(l, p.fit, true) : sizeof(double) * QC_FACTOR_SCRATCH(w) + sizeof(size_t) * w;
     if (p.few_judge && p.fit != p.judge) bytes += qc_low_rank_bytes(l, p.judge, false);
     if (rounds_again(l)) bytes += square;

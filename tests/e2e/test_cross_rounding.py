@@ -3,10 +3,10 @@
 
 import h5py
 import numpy as np
-import onnx
 import pytest
 from measured_models import BY_NAME, Data, infer
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+from pooled_model import save_pooled
 
 SAMPLES = 96
 
@@ -25,20 +25,7 @@ def make(folder):
         nodes.append(helper.make_node("Relu", ["s" if i == 4 else f"c{i}"], [f"r{i}"]))
         x = f"r{i}"
     weights["w"] = (random.normal(size=(10, 24)) * 0.3).astype("f4")
-    nodes += [
-        helper.make_node("GlobalAveragePool", [x], ["p"]),
-        helper.make_node("Flatten", ["p"], ["f"]),
-        helper.make_node("Gemm", ["f", "w"], ["y"], transB=1),
-    ]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [value("x", TensorProto.FLOAT, ["N", 3, 10, 10])],
-        [value("y", TensorProto.FLOAT, ["N", 10])],
-        [numpy_helper.from_array(w, n) for n, w in weights.items()],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), folder / "net.onnx")
+    save_pooled(folder / "net.onnx", nodes, weights, x, (3, 10, 10))
     shapes = random.normal(size=(12, 3, 10, 10))
     for name in ("x", "other"):
         with h5py.File(folder / f"{name}.h5", "w") as f:
