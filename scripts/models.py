@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantizes every network of scripts/zoo.py with no options and with ONNX Runtime's own quantizer, runs all in ONNX
-Runtime, and prints the table of docs/models.md.
+Runtime, and prints the table of docs/models.md, with what the default is behind the best of the methods.
 
-    python scripts/models.py FOLDER PROGRAM [--method NAME]... [--only GLOB]"""
+    python scripts/models.py FOLDER PROGRAM [--method NAME]... [--only GLOB] [--peers FILE]
+
+--peers FILE keeps what ONNX Runtime's quantizer gave (JSON): what is there is not made again."""
 
 import argparse
 import concurrent.futures
@@ -37,8 +39,27 @@ def outputs(model, samples):
     return [np.concatenate([o.reshape(1, -1) for o in part]) for part in zip(*(session.run(None, s) for s in samples))]
 
 
-def worst_sqnr(reference, model, samples):
-    return min(measured_models.sqnr(reference, outputs(model, samples)))
+class Noise:
+    """Of one file: the noise of each sample of each output, as part of the output's signal."""
+
+    def __init__(self, reference, model, samples):
+        self.shares = []
+        for r, x in zip(reference, outputs(model, samples)):
+            r, x = (a.astype(np.float64).reshape(len(samples), -1) for a in (r, x))
+            self.shares.append(((r - x) ** 2).sum(1) / (r**2).sum())
+
+    def worst(self):
+        return max(self.shares, key=np.sum)
+
+    def decibels(self):
+        return -10 * float(np.log10(self.worst().sum()))
+
+    def behind(self, other):
+        """By how many decibels it is better than another on these samples, and the standard error of that."""
+        mine, its = self.worst(), other.worst()
+        d = mine / mine.sum() - its / its.sum()
+        error = 10 / np.log(10) * np.sqrt((d**2).sum() * len(d) / (len(d) - 1))
+        return self.decibels() - other.decibels(), float(error)
 
 
 class Reader(CalibrationDataReader):
@@ -98,23 +119,25 @@ def ours(program, model, data, out, method):
 
 
 def measure(arguments):
-    program, model, methods, peers = arguments
+    program, model, methods, peers, known = arguments
     os.nice(5)
     row = {"model": model.stem, "bytes": model.stat().st_size}
     base = model.stem.rsplit(".", 1)[0]
     session = measured_models.session(model)
     names = [i.name for i in session.get_inputs()]
-    calib, held = (feeds(model.parent / f"{base}{suffix}", names) for suffix in (".h5", ".eval.h5"))
+    calib, held = (feeds(model.parent / f"{base}{suffix}", names) for suffix in (".h5", ".held.h5"))
     reference = outputs(model, held)
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
+        noise = {}
         for method in (None, *methods):
             out = scratch / f"{method}.onnx"
             report, error = ours(program, model, model.parent / f"{base}.h5", out, method)
             if error:
                 row[method or "default"] = error
                 continue
-            row[method or "default"] = worst_sqnr(reference, out, held)
+            noise[method or "default"] = Noise(reference, out, held)
+            row[method or "default"] = noise[method or "default"].decibels()
             if method is None:
                 row.update(
                     quantized=report["quantized_ops"],
@@ -123,12 +146,18 @@ def measure(arguments):
                     bytes_int8=out.stat().st_size,
                     seconds=report["timing"]["total_seconds"],
                 )
+        if "default" in noise:
+            better = [noise["default"].behind(noise[m]) for m in methods if m in noise]
+            row["behind"] = min(better, default=None)
         if peers:
+            row.update(known)
             for name, method in PEERS.items():
+                if f"ort {name}" in known:
+                    continue
                 found = []
                 for made in peer(model, calib, method, scratch):
                     try:
-                        found.append(worst_sqnr(reference, made, held))
+                        found.append(Noise(reference, made, held).decibels())
                     except Exception:
                         continue
                 row[f"ort {name}"] = max(found) if found else "fails"
@@ -138,6 +167,8 @@ def measure(arguments):
 def cell(value):
     if isinstance(value, float):
         return f"{value:.1f}"
+    if isinstance(value, tuple):
+        return f"{value[0]:+.1f} ± {value[1]:.1f}"
     return "" if value is None else str(value)
 
 
@@ -148,15 +179,24 @@ def main():
     parser.add_argument("--method", action="append", default=[])
     parser.add_argument("--only", default="*")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--peers", type=pathlib.Path)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     models = [m for m in sorted(options.folder.glob("*.onnx")) if fnmatch.fnmatch(m.stem, options.only)]
-    columns = ["default", *options.method, *([] if options.no_peers else [f"ort {p}" for p in PEERS])]
+    peers = [] if options.no_peers else [f"ort {p}" for p in PEERS]
+    columns = ["default", *options.method, "to the best of these", *peers]
+    known = json.loads(options.peers.read_text()) if options.peers and options.peers.exists() else {}
     print("| network | " + " | ".join(columns) + " | quantized | in float | multiply-adds in int8 | size |")
     print("|---|" + "---|" * (len(columns) + 4))
-    jobs = [(options.program, m, options.method, not options.no_peers) for m in models]
+    jobs = [(options.program, m, options.method, bool(peers), known.get(m.stem, {})) for m in models]
+    behind = []
     with concurrent.futures.ProcessPoolExecutor(options.workers) as pool:
         for row in pool.map(measure, jobs):
+            row["to the best of these"] = row.get("behind")
+            behind += [row["behind"][0]] if row.get("behind") else []
+            if options.peers and peers:
+                known[row["model"]] = {p: row[p] for p in peers}
+                options.peers.write_text(json.dumps(known, indent=1))
             tail = [
                 row.get("quantized"),
                 row.get("float"),
@@ -171,6 +211,8 @@ def main():
                 + " |",
                 flush=True,
             )
+    if behind:
+        print(f"\nTo the best of {len(options.method)} methods: mean {np.mean(behind):+.2f}, worst {min(behind):+.2f} dB")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,10 @@
 each.
 
     python scripts/zoo.py FOLDER [NAME ...]
+    python scripts/zoo.py --samples FOLDER [NAME ...]       # no networks, samples alone
 
-needs torch and transformers. Writes FOLDER/NAME.EXPORTER.onnx and FOLDER/NAME.h5 (32 samples to calibrate with, 16 in
-NAME.eval.h5). Weights are drawn from a seed; batch norms get the statistics of a few batches, so that values have the
+needs torch and transformers. Writes FOLDER/NAME.EXPORTER.onnx and FOLDER/NAME.h5 (32 samples to calibrate with, 256
+others in NAME.held.h5). Weights are drawn from a seed; batch norms get the statistics of a few batches, so that values have the
 size they have in a trained network. Samples are smooth random pictures, random tokens, or sums of sines: random, but
 not white noise."""
 
@@ -25,7 +26,8 @@ from torch import nn
 from torch.nn import functional as F
 
 logging.disable(logging.WARNING)
-CALIB, EVAL = 32, 16
+# Drawn at once: those to calibrate with and the first that are held back; then the rest of these.
+CALIB, AT_ONCE, HELD = 32, 48, 256
 ZOO = {}
 
 
@@ -525,18 +527,26 @@ def write_samples(path, samples):
             f.create_dataset(name, data=x.numpy(), chunks=(1, *x.shape[1:]), compression="gzip")
 
 
-def make(folder, name):
-    build, inputs = ZOO[name]
-    torch.manual_seed(1)
+def make_samples(folder, name):
+    """Writes them, and returns those to calibrate with."""
+    inputs = ZOO[name][1]
     generator = torch.Generator().manual_seed(2)
-    names = list(inputs)
-    samples = {n: draw(generator, CALIB + EVAL) for n, draw in inputs.items()}
-    model = build()
+    samples = {n: draw(generator, AT_ONCE) for n, draw in inputs.items()}
+    more = {n: draw(generator, CALIB + HELD - AT_ONCE) for n, draw in inputs.items()}
+    calib = {n: x[:CALIB] for n, x in samples.items()}
+    write_samples(folder / f"{name}.h5", calib)
+    write_samples(folder / f"{name}.held.h5", {n: torch.cat([x[CALIB:], more[n]]) for n, x in samples.items()})
+    return calib
+
+
+def make(folder, name):
+    torch.manual_seed(1)
+    samples = make_samples(folder, name)
+    names = list(samples)
+    model = ZOO[name][0]()
     if type(model).__module__ != __name__:
         model = Plain(model, names)
     settle(model, [samples[n][:16] for n in names])
-    write_samples(folder / f"{name}.h5", {n: x[:CALIB] for n, x in samples.items()})
-    write_samples(folder / f"{name}.eval.h5", {n: x[CALIB:] for n, x in samples.items()})
     one = tuple(samples[n][:1] for n in names)
     for exporter in ("script", "dynamo"):
         path = folder / f"{name}.{exporter}.onnx"
@@ -569,11 +579,12 @@ def make(folder, name):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
+    arguments = [a for a in sys.argv[1:] if a != "--samples"]
+    folder = pathlib.Path(arguments[0])
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    for name in sys.argv[2:] or ZOO:
-        make(folder, name)
+    for name in arguments[1:] or ZOO:
+        (make_samples if "--samples" in sys.argv else make)(folder, name)
 
 
 if __name__ == "__main__":
