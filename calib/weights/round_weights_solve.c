@@ -60,6 +60,9 @@ struct lanes {
     double *target;           /* [w][QC_LANES] of crossed layers */
 };
 
+/* So many rows to a column tell what a layer of many levels is to make good; with fewer it is luck. */
+static const double CROSSED_ROWS = 16;
+
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 
 /* Which parts of the samples weights are fitted to and judged by, and where these are few rows. */
@@ -514,12 +517,14 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     return ok;
 }
 
-bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l)
+bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all, double share)
 {
     const struct qc_second_moments_layer *g = l->moments;
-    if (!g || !has_few_levels(l) || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
+    if (!g || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
+    if (!has_few_levels(l) && !all) return false;
     const struct parts p = parts_of(g);
-    return rounds_again(g, &p);
+    const double rows = share * (double)qc_second_moments_rows(g, FIT | HELD);
+    return rounds_again(g, &p) && (has_few_levels(l) || rows >= CROSSED_ROWS * (double)g->columns);
 }
 
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
