@@ -66,6 +66,10 @@ double qc_effect_sqnr_db(double noise);
 bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *rounded,
                             const struct qc_dataset *data, const struct qc_sensitivity_options *options,
                             struct qc_status *st);
+/* All layers in the order of what is believed of them (struct qc_sensitivity_options), which is their noise here:
+   nothing is run. */
+bool qc_sensitivity_believed(struct qc_sensitivity **out, const struct qc_graph *g, const double *believed,
+                             struct qc_status *st);
 /* Adds the metric of each layer on data with labels or a target, at the cost of one partial run a layer, and sorts by
    loss. s: measured of the same graph (shapes may differ). Errors: the same; no output that the truth fits
    (QC_BAD_INPUT). */

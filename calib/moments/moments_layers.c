@@ -47,6 +47,11 @@ const struct qc_node *qc_second_moments_weight(const struct qc_graph *g, const s
     return g->qparams_of[g->values[q->outputs].type.qparams].is_weight ? q : NULL;
 }
 
+bool qc_second_moments_few_levels(const struct qc_graph *g, const struct qc_node *quantize)
+{
+    return quantize && qc_qparams_are_few(&g->qparams_of[g->values[quantize->outputs].type.qparams]);
+}
+
 static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n,
                                          enum qc_second_moments_layers which)
 {
@@ -168,7 +173,10 @@ bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc
     (void)st;
     for (size_t i = 0; i < m->count && !*index; i++)
         if (qc_second_moments_same(m->layers[i], l)) *index = i + 1;
-    if (!*index) append(index, m, l, block, true);
+    if (!*index)
+        append(index, m, l, block, true);
+    else if (l->few_levels)
+        m->layers[*index - 1]->few_levels = true;
     return true;
 }
 
@@ -194,13 +202,17 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
     const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st)))
         return false;
+    l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_weight(g, n));
     if (taken == PAIRS) {
         l->paired = true;
         l->channels *= 2;
     }
     for (size_t i = 0; taken == PRODUCTS && i < m->count && !m->by_node[id]; i++)
         if (qc_second_moments_same(m->layers[i], l)) m->by_node[id] = i + 1;
-    if (!m->by_node[id]) append(&m->by_node[id], m, l, block, products);
+    if (!m->by_node[id])
+        append(&m->by_node[id], m, l, block, products);
+    else if (l->few_levels)
+        m->layers[m->by_node[id] - 1]->few_levels = true;
     return true;
 }
 

@@ -40,6 +40,9 @@ struct qc_second_moments {
     struct qc_second_moments_worker *workers;
 };
 
+/* Of the Quantize of a weight; NULL: of none. */
+bool qc_second_moments_few_levels(const struct qc_graph *g, const struct qc_node *quantize);
+
 static inline size_t qc_second_moments_row(const struct qc_second_moments_layer *l)
 {
     return l->groups * l->columns;

@@ -85,6 +85,7 @@ struct qc_second_moments_layer {
     size_t
         rows_max;   /* of all classes together, where it is known before they come (qc_second_moments_expect); else 0 */
     bool recurrent; /* of a weight of an RNN, GRU or LSTM */
+    bool few_levels;    /* a weight that is multiplied with it has few (qc_qparams_are_few) */
     int direction_axis; /* of states: the dimension of directions, which are the groups; else 0 */
     bool window_given;  /* Conv, ConvTranspose: window */
     bool transposed;

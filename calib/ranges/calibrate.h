@@ -59,6 +59,7 @@ struct qc_choice {
     const char *method; /* name of the observer */
     struct qc_tally seen;
     struct qc_range range;     /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+    struct qc_range solved;    /* the observer's own, before two shared a scale; without candidates: none */
     double known_lo, known_hi; /* what the graph guarantees (graph/core/bounds.h); infinite where nothing; of weights:
                                   0, 0 and meaningless */
     const char *behind;        /* function that errors were taken behind, as text; NULL: none */

@@ -27,6 +27,7 @@ struct qc_round_weights_layer {
     struct qc_rounded_weights *result;
     struct qc_tensor *rounded;            /* like weight; owned; NULL until it is solved */
     float *new_weight;                    /* its numbers, while it is solved */
+    float *new_scale;                     /* [scales.count]: NULL, or what those of its blocks become; owned */
     struct qc_round_weights_output *made; /* [outputs]; owned */
 };
 
