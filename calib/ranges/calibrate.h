@@ -98,7 +98,8 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
 bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
                const struct qc_calibration_options *options, struct qc_status *st);
 
-/* What each of several methods gives to each quantizer of activations with one scale: params[method * (space_count + 1)
+/* What each of several methods gives to each quantizer of activations with one scale: params[method * (qparams_count +
+   1)
    + qparams]; scale 0 for all other qparams, and for those that saw nothing but zeros. Nothing is bound. options:
    `activation` and `methods` are not looked at. before: [qparams_count + 1]; the quantizer whose scale it may take, so
    that both want the same method (calib/ranges/one_scale.h); 0: none. */
@@ -106,7 +107,7 @@ bool qc_solve_methods(struct qc_affine *params, qc_id *before, struct qc_graph *
                       const char *source, const struct qc_method *methods, size_t count,
                       const struct qc_calibration_options *options, struct qc_status *st);
 
-/* Binds the simulated graph g with these parameters [space_count + 1]; where the scale is 0, and for weights, as
+/* Binds the simulated graph g with these parameters [qparams_count + 1]; where the scale is 0, and for weights, as
    qc_choose does. The choices of quantizers that got theirs here are empty. */
 bool qc_bind_params(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen,
                     const char *source, const struct qc_affine *params, const struct qc_calibration_options *options,
