@@ -3,6 +3,7 @@
 #include "base/file_map.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -59,28 +60,77 @@ static bool write_all(int fd, const char *p, size_t bytes)
     return true;
 }
 
-bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes, struct qc_status *st)
+static const char *temporary_folder(void)
 {
     const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
+/* A file without a name, which is gone with the process; -1: errno says why. */
+static int temporary_file(void)
+{
     char path[4096];
-    if (!folder || !*folder) folder = "/tmp";
-    const int length = snprintf(path, sizeof path, "%s/qcalib-weights-XXXXXX", folder);
+    const int length = snprintf(path, sizeof path, "%s/qcalib-weights-XXXXXX", temporary_folder());
     errno = ENAMETOOLONG;
     const int fd = length > 0 && (size_t)length < sizeof path ? mkstemp(path) : -1;
-    bool ok = fd >= 0;
-    if (ok) {
-        unlink(path);
-        ok = write_all(fd, data, bytes);
-    }
+    if (fd >= 0) unlink(path);
+    return fd;
+}
+
+static bool cannot_map(struct qc_status *st)
+{
+    return qc_fail(st, QC_MACHINE, "a temporary file in %s cannot be mapped; set TMPDIR to another folder",
+                   temporary_folder());
+}
+
+bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes, struct qc_status *st)
+{
+    const int fd = temporary_file();
+    bool ok = fd >= 0 && write_all(fd, data, bytes);
     *out = NULL;
     if (!ok)
         qc_fail(st, QC_MACHINE,
                 "%zu bytes of weights cannot be put into a temporary file in %s: %s; set TMPDIR to a folder with room",
-                bytes, folder, strerror(errno));
+                bytes, temporary_folder(), strerror(errno));
     else if ((ok = qc_file_map_new(out, fd, bytes, st)) && !*out)
-        ok = qc_fail(st, QC_MACHINE, "a temporary file in %s cannot be mapped; set TMPDIR to another folder", folder);
+        ok = cannot_map(st);
     if (fd >= 0) close(fd);
     return ok;
+}
+
+bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_status *st)
+{
+    struct qc_file_map *m = malloc(sizeof *m);
+    const int fd = m ? temporary_file() : -1;
+    void *data = MAP_FAILED;
+    bool ok = false;
+    *out = NULL;
+    if (!m) return qc_fail_memory(st, sizeof *m);
+    /* Room is asked for now: a page that the disk has none for would end the process when it is written. */
+    const int error = fd < 0 ? errno : bytes > INT64_MAX ? EFBIG : posix_fallocate(fd, 0, (off_t)bytes);
+    if (error)
+        qc_fail(st, QC_MACHINE,
+                "a temporary file of %zu bytes cannot be made in %s: %s; set TMPDIR to a folder with room", bytes,
+                temporary_folder(), strerror(error));
+    else if ((data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)
+        cannot_map(st);
+    else
+        ok = true;
+    if (fd >= 0) close(fd);
+    if (!ok) {
+        free(m);
+        return false;
+    }
+    m->data = data;
+    m->bytes = bytes;
+    atomic_init(&m->references, 1);
+    *out = m;
+    return true;
+}
+
+void *qc_file_map_room(struct qc_file_map *m)
+{
+    return m->data;
 }
 
 const void *qc_file_map_data(const struct qc_file_map *m)

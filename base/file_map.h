@@ -19,7 +19,10 @@ bool qc_file_map_new(struct qc_file_map **out, int fd, size_t size, struct qc_st
    those of a single model may be more than the machine has. *out is owned. QC_MACHINE: there is no room, naming the
    folder. */
 bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes, struct qc_status *st);
+/* As many zeros in such a file, to be written to: what is forgotten stays in the file. */
+bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_status *st);
 const void *qc_file_map_data(const struct qc_file_map *m);
+void *qc_file_map_room(struct qc_file_map *m); /* of qc_file_map_scratch */
 struct qc_file_map *qc_file_map_ref(struct qc_file_map *m);
 void qc_file_map_unref(struct qc_file_map *m); /* NULL-safe */
 

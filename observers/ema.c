@@ -37,6 +37,5 @@ const struct qc_observer qc_observer_ema = {
     .need = QC_NEED_SERIES,
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .order_dependent = true,
     .solve = solve,
 };

@@ -302,12 +302,7 @@ static double error_by_levels(const struct qc_moments *m, struct qc_affine p, st
     return sum;
 }
 
-double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
-{
-    return error_by_levels(m, p, levels, 1);
-}
-
-double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
+static double error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels)
 {
     double s = (double)p.scale;
     return side_by_bins(&m->sides[0], s, (int64_t)levels.hi - p.zero_point) +
@@ -319,7 +314,7 @@ double qc_moments_clip_error(const struct qc_moments *m, double lo, double hi, s
 {
     struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     bool many = (int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS;
-    return many ? qc_moments_error_by_bins(m, p, levels) : error_by_levels(m, p, levels, clip);
+    return many ? error_by_bins(m, p, levels) : error_by_levels(m, p, levels, clip);
 }
 
 double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
@@ -340,7 +335,7 @@ bool qc_moments_above(const struct qc_moments *m, double bound, double lo, doubl
     if ((int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS)
         return side_clipped_by_bins(&m->sides[0], s, up, bound) + side_clipped_by_bins(&m->sides[1], s, down, bound) >
                    bound ||
-               qc_moments_error_by_bins(m, p, levels) > bound;
+               error_by_bins(m, p, levels) > bound;
     if (side_clipped(&m->sides[0], m->base, s, up) + side_clipped(&m->sides[1], m->base, s, down) > bound) return true;
     double sum = 0;
     if (clip > 1)

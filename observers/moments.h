@@ -57,8 +57,4 @@ bool qc_moments_above(const struct qc_moments *m, double bound, double lo, doubl
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                               enum qc_symmetry symmetry, double power, double unit, double enough);
 
-/* The two ways of the computation, for tests; the second does not look through functions. */
-double qc_moments_error_by_levels(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);
-double qc_moments_error_by_bins(const struct qc_moments *m, struct qc_affine p, struct qc_levels levels);
-
 #endif

@@ -119,7 +119,6 @@ struct qc_observer {
     enum qc_need need;
     const struct qc_observer_option *options; /* option_count of them */
     size_t option_count;
-    bool order_dependent;                 /* the answer depends on the order of the samples */
     bool fixed;                           /* solve is called whatever was seen, and the answer may leave the limits */
     bool of_output;                       /* chosen by the error of the layers' outputs (calib/ranges/output_error.h,
                                              calib/ranges/output_quantizers.h); solve: where that is not known */

@@ -16,6 +16,12 @@ struct walk {
     bool one; /* a single threshold decides */
 };
 
+/* Is the next range that is tried kept. */
+static bool curve_takes(const struct qc_curve *c)
+{
+    return c && c->seen % c->stride == 0 && c->count < QC_CURVE_POINTS;
+}
+
 static bool try_on_curve(struct walk *w, double lo, double hi, struct qc_curve *curve)
 {
     const struct qc_range *limits = &w->search->limits;
@@ -24,7 +30,7 @@ static bool try_on_curve(struct walk *w, double lo, double hi, struct qc_curve *
     if (lo == w->lo && hi == w->hi) return false;
     double v = w->search->objective(w->search->user, lo, hi, curve ? (double)INFINITY : w->best);
     if (curve) {
-        const bool known = isinf(v) && w->search->refused && qc_curve_takes(curve);
+        const bool known = isinf(v) && w->search->refused && curve_takes(curve);
         qc_curve_add(curve,
                      &(struct qc_tried){.lo = lo,
                                         .hi = hi,
@@ -139,15 +145,10 @@ void qc_curve_begin(struct qc_curve *c, size_t count)
     c->stride = (count + QC_CURVE_POINTS - 1) / QC_CURVE_POINTS;
 }
 
-bool qc_curve_takes(const struct qc_curve *c)
-{
-    return c && c->seen % c->stride == 0 && c->count < QC_CURVE_POINTS;
-}
-
 void qc_curve_add(struct qc_curve *c, const struct qc_tried *tried)
 {
     if (!c) return;
-    if (qc_curve_takes(c)) c->points[c->count++] = *tried;
+    if (curve_takes(c)) c->points[c->count++] = *tried;
     c->seen++;
 }
 

@@ -33,8 +33,6 @@ void qc_search_run(struct qc_range *out, const struct qc_search *search);
  * chosen. */
 void qc_curve_begin(struct qc_curve *c, size_t count);
 void qc_curve_add(struct qc_curve *c, const struct qc_tried *tried);
-/* Whether the next one is kept. */
-bool qc_curve_takes(const struct qc_curve *c);
 void qc_curve_end(struct qc_curve *c, const struct qc_range *chosen);
 
 /* Sets the floors: half of the mass of a side lies further in, so that no sensible threshold does. */

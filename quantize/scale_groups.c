@@ -4,8 +4,6 @@
 #include "graph/core/value_name.h"
 #include "quantize/scale_search.h"
 
-enum { FEW_LEVELS = 16 };
-
 /* The node of the simulated graph that multiplies with the same weight: constants are shared from graph to graph. */
 static qc_id simulated_of(const struct qc_scale_search *s, const struct qc_tensor *weight)
 {
@@ -31,8 +29,7 @@ static const struct qc_qparams *input_of(const struct qc_graph *g, const struct 
 static bool has_few_levels(const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *q = qc_second_moments_weight(g, &g->nodes[node]);
-    const struct qc_levels levels = qc_qparams_levels(&g->qparams_of[g->values[q->outputs].type.qparams]);
-    return levels.hi - levels.lo < FEW_LEVELS;
+    return qc_qparams_are_few(&g->qparams_of[g->values[q->outputs].type.qparams]);
 }
 
 /* Layers of moments side by side - depthwise convolutions - have a scale for each channel that they read: nothing

@@ -84,15 +84,3 @@ out:
     qc_arena_free(a);
     return ok;
 }
-
-bool qc_evaluate_graph(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data,
-                       const struct qc_plan_options *how, unsigned workers, size_t memory_limit,
-                       qc_pool_progress_fn *progress, void *progress_user, struct qc_status *st)
-{
-    struct qc_overflows unused;
-    struct qc_arena *a = qc_arena_new();
-    if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_evaluate_sums(out, &unused, a, g, data, how, workers, memory_limit, progress, progress_user, st);
-    qc_arena_free(a);
-    return ok;
-}

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-qc_id qc_quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer)
+/* The value of the real graph that a quantizer is named after; 0 when it is gone. */
+static qc_id quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer)
 {
     qc_id v = qc_graph_find_value(real, quantizer->name);
     if (v || quantizer->name[0] != '%') return v;
@@ -11,10 +12,12 @@ qc_id qc_quantizer_value(const struct qc_graph *real, const struct qc_qparams *q
     return id <= real->value_count ? (qc_id)id : 0;
 }
 
-qc_id qc_stored_value(const struct qc_graph *quantized, qc_id quantizer, const struct qc_graph *real)
+/* The value of a quantized graph that holds a quantizer's (observed) value with its qparams: the one of the same name,
+   else the first of the same shape, else the first; 0 when there is none. */
+static qc_id stored_value(const struct qc_graph *quantized, qc_id quantizer, const struct qc_graph *real)
 {
     const struct qc_qparams *s = &quantized->qparams_of[quantizer];
-    qc_id named = qc_graph_find_value(quantized, s->name), r = qc_quantizer_value(real, s), first = 0;
+    qc_id named = qc_graph_find_value(quantized, s->name), r = quantizer_value(real, s), first = 0;
     if (named && quantized->values[named].type.qparams == quantizer) return named;
     for (qc_id v = 1; v <= quantized->value_count; v++) {
         if (quantized->values[v].type.qparams != quantizer || quantized->values[v].kind != QC_VALUE_RESULT) continue;
@@ -48,8 +51,7 @@ static bool find_wanted(struct wanted *w, struct qc_measurement *out, const stru
     if (!w->pairs || !w->quantizers || !w->peaks) return false;
     for (qc_id s = 1; s <= q->qparams_count; s++) {
         if (q->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || q->qparams_of[s].is_weight) continue;
-        struct qc_pair p = {.first = qc_quantizer_value(real, &q->qparams_of[s]),
-                            .second = qc_stored_value(q, s, real)};
+        struct qc_pair p = {.first = quantizer_value(real, &q->qparams_of[s]), .second = stored_value(q, s, real)};
         if (!p.first || !p.second || qc_constant_of(real, p.first) ||
             !qc_shape_equal(&real->values[p.first].type.shape, &q->values[p.second].type.shape))
             continue;

@@ -37,13 +37,6 @@ bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_
                       const struct qc_dataset *data, const struct qc_measure_options *options,
                       const struct qc_budget *budget, struct qc_status *st);
 
-/* The value of the real graph that a quantizer is named after; 0 when it is gone. */
-qc_id qc_quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer);
-
-/* The value of a quantized graph that holds a quantizer's (observed) value with its qparams: the one of the same name,
-   else the first of the same shape, else the first; 0 when there is none. */
-qc_id qc_stored_value(const struct qc_graph *quantized, qc_id quantizer, const struct qc_graph *real);
-
 /* Bits that the accumulator of a multiply-accumulate node can need, sign included, whatever the data: from the
    quantized weights, the levels of the input and the bias. 0 when the node is not such a node with constant weights. */
 bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, struct qc_status *st);

@@ -6,7 +6,8 @@
 
 #include "calib/metrics/interval.h"
 
-bool qc_scoring_possible(const struct qc_dataset *data)
+/* Does the data set have labels or a target, opened with options.truth? */
+static bool is_possible(const struct qc_dataset *data)
 {
     return qc_dataset_label_count(data) || qc_dataset_target_elements(data);
 }
@@ -95,7 +96,7 @@ bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct q
 {
     struct qc_scoring s = {.data = data, .label_count = qc_dataset_label_count(data), .peak = 1};
     const int64_t *dims;
-    if (!qc_scoring_possible(data))
+    if (!is_possible(data))
         return qc_fail(st, QC_BAD_INPUT, "%s: has neither a data set 'labels' nor 'target' to measure accuracy with",
                        qc_dataset_file(data));
     s.by_position = qc_dataset_units(data) > 0 && qc_dataset_label_dims(&dims, data, 0) > 0;

@@ -27,9 +27,6 @@ struct qc_scoring {
     double peak;
 };
 
-/* Does the data set have labels or a target, opened with options.truth? */
-bool qc_scoring_possible(const struct qc_dataset *data);
-
 /* Finds the output of g; probe: a runner of a plan of g for the data. Errors: neither labels nor target, no output
  * that fits them (QC_BAD_INPUT). */
 bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,

@@ -47,6 +47,11 @@ const struct qc_node *qc_second_moments_weight(const struct qc_graph *g, const s
     return g->qparams_of[g->values[q->outputs].type.qparams].is_weight ? q : NULL;
 }
 
+bool qc_second_moments_few_levels(const struct qc_graph *g, const struct qc_node *quantize)
+{
+    return quantize && qc_qparams_are_few(&g->qparams_of[g->values[quantize->outputs].type.qparams]);
+}
+
 static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n,
                                          enum qc_second_moments_layers which)
 {
@@ -168,7 +173,10 @@ bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc
     (void)st;
     for (size_t i = 0; i < m->count && !*index; i++)
         if (qc_second_moments_same(m->layers[i], l)) *index = i + 1;
-    if (!*index) append(index, m, l, block, true);
+    if (!*index)
+        append(index, m, l, block, true);
+    else if (l->few_levels)
+        m->layers[*index - 1]->few_levels = true;
     return true;
 }
 
@@ -194,13 +202,17 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
     const char *name = qc_value_name(g, l->value, m->arena, st); /* copied: moments outlive the graph */
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st)) || !(l->geometry = geometry_of(l, m->arena, st)))
         return false;
+    l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_weight(g, n));
     if (taken == PAIRS) {
         l->paired = true;
         l->channels *= 2;
     }
     for (size_t i = 0; taken == PRODUCTS && i < m->count && !m->by_node[id]; i++)
         if (qc_second_moments_same(m->layers[i], l)) m->by_node[id] = i + 1;
-    if (!m->by_node[id]) append(&m->by_node[id], m, l, block, products);
+    if (!m->by_node[id])
+        append(&m->by_node[id], m, l, block, products);
+    else if (l->few_levels)
+        m->layers[m->by_node[id] - 1]->few_levels = true;
     return true;
 }
 
@@ -274,7 +286,7 @@ bool qc_second_moments_new_pairs(struct qc_second_moments **out, const struct qc
 
 static void free_sums(struct qc_second_moments_sums *s)
 {
-    free(s->products);
+    qc_second_moments_drop_products(s);
     free(s->sums);
     qc_second_moments_drop_rows(s);
     *s = (struct qc_second_moments_sums){0};
@@ -374,25 +386,62 @@ void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t e
     }
 }
 
+/* Smaller ones are not worth a file. */
+enum { SPILL_MIN = 1 << 16 };
+
+void qc_second_moments_spill(struct qc_second_moments *m)
+{
+    for (size_t i = 0; i < m->count; i++) {
+        struct qc_second_moments_layer *l = m->layers[i];
+        l->spills = !l->lanes && l->product_count >= SPILL_MIN;
+    }
+}
+
+static size_t bytes_of(const struct qc_second_moments_layer *l)
+{
+    return l->rows_max && l->rows_max <= l->keep
+               ? qc_second_moments_kept_bytes(l, l->rows_max)
+               : QC_MOMENTS_PARTS * QC_MOMENTS_CLASSES * l->product_count * sizeof(int64_t);
+}
+
+static size_t means_bytes(const struct qc_second_moments_layer *l)
+{
+    return QC_MOMENTS_PARTS * QC_MOMENTS_CLASSES * qc_second_moments_row(l) * sizeof(int64_t);
+}
+
 size_t qc_second_moments_bytes(const struct qc_second_moments *m)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < m->count; i++) {
-        const struct qc_second_moments_layer *l = m->layers[i];
-        const size_t classes = QC_MOMENTS_PARTS * QC_MOMENTS_CLASSES,
-                     sums = classes * qc_second_moments_row(l) * sizeof(int64_t);
-        bytes += sums + (l->rows_max && l->rows_max <= l->keep ? qc_second_moments_kept_bytes(l, l->rows_max)
-                                                               : classes * l->product_count * sizeof(int64_t));
-    }
+    for (size_t i = 0; i < m->count; i++) bytes += means_bytes(m->layers[i]) + bytes_of(m->layers[i]);
     return bytes;
+}
+
+size_t qc_second_moments_held_bytes(const struct qc_second_moments *m)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < m->count; i++)
+        bytes += means_bytes(m->layers[i]) + (m->layers[i]->spills ? 0 : bytes_of(m->layers[i]));
+    return bytes;
+}
+
+size_t qc_second_moments_spilled_bytes(const struct qc_second_moments_layer *l)
+{
+    const bool rows = l->rows_max && l->rows_max <= l->keep;
+    if (!l->spills) return 0;
+    return qc_second_moments_kept_bytes(l, rows ? l->rows_max : l->keep) +
+           (rows ? 0 : l->product_count * sizeof(int64_t));
 }
 
 size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m)
 {
-    size_t bytes = m->panel_size * sizeof(int16_t) + m->lane_size * sizeof(int32_t);
-    for (size_t i = 0; i < m->count; i++)
-        bytes += QC_MOMENTS_BUFFERS * m->capacity[i] * qc_second_moments_row(m->layers[i]) * sizeof(int16_t);
-    return bytes;
+    size_t bytes = m->panel_size * sizeof(int16_t) + m->lane_size * sizeof(int32_t), spilled = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct qc_second_moments_layer *l = m->layers[i];
+        const size_t products = qc_second_moments_spilled_bytes(l);
+        bytes += QC_MOMENTS_BUFFERS * m->capacity[i] * qc_second_moments_row(l) * sizeof(int16_t);
+        spilled = products > spilled ? products : spilled;
+    }
+    return bytes + spilled;
 }
 
 size_t qc_second_moments_values(const qc_id **values, const struct qc_second_moments *m)
@@ -442,17 +491,6 @@ void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t
     to->rows += rows;
     to->samples += samples;
     to->skipped += skipped;
-}
-
-bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c,
-                                 const int64_t *products, const int64_t *sums, struct qc_status *st)
-{
-    struct qc_second_moments_sums *s;
-    if (!qc_second_moments_class(&s, l, part, c, st)) return false;
-    if (s && !qc_second_moments_square(s, l, st)) return false;
-    for (size_t i = 0; s && i < l->product_count; i++) s->products[i] += products[i];
-    for (size_t i = 0; s && i < qc_second_moments_row(l); i++) s->sums[i] += sums[i];
-    return true;
 }
 
 bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from,

@@ -175,6 +175,7 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
                     qc_second_moments_tile(tile, w->panels + i * pairs * QC_MOMENTS_PAIR_SIZE,
                                            w->panels + j * pairs * QC_MOMENTS_PAIR_SIZE, pairs, 4 * up);
         }
+        qc_second_moments_rest(s, l);
     }
     pthread_mutex_unlock(&m->locks[index]);
     b->count = 0;

@@ -40,6 +40,9 @@ struct qc_second_moments {
     struct qc_second_moments_worker *workers;
 };
 
+/* Of the Quantize of a weight; NULL: of none. */
+bool qc_second_moments_few_levels(const struct qc_graph *g, const struct qc_node *quantize);
+
 static inline size_t qc_second_moments_row(const struct qc_second_moments_layer *l)
 {
     return l->groups * l->columns;
@@ -73,7 +76,7 @@ static inline size_t qc_second_moments_slot(int32_t c)
     return (size_t)((c % QC_MOMENTS_CLASSES + QC_MOMENTS_CLASSES) % QC_MOMENTS_CLASSES);
 }
 
-/* A gram of no layers, with room for one of each node. */
+/* Second moments of no layers, with room for one of each node. */
 bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct qc_status *st);
 /* Columns, blocks and the place of products, from the other sizes. Blocks laid out again by their own size stay as they
  * are. */

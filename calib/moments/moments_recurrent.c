@@ -53,6 +53,7 @@ static bool add(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
     l->geometry = states ? "states" : "rows";
     l->direction_axis = !states ? 0 : r->batchwise ? 2 : 1;
     l->recurrent = true;
+    l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_recurrent_weight(g, n, which));
     if (g->values[l->value].type.dtype != QC_F32 || qc_constant_of(g, l->value)) return true;
     const char *name = qc_value_name(g, l->value, m->arena, st);
     return name && (l->name = qc_arena_strdup(m->arena, name, st)) &&

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/file_map.h"
 
 /* Rows of one step, in the panels that products are taken of (qc_second_moments_pack): for each group and block
  * [panels][pairs][16][2]. */
@@ -13,7 +14,7 @@ struct qc_second_moments_chunk {
     struct qc_second_moments_chunk *next;
     size_t count, pairs;
     int up;
-    int16_t panels[];
+    int16_t *panels; /* behind this, or in the file */
 };
 
 static size_t panels_of_group(const struct qc_second_moments_layer *l)
@@ -29,17 +30,30 @@ static const int16_t *panel_of(const struct qc_second_moments_chunk *c, const st
     return c->panels + at * c->pairs * QC_MOMENTS_PAIR_SIZE;
 }
 
-static bool new_chunk(struct qc_second_moments_chunk **out, const struct qc_second_moments_layer *l, size_t count,
-                      struct qc_status *st)
+/* The file of a class, with room for as many rows as may be kept. */
+static bool open_rows(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l, struct qc_status *st)
+{
+    const size_t most = l->rows_max && l->rows_max < l->keep ? l->rows_max : l->keep;
+    s->row_bytes = 0;
+    s->row_room = qc_second_moments_kept_bytes(l, most + QC_MOMENTS_ROWS);
+    return qc_file_map_scratch(&s->row_file, s->row_room, st);
+}
+
+static bool new_chunk(struct qc_second_moments_chunk **out, struct qc_second_moments_sums *s,
+                      const struct qc_second_moments_layer *l, size_t count, struct qc_status *st)
 {
     const size_t pairs = (count + 1) / 2;
     size_t bytes;
     if (!qc_mul_size(&bytes, l->groups * panels_of_group(l), pairs * QC_MOMENTS_PAIR_SIZE * sizeof(int16_t)))
         return qc_fail_memory(st, SIZE_MAX);
-    if (!(*out = malloc(sizeof **out + bytes))) return qc_fail_memory(st, bytes);
-    (*out)->next = NULL;
-    (*out)->count = count;
-    (*out)->pairs = pairs;
+    if (l->spills && !s->row_file && !open_rows(s, l, st)) return false;
+    const bool filed = s->row_file && bytes <= s->row_room - s->row_bytes;
+    struct qc_second_moments_chunk *c = malloc(sizeof *c + (filed ? 0 : bytes));
+    if (!c) return qc_fail_memory(st, bytes);
+    *c = (struct qc_second_moments_chunk){.count = count, .pairs = pairs, .panels = (int16_t *)(c + 1)};
+    if (filed) c->panels = (int16_t *)(void *)((char *)qc_file_map_room(s->row_file) + s->row_bytes);
+    if (filed) s->row_bytes += bytes;
+    *out = c;
     return true;
 }
 
@@ -62,7 +76,7 @@ bool qc_second_moments_keep(struct qc_second_moments_sums *s, const struct qc_se
                             const int16_t *rows, size_t count, int up, struct qc_status *st)
 {
     struct qc_second_moments_chunk *c;
-    if (!new_chunk(&c, l, count, st)) return false;
+    if (!new_chunk(&c, s, l, count, st)) return false;
     int16_t *to = c->panels;
     c->up = up;
     for (size_t g = 0; g < l->groups; g++)
@@ -184,6 +198,7 @@ bool qc_second_moments_kept_rows(float *to, double *weights, size_t *count, cons
         read_row(to + *count * w, &list[i], group, block, unit);
         ++*count;
     }
+    qc_second_moments_rest(s, l);
     free(list);
     return true;
 }
@@ -196,6 +211,8 @@ void qc_second_moments_drop_rows(struct qc_second_moments_sums *s)
         free(c);
     }
     s->row_count = 0;
+    qc_file_map_unref(s->row_file);
+    s->row_file = NULL;
 }
 
 static void add_tile(int64_t *tile, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
@@ -251,12 +268,32 @@ static void add_products(int64_t *products, const struct qc_second_moments_sums 
                 for (size_t i = 0; i <= j; i++, products += QC_MOMENTS_TILE_SIZE) add_tile(products, l, s, g, b, i, j);
 }
 
+void qc_second_moments_drop_products(struct qc_second_moments_sums *s)
+{
+    if (s->file)
+        qc_file_map_unref(s->file);
+    else
+        free(s->products);
+    s->file = NULL;
+    s->products = NULL;
+}
+
+void qc_second_moments_rest(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l)
+{
+    if (s->file) qc_file_map_forget(s->products, l->product_count * sizeof *s->products);
+    if (s->row_file) qc_file_map_forget(qc_file_map_room(s->row_file), s->row_bytes);
+}
+
 bool qc_second_moments_square(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                               struct qc_status *st)
 {
     if (s->products || !l->product_count) return true;
-    if (!(s->products = calloc(l->product_count, sizeof *s->products)))
+    if (l->spills) {
+        if (!qc_file_map_scratch(&s->file, l->product_count * sizeof *s->products, st)) return false;
+        s->products = qc_file_map_room(s->file);
+    } else if (!(s->products = calloc(l->product_count, sizeof *s->products))) {
         return qc_fail_memory(st, l->product_count * sizeof *s->products);
+    }
     if (s->rows) add_products(s->products, s, l);
     qc_second_moments_drop_rows(s);
     return true;
@@ -272,7 +309,7 @@ bool qc_second_moments_add_sums(struct qc_second_moments_sums *to, const struct 
     if (to->products && from->rows) add_products(to->products, from, l);
     for (const struct qc_second_moments_chunk *c = from->rows; c && !to->products; c = c->next) {
         struct qc_second_moments_chunk *copy;
-        if (!new_chunk(&copy, l, c->count, st)) return false;
+        if (!new_chunk(&copy, to, l, c->count, st)) return false;
         copy->up = c->up;
         memcpy(copy->panels, c->panels,
                l->groups * panels_of_group(l) * c->pairs * QC_MOMENTS_PAIR_SIZE * sizeof *c->panels);

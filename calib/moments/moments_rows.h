@@ -15,6 +15,10 @@ bool qc_second_moments_keep(struct qc_second_moments_sums *s, const struct qc_se
 bool qc_second_moments_square(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                               struct qc_status *st);
 
+/* Frees the products of a class; gives what is in memory of those that lie in a file back. */
+void qc_second_moments_drop_products(struct qc_second_moments_sums *s);
+void qc_second_moments_rest(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l);
+
 /* Adds what another layer of the same sizes has of a class. */
 bool qc_second_moments_add_sums(struct qc_second_moments_sums *to, const struct qc_second_moments_sums *from,
                                 const struct qc_second_moments_layer *l, struct qc_status *st);

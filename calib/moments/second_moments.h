@@ -50,10 +50,13 @@ struct qc_second_moments_chunk; /* calib/moments/moments_rows.h */
 
 /* Sums of one class, in units of 2^(8c-13) and its square. */
 struct qc_second_moments_sums {
-    int64_t *sums;     /* [groups * columns]; NULL: class not seen */
-    int64_t *products; /* [product_count] of the layer; NULL: there are rows in their place, or none */
+    int64_t *sums;            /* [groups * columns]; NULL: class not seen */
+    int64_t *products;        /* [product_count] of the layer; NULL: there are rows in their place, or none */
+    struct qc_file_map *file; /* that products lie in, or NULL */
     struct qc_second_moments_chunk *rows; /* their number: */
     size_t row_count;
+    struct qc_file_map *row_file; /* that they lie in while there is room, or NULL */
+    size_t row_bytes, row_room;   /* of it: taken, and all */
 };
 
 struct qc_second_moments_moments {
@@ -82,6 +85,7 @@ struct qc_second_moments_layer {
     size_t
         rows_max;   /* of all classes together, where it is known before they come (qc_second_moments_expect); else 0 */
     bool recurrent; /* of a weight of an RNN, GRU or LSTM */
+    bool few_levels;    /* a weight that is multiplied with it has few (qc_qparams_are_few) */
     int direction_axis; /* of states: the dimension of directions, which are the groups; else 0 */
     bool window_given;  /* Conv, ConvTranspose: window */
     bool transposed;
@@ -89,6 +93,7 @@ struct qc_second_moments_layer {
     const double *divisor; /* [channels]: what its input is divided by since it was seen; borrowed. NULL: nothing */
     bool paired;           /* qc_second_moments_new_pairs: channels are twice those of the weight */
     bool borrowed;         /* the sums of its parts are another's (qc_second_moments_for) */
+    bool spills;           /* products and rows lie in temporary files (qc_second_moments_spill) */
     struct qc_second_moments_moments parts[QC_MOMENTS_PARTS];
 };
 
@@ -152,9 +157,17 @@ struct qc_second_moments_layer *qc_second_moments_of_recurrent(const struct qc_s
    in less memory. For the layout in force, before anything is observed. */
 void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t elements, size_t runs);
 
-/* Bytes of the sums, when every layer has met both classes, and of one worker's buffers. */
+/* From now on products and rows of wide layers come to lie in temporary files without a name: in memory is one matrix
+   for each worker at most. Whatever is read is the same. Before anything is observed. */
+void qc_second_moments_spill(struct qc_second_moments *m);
+
+/* Bytes of the sums, when every layer has met both classes, and of one worker's buffers. Where some are spilled, all of
+   them, and what is in memory. */
 size_t qc_second_moments_bytes(const struct qc_second_moments *m);
+size_t qc_second_moments_held_bytes(const struct qc_second_moments *m);
 size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m);
+/* What is in memory of a layer that is spilled while somebody is at it: of one class; else 0. */
+size_t qc_second_moments_spilled_bytes(const struct qc_second_moments_layer *l);
 
 /* The values to be observed, each once; borrowed. */
 size_t qc_second_moments_values(const qc_id **values, const struct qc_second_moments *m);
@@ -177,12 +190,9 @@ bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st);
 /* Gives the buffers back: there are no more samples to come. */
 void qc_second_moments_close(struct qc_second_moments *m);
 
-/* For files and merging: adds counts, and the sums of one class. A class under the window is dropped, a higher one
- * moves it. */
+/* For files and merging: adds counts. */
 void qc_second_moments_add_counts(struct qc_second_moments_moments *to, uint64_t rows, uint64_t samples,
                                   uint64_t skipped);
-bool qc_second_moments_add_class(struct qc_second_moments_layer *l, enum qc_second_moments_part part, int32_t c,
-                                 const int64_t *products, const int64_t *sums, struct qc_status *st);
 /* Adds all of one layer's moments to those of an equal layer (same groups, columns, block). Errors: another one; more
  * rows than QC_MOMENTS_ROWS_MAX. */
 bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_second_moments_layer *from,

@@ -60,6 +60,7 @@ struct qc_choice {
     const char *method; /* name of the observer */
     struct qc_tally seen;
     struct qc_range range;     /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+    struct qc_range solved;    /* the observer's own, before two shared a scale; without candidates: none */
     double known_lo, known_hi; /* what the graph guarantees (graph/core/bounds.h); infinite where nothing; of weights:
                                   0, 0 and meaningless */
     const char *behind;        /* function that errors were taken behind, as text; NULL: none */
@@ -99,7 +100,7 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
                const struct qc_calibration_options *options, struct qc_status *st);
 
 /* What each of several methods gives to each quantizer of activations with one scale, by each of the factors `wider`:
-   params[(factor * count + method) * (space_count + 1) + qparams]; scale 0 for all other qparams, and for those that
+   params[(factor * count + method) * (qparams_count + 1) + qparams]; scale 0 for all other qparams, and for those that
    saw nothing but zeros. Nothing is bound. options: `activation`, `methods` and `wider` are not looked at. before:
    [qparams_count + 1]; the quantizer whose scale it may take, so that both want the same method
    (calib/ranges/one_scale.h); 0: none. */
@@ -107,7 +108,7 @@ bool qc_solve_methods(struct qc_affine *params, qc_id *before, struct qc_graph *
                       const char *source, const struct qc_method *methods, size_t count, const double *wider,
                       size_t wider_count, const struct qc_calibration_options *options, struct qc_status *st);
 
-/* Binds the simulated graph g with these parameters [space_count + 1]; where the scale is 0, and for weights, as
+/* Binds the simulated graph g with these parameters [qparams_count + 1]; where the scale is 0, and for weights, as
    qc_choose does. The choices of quantizers that got theirs here are empty. */
 bool qc_bind_params(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen,
                     const char *source, const struct qc_affine *params, const struct qc_calibration_options *options,

@@ -415,7 +415,7 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     if (ok) {
         (*out)->cost = p.cost;
         (*out)->collect_seconds =
-            qc_seconds() - t0 - (*out)->solve_seconds - s.rounding_seconds; /* that is the reweigher's */
+            qc_seconds() - t0 - (*out)->solve_seconds - s.rounding_seconds; /* that is the weight_rounder's */
     }
     qc_chooser_free(p.chooser);
     qc_activation_cache_free(p.frontier);

@@ -338,10 +338,10 @@ struct needs {
  */
 static void add_moments(struct needs *n, const struct qc_second_moments *m, const struct qc_collect_options *o)
 {
-    const size_t times = o->extremes || o->save ? 3 : 1;
-    n->fixed = n->fixed_before + times * qc_second_moments_bytes(m);
+    const size_t copies = o->extremes || o->save ? 2 : 0, held = qc_second_moments_held_bytes(m);
+    n->fixed = n->fixed_before + held + copies * qc_second_moments_bytes(m);
     n->each = n->each_before + qc_second_moments_worker_bytes(m);
-    n->later = n->later_before + qc_second_moments_bytes(m) + (o->later_with ? o->later_with(m) : 0);
+    n->later = n->later_before + held + (o->later_with ? o->later_with(m) : 0);
 }
 
 static size_t most(const struct needs *n, size_t held)
@@ -358,18 +358,20 @@ static void expect_rows(struct collecting *k, const struct qc_plan *plan)
         qc_second_moments_expect(k->c->gram, k->values[i], qc_plan_observed_elements(plan, i), k->total);
 }
 
-/* Smaller matrices until one worker, and what comes behind, fits into the memory there is. What an earlier run has
- * stays as it is. */
+/* Products in temporary files, and smaller matrices where that is not enough, until one worker, and what comes behind,
+ * fits into the memory there is. What an earlier run has stays as it is. */
 static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, const struct qc_plan *plan,
                         size_t held, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
     for (size_t block = QC_MOMENTS_BLOCK; k->c->gram; block /= 2) {
         expect_rows(k, plan);
-        add_moments(n, k->c->gram, o);
-        if (!o->memory_limit || most(n, held) <= o->memory_limit || block / 2 < QC_MOMENTS_BLOCK_MIN ||
-            qc_collection_samples(k->c))
-            return true;
+        for (int spilled = 0; spilled < 2; spilled++) {
+            if (spilled) qc_second_moments_spill(k->c->gram);
+            add_moments(n, k->c->gram, o);
+            if (!o->memory_limit || most(n, held) <= o->memory_limit || qc_collection_samples(k->c)) return true;
+        }
+        if (block / 2 < QC_MOMENTS_BLOCK_MIN) return true;
         qc_second_moments_free(k->c->gram);
         k->c->gram = NULL;
         if (!qc_second_moments_new(&k->c->gram, g, o->layers, block / 2, st)) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/compensate.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -91,6 +92,41 @@ void qc_round_again(double *d, const double *w, const double *h, size_t n, const
             }
             if (any) qc_lanes_carry(scratch, h + i * n, by, n);
             moved = moved || any;
+        }
+    }
+}
+
+/* With d = w - k s, k the integers, (k' h d) / (k' h k) is what s is to be more. */
+void qc_round_rescale(double *d, double *scale, const double *w, const double *h, size_t n, size_t block,
+                      double *scratch)
+{
+    double *gradient = scratch, *level = scratch + n * QC_LANES;
+    memset(gradient, 0, n * QC_LANES * sizeof *gradient);
+    qc_lanes_add_up(gradient, n, h, n, d, n);
+    for (size_t i = 0; i < n * QC_LANES; i++) level[i] = nearbyint((w[i] - d[i]) / scale[i]);
+    for (size_t first = 0; first < n; first += block) {
+        const size_t end = n - first < block ? n : first + block;
+        double with[QC_LANES] = {0}, of[QC_LANES] = {0}, to[QC_LANES], by[QC_LANES];
+        for (size_t i = first; i < end; i++) {
+            double sum[QC_LANES] = {0};
+            qc_lanes_add_up(sum, 1, h + i * n + first, n, level + first * QC_LANES, end - first);
+            for (size_t l = 0; l < QC_LANES; l++) {
+                with[l] += level[i * QC_LANES + l] * gradient[i * QC_LANES + l];
+                of[l] += level[i * QC_LANES + l] * sum[l];
+            }
+        }
+        for (size_t l = 0; l < QC_LANES; l++) {
+            const double was = scale[first * QC_LANES + l], best = of[l] > 0 ? was + with[l] / of[l] : was;
+            to[l] = (double)(float)fmin(fmax(best, was / 2), was * 2);
+        }
+        for (size_t i = first; i < end; i++) {
+            for (size_t l = 0; l < QC_LANES; l++) {
+                const size_t at = i * QC_LANES + l;
+                by[l] = level[at] * (scale[at] - to[l]);
+                d[at] += by[l];
+                scale[at] = to[l];
+            }
+            qc_lanes_carry(gradient, h + i * n, by, n);
         }
     }
 }

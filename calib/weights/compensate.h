@@ -31,6 +31,11 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
    [n][n], damped. scratch: [n][QC_LANES]. */
 void qc_round_again(double *d, const double *w, const double *h, size_t n, const struct qc_round_grid *grid,
                     double *scratch);
+/* Then the scale of each block of `block` columns, one block after the other: what lowers d' h d most while the
+   integers stay as they are; at least half and at most twice what it was, and a float32. scale: [n][QC_LANES], as in
+   the grid. scratch: [2 n][QC_LANES]. */
+void qc_round_rescale(double *d, double *scale, const double *w, const double *h, size_t n, size_t block,
+                      double *scratch);
 void qc_round_nearest(double *d, const double *w, size_t n, const struct qc_round_grid *grid);
 
 /* d = w - q of one column, q rounded from w + sum; all [QC_LANES]. */

@@ -105,6 +105,8 @@ bool qc_round_weights(struct qc_weight_rounding **out, struct qc_graph **graph, 
                       struct qc_status *st);
 /* What one worker takes for the layer that needs most, beside new weights for all of them. */
 size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m);
+/* Multiply-adds of taking the moments of all layers, and of rounding by them. */
+void qc_round_weights_work_of_all(double *taking, double *rounding, const struct qc_second_moments *m);
 void qc_weight_rounding_free(struct qc_weight_rounding *r); /* NULL-safe */
 
 #endif

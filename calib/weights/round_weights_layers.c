@@ -141,7 +141,9 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
     const struct qc_node *n = &g->nodes[id], *weight = qc_second_moments_weight(g, n);
     const struct qc_type *type = &g->values[weight->outputs].type, *result = &g->values[n->outputs].type;
     qc_id inputs[3] = {qc_rebuild_value(b, n->inputs[0], st), 0, 0};
-    if (!inputs[0]) return false;
+    if (!inputs[0] || (l->new_scale && !qc_graph_bind_quantizer(b->to, type->qparams, l->qparams->count, l->new_scale,
+                                                                l->qparams->zero_point, st)))
+        return false;
     qc_id v = qc_graph_add_constant(b->to, g->values[weight->inputs[0]].name, l->rounded, st);
     struct qc_node_def q = {.op = QC_OP_Quantize,
                             .name = weight->name,
@@ -269,6 +271,7 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r)
     for (size_t i = 0; r->layers && i < r->count; i++) {
         qc_tensor_unref(r->layers[i].rounded);
         free(r->layers[i].made);
+        free(r->layers[i].new_scale);
     }
     free(r->layers);
     free(r->by_node);

@@ -27,6 +27,7 @@ struct qc_round_weights_layer {
     struct qc_rounded_weights *result;
     struct qc_tensor *rounded;            /* like weight; owned; NULL until it is solved */
     float *new_weight;                    /* its numbers, while it is solved */
+    float *new_scale;                     /* [scales.count]: NULL, or what those of its blocks become; owned */
     struct qc_round_weights_output *made; /* [outputs]; owned */
 };
 
@@ -76,9 +77,9 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
 /* The same with the bias of a layer that is corrected. */
 bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st);
 
-/* A weight of a recurrent node as a layer; false: it is none. u, gram and result are borrowed. */
+/* A weight of a recurrent node as a layer; false: it is none. u, moments and result are borrowed. */
 bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
-                                enum qc_second_moments_recurrent which, const struct qc_second_moments *gram,
+                                enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
                                 struct qc_rounded_weights *result);
 /* Copies a recurrent node of g with those of its weights that are not NULL. */
 bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,

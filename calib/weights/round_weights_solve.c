@@ -13,10 +13,14 @@
 #include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 
-enum { HELD_MIN = 4, FEW_LEVELS = 16 };
+enum { HELD_MIN = 4 };
 
-/* Beyond so many columns it costs more than all else of a layer. */
-enum { AGAIN_COLUMNS = 1024 };
+/* Weights of so many columns ahead are asked for while these are worked on: where outputs lie side by side, each column
+   is in another page. */
+enum { AHEAD = 12 };
+
+/* Beyond so many columns it costs more than all else of a layer; so many times scales of blocks are fitted, too. */
+enum { AGAIN_COLUMNS = 1024, RESCALED = 2 };
 
 /* Moments of few rows show likeness that is not there: they are shrunk toward a multiple of the identity (Ledoit and
    Wolf 2004), the more the more columns there are for a row. So many times the mean of the diagonal for each column of
@@ -68,22 +72,19 @@ struct parts {
     bool few_fit, few_judge;
 };
 
+/* Weights of few levels are worth the whole matrix, however few rows it is made of. */
+static bool rounds_again(const struct qc_second_moments_layer *l)
+{
+    return l->few_levels && l->block <= AGAIN_COLUMNS;
+}
+
 static struct parts parts_of(const struct qc_second_moments_layer *l)
 {
     const bool held = qc_round_weights_holds(l);
     const unsigned fit = held ? FIT : FIT | HELD, judge = held ? HELD : FIT | HELD;
-    return (struct parts){fit, judge, qc_low_rank_pays(l, fit), qc_low_rank_pays(l, judge)};
-}
-
-static bool rounds_again(const struct qc_second_moments_layer *l, const struct parts *p)
-{
-    return !p->few_fit && l->block <= AGAIN_COLUMNS;
-}
-
-static bool has_few_levels(const struct qc_round_weights_layer *l)
-{
-    const struct qc_levels levels = qc_qparams_levels(l->qparams);
-    return levels.hi - levels.lo < FEW_LEVELS;
+    const bool whole = rounds_again(l);
+    return (struct parts){fit, judge, !whole && qc_low_rank_pays(l, fit),
+                          !(whole && fit == judge) && qc_low_rank_pays(l, judge)};
 }
 
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
@@ -91,10 +92,10 @@ size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l)
     const struct parts p = parts_of(l);
     const size_t w = l->block, square = sizeof(double) * w * w;
     size_t bytes = sizeof(double) * 3 * w + sizeof(float) * l->outputs * l->columns +
-                   sizeof(struct qc_round_weights_output) * l->outputs;
+                   sizeof(struct qc_round_weights_output) * l->outputs + qc_second_moments_spilled_bytes(l);
     bytes += p.few_fit ? qc_low_rank_bytes(l, p.fit, true) : sizeof(double) * QC_FACTOR_SCRATCH(w) + sizeof(size_t) * w;
     if (p.few_judge && p.fit != p.judge) bytes += qc_low_rank_bytes(l, p.judge, false);
-    if (rounds_again(l, &p)) bytes += square; /* of few levels or not */
+    if (rounds_again(l)) bytes += square;
     return p.few_judge && p.few_fit ? bytes : bytes + square;
 }
 
@@ -135,6 +136,18 @@ size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m)
     return most;
 }
 
+void qc_round_weights_work_of_all(double *taking, double *rounding, const struct qc_second_moments *m)
+{
+    *taking = *rounding = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct qc_second_moments_layer *l = m->layers[i];
+        double rows = 0;
+        for (size_t k = 0; k < QC_MOMENTS_PARTS; k++) rows += (double)l->parts[k].rows;
+        *taking += rows * (double)l->columns * (double)l->groups * (l->keep ? 1 : (double)l->block);
+        *rounding += qc_round_weights_work(l);
+    }
+}
+
 static void free_matrix(struct matrix *m)
 {
     free(m->square);
@@ -154,7 +167,7 @@ static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l
     *m = (struct matrix){.mean = malloc(3 * w * sizeof(double))};
     bool ok = m->mean != NULL;
     if (ok && !(p.few_fit && p.few_judge)) ok = (m->square = malloc(square)) != NULL;
-    if (ok && few_levels && rounds_again(l, &p)) ok = (m->seen = malloc(square)) != NULL;
+    if (ok && few_levels && rounds_again(l)) ok = (m->seen = malloc(square)) != NULL;
     if (ok && !p.few_fit) {
         m->panel = malloc(QC_FACTOR_SCRATCH(w) * sizeof(double));
         m->order = malloc(w * sizeof(size_t));
@@ -249,7 +262,7 @@ struct fitting {
 static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsigned parts, size_t group, size_t w)
 {
     const double rows = (double)qc_second_moments_rows(l->moments, parts), columns = rows > 0 ? (double)w / rows : 0,
-                 few_levels = has_few_levels(l) ? fmin(FEW_LEVELS_A_ROW * columns, FEW_LEVELS_MOST) : 0;
+                 few_levels = qc_qparams_are_few(l->qparams) ? fmin(FEW_LEVELS_A_ROW * columns, FEW_LEVELS_MOST) : 0;
     return (struct qc_damping){.part = fmax(fmax(DAMPING_A_ROW * columns, few_levels), QC_DAMPING),
                                .noise = qc_round_weights_input_noise(l->input, group)};
 }
@@ -409,6 +422,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     const size_t step = qc_round_weights_step(l);
     float was[QC_LANES], made_of[QC_LANES];
     for (size_t i = 0; i < m->w; i++) {
+        if (i + AHEAD < m->w) __builtin_prefetch(from + qc_round_weights_element(l, first, column + i + AHEAD));
         gather_lanes(was, from + qc_round_weights_element(l, first, column + i), step, count);
         in_steps(own->x + i * QC_LANES, was, divisor);
     }
@@ -424,6 +438,10 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     else if (m->factorised)
         qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
     if (m->factorised && m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+    for (int k = 0; k < RESCALED && crossed && blocks; k++) {
+        qc_round_rescale(own->d, own->scales, to, m->seen, m->w, (size_t)l->qparams->block, own->scratch);
+        qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+    }
     for (size_t i = 0; crossed && i < m->w * QC_LANES; i++) own->d[i] += own->x[i] - to[i];
     if (m->factorised && p.few_fit && p.fit == p.judge)
         memcpy(after, fitted, sizeof after);
@@ -443,10 +461,19 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     for (size_t i = 0; i < m->w; i++) {
         const size_t base = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
+        if (i + AHEAD < m->w) {
+            const size_t next = qc_round_weights_element(l, first, column + i + AHEAD);
+            __builtin_prefetch(from + next);
+            __builtin_prefetch(l->new_weight + next);
+        }
         gather_lanes(was, from + base, step, count);
         settle(made_of, &s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
                (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
-        for (size_t k = 0; k < count; k++) l->new_weight[base + k * step] = made_of[k];
+        for (size_t k = 0; k < count; k++) {
+            l->new_weight[base + k * step] = made_of[k];
+            if (crossed && blocks && s.moved[k])
+                l->new_scale[qc_scale_at(&l->scales, base + k * step)] = (float)own->scales[at + k];
+        }
     }
     for (size_t k = 0; k < count; k++) {
         l->made[first + k].shift = s.shift[k];
@@ -494,6 +521,16 @@ static size_t judged_outputs(const struct qc_second_moments_layer *g, const stru
     return count * g->groups;
 }
 
+/* Scales that may change: of blocks, which nothing else is made of. */
+static bool new_scales(struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    const size_t bytes = l->qparams->count * sizeof *l->new_scale;
+    if (!l->qparams->block) return true;
+    if (!(l->new_scale = malloc(bytes))) return qc_fail_memory(st, bytes);
+    memcpy(l->new_scale, l->qparams->scale, bytes);
+    return true;
+}
+
 static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
                         const struct qc_pool_options *team, struct qc_status *st)
 {
@@ -501,10 +538,10 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     size_t every;
     const size_t items = items_of(&every, g, options);
     struct matrix m;
-    if (!new_matrix(&m, g, options->compensate && has_few_levels(l), st)) return false;
+    if (!new_matrix(&m, g, options->compensate && qc_qparams_are_few(l->qparams), st)) return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
-    bool ok =
-        (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
+    bool ok = (!is_crossed(l) || (new_scales(l, st) && qc_crossed_new(&m.crossed, l->quantized, st))) &&
+              new_lanes(&r.lanes, team->workers, l, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
             ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&
@@ -517,9 +554,7 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
 bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l)
 {
     const struct qc_second_moments_layer *g = l->moments;
-    if (!g || !has_few_levels(l) || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
-    const struct parts p = parts_of(g);
-    return rounds_again(g, &p);
+    return g && qc_qparams_are_few(l->qparams) && g->groups == 1 && g->blocks == 1 && !g->lanes && rounds_again(g);
 }
 
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,

@@ -38,7 +38,8 @@ static void data_text(const struct qc_data_list *list, bool all)
     if (!all && list->count > LISTED) qc_say("and %zu more data sets; -v lists them\n", list->count - LISTED);
 }
 
-bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
+/* Errors: as qc_data_list. */
+static bool inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_data_list list;
     if (!qc_data_list(&list, path, qc_options_follow(&o->job), o->job.arena, st)) return false;
@@ -99,7 +100,8 @@ static void report_text(const char *path, const struct qc_json *r)
            size_of(r, "float_ops"), size_of(r, "warnings"));
 }
 
-bool qc_inspect_report(const char *path, const struct qc_cli_options *o, struct qc_status *st)
+/* Errors: as qc_report_read. */
+static bool inspect_report(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_json *r = NULL;
     const bool ok = qc_report_read(&r, path, o->job.arena, st);
@@ -127,9 +129,9 @@ bool qc_cmd_inspect(const struct qc_cli_options *o, struct qc_status *st)
     if (!qc_inspected_kind(&kind, &path, o->job.arena, st)) return false;
     switch (kind) {
     case QC_INSPECTED_MODEL: return qc_inspect_model(path, o, st);
-    case QC_INSPECTED_DATA: return qc_inspect_data(path, o, st);
+    case QC_INSPECTED_DATA: return inspect_data(path, o, st);
     case QC_INSPECTED_STATISTICS: return qc_inspect_statistics(path, o, st);
-    case QC_INSPECTED_REPORT: return qc_inspect_report(path, o, st);
+    case QC_INSPECTED_REPORT: return inspect_report(path, o, st);
     }
     return false;
 }

@@ -17,7 +17,8 @@ const char *qc_option_spelling(char buf[QC_SPELLING], unsigned o)
                    i->argument ? i->argument : "");
 }
 
-const char *qc_option_preset(unsigned o, unsigned c)
+/* What stands behind "default:" for a command, or NULL. */
+static const char *option_preset(unsigned o, unsigned c)
 {
     if (o == QC_OPTION_OUTPUT && c != QC_COMMAND_quantize) return NULL;
     return qc_cli_option_info(o)->preset;
@@ -62,7 +63,7 @@ static void row(const char *left, const char *text)
 static void option_row(unsigned o, unsigned c)
 {
     char left[QC_SPELLING], text[256];
-    const char *preset = qc_option_preset(o, c);
+    const char *preset = option_preset(o, c);
     bool this = preset && strcmp(preset, "this") == 0;
     qc_text(text, sizeof text, "%s%s%s%s", qc_cli_option_info(o)->help,
             this     ? " (default)"

@@ -17,7 +17,5 @@ void qc_help_completion(const char *shell);
 /* "--name=ARG", "-o, --output FILE": the option as help and manual show it. */
 enum { QC_SPELLING = 96 };
 const char *qc_option_spelling(char buf[QC_SPELLING], unsigned o);
-/* What stands behind "default:" for a command, or NULL. */
-const char *qc_option_preset(unsigned o, unsigned c);
 
 #endif

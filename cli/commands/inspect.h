@@ -7,11 +7,7 @@
 
 /* Errors: as qc_onnx_import. */
 bool qc_inspect_model(const char *path, const struct qc_cli_options *o, struct qc_status *st);
-/* Errors: as qc_data_list. */
-bool qc_inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st);
 /* Errors: as qc_statistics_load. */
 bool qc_inspect_statistics(const char *path, const struct qc_cli_options *o, struct qc_status *st);
-/* Errors: as qc_report_read. */
-bool qc_inspect_report(const char *path, const struct qc_cli_options *o, struct qc_status *st);
 
 #endif

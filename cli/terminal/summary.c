@@ -225,6 +225,9 @@ static void print_size(const struct qc_report_size *s)
 static void print_advice(const struct qc_report *r)
 {
     const struct qc_report_advice *a = r->advice;
+    if (!r->advice_count && r->advice_left)
+        qc_say("advice      %zu of %zu commands tried, the others are more than a tenth of the job: --advice on\n",
+               r->advice_tried, r->advice_tried + r->advice_left);
     if (!r->advice_count) return;
     qc_say("advice      %s%s%s: outputs %.2f dB, now %.2f; ", a->action, a->node ? ": " : "", a->node ? a->node : "",
            a->after_db, a->before_db);

@@ -73,7 +73,6 @@ static inline size_t qc_h5_entry_bytes(const struct qc_h5_set *s, int64_t entry)
 /* name: a data set of qc_h5_list, or a group that holds one for each sample, in the natural order of their names.
    QC_UNSUPPORTED: element type or filter. QC_BAD_INPUT: no axis, damaged; members of other types or ranks. */
 bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *name, struct qc_status *st);
-void qc_h5_set_close(struct qc_h5_set *s); /* safe on a zeroed one and twice */
 
 /* count entries of axis 0 from first, converted to s->dtype: count * s->row_bytes bytes; one where they differ. */
 bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);

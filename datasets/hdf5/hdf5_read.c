@@ -155,13 +155,6 @@ bool qc_h5_set_open(struct qc_h5_set *out, struct qc_h5_file *f, const char *nam
     return ok;
 }
 
-void qc_h5_set_close(struct qc_h5_set *s)
-{
-    qc_h5_enter();
-    set_close(s);
-    qc_h5_leave();
-}
-
 void qc_h5_as_wanted(void *out, const void *data, size_t count, const struct qc_h5_set *s)
 {
     const long double *wide = data;

@@ -44,6 +44,8 @@ struct qc_data_list {
 bool qc_data_is_hdf5(const char *path);
 /* The same for all that qc_dataset_open reads. */
 bool qc_data_is_known(const char *path);
+/* A folder of images. */
+bool qc_data_is_images(const char *path);
 /* 64 hex digits of a file's bytes, or of the names and bytes of a folder's files. */
 bool qc_data_file_sha256(char hex[65], const char *path, struct qc_status *st);
 
@@ -121,8 +123,7 @@ void qc_dataset_free(struct qc_dataset *ds); /* NULL-safe */
 /* FILE or FILE:DATASET as qc_dataset_open takes them apart; both in the arena, *name NULL when there is none. */
 bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st);
 
-const char *qc_dataset_file(const struct qc_dataset *ds);               /* path without :DATASET */
-const char *qc_dataset_name(const struct qc_dataset *ds, size_t input); /* data set bound to an input */
+const char *qc_dataset_file(const struct qc_dataset *ds); /* path without :DATASET */
 
 /* Shape of one unit of an input, as the model takes it; dims that differ from unit to unit are -1. Returns the rank;
  *dims is borrowed. */

@@ -33,11 +33,6 @@ const char *qc_dataset_file(const struct qc_dataset *ds)
     return ds->file;
 }
 
-const char *qc_dataset_name(const struct qc_dataset *ds, size_t input)
-{
-    return ds->bindings[input].name;
-}
-
 unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input)
 {
     *dims = ds->bindings[input].dims;

@@ -242,23 +242,12 @@ static bool write(size_t *bytes, const char *path, const struct qc_export_source
             st, QC_UNSUPPORTED,
             "a quantized model has lost what annotations stand beside (clamps that saturation does, float weights): "
             "take 'qcalib quantize --format annotated' on the float model");
-    struct annotating x = {.from = source->expanded,
-                           .produced = source->produced,
-                           .to = qc_graph_new(st),
-                           .arena = qc_arena_new()};
     const struct qc_graph *g = source->expanded;
-    bool ok = x.to && (x.arena || qc_fail_memory(st, 1)) && qc_query_of(&x.query, g, x.arena, st);
+    struct annotating x = {.from = g, .produced = source->produced, .arena = qc_arena_new()};
+    bool ok = (x.arena || qc_fail_memory(st, 1)) && qc_query_of(&x.query, g, x.arena, st);
     ok = ok && (x.map = QC_NEW_ARRAY(x.arena, qc_id, g->value_count + 1, st)) &&
-         (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st));
-    if (ok) {
-        x.to->opset = g->opset;
-        x.to->external_data = g->external_data;
-        x.to->spills = g->spills;
-        x.to->budget = g->budget;
-        x.to->carried = qc_carried_ref(g->carried);
-        x.to->custom = qc_custom_ops_ref(g->custom);
-        ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st)) && map_inputs(&x, st);
-    }
+         (x.node = QC_NEW_ARRAY(x.arena, qc_id, g->node_count + 1, st)) && qc_graph_new_like(&x.to, g, st) &&
+         map_inputs(&x, st);
     for (qc_id id = 1; ok && id <= g->node_count; id++) ok = map_node(&x, id, st);
     ok = ok && map_outputs(&x, st) && emit(bytes, path, &x, st);
     qc_graph_free(x.to);

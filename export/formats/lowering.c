@@ -40,7 +40,9 @@ enum qc_dtype qc_lower_type(const struct qc_qparams *s)
     return s->dtype == QC_U4 ? QC_U8 : s->dtype == QC_I4 ? QC_I8 : s->dtype;
 }
 
-bool qc_lower_clips(const struct qc_qparams *s)
+/* Are the levels of the qparams fewer than those of that type? Then the integers are cut off at them, else given back
+ * as they are. */
+static bool is_narrower(const struct qc_qparams *s)
 {
     const struct qc_levels have = qc_qparams_levels(s), all = qc_levels_of(qc_lower_type(s), false);
     return have.lo > all.lo || have.hi < all.hi;
@@ -151,7 +153,7 @@ bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
 qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base,
                    struct qc_status *st)
 {
-    if (!qc_lower_clips(s)) return integer;
+    if (!is_narrower(s)) return integer;
     const struct qc_levels levels = qc_qparams_levels(s);
     const struct qc_shape scalar = QC_SCALAR;
     const int32_t lo = levels.lo, hi = levels.hi;
@@ -206,14 +208,15 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     return x->real[v] = has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real;
 }
 
-bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
+/* Gives an affine value its integers: by QuantizeLinear of a float one, or (an affine constant) as an initializer. */
+static bool store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
 {
     const struct qc_type *t = &x->from->values[v].type;
     const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
     const char *base = qc_lower_base(x, v);
     if (has_channels(x, v) && !(float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st))) return false;
     const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base,
-                           qc_lower_clips(s) ? NULL : x->given[v], st);
+                           is_narrower(s) ? NULL : x->given[v], st);
     return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
 }
 
@@ -299,7 +302,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = n->outputs + k, qparams = g->values[v].type.qparams;
         if (qparams && g->qparams_of[qparams].kind == QC_QPARAMS_QUANTIZER)
-            ok = qc_lower_store(x, v, first + k, st);
+            ok = store_integers(x, v, first + k, st);
         else
             x->real[v] = first + k;
     }
@@ -315,7 +318,7 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
     qc_id f;
     if (qc_lower_integer_interface(x, n)) return true;
     if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize)
-        return (f = qc_lower_real(x, n->inputs[0], st)) && qc_lower_store(x, n->outputs, f, st);
+        return (f = qc_lower_real(x, n->inputs[0], st)) && store_integers(x, n->outputs, f, st);
     if (!qc_lower_rows(&done, x, n, st) || done) return st->code == QC_OK;
     if (n->op == QC_OP_Dequantize) return (x->real[n->outputs] = qc_lower_real(x, n->inputs[0], st));
     return lower_float_op(x, id, st);
@@ -324,23 +327,15 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id id, struct qc_status *st)
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
                     const struct qc_lower_options *options, struct qc_status *st)
 {
-    struct qc_lowering x = {.from = g, .to = qc_graph_new(st)};
+    struct qc_lowering x = {.from = g};
     if (options) x.options = *options;
     struct qc_arena *a = qc_arena_new();
-    bool ok = x.to && (a || qc_fail_memory(st, 1)) && qc_uses_of(&x.uses, g, a, st);
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_uses_of(&x.uses, g, a, st);
     x.real = calloc(g->value_count + 1, sizeof *x.real);
     x.integer = calloc(g->value_count + 1, sizeof *x.integer);
     x.given = calloc(g->value_count + 1, sizeof *x.given);
     if (ok && (!x.real || !x.integer || !x.given)) ok = qc_fail_memory(st, g->value_count * sizeof *x.real);
-    if (ok) {
-        x.to->opset = g->opset;
-        x.to->external_data = g->external_data;
-        x.to->spills = g->spills;
-        x.to->budget = g->budget;
-        x.to->carried = qc_carried_ref(g->carried);
-        x.to->custom = qc_custom_ops_ref(g->custom);
-        ok = (x.to->name = qc_arena_strdup(x.to->arena, g->name, st));
-    }
+    ok = ok && qc_graph_new_like(&x.to, g, st);
     for (size_t i = 0; ok && i < g->input_count; i++) {
         const struct qc_value *v = &g->values[g->inputs[i].value];
         ok = (x.real[g->inputs[i].value] =

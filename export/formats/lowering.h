@@ -29,8 +29,6 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);
 
 /* The float form of any value. 0 and a status on failure. */
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st);
-/* Gives an affine value its integers: by QuantizeLinear of a float one, or (an affine constant) as an initializer. */
-bool qc_lower_store(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st);
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
 
 /* Integers that enter or leave the graph as they are stand in a produced graph behind DequantizeLinear and before
@@ -48,9 +46,6 @@ const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const ch
    only, and builds graphs that it then refuses around four (1.31). What a quantizer may not reach of the wider type a
    Clip of integers cuts off; constants are stored in four bits, with a Cast behind them that runtimes fold. */
 enum qc_dtype qc_lower_type(const struct qc_qparams *s);
-/* Are the levels of the qparams fewer than those of that type? Then the integers are cut off at them, else given back
- * as they are. */
-bool qc_lower_clips(const struct qc_qparams *s);
 qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base,
                    struct qc_status *st);
 

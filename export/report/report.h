@@ -328,6 +328,7 @@ struct qc_report {
     const struct qc_report_suggestion *suggestions;
     enum qc_advice_state advice_state;
     size_t advice_count, advice_tried; /* what gains most first; commands that were tried */
+    size_t advice_left;                /* that would have been too much work for --advice auto */
     const struct qc_report_advice *advice;
     const struct qc_report_advice *cheaper; /* NULL, or what costs no more than a file of half the size would */
     size_t node_count;

@@ -506,6 +506,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice(&r->advice[i], r));
     qc_json_set(o, "advice", list);
     qc_json_set(o, "advice_tried", count(r->advice_tried));
+    qc_json_set(o, "advice_left", count(r->advice_left));
     qc_json_set(o, "cheaper", r->cheaper ? advice(r->cheaper, r) : qc_json_null());
     list = qc_json_array();
     for (size_t i = 0; i < r->warning_count; i++) qc_json_add(list, text(r->warnings[i]));

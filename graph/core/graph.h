@@ -202,6 +202,7 @@ bool qc_graph_set_observed(struct qc_graph *g, qc_id quantizer, size_t count, co
 /* Affine with bound parameters? The one question every pass and exporter asks of any value. */
 const struct qc_qparams *qc_graph_parameters(const struct qc_graph *g, qc_id value);
 struct qc_levels qc_qparams_levels(const struct qc_qparams *s);
+bool qc_qparams_are_few(const struct qc_qparams *s); /* levels: at most 16, those of four bits */
 
 /* Look-ups. */
 static inline const struct qc_value *qc_value(const struct qc_graph *g, qc_id v)

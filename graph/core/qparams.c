@@ -116,6 +116,12 @@ struct qc_levels qc_qparams_levels(const struct qc_qparams *s)
                      : (struct qc_levels){.lo = 0, .hi = 2 * half - 1};
 }
 
+bool qc_qparams_are_few(const struct qc_qparams *s)
+{
+    const struct qc_levels levels = qc_qparams_levels(s);
+    return levels.hi - levels.lo < 16;
+}
+
 static bool rederive(struct qc_graph *g, qc_id quantizer, struct qc_status *st)
 {
     for (size_t i = 1; i <= g->qparams_count; i++) {

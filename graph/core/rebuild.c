@@ -14,20 +14,31 @@ bool qc_port_copy(struct qc_port *to, const struct qc_port *from, struct qc_aren
     return !from->declared || (to->declared = qc_arena_dup(a, from->declared, 1, sizeof *from->declared, st)) != NULL;
 }
 
-bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+bool qc_graph_new_like(struct qc_graph **out, const struct qc_graph *from, struct qc_status *st)
 {
-    *r = (struct qc_rebuild){.from = from, .to = qc_graph_new(st), .map = calloc(from->value_count + 1, sizeof(qc_id))};
-    if (!r->to) return false;
-    if (!r->map) return qc_fail_memory(st, (from->value_count + 1) * sizeof(qc_id));
-    struct qc_graph *to = r->to;
+    struct qc_graph *to = qc_graph_new(st);
+    if (!to) return false;
     to->opset = from->opset;
     to->external_data = from->external_data;
     to->spills = from->spills;
     to->budget = from->budget;
-    to->simulated = from->simulated;
     to->carried = qc_carried_ref(from->carried);
     to->custom = qc_custom_ops_ref(from->custom);
-    return (to->name = qc_arena_strdup(to->arena, from->name, st)) && qc_graph_copy_qparams(to, from, st);
+    if (!(to->name = qc_arena_strdup(to->arena, from->name, st))) {
+        qc_graph_free(to);
+        return false;
+    }
+    *out = to;
+    return true;
+}
+
+bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+{
+    *r = (struct qc_rebuild){.from = from, .map = calloc(from->value_count + 1, sizeof(qc_id))};
+    if (!r->map) return qc_fail_memory(st, (from->value_count + 1) * sizeof(qc_id));
+    if (!qc_graph_new_like(&r->to, from, st)) return false;
+    r->to->simulated = from->simulated;
+    return qc_graph_copy_qparams(r->to, from, st);
 }
 
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)

@@ -11,6 +11,9 @@ struct qc_rebuild {
     qc_id *map; /* [from->value_count + 1]: value in `to`, 0 when not made (yet) */
 };
 
+/* A real graph without values that has the name and opset of `from`, its budget, and what it carries. *out is owned. */
+bool qc_graph_new_like(struct qc_graph **out, const struct qc_graph *from, struct qc_status *st);
+
 /* Starts a graph with the name, opset, qparams (same ids) and inputs of `from` (all of them, used or not). */
 bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st);
 

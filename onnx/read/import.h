@@ -20,8 +20,7 @@ struct qc_model_info {
     size_t property_count;
     const struct qc_model_property *properties; /* metadata_props, in the order of the file */
     size_t file_count;
-    const char **files;          /* with external data, each as it was opened; may name one more than once */
-    bool initializers_as_inputs; /* graph inputs with an initializer were taken as constants */
+    const char **files; /* with external data, each as it was opened; may name one more than once */
     size_t note_count;
     const char *const *notes; /* what was left out or read in a particular way, one line each */
     size_t warning_count;

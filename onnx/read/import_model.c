@@ -126,15 +126,16 @@ static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_imp
     return true;
 }
 
-static bool add_inputs(struct qc_importer *im, bool *with_initializer, struct qc_status *st)
+static bool add_inputs(struct qc_importer *im, struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;
+    bool with_initializer = false;
     for (size_t i = 0; i < p->n_input; i++) {
         const char *name = qc_proto_text(p->input[i]->name), *symbols[QC_RANK_MAX] = {NULL};
         struct qc_onnx_name *n = qc_import_find(im, name);
         struct qc_shape shape;
         if (n->origin == QC_FROM_INITIALIZER) {
-            *with_initializer = true;
+            with_initializer = true;
             continue;
         }
         if (n->carried) continue;
@@ -144,7 +145,7 @@ static bool add_inputs(struct qc_importer *im, bool *with_initializer, struct qc
         if (!n->id) return false;
         memcpy(im->g->inputs[im->g->input_count - 1].symbol, symbols, sizeof symbols);
     }
-    return !*with_initializer ||
+    return !with_initializer ||
            qc_import_line(im, &im->notes, st, "graph inputs with an initializer were taken as constants");
 }
 
@@ -265,12 +266,10 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (!qc_import_enter_names(im, NULL, st) || !qc_import_mark_live(im, st) || !qc_import_carry_begin(im, st))
         return false;
     name_after_outputs(im);
-    bool with_initializer = false;
-    if (!add_inputs(im, &with_initializer, st) || !qc_import_nodes(im, st)) return false;
+    if (!add_inputs(im, st) || !qc_import_nodes(im, st)) return false;
     for (size_t i = 0; i < m->graph->n_output; i++)
         if (!qc_import_add_output(im, m->graph->output[i], st)) return false;
     if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
-    info->initializers_as_inputs = with_initializer;
     info->notes = keep_lines(im, &im->notes, st);
     info->note_count = im->notes.count;
     info->warnings = keep_lines(im, &im->warnings, st);

@@ -77,7 +77,8 @@ static bool check_inputs_once(const Onnx__GraphProto *p, struct qc_importer *im,
     return true;
 }
 
-bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st)
+/* Those that the graph itself makes, with room for some more. */
+static bool enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;
     size_t total = p->n_input, slots = 16;
@@ -112,7 +113,7 @@ bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_st
 bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st)
 {
     const size_t more = outside ? outside->count : 0;
-    if (!qc_import_enter_own_names(im, more, st)) return false;
+    if (!enter_own_names(im, more, st)) return false;
     for (size_t i = 0; i < more; i++)
         if (!qc_import_find(im, outside->names[i]) && !enter(im, outside->names[i], QC_FROM_OUTSIDE, i, st))
             return false;

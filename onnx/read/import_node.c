@@ -252,7 +252,7 @@ qc_id qc_import_beside(struct qc_node_import *w, enum qc_op op, const char *suff
 
 /* --- A node --- */
 
-qc_import_form *qc_import_form_of(const char *op)
+static qc_import_form *form_of(const char *op)
 {
     for (const struct qc_import_row *r = qc_import_layer_forms; r->op; r++)
         if (strcmp(r->op, op) == 0) return r->form;
@@ -277,7 +277,7 @@ const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, 
 
 bool qc_import_op_known(const struct qc_importer *im, const char *op)
 {
-    return *op && (qc_custom_find(im->g->custom, op) || qc_import_form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID ||
+    return *op && (qc_custom_find(im->g->custom, op) || form_of(op) || qc_op_from_onnx(op) != QC_OP_INVALID ||
                    (im->expander && im->expander->knows(im->expander->user, op, im->opset)));
 }
 
@@ -300,7 +300,7 @@ static bool set_up(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc
 
 static bool become_op(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
 {
-    qc_import_form *form = qc_import_form_of(w->op);
+    qc_import_form *form = form_of(w->op);
     const enum qc_op op = qc_op_from_onnx(w->op);
     if (!form && op == QC_OP_INVALID)
         return qc_fail(st, QC_UNSUPPORTED, "no function handles it with these inputs and attributes");

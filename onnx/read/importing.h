@@ -93,8 +93,6 @@ struct qc_importer {
 /* Names (import_names.c). Enters inputs, initializers and node outputs, and of a body what comes from outside (else
    NULL); errors: a name made twice, or by two sources. */
 bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st);
-/* Those that the graph itself makes, with room for some more. */
-bool qc_import_enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st);
 struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name);    /* NULL when unknown */
 struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name); /* through aliases */
 /* A name no value of the file or the graph has, in the graph's arena. */
@@ -249,6 +247,5 @@ struct qc_import_row {
 /* end with op NULL */
 extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[],
     qc_import_index_forms[];
-qc_import_form *qc_import_form_of(const char *op);
 
 #endif

@@ -6,7 +6,10 @@
 
 #include "rewrite/language/expansion_parts.h"
 
-bool qc_fexpr_fail(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static bool evaluate_here(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st);
+
+/* A failure at an expression: "FILE:LINE:COLUMN: ..." behind what st says. Always false. */
+static bool fail_here(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
     if (strncmp(st->message, f->function->file, strlen(f->function->file)) == 0) return false; /* further inside */
     return qc_where(st, "%s:%u:%u", f->function->file, e->line, e->column);
@@ -60,11 +63,11 @@ static bool slot_value(struct qc_fvalue *out, struct qc_frame *f, unsigned k, st
         if (a)
             ok = from_attribute(out, f, a, st);
         else if (s->value)
-            ok = qc_fexpr_evaluate(out, f, s->value, st);
+            ok = evaluate_here(out, f, s->value, st);
     } else if (s->count > 1) {
         ok = several(out, f, s, st);
     } else {
-        ok = qc_fexpr_evaluate(out, f, s->value, st);
+        ok = evaluate_here(out, f, s->value, st);
     }
     if (!ok) return false;
     f->value[k] = *out;
@@ -118,9 +121,9 @@ static bool write_down(struct written *w, struct qc_frame *f, const struct qc_fe
 {
     struct qc_fvalue v;
     for (unsigned i = 0; i < e->arg_count; i++)
-        if (!qc_fexpr_evaluate(&w->args[i], f, e->args[i], st)) return false;
+        if (!evaluate_here(&w->args[i], f, e->args[i], st)) return false;
     for (unsigned i = 0; i < e->attr_count; i++) {
-        if (!qc_fexpr_evaluate(&v, f, e->attrs[i], st)) return false;
+        if (!evaluate_here(&v, f, e->attrs[i], st)) return false;
         if (v.kind != QC_FVALUE_ABSENT && !attribute_of(&w->attrs[w->attr_count++], f, e->attr_names[i], &v, st))
             return false;
     }
@@ -168,7 +171,7 @@ static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_f
 {
     qc_id id;
     if (s->value->kind == QC_FEXPR_OP) {
-        if (!add_op(&id, s->count, f, s->value, st)) return qc_fexpr_fail(f, s->value, st);
+        if (!add_op(&id, s->count, f, s->value, st)) return fail_here(f, s->value, st);
         for (unsigned k = 0; k < s->count; k++) {
             f->value[s->first + k] = qc_fvalue_tensor(id + k);
             f->done[s->first + k] = true;
@@ -177,8 +180,8 @@ static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_f
         return true;
     }
     struct qc_frame **inner = &f->inner[s->first];
-    if (!*inner && !open_function(inner, s->count, f, s->value, st)) return qc_fexpr_fail(f, s->value, st);
-    if (!output_of(&id, *inner, s->index, st)) return qc_fexpr_fail(f, s->value, st);
+    if (!*inner && !open_function(inner, s->count, f, s->value, st)) return fail_here(f, s->value, st);
+    if (!output_of(&id, *inner, s->index, st)) return fail_here(f, s->value, st);
     *out = qc_fvalue_tensor(id);
     return true;
 }
@@ -239,17 +242,17 @@ static bool arithmetic(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign s
 static bool binary(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
     struct qc_fvalue a, b;
-    if (!qc_fexpr_evaluate(&a, f, e->args[0], st)) return false;
+    if (!evaluate_here(&a, f, e->args[0], st)) return false;
     if (e->sign == QC_SIGN_AND || e->sign == QC_SIGN_OR) {
         if (qc_fvalue_holds(&a) == (e->sign == QC_SIGN_OR)) {
             *out = qc_fvalue_whole(e->sign == QC_SIGN_OR);
             return true;
         }
-        if (!qc_fexpr_evaluate(&b, f, e->args[1], st)) return false;
+        if (!evaluate_here(&b, f, e->args[1], st)) return false;
         *out = qc_fvalue_whole(qc_fvalue_holds(&b));
         return true;
     }
-    if (!qc_fexpr_evaluate(&b, f, e->args[1], st)) return false;
+    if (!evaluate_here(&b, f, e->args[1], st)) return false;
     if (e->sign <= QC_SIGN_MOD) return arithmetic(out, f, e->sign, &a, &b, st);
     *out = qc_fvalue_whole(qc_fvalue_compare(e->sign, &a, &b));
     return true;
@@ -260,7 +263,7 @@ static bool negate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fe
     struct qc_fvalue a;
     const struct qc_fvalue zero = qc_fvalue_whole(0);
     qc_id id;
-    if (!qc_fexpr_evaluate(&a, f, e->args[0], st)) return false;
+    if (!evaluate_here(&a, f, e->args[0], st)) return false;
     if (a.kind != QC_FVALUE_TENSOR) return arithmetic(out, f, QC_SIGN_SUB, &zero, &a, st);
     if (!qc_expanding_node(&id, f->x, QC_OP_Neg, &a, 1, 1, NULL, 0, st)) return false;
     *out = qc_fvalue_tensor(id);
@@ -275,7 +278,7 @@ static bool list(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexp
     bool tensors = false;
     if (!flat) return false;
     for (unsigned i = 0; i < e->arg_count; i++) {
-        if (!qc_fexpr_evaluate(&v, f, e->args[i], st)) return false;
+        if (!evaluate_here(&v, f, e->args[i], st)) return false;
         const size_t more = v.kind == QC_FVALUE_LIST ? v.count : 1;
         if (more > QC_EXPANSION_ITEMS - n) return qc_fail(st, QC_UNSUPPORTED, "a list of more than 64 elements");
         tensors = tensors || v.kind == QC_FVALUE_TENSOR;
@@ -316,7 +319,7 @@ static bool element_at(struct qc_fvalue *out, struct qc_frame *f, const struct q
 {
     struct qc_fvalue v, at;
     qc_id id;
-    if (!qc_fexpr_evaluate(&v, f, e->args[0], st) || !qc_fexpr_evaluate(&at, f, e->args[1], st)) return false;
+    if (!evaluate_here(&v, f, e->args[0], st) || !evaluate_here(&at, f, e->args[1], st)) return false;
     if (at.kind == QC_FVALUE_LIST && v.kind == QC_FVALUE_LIST) return elements_at(out, f, &v, &at, st);
     if (at.kind != QC_FVALUE_NUMBER || at.number.real) return qc_fail(st, QC_BAD_INPUT, "an index was expected");
     if (v.kind == QC_FVALUE_TENSOR) {
@@ -334,7 +337,7 @@ static bool builtin(struct qc_fvalue *out, struct qc_frame *f, const struct qc_f
 {
     struct qc_fvalue args[3];
     for (unsigned i = 0; i < e->arg_count; i++)
-        if (!qc_fexpr_evaluate(&args[i], f, e->args[i], st)) return false;
+        if (!evaluate_here(&args[i], f, e->args[i], st)) return false;
     return e->builtin->run(out, f, args, e->arg_count, st);
 }
 
@@ -354,19 +357,19 @@ static bool evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_
     case QC_FEXPR_BINARY: return binary(out, f, e, st);
     case QC_FEXPR_NEGATE: return negate(out, f, e, st);
     case QC_FEXPR_NOT:
-        if (!qc_fexpr_evaluate(out, f, e->args[0], st)) return false;
+        if (!evaluate_here(out, f, e->args[0], st)) return false;
         *out = qc_fvalue_whole(!qc_fvalue_holds(out));
         return true;
     case QC_FEXPR_IF:
-        if (!qc_fexpr_evaluate(out, f, e->args[0], st)) return false;
-        return qc_fexpr_evaluate(out, f, e->args[qc_fvalue_holds(out) ? 1 : 2], st);
+        if (!evaluate_here(out, f, e->args[0], st)) return false;
+        return evaluate_here(out, f, e->args[qc_fvalue_holds(out) ? 1 : 2], st);
     }
     return false;
 }
 
-bool qc_fexpr_evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
+static bool evaluate_here(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
-    return evaluate(out, f, e, st) || qc_fexpr_fail(f, e, st);
+    return evaluate(out, f, e, st) || fail_here(f, e, st);
 }
 
 /* --- Calls --- */
@@ -403,7 +406,7 @@ static bool clauses(bool *fits, struct qc_frame *f, struct qc_status *st)
     *fits = true;
     for (unsigned i = 0; i < f->function->clause_count; i++) {
         const struct qc_fclause *c = &f->function->clauses[i];
-        if (!qc_fexpr_evaluate(&v, f, c->condition, st)) return false;
+        if (!evaluate_here(&v, f, c->condition, st)) return false;
         if (c->refusal && qc_fvalue_holds(&v)) return qc_fail(st, QC_UNSUPPORTED, "%s", c->refusal);
         if (!c->refusal && !qc_fvalue_holds(&v)) {
             *fits = false;
@@ -453,14 +456,14 @@ static bool compute_output(qc_id *out, struct qc_frame *f, unsigned k, struct qc
 {
     const struct qc_fexpr *e = f->function->give[k];
     struct qc_fvalue v;
-    if (!qc_fexpr_evaluate(&v, f, e, st)) return false;
+    if (!evaluate_here(&v, f, e, st)) return false;
     if (v.kind == QC_FVALUE_ABSENT) {
         qc_fail(st, QC_UNSUPPORTED, "its output %u is used, which is not handled here", k + 1);
-        return qc_fexpr_fail(f, e, st);
+        return fail_here(f, e, st);
     }
     *out = v.id;
     return v.kind == QC_FVALUE_TENSOR || qc_expanding_constant(out, f->x, qc_fvalue_dtype(&v), &v, st) ||
-           qc_fexpr_fail(f, e, st);
+           fail_here(f, e, st);
 }
 
 static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st)

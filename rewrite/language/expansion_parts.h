@@ -150,10 +150,6 @@ struct qc_frame {
     struct qc_frame **inner;    /* [slot_count]: the function whose outputs have names, at the first of them */
 };
 
-bool qc_fexpr_evaluate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st);
-/* A failure at an expression: "FILE:LINE:COLUMN: ..." behind what st says. Always false. */
-bool qc_fexpr_fail(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st);
-
 struct qc_fbuiltin {
     const char *name, *help;
     unsigned least, most; /* arguments */

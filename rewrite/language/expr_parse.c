@@ -6,8 +6,9 @@
 #include "rewrite/language/match.h"
 #include "rewrite/language/rule_parser.h"
 
-bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool qparams,
-                         const struct qc_lexer *at, struct qc_status *st)
+/* The same for a name that was read already; at: where, for the message. */
+static bool slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool qparams,
+                       const struct qc_lexer *at, struct qc_status *st)
 {
     const char **names = qparams ? p->rule->qparams_of : p->rule->slots;
     unsigned *count = qparams ? &p->rule->qparams_count : &p->rule->slot_count;
@@ -32,7 +33,7 @@ bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, b
     const struct qc_lexer at = p->x;
     const char *name;
     if (!qc_lexer_name(&name, &p->x, what, p->rules->arena, st)) return false;
-    return qc_parse_slot_named(slot, p, name, qparams, &at, st);
+    return slot_named(slot, p, name, qparams, &at, st);
 }
 
 static bool parse_qparams_name(unsigned *slot, struct qc_rule_parser *p, struct qc_status *st)
@@ -159,7 +160,7 @@ static struct qc_expr *parse_capture(struct qc_rule_parser *p, const char *name,
                                      const struct qc_lexer *at, struct qc_status *st)
 {
     struct qc_expr *e = new_expr(p, QC_EXPR_CAPTURE, st);
-    if (!e || !qc_parse_slot_named(&e->slot, p, name, false, at, st)) return NULL;
+    if (!e || !slot_named(&e->slot, p, name, false, at, st)) return NULL;
     e->constant = constant;
     e->optional = qc_lexer_take(&p->x, "?", st);
     return st->code == QC_OK ? e : NULL;

@@ -413,16 +413,6 @@ static const struct qc_guard_info guards[] = {
      .value = covered_below},
 };
 
-size_t qc_guard_count(void)
-{
-    return sizeof guards / sizeof *guards;
-}
-
-const struct qc_guard_info *qc_guard_at(size_t i)
-{
-    return &guards[i];
-}
-
 const struct qc_guard_info *qc_guard_find(const char *name)
 {
     for (size_t i = 0; i < sizeof guards / sizeof *guards; i++)

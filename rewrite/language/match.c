@@ -61,6 +61,7 @@ static bool match_qparams(struct matcher *x, const struct qc_qparams_expr *e, qc
 }
 
 static bool match_expr(struct matcher *x, const struct qc_expr *e, qc_id v, bool root);
+static bool guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses);
 
 static bool match_args(struct matcher *x, const struct qc_expr *e, const struct qc_node *n, bool swapped)
 {
@@ -166,7 +167,7 @@ bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct 
     for (unsigned way = 0; way < WAYS; way++) {
         x.m = (struct qc_match){.rule = rule, .root = value};
         x.met = 0;
-        if (match_expr(&x, rule->match, value, true) && (!x.island || is_closed(&x)) && qc_guards_hold(&x.m, g, uses)) {
+        if (match_expr(&x, rule->match, value, true) && (!x.island || is_closed(&x)) && guards_hold(&x.m, g, uses)) {
             *out = x.m;
             return true;
         }
@@ -266,7 +267,7 @@ static bool holds(const struct qc_guard *guard, const struct qc_match *m, const 
     return compare(guard->compare, term_value(&guard->left, m, g, uses), term_value(&guard->right, m, g, uses));
 }
 
-bool qc_guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses)
+static bool guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses)
 {
     for (unsigned i = 0; i < m->rule->guard_count; i++)
         if (holds(&m->rule->guards[i], m, g, uses) == m->rule->guards[i].negated) return false;

@@ -75,11 +75,8 @@ struct qc_guard_info {
     enum qc_guard_arg args[QC_GUARD_ARGS];
     double (*value)(const struct qc_guard_call *c); /* NaN: has none, and fulfils no comparison but != */
 };
-size_t qc_guard_count(void);
-const struct qc_guard_info *qc_guard_at(size_t i);
 const struct qc_guard_info *qc_guard_find(const char *name);
 
-bool qc_guards_hold(const struct qc_match *m, const struct qc_graph *g, const uint32_t *uses);
 /* Of an entry of the allow-list: they are about one node. */
 bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g,
                         const struct qc_node *n);

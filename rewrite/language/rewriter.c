@@ -71,8 +71,9 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
     return true;
 }
 
-bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m,
-                      qc_qparams_fn *qparams, void *user, struct qc_status *st)
+/* Builds the graph with every match replaced by its template; all else is copied. qparams as in struct qc_build. */
+static bool apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_qparams_fn *qparams,
+                  void *user, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
     bool ok = false;
@@ -127,7 +128,7 @@ bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g
         struct qc_arena *a = qc_arena_new();
         struct qc_matches m;
         bool ok = a ? qc_matches_find(&m, from, rules, QC_RULE_REWRITE, NULL, NULL, a, st) : qc_fail_memory(st, 1);
-        ok = ok && qc_endless_check(&endless, &m, from, st) && qc_matches_apply(&next, from, &m, NULL, NULL, st);
+        ok = ok && qc_endless_check(&endless, &m, from, st) && apply(&next, from, &m, NULL, NULL, st);
         bool done = ok && m.count == 0;
         total += ok ? m.count : 0;
         qc_arena_free(a);

@@ -20,10 +20,6 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
                      enum qc_rule_kind kind, qc_accept_fn *accept, void *user, struct qc_arena *a,
                      struct qc_status *st);
 
-/* Builds the graph with every match replaced by its template; all else is copied. qparams as in struct qc_build. */
-bool qc_matches_apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m,
-                      qc_qparams_fn *qparams, void *user, struct qc_status *st);
-
 /* Tells rules that never end from those that take long: they neither come to fewer nodes in many rounds, nor may they
  * make many more. */
 struct qc_endless {

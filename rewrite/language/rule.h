@@ -183,10 +183,8 @@ bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *s
 /* From now on, and for what is there already, patterns take the templates of this target. Errors: no memory. */
 bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st);
 
-/* Behaves on affine values as the allow-list says: KEEP, BOUND, JOIN, or NONE when the op is not on it. Entries with
- * guards do not count ... */
-enum qc_affine_behaviour qc_rules_allowed(const struct qc_rules *r, enum qc_op op);
-/* ... unless it is about a node, which fulfils them. */
+/* What the allow-list says that a node does to affine values: KEEP, BOUND, JOIN, or NONE where no entry of its op has
+   guards that it fulfils. */
 enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const struct qc_graph *g,
                                             const struct qc_node *n);
 /* May be part of a table of a unary function (rewrite/passes/functions.h). */

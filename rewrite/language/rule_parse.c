@@ -43,16 +43,6 @@ static bool for_target(const struct qc_rules *r, const char *target)
     return !target || (r->target && strcmp(target, r->target) == 0);
 }
 
-enum qc_affine_behaviour qc_rules_allowed(const struct qc_rules *r, enum qc_op op)
-{
-    for (size_t i = 0; i < r->allow_count; i++) {
-        const struct qc_allow *a = &r->allows[i];
-        if (a->op == op && a->kind != QC_ALLOW_TABLE && !a->guard_count && for_target(r, a->target))
-            return behaviour_of[a->kind];
-    }
-    return QC_AFFINE_NONE;
-}
-
 static bool node_fits(const struct qc_rules *r, const struct qc_allow *a, const struct qc_graph *g,
                       const struct qc_node *n)
 {

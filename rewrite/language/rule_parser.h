@@ -28,8 +28,5 @@ bool qc_parse_guards(struct qc_guard *guards, unsigned *count, unsigned most, st
 /* Reads a name and gives its slot, new when it was not seen yet. Guards and templates take their names from the match;
    only a pattern's template brings in qparams, which are those of quantizers. */
 bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool qparams, struct qc_status *st);
-/* The same for a name that was read already; at: where, for the message. */
-bool qc_parse_slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool qparams,
-                         const struct qc_lexer *at, struct qc_status *st);
 
 #endif

@@ -81,11 +81,6 @@ void qc_variants_free(struct qc_variants *v)
     free(v);
 }
 
-const struct qc_graph *qc_variants_graph(const struct qc_variants *v)
-{
-    return v->graph;
-}
-
 static bool same_shapes(const struct qc_variants *v, const struct qc_shape *a, const struct qc_shape *b)
 {
     for (size_t i = 0; i < v->graph->input_count; i++)

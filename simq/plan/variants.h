@@ -14,7 +14,6 @@ struct qc_variant_runners;
 bool qc_variants_new(struct qc_variants **out, const struct qc_graph *g, const struct qc_plan_options *options,
                      struct qc_status *st);
 void qc_variants_free(struct qc_variants *v); /* NULL-safe; behind all of its runners */
-const struct qc_graph *qc_variants_graph(const struct qc_variants *v);
 
 /* The plan for these shapes, made if it is not there; valid until other shapes are asked for. */
 bool qc_variants_plan(const struct qc_plan **out, struct qc_variants *v, const struct qc_shape *shapes,

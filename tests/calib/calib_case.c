@@ -80,6 +80,17 @@ struct qc_dataset *case_open(const struct qc_graph *g, const char *path, bool tr
     return d;
 }
 
+bool case_evaluate(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data, unsigned workers,
+                   struct qc_status *st)
+{
+    struct qc_overflows unused;
+    struct qc_arena *a = qc_arena_new();
+    cr_assert(a);
+    const bool ok = qc_evaluate_sums(out, &unused, a, g, data, NULL, workers, 0, NULL, NULL, st);
+    qc_arena_free(a);
+    return ok;
+}
+
 bool case_simulate(struct case_run *r, const struct qc_graph *g, const struct case_setup *s, struct qc_status *st)
 {
     return (r->rules = qc_rules_new(st)) && (r->fold_rules = qc_rules_new(st)) &&

@@ -3,6 +3,7 @@
 #ifndef QC_TESTS_CALIB_CASE_H
 #define QC_TESTS_CALIB_CASE_H
 
+#include "calib/metrics/accuracy.h"
 #include "calib/ranges/calibrate.h"
 #include "rewrite/passes/simulate.h"
 
@@ -26,6 +27,10 @@ struct qc_graph *case_model(const char *path); /* ONNX */
 
 /* Data opened for a graph's inputs. */
 struct qc_dataset *case_open(const struct qc_graph *g, const char *path, bool truth);
+
+/* The metric of a graph on data that were opened with the truth. */
+bool case_evaluate(struct qc_metric *out, const struct qc_graph *g, const struct qc_dataset *data, unsigned workers,
+                   struct qc_status *st);
 
 struct case_setup {
     struct qc_partition_options scheme;

@@ -21,7 +21,7 @@ static bool evaluate(struct qc_metric *m, const struct qc_graph *g, const char *
                      struct qc_status *st)
 {
     struct qc_dataset *d = case_open(g, path, true);
-    bool ok = qc_evaluate_graph(m, g, d, NULL, workers, 0, NULL, NULL, st);
+    bool ok = case_evaluate(m, g, d, workers, st);
     qc_dataset_free(d);
     return ok;
 }

@@ -146,6 +146,41 @@ Test(compensate, rounding_again_helps)
     cr_expect_leq(sum, 0.97 * sum_before, "%g of %g", sum, sum_before);
 }
 
+/* Scales of blocks after the integers: of one block the least squares of w by k, of several never more than before. */
+Test(compensate, scales_are_fitted_to_the_integers)
+{
+    enum { BLOCKS = 2 };
+    double d[N * QC_LANES], was[N * QC_LANES], scale[N * QC_LANES], scratch[2 * N * QC_LANES], sum = 0, sum_before = 0;
+    for (size_t blocks = 1; blocks <= BLOCKS; blocks++) {
+        struct problem p;
+        make(&p, N, 2, blocks);
+        solve(was, &p, 0);
+        memcpy(d, was, sizeof d);
+        for (size_t i = 0; i < N * QC_LANES; i++) scale[i] = 1;
+        qc_round_rescale(d, scale, p.w, p.h, N, (N + blocks - 1) / blocks, scratch);
+        for (size_t l = 0; l < QC_LANES; l++) {
+            const double e = error_of(&p, d, l), before = error_of(&p, was, l);
+            double with = 0, of = 0;
+            cr_expect_leq(e, before * (1 + 1e-9));
+            sum += e;
+            sum_before += before;
+            for (size_t i = 0; i < N; i++) {
+                const double k = nearbyint(p.w[i * QC_LANES + l] - was[i * QC_LANES + l]), s = scale[i * QC_LANES + l];
+                cr_assert_float_eq(p.w[i * QC_LANES + l] - d[i * QC_LANES + l], k * s, 1e-12);
+                cr_assert((double)(float)s == s && s >= 0.5 && s <= 2);
+                for (size_t j = 0; j < N; j++) {
+                    const double h = p.h[i * N + j];
+                    with += k * h * p.w[j * QC_LANES + l];
+                    of += k * h * nearbyint(p.w[j * QC_LANES + l] - was[j * QC_LANES + l]);
+                }
+            }
+            if (blocks == 1 && of > 0 && with > 0.5 * of && with < 2 * of)
+                cr_expect_float_eq(scale[l], with / of, 1e-6);
+        }
+    }
+    cr_expect_leq(sum, 0.97 * sum_before, "%g of %g", sum, sum_before);
+}
+
 static void invert(double *a, size_t n)
 {
     for (size_t k = 0; k < n; k++) { /* Gauss-Jordan; the matrix is positive definite */

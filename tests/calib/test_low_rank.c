@@ -42,7 +42,11 @@ static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_p
                 tiles[j * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE] += x[j] * x[k];
         }
     }
-    cr_assert(kept || qc_second_moments_add_class(l, part, 0, products, sums, &st), "%s", st.message);
+    if (!kept) {
+        cr_assert(qc_second_moments_class(&s, l, part, 0, &st), "%s", st.message);
+        memcpy(s->products, products, l->product_count * sizeof *products);
+        memcpy(s->sums, sums, sizeof sums);
+    }
     qc_second_moments_add_counts(&l->parts[part], rows + SILENT, rows + SILENT, 0);
     free(products);
 }

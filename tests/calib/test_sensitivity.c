@@ -199,12 +199,12 @@ Test(sensitivity, the_metric_of_a_layer_is_that_of_the_graph_with_all_else_off)
         cr_expect(isnan(s->layers[i].metric) && isnan(s->layers[i].lost));
     }
     cr_assert(qc_sensitivity_score(s, r.simulated, NULL, eval, &o, &st), "%s", st.message);
-    cr_assert(qc_evaluate_graph(&real, r.normalised, eval, NULL, 1, 0, NULL, NULL, &st), "%s", st.message);
+    cr_assert(case_evaluate(&real, r.normalised, eval, 1, &st), "%s", st.message);
     cr_expect_eq(real.kind, QC_METRIC_PSNR);
     for (size_t i = 0; i < s->count; i++) {
         const struct qc_layer_effect *e = effect(s, layers[i].name);
         struct qc_graph *some = with_quantizers(r.simulated, layers[i].quantizers, layers[i].count);
-        cr_assert(qc_evaluate_graph(&m, some, eval, NULL, 1, 0, NULL, NULL, &st), "%s", st.message);
+        cr_assert(case_evaluate(&m, some, eval, 1, &st), "%s", st.message);
         cr_expect_neq(m.value, real.value);
         cr_expect_float_eq(e->metric, m.value, 1e-6, "%s: %.12g, not %.12g", e->name, e->metric, m.value);
         cr_expect_float_eq(e->lost, real.value - m.value, 1e-6);

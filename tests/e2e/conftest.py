@@ -41,6 +41,12 @@ class Result:
 OTHER_COMMANDS = {"collect", "merge", "run", "eval", "compare", "convert", "pack", "inspect", "list", "help"}
 
 
+def shared_object(made, source, include=ROOT / "include", warnings=("-Wall", "-Wextra", "-Werror")):
+    """Compiles a plugin as docs/extending.md says."""
+    subprocess.run(["cc", "-std=c17", *warnings, "-shared", "-fPIC", "-I", include, source, "-o", made], check=True)
+    return made
+
+
 @pytest.fixture(scope="session")
 def program():
     path = pathlib.Path(os.environ.get("QCALIB", ROOT / "build/release/qcalib"))

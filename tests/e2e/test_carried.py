@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with operators that qcalib does not know: what does not depend on them is quantized, the rest leaves as it came and ONNX Runtime runs it."""
 
-import subprocess
-
 import h5py
 import measured_models
 import numpy as np
 import onnx
 import pytest
-from conftest import ROOT
+from conftest import ROOT, shared_object
 from measured_models import session
 from onnx import TensorProto, helper, numpy_helper
 
@@ -412,25 +410,7 @@ def test_accuracy_of_what_is_computed(qcalib, tmp_path, known):
 @pytest.fixture(scope="module")
 def scaler(tmp_path_factory):
     """The worked example of docs/extending.md."""
-    made = tmp_path_factory.mktemp("kernel") / "scaler.so"
-    subprocess.run(
-        [
-            "cc",
-            "-std=c17",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-shared",
-            "-fPIC",
-            "-I",
-            ROOT / "include",
-            ROOT / "tests/install/scaler_kernel.c",
-            "-o",
-            made,
-        ],
-        check=True,
-    )
-    return made
+    return shared_object(tmp_path_factory.mktemp("kernel") / "scaler.so", ROOT / "tests/install/scaler_kernel.c")
 
 
 SCALE_EACH = {"offset": [0.25, -0.5] * 5, "scale": [4.0, 0.5, 1.0, -2.0, 3.0] * 2}
@@ -438,6 +418,7 @@ SCALE_EACH = {"offset": [0.25, -0.5] * 5, "scale": [4.0, 0.5, 1.0, -2.0, 3.0] * 
 
 def with_scaler(path):
     """Scaler between layers, so that nothing behind it could be quantized without a kernel."""
+    WEIGHTS.update({"last": normal(10, 6)})
     return write(
         path,
         TRUNK
@@ -453,7 +434,6 @@ def read(path):
 
 
 def test_a_kernel_of_ones_own(qcalib, tmp_path, scaler):
-    WEIGHTS.update({"last": normal(10, 6)})
     before = with_scaler(tmp_path / "model.onnx")
     x = samples(tmp_path)
     qcalib("run", "model.onnx", "--data", "calib.h5", "-o", "out.h5", code=4)
@@ -503,20 +483,7 @@ def test_kernels_that_are_none(qcalib, tmp_path, scaler):
     ):
         assert change[0] in source
         (tmp_path / "wrong.c").write_text(source.replace(*change))
-        subprocess.run(
-            [
-                "cc",
-                "-std=c17",
-                "-shared",
-                "-fPIC",
-                "-I",
-                ROOT / "include",
-                tmp_path / "wrong.c",
-                "-o",
-                tmp_path / "wrong.so",
-            ],
-            check=True,
-        )
+        shared_object(tmp_path / "wrong.so", tmp_path / "wrong.c", warnings=())
         assert says in qcalib("--data", "calib.h5", "model.onnx", "--kernel", "./wrong.so", code=3).err
 
 

@@ -2,6 +2,7 @@
 """Models whose weights are in files beside them: read where they lie, written beside the new model."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ from conftest import ROOT
 
 sys.path.append(str(ROOT / "scripts"))
 import large_model  # noqa: E402
+from large_models import Network  # noqa: E402
 
 QUICK = ["--method", "mse", "--weight-rounding", "nearest"]  # second moments may take blocks under a limit
 
@@ -103,6 +105,29 @@ def test_few_positions_keep_their_rows(small, qcalib, tmp_path):
     qcalib("--stats", "m.h5", model, "-o", "m.onnx", *ask)
     for name in "lm":
         assert (tmp_path / f"{name}.onnx.data").read_bytes() == (tmp_path / "w.onnx.data").read_bytes()
+
+
+def test_moments_that_do_not_fit_go_to_files(qcalib, tmp_path):
+    """Six layers of 512 columns that see 700 rows each: their matrices of products take 26 MB, and these together have no
+    room. They were cut into blocks of columns, which gave other weights. Nothing is left in the folder."""
+    network, folder = Network(), tmp_path / "temporary"
+    folder.mkdir()
+    x = "x"
+    for _ in range(6):
+        x = network.op("Relu", network.op("MatMul", x, network.random(512, 512, fan=512)))
+    network.op("MatMul", x, network.random(512, 10, fan=512))
+    network.write(tmp_path / "m.onnx", ["n", 512], ["n", 10])
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "x.npy", (rng.standard_normal([700, 20]) @ rng.standard_normal([20, 512])).astype(np.float32))
+    ask = ["--data", "x.npy", "m.onnx", "--method", "mse", "--no-report"]
+    qcalib(*ask, "-o", "free.onnx")
+    refused = qcalib(*ask, "-o", "q.onnx", "--memory-limit", "30M", code=5)
+    needs = float(re.search("needs ([0-9.]+) MiB", refused.err)[1])
+    limited = qcalib(*ask, "-o", "limited.onnx", "--memory-limit", f"{int(needs + 6)}M", TMPDIR=folder)
+    assert "blocks of columns" not in limited.err and not list(folder.iterdir())
+    assert (tmp_path / "limited.onnx").read_bytes() == (tmp_path / "free.onnx").read_bytes()
+    nowhere = qcalib(*ask, "-o", "q.onnx", "--memory-limit", f"{int(needs + 6)}M", TMPDIR=tmp_path / "none", code=5)
+    assert "TMPDIR" in nowhere.err and len(nowhere.err.splitlines()) == 1
 
 
 def test_weights_that_are_read_are_not_written_over(small, qcalib, tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import scipy.stats
-from conftest import ROOT
+from conftest import ROOT, shared_object
 from onnx import TensorProto, helper, numpy_helper
 
 SAMPLES, SIDE = 16, 40
@@ -313,26 +313,7 @@ def median(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "qcalib").mkdir()
     shutil.copy(ROOT / "include/qcalib/qcalib_observer.h", folder / "qcalib")  # nothing else of the tree
-    shutil.copy(ROOT / "tests/install/median_observer.c", folder)
-    subprocess.run(
-        [
-            "cc",
-            "-std=c17",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-shared",
-            "-fPIC",
-            "-I",
-            ".",
-            "median_observer.c",
-            "-o",
-            "median.so",
-        ],
-        cwd=folder,
-        check=True,
-    )
-    return folder / "median.so"
+    return shared_object(folder / "median.so", ROOT / "tests/install/median_observer.c", include=folder)
 
 
 def test_plugin_is_listed_and_used(choose, qcalib, median, tmp_path):

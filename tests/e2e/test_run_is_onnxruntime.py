@@ -12,7 +12,7 @@ import onnx
 import pytest
 from conftest import Runtime
 from real_models import CASES, inputs
-from test_convert import CALIBRATION, equal
+from test_convert import equal, quantize
 from test_run import by_name
 
 SAMPLES = 256
@@ -33,24 +33,6 @@ CAPPED = {"DNNL_MAX_CPU_ISA": "AVX2"}
 
 def case_of(model):
     return dataclasses.replace(next(c for c in CASES if c.model == model), samples=FEWER.get(model, SAMPLES))
-
-
-def quantize(case, qcalib, data):
-    """Both forms, in the test's folder."""
-    extra = ["--preprocess", case.preprocess] if case.preprocess else []
-    qcalib(
-        "quantize",
-        data / f"models/{case.model}.onnx",
-        "--data",
-        data / CALIBRATION.get(case.data, case.data),
-        "--samples",
-        16,
-        "--format",
-        "qdq,qoperator",
-        "--no-report",
-        *extra,
-    )
-    return f"{case.model}.int8.onnx", f"{case.model}.qoperator.onnx"
 
 
 def run(qcalib, model, case, data, folder, **environment):

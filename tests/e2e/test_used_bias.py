@@ -3,10 +3,10 @@
 
 import h5py
 import numpy as np
-import onnx
 import pytest
 from measured_models import infer
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+from pooled_model import save_pooled
 
 
 def make(folder):
@@ -22,20 +22,7 @@ def make(folder):
         nodes.append(helper.make_node("LeakyRelu", ["s" if i == 2 else f"c{i}"], [f"r{i}"], f"act{i}", alpha=0.1))
         x = f"r{i}"
     weights["w"] = (random.normal(size=(8, 16)) * 0.5).astype("f4")
-    nodes += [
-        helper.make_node("GlobalAveragePool", [x], ["p"]),
-        helper.make_node("Flatten", ["p"], ["f"]),
-        helper.make_node("Gemm", ["f", "w"], ["y"], transB=1),
-    ]
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [value("x", TensorProto.FLOAT, ["N", 3, 12, 12])],
-        [value("y", TensorProto.FLOAT, ["N", 8])],
-        [numpy_helper.from_array(w, n) for n, w in weights.items()],
-    )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), folder / "net.onnx")
+    save_pooled(folder / "net.onnx", nodes, weights, x, (3, 12, 12))
     with h5py.File(folder / "x.h5", "w") as f:
         f["x"] = random.normal(size=(128, 3, 12, 12)).astype("f4")
 

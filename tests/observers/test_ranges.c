@@ -137,7 +137,8 @@ Test(ranges, whole_numbers_keep_scale_one)
     qc_histogram_free(h);
 }
 
-/* Prefix sums over cells against the closed form bin by bin. */
+/* Prefix sums over cells (up to QC_MOMENTS_LEVELS) and sums bin by bin (more levels) against the closed form of any
+   norm. */
 Test(ranges, both_ways_to_the_squared_error_agree)
 {
     static float x[SAMPLE_SIZE];
@@ -148,10 +149,14 @@ Test(ranges, both_ways_to_the_squared_error_agree)
         struct qc_moments *m;
         cr_assert(qc_moments_new(&m, h, NULL, &st));
         for (int f = 1; f <= 20; f++) {
-            struct qc_affine p =
-                qc_affine_from_range((double)h->tally.min * f / 20, (double)h->tally.max * f / 20, u8, QC_ASYMMETRIC);
-            double a = qc_moments_error_by_levels(m, p, u8), b = qc_moments_error_by_bins(m, p, u8);
-            cr_assert_float_eq(a, b, 1e-7 * b, "%s at %d/20: %.17g, %.17g", sample_names[kind], f, a, b);
+            const double lo = (double)h->tally.min * f / 20, hi = (double)h->tally.max * f / 20;
+            for (int wide = 0; wide < 2; wide++) {
+                const struct qc_levels levels = wide ? u16 : u8;
+                double a = qc_moments_squared_error(m, lo, hi, levels, QC_ASYMMETRIC),
+                       b = qc_moments_power_error(m, lo, hi, levels, QC_ASYMMETRIC, 2, 1, (double)INFINITY);
+                cr_assert_float_eq(a, b, 1e-7 * b, "%s at %d/20, %d levels: %.17g, %.17g", sample_names[kind], f,
+                                   levels.hi + 1, a, b);
+            }
         }
         qc_moments_free(m);
         struct qc_range r = solve("mse", h, u16, QC_ASYMMETRIC);

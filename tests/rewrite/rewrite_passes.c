@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite_passes.h"
 
+#include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,22 @@ struct qc_rules *passes_rules(const char *more, struct qc_status *st)
         return r;
     qc_rules_free(r);
     return NULL;
+}
+
+struct qc_graph *passes_graph(const char *text)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL;
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s\n%s", st.message, text);
+    return g;
+}
+
+struct qc_rules *passes_rules_of(const char *text)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_rules *r = qc_rules_new(&st);
+    cr_assert(qc_rules_parse(r, "my.rules", text, strlen(text), &st), "%s", st.message);
+    return r;
 }
 
 bool passes_text_returns(const struct qc_graph *g, const char *pass, struct qc_status *st)
@@ -162,4 +180,27 @@ size_t passes_count(const struct qc_graph *g, enum qc_op op)
     struct qc_op_counts counts;
     qc_graph_count_ops(&counts, g);
     return counts.of[op];
+}
+
+static int is_float_model(const struct dirent *d)
+{
+    const char *dot = strrchr(d->d_name, '.');
+    return dot && strcmp(dot, ".onnx") == 0 && !strstr(d->d_name, "_qdq");
+}
+
+void passes_given_models(void (*of)(const char *path, const char *name))
+{
+    const char *data = getenv("QCALIB_DATA");
+    char folder[512], path[1024];
+    struct dirent **names = NULL;
+    if (!data || !*data) cr_skip_test("QCALIB_DATA is not set");
+    qc_text(folder, sizeof folder, "%s/models", data);
+    const int count = scandir(folder, &names, is_float_model, alphasort);
+    cr_assert_gt(count, 0, "no models in %s", folder);
+    for (int i = 0; i < count; i++) {
+        qc_text(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        of(path, names[i]->d_name);
+        free(names[i]);
+    }
+    free(names);
 }

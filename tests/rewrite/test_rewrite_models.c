@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The passes on whole models: the shipped one, and those under QCALIB_DATA. */
 #include <criterion/criterion.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,26 +38,7 @@ Test(models, the_shipped_model)
     check_model(QC_TEST_SOURCE "/datasets/digits_cnn.onnx", "digits_cnn");
 }
 
-/* LSTM has no kernel: a model of it is refused by name (tests/e2e). */
-static int is_model(const struct dirent *d)
-{
-    const char *dot = strrchr(d->d_name, '.');
-    return dot && strcmp(dot, ".onnx") == 0 && !strstr(d->d_name, "_qdq") && !strstr(d->d_name, "lstm");
-}
-
 Test(models, given_models_go_through_all_passes, .timeout = 240)
 {
-    const char *data = getenv("QCALIB_DATA");
-    char folder[512], path[1024];
-    struct dirent **names = NULL;
-    if (!data || !*data) cr_skip_test("QCALIB_DATA is not set");
-    qc_text(folder, sizeof folder, "%s/models", data);
-    int count = scandir(folder, &names, is_model, alphasort);
-    cr_assert_gt(count, 0, "no models in %s", folder);
-    for (int i = 0; i < count; i++) {
-        qc_text(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        check_model(path, names[i]->d_name);
-        free(names[i]);
-    }
-    free(names);
+    passes_given_models(check_model);
 }

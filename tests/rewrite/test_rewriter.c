@@ -10,28 +10,12 @@
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
 
-static struct qc_graph *read(const char *text)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
-    return g;
-}
-
-static struct qc_rules *rules_of(const char *text)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_rules *r = qc_rules_new(&st);
-    cr_assert(qc_rules_parse(r, "my.rules", text, strlen(text), &st), "%s", st.message);
-    return r;
-}
-
 /* The op that the graph's output comes from after rewriting. */
 static enum qc_op rewritten(const char *rules, const char *graph)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = read(graph), *out = NULL;
-    struct qc_rules *r = rules_of(rules);
+    struct qc_graph *g = passes_graph(graph), *out = NULL;
+    struct qc_rules *r = passes_rules_of(rules);
     cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
     cr_assert(qc_graph_verify(out, &st), "%s", st.message);
     const struct qc_node *n = qc_node_of(out, out->outputs[0].value);
@@ -122,8 +106,8 @@ Test(match, the_longest_match_wins_whatever_the_order)
 static char *result(const char *rules, const char *graph)
 {
     struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = read(graph), *out = NULL;
-    struct qc_rules *r = rules_of(rules);
+    struct qc_graph *g = passes_graph(graph), *out = NULL;
+    struct qc_rules *r = passes_rules_of(rules);
     cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
     char *text = qc_graph_print(out, &QC_TEXT_ALL, &st);
     qc_rules_free(r);
@@ -191,8 +175,8 @@ Test(build, a_template_that_cannot_be_made_is_an_error_that_names_rule_and_value
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct qc_status st = QC_STATUS_INIT;
         char graph[GRAPH];
-        struct qc_graph *g = read(graph_of(graph, cases[i].node)), *out = NULL;
-        struct qc_rules *r = rules_of(cases[i].rule);
+        struct qc_graph *g = passes_graph(graph_of(graph, cases[i].node)), *out = NULL;
+        struct qc_rules *r = passes_rules_of(cases[i].rule);
         cr_expect(!qc_rewrite(&out, NULL, g, r, &st), "%s", cases[i].rule);
         cr_expect_eq(st.code, QC_BAD_INPUT);
         cr_expect(strncmp(st.message, cases[i].message, strlen(cases[i].message)) == 0, "%s: %s", cases[i].rule,
@@ -209,14 +193,15 @@ Test(build, a_pattern_whose_qparams_belong_to_nothing_is_an_error)
         "pattern p match Conv(x, const w) affine dq(Conv(q(x : X), q(w : W per 0)) : X*V)",
     };
     static const char *const missing[] = {"'Y'", "'V'"};
-    struct qc_graph *g = read("graph \"g\"\ninput %1 \"x\" f32[1,1,2,2]\nconst %2 \"w\" f32[1,1,1,1] = {1}\n%3 \"y\" = "
-                              "Conv(%1, %2)\noutput \"y\" %3\n");
+    struct qc_graph *g =
+        passes_graph("graph \"g\"\ninput %1 \"x\" f32[1,1,2,2]\nconst %2 \"w\" f32[1,1,1,1] = {1}\n%3 \"y\" = "
+                     "Conv(%1, %2)\noutput \"y\" %3\n");
     for (size_t i = 0; i < 2; i++) {
         struct qc_status st = QC_STATUS_INIT;
         struct qc_partition_options options = QC_PARTITION_INIT;
         struct qc_partition *p = NULL;
         struct qc_graph *out = NULL;
-        struct qc_rules *r = rules_of(patterns[i]);
+        struct qc_rules *r = passes_rules_of(patterns[i]);
         cr_assert(qc_partition_new(&p, g, r, &options, &st), "%s", st.message);
         cr_expect(!qc_simulate(&out, p, &st));
         cr_expect(st.code == QC_BAD_INPUT && strstr(st.message, "'p'") && strstr(st.message, missing[i]), "%s: %s",
@@ -251,8 +236,8 @@ Test(rewriter, rules_that_never_end_are_named, .timeout = 60)
     for (size_t i = 0; i < sizeof endless / sizeof *endless; i++) {
         struct qc_status st = QC_STATUS_INIT;
         char graph[GRAPH];
-        struct qc_graph *g = read(graph_of(graph, endless[i].node)), *out = NULL;
-        struct qc_rules *r = rules_of(endless[i].rules);
+        struct qc_graph *g = passes_graph(graph_of(graph, endless[i].node)), *out = NULL;
+        struct qc_rules *r = passes_rules_of(endless[i].rules);
         cr_expect(!qc_normalise(&out, g, r, qc_evaluate, &st), "%s", endless[i].what);
         cr_expect_eq(st.code, QC_BAD_INPUT, "%s: %s", endless[i].what, st.message);
         cr_expect(strncmp(st.message, "my.rules:", 9) == 0 && strstr(st.message, endless[i].named), "%s: %s",
@@ -291,8 +276,8 @@ Test(rewriter, counts_what_it_applied)
 {
     struct qc_status st = QC_STATUS_INIT;
     char text[GRAPH];
-    struct qc_graph *g = read(graph_of(text, "%7 = Relu(%1)\n%8 = Relu(%2)\n%9 = Add(%7, %8)\n")), *out = NULL;
-    struct qc_rules *r = rules_of("rule r match Relu(x) give Abs(x)");
+    struct qc_graph *g = passes_graph(graph_of(text, "%7 = Relu(%1)\n%8 = Relu(%2)\n%9 = Add(%7, %8)\n")), *out = NULL;
+    struct qc_rules *r = passes_rules_of("rule r match Relu(x) give Abs(x)");
     size_t applied = 99;
     cr_assert(qc_rewrite(&out, &applied, g, r, &st), "%s", st.message);
     cr_expect_eq(applied, 2);

@@ -172,12 +172,18 @@ Test(rules, allow_lists_add_up)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_rules *r = qc_rules_new(&st);
-    cr_expect_eq(qc_rules_allowed(r, QC_OP_MaxPool), QC_AFFINE_NONE);
-    cr_assert(parse(r, "allow keep MaxPool\nallow join Concat allow keep Pad Tile", &st), "%s", st.message);
-    cr_expect_eq(qc_rules_allowed(r, QC_OP_MaxPool), QC_AFFINE_KEEP);
-    cr_expect_eq(qc_rules_allowed(r, QC_OP_Tile), QC_AFFINE_KEEP);
-    cr_expect_eq(qc_rules_allowed(r, QC_OP_Concat), QC_AFFINE_JOIN);
-    cr_expect_eq(qc_rules_allowed(r, QC_OP_Relu), QC_AFFINE_NONE);
+    static const struct {
+        enum qc_op op;
+        enum qc_allow_kind kind;
+    } want[] = {{QC_OP_MaxPool, QC_ALLOW_KEEP},
+                {QC_OP_Concat, QC_ALLOW_JOIN},
+                {QC_OP_Pad, QC_ALLOW_KEEP},
+                {QC_OP_Tile, QC_ALLOW_KEEP}};
+    cr_assert(parse(r, "allow keep MaxPool\nallow join Concat", &st), "%s", st.message);
+    cr_assert(parse(r, "allow keep Pad Tile", &st), "%s", st.message);
+    cr_assert_eq(r->allow_count, sizeof want / sizeof *want);
+    for (size_t i = 0; i < r->allow_count; i++)
+        cr_expect(r->allows[i].op == want[i].op && r->allows[i].kind == want[i].kind, "entry %zu", i);
     qc_rules_free(r);
 }
 

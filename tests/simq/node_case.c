@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "onnx/write/tensor_pb.h"
+#include "../onnx/tensor_pb.h"
 
 /* Numbers of fields of onnx.proto. */
 enum {

@@ -18,7 +18,6 @@ struct product {
     struct qc_window window;
     int64_t groups, batch, rows, columns, inner; /* columns and inner of one group */
     bool turned_x, turned_w;                     /* Gemm: transA, transB */
-    bool window_used;
     float alpha;
     struct qc_view batch_x, batch_w; /* MatMul: strides of the batch dimensions, broadcast */
 };
@@ -32,7 +31,6 @@ static void prepare_conv(struct product *s, const struct qc_prepare *p)
     for (int i = 0; i < s->window.spatial; i++) s->rows *= s->window.out[i];
     for (int i = 1; i < w->rank; i++) s->inner *= w->dim[i];
     s->columns = w->dim[0] / s->groups;
-    s->window_used = true;
 }
 
 /* The batch dimensions of a matrix operand, broadcast to those of the result; strides count matrices. */

@@ -364,23 +364,13 @@ struct qc_product_tiles qc_product_tiles_of(enum qc_isa isa)
                                  .blocks = QC_PRODUCT_BLOCKS,
                                  .rows = {0, 4, 4, 4}};
 #if defined(__x86_64__) && defined(__GNUC__)
-    switch (isa) {
-    case QC_ISA_AVX2:
-    case QC_ISA_AVX_VNNI:
-        s = (struct qc_product_tiles){.tile = tile_avx2, .depthwise = depthwise_avx2, .blocks = 1, .rows = {0, 6}};
-        break;
-    case QC_ISA_AVX512:
-    case QC_ISA_AVX512_VNNI:
-    case QC_ISA_AMX:
+    if (isa >= QC_ISA_AVX512)
         s = (struct qc_product_tiles){.tile = tile_avx512,
                                       .depthwise = depthwise_avx512,
                                       .blocks = QC_PRODUCT_BLOCKS,
                                       .rows = {0, 16, 14, 9}};
-        break;
-    case QC_ISA_PLAIN:
-    case QC_ISA_BEST:
-    case QC_ISA_COUNT: break;
-    }
+    else if (isa >= QC_ISA_AVX2)
+        s = (struct qc_product_tiles){.tile = tile_avx2, .depthwise = depthwise_avx2, .blocks = 1, .rows = {0, 6}};
 #else
     (void)isa;
 #endif

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "onnx/write/tensor_pb.h"
+#include "tensor_pb.h"
 
 #include <stdlib.h>
 
-#include "base/file.h"
 #include "onnx/read/importing.h"
 #include "onnx/write/emitting.h"
 
@@ -17,20 +16,6 @@ bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, 
     bool ok = p->has_data_type ? qc_import_tensor(out, p, NULL, st)
                                : qc_fail(st, QC_BAD_INPUT, "a protobuf, but not an ONNX tensor (it has no data type)");
     onnx__tensor_proto__free_unpacked(p, NULL);
-    return ok;
-}
-
-bool qc_tensor_pb_read(struct qc_tensor **out, const char *path, struct qc_status *st)
-{
-    void *bytes;
-    size_t size;
-    struct qc_arena *a = qc_arena_new();
-    bool ok = false;
-    if (!a)
-        qc_fail_memory(st, 1);
-    else if (qc_file_read(&bytes, &size, path, a, st))
-        ok = qc_tensor_pb_parse(out, bytes, size, st) || qc_where(st, "%s", path);
-    qc_arena_free(a);
     return ok;
 }
 
@@ -53,16 +38,4 @@ bool qc_tensor_pb_print(void **bytes, size_t *size, const char *name, const stru
     }
     qc_arena_free(a);
     return packed != NULL;
-}
-
-bool qc_tensor_pb_write(const char *path, const char *name, const struct qc_tensor *t, struct qc_status *st)
-{
-    void *bytes;
-    size_t size;
-    struct qc_output *f = NULL;
-    if (!qc_tensor_pb_print(&bytes, &size, name, t, st)) return false;
-    bool ok = qc_output_open(&f, path, st) && qc_output_write(f, bytes, size, st) && qc_output_commit(f, st);
-    qc_output_free(f);
-    free(bytes);
-    return ok;
 }
