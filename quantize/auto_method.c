@@ -585,13 +585,6 @@ bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_s
     return true;
 }
 
-double qc_auto_method_noise(const struct qc_auto_method *m)
-{
-    for (size_t i = 0; i < m->trial_count; i++)
-        if (m->trials[i].chosen && !m->trials[i].part) return pow(10, -m->trials[i].sqnr_db / 10);
-    return 0;
-}
-
 void qc_auto_method_free(struct qc_auto_method *m)
 {
     if (!m) return;

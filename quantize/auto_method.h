@@ -39,9 +39,6 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
    *taken, and p->rounded and p->weight_rounding are these with the parameters of p->simulated, which is bound. Not
    where scales of weights became others, for their biases or for narrow accumulators. */
 bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_status *st);
-/* Noise of the outputs relative to their signal with what was chosen for the whole network, on samples; 0: not known.
- */
-double qc_auto_method_noise(const struct qc_auto_method *m);
 void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
 
 #endif

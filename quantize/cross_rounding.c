@@ -14,7 +14,7 @@
 static const double GAIN_DB = 0.3, GAIN_ALL_DB = 0;
 
 /* Weights of many levels are worth the time where the network loses so much: below 30 dB. And so many samples. */
-static const double NOISE_LEAST = 1e-3;
+static const double LOSES_DB = 30;
 enum { UNITS_ALL = 48 };
 
 /* The simulated graph, and beside it as much of the float one as layers of few bits read. */
@@ -73,6 +73,13 @@ static bool any_crosses(const struct qc_weight_rounder *r, const struct qc_graph
     return any;
 }
 
+static bool loses_much(const struct qc_auto_method *m)
+{
+    for (size_t i = 0; m && i < m->trial_count; i++)
+        if (m->trials[i].chosen && !m->trials[i].part) return m->trials[i].sqnr_db < LOSES_DB;
+    return false;
+}
+
 /* *out: NULL where there is nothing to do. */
 static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **out, struct qc_pipeline *p,
                         struct qc_status *st)
@@ -86,7 +93,7 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
     bool done = false;
     how.file = NULL;
     bool ok = qc_weight_rounder_new(&first, g, qc_moments_of(p), &how, st);
-    if (ok && !any_crosses(first, g) && p->auto_method && qc_auto_method_noise(p->auto_method) > NOISE_LEAST) {
+    if (ok && !any_crosses(first, g) && loses_much(p->auto_method)) {
         qc_weight_rounder_free(first);
         first = NULL;
         how.cross_all = p->crossed.all = true;

@@ -64,9 +64,6 @@ struct lanes {
     double *target;           /* [w][QC_LANES] of crossed layers */
 };
 
-/* So many rows to a column tell what a layer of many levels is to make good; with fewer it is luck. */
-static const double CROSSED_ROWS = 16;
-
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 
 /* Which parts of the samples weights are fitted to and judged by, and where these are few rows. */
@@ -560,7 +557,7 @@ bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all
     if (!g || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
     if (qc_qparams_are_few(l->qparams)) return rounds_again(g);
     const double rows = share * (double)qc_second_moments_rows(g, FIT | HELD);
-    return all && g->block <= AGAIN_COLUMNS && !parts_of(g).few_fit && rows >= CROSSED_ROWS * (double)g->columns;
+    return all && g->block <= AGAIN_COLUMNS && !parts_of(g).few_fit && rows >= QC_CROSSED_ROWS * (double)g->columns;
 }
 
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
