@@ -58,8 +58,8 @@ const char *qc_layer_name(const struct qc_uses *u, qc_id node);
 /* -10 log10(noise) dB; infinity without noise. */
 double qc_effect_sqnr_db(double noise);
 
-/* g: simulated, bound; units of one size run after each other, in a graph for their shapes. reweighed: NULL,
-   or the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the qparams of
+/* g: simulated, bound; units of one size run after each other, in a graph for their shapes. rounded: NULL, or
+   the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the qparams of
    both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does not
    depend on the number of workers, nor on the blocks that memory allows. Errors: of reading and running; no float
    output (QC_UNSUPPORTED); memory_limit too low for one unit (QC_MACHINE). */
