@@ -15,6 +15,10 @@
 
 enum { HELD_MIN = 4 };
 
+/* Weights of so many columns ahead are asked for while these are worked on: where outputs lie side by side, each column
+   is in another page. */
+enum { AHEAD = 12 };
+
 /* Beyond so many columns it costs more than all else of a layer; so many times scales of blocks are fitted, too. */
 enum { AGAIN_COLUMNS = 1024, RESCALED = 2 };
 
@@ -418,6 +422,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     const size_t step = qc_round_weights_step(l);
     float was[QC_LANES], made_of[QC_LANES];
     for (size_t i = 0; i < m->w; i++) {
+        if (i + AHEAD < m->w) __builtin_prefetch(from + qc_round_weights_element(l, first, column + i + AHEAD));
         gather_lanes(was, from + qc_round_weights_element(l, first, column + i), step, count);
         in_steps(own->x + i * QC_LANES, was, divisor);
     }
@@ -456,6 +461,11 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     for (size_t i = 0; i < m->w; i++) {
         const size_t base = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
+        if (i + AHEAD < m->w) {
+            const size_t next = qc_round_weights_element(l, first, column + i + AHEAD);
+            __builtin_prefetch(from + next);
+            __builtin_prefetch(l->new_weight + next);
+        }
         gather_lanes(was, from + base, step, count);
         settle(made_of, &s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
                (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
