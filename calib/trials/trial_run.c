@@ -355,10 +355,10 @@ static double share(const struct qc_error *errors, const double *signal, size_t 
     return sum;
 }
 
-bool qc_trials_gain_error(double *error, const struct qc_error *errors, const struct qc_error *other, size_t outputs,
-                          size_t units, struct qc_status *st)
+bool qc_trials_gain_error(double *error, double *without, const struct qc_error *errors, const struct qc_error *other,
+                          size_t outputs, size_t units, struct qc_status *st)
 {
-    double noise[2] = {0}, squares = 0, *signal = calloc(outputs + 1, sizeof *signal);
+    double noise[2] = {0}, most[2] = {0}, squares = 0, *signal = calloc(outputs + 1, sizeof *signal);
     if (!signal) return qc_fail_memory(st, outputs * sizeof *signal);
     for (size_t u = 0; u < units; u++)
         for (size_t o = 0; o < outputs; o++) signal[o] += errors[u * outputs + o].signal;
@@ -368,11 +368,18 @@ bool qc_trials_gain_error(double *error, const struct qc_error *errors, const st
     }
     /* To first order the logarithm of the ratio changes by what one unit has of either sum. */
     for (size_t u = 0; u < units; u++) {
-        const double d = share(errors, signal, outputs, u) / noise[0] - share(other, signal, outputs, u) / noise[1];
+        const double x = share(errors, signal, outputs, u), y = share(other, signal, outputs, u),
+                     d = x / noise[0] - y / noise[1];
         squares += d * d;
+        if (d > most[0] / noise[0] - most[1] / noise[1]) {
+            most[0] = x;
+            most[1] = y;
+        }
     }
     free(signal);
     const double found = 10 / log(10) * sqrt(squares * (double)units / ((double)units - 1));
-    *error = units > 1 && isfinite(found) ? found : (double)INFINITY;
+    const bool known = units > 1 && isfinite(found);
+    *error = known ? found : (double)INFINITY;
+    if (without) *without = known ? qc_trials_gain(noise[0] - most[0], noise[1] - most[1]) : -(double)INFINITY;
     return true;
 }

@@ -122,6 +122,10 @@ static void print_trial(const struct qc_report *r)
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
         const size_t own = tensors_of(r, t);
+        if (t->wider > 1) {
+            qc_say("            %.0f %% wider: %.2f dB better\n", 100 * (t->wider - 1), t->gain_db);
+            continue;
+        }
         if (t->part) {
             qc_say("            %s in %zu of %zu tensors, %s: %.2f dB better\n", t->method, own, all, t->part,
                    t->gain_db);

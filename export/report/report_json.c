@@ -359,6 +359,7 @@ static struct qc_json *trials(const struct qc_report *r)
         struct qc_json *o = qc_json_object(), *halves = qc_json_array();
         qc_json_set(o, "method", text(t->method));
         qc_json_set(o, "part", t->part ? text(t->part) : qc_json_null());
+        qc_json_set(o, "wider", qc_json_number(t->wider));
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
         qc_json_set(o, "error_db", qc_json_number(t->error_db));
