@@ -56,6 +56,10 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
 /* Has it few levels, and moments from which qc_crossed_read could be told? */
 bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l);
 
+/* *pays becomes false where the error of the nearest weights is nothing beside what rounding of the input adds; where
+ * it is false it stays so. */
+bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, struct qc_status *st);
+
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. The result does not depend on the
  * number of workers. */
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
