@@ -404,9 +404,9 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     const struct qc_second_moments_layer *g = l->moments;
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
     const float *from = l->weight->data;
-    float divisor[QC_LANES];
-    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], before[QC_LANES] = {0}, after[QC_LANES] = {0};
+    float divisor[QC_LANES], was[QC_LANES], made_of[QC_LANES];
     const size_t per = g->outputs / g->groups;
+    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], before[QC_LANES] = {0}, after[QC_LANES] = {0};
     const bool blocks = l->qparams->block != 0;
     struct qc_round_grid grid = {.lo = lo, .hi = hi};
     if (blocks) grid = blocks_of(l, own, m->w, first, count, column);
@@ -420,7 +420,6 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     /* Column by column: where outputs are side by side, each would go through the whole weight. */
     const size_t step = qc_round_weights_step(l);
-    float was[QC_LANES], made_of[QC_LANES];
     for (size_t i = 0; i < m->w; i++) {
         if (i + AHEAD < m->w) __builtin_prefetch(from + qc_round_weights_element(l, first, column + i + AHEAD));
         gather_lanes(was, from + qc_round_weights_element(l, first, column + i), step, count);
@@ -551,10 +550,13 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     return ok;
 }
 
-bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l)
+bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all, double share)
 {
     const struct qc_second_moments_layer *g = l->moments;
-    return g && qc_qparams_are_few(l->qparams) && g->groups == 1 && g->blocks == 1 && !g->lanes && rounds_again(g);
+    if (!g || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
+    const bool many = share * (double)qc_second_moments_rows(g, FIT | HELD) >= QC_CROSSED_ROWS * (double)g->columns;
+    return qc_qparams_are_few(l->qparams) ? rounds_again(g)
+                                          : all && many && g->block <= AGAIN_COLUMNS && !parts_of(g).few_fit;
 }
 
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
