@@ -15,8 +15,10 @@
 
 enum { HELD_MIN = 4 };
 
-/* Beyond so many columns it costs more than all else of a layer; so many times scales of blocks are fitted, too. */
-enum { AGAIN_COLUMNS = 1024, RESCALED = 2 };
+/* Beyond so many columns it costs more than all else of a layer. Scales of blocks are fitted so many times, too: few
+   numbers, to moments that are not damped, since what is left of an error that goes with the output adds up from layer
+   to layer. */
+enum { AGAIN_COLUMNS = 1024, RESCALED = 3 };
 
 /* Moments of few rows show likeness that is not there: they are shrunk toward a multiple of the identity (Ledoit and
    Wolf 2004), the more the more columns there are for a row. So many times the mean of the diagonal for each column of
@@ -422,8 +424,8 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
         qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
     if (m->factorised && m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
     for (int k = 0; k < RESCALED && crossed && blocks; k++) {
-        qc_round_rescale(own->d, own->scales, to, m->seen, m->w, (size_t)l->qparams->block, own->scratch);
-        qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+        if (k) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+        qc_round_rescale(own->d, own->scales, to, m->crossed.h, m->w, (size_t)l->qparams->block, own->scratch);
     }
     for (size_t i = 0; crossed && i < m->w * QC_LANES; i++) own->d[i] += own->x[i] - to[i];
     if (m->factorised && p.few_fit && p.fit == p.judge)
