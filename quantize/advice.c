@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "calib/trials/output_errors.h"
 #include "calib/trials/trial_run.h"
+#include "quantize/advice_work.h"
 #include "quantize/collecting.h"
 #include "quantize/fallback.h"
 #include "quantize/noise_points.h"
@@ -17,6 +18,12 @@
    calibration ran less than PER_BATCH for each, so that all that is a small part of its work; SINGLE of them are tried
    alone and TOP together. The samples that are held back are drawn with a seed. */
 enum { MEASURED = 16, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
+
+/* Without being asked for, advice takes this part of the job's work (quantize/advice_work.h), and so much in any case,
+   some hundredths of a second. What one idea leaves of it may go into what layers do alone, of so many at least: else
+   that is believed. */
+enum { PART = 10, LAYERS_MOST = 10, LAYERS_LEAST = 8 };
+static const double FLOOR = 6e9;
 
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
 static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
@@ -33,6 +40,8 @@ struct trying {
     struct qc_error *held;          /* [outputs], of p on the others; NULL until it is needed */
     uint64_t *keys[SAMPLES];        /* of their units; NULL until they are run */
     const char *method;             /* that --method auto took; NULL: the options' own */
+    struct qc_advice_work work;
+    double left; /* that may be tried, of that kind */
     struct qc_report_advice *list;
 };
 
@@ -57,6 +66,12 @@ struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p)
 static bool select_all(const struct trying *t, struct qc_status *st)
 {
     return qc_model_select(t->p->data, t->p->options, NULL, st);
+}
+
+/* Are there no others? */
+static bool only_those(const struct trying *t)
+{
+    return !t->p->eval && qc_dataset_samples(t->p->data) <= qc_measured_samples(t->p->data).samples;
 }
 
 /* What the outputs of p, or of a branch of it, lose on the samples of the report, or on as many others: of --eval where
@@ -161,6 +176,27 @@ static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, c
     return true;
 }
 
+/* Units that a measurement runs. */
+static double units_of(const struct trying *t)
+{
+    const size_t all = qc_dataset_units(t->p->data);
+    return (double)(all < MEASURED ? all : MEASURED);
+}
+
+/* What an idea takes before it is measured. weights: all of them are rounded anew, on runs of what they give then
+   (quantize/cross_rounding.h), which is half of a job. */
+static double work_before(const struct trying *t, const struct qc_idea *idea, bool weights)
+{
+    const bool again = idea->anew || t->p->options->propagate; /* the samples are run again */
+    return t->work.branch + (again ? t->work.job : 0) + (weights ? t->work.job / 2 : 0);
+}
+
+/* And behind that, if the new network is as fast as the old one. */
+static double work_behind(const struct trying *t)
+{
+    return units_of(t) * t->work.quantized * (only_those(t) ? 1 : t->held ? 2 : 3);
+}
+
 /* The command of the idea. */
 static bool describe(struct qc_report_advice *out, const struct trying *t, const struct qc_idea *idea,
                      const struct qc_command_change *change, struct qc_status *st)
@@ -179,15 +215,30 @@ static bool describe(struct qc_report_advice *out, const struct trying *t, const
     return true;
 }
 
-/* Measures the branch; *out is filled where it gains enough (or costs no more than as much, with `cheaper`). */
-static bool judge(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_pipeline *branch,
-                  bool cheaper, struct qc_arena *a, struct qc_status *st)
+/* Measures the branch; *out is filled where it gains enough (or costs no more than as much, with `cheaper`). *tried is
+   false where that would be too much work. */
+static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct trying *t,
+                  const struct qc_pipeline *branch, bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_error *then, *held;
     const double asked = cheaper ? -1 : GAIN_DB;
-    *good = false;
+    double unit;
+    *good = *tried = false;
+    if (!qc_advice_work_of_unit(&unit, branch, st)) return false;
+    const double once = units_of(t) * unit,
+                 rest = only_those(t) ? 0 : once + (t->held ? 0 : units_of(t) * t->work.quantized);
+    if (once + rest > t->left) return true;
+    *tried = true;
+    t->left -= once;
     if (!measure(&then, t, branch, OF_REPORT, a, st)) return false;
     if (!(decibels(t, then) - decibels(t, t->now) >= asked)) return true;
+    t->left -= rest;
+    if (only_those(t)) {
+        *good = true;
+        out->held_before_db = decibels(t, t->now);
+        out->held_after_db = decibels(t, then);
+        return fill_outputs(out, t, then, st);
+    }
     if ((!t->held && !measure(&t->held, t, t->p, HELD_BACK, t->p->arena, st)) ||
         !measure(&held, t, branch, HELD_BACK, a, st))
         return false;
@@ -197,22 +248,30 @@ static bool judge(bool *good, struct qc_report_advice *out, struct trying *t, co
     return !*good || fill_outputs(out, t, then, st);
 }
 
+/* Where it is too much work it is counted as left out; what mends a broken network is not. */
 static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_idea *idea,
                      bool cheaper, struct qc_status *st)
 {
     struct qc_command_change change = idea->change;
     struct qc_status why = QC_STATUS_INIT;
     struct qc_options o;
-    struct qc_arena *a = qc_arena_new();
     *good = false;
+    if (idea->mends) t->left += work_before(t, idea, cheaper) + 2 * work_behind(t);
+    if (work_before(t, idea, cheaper) + work_behind(t) > t->left) {
+        t->r->advice_left++;
+        return true;
+    }
+    struct qc_arena *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
     bool ok = (!t->method || idea->anew || with_method(&change, t, st)) && describe(out, t, idea, &change, st);
     if (ok) {
         struct qc_pipeline *branch = calloc(1, sizeof *branch);
-        t->r->advice_tried++;
+        bool tried = true;
+        t->left -= work_before(t, idea, cheaper);
         bool done = branch && change_options(&o, t->p->options, &change, a, &why) &&
                     qc_pipeline_branch(branch, t->p, &o, idea->anew, &why) &&
-                    judge(good, out, t, branch, cheaper, a, &why);
+                    judge(&tried, good, out, t, branch, cheaper, a, &why);
+        *(tried ? &t->r->advice_tried : &t->r->advice_left) += 1;
         if (branch) qc_pipeline_branch_end(branch, t->p);
         free(branch);
         if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);
@@ -302,16 +361,42 @@ static int by_gain(const void *a, const void *b)
     return p < q || p > q ? (p < q ? 1 : -1) : strcmp(x->command, y->command);
 }
 
+/* What layers do alone, as far as there is work left for that; else what is believed of it. */
+static bool find_effects(struct qc_sensitivity **out, struct trying *t, struct qc_status *st)
+{
+    struct qc_pipeline *p = t->p;
+    const size_t share = qc_dataset_units(p->data) / PER_BATCH, batches = share < 1 ? 1 : share < FEW ? share : FEW;
+    const struct qc_idea any = {.layer = QC_NO_INDEX};
+    const double each = t->work.layer_plans + (double)batches * t->work.unit,
+                 room = (t->left - work_before(t, &any, false) - work_behind(t)) / each;
+    const size_t most = room < LAYERS_LEAST ? 0 : room < LAYERS_MOST ? (size_t)room : LAYERS_MOST;
+    double *believed;
+    if (!qc_noise_believed(&believed, p->folded, t->m, t->r, p->arena, st)) return false;
+    if (most) t->left -= (double)most * each;
+    return qc_measure_sensitivity(out, p, p->eval, batches, believed, most, st);
+}
+
+/* The ideas in the order of what may be expected of them: what mends a broken network, the worst layer, the worst ones
+   together, others, causes. */
+static void in_order(size_t order[QC_IDEAS], const struct qc_ideas *ideas, size_t causes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < causes; i++)
+        if (ideas->of[i].mends) order[n++] = i;
+    if (causes < ideas->count) order[n++] = causes;
+    if (causes + 1 < ideas->count) order[n++] = ideas->count - 1;
+    for (size_t i = causes + 1; i + 1 < ideas->count; i++) order[n++] = i;
+    for (size_t i = 0; i < causes; i++)
+        if (!ideas->of[i].mends) order[n++] = i;
+}
+
 static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
                     struct qc_status *st)
 {
     struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
     const size_t causes = ideas->count;
-    double *believed;
-    const size_t share = qc_dataset_units(t->p->data) / PER_BATCH, batches = share < 1 ? 1 : share < FEW ? share : FEW;
-    bool ok = effects || (qc_noise_believed(&believed, t->p->folded, t->m, r, t->p->arena, st) &&
-                          qc_measure_sensitivity(&own, t->p, t->p->eval, batches, believed, st));
+    bool ok = effects || find_effects(&own, t, st);
     if (!ok && only_the_idea(t, st)) { /* it needs more memory than there is, or shapes that stay */
         *st = QC_STATUS_INIT;
         ok = true;
@@ -322,8 +407,11 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     ok = ok && t->list;
     /* With --propagate each takes nearly all of a job: one is tried, of the layer that loses most. */
     const bool one = t->p->options->propagate && ideas->count;
-    const size_t first = one && causes < ideas->count ? causes : 0, end = one ? first + 1 : ideas->count;
-    for (size_t i = first; ok && i < end; i++) {
+    const size_t first = one && causes < ideas->count ? causes : 0, end = one ? 1 : ideas->count;
+    size_t order[QC_IDEAS];
+    in_order(order, ideas, causes);
+    for (size_t k = 0; ok && k < end; k++) {
+        const size_t i = one ? first : order[k];
         bool good;
         if (known(ideas, i, &ideas->of[i].change)) continue;
         ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, st);
@@ -375,8 +463,9 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
     bool ok = true;
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
         qc_progress_phase(p->progress, "trying advice");
-        ok = select_all(&t, st) &&
-             (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st) : try_cheaper(&t, st));
+        ok = select_all(&t, st) && qc_advice_work_of(&t.work, p, r, st);
+        t.left = strcmp(p->options->advice, "auto") != 0 ? (double)INFINITY : fmax(FLOOR, t.work.job / PART);
+        ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st) : try_cheaper(&t, st));
         qc_progress_end(p->progress);
         r->advice_seconds = qc_seconds() - t0;
     }

@@ -23,13 +23,14 @@ static const double CLIPPED_UNITS = 2.5;
 static const float COARSER = 1.25F;
 enum { UNITS_READ = 256 };
 
-/* What is too far behind the best after a part of the units is not run on, nor what so many are better than. */
+/* What is too far behind the best after a part of the units is not run on, nor what so many are better than. What is
+   taken has run on all: what a range cuts off is of a few samples, and costs nothing where these do not run. */
 static const struct {
     size_t part; /* one in so many units */
     double behind_db;
     size_t places; /* beside mse */
-} heats[] = {{8, 1.5, 5}, {3, 0.7, 2}, {1, 0, 0}};
-enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MIN = 32, UNITS_MAX = 128 };
+} heats[] = {{16, 1.5, 5}, {6, 0.7, 2}, {2, 0.5, 2}, {1, 0, 0}};
+enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MAX = 256 };
 /* A gain counts less so many standard errors of it, with DOUBT_UNITS units or fewer; with more of them less by their
    number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB over the
    first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that only if its gain on the
@@ -45,14 +46,19 @@ static const double LOSS_DB = 0.1;
 /* Where another observer is tried while the rest stays, once one is taken for all: in each fourth of the quantizers in
    the order of the network; with fewer than so many units, which cannot tell that from luck, in the inputs alone, which
    then keep all that was seen. */
-enum { PARTS = 4, INPUTS = PARTS, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 100 };
-static const char *const part_names[] = {"part 1 of 4", "part 2 of 4", "part 3 of 4", "part 4 of 4", "inputs", NULL};
+enum { PARTS = 4, INPUTS = PARTS, WIDER_LITTLE, WIDER_MORE, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 150 };
+static const char *const part_names[] = {"part 1 of 4", "part 2 of 4", "part 3 of 4", "part 4 of 4",
+                                         "inputs",      "all",         "all"};
+/* How many times as far ranges reach that are tried last: what they cut off of samples that they were not made from is
+   more than these show, and it is another draw of rounding. That counts for them, so less is asked of them. */
+static const double widths[] = {1, 1.02, 1.04}, WIDER_DB = 0.1;
+enum { WIDTHS = sizeof widths / sizeof *widths };
 static const size_t in_parts[] = {0, 3, 4, 5}; /* of `solved` */
 enum { IN_PARTS = sizeof in_parts / sizeof *in_parts, CANDIDATES = PARTS * IN_PARTS + 1 };
 
 struct candidate {
     size_t method;
-    size_t part;               /* where: below PARTS, INPUTS, WHOLE_NETWORK, or AS_TAKEN: nowhere */
+    size_t part;               /* where: below PARTS, INPUTS, WHOLE_NETWORK; with AS_TAKEN and WIDER_...: nowhere */
     struct qc_error *errors;   /* [units][outputs] */
     struct qc_error *judged;   /* the same with divergences; without outputs that are probabilities: `errors` */
     size_t done;               /* units that it has run */
@@ -67,7 +73,7 @@ struct finding {
     const struct qc_graph *base; /* bound with mse, weights rounded */
     size_t qparams, outputs;
     struct qc_method *methods; /* [SOLVED] */
-    struct qc_affine *params;  /* [SOLVED][qparams + 1] */
+    struct qc_affine *params;  /* [WIDTHS][SOLVED][qparams + 1] */
     bool *whole;               /* [qparams + 1]: quantizers of inputs that keep all that was seen, whatever is taken */
     bool *input;               /* [qparams + 1]: quantizers of inputs */
     size_t *part_of, *taken;   /* [qparams + 1]: the part of each quantizer, and its method */
@@ -81,9 +87,15 @@ static bool is_in(const struct finding *f, qc_id s, size_t part)
     return part == WHOLE_NETWORK || (part == INPUTS ? f->input[s] : part == f->part_of[s]);
 }
 
+static size_t width_of(size_t part)
+{
+    return part == WIDER_LITTLE ? 1 : part == WIDER_MORE ? 2 : 0;
+}
+
 static struct qc_affine params_of(const struct finding *f, const struct candidate *c, qc_id s)
 {
-    return f->params[(is_in(f, s, c->part) ? c->method : f->taken[s]) * (f->qparams + 1) + s];
+    const size_t method = is_in(f, s, c->part) ? c->method : f->taken[s];
+    return f->params[(width_of(c->part) * SOLVED + method) * (f->qparams + 1) + s];
 }
 
 /* The graph that would be written, with the ranges of one candidate. */
@@ -158,14 +170,16 @@ struct gain {
 static bool measure(struct gain *g, const struct finding *f, const struct qc_error *from, const struct qc_error *errors,
                     double doubt, size_t end, struct qc_status *st)
 {
-    if (!qc_trials_gain_error(&g->error, from, errors, f->outputs, end, st)) return false;
+    double without;
+    if (!qc_trials_gain_error(&g->error, &without, from, errors, f->outputs, end, st)) return false;
     g->gain =
         qc_trials_gain(qc_trials_noise(from, f->outputs, 0, end, 1), qc_trials_noise(errors, f->outputs, 0, end, 1));
-    g->worth = g->gain - doubt * g->error;
+    g->worth = fmin(g->gain - doubt * g->error, without);
     return true;
 }
 
-/* What candidates are worth after `end` units beside the first of their round: their gain, less what may be luck. Where
+/* What candidates are worth after `end` units beside the first of their round: their gain, less what may be luck, but
+   no more than it is without the one unit that speaks most for them: what that one lost, no other may lose. Where
    outputs are probabilities that is the greater of both measures, unless the other may be a loss. */
 static bool weigh(struct finding *f, const struct candidate *from, size_t count, size_t end, struct qc_status *st)
 {
@@ -196,6 +210,7 @@ static void note(struct finding *f, const struct candidate *from, size_t count, 
         struct candidate *c = f->running[k];
         *c->trial = (struct qc_report_trial){.method = f->methods[c->method].name,
                                              .part = c->part < WHOLE_NETWORK ? part_names[c->part] : NULL,
+                                             .wider = widths[width_of(c->part)],
                                              .sqnr_db = -10 * log10(noise(f, c, 0, end, 1)),
                                              .gain_db = c->gain,
                                              .error_db = c->error,
@@ -233,6 +248,11 @@ static bool run_on(struct finding *f, struct candidate *from, size_t count, size
     return true;
 }
 
+static double asked_of(const struct candidate *c)
+{
+    return width_of(c->part) ? WIDER_DB : GAIN_DB;
+}
+
 /* Is there a chance that c, after its units, is worth something with all of them? Its gain then differs by what the
    error is of the units to come. */
 static bool may_gain(const struct finding *f, const struct candidate *c)
@@ -240,7 +260,7 @@ static bool may_gain(const struct finding *f, const struct candidate *c)
     const size_t all = qc_trials_units(f->trials);
     const double share = (double)c->done / (double)all;
     return !isfinite(c->error) ||
-           c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + doubt_of(c, all) * c->error * sqrt(share);
+           c->gain + CHANCE * c->error * sqrt(1 - share) > asked_of(c) + doubt_of(c, all) * c->error * sqrt(share);
 }
 
 static size_t units_of_heat(const struct finding *f, size_t h)
@@ -300,7 +320,8 @@ static bool race(struct candidate *best, struct finding *f, struct qc_status *st
     return true;
 }
 
-/* Parts that gain each for itself, all together: only if that is worth more than the best of them alone. */
+/* Parts that gain each for itself, all together: only if that is worth more than the best of them alone. *from: what
+   is taken then, with its errors. */
 static bool take_parts(struct finding *f, struct candidate *from, struct candidate *const *parts, size_t count,
                        struct qc_status *st)
 {
@@ -315,11 +336,17 @@ static bool take_parts(struct finding *f, struct candidate *from, struct candida
         for (size_t k = 0; k < count; k++) take(f, parts[k]);
         f->running[0] = &together;
         if (!run_on(f, from, 1, all, st)) return false;
-        if (together.worth > parts[best]->worth) return true;
+        together.trial = from->trial;
+        if (together.worth > parts[best]->worth) {
+            *from = together;
+            return true;
+        }
         for (size_t k = 0; k < count; k++) parts[k]->trial->chosen = false;
         take(f, from);
     }
-    if (count) take(f, parts[best]);
+    if (!count) return true;
+    take(f, parts[best]);
+    *from = *parts[best];
     return true;
 }
 
@@ -352,6 +379,30 @@ static bool refine(struct finding *f, struct candidate *from, struct qc_status *
     }
     for (size_t k = 0; k < left; k++) kept[k] = f->running[k];
     return take_parts(f, from, kept, left, st);
+}
+
+/* What was taken, by ranges a little wider. method: that of most of it, for the report. */
+static bool widen(struct finding *f, struct candidate *from, size_t method, struct qc_status *st)
+{
+    struct candidate tried[WIDTHS] = {*from}, *best = NULL;
+    size_t count = 1, left = 0;
+    if (!add(tried, &count, f, method, WIDER_LITTLE, st) || !add(tried, &count, f, method, WIDER_MORE, st))
+        return false;
+    for (size_t k = 1; k < count; k++) f->running[left++] = &tried[k];
+    for (size_t h = 0; h < HEATS && left; h++) {
+        const size_t ran = left;
+        if (!run_on(f, from, ran, units_of_heat(f, h), st)) return false;
+        left = 0;
+        for (size_t k = 0; k < ran; k++)
+            if (h + 1 == HEATS ? f->running[k]->worth > WIDER_DB : may_gain(f, f->running[k]))
+                f->running[left++] = f->running[k];
+    }
+    for (size_t k = 0; k < left; k++)
+        if (!best || f->running[k]->worth > best->worth) best = f->running[k];
+    if (!best) return true;
+    best->trial->chosen = true;
+    f->m->wider = widths[width_of(best->part)];
+    return true;
 }
 
 /* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
@@ -387,7 +438,8 @@ static bool look_at_inputs(struct finding *f, struct qc_status *st)
                               f->p->options->memory_limit ? 1 : (unsigned)f->p->options->threads, st))
             return false;
         f->whole[s] = units > 0 && units < CLIPPED_UNITS;
-        for (size_t m = 0; f->whole[s] && m < METHODS; m++) f->params[m * row + s] = f->params[WHOLE * row + s];
+        for (size_t k = 0; f->whole[s] && k < WIDTHS * SOLVED; k++)
+            f->params[k * row + s] = f->params[(k / SOLVED * SOLVED + WHOLE) * row + s];
     }
     return true;
 }
@@ -399,13 +451,13 @@ static bool solve(struct finding *f, struct qc_status *st)
     f->qparams = p->simulated->qparams_count;
     f->outputs = p->real->output_count;
     f->methods = QC_NEW_ARRAY(a, struct qc_method, SOLVED, st);
-    f->params = QC_NEW_ARRAY(a, struct qc_affine, SOLVED * (f->qparams + 1), st);
+    f->params = QC_NEW_ARRAY(a, struct qc_affine, WIDTHS * SOLVED * (f->qparams + 1), st);
     f->whole = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
     f->input = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
     f->part_of = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
-    f->m->trials = QC_NEW_ARRAY(a, struct qc_report_trial, METHODS + CANDIDATES, st);
+    f->m->trials = QC_NEW_ARRAY(a, struct qc_report_trial, METHODS + CANDIDATES + WIDTHS, st);
     f->m->choices = QC_NEW_ARRAY(a, struct qc_report_choice, f->qparams + 1, st);
     f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
     if (!f->methods || !f->params || !f->whole || !f->input || !f->part_of || !f->taken || !f->before ||
@@ -416,7 +468,7 @@ static bool solve(struct finding *f, struct qc_status *st)
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
     }
     return qc_solve_methods(f->params, f->before, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, SOLVED,
-                            &p->calibration_options, st) &&
+                            widths, WIDTHS, &p->calibration_options, st) &&
            look_at_inputs(f, st);
 }
 
@@ -435,12 +487,11 @@ static bool try_all(struct finding *f, struct qc_status *st)
 {
     const struct qc_pipeline *p = f->p;
     const struct qc_trial_options how = qc_trial_options_of(p);
-    const size_t share = qc_dataset_units(p->data) * 2 / 3;
-    const size_t units = share < UNITS_MIN ? UNITS_MIN : share > UNITS_MAX ? UNITS_MAX : share;
-    struct candidate best;
+    struct candidate best = {.method = 0};
     part(f);
-    const bool ok =
-        qc_trials_new(&f->trials, p->real, p->data, units, &how, st) && race(&best, f, st) && refine(f, &best, st);
+    bool ok = qc_trials_new(&f->trials, p->real, p->data, UNITS_MAX, &how, st) && race(&best, f, st);
+    const size_t method = best.method;
+    ok = ok && refine(f, &best, st) && widen(f, &best, method, st);
     qc_forget_integers(p);
     qc_trials_free(f->trials);
     return ok;

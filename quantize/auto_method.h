@@ -6,7 +6,8 @@
    written, and runs on some samples; what is judged is the noise of its outputs relative to their signals, of
    probabilities their divergence (calib/trials/divergence.h). What is not
    better than mse by more than may be luck is not taken. Then others are tried in one part of the network each, and
-   kept likewise. An input of which mse cuts off what only one or two samples have keeps all that was seen. */
+   kept likewise; and the ranges that were taken, a little wider. An input of which mse cuts off what only one or two
+   samples have keeps all that was seen. */
 #ifndef QC_QUANTIZE_AUTO_METHOD_H
 #define QC_QUANTIZE_AUTO_METHOD_H
 
@@ -21,8 +22,9 @@ struct qc_auto_method {
     size_t trial_count;
     struct qc_report_trial
         *trials; /* mse first, parts last; those that give no other range than an earlier one are left out */
-    const struct qc_method **methods;    /* [space_count + 1], for struct qc_calibration_options */
-    struct qc_report_choice *choices;    /* [space_count + 1], of those that have a method there */
+    const struct qc_method **methods;    /* [qparams_count + 1], for struct qc_calibration_options */
+    double wider;                        /* and how many times as far ranges then reach, likewise */
+    struct qc_report_choice *choices;    /* [qparams_count + 1], of those that have a method there */
     struct qc_weight_rounding *rounding; /* with the ranges of mse; NULL: to nearest, or taken */
     struct qc_graph *rounded;
     double seconds;          /* but for rounding, which is: */

@@ -34,19 +34,19 @@ struct search {
     enum rung at_rung; /* ... in this way */
 };
 
-/* Where it is believed which layers matter, so many are measured, the first of the network among them, and of the worst
-   of them the weights alone. */
-enum { CLOSE = 10, FIRST = 4, WEIGHTS_OF = 3 };
+/* Where it is believed which layers matter, few are measured, of these one in so many the first of the network, and of
+   the worst of them the weights alone. */
+enum { FIRST_OF = 5, WEIGHTS_OF = 3 };
 
 /* One run over data: sets *out, or adds to it where it has been measured. */
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
-                       const double *believed, struct qc_status *st)
+                       const double *believed, size_t most, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
     const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
                                                .rounding = p->how.rounding,
-                                               .most = believed ? CLOSE : 0,
-                                               .first = FIRST,
+                                               .most = most,
+                                               .first = 2 * most / FIRST_OF,
                                                .weights_of = believed ? WEIGHTS_OF : 0,
                                                .believed = believed,
                                                .workers = (unsigned)o->threads,
@@ -62,8 +62,9 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
 }
 
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
-                            const double *believed, struct qc_status *st)
+                            const double *believed, size_t most, struct qc_status *st)
 {
+    if (believed && !most) return qc_sensitivity_believed(out, p->simulated, believed, st);
     struct qc_dataset *data = p->data ? p->data : eval;
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
@@ -72,9 +73,9 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
     bool ok =
-        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, st) &&
+        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, most, st) &&
         (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
-        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, st));
+        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, most, st));
     if (ok)
         *out = s;
     else

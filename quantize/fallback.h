@@ -8,11 +8,11 @@
 #include "quantize/demand.h"
 
 /* Measures each layer of a pipeline that has run, on at most so many batches of --data, else of eval (labelled data, or
-   NULL); believed: NULL, or what is believed of quantizers: few layers are measured then (struct
-   qc_sensitivity_options). With --sensitivity the
+   NULL); believed: NULL, or what is believed of quantizers: `most` layers are measured then (struct
+   qc_sensitivity_options), or, with 0, none: they are in the order of what is believed. With --sensitivity the
    accuracy of each on all of eval too. The chosen samples are the same as before afterwards. */
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
-                            const double *believed, struct qc_status *st);
+                            const double *believed, size_t most, struct qc_status *st);
 
 /* The option that gives one layer a wider type where it loses more, or leaves it in float; *name is NULL when there is
    none. Texts in the arena of p. */

@@ -234,7 +234,7 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
                              "outputs: what weights lose of themselves counts alike in all layers");
         return true;
     }
-    if (!qc_measure_sensitivity(&s, p, p->data ? NULL : p->eval, BATCHES, NULL, st)) return false;
+    if (!qc_measure_sensitivity(&s, p, p->data ? NULL : p->eval, BATCHES, NULL, 0, st)) return false;
     for (size_t k = 0; k < f->unit_count; k++) {
         double noise = 0;
         bool known = false;

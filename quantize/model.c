@@ -256,6 +256,8 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     } else if (!qc_dataset_select(data, &(struct qc_selection){.samples = 0}, st)) {
         goto out;
     }
+    if (w && o->image && source->file && !qc_data_is_images(qc_dataset_file(data)))
+        qc_warn(w, "--image: %s is no folder of images; its samples are taken as they are", qc_dataset_file(data));
     size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
     if (dropped && w) {
         qc_warn(w, "%s: %zu of %zu samples left over: the model takes %lld at a time", qc_dataset_file(data), dropped,

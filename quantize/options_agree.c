@@ -51,6 +51,7 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "quantize needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a folder of "
          "images; or --stats FILE from 'qcalib collect'. Without samples there are --activation-type dynamic and none"},
         {!data && !stats && o->propagate, "--propagate needs --data FILE"},
+        {!data && strcmp(o->advice, "on") == 0, "--advice on tries what it advises on samples: give --data FILE"},
         {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
         {stats && o->checkpoint, "--checkpoint is for what is collected from --data; --stats FILE is complete already"},
         {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},

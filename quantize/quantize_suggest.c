@@ -162,7 +162,7 @@ struct remedy {
     const char *name[SKIPS + 1], *value[SKIPS + 1];
     const char *without, *action;
     const struct qc_layer *stored; /* the value that it is about; NULL: about the op */
-    bool anew;
+    bool anew, mends;              /* as in struct qc_idea */
 };
 
 /* Leaves in float what touches the value of a layer, or, without one, the op itself. */
@@ -240,6 +240,7 @@ static bool equalize(struct remedy *out, const struct finder *f)
                            .value = {"on"},
                            .without = "equalize",
                            .anew = true,
+                           .mends = true,
                            .action = "Even the channels out"};
     return true;
 }
@@ -249,6 +250,7 @@ static bool per_channel(struct remedy *out, const struct finder *f)
     if (!f->p->options->per_tensor) return false;
     *out = (struct remedy){.without = "per-tensor",
                            .anew = true,
+                           .mends = true,
                            .action = "Give every channel of the weights a scale of its own"};
     return true;
 }
@@ -361,6 +363,7 @@ static bool idea_of(struct qc_idea *out, const struct finder *f, const struct re
     *out = (struct qc_idea){
         .change = {.count = fix->count, .name = names, .value = values, .without = fix->without},
         .anew = fix->anew,
+        .mends = fix->mends,
         .action = fix->action,
         .node = fix->without ? NULL : s->node, /* a change of everything */
         .layer = fix->without ? QC_NO_INDEX : s->layer,

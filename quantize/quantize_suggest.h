@@ -10,6 +10,7 @@
 struct qc_idea {
     struct qc_command_change change;
     bool anew;          /* channels are evened out again, or data run again (qc_pipeline_branch) */
+    bool mends;         /* what breaks a network, channels that are unlike: worth another job */
     const char *action; /* what it does, a sentence */
     const char *node;   /* where; NULL: everywhere */
     size_t layer;       /* index of the layer to look at, or QC_NO_INDEX */

@@ -84,6 +84,7 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
     c->methods = NULL;
+    c->wider = 0;
     if (!c->activation->of_network || (!p->data && !qc_has_statistics(p->in))) return true;
     if (!p->data) {
         qc_warn(p->warnings, "--method auto is mse here: statistics alone do not tell what a range does to the "
@@ -97,6 +98,7 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
         qc_auto_method_find(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st);
     qc_progress_end(p->progress);
     if (ok) c->methods = p->auto_method->methods;
+    if (ok) c->wider = p->auto_method->wider;
     return ok;
 }
 

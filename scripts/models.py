@@ -13,7 +13,6 @@ import fnmatch
 import io
 import json
 import logging
-import os
 import pathlib
 import subprocess
 import tempfile
@@ -120,7 +119,6 @@ def ours(program, model, data, out, method):
 
 def measure(arguments):
     program, model, methods, peers, known = arguments
-    os.nice(5)
     row = {"model": model.stem, "bytes": model.stat().st_size}
     base = model.stem.rsplit(".", 1)[0]
     session = measured_models.session(model)

@@ -23,7 +23,7 @@ struct fit {
     double limit; /* largest sum */
     size_t layer_count;
     struct layer *layers;
-    float **scale;        /* [space_count + 1]: of quantizers of weights, as raised so far */
+    float **scale;        /* [qparams_count + 1]: of quantizers of weights, as raised so far */
     const float **before; /* as they were */
 };
 

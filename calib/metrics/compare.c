@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/simd.h"
+#include "calib/metrics/kept_value.h"
 #include "calib/moments/moments_kernel.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/ranges/quantizer_channels.h"
@@ -103,78 +104,20 @@ static void count_steps(struct qc_steps *s, const float *real, const float *x, s
     }
 }
 
-/* Memory that grows: how large a value is may depend on data. */
-struct room {
-    float *data;
-    size_t count;
-};
-
-static bool make_room(struct room *r, size_t count, struct qc_status *st)
-{
-    if (r->data && r->count >= count) return true;
-    float *more = realloc(r->data, (count + 1) * sizeof *more);
-    if (!more) return qc_fail_memory(st, count * sizeof *more);
-    *r = (struct room){.data = more, .count = count};
-    return true;
-}
+/* The order in which plans run on a unit: what the second graph makes is smaller to keep. */
+enum { SECOND, FIRST };
 
 struct comparing {
     const struct qc_comparison_job *job;
     unsigned workers;
-    size_t outputs, stride;    /* of units: pairs and outputs */
-    bool stored;               /* does the second graph hold stored integers? */
-    struct qc_view **kept;     /* [workers][pair_count]: first values of the unit at hand, in their order of memory */
-    struct room **rooms;       /* [workers][pair_count]: their memory */
-    struct room *row, *levels; /* [workers]: scratch of the largest value */
-    struct qc_error *units;    /* [units][stride] */
-    struct qc_steps *steps;    /* [units][pair_count], or NULL */
-    double *peaks;             /* [units][peak_count] */
-    uint64_t *differing, *elements; /* [units][outputs] */
+    size_t outputs, stride;              /* of units: pairs and outputs */
+    struct qc_kept_value **kept;         /* [workers][pair_count + outputs] of the unit at hand */
+    struct qc_room *row, *levels, *real; /* [workers]: scratch of the largest value */
+    struct qc_error *units;              /* [units][stride] */
+    struct qc_steps *steps;              /* [units][pair_count], or NULL */
+    double *peaks;                       /* [units][peak_count] */
+    uint64_t *differing, *elements;      /* [units][outputs] */
 };
-
-/* Copies a value to `to`, keeping its order in memory where it is dense. */
-static struct qc_view keep(float *to, const struct qc_view *v)
-{
-    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    struct qc_view copy = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, to);
-    if (qc_view_dense(v)) {
-        memcpy(copy.stride, v->stride, sizeof copy.stride);
-        memcpy(to, v->data, qc_view_count(v) * sizeof *to);
-    } else {
-        qc_view_copy(&copy, v);
-    }
-    return copy;
-}
-
-/* What stored levels are less in float32: the zero point; nothing where there are several, which
- * qc_quantizer_channels_real knows. */
-static int32_t zero_of(const struct qc_qparams *s)
-{
-    return s && s->count == 1 ? s->zero_point[0] : 0;
-}
-
-/* Stored integers less their zero point as float32 in `to`, in their order of memory where it is dense; float32 as it
- * is. */
-static struct qc_view centred(float *to, const struct qc_view *v, int32_t zero_point)
-{
-    enum { BLOCK = 256 };
-    int32_t level[BLOCK];
-    if (v->dtype == QC_F32) return *v;
-    const size_t n = qc_view_count(v), size = qc_dtype_size(v->dtype);
-    struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    char *tail = (char *)to + n * (sizeof *to - size); /* reading there stays ahead of writing */
-    struct qc_view copy = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, tail);
-    if (qc_view_dense(v)) memcpy(copy.stride, v->stride, sizeof copy.stride);
-    qc_view_copy(&copy, v);
-    for (size_t i = 0; i < n; i += BLOCK) {
-        const size_t count = n - i < BLOCK ? n - i : BLOCK;
-        qc_load_levels(level, v->dtype, tail + i * size, count);
-        for (size_t k = 0; k < count; k++) to[i + k] = (float)(level[k] - zero_point);
-    }
-    copy.dtype = QC_F32;
-    copy.data = to;
-    return copy;
-}
 
 /* The elements of v in the order of `like`: v's own memory where that is so already. */
 static const float *in_order(float *scratch, const struct qc_view *v, const struct qc_view *like)
@@ -186,61 +129,85 @@ static const float *in_order(float *scratch, const struct qc_view *v, const stru
     return scratch;
 }
 
+static const struct qc_qparams *second_parameters(const struct comparing *c, size_t index)
+{
+    return qc_graph_parameters(c->job->second, c->job->pairs[index].second);
+}
+
+static bool observe_peak(struct comparing *c, const struct qc_unit *at, size_t peak, const struct qc_view *v,
+                         struct qc_status *st)
+{
+    const size_t n = qc_view_count(v);
+    if (!qc_room_make(&c->row[at->worker], n * sizeof(float), st) ||
+        !qc_room_make(&c->levels[at->worker], n * sizeof(float), st))
+        return false;
+    const struct qc_view held = qc_view_centred(c->levels[at->worker].data, v, 0);
+    const struct qc_view row = qc_view_dense(&held) ? held : qc_view_kept(c->row[at->worker].data, &held);
+    double *seen = &c->peaks[at->unit * c->job->peak_count + peak];
+    const float most = qc_second_moments_peak(row.data, n, 1);
+    *seen = (double)most > *seen ? (double)most : *seen;
+    return true;
+}
+
+/* The first graph's value in real numbers, dense. */
+static bool real_of(struct qc_view *real, struct comparing *c, unsigned worker, size_t index, const struct qc_view *v,
+                    struct qc_status *st)
+{
+    const struct qc_comparison_job *job = c->job;
+    const struct qc_qparams *of = qc_graph_parameters(job->first, job->pairs[index].first);
+    const size_t n = qc_view_count(v);
+    *real = *v;
+    if (v->dtype == QC_F32 && !of && qc_view_dense(v)) return true;
+    if (!qc_room_make(&c->real[worker], n * sizeof(float), st)) return false;
+    float *to = c->real[worker].data;
+    *real = v->dtype == QC_F32 ? qc_view_kept(to, v) : qc_view_centred(to, v, qc_zero_of(of));
+    if (of && of->count > 1)
+        qc_quantizer_channels_real(real, of, qc_value(job->first, job->pairs[index].first)->type.axis,
+                                   v->dtype != QC_F32, NULL);
+    for (size_t i = 0; of && of->count == 1 && i < n; i++) to[i] *= of->scale[0];
+    return true;
+}
+
 static bool observe(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v, struct qc_status *st)
 {
     struct comparing *c = user;
     const struct qc_comparison_job *job = c->job;
-    size_t n = qc_view_count(v);
-    if (at->plan == 0) {
-        struct qc_view *kept = &c->kept[at->worker][index];
-        if (!make_room(&c->rooms[at->worker][index], n, st)) return false;
-        kept->data = c->rooms[at->worker][index].data;
-        const struct qc_qparams *of = qc_graph_parameters(job->first, job->pairs[index].first);
-        *kept = v->dtype == QC_F32 ? keep(kept->data, v) : centred(kept->data, v, zero_of(of));
-        if (of && of->count > 1)
-            qc_quantizer_channels_real(kept, of, qc_value(job->first, job->pairs[index].first)->type.axis,
-                                       v->dtype != QC_F32, NULL);
-        for (size_t i = 0; of && of->count == 1 && i < n; i++) ((float *)kept->data)[i] *= of->scale[0];
-        return true;
-    }
-    if (!make_room(&c->row[at->worker], n, st) || !make_room(&c->levels[at->worker], c->stored ? n : 0, st))
+    if (at->plan == SECOND && index >= job->pair_count) return observe_peak(c, at, index - job->pair_count, v, st);
+    if (at->plan == SECOND) return qc_keep_value(&c->kept[at->worker][index], v, second_parameters(c, index), st);
+    const struct qc_kept_value *kept = &c->kept[at->worker][index];
+    const size_t n = qc_view_count(&kept->view);
+    if (qc_view_count(v) != n && !qc_shape_fixed(&qc_value(job->first, job->pairs[index].first)->type.shape))
+        return true; /* as many as the data ask for, in each graph */
+    if (qc_view_count(v) != n)
+        return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(v), n);
+    struct qc_view real;
+    if (!qc_room_make(&c->row[at->worker], n * sizeof(float), st) ||
+        !qc_room_make(&c->levels[at->worker], n * sizeof(float), st) || !real_of(&real, c, at->worker, index, v, st))
         return false;
     float *row_data = c->row[at->worker].data, *levels_data = c->levels[at->worker].data;
-    if (index >= job->pair_count) {
-        const struct qc_view held = centred(levels_data, v, 0);
-        const struct qc_view row = qc_view_dense(&held) ? held : keep(row_data, &held);
-        double *peak = &c->peaks[at->unit * job->peak_count + (index - job->pair_count)];
-        const float most = qc_second_moments_peak(row.data, n, 1);
-        *peak = (double)most > *peak ? (double)most : *peak;
-        return true;
-    }
-    const struct qc_view *real = &c->kept[at->worker][index];
-    if (qc_view_count(real) != n && !qc_shape_fixed(&qc_value(job->first, job->pairs[index].first)->type.shape))
-        return true; /* as many as the data ask for, in each graph */
-    if (qc_view_count(real) != n)
-        return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(real), n);
     struct qc_error *e = &c->units[at->unit * c->stride + index];
-    const struct qc_qparams *s = qc_graph_parameters(job->second, job->pairs[index].second);
-    const struct qc_view float_view = centred(levels_data, v, zero_of(s));
-    const float *x = in_order(row_data, &float_view, real);
+    const struct qc_qparams *s = second_parameters(c, index);
+    const bool stored = kept->view.dtype != QC_F32;
+    const struct qc_view float_view = qc_kept_levels(levels_data, kept, s);
+    const float *x = in_order(row_data, &float_view, &real);
     if (s && s->count > 1) { /* real numbers from here on */
-        struct qc_view row = *real;
+        struct qc_view row = real;
         row.data = row_data;
         if (x != row.data) memcpy(row.data, x, n * sizeof *x);
-        qc_quantizer_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis,
-                                   v->dtype != QC_F32, &e->saturated);
+        qc_quantizer_channels_real(&row, s, qc_value(job->second, job->pairs[index].second)->type.axis, stored,
+                                   &e->saturated);
         x = row.data;
         s = NULL;
     }
     if (c->steps)
-        count_steps(&c->steps[at->unit * job->pair_count + index], real->data, x, n, s ? s->scale[0] : 1,
+        count_steps(&c->steps[at->unit * job->pair_count + index], real.data, x, n, s ? s->scale[0] : 1,
                     s ? (double)s->scale[0] : 0);
     if (!s) {
-        qc_error_compare(e, real->data, x, n);
+        qc_error_compare(e, real.data, x, n);
         return true;
     }
     struct qc_levels levels = qc_qparams_levels(s);
-    add_pairs(e, real->data, x, n, s->scale[0], (float)(levels.lo - s->zero_point[0]),
+    add_pairs(e, real.data, x, n, s->scale[0], (float)(levels.lo - s->zero_point[0]),
               (float)(levels.hi - s->zero_point[0]));
     return true;
 }
@@ -295,14 +262,21 @@ static bool compare_output(struct comparing *c, size_t unit, size_t k, const str
     return true;
 }
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+/* Both plans have their values in the same memory: outputs of the second graph are kept until the first has run. */
+static bool finish_plan(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     struct comparing *c = user;
     (void)scratch;
     for (size_t k = 0; k < c->outputs; k++) {
-        struct qc_view r = qc_runner_output(runners[0], k), x = qc_runner_output(runners[1], k);
-        if (!compare_output(c, at->unit, k, &r, &x, st)) return false;
+        const struct qc_view v = qc_runner_output(runners[at->plan], k);
+        struct qc_kept_value *other = &c->kept[at->worker][c->job->pair_count + k];
+        if (at->plan == FIRST && !compare_output(c, at->unit, k, &v, &other->view, st)) return false;
+        if (at->plan == FIRST) continue;
+        if (!qc_room_make(&other->room, qc_view_count(&v) * qc_dtype_size(v.dtype), st)) return false;
+        other->view = v;
+        other->view.data = other->room.data;
+        memcpy(other->room.data, v.data, qc_view_count(&v) * qc_dtype_size(v.dtype));
     }
     return true;
 }
@@ -328,36 +302,44 @@ static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *
            qc_stream_plan(&plans[1], job->second, job->data, &how[1], st);
 }
 
+/* What is kept of a pair, as far as that is known before it is seen. */
+static size_t kept_bytes(struct qc_plan *const plans[2], const struct qc_comparison_job *job, size_t index)
+{
+    const struct qc_type *type = &qc_value(job->second, job->pairs[index].second)->type;
+    const size_t n = qc_plan_observed_elements(plans[1], index);
+    float lowest;
+    if (qc_fits_byte(&lowest, qc_graph_parameters(job->second, job->pairs[index].second))) return n;
+    return n * (type->dtype == QC_NONE ? sizeof(float) : qc_dtype_size(type->dtype));
+}
+
 static bool new_buffers(struct comparing *c, unsigned workers, size_t units, struct qc_plan *const plans[2],
                         struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_comparison_job *job = c->job;
     size_t largest = 1;
-    /* Other contracts than ONNX Runtime's run a simulated graph on stored integers (simq/plan/plan.h). */
-    c->stored = !job->second->simulated || (job->how[1] && job->how[1]->rounding != QC_CONTRACT_ONNX);
-    c->kept = QC_NEW_ARRAY(a, struct qc_view *, workers, st);
-    c->rooms = QC_NEW_ARRAY(a, struct room *, workers, st);
-    c->row = QC_NEW_ARRAY(a, struct room, workers, st);
-    c->levels = QC_NEW_ARRAY(a, struct room, workers, st);
+    c->kept = QC_NEW_ARRAY(a, struct qc_kept_value *, workers, st);
+    c->row = QC_NEW_ARRAY(a, struct qc_room, workers, st);
+    c->levels = QC_NEW_ARRAY(a, struct qc_room, workers, st);
+    c->real = QC_NEW_ARRAY(a, struct qc_room, workers, st);
     c->units = QC_NEW_ARRAY(a, struct qc_error, units * c->stride, st);
     c->peaks = QC_NEW_ARRAY(a, double, units * job->peak_count, st);
     c->differing = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
     c->elements = QC_NEW_ARRAY(a, uint64_t, units * c->outputs, st);
     if (job->count_steps && !(c->steps = QC_NEW_ARRAY(a, struct qc_steps, units * job->pair_count, st))) return false;
-    if (!c->kept || !c->rooms || !c->row || !c->levels || !c->units || !c->peaks || !c->differing || !c->elements)
+    if (!c->kept || !c->row || !c->levels || !c->real || !c->units || !c->peaks || !c->differing || !c->elements)
         return false;
     for (size_t i = 0; i < job->pair_count + job->peak_count; i++) {
         size_t n = qc_plan_observed_elements(plans[1], i);
         largest = n > largest ? n : largest;
     }
     for (unsigned w = 0; w < workers; w++) {
-        if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_view, job->pair_count, st)) ||
-            !(c->rooms[w] = QC_NEW_ARRAY(a, struct room, job->pair_count, st)))
-            return false;
+        if (!(c->kept[w] = QC_NEW_ARRAY(a, struct qc_kept_value, c->stride, st))) return false;
         c->workers = w + 1;
-        if (!make_room(&c->row[w], largest, st) || !make_room(&c->levels[w], c->stored ? largest : 0, st)) return false;
+        if (!qc_room_make(&c->row[w], largest * sizeof(float), st) ||
+            !qc_room_make(&c->levels[w], largest * sizeof(float), st))
+            return false;
         for (size_t i = 0; i < job->pair_count; i++)
-            if (!make_room(&c->rooms[w][i], qc_plan_observed_elements(plans[0], i), st)) return false;
+            if (!qc_room_make(&c->kept[w][i].room, kept_bytes(plans, job, i), st)) return false;
     }
     return true;
 }
@@ -365,9 +347,10 @@ static bool new_buffers(struct comparing *c, unsigned workers, size_t units, str
 static void free_buffers(struct comparing *c)
 {
     for (unsigned w = 0; w < c->workers; w++) {
-        for (size_t i = 0; i < c->job->pair_count; i++) free(c->rooms[w][i].data);
+        for (size_t i = 0; i < c->stride; i++) free(c->kept[w][i].room.data);
         free(c->row[w].data);
         free(c->levels[w].data);
+        free(c->real[w].data);
     }
 }
 
@@ -403,11 +386,26 @@ static bool sum_up(struct qc_comparison *out, const struct comparing *c, size_t 
     return true;
 }
 
-/* What a worker takes: a runner of each, and the pairs of the first. */
+/* Both runners share one buffer for their values. */
+static struct qc_stream stream_of(struct qc_plan *const plans[2], const struct qc_comparison_job *job)
+{
+    return (struct qc_stream){.data = job->data,
+                              .input_count = job->first->input_count,
+                              .plan_count = 2,
+                              .plans = {plans[1], plans[0]},
+                              .share_buffer = true,
+                              .observe = observe,
+                              .ran = finish_plan,
+                              .progress = job->progress,
+                              .progress_user = job->progress_user};
+}
+
+/* What a worker takes: the runners, and what is kept of the second graph. */
 static size_t worker_bytes(struct qc_plan *const plans[2], const struct qc_comparison_job *job)
 {
-    size_t bytes = qc_plan_runner_bytes(plans[0]) + qc_plan_runner_bytes(plans[1]);
-    for (size_t i = 0; i < job->pair_count; i++) bytes += qc_plan_observed_elements(plans[0], i) * sizeof(float);
+    const struct qc_stream stream = stream_of(plans, job);
+    size_t bytes = qc_stream_runner_bytes(&stream);
+    for (size_t i = 0; i < job->pair_count; i++) bytes += kept_bytes(plans, job, i);
     return bytes;
 }
 
@@ -450,17 +448,11 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
     if (!qc_stream_fit(&workers, job->workers, job->memory_limit, job->data, worker_bytes(plans, job), st) ||
         !new_buffers(&c, workers, qc_dataset_units(job->data), plans, scratch, st))
         goto out;
-    struct qc_stream stream = {.data = job->data,
-                               .input_count = job->first->input_count,
-                               .plan_count = 2,
-                               .plans = {plans[0], plans[1]},
-                               .overflows = {&r->overflows[0], &r->overflows[1]},
-                               .workers = workers,
-                               .observe = observe,
-                               .unit = finish_unit,
-                               .user = &c,
-                               .progress = job->progress,
-                               .progress_user = job->progress_user};
+    struct qc_stream stream = stream_of(plans, job);
+    stream.overflows[SECOND] = &r->overflows[1];
+    stream.overflows[FIRST] = &r->overflows[0];
+    stream.workers = workers;
+    stream.user = &c;
     if (!qc_stream_run(&stream, st) || !sum_up(r, &c, qc_dataset_units(job->data), st)) goto out;
     r->samples = qc_dataset_samples(job->data);
     r->seconds = qc_seconds() - t0;

@@ -58,14 +58,18 @@ const char *qc_layer_name(const struct qc_uses *u, qc_id node);
 /* -10 log10(noise) dB; infinity without noise. */
 double qc_effect_sqnr_db(double noise);
 
-/* g: simulated, bound; units of one size run after each other, in a graph for their shapes. reweighed: NULL,
-   or the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the qparams of
+/* g: simulated, bound; units of one size run after each other, in a graph for their shapes. rounded: NULL, or
+   the graph of calib/weights/round_weights.h, whose constants a layer then has when it is quantized; the qparams of
    both have the same ids. Outputs that are not float32 do not count. Layers are sorted by noise. The result does not
    depend on the number of workers, nor on the blocks that memory allows. Errors: of reading and running; no float
    output (QC_UNSUPPORTED); memory_limit too low for one unit (QC_MACHINE). */
 bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *g, const struct qc_graph *rounded,
                             const struct qc_dataset *data, const struct qc_sensitivity_options *options,
                             struct qc_status *st);
+/* All layers in the order of what is believed of them (struct qc_sensitivity_options), which is their noise here:
+   nothing is run. */
+bool qc_sensitivity_believed(struct qc_sensitivity **out, const struct qc_graph *g, const double *believed,
+                             struct qc_status *st);
 /* Adds the metric of each layer on data with labels or a target, at the cost of one partial run a layer, and sorts by
    loss. s: measured of the same graph (shapes may differ). Errors: the same; no output that the truth fits
    (QC_BAD_INPUT). */

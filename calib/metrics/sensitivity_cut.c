@@ -300,8 +300,8 @@ static bool copy_real_input(qc_id *out, struct qc_rebuild *r, const struct qc_gr
 }
 
 /* Copies a node with the constants of its counterpart. */
-static bool copy_reweighed(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *rounded,
-                           const struct qc_node *with, struct qc_status *st)
+static bool copy_node_rounded(struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *rounded,
+                              const struct qc_node *with, struct qc_status *st)
 {
     const struct qc_type *type = &r->from->values[n->outputs].type;
     qc_id inputs[3] = {0};
@@ -347,7 +347,7 @@ static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, 
     const qc_id reader = alone ? qc_only_reader(&all->uses, n->outputs) : id;
     const struct qc_node *with = reader ? counterpart(g, &g->nodes[reader], all) : NULL;
     if (with)
-        return r->map[g->nodes[reader].outputs] || (copy_reweighed(r, &g->nodes[reader], all->rounded, with, st) &&
+        return r->map[g->nodes[reader].outputs] || (copy_node_rounded(r, &g->nodes[reader], all->rounded, with, st) &&
                                                     copy_bias_behind(r, all, reader, with, st));
     const qc_id s = alone && all->rounded ? g->values[n->inputs[0]].type.qparams : QC_REAL,
                 v = s ? all->rounded_weights[s] : 0; /* of a recurrent op, say */

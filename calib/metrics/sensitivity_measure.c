@@ -259,6 +259,13 @@ static int by_believed(const void *x, const void *y)
     return (a->layer > b->layer) - (a->layer < b->layer);
 }
 
+static double believed_of(const struct qc_cut_layer *l, const double *believed)
+{
+    double noise = 0;
+    for (size_t k = 0; k < l->quantizer_count; k++) noise += believed[l->quantizers[k]];
+    return noise;
+}
+
 /* The layers that are measured, by what is believed of them. */
 static bool choose(struct sums *sums, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
                    struct qc_arena *a, struct qc_status *st)
@@ -268,10 +275,8 @@ static bool choose(struct sums *sums, const struct qc_cut_run *r, const struct q
     bool *chosen = QC_NEW_ARRAY(a, bool, layers->count, st);
     if (!all || !chosen) return false;
     size_t count = 0;
-    for (size_t i = 0; i < layers->count; i++) all[i].layer = i;
     for (size_t i = 0; i < layers->count; i++)
-        for (size_t k = 0; k < layers->layers[i].quantizer_count; k++)
-            all[i].noise += o->believed[layers->layers[i].quantizers[k]];
+        all[i] = (struct believed){.noise = believed_of(&layers->layers[i], o->believed), .layer = i};
     qsort(all, layers->count, sizeof *all, by_believed);
     for (; count < o->first && count < o->most; count++) chosen[count] = true;
     for (size_t i = 0; count < o->most; i++) {
@@ -416,6 +421,32 @@ bool qc_sensitivity_measure(struct qc_sensitivity **out, const struct qc_graph *
     }
     qc_sensitivity_free(s);
     return false;
+}
+
+bool qc_sensitivity_believed(struct qc_sensitivity **out, const struct qc_graph *g, const double *believed,
+                             struct qc_status *st)
+{
+    struct qc_sensitivity *s = calloc(1, sizeof *s);
+    struct qc_cut_layers layers;
+    struct qc_arena *a = qc_arena_new();
+    bool ok = (s && a && (s->arena = qc_arena_new())) || qc_fail_memory(st, sizeof *s);
+    ok = ok && qc_cut_layers_find(&layers, g, NULL, a, st) &&
+         (s->layers = QC_NEW_ARRAY(s->arena, struct qc_layer_effect, layers.count, st));
+    for (size_t i = 0; ok && i < layers.count; i++) {
+        struct qc_layer_effect *e = &s->layers[s->count++];
+        ok = name_layer(e, g, &layers, i, s->arena, st);
+        e->noise = believed_of(&layers.layers[i], believed);
+        e->noise_weights = e->metric = e->lost = (double)NAN;
+        e->place = i;
+    }
+    qc_arena_free(a);
+    if (ok) {
+        qc_sensitivity_sort(s, QC_EFFECTS_BY_NOISE);
+        *out = s;
+    } else {
+        qc_sensitivity_free(s);
+    }
+    return ok;
 }
 
 bool qc_sensitivity_score(struct qc_sensitivity *s, const struct qc_graph *g, const struct qc_graph *rounded,

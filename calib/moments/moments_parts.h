@@ -76,7 +76,7 @@ static inline size_t qc_second_moments_slot(int32_t c)
     return (size_t)((c % QC_MOMENTS_CLASSES + QC_MOMENTS_CLASSES) % QC_MOMENTS_CLASSES);
 }
 
-/* A gram of no layers, with room for one of each node. */
+/* Second moments of no layers, with room for one of each node. */
 bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct qc_status *st);
 /* Columns, blocks and the place of products, from the other sizes. Blocks laid out again by their own size stay as they
  * are. */

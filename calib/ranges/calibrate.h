@@ -28,7 +28,8 @@ struct qc_solved {
 };
 
 struct qc_calibration_options {
-    bool few; /* there are few samples: ranges are widened by what others may have (calib/ranges/few_samples.h) */
+    bool few;     /* there are few samples: ranges are widened by what others may have (calib/ranges/few_samples.h) */
+    double wider; /* ranges of activations reach so many times as far as the observer says (the same file); 0: as far */
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
     const struct qc_method *const *methods; /* [qparams_count + 1]: what activations are chosen by, quantizer by
@@ -59,6 +60,7 @@ struct qc_choice {
     const char *method; /* name of the observer */
     struct qc_tally seen;
     struct qc_range range;     /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
+    struct qc_range solved;    /* the observer's own, before two shared a scale; without candidates: none */
     double known_lo, known_hi; /* what the graph guarantees (graph/core/bounds.h); infinite where nothing; of weights:
                                   0, 0 and meaningless */
     const char *behind;        /* function that errors were taken behind, as text; NULL: none */
@@ -97,15 +99,16 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
 bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
                const struct qc_calibration_options *options, struct qc_status *st);
 
-/* What each of several methods gives to each quantizer of activations with one scale: params[method * (space_count + 1)
-   + qparams]; scale 0 for all other qparams, and for those that saw nothing but zeros. Nothing is bound. options:
-   `activation` and `methods` are not looked at. before: [qparams_count + 1]; the quantizer whose scale it may take, so
-   that both want the same method (calib/ranges/one_scale.h); 0: none. */
+/* What each of several methods gives to each quantizer of activations with one scale, by each of the factors `wider`:
+   params[(factor * count + method) * (qparams_count + 1) + qparams]; scale 0 for all other qparams, and for those that
+   saw nothing but zeros. Nothing is bound. options: `activation`, `methods` and `wider` are not looked at. before:
+   [qparams_count + 1]; the quantizer whose scale it may take, so that both want the same method
+   (calib/ranges/one_scale.h); 0: none. */
 bool qc_solve_methods(struct qc_affine *params, qc_id *before, struct qc_graph *g, const struct qc_collection *seen,
-                      const char *source, const struct qc_method *methods, size_t count,
-                      const struct qc_calibration_options *options, struct qc_status *st);
+                      const char *source, const struct qc_method *methods, size_t count, const double *wider,
+                      size_t wider_count, const struct qc_calibration_options *options, struct qc_status *st);
 
-/* Binds the simulated graph g with these parameters [space_count + 1]; where the scale is 0, and for weights, as
+/* Binds the simulated graph g with these parameters [qparams_count + 1]; where the scale is 0, and for weights, as
    qc_choose does. The choices of quantizers that got theirs here are empty. */
 bool qc_bind_params(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen,
                     const char *source, const struct qc_affine *params, const struct qc_calibration_options *options,

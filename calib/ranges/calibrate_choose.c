@@ -223,21 +223,27 @@ static bool same_method(const struct qc_method *a, const struct qc_method *b)
     return same;
 }
 
-static bool same_value(const struct qc_graph *a, qc_id x, const struct qc_graph *b, qc_id y)
+/* The name that statistics of a value have in any graph of the model; NULL: it has none, or is a constant. */
+static const char *name_of(const struct qc_graph *g, qc_id v)
 {
-    const char *p = a->values[x].name, *q = b->values[y].name;
-    return p && q && !qc_constant_of(a, x) && !qc_constant_of(b, y) && strcmp(p, q) == 0;
+    const qc_id named = qc_value_named(g, v);
+    return qc_constant_of(g, named) ? NULL : g->values[named].name;
 }
 
-/* What a quantizer of the same values got in another graph by the same method, and by nothing else: neither by a
-   function behind it nor by a scale that two share; NULL: there is none. */
+static bool same_value(const struct qc_graph *a, qc_id x, const struct qc_graph *b, qc_id y)
+{
+    const char *p = name_of(a, x), *q = name_of(b, y);
+    return p && q && strcmp(p, q) == 0;
+}
+
+/* The range that the same method chose for a quantizer of the same values in another graph, behind the same function if
+   there is one; NULL: there is none. */
 static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id id, const struct qc_method *by)
 {
     const struct qc_solved *from = &k->options->solved;
     const struct qc_qparams *s = &k->g->qparams_of[id], *other;
-    if (!from->calibration || from->seen != k->seen || k->options->few || k->weighted[id] || !s->observed_count ||
-        (k->looks && k->looks[id].text))
-        return NULL;
+    const char *const text = k->looks ? k->looks[id].text : NULL;
+    if (!from->calibration || from->seen != k->seen || k->weighted[id] || !s->observed_count) return NULL;
     for (qc_id o = 1; o <= from->graph->qparams_count; o++) {
         const struct qc_choice *c = &from->calibration->choices[o];
         other = &from->graph->qparams_of[o];
@@ -245,9 +251,9 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
             !same_value(k->g, s->observed[0], from->graph, other->observed[0]))
             continue;
         const struct qc_method method = method_of(from->options, o);
-        bool same = same_method(&method, by) && !c->behind && !c->scale_of && !isnan(c->range.objective) &&
-                    other->dtype == s->dtype && other->symmetry == s->symmetry &&
-                    qc_qparams_levels(other).lo == qc_qparams_levels(s).lo &&
+        bool same = same_method(&method, by) && c->solved.candidates &&
+                    (text ? c->behind && strcmp(text, c->behind) == 0 : !c->behind) && other->dtype == s->dtype &&
+                    other->symmetry == s->symmetry && qc_qparams_levels(other).lo == qc_qparams_levels(s).lo &&
                     qc_qparams_levels(other).hi == qc_qparams_levels(s).hi &&
                     !(c->known_lo < k->c->choices[id].known_lo || c->known_lo > k->c->choices[id].known_lo) &&
                     !(c->known_hi < k->c->choices[id].known_hi || c->known_hi > k->c->choices[id].known_hi);
@@ -295,8 +301,9 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     choice->curve = request.curve;
     const struct qc_choice *before = solved_before(k, id, &by);
     if (before) {
-        choice->range = before->range;
-        return outline(k, id, st);
+        choice->range = choice->solved = before->solved;
+        choice->behind = before->behind;
+        return qc_chooser_widen(&choice->range, k, id, o->wider, st) && outline(k, id, st);
     }
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
@@ -305,16 +312,29 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
          !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = k->looks[id].text;
-    return qc_chooser_widen(&choice->range, k, id, st) && outline(k, id, st);
+    choice->solved = choice->range;
+    return qc_chooser_widen(&choice->range, k, id, o->wider, st) && outline(k, id, st);
 }
 
-bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, struct qc_status *st)
+/* Not an input of the network, whose values are those of the data, nor a table of constants. */
+static bool is_computed(const struct qc_graph *g, qc_id id)
+{
+    const struct qc_qparams *s = &g->qparams_of[id];
+    for (size_t i = 0; i < s->observed_count; i++)
+        if (qc_node_of(g, s->observed[i])) return true;
+    return false;
+}
+
+bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, double wider, struct qc_status *st)
 {
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     const struct qc_range solved = *range;
-    if (!k->options->few || !k->seen->extremes) return true;
-    qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
+    const bool few = k->options->few && k->seen->extremes;
+    if (!few && !(wider > 1)) return true;
+    if (few) qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
+    if (wider > 1 && is_computed(k->g, id))
+        qc_widen_range(range, k->histograms[id], wider, choice->known_lo, choice->known_hi);
     if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
     return qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
 }

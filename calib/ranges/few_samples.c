@@ -37,12 +37,22 @@ static bool were_integers(const struct qc_histogram *h)
     return sizes <= SIZES;
 }
 
+static void widen(struct qc_range *range, double lo, double hi, double known_lo, double known_hi)
+{
+    if (range->lo < 0) range->lo = fmin(range->lo, fmax(known_lo, range->lo * lo));
+    if (range->hi > 0) range->hi = fmax(range->hi, fmin(known_hi, range->hi * hi));
+}
+
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi)
 {
     if (!seen->tally.count || were_integers(seen)) return;
-    const double part = fmin(1, KNOWN / (double)seen->tally.count), lo = 1 + part * (further(series, -1) - 1),
-                 hi = 1 + part * (further(series, 1) - 1);
-    if (range->lo < 0) range->lo = fmin(range->lo, fmax(known_lo, range->lo * lo));
-    if (range->hi > 0) range->hi = fmax(range->hi, fmin(known_hi, range->hi * hi));
+    const double part = fmin(1, KNOWN / (double)seen->tally.count);
+    widen(range, 1 + part * (further(series, -1) - 1), 1 + part * (further(series, 1) - 1), known_lo, known_hi);
+}
+
+void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double factor, double known_lo,
+                    double known_hi)
+{
+    if (seen->tally.count && !were_integers(seen)) widen(range, factor, factor, known_lo, known_hi);
 }

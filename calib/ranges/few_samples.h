@@ -2,7 +2,10 @@
 /* Ranges from few samples: the next sample goes further than all that were seen. The largest values of the samples are
    taken to have Gumbel's law, the limit of maxima; with a standard deviation s of them the largest of N samples is, on
    average, sqrt(6) / pi s ln(N / n) above the largest of n (Gumbel 1958, "Statistics of Extremes"). N is 32: with as
-   many samples nothing is changed. */
+   many samples nothing is changed.
+
+   From many samples ranges may be widened by a factor: what a range cuts off of the samples that it was made from is
+   less than it cuts off of others. */
 #ifndef QC_CALIB_RANGES_FEW_SAMPLES_H
 #define QC_CALIB_RANGES_FEW_SAMPLES_H
 
@@ -17,5 +20,9 @@ enum { QC_MANY_SAMPLES = 32 };
    QC_MANY_SAMPLES, and values of no more sizes than 8 bits have: they were integers, whose range is that of a type. */
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi);
+/* Widens a range to `factor` times what an observer chose, not beyond what is known; not of values that were integers.
+ */
+void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double factor, double known_lo,
+                    double known_hi);
 
 #endif

@@ -5,6 +5,8 @@ struct solving_methods {
     struct qc_chooser *chooser;
     const struct qc_method *methods;
     size_t count;
+    const double *wider; /* [wider_count] */
+    size_t wider_count;
     struct qc_affine *params;
 };
 
@@ -17,8 +19,7 @@ static bool solve(struct qc_range *range, const struct qc_chooser *k, const stru
     request.known_lo = k->c->choices[id].known_lo;
     request.known_hi = k->c->choices[id].known_hi;
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-    return (qc_observer_solve(range, method->observer, &method->values, &seen, &request, st) &&
-            qc_chooser_widen(range, k, id, st)) ||
+    return qc_observer_solve(range, method->observer, &method->values, &seen, &request, st) ||
            qc_where(st, "quantizer '%s'", q->name);
 }
 
@@ -26,6 +27,28 @@ static bool is_solved(const struct qc_chooser *k, qc_id id)
 {
     const struct qc_histogram *h = k->histograms[id];
     return h && !k->channels[id].seen && !k->g->qparams_of[id].given && h->tally.count > h->tally.zeros;
+}
+
+/* The parameters of one or two quantizers by one method and factor, from the ranges that the observer gave them. */
+static bool place(const struct solving_methods *s, const qc_id of[2], const struct qc_range solved[2], size_t method,
+                  size_t factor, struct qc_status *st)
+{
+    const struct qc_chooser *k = s->chooser;
+    struct qc_affine *params = s->params + (factor * s->count + method) * (k->g->qparams_count + 1);
+    struct qc_range range[2] = {solved[0], solved[1]};
+    bool shared = false;
+    for (size_t i = 0; i < 2 && !shared; i++) {
+        if (!of[i] || !is_solved(k, of[i])) continue;
+        if (!qc_chooser_widen(&range[i], k, of[i], s->wider[factor], st)) return false;
+        if (i == 0 && of[1] &&
+            !qc_chooser_shares(&shared, &range[0], &range[1], k, of[0], s->methods[method].observer, &range[0], st))
+            return false;
+        for (size_t j = i; j <= i + shared; j++) {
+            const struct qc_qparams *q = &k->g->qparams_of[of[j]];
+            params[of[j]] = qc_affine_from_range(range[j].lo, range[j].hi, qc_qparams_levels(q), q->symmetry);
+        }
+    }
+    return true;
 }
 
 static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -36,32 +59,25 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     (void)worker;
     if (k->pairs && k->pairs[id].before) return true; /* that one's item has it */
     for (size_t m = 0; m < s->count; m++) {
-        struct qc_range range[2];
-        bool shared = false;
-        for (size_t i = 0; i < 2 && !shared; i++) {
-            if (!of[i] || !is_solved(k, of[i])) continue;
-            if (!solve(&range[i], k, &s->methods[m], of[i], st)) return false;
-            if (i == 0 && of[1] &&
-                !qc_chooser_shares(&shared, &range[0], &range[1], k, id, s->methods[m].observer, &range[0], st))
-                return false;
-            for (size_t j = i; j <= i + shared; j++) {
-                const struct qc_qparams *q = &k->g->qparams_of[of[j]];
-                s->params[m * (k->g->qparams_count + 1) + of[j]] =
-                    qc_affine_from_range(range[j].lo, range[j].hi, qc_qparams_levels(q), q->symmetry);
-            }
-        }
+        struct qc_range solved[2] = {{0}};
+        for (size_t i = 0; i < 2; i++)
+            if (of[i] && is_solved(k, of[i]) && !solve(&solved[i], k, &s->methods[m], of[i], st)) return false;
+        for (size_t w = 0; w < s->wider_count; w++)
+            if (!place(s, of, solved, m, w, st)) return false;
     }
     return true;
 }
 
 bool qc_solve_methods(struct qc_affine *params, qc_id *before, struct qc_graph *g, const struct qc_collection *seen,
-                      const char *source, const struct qc_method *methods, size_t count,
-                      const struct qc_calibration_options *options, struct qc_status *st)
+                      const char *source, const struct qc_method *methods, size_t count, const double *wider,
+                      size_t wider_count, const struct qc_calibration_options *options, struct qc_status *st)
 {
-    struct solving_methods s = {.methods = methods, .count = count, .params = params};
+    struct solving_methods s = {
+        .methods = methods, .count = count, .wider = wider, .wider_count = wider_count, .params = params};
     const struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
     if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
-    for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
+    for (size_t i = 0; i < wider_count * count * (g->qparams_count + 1); i++)
+        params[i] = (struct qc_affine){.scale = 0};
     for (qc_id id = 1; id <= g->qparams_count; id++) before[id] = s.chooser->pairs ? s.chooser->pairs[id].before : 0;
     bool ok = true;
     for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = qc_chooser_merge(s.chooser, id, st);

@@ -49,16 +49,23 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g)
 /* Channels that are gathered together: where they lie side by side, each alone would go through the whole tensor. */
 enum { TOGETHER = 64 };
 
-/* Values of channels first .. first + count along the axis, gathered: [count][t->count / channels]. */
+/* From one gathered channel to the next: a line more than they have, since channels that are a large power of two of
+   bytes apart would push each other out of the first cache. */
+static size_t gathered_step(size_t each)
+{
+    return each + 16;
+}
+
+/* Values of channels first .. first + count along the axis, gathered: [count][gathered_step(t->count / channels)]. */
 static void gather(float *to, const struct qc_tensor *t, int axis, size_t channels, size_t first, size_t count)
 {
     size_t inner = 1;
     for (int i = axis + 1; i < t->shape.rank; i++) inner *= (size_t)t->shape.dim[i];
-    const size_t each = t->count / channels, outer = each / inner;
+    const size_t each = t->count / channels, outer = each / inner, step = gathered_step(each);
     const float *x = t->data;
     for (size_t o = 0; o < outer; o++)
         for (size_t c = 0; c < count; c++)
-            for (size_t i = 0; i < inner; i++) to[c * each + o * inner + i] = x[(o * channels + first + c) * inner + i];
+            for (size_t i = 0; i < inner; i++) to[c * step + o * inner + i] = x[(o * channels + first + c) * inner + i];
 }
 
 /* The channel of element i. */
@@ -146,12 +153,13 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
     const struct channels *out = &quantizer->channels;
     struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(s), s->symmetry);
     const size_t n = t->count / out->count, together = out->count < TOGETHER ? out->count : TOGETHER;
-    float *gathered = out->count > 1 ? malloc(together * n * sizeof *gathered) : NULL;
-    if (out->count > 1 && !gathered) return qc_fail_memory(st, together * n * sizeof *gathered);
+    const size_t step = gathered_step(n);
+    float *gathered = out->count > 1 ? malloc(together * step * sizeof *gathered) : NULL;
+    if (out->count > 1 && !gathered) return qc_fail_memory(st, together * step * sizeof *gathered);
     bool ok = true;
     for (size_t c = 0; ok && c < out->count; c++) {
         struct qc_range r = {0};
-        const float *x = gathered ? gathered + c % together * n : t->data;
+        const float *x = gathered ? gathered + c % together * step : t->data;
         if (gathered && !ranges && c % together == 0)
             gather(gathered, t, quantizer->use.axis, out->count, c,
                    out->count - c < together ? out->count - c : together);

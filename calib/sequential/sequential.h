@@ -24,27 +24,28 @@ struct qc_sequential_options {
         *calibration; /* the observer, workers, memory_limit, progress; moments is not looked at */
     struct qc_weight_rounder
         *weight_rounder; /* NULL: weights to nearest, biases alone. Of the same graph; its layers are solved */
-    bool correct_bias; /* biases take up the error of everything before (qc_weight_rounder_solve); with a reweigher only
+    bool correct_bias; /* with a weight_rounder: biases take up the error of everything before (qc_weight_rounder_solve)
                         */
+    size_t units;      /* that qc_round_sequentially runs at most; 0: 128 */
     const char *folder; /* of the file that activations are spilled to under memory_limit; NULL: TMPDIR, or /tmp */
 };
 
-/* Binds the simulated graph g, as qc_choose, and solves the reweigher's layers. Errors: as qc_choose and those of a
- * run; QC_MACHINE when the temporary file cannot be written. */
+/* Binds the simulated graph g, as qc_choose, and solves the weight_rounder's layers. Errors: as qc_choose and those of
+ * a run; QC_MACHINE when the temporary file cannot be written. */
 bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, const struct qc_dataset *data,
                                const struct qc_sequential_options *options, struct qc_status *st);
 
 /* The layers of options->weight_rounder alone, one after the other, over a graph whose quantizers are bound: each is
    fitted to what it reads in the network in which all before it are rounded, and makes good how far that is from the
    float network (calib/weights/crossed.h). floats: [value_count + 1]: which value of g is the float form of one that a
-   layer reads; 0: there is none, its weights are rounded by the moments of the rounder. At most 128 units are run,
+   layer reads; 0: there is none, its weights are rounded by the moments of the rounder. At most options->units are run,
    drawn by their content, fewer where they are large: what is kept of them, at most 256 MiB, is kept in memory. *done:
    false, and no layer solved, where shapes depend on data. Errors: those of a run. */
 bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, const struct qc_dataset *data,
                            const struct qc_sequential_options *options, struct qc_status *st);
 
-/* What that takes with one worker beside second moments and the reweigher, where activations go to the temporary file.
-   budget: what the plan is held to; NULL: as the graph says. */
+/* What that takes with one worker beside second moments and the weight_rounder, where activations go to the temporary
+   file. budget: what the plan is held to; NULL: as the graph says. */
 bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                          const struct qc_calibration_options *options, const struct qc_budget *budget,
                          struct qc_status *st);

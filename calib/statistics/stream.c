@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pages.h"
 #include "base/resident.h"
 #include "calib/statistics/unit_sizes.h"
 
@@ -22,6 +23,7 @@ size_t qc_stream_held_bytes(size_t limit)
 struct worker {
     struct qc_runner *runners[QC_STREAM_PLANS];
     struct qc_dataset_scratch *scratch;
+    char *buffer; /* of the plans that share one */
 };
 
 struct running {
@@ -71,7 +73,7 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
                           .at = {.unit = unit, .worker = worker, .sample = qc_dataset_first_sample(s->data, unit)}};
     for (size_t k = 0; k < s->plan_count; k++) {
         o.at.plan = k;
-        if (k && s->skips && s->skips(s->user, &o.at)) continue;
+        if ((k || !s->keyed) && s->skips && s->skips(s->user, &o.at)) continue;
         if (!qc_stream_unit_shapes(w->runners[k], s->data, s->input_count, unit, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
         for (size_t i = 0; i < s->input_count; i++) {
@@ -83,8 +85,46 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
         if (k == 0 && s->keyed && s->keys) s->keys[unit] = o.at.key;
         if (!qc_runner_run(w->runners[k], s->observe ? observe : NULL, &o, st))
             return qc_where(st, "%s: sample %llu", qc_dataset_file(s->data), (unsigned long long)o.at.sample);
+        if (s->ran && !s->ran(s->user, &o.at, w->runners, w->scratch, st)) return false;
     }
     return !s->unit || s->unit(s->user, &o.at, w->runners, w->scratch, st);
+}
+
+static bool shares(const struct qc_stream *s, size_t plan)
+{
+    return s->share_buffer && plan >= s->apart && qc_plan_buffer_bytes(s->plans[plan]);
+}
+
+static size_t shared_bytes(const struct qc_stream *s)
+{
+    size_t most = 0;
+    for (size_t k = 0; k < s->plan_count; k++) {
+        const size_t bytes = shares(s, k) ? qc_plan_buffer_bytes(s->plans[k]) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+size_t qc_stream_runner_bytes(const struct qc_stream *s)
+{
+    size_t bytes = shared_bytes(s);
+    for (size_t k = 0; k < s->plan_count; k++)
+        bytes += qc_plan_runner_bytes(s->plans[k]) - (shares(s, k) ? qc_plan_buffer_bytes(s->plans[k]) : 0);
+    return bytes;
+}
+
+static bool new_worker(struct worker *w, const struct qc_stream *s, struct qc_status *st)
+{
+    const size_t bytes = shared_bytes(s);
+    bool ok = qc_dataset_scratch_new(&w->scratch, st);
+    if (ok && bytes) {
+        if (!(w->buffer = qc_pages_new(bytes))) return qc_fail_memory(st, bytes);
+        memset(w->buffer, 0, bytes);
+    }
+    for (size_t k = 0; ok && k < s->plan_count; k++)
+        ok = shares(s, k) ? qc_runner_new_in(&w->runners[k], s->plans[k], w->buffer, st)
+                          : qc_runner_new(&w->runners[k], s->plans[k], st);
+    return ok;
 }
 
 bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
@@ -97,10 +137,7 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
         ok = qc_order_by_size(&order, s->data, s->input_count, s->units, count,
                               s->in_order ? QC_ORDER_KEPT : QC_ORDER_FREE, st);
     r.order = order;
-    for (unsigned w = 0; ok && w < s->workers; w++) {
-        ok = qc_dataset_scratch_new(&r.workers[w].scratch, st);
-        for (size_t k = 0; ok && k < s->plan_count; k++) ok = qc_runner_new(&r.workers[w].runners[k], s->plans[k], st);
-    }
+    for (unsigned w = 0; ok && w < s->workers; w++) ok = new_worker(&r.workers[w], s, st);
     struct qc_pool_options pool = {.workers = s->workers, .progress = s->progress, .progress_user = s->progress_user};
     ok = ok && qc_pool_run(count, run_unit, &r, &pool, st);
     for (unsigned w = 0; r.workers && w < s->workers; w++) {
@@ -108,6 +145,7 @@ bool qc_stream_run(const struct qc_stream *s, struct qc_status *st)
         for (size_t k = 0; ok && k < s->plan_count; k++)
             if (s->overflows[k] && r.workers[w].runners[k]) qc_overflows_add(s->overflows[k], r.workers[w].runners[k]);
         for (size_t k = 0; k < s->plan_count; k++) qc_runner_free(r.workers[w].runners[k]);
+        free(r.workers[w].buffer);
     }
     free(r.workers);
     free(order);

@@ -36,9 +36,15 @@ struct qc_stream {
     unsigned workers;
     bool keyed;     /* whether units have a key */
     uint64_t *keys; /* with keyed: NULL, or [units of the data set]: the key of each that is run */
-    /* NULL, or whether plan at->plan, not the first, has nothing to do for the unit, whose key is known then. */
+    /* NULL, or whether plan at->plan has nothing to do for the unit; not of the first where units have keys, which are
+       known then. */
     bool (*skips)(void *user, const struct qc_unit *at);
-    bool in_order; /* units run more or less as they come, whatever their sizes: for who wants them so */
+    /* Plans but the first `apart` have their values in one buffer for each worker: what one has made is there until the
+       next one runs, for `ran`. */
+    bool share_buffer;
+    size_t apart;
+    qc_stream_unit_fn *ran; /* NULL, or called when at->plan has run on a unit */
+    bool in_order;          /* units run more or less as they come, whatever their sizes: for who wants them so */
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
     void *user;
@@ -49,6 +55,9 @@ struct qc_stream {
 /* Runs the units; those of one size after each other where they differ, the largest first. The first failing unit
    decides the error, which names file and sample. */
 bool qc_stream_run(const struct qc_stream *s, struct qc_status *st);
+
+/* What the runners of one worker take. */
+size_t qc_stream_runner_bytes(const struct qc_stream *s);
 
 /* Input specifications of a graph for qc_dataset_open; arrays from the arena. */
 struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);

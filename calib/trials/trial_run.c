@@ -163,12 +163,12 @@ void qc_trials_look(struct qc_trials *t, qc_trial_look_fn *look, void *user)
     t->look_user = user;
 }
 
-/* One pass over units: some plans, the float network's behind them where it runs. */
+/* One pass over units: the float network's plan where it runs, and some plans behind it. */
 struct pass {
     struct qc_trials *t;
-    struct qc_error *const *errors; /* of the first plan */
+    struct qc_error *const *errors; /* of the first plan but the float network's */
     struct qc_error *const *other;  /* NULL, or as `judged` of qc_trials_run */
-    size_t count;                   /* plans but the float network's */
+    size_t real;                    /* plans of the float network: 0 or 1 */
     size_t plan_count;
     const struct qc_plan *plans[QC_STREAM_PLANS];
 };
@@ -181,33 +181,32 @@ static const struct qc_view *known_of(const struct qc_trials *t, size_t place)
 static bool skips(void *user, const struct qc_unit *at)
 {
     const struct pass *p = user;
-    return at->plan == p->count && known_of(p->t, p->t->place_of[at->unit] - 1);
+    return at->plan < p->real && known_of(p->t, p->t->place_of[at->unit] - 1);
 }
 
-static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
-                        struct qc_dataset_scratch *scratch, struct qc_status *st)
+/* A plan is compared as soon as it has run: the next one has its values in the same memory. */
+static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
+                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct pass *p = user;
     struct qc_trials *t = p->t;
-    const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count;
-    const struct qc_view *known = known_of(t, place);
+    const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count, k = at->plan - p->real;
     (void)scratch;
-    if (!known && !qc_known_outputs_keep(t->known, t->keys[place], runners[p->count], st)) return false;
+    if (at->plan < p->real) return qc_known_outputs_keep(t->known, t->keys[place], runners[at->plan], st);
+    const struct qc_view *known = known_of(t, place);
     for (size_t o = 0; o < outputs; o++) {
-        const struct qc_view wanted = known ? known[o] : qc_runner_output(runners[p->count], o);
+        const struct qc_view wanted = known ? known[o] : qc_runner_output(runners[0], o);
         const size_t n = qc_view_count(&wanted);
-        for (size_t k = 0; t->judged[o] && wanted.dtype == QC_F32 && k < p->count; k++) {
-            const struct qc_view x = qc_runner_output(runners[k], o);
-            if (x.dtype != QC_F32 || qc_view_count(&x) != n)
-                return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network",
-                               t->real->outputs[o].name);
-            qc_error_compare(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
-            if (p->other && t->kinds[o])
-                qc_divergence_add(&p->other[k][place * outputs + o], t->kinds[o], wanted.data, x.data, n);
-            else if (p->other)
-                qc_error_compare(&p->other[k][place * outputs + o], wanted.data, x.data, n);
-            if (!k && t->look) t->look(t->look_user, place, o, &wanted, &x);
-        }
+        if (!t->judged[o] || wanted.dtype != QC_F32) continue;
+        const struct qc_view x = qc_runner_output(runners[at->plan], o);
+        if (x.dtype != QC_F32 || qc_view_count(&x) != n)
+            return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network", t->real->outputs[o].name);
+        qc_error_compare(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
+        if (p->other && t->kinds[o])
+            qc_divergence_add(&p->other[k][place * outputs + o], t->kinds[o], wanted.data, x.data, n);
+        else if (p->other)
+            qc_error_compare(&p->other[k][place * outputs + o], wanted.data, x.data, n);
+        if (!k && t->look) t->look(t->look_user, place, o, &wanted, &x);
     }
     return true;
 }
@@ -222,7 +221,7 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
 {
     const struct qc_trials *t = p->t;
     const struct qc_trial_options *o = t->options;
-    size_t *units = malloc((n + 1) * sizeof *units), each = 0;
+    size_t *units = malloc((n + 1) * sizeof *units);
     if (!units) return qc_fail_memory(st, n * sizeof *units);
     memcpy(units, t->units + first, n * sizeof *units);
     if (n) qsort(units, n, sizeof *units, by_number);
@@ -232,12 +231,12 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
                                .units = units,
                                .unit_count = n,
                                .skips = skips,
-                               .unit = finish_unit,
+                               .share_buffer = true,
+                               .apart = p->real,
+                               .ran = compare_plan,
                                .user = p};
-    for (size_t k = 0; k < p->plan_count; k++) {
-        stream.plans[k] = p->plans[k];
-        each += qc_plan_runner_bytes(p->plans[k]);
-    }
+    for (size_t k = 0; k < p->plan_count; k++) stream.plans[k] = p->plans[k];
+    const size_t each = qc_stream_runner_bytes(&stream);
     const bool ok =
         qc_stream_fit(&stream.workers, o->workers, o->memory_limit, t->data, each, st) && qc_stream_run(&stream, st);
     free(units);
@@ -291,15 +290,14 @@ bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judge
     bool ok = plan_real(&real, t, first, n, st);
     for (size_t k = 0, done; ok && n && k < count; k += done) {
         const bool with_real = !all_known(t, first, n);
-        struct pass p = {.t = t, .errors = errors + k, .other = judged ? judged + k : NULL};
+        struct pass p = {.t = t, .errors = errors + k, .other = judged ? judged + k : NULL, .real = with_real};
+        if (with_real) p.plans[p.plan_count++] = real;
         const size_t room = t->options->memory_limit ? 1 : QC_STREAM_PLANS - with_real;
         for (done = 0; ok && done < room && k + done < count; done++) {
             ok = make(user, &graphs[done], k + done, st) &&
                  qc_stream_plan(&plans[done], graphs[done], t->data, &t->options->how, st);
             p.plans[p.plan_count++] = plans[done];
         }
-        p.count = p.plan_count;
-        if (with_real) p.plans[p.plan_count++] = real;
         ok = ok && run_pass(&p, first, n, st);
         for (size_t i = 0; i < QC_STREAM_PLANS; i++) {
             qc_plan_free(plans[i]);
@@ -357,10 +355,10 @@ static double share(const struct qc_error *errors, const double *signal, size_t 
     return sum;
 }
 
-bool qc_trials_gain_error(double *error, const struct qc_error *errors, const struct qc_error *other, size_t outputs,
-                          size_t units, struct qc_status *st)
+bool qc_trials_gain_error(double *error, double *without, const struct qc_error *errors, const struct qc_error *other,
+                          size_t outputs, size_t units, struct qc_status *st)
 {
-    double noise[2] = {0}, squares = 0, *signal = calloc(outputs + 1, sizeof *signal);
+    double noise[2] = {0}, most[2] = {0}, squares = 0, *signal = calloc(outputs + 1, sizeof *signal);
     if (!signal) return qc_fail_memory(st, outputs * sizeof *signal);
     for (size_t u = 0; u < units; u++)
         for (size_t o = 0; o < outputs; o++) signal[o] += errors[u * outputs + o].signal;
@@ -370,11 +368,18 @@ bool qc_trials_gain_error(double *error, const struct qc_error *errors, const st
     }
     /* To first order the logarithm of the ratio changes by what one unit has of either sum. */
     for (size_t u = 0; u < units; u++) {
-        const double d = share(errors, signal, outputs, u) / noise[0] - share(other, signal, outputs, u) / noise[1];
+        const double x = share(errors, signal, outputs, u), y = share(other, signal, outputs, u),
+                     d = x / noise[0] - y / noise[1];
         squares += d * d;
+        if (d > most[0] / noise[0] - most[1] / noise[1]) {
+            most[0] = x;
+            most[1] = y;
+        }
     }
     free(signal);
     const double found = 10 / log(10) * sqrt(squares * (double)units / ((double)units - 1));
-    *error = units > 1 && isfinite(found) ? found : (double)INFINITY;
+    const bool known = units > 1 && isfinite(found);
+    *error = known ? found : (double)INFINITY;
+    if (without) *without = known ? qc_trials_gain(noise[0] - most[0], noise[1] - most[1]) : -(double)INFINITY;
     return true;
 }

@@ -57,8 +57,9 @@ double qc_trials_worst(size_t *output, const struct qc_error *errors, size_t out
 /* How much less noise the second has, dB; 0 where both have none. */
 double qc_trials_gain(double noise, double other);
 /* The standard error of that gain, dB, from how it differs between the first `units` of both, which ran the same
-   samples; infinity with fewer than two, or where something is no number. */
-bool qc_trials_gain_error(double *error, const struct qc_error *errors, const struct qc_error *other, size_t outputs,
-                          size_t units, struct qc_status *st);
+   samples; infinity with fewer than two, or where something is no number. without: NULL, or the gain without the unit
+   that speaks most for it; then -infinity. */
+bool qc_trials_gain_error(double *error, double *without, const struct qc_error *errors, const struct qc_error *other,
+                          size_t outputs, size_t units, struct qc_status *st);
 
 #endif

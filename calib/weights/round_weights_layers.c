@@ -293,9 +293,10 @@ bool qc_weight_rounder_waits(const struct qc_weight_rounder *r, qc_id node)
     return qc_weight_rounder_expects(r, node) && r->layers[r->by_node[node] - 1].qparams->state == QC_QPARAMS_BOUND;
 }
 
-bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node)
+bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node, double share)
 {
-    return qc_weight_rounder_waits(r, node) && qc_round_weights_can_cross(&r->layers[r->by_node[node] - 1]);
+    return qc_weight_rounder_waits(r, node) &&
+           qc_round_weights_can_cross(&r->layers[r->by_node[node] - 1], r->options.cross_all, share);
 }
 
 bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const struct qc_second_moments *quantized,

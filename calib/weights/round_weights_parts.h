@@ -53,8 +53,12 @@ void qc_round_weights_centre(double *h, const double *m, const double *centre, s
  * statistics do not show. */
 double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group);
 
-/* Has it few levels, and moments from which qc_crossed_read could be told? */
-bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l);
+/* So many rows to a column tell what a layer of many levels is to make good; with fewer it is luck. */
+enum { QC_CROSSED_ROWS = 16 };
+
+/* Has it moments from which qc_crossed_read could be told, and few levels, or with `all` many rows in that share of the
+ * samples? */
+bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all, double share);
 
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. The result does not depend on the
  * number of workers. */
@@ -77,9 +81,9 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
 /* The same with the bias of a layer that is corrected. */
 bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st);
 
-/* A weight of a recurrent node as a layer; false: it is none. u, gram and result are borrowed. */
+/* A weight of a recurrent node as a layer; false: it is none. u, moments and result are borrowed. */
 bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
-                                enum qc_second_moments_recurrent which, const struct qc_second_moments *gram,
+                                enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
                                 struct qc_rounded_weights *result);
 /* Copies a recurrent node of g with those of its weights that are not NULL. */
 bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,

@@ -14,12 +14,12 @@ static size_t fitted(const struct qc_node *n, const struct qc_second_moments_lay
 }
 
 bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
-                                enum qc_second_moments_recurrent which, const struct qc_second_moments *gram,
+                                enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
                                 struct qc_rounded_weights *result)
 {
     const struct qc_graph *g = u->graph;
     const struct qc_node *n = &g->nodes[node], *weight = qc_second_moments_recurrent_weight(g, n, which);
-    const struct qc_second_moments_layer *m = qc_second_moments_of_recurrent(gram, node, which);
+    const struct qc_second_moments_layer *m = qc_second_moments_of_recurrent(moments, node, which);
     if (!weight || !m) return false;
     *l = (struct qc_round_weights_layer){.g = g,
                                          .uses = u,

@@ -15,6 +15,10 @@
 
 enum { HELD_MIN = 4 };
 
+/* Weights of so many columns ahead are asked for while these are worked on: where outputs lie side by side, each column
+   is in another page. */
+enum { AHEAD = 12 };
+
 /* Beyond so many columns it costs more than all else of a layer. Scales of blocks are fitted so many times, too: few
    numbers, to moments that are not damped, since what is left of an error that goes with the output adds up from layer
    to layer. */
@@ -132,6 +136,18 @@ size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m)
         most = bytes > most ? bytes : most;
     }
     return most;
+}
+
+void qc_round_weights_work_of_all(double *taking, double *rounding, const struct qc_second_moments *m)
+{
+    *taking = *rounding = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct qc_second_moments_layer *l = m->layers[i];
+        double rows = 0;
+        for (size_t k = 0; k < QC_MOMENTS_PARTS; k++) rows += (double)l->parts[k].rows;
+        *taking += rows * (double)l->columns * (double)l->groups * (l->keep ? 1 : (double)l->block);
+        *rounding += qc_round_weights_work(l);
+    }
 }
 
 static void free_matrix(struct matrix *m)
@@ -390,9 +406,9 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     const struct qc_second_moments_layer *g = l->moments;
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
     const float *from = l->weight->data;
-    float divisor[QC_LANES];
-    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], before[QC_LANES] = {0}, after[QC_LANES] = {0};
+    float divisor[QC_LANES], was[QC_LANES], made_of[QC_LANES];
     const size_t per = g->outputs / g->groups;
+    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], before[QC_LANES] = {0}, after[QC_LANES] = {0};
     const bool blocks = l->qparams->block != 0;
     struct qc_round_grid grid = {.lo = lo, .hi = hi};
     if (blocks) grid = blocks_of(l, own, m->w, first, count, column);
@@ -406,8 +422,8 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     /* Column by column: where outputs are side by side, each would go through the whole weight. */
     const size_t step = qc_round_weights_step(l);
-    float was[QC_LANES], made_of[QC_LANES];
     for (size_t i = 0; i < m->w; i++) {
+        if (i + AHEAD < m->w) __builtin_prefetch(from + qc_round_weights_element(l, first, column + i + AHEAD));
         gather_lanes(was, from + qc_round_weights_element(l, first, column + i), step, count);
         in_steps(own->x + i * QC_LANES, was, divisor);
     }
@@ -446,6 +462,11 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     }
     for (size_t i = 0; i < m->w; i++) {
         const size_t base = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
+        if (i + AHEAD < m->w) {
+            const size_t next = qc_round_weights_element(l, first, column + i + AHEAD);
+            __builtin_prefetch(from + next);
+            __builtin_prefetch(l->new_weight + next);
+        }
         gather_lanes(was, from + base, step, count);
         settle(made_of, &s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
                (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
@@ -531,10 +552,13 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     return ok;
 }
 
-bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l)
+bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all, double share)
 {
     const struct qc_second_moments_layer *g = l->moments;
-    return g && qc_qparams_are_few(l->qparams) && g->groups == 1 && g->blocks == 1 && !g->lanes && rounds_again(g);
+    if (!g || g->groups != 1 || g->blocks != 1 || g->lanes) return false;
+    const bool many = share * (double)qc_second_moments_rows(g, FIT | HELD) >= QC_CROSSED_ROWS * (double)g->columns;
+    return qc_qparams_are_few(l->qparams) ? rounds_again(g)
+                                          : all && many && g->block <= AGAIN_COLUMNS && !parts_of(g).few_fit;
 }
 
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,

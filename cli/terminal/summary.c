@@ -122,6 +122,10 @@ static void print_trial(const struct qc_report *r)
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
         const size_t own = tensors_of(r, t);
+        if (t->wider > 1) {
+            qc_say("            %.0f %% wider: %.2f dB better\n", 100 * (t->wider - 1), t->gain_db);
+            continue;
+        }
         if (t->part) {
             qc_say("            %s in %zu of %zu tensors, %s: %.2f dB better\n", t->method, own, all, t->part,
                    t->gain_db);
@@ -221,6 +225,9 @@ static void print_size(const struct qc_report_size *s)
 static void print_advice(const struct qc_report *r)
 {
     const struct qc_report_advice *a = r->advice;
+    if (!r->advice_count && r->advice_left)
+        qc_say("advice      %zu of %zu commands tried, the others are more than a tenth of the job: --advice on\n",
+               r->advice_tried, r->advice_tried + r->advice_left);
     if (!r->advice_count) return;
     qc_say("advice      %s%s%s: outputs %.2f dB, now %.2f; ", a->action, a->node ? ": " : "", a->node ? a->node : "",
            a->after_db, a->before_db);

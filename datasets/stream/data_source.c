@@ -84,6 +84,14 @@ bool qc_data_is_hdf5(const char *path)
     return find_reader(&r, &is_folder, path, &st) && !r;
 }
 
+bool qc_data_is_images(const char *path)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct reader *r;
+    bool is_folder;
+    return find_reader(&r, &is_folder, path, &st) && r && r->read == qc_read_images;
+}
+
 bool qc_data_is_known(const char *path)
 {
     struct qc_status st = QC_STATUS_INIT;

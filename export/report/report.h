@@ -54,6 +54,7 @@ struct qc_report_rounding {
 struct qc_report_trial {
     const char *method;
     const char *part;   /* of the network, which alone has it; NULL: all of it */
+    double wider;       /* so many times the ranges that were taken; 1: as wide */
     double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
     double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
     double error_db;    /* standard error of that; infinite: not known */
@@ -327,6 +328,7 @@ struct qc_report {
     const struct qc_report_suggestion *suggestions;
     enum qc_advice_state advice_state;
     size_t advice_count, advice_tried; /* what gains most first; commands that were tried */
+    size_t advice_left;                /* that would have been too much work for --advice auto */
     const struct qc_report_advice *advice;
     const struct qc_report_advice *cheaper; /* NULL, or what costs no more than a file of half the size would */
     size_t node_count;

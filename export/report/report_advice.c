@@ -35,6 +35,16 @@ static void one_advice(FILE *f, const struct qc_report *r, const struct qc_repor
     fputs("</li>\n", f);
 }
 
+/* What nobody has tried is not named. */
+static void left_out(FILE *f, const struct qc_report *r)
+{
+    if (r->advice_left)
+        qc_html(f,
+                " %zu more %s not tried, since that would have taken more than a tenth of the job's work: "
+                "<code>--advice on</code> tries all.",
+                r->advice_left, r->advice_left == 1 ? "was" : "were");
+}
+
 void qc_html_no_advice(FILE *f, const struct qc_report *r)
 {
     static const char *const why[] = {
@@ -49,9 +59,12 @@ void qc_html_no_advice(FILE *f, const struct qc_report *r)
     };
     if (r->advice_state != QC_ADVICE_TRIED)
         qc_html(f, "%s", why[r->advice_state]);
-    else
+    else if (r->advice_tried)
         qc_html(f, "No single option: %zu command%s tried, and none brings the outputs nearer by 0.3 dB.",
                 r->advice_tried, r->advice_tried == 1 ? " was" : "s were");
+    else
+        qc_html(f, "No command was tried.");
+    left_out(f, r);
 }
 
 /* What was tried and helps; where there is nothing, why. */
@@ -69,11 +82,12 @@ static void advice(FILE *f, const struct qc_report *r)
         fputs("</ol>\n", f);
     }
     if (!r->advice_count) return;
-    qc_html(
-        f,
-        "<p class=\"note\">%zu commands were tried in this run. These bring the outputs nearer to the float "
-        "network by 0.3 dB or more, on %zu samples and on others that were held back.</p><ol class=\"hurts helps\">\n",
-        r->advice_tried, r->measured_samples);
+    qc_html(f,
+            "<p class=\"note\">%zu commands were tried in this run. These bring the outputs nearer to the float "
+            "network by 0.3 dB or more, on %zu samples and on others that were held back.",
+            r->advice_tried, r->measured_samples);
+    left_out(f, r);
+    fputs("</p><ol class=\"hurts helps\">\n", f);
     for (size_t i = 0; i < r->advice_count; i++) one_advice(f, r, &r->advice[i]);
     fputs("</ol>\n", f);
 }

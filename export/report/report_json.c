@@ -359,6 +359,7 @@ static struct qc_json *trials(const struct qc_report *r)
         struct qc_json *o = qc_json_object(), *halves = qc_json_array();
         qc_json_set(o, "method", text(t->method));
         qc_json_set(o, "part", t->part ? text(t->part) : qc_json_null());
+        qc_json_set(o, "wider", qc_json_number(t->wider));
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
         qc_json_set(o, "error_db", qc_json_number(t->error_db));
@@ -505,6 +506,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     for (size_t i = 0; i < r->advice_count; i++) qc_json_add(list, advice(&r->advice[i], r));
     qc_json_set(o, "advice", list);
     qc_json_set(o, "advice_tried", count(r->advice_tried));
+    qc_json_set(o, "advice_left", count(r->advice_left));
     qc_json_set(o, "cheaper", r->cheaper ? advice(r->cheaper, r) : qc_json_null());
     list = qc_json_array();
     for (size_t i = 0; i < r->warning_count; i++) qc_json_add(list, text(r->warnings[i]));

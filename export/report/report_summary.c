@@ -45,6 +45,10 @@ static void done(FILE *f, const struct qc_report *r)
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
+        if (t->wider > 1) {
+            qc_html(f, " Ranges %.0f %% wider have %.2f dB less noise.", 100 * (t->wider - 1), t->gain_db);
+            continue;
+        }
         if (t->part) {
             qc_html(f, " In %s of the network ", t->part);
             qc_page_name(f, t->method);

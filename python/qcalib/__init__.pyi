@@ -165,7 +165,7 @@ def quantize(
     max_nll: Union[float, None] = None,
     # bits per layer by the size of the file: 300K, 20%
     size: Union[str, None] = None,
-    # try what would lose less; auto: on models not large; of auto on off; default: auto
+    # try what would lose less; auto: for a tenth of the work; of auto on off; default: auto
     advice: Union[Literal['auto', 'on', 'off'], bool, None] = None,
     # what each layer alone does, with --eval to accuracy
     sensitivity: Union[bool, None] = None,

@@ -80,6 +80,8 @@ void qc_plan_free(struct qc_plan *p);
    is computed from constants, without the graph's own tensors). */
 size_t qc_plan_runner_bytes(const struct qc_plan *p);
 size_t qc_plan_constant_bytes(const struct qc_plan *p);
+/* The part of a runner's bytes that its values take, in one buffer. */
+size_t qc_plan_buffer_bytes(const struct qc_plan *p);
 
 /* Are all shapes known from those of the inputs? Else what follows those that depend on data is planned as it is run.
  */
@@ -92,6 +94,9 @@ size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index);
 char *qc_plan_print(const struct qc_plan *p, struct qc_status *st);
 
 bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_status *st);
+/* The same with its values in a buffer of at least qc_plan_buffer_bytes, aligned to 64 bytes, which is to outlive it
+   and may serve others while it does not run: what it has made is there until one of them is filled. */
+bool qc_runner_new_in(struct qc_runner **out, const struct qc_plan *p, char *buffer, struct qc_status *st);
 void qc_runner_free(struct qc_runner *r);
 
 /* Shapes of the inputs in the next runs: for plans with free shapes, before qc_runner_input; else nothing is to be

@@ -11,6 +11,7 @@
 struct qc_runner {
     const struct qc_plan *plan;
     char *buffer;        /* storages, then scratch */
+    bool borrowed;       /* the buffer */
     struct qc_run *runs; /* [step_count] */
     bool *open;          /* [step_count] */
     struct qc_view *views;
@@ -46,24 +47,42 @@ size_t qc_plan_runner_bytes(const struct qc_plan *p)
            (view_count(p) + 1) * sizeof(struct qc_view);
 }
 
+size_t qc_plan_buffer_bytes(const struct qc_plan *p)
+{
+    return p->open ? 0 : buffer_size(p);
+}
+
 bool qc_runner_new(struct qc_runner **out, const struct qc_plan *p, struct qc_status *st)
+{
+    char *buffer = qc_pages_new(buffer_size(p));
+    if (!buffer) return qc_fail_memory(st, qc_plan_runner_bytes(p));
+    memset(buffer, 0, buffer_size(p));
+    if (!qc_runner_new_in(out, p, buffer, st)) {
+        free(buffer);
+        return false;
+    }
+    (*out)->borrowed = false;
+    return true;
+}
+
+bool qc_runner_new_in(struct qc_runner **out, const struct qc_plan *p, char *buffer, struct qc_status *st)
 {
     struct qc_runner *r = calloc(1, sizeof *r);
     const int threads = qc_pool_hold();
     bool ok = false;
     if (r) {
         r->plan = p;
-        r->buffer = qc_pages_new(buffer_size(p));
+        r->buffer = buffer;
+        r->borrowed = true;
         r->runs = calloc(p->step_count + 1, sizeof *r->runs);
         r->open = calloc(p->step_count + 1, sizeof *r->open);
         r->views = calloc(view_count(p) + 1, sizeof *r->views);
         r->made = calloc(p->made_count + 1, sizeof(struct qc_tensor *));
     }
-    if (!r || !r->buffer || !r->runs || !r->open || !r->views || !r->made) {
+    if (!r || !r->runs || !r->open || !r->views || !r->made) {
         qc_fail_memory(st, qc_plan_runner_bytes(p));
         goto out;
     }
-    memset(r->buffer, 0, buffer_size(p));
     if (p->rest && !qc_variant_runners_new(&r->rest, p->rest->variants, st)) goto out;
     if (p->open && !qc_variant_runners_new(&r->rest, p->open->variants, st)) goto out;
     struct qc_view *v = r->views;
@@ -98,7 +117,7 @@ void qc_runner_free(struct qc_runner *r)
     qc_variant_runners_free(r->rest);
     for (size_t i = 0; r->made && i < r->plan->made_count; i++) qc_tensor_unref(r->made[i]);
     free(r->made);
-    free(r->buffer);
+    if (!r->borrowed) free(r->buffer);
     free(r->runs);
     free(r->open);
     free(r->views);

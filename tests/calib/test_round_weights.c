@@ -140,12 +140,12 @@ static void check_errors(const char *bias)
     qc_graph_free(g);
 }
 
-Test(reweigh, errors_shrink_and_means_vanish)
+Test(round_weights, errors_shrink_and_means_vanish)
 {
     check_errors("const %3 \"b\" f32[6] = {0.5, -0.25, 0, 1, 2, -3}\n");
 }
 
-Test(reweigh, a_bias_is_made_where_there_is_none)
+Test(round_weights, a_bias_is_made_where_there_is_none)
 {
     check_errors("");
 }
@@ -153,7 +153,7 @@ Test(reweigh, a_bias_is_made_where_there_is_none)
 /* Of inputs that have nothing to do with each other rounding to nearest is the best there is. Eight rows of them look
    as if they were alike; weights that make use of that are worse on all others. The error on others is that of the
    weights themselves, since the moments of others are 1 on the diagonal. */
-Test(reweigh, few_rows_are_believed_in_part)
+Test(round_weights, few_rows_are_believed_in_part)
 {
     enum { ROWS = 8, COLUMNS = 64, MADE = 32 };
     struct qc_status st = QC_STATUS_INIT;
@@ -242,7 +242,7 @@ Test(reweigh, memory_is_planned_by_bits)
 
 /* Nothing asked for: the integers and the bias are those of rounding to nearest. Compensation alone leaves the bias,
  * correction alone the weights. */
-Test(reweigh, what_is_off_changes_nothing)
+Test(round_weights, what_is_off_changes_nothing)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = convolution("const %3 \"b\" f32[6] = {0.5, -0.25, 0, 1, 2, -3}\n");
@@ -276,7 +276,7 @@ Test(reweigh, what_is_off_changes_nothing)
     qc_graph_free(g);
 }
 
-Test(reweigh, workers_make_no_difference)
+Test(round_weights, workers_make_no_difference)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = convolution(""), *first = NULL;
@@ -304,7 +304,7 @@ Test(reweigh, workers_make_no_difference)
 }
 
 /* One weight, two layers: it cannot follow both. */
-Test(reweigh, a_shared_weight_stays_nearest_and_says_why)
+Test(round_weights, a_shared_weight_stays_nearest_and_says_why)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4,4,4]\nconst %2 \"w\" f32[4,4,1,1] = {0.5, -1, "
@@ -327,7 +327,7 @@ Test(reweigh, a_shared_weight_stays_nearest_and_says_why)
 }
 
 /* The mean of (x - c) (x - c)' over rows, from that of x x' and of x. */
-Test(reweigh, moments_are_centred_anywhere)
+Test(round_weights, moments_are_centred_anywhere)
 {
     enum { ROWS = 5, WIDE = 3 };
     static const double centre[WIDE] = {1.5, -2, 0.25};

@@ -96,7 +96,7 @@ static void write_images(char path[CASE_PATH], bool backwards)
 /* ---- Settings of a run, and its result as text with all numbers ---- */
 
 struct how {
-    bool reweigh, bias, backwards;
+    bool weights, bias, backwards;
     const char *method;
     unsigned workers;
 };
@@ -121,7 +121,7 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
         qc_observer_parse(&b->options.weight, &b->options.weight_values, "minmax", &st));
     write_images(b->path, h->backwards);
     b->run.data = case_open(b->run.simulated, b->path, false);
-    if (!h->reweigh) return;
+    if (!h->weights) return;
     struct qc_collection *seen = NULL;
     const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .workers = 1};
     const struct qc_round_weights_options r = {.compensate = true, .correct_bias = h->bias, .workers = 1};
@@ -356,14 +356,14 @@ Test(propagate, is_the_plain_re_run_with_weights_to_nearest)
 
 Test(propagate, is_the_plain_re_run_with_rounded_weights)
 {
-    const struct how h = {.reweigh = true};
+    const struct how h = {.weights = true};
     for (size_t i = 0; i < MODELS; i++)
         expect_equal(plain(&models[i], &h), propagated(&models[i], &h), models[i].name, "rounded");
 }
 
 Test(propagate, is_the_plain_re_run_with_biases_that_take_up_what_came_before)
 {
-    const struct how h = {.reweigh = true, .bias = true};
+    const struct how h = {.weights = true, .bias = true};
     for (size_t i = 0; i < MODELS; i++)
         expect_equal(plain(&models[i], &h), propagated(&models[i], &h), models[i].name, "biases");
 }
@@ -371,8 +371,8 @@ Test(propagate, is_the_plain_re_run_with_biases_that_take_up_what_came_before)
 Test(propagate, workers_and_order_make_no_difference)
 {
     for (size_t i = 0; i < MODELS; i++) {
-        const struct how one = {.reweigh = true, .bias = true}, three = {.reweigh = true, .bias = true, .workers = 3},
-                         back = {.reweigh = true, .bias = true, .backwards = true};
+        const struct how one = {.weights = true, .bias = true}, three = {.weights = true, .bias = true, .workers = 3},
+                         back = {.weights = true, .bias = true, .backwards = true};
         expect_equal(propagated(&models[i], &one), propagated(&models[i], &three), models[i].name, "three workers");
         expect_equal(propagated(&models[i], &one), propagated(&models[i], &back), models[i].name, "samples backwards");
     }

@@ -40,7 +40,7 @@ Test(trials, units_that_are_cut_off)
     cr_expect_eq(clipped(alone, -7, 9), 0);
 }
 
-static double error_of(const double *noise, const double *other, size_t units)
+static double error_of(double *without, const double *noise, const double *other, size_t units)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_error a[8] = {0}, b[8] = {0};
@@ -49,7 +49,7 @@ static double error_of(const double *noise, const double *other, size_t units)
         a[u] = (struct qc_error){.count = 1, .signal = 5, .noise = noise[u]};
         b[u] = (struct qc_error){.count = 1, .signal = 5, .noise = other[u]};
     }
-    cr_assert(qc_trials_gain_error(&error, a, b, 1, units, &st));
+    cr_assert(qc_trials_gain_error(&error, without, a, b, 1, units, &st));
     return error;
 }
 
@@ -57,9 +57,21 @@ Test(trials, a_gain_and_its_error)
 {
     /* Of shares .5, .25, .25 and .25, .25, .5: differences .25, 0, -.25; sqrt(.125 * 3 / 2) nepers of power. */
     const double x[] = {2, 1, 1}, y[] = {1, 1, 2}, half[] = {1, .5, .5}, bad[] = {1, NAN, 1};
-    cr_expect_float_eq(error_of(x, y, 3), 10 / log(10) * sqrt(.125 * 3 / 2), 1e-12);
-    cr_expect_float_eq(error_of(x, half, 3), 0, 1e-12, "what is better everywhere alike is no luck");
-    cr_expect(isinf(error_of(x, y, 1)) && isinf(error_of(x, bad, 3)));
+    double without;
+    cr_expect_float_eq(error_of(NULL, x, y, 3), 10 / log(10) * sqrt(.125 * 3 / 2), 1e-12);
+    cr_expect_float_eq(error_of(NULL, x, half, 3), 0, 1e-12, "what is better everywhere alike is no luck");
+    cr_expect(isinf(error_of(&without, x, y, 1)) && without < 0 && isinf(without));
+    cr_expect(isinf(error_of(&without, x, bad, 3)) && without < 0 && isinf(without));
+}
+
+Test(trials, a_gain_without_the_unit_that_speaks_most_for_it)
+{
+    const double one[] = {9, 1, 1, 1}, less[] = {1, 1, 2, 1}, all[] = {.9, .1, .1, .1};
+    double without;
+    error_of(&without, one, less, 4);
+    cr_expect_float_eq(without, 10 * log10(3. / 4), 1e-12, "of 12 and 5 the first unit has 9 and 1");
+    error_of(&without, one, all, 4);
+    cr_expect_float_eq(without, 10, 1e-9);
 }
 
 static double divergence(enum qc_probabilities kind, const float *p, const float *q, size_t n)

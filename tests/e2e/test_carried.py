@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models with operators that qcalib does not know: what does not depend on them is quantized, the rest leaves as it came and ONNX Runtime runs it."""
 
-
 import h5py
 import measured_models
 import numpy as np
@@ -419,6 +418,7 @@ SCALE_EACH = {"offset": [0.25, -0.5] * 5, "scale": [4.0, 0.5, 1.0, -2.0, 3.0] * 
 
 def with_scaler(path):
     """Scaler between layers, so that nothing behind it could be quantized without a kernel."""
+    WEIGHTS.update({"last": normal(10, 6)})
     return write(
         path,
         TRUNK
@@ -434,7 +434,6 @@ def read(path):
 
 
 def test_a_kernel_of_ones_own(qcalib, tmp_path, scaler):
-    WEIGHTS.update({"last": normal(10, 6)})
     before = with_scaler(tmp_path / "model.onnx")
     x = samples(tmp_path)
     qcalib("run", "model.onnx", "--data", "calib.h5", "-o", "out.h5", code=4)

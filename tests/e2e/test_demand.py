@@ -92,7 +92,9 @@ def test_what_they_need(digits, qcalib, examples):
     qcalib(
         "collect", "--data", examples / "digits_calib.h5", "--samples", 8, examples / "digits_cnn.onnx", "-o", "s.h5"
     )
-    assert "--data" in qcalib("quantize", "--stats", "s.h5", "--min-sqnr", 10, examples / "digits_cnn.onnx", code=2).err
+    for option in (("--min-sqnr", 10), ("--advice", "on")):
+        done = qcalib("quantize", "--stats", "s.h5", *option, examples / "digits_cnn.onnx", code=2)
+        assert option[0] in done.err and "--data" in done.err
 
 
 def test_each_output_counts_on_its_own(qcalib, tmp_path):

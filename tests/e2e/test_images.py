@@ -127,6 +127,15 @@ def test_wrong_options(qcalib, tmp_path, images, shape, how, says):
     )
 
 
+def test_image_options_for_what_is_no_images(qcalib, examples, tmp_path):
+    """They say nothing about arrays: a warning, and the same outputs as without."""
+    job = ("run", examples / "digits_cnn.onnx", "--data", examples / "digits_calib.h5", "--samples", 8)
+    qcalib(*job, "-o", "plain.h5")
+    assert "digits_calib.h5 is no folder of images" in qcalib(*job, "-o", "o.h5", "--image", "resize=28").err
+    with h5py.File(tmp_path / "plain.h5") as a, h5py.File(tmp_path / "o.h5") as b:
+        assert (a["logits"][()] == b["logits"][()]).all()
+
+
 @pytest.fixture
 def pets(tmp_path):
     """Three folders of classes, as torchvision's ImageFolder takes them."""

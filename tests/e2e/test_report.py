@@ -259,3 +259,19 @@ def test_same_bytes(qcalib, examples, tmp_path):
         pages.append((folder / "m.report/report.html").read_bytes())
     assert pages[0] == pages[1]
     assert numpy.frombuffer(pages[0], dtype=numpy.uint8).size < 1_000_000
+
+
+def test_advice_takes_a_tenth_of_the_work(quantize, data, tmp_path):
+    """What is tried without being asked for is among what is tried at most, with the same figures; what is left out is
+    said."""
+    arguments = ["--data", data / "cifar10_calib.h5", "--method=kl", "--weight-rounding=nearest", "--samples=128"]
+    model = data / "models/resnet20_cifar10.onnx"
+    some = quantize(*arguments, model)
+    page = first_screen((tmp_path / "report/report.html").read_text())
+    every = quantize(*arguments, "--advice=on", model)
+    assert every["advice_left"] == 0 and some["advice_left"] > 0 and some["advice_tried"] > 0
+    assert f"{some['advice_left']} more" in page and "--advice on tries all" in page
+    figures = {shlex.join(w for w in a["command"] if "--advice" not in w): a["measured"] for a in every["advice"]}
+    assert some["advice"]
+    for a in some["advice"]:
+        assert figures[shlex.join(w for w in a["command"] if "--advice" not in w)] == a["measured"]

@@ -13,24 +13,24 @@
 
 struct qc_product;
 
-/* packs: where packed weights are kept; NULL: by the product itself. isa: the best that it may use; QC_ISA_BEST: what
-   there is. */
 /* Views as ONNX has them: src [N,C,...], weights [M,C/groups,...] (transposed: [C,M/groups,...]), bias [M] or NULL, dst
    [N,M,...]. Channels-last src and dst are fast, other strides work. Constant weights (data set) are packed here, and
-   so is a constant bias. Source: ONNX Conv-11, ConvTranspose-11. */
+   so is a constant bias. Source: ONNX Conv-11, ConvTranspose-11. Errors: operands that are not float32 or empty, a
+   window that does not fit in memory, no memory. */
 struct qc_product_conv {
     bool transposed;
     struct qc_window window;
     int64_t groups;
     const struct qc_view *src, *weights, *bias, *dst;
     struct qc_product_tail tail;
-    struct qc_packed *packs;
-    enum qc_isa isa;
+    struct qc_packed *packs; /* where packed weights are kept; NULL: by the product itself */
+    enum qc_isa isa;         /* the best that it may use; QC_ISA_BEST: what there is */
 };
 bool qc_product_conv_new(struct qc_product **out, const struct qc_product_conv *d, struct qc_status *st);
 
 /* dst = a b + bias: a [..., M, K], b [..., K, N], dst [..., M, N] of equal rank 2 to 8, batch dimensions of a or b may
-   be 1; bias of N numbers or NULL. Any strides (a transposed matrix is a view); constant b and bias are packed. */
+   be 1; bias of N numbers or NULL. Any strides (a transposed matrix is a view); constant b and bias are packed. packs,
+   isa, errors: as above. */
 struct qc_product_matrix {
     const struct qc_view *a, *b, *bias, *dst;
     struct qc_product_tail tail;
