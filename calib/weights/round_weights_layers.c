@@ -430,6 +430,8 @@ bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph *
     if (!s.layers) return qc_fail_memory(st, r->count * sizeof *s.layers);
     list_layers(&s);
     bool ok = solve_all(&w->workers, &s, st);
+    for (size_t i = 0; ok && i < r->count; i++) /* outlive the graph */
+        ok = (w->layers[i].name = qc_arena_strdup(w->arena, w->layers[i].name, st)) != NULL;
     if (ok) {
         w->count = r->count;
         ok = rebuild(graph, r, st);

@@ -134,6 +134,8 @@ static void check_errors(const char *bias)
     cr_expect_float_eq(l->error, better_variance, 0.3 * better_variance, "told %g, is %g", l->error, better_variance);
     cr_expect_gt(l->bias_max, 0);
     cr_expect_leq(l->bias_rms, l->bias_max);
+    const char *name = r.simulated->qparams_of[l->quantizer].name;
+    cr_expect(l->name != name && strcmp(l->name, name) == 0, "what is told outlives the graph");
     qc_graph_free(new);
     qc_weight_rounding_free(w);
     case_free(&r);
