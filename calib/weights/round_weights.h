@@ -37,7 +37,7 @@ struct qc_round_weights_options {
    rounding of its weights alone, on the samples held back (what remains after bias correction, if that is on). */
 struct qc_rounded_weights {
     qc_id quantizer;         /* qparams of the weight; 0: not a layer */
-    const char *name;        /* of those qparams */
+    const char *name;        /* of those qparams; a copy */
     const char *reason;      /* why its weights were left at nearest; NULL otherwise */
     bool compensated;        /* some output's weights are not the nearest */
     bool held;               /* judged on samples held back; else there were too few, and it was judged on all */
