@@ -10,8 +10,12 @@
 #include "quantize/round_options.h"
 #include "quantize/trial_graph.h"
 
-/* So much is luck, or comes of samples that the weights were fitted to. */
-static const double GAIN_DB = 0.3;
+/* So much is luck, or comes of samples that the weights were fitted to. Where rows are many, that is not looked for. */
+static const double GAIN_DB = 0.3, GAIN_ALL_DB = 0;
+
+/* Weights of many levels are worth the time where the network loses so much: below 30 dB. And so many samples. */
+static const double LOSES_DB = 30;
+enum { UNITS_ALL = 48 };
 
 /* The simulated graph, and beside it as much of the float one as layers of few bits read. */
 struct beside {
@@ -49,7 +53,7 @@ static bool copy_beside(struct beside *b, const struct qc_graph *g, const struct
     other.to = own.to;
     for (size_t i = 0; ok && i < g->input_count; i++) other.map[real->inputs[i].value] = own.map[g->inputs[i].value];
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const qc_id v = qc_weight_rounder_can_cross(r, id) ? float_form(g, real, id) : 0;
+        const qc_id v = qc_weight_rounder_can_cross(r, id, 1) ? float_form(g, real, id) : 0;
         ok = !v || (floats[g->nodes[id].inputs[0]] = qc_rebuild_value(&other, v, st)) != 0;
     }
     ok = ok && qc_rebuild_finish(&b->graph, &own, st) &&
@@ -65,12 +69,19 @@ static bool copy_beside(struct beside *b, const struct qc_graph *g, const struct
 static bool any_crosses(const struct qc_weight_rounder *r, const struct qc_graph *g)
 {
     bool any = false;
-    for (qc_id id = 1; id <= g->node_count; id++) any = any || qc_weight_rounder_can_cross(r, id);
+    for (qc_id id = 1; id <= g->node_count; id++) any = any || qc_weight_rounder_can_cross(r, id, 1);
     return any;
 }
 
+static bool loses_much(const struct qc_auto_method *m)
+{
+    for (size_t i = 0; m && i < m->trial_count; i++)
+        if (m->trials[i].chosen && !m->trials[i].part) return m->trials[i].sqnr_db < LOSES_DB;
+    return false;
+}
+
 /* *out: NULL where there is nothing to do. */
-static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **out, const struct qc_pipeline *p,
+static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **out, struct qc_pipeline *p,
                         struct qc_status *st)
 {
     const struct qc_graph *g = p->simulated;
@@ -80,9 +91,15 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
     struct qc_second_moments *m = NULL;
     struct beside b = {0};
     bool done = false;
-    how.known = NULL;
     how.file = NULL;
     bool ok = qc_weight_rounder_new(&first, g, qc_moments_of(p), &how, st);
+    if (ok && !any_crosses(first, g) && loses_much(p->auto_method)) {
+        qc_weight_rounder_free(first);
+        first = NULL;
+        how.cross_all = p->crossed.all = true;
+        o.units = UNITS_ALL;
+        ok = qc_weight_rounder_new(&first, g, qc_moments_of(p), &how, st);
+    }
     if (ok && any_crosses(first, g)) {
         how.nodes = g->node_count;
         ok = copy_beside(&b, g, p->real, first, st) && qc_second_moments_for(&m, qc_moments_of(p), b.graph, st) &&
@@ -117,7 +134,7 @@ static bool compare(bool *better, struct qc_pipeline *p, const struct qc_trial_p
     if (ok)
         p->crossed.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, 0, units, 1),
                                             qc_trials_noise(errors[1], outputs, 0, units, 1));
-    *better = ok && p->crossed.gain_db > GAIN_DB;
+    *better = ok && p->crossed.gain_db > (p->crossed.all ? GAIN_ALL_DB : GAIN_DB);
     qc_trials_free(trials);
     qc_arena_free(a);
     return ok;

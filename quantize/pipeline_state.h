@@ -32,6 +32,7 @@ struct qc_used_bias {
 
 /* What came of rounding again (quantize/cross_rounding.h). */
 struct qc_crossed_rounding {
+    bool all; /* layers of many levels as well */
     bool tried, kept;
     double gain_db; /* of the outputs, on samples */
 };

@@ -26,6 +26,7 @@ struct qc_sequential_options {
         *weight_rounder; /* NULL: weights to nearest, biases alone. Of the same graph; its layers are solved */
     bool correct_bias; /* with a weight_rounder: biases take up the error of everything before (qc_weight_rounder_solve)
                         */
+    size_t units;      /* that qc_round_sequentially runs at most; 0: 128 */
     const char *folder; /* of the file that activations are spilled to under memory_limit; NULL: TMPDIR, or /tmp */
 };
 
@@ -37,7 +38,7 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
 /* The layers of options->weight_rounder alone, one after the other, over a graph whose quantizers are bound: each is
    fitted to what it reads in the network in which all before it are rounded, and makes good how far that is from the
    float network (calib/weights/crossed.h). floats: [value_count + 1]: which value of g is the float form of one that a
-   layer reads; 0: there is none, its weights are rounded by the moments of the rounder. At most 128 units are run,
+   layer reads; 0: there is none, its weights are rounded by the moments of the rounder. At most options->units are run,
    drawn by their content, fewer where they are large: what is kept of them, at most 256 MiB, is kept in memory. *done:
    false, and no layer solved, where shapes depend on data. Errors: those of a run. */
 bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, const struct qc_dataset *data,

@@ -472,8 +472,8 @@ static bool units_of(size_t *out, const struct qc_propagation *p, const bool *pa
         const size_t n = qc_plan_observed_elements(plan, i);
         largest = n > largest ? n : largest;
     }
-    const size_t fit = KEPT_BYTES / KEPT_EACH / largest;
-    *out = !known ? 0 : fit < UNITS_LEAST ? UNITS_LEAST : fit > UNITS_MOST ? UNITS_MOST : fit;
+    const size_t fit = KEPT_BYTES / KEPT_EACH / largest, most = p->options->units ? p->options->units : UNITS_MOST;
+    *out = !known ? 0 : fit < UNITS_LEAST ? UNITS_LEAST : fit > most ? most : fit;
     qc_plan_free(plan);
     return true;
 }
@@ -495,8 +495,10 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
     *done = false;
     ok = ok && (pairs = QC_NEW_ARRAY(p.arena, bool, g->node_count + 1, st));
     for (qc_id id = 1; ok && id <= g->node_count; id++)
-        pairs[id] = qc_weight_rounder_can_cross(r, id) && floats[g->nodes[id].inputs[0]];
+        pairs[id] = qc_weight_rounder_can_cross(r, id, 1) && floats[g->nodes[id].inputs[0]];
     ok = ok && units_of(&most, &p, pairs, st);
+    for (qc_id id = 1; ok && most < p.units && id <= g->node_count; id++)
+        pairs[id] = pairs[id] && qc_weight_rounder_can_cross(r, id, (double)most / (double)p.units);
     if (ok && most) {
         ok = (p.shapes = qc_stream_shapes(g, data, p.arena, st)) &&
              (p.keys = QC_NEW_ARRAY(p.arena, uint64_t, p.units, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&

@@ -26,6 +26,7 @@ struct qc_round_weights_options {
     size_t judged; /* 0: all outputs of a layer are rounded; else about so many, spread evenly, of which the errors are:
                       what is rounded then is of no use */
     size_t nodes;  /* 0: all of the graph; else the network is its first nodes, and others stand beside them */
+    bool cross_all; /* layers of many levels can cross as well as those of few (qc_weight_rounder_can_cross) */
     struct qc_rounded_layers *known; /* layers that were solved before, and where others are kept; NULL: none */
     struct qc_rounded_file *file;    /* the same, by a job that was stopped */
     qc_pool_progress_fn *progress;
@@ -36,7 +37,7 @@ struct qc_round_weights_options {
    rounding of its weights alone, on the samples held back (what remains after bias correction, if that is on). */
 struct qc_rounded_weights {
     qc_id quantizer;         /* qparams of the weight; 0: not a layer */
-    const char *name;        /* of those qparams */
+    const char *name;        /* of those qparams; a copy */
     const char *reason;      /* why its weights were left at nearest; NULL otherwise */
     bool compensated;        /* some output's weights are not the nearest */
     bool held;               /* judged on samples held back; else there were too few, and it was judged on all */
@@ -75,9 +76,9 @@ void qc_weight_rounder_free(struct qc_weight_rounder *r); /* NULL-safe */
 bool qc_weight_rounder_expects(const struct qc_weight_rounder *r, qc_id node);
 bool qc_weight_rounder_waits(const struct qc_weight_rounder *r, qc_id node);
 
-/* Can its weights make good what the quantized network reads (calib/weights/crossed.h)? Of few bits, and not too wide.
- */
-bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node);
+/* Can its weights make good what the quantized network reads (calib/weights/crossed.h)? Not too wide, and of few bits;
+   with options.cross_all others as well where the part `share` of all samples has many rows to a column. */
+bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node, double share);
 
 /* New constants of a layer. quantized: NULL, or means of what it reads in the quantized network, of the same positions
    as those of m (qc_second_moments_new_means): the bias then takes up all that the mean of the output is off by, W E[x]

@@ -53,8 +53,12 @@ void qc_round_weights_centre(double *h, const double *m, const double *centre, s
  * statistics do not show. */
 double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group);
 
-/* Has it few levels, and moments from which qc_crossed_read could be told? */
-bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l);
+/* So many rows to a column tell what a layer of many levels is to make good; with fewer it is luck. */
+enum { QC_CROSSED_ROWS = 16 };
+
+/* Has it moments from which qc_crossed_read could be told, and few levels, or with `all` many rows in that share of the
+ * samples? */
+bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all, double share);
 
 /* *pays becomes false where the error of the nearest weights is nothing beside what rounding of the input adds; where
  * it is false it stays so. */

@@ -110,6 +110,11 @@ def products(tmp_path):
     return make
 
 
+def to_nearest(how):
+    """Options: --bias-correction `how` and the file of that name."""
+    return "--weight-rounding", "nearest", "--bias-correction", how, "--no-report", "-o", f"{how}.onnx"
+
+
 def mean_error(want, got):
     return float(np.abs((got.astype("f8") - want).reshape(-1, want.shape[-1]).mean(0)).max())
 
@@ -120,20 +125,7 @@ def test_product_without_a_bias_gets_one(form, products, qcalib, tmp_path):
     want, ops, off = infer(model, x)[0][0], {}, {}
     for how in ("on", "off"):
         out = tmp_path / f"{how}.onnx"
-        qcalib(
-            "--data",
-            samples,
-            "--weight-rounding",
-            "nearest",
-            "--bias-correction",
-            how,
-            "--format",
-            form,
-            "--no-report",
-            "-o",
-            out,
-            model,
-        )
+        qcalib("--data", samples, *to_nearest(how), "--format", form, model)
         ops[how] = {n.op_type for n in onnx.load(out).graph.node}
         got = infer(out, x)[0][0]
         qcalib("run", out, "--data", samples, "-o", f"{how}.h5")
@@ -153,19 +145,7 @@ def test_product_of_three_dimensions_gets_an_add_where_it_is_read_in_float(produ
     model, samples, x = products(3)
     want, off = infer(model, x)[0][0], {}
     for how in ("on", "off"):
-        report = qcalib(
-            "--data",
-            samples,
-            "--weight-rounding",
-            "nearest",
-            "--bias-correction",
-            how,
-            "--json",
-            "--no-report",
-            "-o",
-            f"{how}.onnx",
-            model,
-        ).json
+        report = qcalib("--data", samples, *to_nearest(how), "--json", model).json
         assert corrected(report) == [False, how == "on"]
         got = infer(tmp_path / f"{how}.onnx", x)[0][0]
         off[how] = mean_error(want, got)
@@ -190,21 +170,7 @@ def test_the_add_behind_a_product_takes_the_correction(target, shape, products, 
     onnx.save(m, model)
     want, off = infer(model, x)[0][0], {}
     for how in ("on", "off"):
-        asked = [
-            "--data",
-            samples,
-            "--weight-rounding",
-            "nearest",
-            "--bias-correction",
-            how,
-            "--target",
-            target,
-            "--json",
-            "--no-report",
-            "-o",
-            f"{how}.onnx",
-            model,
-        ]
+        asked = ["--data", samples, *to_nearest(how), "--target", target, "--json", model]
         report = qcalib(*asked).json
         assert corrected(report) == [how == "on"] * 2
         off[how] = mean_error(want, infer(tmp_path / f"{how}.onnx", x)[0][0])
@@ -222,20 +188,7 @@ def test_sensitivity_is_of_products_with_their_biases(rows, products, qcalib):
     alone = {
         how: {
             l["node"]: l["weights_sqnr_db"]
-            for l in qcalib(
-                "--data",
-                samples,
-                "--sensitivity",
-                "--weight-rounding",
-                "nearest",
-                "--bias-correction",
-                how,
-                "--json",
-                "--no-report",
-                "-o",
-                f"{how}.onnx",
-                model,
-            ).json["sensitivity"]
+            for l in qcalib("--data", samples, "--sensitivity", *to_nearest(how), "--json", model).json["sensitivity"]
         }
         for how in ("on", "off")
     }
