@@ -15,8 +15,7 @@
 
 enum { HELD_MIN = 4 };
 
-/* Weights of so many columns ahead are asked for while these are worked on: where outputs lie side by side, each column
-   is in another page. */
+/* Weights of so many columns ahead are asked for: where outputs lie side by side, each is in another page. */
 enum { AHEAD = 12 };
 
 /* Beyond so many columns it costs more than all else of a layer. Scales of blocks are fitted so many times, to moments
@@ -528,13 +527,15 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     size_t every;
     const size_t items = items_of(&every, g, options);
     struct matrix m;
-    if (!new_matrix(&m, g, options->compensate && qc_qparams_are_few(l->qparams), st)) return false;
+    bool pays = options->compensate;
+    if (!qc_round_weights_pays(&pays, l, st) || !new_matrix(&m, g, pays && qc_qparams_are_few(l->qparams), st))
+        return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
     bool ok =
         (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
-            ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&
+            ok = read_matrix(&m, l, l->result->bias_corrected, pays, r.group, r.block, team, st) &&
                  qc_pool_run(items, round_some, &r, team, st);
     free_lanes(r.lanes, team->workers);
     free_matrix(&m);
