@@ -39,6 +39,8 @@ static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2, CHANCE = 1.5;
 /* Of parts the best of sixteen is taken, so its gain is luck more often than that of the best of five: it counts less
    so many times as many errors. */
 static const double DOUBT_PARTS = 2;
+/* What is no more than this part of it without one unit is that one's luck. */
+static const double LEFT = 0.25;
 /* Where outputs are of Softmax or Sigmoid, divergence counts as squared errors do: what gains by one of them and may
    lose more than this by the other is not taken. */
 static const double LOSS_DB = 0.1;
@@ -174,13 +176,14 @@ static bool measure(struct gain *g, const struct finding *f, const struct qc_err
     if (!qc_trials_gain_error(&g->error, &without, from, errors, f->outputs, end, st)) return false;
     g->gain =
         qc_trials_gain(qc_trials_noise(from, f->outputs, 0, end, 1), qc_trials_noise(errors, f->outputs, 0, end, 1));
-    g->worth = fmin(g->gain - doubt * g->error, without);
+    g->worth = g->gain - doubt * g->error;
+    if (!(without > LEFT * g->gain)) g->worth = fmin(g->worth, without);
     return true;
 }
 
-/* What candidates are worth after `end` units beside the first of their round: their gain, less what may be luck, but
-   no more than it is without the one unit that speaks most for them: what that one lost, no other may lose. Where
-   outputs are probabilities that is the greater of both measures, unless the other may be a loss. */
+/* What candidates are worth after `end` units beside the first of their round: their gain, less what may be luck; or
+   no more than it is without the one unit that speaks most for them, where that one has nearly all of it. Where outputs
+   are probabilities that is the greater of both measures, unless the other may be a loss. */
 static bool weigh(struct finding *f, const struct candidate *from, size_t count, size_t end, struct qc_status *st)
 {
     for (size_t k = 0; k < count; k++) {

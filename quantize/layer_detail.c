@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "arith/params.h"
+#include "base/pool.h"
 #include "graph/core/scale_layout.h"
 #include "observers/outline.h"
 
@@ -19,15 +20,11 @@ static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, const str
     return l->node != NULL;
 }
 
-static bool take_outline(struct qc_layer *l, const struct qc_outline *o, const struct qc_pipeline *p,
-                         struct qc_status *st)
+static void take_outline(struct qc_layer *l, struct qc_report_histogram *to, const struct qc_outline *o)
 {
-    struct qc_report_histogram *h = QC_NEW(p->arena, struct qc_report_histogram, st);
-    if (!h) return false;
-    *h = (struct qc_report_histogram){
+    *to = (struct qc_report_histogram){
         .lo = o->lo, .hi = o->hi, .zeros = o->zeros, .bar_count = QC_OUTLINE_BARS, .bars = o->bars};
-    l->histogram = h;
-    return true;
+    l->histogram = to;
 }
 
 static void take_loss(struct qc_layer *l, const struct qc_loss *loss)
@@ -44,8 +41,11 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
     const struct qc_choice *c = &p->calibration->choices[quantizer];
     if (!name_node(l, p, p->folded, made, st)) return false;
     if (c->outline) {
+        struct qc_report_histogram *h = QC_NEW(p->arena, struct qc_report_histogram, st);
+        if (!h) return false;
         take_loss(l, &c->loss);
-        return take_outline(l, c->outline, p, st);
+        take_outline(l, h, c->outline);
+        return true;
     }
     if (!m || !m->quantizers[quantizer].count || !(m->quantizers[quantizer].signal > 0)) return true;
     /* Without a histogram: nothing is clipped, and what is not zero is off by scale^2 / 12 at most. */
@@ -91,7 +91,7 @@ static bool lose(struct qc_loss *loss, double v, double rounded, double scale, i
 }
 
 /* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. */
-static void scan(struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
+static void scan(const struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
                  const struct qc_qparams *s, const struct qc_scale_layout *layout)
 {
     const float *x = t->data;
@@ -124,47 +124,64 @@ void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct
     }
 }
 
-static bool outline_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_tensor *t,
-                           struct qc_status *st)
+static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)
 {
-    struct qc_outline *o = QC_NEW(p->arena, struct qc_outline, st);
     struct qc_scan *s = NULL;
     struct qc_histogram *h = NULL;
-    bool ok = o && qc_scan_new(&s, QC_NEED_HISTOGRAM, st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, st) &&
-              qc_scan_values(s, t->data, t->count, st);
+    bool ok = qc_scan_new(&s, QC_NEED_HISTOGRAM, st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, st) &&
+              qc_scan_values(s, w->was->data, w->was->count, st);
     if (ok) qc_histogram_add_scan(h, s);
-    ok = ok && qc_outline_of(o, h, st) && take_outline(l, o, p, st);
+    ok = ok && qc_outline_of(w->outline, h, st);
+    if (ok) take_outline(w->layer, w->histogram, w->outline);
     qc_histogram_free(h);
     qc_scan_free(s);
     return ok;
 }
 
-bool qc_layer_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id quantizer,
-                     qc_id quantize, qc_id reader, struct qc_status *st)
+bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_pipeline *p,
+                     const struct qc_graph *g, qc_id quantizer, qc_id quantize, qc_id reader, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[quantize];
     const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]), *t = before_rounding(p, quantizer, stored);
     const struct qc_type *type = &g->values[n->outputs].type;
+    struct qc_weight_look w = {
+        .was = t, .stored = stored, .qparams = &g->qparams_of[quantizer], .axis = type->axis, .inner = 1};
     if (!name_node(l, p, g, reader, st)) return false;
     if (t->dtype != QC_F32 || !t->count) return true;
-    struct channels c = {.count = 1, .inner = 1};
+    w.layer = l;
+    l->channel_count = 1;
     /* In blocks that are along the first or second axis: outputs are the other one. */
-    const int axis = g->qparams_of[quantizer].block ? 1 - type->axis : type->axis;
-    if (axis >= 0 && axis < t->shape.rank) c.count = (size_t)t->shape.dim[axis];
-    for (int i = axis + 1; i > 0 && i < t->shape.rank; i++) c.inner *= (size_t)t->shape.dim[i];
-    c.low = QC_NEW_ARRAY(p->arena, float, c.count, st);
-    c.high = QC_NEW_ARRAY(p->arena, float, c.count, st);
-    if (!c.low || !c.high) return false;
+    const int axis = w.qparams->block ? 1 - type->axis : type->axis;
+    if (axis >= 0 && axis < t->shape.rank) l->channel_count = (size_t)t->shape.dim[axis];
+    for (int i = axis + 1; i > 0 && i < t->shape.rank; i++) w.inner *= (size_t)t->shape.dim[i];
+    l->channel_low = w.low = QC_NEW_ARRAY(p->arena, float, l->channel_count, st);
+    l->channel_high = w.high = QC_NEW_ARRAY(p->arena, float, l->channel_count, st);
+    w.histogram = QC_NEW(p->arena, struct qc_report_histogram, st);
+    w.outline = QC_NEW(p->arena, struct qc_outline, st);
+    *out = w;
+    return w.low && w.high && w.histogram && w.outline;
+}
+
+static bool look_at(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct qc_weight_look *w = &((struct qc_weight_look *)user)[item];
+    struct qc_layer *l = w->layer;
+    (void)worker;
+    if (!l) return true;
+    const struct channels c = {.count = l->channel_count, .inner = w->inner, .low = w->low, .high = w->high};
     for (size_t k = 0; k < c.count; k++) {
         c.low[k] = FLT_MAX;
         c.high[k] = -FLT_MAX;
     }
     struct qc_loss loss = {0};
-    const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[quantizer], &t->shape, type->axis);
-    scan(&c, &loss, t, stored->data, &g->qparams_of[quantizer], &layout);
+    const struct qc_scale_layout layout = qc_scale_layout_of(w->qparams, &w->was->shape, w->axis);
+    scan(&c, &loss, w->was, w->stored->data, w->qparams, &layout);
     take_loss(l, &loss);
-    l->channel_count = c.count;
-    l->channel_low = c.low;
-    l->channel_high = c.high;
-    return outline_weight(l, p, t, st);
+    return outline_weight(w, st);
+}
+
+bool qc_layer_weights_look(struct qc_weight_look *looks, size_t count, unsigned workers, struct qc_status *st)
+{
+    const struct qc_pool_options pool = {.workers = workers ? workers : 1};
+    return qc_pool_run(count, look_at, looks, &pool, st);
 }

@@ -125,8 +125,8 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id
 }
 
 /* g: p->folded; or, of products of inputs that are quantized as they come, the graph that these were made of. */
-static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id quantizer,
-                        qc_id quantize, struct qc_status *st)
+static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const struct qc_pipeline *p,
+                        const struct qc_graph *g, qc_id quantizer, qc_id quantize, struct qc_status *st)
 {
     const struct qc_node *q = &g->nodes[quantize];
     fill_parameters(l, p, g, q->outputs);
@@ -141,7 +141,7 @@ static bool fill_weight(struct qc_layer *l, const struct qc_pipeline *p, const s
         for (unsigned i = 0; i < g->nodes[id].input_count; i++)
             if (g->nodes[id].inputs[i] == q->outputs) reader = id;
     if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
-    return qc_layer_weight(l, p, g, quantizer, quantize, reader, st);
+    return qc_layer_weight(look, l, p, g, quantizer, quantize, reader, st);
 }
 
 static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
@@ -156,17 +156,17 @@ static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
 }
 
 /* Weights whose integers stand in p->folded as they are. */
-static bool fill_dynamic(struct qc_layer *layers, size_t *count, bool *done, const struct qc_pipeline *p,
-                         struct qc_status *st)
+static bool fill_dynamic(struct qc_layer *layers, struct qc_weight_look *looks, size_t *count, bool *done,
+                         const struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_graph *g = qc_graph_with_bodies(p);
     for (qc_id id = 1; p->dynamic && id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id s = g->values[n->outputs].type.qparams;
         if (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0]) || done[s]) continue;
-        struct qc_layer *l = &layers[(*count)++];
+        struct qc_layer *l = &layers[*count];
         done[s] = true;
-        if (!fill_weight(l, p, g, s, id, st) || !fill_rounding(l, p, s, st)) return false;
+        if (!fill_weight(&looks[(*count)++], l, p, g, s, id, st) || !fill_rounding(l, p, s, st)) return false;
     }
     return true;
 }
@@ -176,9 +176,10 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
 {
     const struct qc_graph *g = p->folded;
     struct qc_layer *layers = QC_NEW_ARRAY(p->arena, struct qc_layer, g->qparams_count, st);
+    struct qc_weight_look *looks = QC_NEW_ARRAY(p->arena, struct qc_weight_look, g->qparams_count, st);
     bool *done = QC_NEW_ARRAY(p->arena, bool, g->qparams_count + 1, st);
     size_t count = 0;
-    if (!layers || !done) return false;
+    if (!layers || !looks || !done) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
         qc_id s = g->values[v].type.qparams;
         if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !p->calibration->choices[s].chosen)
@@ -186,12 +187,15 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         const struct qc_node *n = qc_node_of(g, v);
         done[s] = true;
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
-        struct qc_layer *l = &layers[count++];
-        if (!(weight ? fill_weight(l, p, g, s, g->values[v].node, st) && fill_rounding(l, p, s, st)
+        struct qc_layer *l = &layers[count];
+        struct qc_weight_look *look = &looks[count++];
+        if (!(weight ? fill_weight(look, l, p, g, s, g->values[v].node, st) && fill_rounding(l, p, s, st)
                      : fill_activation(l, p, m, s, v, st)))
             return false;
     }
-    if (!fill_dynamic(layers, &count, done, p, st)) return false;
+    if (!fill_dynamic(layers, looks, &count, done, p, st) ||
+        !qc_layer_weights_look(looks, count, (unsigned)p->options->threads, st))
+        return false;
     for (size_t k = 0; k < count; k++) fill_isolated(&layers[k], r);
     for (size_t k = 0; counted && k < count; k++) {
         if (!layers[k].accumulator_of) continue;

@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "calib/statistics/stream.h"
@@ -299,14 +300,24 @@ bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node, 
            qc_round_weights_can_cross(&r->layers[r->by_node[node] - 1], r->options.cross_all, share);
 }
 
+/* Scales that may change: of blocks, which nothing else is made of. */
+static bool new_scales(struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    const size_t bytes = l->qparams->count * sizeof *l->new_scale;
+    if (!l->quantized || !l->quantized->paired || !l->qparams->block) return true;
+    if (!(l->new_scale = malloc(bytes))) return qc_fail_memory(st, bytes);
+    memcpy(l->new_scale, l->qparams->scale, bytes);
+    return true;
+}
+
 bool qc_weight_rounder_solve(struct qc_weight_rounder *r, qc_id node, const struct qc_second_moments *quantized,
                              struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct qc_round_weights_layer *l = &r->layers[r->by_node[node] - 1];
     l->quantized = quantized ? qc_second_moments_of(quantized, NULL, node) : NULL;
-    const bool ok =
-        qc_round_weights_solve(l, &r->options, r->options.workers, st) || qc_where(st, "weight '%s'", l->result->name);
+    const bool ok = (new_scales(l, st) && qc_round_weights_solve(l, &r->options, r->options.workers, st)) ||
+                    qc_where(st, "weight '%s'", l->result->name);
     r->seconds += qc_seconds() - t0;
     return ok;
 }

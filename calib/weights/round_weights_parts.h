@@ -60,6 +60,10 @@ enum { QC_CROSSED_ROWS = 16 };
  * samples? */
 bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all, double share);
 
+/* *pays becomes false where the error of the nearest weights is nothing beside what rounding of the input adds; where
+ * it is false it stays so. */
+bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, struct qc_status *st);
+
 /* Rounds one layer: fills new_weight and shift and what there is to say in *result. The result does not depend on the
  * number of workers. */
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,

@@ -15,12 +15,12 @@
 
 enum { HELD_MIN = 4 };
 
-/* Weights of so many columns ahead are asked for while these are worked on: where outputs lie side by side, each column
-   is in another page. */
+/* Weights of so many columns ahead are asked for: where outputs lie side by side, each is in another page. */
 enum { AHEAD = 12 };
 
-/* Beyond so many columns it costs more than all else of a layer; so many times scales of blocks are fitted, too. */
-enum { AGAIN_COLUMNS = 1024, RESCALED = 2 };
+/* Beyond so many columns it costs more than all else of a layer. Scales of blocks are fitted so many times, to moments
+   that are not damped: an error that goes with the output adds up from layer to layer. */
+enum { AGAIN_COLUMNS = 1024, RESCALED = 3 };
 
 /* Moments of few rows show likeness that is not there: they are shrunk toward a multiple of the identity (Ledoit and
    Wolf 2004), the more the more columns there are for a row. So many times the mean of the diagonal for each column of
@@ -437,9 +437,9 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     else if (m->factorised)
         qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
     if (m->factorised && m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
-    for (int k = 0; k < RESCALED && crossed && blocks; k++) {
-        qc_round_rescale(own->d, own->scales, to, m->seen, m->w, (size_t)l->qparams->block, own->scratch);
-        qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+    for (int k = 0; k < RESCALED && crossed && m->seen && l->new_scale; k++) {
+        if (k) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+        qc_round_rescale(own->d, own->scales, to, m->crossed.h, m->w, (size_t)l->qparams->block, own->scratch);
     }
     for (size_t i = 0; crossed && i < m->w * QC_LANES; i++) own->d[i] += own->x[i] - to[i];
     if (m->factorised && p.few_fit && p.fit == p.judge)
@@ -470,7 +470,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
                (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
         for (size_t k = 0; k < count; k++) {
             l->new_weight[base + k * step] = made_of[k];
-            if (crossed && blocks && s.moved[k])
+            if (crossed && l->new_scale && s.moved[k])
                 l->new_scale[qc_scale_at(&l->scales, base + k * step)] = (float)own->scales[at + k];
         }
     }
@@ -520,16 +520,6 @@ static size_t judged_outputs(const struct qc_second_moments_layer *g, const stru
     return count * g->groups;
 }
 
-/* Scales that may change: of blocks, which nothing else is made of. */
-static bool new_scales(struct qc_round_weights_layer *l, struct qc_status *st)
-{
-    const size_t bytes = l->qparams->count * sizeof *l->new_scale;
-    if (!l->qparams->block) return true;
-    if (!(l->new_scale = malloc(bytes))) return qc_fail_memory(st, bytes);
-    memcpy(l->new_scale, l->qparams->scale, bytes);
-    return true;
-}
-
 static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
                         const struct qc_pool_options *team, struct qc_status *st)
 {
@@ -537,13 +527,15 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     size_t every;
     const size_t items = items_of(&every, g, options);
     struct matrix m;
-    if (!new_matrix(&m, g, options->compensate && qc_qparams_are_few(l->qparams), st)) return false;
+    bool pays = options->compensate;
+    if (!qc_round_weights_pays(&pays, l, st) || !new_matrix(&m, g, pays && qc_qparams_are_few(l->qparams), st))
+        return false;
     struct rounding r = {.layer = l, .matrix = &m, .every = every};
-    bool ok = (!is_crossed(l) || (new_scales(l, st) && qc_crossed_new(&m.crossed, l->quantized, st))) &&
-              new_lanes(&r.lanes, team->workers, l, st);
+    bool ok =
+        (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)
         for (r.block = 0; ok && r.block < g->blocks; r.block++)
-            ok = read_matrix(&m, l, l->result->bias_corrected, options->compensate, r.group, r.block, team, st) &&
+            ok = read_matrix(&m, l, l->result->bias_corrected, pays, r.group, r.block, team, st) &&
                  qc_pool_run(items, round_some, &r, team, st);
     free_lanes(r.lanes, team->workers);
     free_matrix(&m);

@@ -207,6 +207,41 @@ Test(round_weights, few_rows_are_believed_in_part)
     free(numbers);
 }
 
+/* What rounding of a product of so many columns takes, before anything was seen of it. */
+static size_t planned(unsigned columns, enum qc_dtype weight)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    char *numbers = case_numbers(8 * columns, 0.3f, 7);
+    struct qc_graph *g = case_graph(qc_arena_printf(a, &st,
+                                                    "graph \"g\"\ninput %%1 \"x\" f32[N,%u]\nconst %%2 \"w\" "
+                                                    "f32[%u,8] = %s\n%%3 \"y\" = MatMul(%%1, %%2)\noutput \"y\" %%3\n",
+                                                    columns, columns, numbers));
+    struct case_setup setup = CASE_SETUP;
+    struct case_run r = {0};
+    struct qc_second_moments *m = NULL;
+    setup.scheme.weight.dtype = weight;
+    cr_assert(case_simulate(&r, g, &setup, &st) &&
+                  qc_second_moments_new(&m, r.simulated, QC_MOMENTS_QUANTIZED, 0, &st) &&
+                  qc_second_moments_count(m) == 1,
+              "%s", st.message);
+    const size_t bytes = qc_round_weights_bytes_of_all(m);
+    qc_second_moments_free(m);
+    case_free(&r);
+    qc_graph_free(g);
+    qc_arena_free(a);
+    free(numbers);
+    return bytes;
+}
+
+/* A second matrix is for weights of few levels alone, which have whole ones where few rows would do for others. */
+Test(reweigh, memory_is_planned_by_bits)
+{
+    const size_t square = sizeof(double) * 64 * 64, wide = sizeof(double) * 512 * 512;
+    cr_expect_eq(planned(64, QC_I4), planned(64, QC_I8) + square);
+    cr_expect_geq(planned(512, QC_I4), planned(512, QC_I8) + 2 * wide - wide / 4);
+}
+
 /* Nothing asked for: the integers and the bias are those of rounding to nearest. Compensation alone leaves the bias,
  * correction alone the weights. */
 Test(round_weights, what_is_off_changes_nothing)

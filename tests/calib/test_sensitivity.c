@@ -166,6 +166,11 @@ Test(sensitivity, only_layers_of_which_most_is_believed_are_measured)
         cr_expect_eq(e->noise, want->noise);
         cr_expect(e->noise_weights == want->noise_weights || (isnan(e->noise_weights) && isnan(want->noise_weights)));
         qc_sensitivity_free(some);
+        cr_assert(qc_sensitivity_believed(&some, r.simulated, believed, &st), "%s", st.message);
+        cr_expect_eq(some->count, all->count);
+        cr_expect_str_eq(some->layers[0].name, layers[k].name, "nothing is run for that");
+        cr_expect(some->layers[0].noise > some->layers[1].noise && isnan(some->layers[0].noise_weights));
+        qc_sensitivity_free(some);
     }
     free(believed);
     qc_sensitivity_free(all);

@@ -131,8 +131,8 @@ def test_layout_of_the_file(layout, qcalib, examples, tmp_path):
 
 @pytest.mark.parametrize("threads", (1, 2))
 def test_memory_does_not_grow(threads, program, data, tmp_path):
-    """Peak resident memory of 64 and of 1000 samples, within 2 % (what advice tries depends on what the samples are). The least of some runs, as many as it takes: how far the reader is ahead
-    at the worst moment is up to the scheduler."""
+    """Peak resident memory of 64 and of 1000 samples, within 2 %, advice and all. The least of some runs, as many as it
+    takes: how far the reader is ahead at the worst moment is up to the scheduler."""
     model = BY_NAME["resnet20_cifar10"]
 
     def peak(samples):
@@ -145,8 +145,6 @@ def test_memory_does_not_grow(threads, program, data, tmp_path):
                 samples,
                 "--method",
                 "kl",
-                "--advice",
-                "off",
                 "--threads",
                 threads,
                 "--no-report",

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Layers of which nothing is gained by solving: their weights are so fine that the error of the nearest ones is lost
+   beside what rounding of the input adds. Both in closed form, as means over rows: a column's weights are off by a
+   twelfth of a step squared, its inputs too. */
+#include <stdlib.h>
+
+#include "calib/weights/round_weights_parts.h"
+
+/* 40 dB: the outputs' error would get smaller by a twenty-thousandth of a decibel at most. */
+static const double BESIDE = 1e-4;
+
+/* The sum of a group's second moments, one for each column. */
+static bool sum_of(double *sum, const struct qc_second_moments_layer *m, size_t group, struct qc_status *st)
+{
+    const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
+    double *diagonal = malloc(m->block * sizeof *diagonal);
+    if (!diagonal) return qc_fail_memory(st, m->block * sizeof *diagonal);
+    *sum = 0;
+    for (size_t b = 0; b < m->blocks; b++) {
+        qc_second_moments_read_diagonal(diagonal, m, all, group, b);
+        for (size_t i = 0; i < qc_second_moments_width(m, b); i++) *sum += diagonal[i];
+    }
+    free(diagonal);
+    return true;
+}
+
+bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, struct qc_status *st)
+{
+    const struct qc_second_moments_layer *m = l->moments;
+    const struct qc_qparams *s = l->qparams;
+    const float *x = l->weight->data;
+    const size_t per = m->outputs / m->groups;
+    double of_weights = 0, of_inputs = 0;
+    if (!*pays || m->lanes || s->block || !l->input || !m->product_count) return true; /* no work, or few levels */
+    for (size_t g = 0; g < m->groups; g++) {
+        const double noise = qc_round_weights_input_noise(l->input, g);
+        double sum, squares = 0, steps = 0;
+        if (!(noise > 0)) return true;
+        if (!sum_of(&sum, m, g, st)) return false;
+        for (size_t o = g * per; o < (g + 1) * per; o++) {
+            const double step = (double)s->scale[s->count == 1 ? 0 : m->transposed ? o % per : o];
+            steps += step * step / 12;
+            for (size_t i = 0; i < m->columns; i++) {
+                const double w = (double)x[qc_round_weights_element(l, o, i)];
+                squares += w * w;
+            }
+        }
+        of_weights += steps * sum;
+        of_inputs += squares * noise;
+    }
+    *pays = !(of_weights < BESIDE * of_inputs);
+    return true;
+}
