@@ -31,11 +31,11 @@ static const struct {
     size_t places; /* beside mse */
 } heats[] = {{16, 1.5, 5}, {6, 0.7, 2}, {2, 0.5, 2}, {1, 0, 0}};
 enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MAX = 256 };
-/* A gain counts less so many standard errors of it, with DOUBT_UNITS units or fewer; with more of them less by their
-   number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB over the
-   first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that only if its gain on the
-   units to come were so many standard errors from what it is, is not run on. */
-static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2, CHANCE = 1.5;
+/* A gain counts less so many standard errors of it, of DOUBT_UNITS units or fewer DOUBT_FEW; with more of them less by
+   their number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB
+   over the first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that only if its gain
+   on the units to come were so many standard errors from what it is, is not run on. */
+static const double DOUBT = 2, DOUBT_FEW = 3, DOUBT_UNITS = 32, GAIN_DB = 0.2, CHANCE = 1.5;
 /* Of parts the best of sixteen is taken, so its gain is luck more often than that of the best of five: it counts less
    so many times as many errors. */
 static const double DOUBT_PARTS = 2;
@@ -159,6 +159,7 @@ static bool add(struct candidate *all, size_t *count, struct finding *f, size_t 
 
 static double doubt_of(const struct candidate *c, size_t units)
 {
+    if (units <= DOUBT_UNITS) return DOUBT_FEW;
     return DOUBT * fmin(1, (c->part < PARTS || c->part == AS_TAKEN ? DOUBT_PARTS : 1) * DOUBT_UNITS / (double)units);
 }
 
