@@ -14,16 +14,16 @@
 #include "quantize/noise_points.h"
 #include "quantize/pipeline.h"
 
-/* MEASURED batches show what the outputs lose. Of a few layers each alone is run on FEW of them, or on one where
-   calibration ran less than PER_BATCH for each, so that all that is a small part of its work; SINGLE of them are tried
-   alone and TOP together. The samples that are held back are drawn with a seed. */
-enum { MEASURED = 16, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
+/* MEASURED batches show what the outputs lose, HELD others whether that is luck. Of a few layers each alone is run on
+   FEW of them, or on one where calibration ran less than PER_BATCH for each, so that all that is a small part of its
+   work; SINGLE of them are tried alone and TOP together. The samples that are held back are drawn with a seed. */
+enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
 /* Without being asked for, advice takes this part of the job's work (quantize/advice_work.h), and so much in any case,
-   some hundredths of a second. What one idea leaves of it may go into what layers do alone, of so many at least: else
-   that is believed. */
-enum { PART = 10, LAYERS_MOST = 10, LAYERS_LEAST = 8 };
-static const double FLOOR = 6e9;
+   some hundredths of a second. A third of it may go into what layers do alone, of so many at least, where that leaves
+   enough for an idea: else it is believed. */
+enum { PART = 10, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
+static const double FLOOR = 6e9, SPARE = 1.25;
 
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
 static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
@@ -84,6 +84,7 @@ static bool measure(struct qc_error **out, struct trying *t, const struct qc_pip
     struct qc_dataset *data = which == HELD_BACK && t->p->eval ? t->p->eval : t->p->data;
     struct qc_selection some = qc_measured_samples(data);
     const struct qc_selection all = {0};
+    if (which == HELD_BACK) some.samples = some.samples / MEASURED * HELD;
     some.drawn = which == HELD_BACK && !t->p->eval;
     some.seed = HELD_SEED;
     const bool fewer = qc_dataset_samples(data) > some.samples;
@@ -176,11 +177,16 @@ static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, c
     return true;
 }
 
-/* Units that a measurement runs. */
+/* Units that a measurement of the report's samples runs, and one of the others. */
 static double units_of(const struct trying *t)
 {
     const size_t all = qc_dataset_units(t->p->data);
     return (double)(all < MEASURED ? all : MEASURED);
+}
+
+static double held_of(const struct trying *t)
+{
+    return fmin(units_of(t), HELD);
 }
 
 /* What an idea takes before it is measured. weights: all of them are rounded anew, on runs of what they give then
@@ -194,7 +200,7 @@ static double work_before(const struct trying *t, const struct qc_idea *idea, bo
 /* And behind that, if the new network is as fast as the old one. */
 static double work_behind(const struct trying *t)
 {
-    return units_of(t) * t->work.quantized * (only_those(t) ? 1 : t->held ? 2 : 3);
+    return t->work.quantized * (units_of(t) + (only_those(t) ? 0 : held_of(t) * (t->held ? 1 : 2)));
 }
 
 /* The command of the idea. */
@@ -226,7 +232,7 @@ static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct 
     *good = *tried = false;
     if (!qc_advice_work_of_unit(&unit, branch, st)) return false;
     const double once = units_of(t) * unit,
-                 rest = only_those(t) ? 0 : once + (t->held ? 0 : units_of(t) * t->work.quantized);
+                 rest = only_those(t) ? 0 : held_of(t) * (unit + (t->held ? 0 : t->work.quantized));
     if (once + rest > t->left) return true;
     *tried = true;
     t->left -= once;
@@ -368,7 +374,8 @@ static bool find_effects(struct qc_sensitivity **out, struct trying *t, struct q
     const size_t share = qc_dataset_units(p->data) / PER_BATCH, batches = share < 1 ? 1 : share < FEW ? share : FEW;
     const struct qc_idea any = {.layer = QC_NO_INDEX};
     const double each = t->work.layer_plans + (double)batches * t->work.unit,
-                 room = (t->left - work_before(t, &any, false) - work_behind(t)) / each;
+                 idea = work_before(t, &any, false) + work_behind(t),
+                 room = fmin(t->left / 3, t->left - SPARE * idea) / each;
     const size_t most = room < LAYERS_LEAST ? 0 : room < LAYERS_MOST ? (size_t)room : LAYERS_MOST;
     double *believed;
     if (!qc_noise_believed(&believed, p->folded, t->m, t->r, p->arena, st)) return false;

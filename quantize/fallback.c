@@ -34,7 +34,7 @@ struct search {
     enum rung at_rung; /* ... in this way */
 };
 
-/* Where it is believed which layers matter, few are measured, of these one in so many the first of the network, and of
+/* Where it is believed which layers matter, few are measured, of these two in so many the first of the network, and of
    the worst of them the weights alone. */
 enum { FIRST_OF = 5, WEIGHTS_OF = 3 };
 
@@ -46,7 +46,7 @@ static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const
     const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
                                                .rounding = p->how.rounding,
                                                .most = most,
-                                               .first = 2 * most / FIRST_OF,
+                                               .first = (2 * most + FIRST_OF - 1) / FIRST_OF,
                                                .weights_of = believed ? WEIGHTS_OF : 0,
                                                .believed = believed,
                                                .workers = (unsigned)o->threads,

@@ -98,7 +98,7 @@ def calib(one):
     compare = "calib/metrics/compare.c"
     weights, fit = "calib/ranges/weights.c", "calib/accumulator/fit_accumulator.c"
     factorise, low_rank = "calib/weights/factorise.c", "calib/weights/low_rank.c"
-    read = "calib/moments/moments_read.c"
+    read, rows, trials = "calib/moments/moments_read.c", "calib/moments/moments_rows.c", "calib/trials/trial_run.c"
     return [
         one("merge: statistics of another model", merge, "if (strcmp(a->model_sha256, b->model_sha256) != 0)",
             "if (false)"),
@@ -129,6 +129,17 @@ def calib(one):
         one("compensated: cut", compensate, "return (x + magic) - magic;", "return (double)(long long)x;"),
         one("compensated: a second look at what is no more", compensate,
             "if (any) qc_lanes_carry(scratch, h + i * n, by, n);", ""),
+        one("moments: rows that came twice count once", rows, "weights[*count] = (double)same;", "weights[*count] = 1;"),
+        one("crossed: all of it is believed", "calib/weights/crossed.c", "fmin(fmax(with / of, 0), 1)", "1"),
+        one("checkpoint: damaged layers are taken", "calib/weights/rounded_file.c", "sum == w.sum;", "true;"),
+        one("trials: samples that weights were fitted to judge", trials, "if (held < HELD_LEAST) return;",
+            "if (held < 1000000) return;"),
+        one("trials: a gain is surer than it is", trials, "sqrt(squares * (double)units / ((double)units - 1))",
+            "sqrt(squares)"),
+        one("clipping: units count, not their errors", "calib/trials/clipped_units.c",
+            "squares > 0 ? sum * sum / squares : 0", "squares > 0 ? (double)count : 0"),
+        one("few samples: as few as one", "calib/ranges/few_samples.c", "log(QC_MANY_SAMPLES / n)",
+            "log(QC_MANY_SAMPLES)"),
         one("rounding: the worse of two is kept", solve, "(crossed || after[k] < before[k])",
             "(crossed || after[k] > before[k])"),
         one("rounding: the bias takes no shift up", solve,

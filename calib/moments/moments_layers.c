@@ -454,7 +454,9 @@ size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size
 {
     const size_t columns = l->paired ? l->columns / 2 : l->columns;
     const double work = (double)n * (double)(l->outputs / l->groups) / (double)columns;
-    size_t p = QC_MOMENTS_POSITIONS;
+    size_t p = n / 4 < 2 * QC_MOMENTS_POSITIONS ? n / 4 : 2 * QC_MOMENTS_POSITIONS;
+    if (p < QC_MOMENTS_POSITIONS) p = QC_MOMENTS_POSITIONS;
+    if (p < n / 64) p = n / 64 < QC_MOMENTS_POSITIONS_MOST ? n / 64 : QC_MOMENTS_POSITIONS_MOST;
     if (p > 16 * columns) p = 16 * columns;
     if ((double)p > work) p = work < ROWS_MIN ? ROWS_MIN : (size_t)work;
     return p < n ? p : n;

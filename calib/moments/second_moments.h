@@ -39,6 +39,7 @@ enum {
     QC_MOMENTS_BLOCK = 8192,
     QC_MOMENTS_BLOCK_MIN = 128,
     QC_MOMENTS_POSITIONS = 128,
+    QC_MOMENTS_POSITIONS_MOST = 512,
     QC_MOMENTS_HELD_ONE_IN = 8
 };
 
@@ -172,8 +173,9 @@ size_t qc_second_moments_spilled_bytes(const struct qc_second_moments_layer *l);
 /* The values to be observed, each once; borrowed. */
 size_t qc_second_moments_values(const qc_id **values, const struct qc_second_moments *m);
 
-/* Rows of a sample with n output positions: n, at most 128 and 16 columns, and at most outputs n / columns (of a
-   group), which makes the products half the work of the layer itself, but 16 in any case.
+/* Rows of a sample with n output positions: a fourth of them, at least 128 and at most 256, of large samples a 64th, at
+   most 512; of all that at most n, 16 columns, and outputs n / columns (of a group), which makes the products half the
+   work of the layer itself, but 16 in any case. It depends on the sample's size alone, so that merging is exact.
    docs/decisions/0011-second-moments-in-the-first-pass.md has the table behind it. */
 size_t qc_second_moments_positions(const struct qc_second_moments_layer *l, size_t n);
 

@@ -437,7 +437,7 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
     else if (m->factorised)
         qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
     if (m->factorised && m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
-    for (int k = 0; k < RESCALED && crossed && l->new_scale; k++) {
+    for (int k = 0; k < RESCALED && crossed && m->seen && l->new_scale; k++) {
         if (k) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
         qc_round_rescale(own->d, own->scales, to, m->crossed.h, m->w, (size_t)l->qparams->block, own->scratch);
     }

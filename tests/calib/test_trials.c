@@ -162,3 +162,42 @@ Test(trials, probabilities_are_judged_by_divergence)
     qc_graph_free(real);
     case_unlink(path);
 }
+
+/* Of 80 units `held` have keys that second moments hold back: are these drawn alone, in the order of their keys? */
+static size_t drawn_of_held(size_t held)
+{
+    enum { UNITS = 80, WANTED = 9 };
+    static float rows[UNITS][WIDTH];
+    const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){UNITS, WIDTH}};
+    const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, WIDTH}};
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_memory_data *m = NULL;
+    struct qc_dataset *d = NULL;
+    struct qc_trials *t = NULL;
+    uint64_t keys[UNITS];
+    struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[1,3]\n%2 \"y\" = Relu(%1)\noutput \"y\" %2\n");
+    for (size_t u = 0; u < UNITS; u++) keys[u] = u < held ? 8000 - 8 * u : 8 * u + 1;
+    const struct qc_trial_options o = {.keys = keys, .held = true, .workers = 1};
+    cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, rows, &st), "%s", st.message);
+    cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
+    cr_assert(qc_trials_new(&t, g, d, WANTED, &o, &st), "%s", st.message);
+    size_t count = 0;
+    cr_assert_eq(qc_trials_units(t), held < WANTED && held >= 8 ? held : WANTED);
+    for (size_t i = 0; i < qc_trials_units(t); i++) {
+        const size_t u = qc_trials_drawn(t)[i];
+        count += u < held;
+        cr_expect(!i || keys[qc_trials_drawn(t)[i - 1]] < keys[u]);
+    }
+    qc_trials_free(t);
+    qc_dataset_free(d);
+    qc_memory_data_free(m);
+    qc_graph_free(g);
+    return count;
+}
+
+Test(trials, those_that_weights_were_not_fitted_to_judge)
+{
+    cr_expect_eq(drawn_of_held(20), 9);
+    cr_expect_eq(drawn_of_held(8), 8, "fewer than are wanted, but enough");
+    cr_expect_eq(drawn_of_held(7), 0, "of too few one decides: all are drawn, the least keys first");
+}

@@ -10,6 +10,7 @@ from onnx import helper
 from pooled_model import save_pooled
 
 SAMPLES = 96
+BLOCKS = ("--weight-type", "int4", "--weight-block", 16)
 
 
 def make(folder):
@@ -77,8 +78,8 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     make(tmp_path)
     with h5py.File(tmp_path / "x.h5") as f, h5py.File(tmp_path / "turned.h5", "w") as g:
         g["x"] = f["x"][()][::-1]
-    assert quantize(qcalib, "--weight-type", "int4", "--threads", 1, output="0.onnx")["kept"]
-    quantize(qcalib, "--weight-type", "int4", "--threads", 3, data="turned.h5", output="1.onnx")
+    assert quantize(qcalib, *BLOCKS, "--threads", 1, output="0.onnx")["kept"]
+    quantize(qcalib, *BLOCKS, "--threads", 3, data="turned.h5", output="1.onnx")
     assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
 
 
