@@ -31,11 +31,11 @@ static const struct {
     size_t places; /* beside mse */
 } heats[] = {{16, 1.5, 5}, {6, 0.7, 2}, {2, 0.5, 2}, {1, 0, 0}};
 enum { HEATS = sizeof heats / sizeof *heats, UNITS_FIRST = 8, UNITS_MAX = 256 };
-/* A gain counts less so many standard errors of it, with DOUBT_UNITS units or fewer; with more of them less by their
-   number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB over the
-   first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that only if its gain on the
-   units to come were so many standard errors from what it is, is not run on. */
-static const double DOUBT = 2, DOUBT_UNITS = 32, GAIN_DB = 0.2, CHANCE = 1.5;
+/* A gain counts less so many standard errors of it, of DOUBT_UNITS units or fewer DOUBT_FEW; with more of them less by
+   their number, since ranges are made from the samples that they are judged on. What is then worth less than GAIN_DB
+   over the first is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that only if its gain
+   on the units to come were so many standard errors from what it is, is not run on. */
+static const double DOUBT = 2, DOUBT_FEW = 3, DOUBT_UNITS = 32, GAIN_DB = 0.2, CHANCE = 1.5;
 /* Of parts the best of sixteen is taken, so its gain is luck more often than that of the best of five: it counts less
    so many times as many errors. */
 static const double DOUBT_PARTS = 2;
@@ -46,11 +46,9 @@ static const double LEFT = 0.25;
 static const double LOSS_DB = 0.1;
 
 /* Where another observer is tried while the rest stays, once one is taken for all: in each fourth of the quantizers in
-   the order of the network; with fewer than so many units, which cannot tell that from luck, in the inputs alone, which
-   then keep all that was seen. */
-enum { PARTS = 4, INPUTS = PARTS, WIDER_LITTLE, WIDER_MORE, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 150 };
-static const char *const part_names[] = {"part 1 of 4", "part 2 of 4", "part 3 of 4", "part 4 of 4",
-                                         "inputs",      "all",         "all"};
+   the order of the network; not with fewer than so many units, which cannot tell that from luck. */
+enum { PARTS = 4, WIDER_LITTLE = PARTS, WIDER_MORE, WHOLE_NETWORK, AS_TAKEN, PART_UNITS = 150 };
+static const char *const part_names[] = {"part 1 of 4", "part 2 of 4", "part 3 of 4", "part 4 of 4", "all", "all"};
 /* How many times as far ranges reach that are tried last: what they cut off of samples that they were not made from is
    more than these show, and it is another draw of rounding. That counts for them, so less is asked of them. */
 static const double widths[] = {1, 1.02, 1.04}, WIDER_DB = 0.1;
@@ -60,7 +58,7 @@ enum { IN_PARTS = sizeof in_parts / sizeof *in_parts, CANDIDATES = PARTS * IN_PA
 
 struct candidate {
     size_t method;
-    size_t part;               /* where: below PARTS, INPUTS, WHOLE_NETWORK; with AS_TAKEN and WIDER_...: nowhere */
+    size_t part;               /* where: below PARTS, WHOLE_NETWORK; with AS_TAKEN and WIDER_...: nowhere */
     struct qc_error *errors;   /* [units][outputs] */
     struct qc_error *judged;   /* the same with divergences; without outputs that are probabilities: `errors` */
     size_t done;               /* units that it has run */
@@ -77,7 +75,6 @@ struct finding {
     struct qc_method *methods; /* [SOLVED] */
     struct qc_affine *params;  /* [WIDTHS][SOLVED][qparams + 1] */
     bool *whole;               /* [qparams + 1]: quantizers of inputs that keep all that was seen, whatever is taken */
-    bool *input;               /* [qparams + 1]: quantizers of inputs */
     size_t *part_of, *taken;   /* [qparams + 1]: the part of each quantizer, and its method */
     qc_id *before;             /* [qparams + 1]: the quantizer whose scale it may take, or 0 */
     struct candidate *running[CANDIDATES + 1];
@@ -86,7 +83,7 @@ struct finding {
 
 static bool is_in(const struct finding *f, qc_id s, size_t part)
 {
-    return part == WHOLE_NETWORK || (part == INPUTS ? f->input[s] : part == f->part_of[s]);
+    return part == WHOLE_NETWORK || part == f->part_of[s];
 }
 
 static size_t width_of(size_t part)
@@ -162,6 +159,7 @@ static bool add(struct candidate *all, size_t *count, struct finding *f, size_t 
 
 static double doubt_of(const struct candidate *c, size_t units)
 {
+    if (units <= DOUBT_UNITS) return DOUBT_FEW;
     return DOUBT * fmin(1, (c->part < PARTS || c->part == AS_TAKEN ? DOUBT_PARTS : 1) * DOUBT_UNITS / (double)units);
 }
 
@@ -359,7 +357,6 @@ static bool refine(struct finding *f, struct candidate *from, struct qc_status *
     const size_t all = qc_trials_units(f->trials);
     struct candidate tried[CANDIDATES] = {*from}, *kept[WHOLE_NETWORK];
     size_t count = 1, left = 0;
-    if (all < PART_UNITS && !add(tried, &count, f, WHOLE, INPUTS, st)) return false;
     for (size_t part = 0; all >= PART_UNITS && part < PARTS; part++)
         for (size_t i = 0; i < IN_PARTS; i++)
             if (!add(tried, &count, f, in_parts[i], part, st)) return false;
@@ -432,8 +429,9 @@ static bool look_at_inputs(struct finding *f, struct qc_status *st)
         const struct qc_levels levels = qc_qparams_levels(&g->qparams_of[s]);
         size_t input;
         double units;
-        f->input[s] = usual->scale > 0 && input_of(&input, g, &g->qparams_of[s]);
-        if (!f->input[s] || f->params[WHOLE * row + s].scale > COARSER * usual->scale) continue;
+        if (!(usual->scale > 0) || !input_of(&input, g, &g->qparams_of[s]) ||
+            f->params[WHOLE * row + s].scale > COARSER * usual->scale)
+            continue;
         if (qc_dataset_units(f->p->data) > UNITS_READ) continue;
         const double lo = (double)usual->scale * (levels.lo - usual->zero_point),
                      hi = (double)usual->scale * (levels.hi - usual->zero_point);
@@ -456,15 +454,14 @@ static bool solve(struct finding *f, struct qc_status *st)
     f->methods = QC_NEW_ARRAY(a, struct qc_method, SOLVED, st);
     f->params = QC_NEW_ARRAY(a, struct qc_affine, WIDTHS * SOLVED * (f->qparams + 1), st);
     f->whole = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
-    f->input = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
     f->part_of = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
     f->m->trials = QC_NEW_ARRAY(a, struct qc_report_trial, METHODS + CANDIDATES + WIDTHS, st);
     f->m->choices = QC_NEW_ARRAY(a, struct qc_report_choice, f->qparams + 1, st);
     f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
-    if (!f->methods || !f->params || !f->whole || !f->input || !f->part_of || !f->taken || !f->before ||
-        !f->m->choices || !f->m->methods || !f->m->trials)
+    if (!f->methods || !f->params || !f->whole || !f->part_of || !f->taken || !f->before || !f->m->choices ||
+        !f->m->methods || !f->m->trials)
         return false;
     for (size_t m = 0; m < SOLVED; m++) {
         f->methods[m].name = solved[m];

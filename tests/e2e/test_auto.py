@@ -259,7 +259,7 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
     assert {whole["method"], *(t["method"] for t in parts)} == set(methods), methods
     assert 0 < sum(m != whole["method"] for m in methods) <= len(parts) * -(-len(methods) // 4), methods
     for t in report["trials"][1:]:  # of parts so many are tried that a gain is luck more often: errors count twice there
-        doubt = 2 * min(1, (64 if t["part"] and t["wider"] == 1 else 32) / t["samples"])
+        doubt = 2 * min(1, (64 if t["part"] and t["wider"] == 1 else 32) / t["samples"]) if t["samples"] > 32 else 3
         worth = t["gain_db"] - doubt * t["error_db"]
         # or what it is without the one sample that speaks most for it
         assert t["worth_db"] == pytest.approx(worth) or t["worth_db"] < worth, t
