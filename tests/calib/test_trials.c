@@ -56,7 +56,7 @@ static double error_of(double *without, const double *noise, const double *other
 Test(trials, a_gain_and_its_error)
 {
     /* Of shares .5, .25, .25 and .25, .25, .5: differences .25, 0, -.25; sqrt(.125 * 3 / 2) nepers of power. */
-    const double x[] = {2, 1, 1}, y[] = {1, 1, 2}, half[] = {1, .5, .5}, bad[] = {1, NAN, 1};
+    const double x[] = {2, 1, 1}, y[] = {1, 1, 2}, half[] = {1, .5, .5}, bad[] = {1, (double)NAN, 1};
     double without;
     cr_expect_float_eq(error_of(NULL, x, y, 3), 10 / log(10) * sqrt(.125 * 3 / 2), 1e-12);
     cr_expect_float_eq(error_of(NULL, x, half, 3), 0, 1e-12, "what is better everywhere alike is no luck");
