@@ -13,6 +13,7 @@ struct qc_plain {
     struct qc_calibration *calibration;
     struct qc_weight_rounding *weight_rounding;
     struct qc_graph *simulated, *rounded; /* rounded: NULL with weights to nearest */
+    bool taken;                           /* it is the job, and what is here the other */
 };
 
 bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
@@ -42,7 +43,8 @@ static void take_plain(struct qc_pipeline *p)
     const struct qc_plain own = {.calibration = p->calibration,
                                  .weight_rounding = p->weight_rounding,
                                  .simulated = p->simulated,
-                                 .rounded = p->rounded};
+                                 .rounded = p->rounded,
+                                 .taken = true};
     struct qc_plain *plain = p->unpropagated;
     plain->calibration->cost = own.calibration->cost;
     plain->calibration->solve_seconds += own.calibration->solve_seconds;
@@ -85,6 +87,11 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
     qc_trials_free(trials);
     qc_arena_free(a);
     return ok;
+}
+
+bool qc_plain_taken(const struct qc_pipeline *p)
+{
+    return p->unpropagated && p->unpropagated->taken;
 }
 
 void qc_plain_free(struct qc_plain *plain)

@@ -14,6 +14,7 @@ bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
 /* Runs both; puts the one without --propagate in place, with a warning, where the other is not better for
    the outputs on both halves of the samples. */
 bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st);
-void qc_plain_free(struct qc_plain *plain); /* NULL-safe */
+bool qc_plain_taken(const struct qc_pipeline *p); /* --propagate was asked for and left out */
+void qc_plain_free(struct qc_plain *plain);       /* NULL-safe */
 
 #endif
