@@ -399,8 +399,7 @@ bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const stru
     const size_t causes = count;
     for (size_t i = 0; i < rest_count && count < SHOWN; i++) list[count++] = rest[i];
     for (size_t i = 0; i < causes && ideas->count < CAUSES; i++)
-        if (fixes[i].action && !idea_of(&ideas->of[ideas->count++], &f, &fixes[i], &list[i]))
-            return false;
+        if (fixes[i].action && !idea_of(&ideas->of[ideas->count++], &f, &fixes[i], &list[i])) return false;
     r->suggestions = list;
     r->suggestion_count = count;
     return true;

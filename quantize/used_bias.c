@@ -47,8 +47,8 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
             p->used_bias.layers = done.layers;
             p->used_bias.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, fit, units, 1),
                                                   qc_trials_noise(errors[1], outputs, fit, units, 1));
-            ok = qc_trials_gain_error(&p->used_bias.error_db, NULL, errors[0] + fit * outputs, errors[1] + fit * outputs,
-                                      outputs, units - fit, st);
+            ok = qc_trials_gain_error(&p->used_bias.error_db, NULL, errors[0] + fit * outputs,
+                                      errors[1] + fit * outputs, outputs, units - fit, st);
             p->used_bias.kept = p->used_bias.gain_db > fmax(GAIN_DB, p->used_bias.error_db);
         }
         if (ok && p->used_bias.kept) {
