@@ -159,7 +159,7 @@ static bool add(struct candidate *all, size_t *count, struct finding *f, size_t 
 
 static double doubt_of(const struct candidate *c, size_t units)
 {
-    if (units <= DOUBT_UNITS) return DOUBT_FEW;
+    if ((double)units <= DOUBT_UNITS) return DOUBT_FEW;
     return DOUBT * fmin(1, (c->part < PARTS || c->part == AS_TAKEN ? DOUBT_PARTS : 1) * DOUBT_UNITS / (double)units);
 }
 
