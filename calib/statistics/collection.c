@@ -358,12 +358,20 @@ static void expect_rows(struct collecting *k, const struct qc_plan *plan)
         qc_second_moments_expect(k->c->gram, k->values[i], qc_plan_observed_elements(plan, i), k->total);
 }
 
+static bool new_moments(struct collecting *k, const struct qc_graph *g, size_t block, struct qc_status *st)
+{
+    qc_second_moments_free(k->c->gram);
+    k->c->gram = NULL;
+    return qc_second_moments_new(&k->c->gram, g, k->options->layers, block, st);
+}
+
 /* Products in temporary files, and smaller matrices where that is not enough, until one worker, and what comes behind,
  * fits into the memory there is. What an earlier run has stays as it is. */
 static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, const struct qc_plan *plan,
                         size_t held, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
+    size_t least = SIZE_MAX, of_least = 0;
     for (size_t block = QC_MOMENTS_BLOCK; k->c->gram; block /= 2) {
         expect_rows(k, plan);
         for (int spilled = 0; spilled < 2; spilled++) {
@@ -371,10 +379,20 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
             add_moments(n, k->c->gram, o);
             if (!o->memory_limit || most(n, held) <= o->memory_limit || qc_collection_samples(k->c)) return true;
         }
-        if (block / 2 < QC_MOMENTS_BLOCK_MIN) return true;
-        qc_second_moments_free(k->c->gram);
-        k->c->gram = NULL;
-        if (!qc_second_moments_new(&k->c->gram, g, o->layers, block / 2, st)) return false;
+        if (most(n, held) < least) {
+            least = most(n, held);
+            of_least = block;
+        }
+        if (block / 2 < QC_MOMENTS_BLOCK_MIN) break;
+        if (!new_moments(k, g, block / 2, st)) return false;
+    }
+    /* It does not fit: the least that would do is what the error names. */
+    if (!k->c->gram || least == most(n, held)) return true;
+    if (!new_moments(k, g, of_least, st)) return false;
+    expect_rows(k, plan);
+    if (k->c->gram) {
+        qc_second_moments_spill(k->c->gram);
+        add_moments(n, k->c->gram, o);
     }
     return true;
 }

@@ -243,7 +243,7 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
     report = qcalib(
         *measured_models.BY_NAME["resnet8_cifar10_mlperf"].options(data),
         "--samples",
-        "384",
+        "512",
         "-o",
         "q.onnx",
         "--report",

@@ -14,7 +14,8 @@ MOBILENET = next(m for m in REAL_MODELS if m.name.startswith("mobilenetv1"))
 
 
 def test_equalization_saves_one_scale_per_weight(qcalib, data, tmp_path):
-    """Measured: 81.6 % in float, 79.7 % equalized, 23.4 % without."""
+    """Measured: 81.6 % in float, 81.2 % equalized, 74.2 % without (23.4 % before weights made good what the quantized
+    network reads)."""
     test = Data(data / MOBILENET.eval, MOBILENET.preprocess)
     shares, warned = {}, {}
     for how in ("auto", "off"):
@@ -22,7 +23,7 @@ def test_equalization_saves_one_scale_per_weight(qcalib, data, tmp_path):
         done = qcalib("--per-tensor", "--equalize", how, "--no-report", "-o", out, *MOBILENET.options(data))
         warned[how] = "one scale per weight is too coarse" in done.err and "--equalize on" in done.err
         shares[how] = top1(infer(out, test.inputs, THREADS)[0], test.labels)
-    assert shares["auto"] > 70 > 40 > shares["off"]
+    assert shares["auto"] > 78.5 > shares["off"]
     assert warned == {"auto": False, "off": True}
 
 
