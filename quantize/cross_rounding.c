@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "calib/sequential/sequential.h"
 #include "calib/trials/layer_bias.h"
 #include "quantize/auto_method.h"
@@ -27,9 +28,10 @@ struct beside {
 static bool can_round(const struct qc_pipeline *p)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
-    return p->data && !p->in->team && p->rounded && qc_moments_of(p) && r.compensate && r.correct_bias &&
-           (!p->options->propagate || qc_plain_taken(p)) && !r.memory_limit && r.accumulator_bits % 32 == 0 &&
-           !p->of_body && (!p->options->size || p->sized) && !qc_dataset_varies(p->data);
+    return p->data && !p->in->team && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate &&
+           r.correct_bias && (!p->options->propagate || qc_plain_taken(p)) && !r.memory_limit &&
+           r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
+           !qc_dataset_varies(p->data);
 }
 
 /* The float value behind what a layer reads, where the float network computes it: by its name. */
@@ -147,6 +149,7 @@ bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st)
     struct qc_graph *crossed = NULL;
     bool better = false;
     if (!can_round(p)) return true;
+    const double t0 = qc_seconds(), before = p->weight_rounding->seconds;
     qc_progress_phase(p->progress, "rounding weights again");
     bool ok = round_again(&rounding, &crossed, p, st);
     qc_progress_end(p->progress);
@@ -161,6 +164,7 @@ bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st)
         rounding = was;
         crossed = NULL;
     }
+    p->weight_rounding->seconds = before + qc_seconds() - t0;
     qc_weight_rounding_free(rounding);
     qc_graph_free(crossed);
     return ok;
