@@ -16,6 +16,7 @@ enum { SLOTS = 4096, ALIGN = 64 };
 
 struct qc_known_outputs {
     size_t count, bytes;
+    bool settled;
     pthread_mutex_t lock;
     struct known *slots[SLOTS];
 };
@@ -46,6 +47,16 @@ void qc_known_outputs_free(struct qc_known_outputs *k)
         }
     pthread_mutex_destroy(&k->lock);
     free(k);
+}
+
+void qc_known_outputs_settle(struct qc_known_outputs *k)
+{
+    k->settled = true;
+}
+
+bool qc_known_outputs_settled(const struct qc_known_outputs *k)
+{
+    return k && k->settled;
 }
 
 static struct known *find(const struct qc_known_outputs *k, uint64_t key)
