@@ -66,17 +66,14 @@ static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
 static bool solve(struct qc_auto_found *f, struct qc_status *st)
 {
     struct qc_pipeline *p = f->p;
-    struct qc_arena *a = f->m->arena;
+    struct qc_arena *a = f->arena;
     f->qparams = p->simulated->qparams_count;
     f->methods = QC_NEW_ARRAY(a, struct qc_method, QC_AUTO_SOLVED, st);
     f->params = QC_NEW_ARRAY(a, struct qc_affine, QC_AUTO_WIDTHS * QC_AUTO_SOLVED * (f->qparams + 1), st);
     f->whole = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
     f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
-    f->m->choices = QC_NEW_ARRAY(a, struct qc_report_choice, f->qparams + 1, st);
-    f->m->methods = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
-    if (!f->methods || !f->params || !f->whole || !f->taken || !f->before || !f->m->choices || !f->m->methods)
-        return false;
+    if (!f->methods || !f->params || !f->whole || !f->taken || !f->before) return false;
     for (size_t m = 0; m < QC_AUTO_SOLVED; m++) {
         f->methods[m].name = solved[m];
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
@@ -91,7 +88,7 @@ static bool make_base(struct qc_auto_found *f, const struct qc_second_moments *m
                       const struct qc_round_weights_options *rounding, struct qc_status *st)
 {
     struct qc_pipeline *p = f->p;
-    struct qc_auto_method *m = f->m;
+    struct qc_auto_method *m = p->auto_method;
     struct qc_calibration *usual = NULL;
     const bool ok = qc_bind_params(&usual, p->simulated, p->seen, qc_dataset_file(p->data), f->params,
                                    &p->calibration_options, st) &&
@@ -106,20 +103,26 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
 {
     const double t0 = qc_seconds();
     struct qc_auto_method *m = calloc(1, sizeof *m);
-    struct qc_auto_found f = {.p = p, .m = m};
+    struct qc_auto_found f = {.p = p};
     struct qc_graph *unbound = NULL;
     if (!m || !(m->arena = qc_arena_new())) {
         free(m);
         return qc_fail_memory(st, sizeof *m);
     }
     p->auto_method = m;
+    f.arena = m->arena;
     if (!solve(&f, st)) return false;
+    if (!(m->methods = QC_NEW_ARRAY(m->arena, const struct qc_method *, f.qparams + 1, st))) return false;
     if (!qc_auto_ranges_differ(&f)) return true; /* weights alone, or nothing but zeros */
     const bool ok =
         make_base(&f, moments, rounding, st) && qc_auto_try_all(&f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)
         if (f.params[s].scale > 0) m->methods[s] = &f.methods[f.whole[s] ? WHOLE : f.taken[s]];
     if (ok) {
+        m->trials = f.trials;
+        m->trial_count = f.trial_count;
+        m->choices = f.choices;
+        m->wider = f.wider;
         qc_graph_free(p->simulated);
         p->simulated = unbound;
     }

@@ -119,9 +119,8 @@ static bool same_params(const struct race *r, const struct candidate *a, const s
 static bool make_room(struct candidate *c, struct race *r, struct qc_status *st)
 {
     const size_t count = qc_trials_units(r->trials) * r->outputs;
-    c->errors = c->judged = QC_NEW_ARRAY(r->found->m->arena, struct qc_error, count, st);
-    if (qc_trials_have_probabilities(r->trials))
-        c->judged = QC_NEW_ARRAY(r->found->m->arena, struct qc_error, count, st);
+    c->errors = c->judged = QC_NEW_ARRAY(r->found->arena, struct qc_error, count, st);
+    if (qc_trials_have_probabilities(r->trials)) c->judged = QC_NEW_ARRAY(r->found->arena, struct qc_error, count, st);
     return c->errors && c->judged;
 }
 
@@ -129,12 +128,12 @@ static bool make_room(struct candidate *c, struct race *r, struct qc_status *st)
 static bool add(struct candidate *all, size_t *count, struct race *r, size_t method, size_t part, struct qc_status *st)
 {
     struct candidate *c = &all[*count];
-    *c = (struct candidate){.method = method, .part = part, .trial = &r->found->m->trials[r->found->m->trial_count]};
+    *c = (struct candidate){.method = method, .part = part, .trial = &r->found->trials[r->found->trial_count]};
     for (size_t k = 0; k < *count; k++)
         if (same_params(r, &all[k], c)) return true;
     if (!make_room(c, r, st)) return false;
     ++*count;
-    r->found->m->trial_count++;
+    r->found->trial_count++;
     return true;
 }
 
@@ -269,7 +268,7 @@ static void take(struct race *r, const struct candidate *c)
     for (qc_id s = 1; s <= r->found->qparams; s++) {
         if (!is_in(r, s, c->part)) continue;
         r->found->taken[s] = c->method;
-        r->found->m->choices[s].trial = c->trial;
+        r->found->choices[s].trial = c->trial;
     }
 }
 
@@ -391,7 +390,7 @@ static bool widen(struct race *r, struct candidate *from, size_t method, struct 
     struct candidate *best = most_worth(r->running, left);
     if (!best) return true;
     best->trial->chosen = true;
-    r->found->m->wider = qc_auto_widths[width_of(best->part)];
+    r->found->wider = qc_auto_widths[width_of(best->part)];
     return true;
 }
 
@@ -410,12 +409,12 @@ static void part(struct race *r)
    keep all. */
 static void note_choices(struct race *r)
 {
-    const struct qc_auto_method *m = r->found->m;
-    for (qc_id s = 1; s <= r->found->qparams; s++) {
-        struct qc_report_choice *c = &m->choices[s];
-        if (r->found->whole[s]) c->trial = NULL;
-        for (size_t k = 0; k < m->trial_count && !c->part; k++)
-            if (m->trials[k].part == part_names[r->part_of[s]]) c->part = m->trials[k].part;
+    const struct qc_auto_found *f = r->found;
+    for (qc_id s = 1; s <= f->qparams; s++) {
+        struct qc_report_choice *c = &f->choices[s];
+        if (f->whole[s]) c->trial = NULL;
+        for (size_t k = 0; k < f->trial_count && !c->part; k++)
+            if (f->trials[k].part == part_names[r->part_of[s]]) c->part = f->trials[k].part;
     }
 }
 
@@ -428,19 +427,19 @@ static bool run_all(struct race *r, const struct qc_trial_options *how, struct q
     return refine(r, &best, st) && widen(r, &best, method, st);
 }
 
-bool qc_auto_try_all(struct qc_auto_found *found, struct qc_status *st)
+bool qc_auto_try_all(struct qc_auto_found *f, struct qc_status *st)
 {
-    struct qc_auto_method *m = found->m;
-    struct race r = {.found = found,
-                     .outputs = found->p->real->output_count,
-                     .part_of = QC_NEW_ARRAY(m->arena, size_t, found->qparams + 1, st)};
-    const struct qc_trial_options how = qc_trial_options_of(found->p);
-    m->trials = QC_NEW_ARRAY(m->arena, struct qc_report_trial, QC_AUTO_METHODS + CANDIDATES + QC_AUTO_WIDTHS, st);
-    if (!r.part_of || !m->trials) return false;
+    struct race r = {.found = f,
+                     .outputs = f->p->real->output_count,
+                     .part_of = QC_NEW_ARRAY(f->arena, size_t, f->qparams + 1, st)};
+    const struct qc_trial_options how = qc_trial_options_of(f->p);
+    f->trials = QC_NEW_ARRAY(f->arena, struct qc_report_trial, QC_AUTO_METHODS + CANDIDATES + QC_AUTO_WIDTHS, st);
+    f->choices = QC_NEW_ARRAY(f->arena, struct qc_report_choice, f->qparams + 1, st);
+    if (!r.part_of || !f->trials || !f->choices) return false;
     part(&r);
     const bool ok = run_all(&r, &how, st);
     if (ok) note_choices(&r);
-    qc_forget_integers(found->p);
+    qc_forget_integers(f->p);
     qc_trials_free(r.trials);
     return ok;
 }

@@ -4,7 +4,10 @@
 #ifndef QC_QUANTIZE_AUTO_TRIALS_H
 #define QC_QUANTIZE_AUTO_TRIALS_H
 
-#include "quantize/auto_method.h"
+#include "calib/ranges/calibrate.h"
+#include "export/report/report.h"
+
+struct qc_pipeline;
 
 enum {
     QC_AUTO_METHODS = 6, /* that are tried, the one that is fallen back to first */
@@ -17,19 +20,24 @@ extern const double qc_auto_widths[QC_AUTO_WIDTHS];
 /* What the observers give, and what is taken of it. */
 struct qc_auto_found {
     struct qc_pipeline *p;
-    struct qc_auto_method *m;    /* with room for choices, which get their part and trial; trials are made here */
+    struct qc_arena *arena;      /* of all this */
     const struct qc_graph *base; /* bound with the first method, weights rounded */
     size_t qparams;
     struct qc_method *methods; /* [QC_AUTO_SOLVED] */
     struct qc_affine *params;  /* [QC_AUTO_WIDTHS][QC_AUTO_SOLVED][qparams + 1] */
     qc_id *before;             /* [qparams + 1]: the quantizer whose scale it may take, or 0 */
     bool *whole;               /* [qparams + 1]: those of inputs that keep all that was seen, whatever is taken */
-    size_t *taken;             /* [qparams + 1]: the method of the others; the first until trials say more */
+    /* What qc_auto_try_all finds: */
+    size_t *taken; /* [qparams + 1]: the method of each quantizer, but for those; the first before */
+    struct qc_report_trial *trials;
+    size_t trial_count;
+    struct qc_report_choice *choices; /* [qparams + 1] */
+    double wider;                     /* how many times as far ranges then reach; 0: as they are */
 };
 
 /* Is there a quantizer whose range is not the same by all that are tried, or is not of these? */
 bool qc_auto_ranges_differ(const struct qc_auto_found *found);
-/* Sets `taken`, and of `m` the trials, their choices and how much wider ranges are. Errors: those of runs. */
+/* Errors: those of runs. */
 bool qc_auto_try_all(struct qc_auto_found *found, struct qc_status *st);
 
 #endif
