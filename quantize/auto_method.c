@@ -69,6 +69,7 @@ struct candidate {
 struct finding {
     struct qc_pipeline *p;
     struct qc_auto_method *m;
+    struct qc_arena *scratch; /* of errors */
     struct qc_trials *trials;
     const struct qc_graph *base; /* bound with mse, weights rounded */
     size_t qparams, outputs;
@@ -138,8 +139,8 @@ static bool same_params(const struct finding *f, const struct candidate *a, cons
 static bool make_room(struct candidate *c, struct finding *f, struct qc_status *st)
 {
     const size_t count = qc_trials_units(f->trials) * f->outputs;
-    c->errors = c->judged = QC_NEW_ARRAY(f->m->arena, struct qc_error, count, st);
-    if (qc_trials_have_probabilities(f->trials)) c->judged = QC_NEW_ARRAY(f->m->arena, struct qc_error, count, st);
+    c->errors = c->judged = QC_NEW_ARRAY(f->scratch, struct qc_error, count, st);
+    if (qc_trials_have_probabilities(f->trials)) c->judged = QC_NEW_ARRAY(f->scratch, struct qc_error, count, st);
     return c->errors && c->judged;
 }
 
@@ -489,11 +490,13 @@ static bool try_all(struct finding *f, struct qc_status *st)
     const struct qc_trial_options how = qc_trial_options_of(p);
     struct candidate best = {.method = 0};
     part(f);
-    bool ok = qc_trials_new(&f->trials, p->real, p->data, UNITS_MAX, &how, st) && race(&best, f, st);
+    bool ok = ((f->scratch = qc_arena_new()) || qc_fail_memory(st, 1)) &&
+              qc_trials_new(&f->trials, p->real, p->data, UNITS_MAX, &how, st) && race(&best, f, st);
     const size_t method = best.method;
     ok = ok && refine(f, &best, st) && widen(f, &best, method, st);
     qc_forget_integers(p);
     qc_trials_free(f->trials);
+    qc_arena_free(f->scratch);
     return ok;
 }
 
