@@ -52,6 +52,7 @@ struct candidate {
 
 struct race {
     struct qc_auto_found *found;
+    struct qc_arena *arena; /* of the race alone: errors of all candidates */
     struct qc_trials *trials;
     size_t outputs;
     size_t *part_of; /* [qparams + 1]: the part of each quantizer */
@@ -119,8 +120,8 @@ static bool same_params(const struct race *r, const struct candidate *a, const s
 static bool make_room(struct candidate *c, struct race *r, struct qc_status *st)
 {
     const size_t count = qc_trials_units(r->trials) * r->outputs;
-    c->errors = c->judged = QC_NEW_ARRAY(r->found->arena, struct qc_error, count, st);
-    if (qc_trials_have_probabilities(r->trials)) c->judged = QC_NEW_ARRAY(r->found->arena, struct qc_error, count, st);
+    c->errors = c->judged = QC_NEW_ARRAY(r->arena, struct qc_error, count, st);
+    if (qc_trials_have_probabilities(r->trials)) c->judged = QC_NEW_ARRAY(r->arena, struct qc_error, count, st);
     return c->errors && c->judged;
 }
 
@@ -429,18 +430,18 @@ static bool run_all(struct race *r, const struct qc_trial_options *how, struct q
 
 bool qc_auto_try_all(struct qc_auto_found *f, struct qc_status *st)
 {
-    struct race r = {.found = f,
-                     .outputs = f->p->real->output_count,
-                     .part_of = QC_NEW_ARRAY(f->arena, size_t, f->qparams + 1, st)};
+    struct race r = {.found = f, .arena = qc_arena_new(), .outputs = f->p->real->output_count};
     const struct qc_trial_options how = qc_trial_options_of(f->p);
     f->trials = QC_NEW_ARRAY(f->arena, struct qc_report_trial, QC_AUTO_METHODS + CANDIDATES + QC_AUTO_WIDTHS, st);
     f->choices = QC_NEW_ARRAY(f->arena, struct qc_report_choice, f->qparams + 1, st);
-    if (!r.part_of || !f->trials || !f->choices) return false;
-    part(&r);
-    const bool ok = run_all(&r, &how, st);
+    bool ok = r.arena || qc_fail_memory(st, 1);
+    ok = ok && (r.part_of = QC_NEW_ARRAY(r.arena, size_t, f->qparams + 1, st)) && f->trials && f->choices;
+    if (ok) part(&r);
+    ok = ok && run_all(&r, &how, st);
     if (ok) note_choices(&r);
     qc_forget_integers(f->p);
     qc_trials_free(r.trials);
+    qc_arena_free(r.arena);
     return ok;
 }
 
