@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "calib/moments/moments_rows.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
@@ -268,17 +269,26 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
             const size_t bytes = m->capacity[i / QC_MOMENTS_BUFFERS] *
                                  qc_second_moments_row(m->layers[i / QC_MOMENTS_BUFFERS]) * sizeof(int16_t);
             if (!(w->buffers[i].rows = malloc(bytes))) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
-            memset(w->buffers[i].rows, 0, bytes); /* touched now, so that memory does not grow with the samples */
+            qc_pool_clear(w->buffers[i].rows, bytes); /* touched now, so that memory does not grow with the samples */
         }
     }
     return true;
 }
 
+/* What all workers have of a layer that was not added yet, with the scratch of one of them. */
+static bool flush_layer(void *user, size_t index, unsigned worker, struct qc_status *st)
+{
+    struct qc_second_moments *m = user;
+    for (unsigned k = 0; k < m->worker_count; k++)
+        for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++)
+            if (!flush(m, index, &m->workers[worker], &m->workers[k].buffers[index * QC_MOMENTS_BUFFERS + i], st))
+                return false;
+    return true;
+}
+
 bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st)
 {
-    for (unsigned k = 0; k < m->worker_count; k++)
-        for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++)
-            if (!flush(m, i / QC_MOMENTS_BUFFERS, &m->workers[k], &m->workers[k].buffers[i], st)) return false;
+    if (!qc_pool_run(m->count, flush_layer, m, &(struct qc_pool_options){.workers = m->worker_count}, st)) return false;
     for (size_t i = 0; i < m->count; i++)
         for (int p = 0; p < QC_MOMENTS_PARTS; p++)
             if (m->layers[i]->parts[p].rows > QC_MOMENTS_ROWS_MAX)
