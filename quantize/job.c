@@ -56,6 +56,7 @@ static bool measure(struct qc_job *j, struct qc_status *st)
     const struct qc_selection some = qc_measured_samples(j->p.data);
     const struct qc_measure_options m = qc_measure_options_of(&j->p);
     j->r.data_samples = qc_dataset_samples(j->p.data);
+    qc_dataset_let_go(j->p.data); /* peaks come later, and would grow with the samples that trials have read */
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
     qc_progress_phase(j->p.progress, "comparing layers");
     bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.data, &m, st);

@@ -3,6 +3,7 @@
 the other; what is quoted are medians, and ratios of the same round. A process that is busy beside it shifts both
 sides of a ratio."""
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -204,11 +205,12 @@ def memory_rows(measured, data):
 def growth_rows(calibration, data):
     model = BY_NAME["resnet20_cifar10"]
     given = type(model)(model.name, model.eval, model.eval, model.preprocess)
-    for t in THREADS:
-        peaks = [[calibration(given, data, t, "--method", "kl", *RANGES, "--samples", n)["peak"] for n in (64, 1000)]
+    jobs = {"`kl`, nearest": ("--method", "kl", *RANGES), "default": ()}
+    for (job, options), t in itertools.product(jobs.items(), THREADS):
+        peaks = [[calibration(given, data, t, *options, "--samples", n)["peak"] for n in (64, 1000)]
                  for _ in range(3)]
         few, many = (statistics.median(p[i] for p in peaks) for i in (0, 1))
-        yield [f"{t}", f"{few / MIB:.1f}", f"{many / MIB:.1f}", f"{100 * (many / few - 1):+.1f} %"]
+        yield [job, f"{t}", f"{few / MIB:.1f}", f"{many / MIB:.1f}", f"{100 * (many / few - 1):+.1f} %"]
 
 
 def processor():
@@ -254,7 +256,7 @@ def main():
                              scaling_rows(measured)),
             "memory": table(["model", "threads", "qcalib, MiB", "ONNX Runtime in Python, MiB"],
                             memory_rows(measured, given.data)),
-            "growth": table(["threads", "64 samples, MiB", "1000 samples, MiB", "growth"],
+            "growth": table(["job", "threads", "64 samples, MiB", "1000 samples, MiB", "growth"],
                             growth_rows(calibration, given.data)),
             "large": table(HEADS["large"], large_rows(program, pathlib.Path(folder), given.large_rounds)),
             "parts": table(HEADS["parts"], part_rows(program, pathlib.Path(folder), given.large_rounds)),

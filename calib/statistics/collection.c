@@ -186,6 +186,7 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
     struct collecting *k = user;
     (void)scratch;
     k->done[at->unit] = true; /* nobody else's */
+    if (!qc_known_outputs_wanted(at->key, k->total)) return true;
     return qc_known_outputs_keep(k->options->known, at->key, runners[0], st);
 }
 

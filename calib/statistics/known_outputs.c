@@ -2,22 +2,35 @@
 #include "calib/statistics/known_outputs.h"
 
 #include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct known {
-    uint64_t key;
-    struct known *next; /* in the same slot of the table */
-    char *bytes;        /* all outputs, one behind the other */
-    struct qc_view views[];
+/* How outputs lie: the same for all units of one size, so a unit has little beside its numbers. */
+struct form {
+    struct form *next;
+    size_t bytes; /* of all outputs */
+    struct {
+        struct qc_view view; /* of no data */
+        size_t at;           /* its data, in bytes from the first output's */
+    } outputs[];
 };
 
-enum { SLOTS = 4096, ALIGN = 64 };
+struct qc_known {
+    uint64_t key;
+    struct qc_known *next; /* in the same slot of the table */
+    const struct form *form;
+    _Alignas(max_align_t) char bytes[]; /* all outputs, one behind the other */
+};
+
+enum { SLOTS = 4096 };
 
 struct qc_known_outputs {
     size_t count, bytes;
     pthread_mutex_t lock;
-    struct known *slots[SLOTS];
+    struct form *forms;
+    struct qc_known *slots[SLOTS];
 };
 
 bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, struct qc_status *st)
@@ -30,83 +43,112 @@ bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, struct qc
     return true;
 }
 
-static void free_known(struct known *u)
-{
-    if (u) free(u->bytes);
-    free(u);
-}
-
 void qc_known_outputs_free(struct qc_known_outputs *k)
 {
     if (!k) return;
     for (size_t i = 0; i < SLOTS; i++)
-        for (struct known *u = k->slots[i], *next; u; u = next) {
+        for (struct qc_known *u = k->slots[i], *next; u; u = next) {
             next = u->next;
-            free_known(u);
+            free(u);
         }
+    for (struct form *f = k->forms, *next; f; f = next) {
+        next = f->next;
+        free(f);
+    }
     pthread_mutex_destroy(&k->lock);
     free(k);
 }
 
-static struct known *find(const struct qc_known_outputs *k, uint64_t key)
+static struct qc_known *find(const struct qc_known_outputs *k, uint64_t key)
 {
-    struct known *u = k->slots[key % SLOTS];
+    struct qc_known *u = k->slots[key % SLOTS];
     while (u && u->key != key) u = u->next;
     return u;
 }
 
-const struct qc_view *qc_known_outputs_find(struct qc_known_outputs *k, uint64_t key)
+const struct qc_known *qc_known_outputs_find(struct qc_known_outputs *k, uint64_t key)
 {
     if (!k) return NULL;
     pthread_mutex_lock(&k->lock);
-    const struct known *u = find(k, key);
+    const struct qc_known *u = find(k, key);
     pthread_mutex_unlock(&k->lock);
-    return u ? u->views : NULL;
+    return u;
+}
+
+struct qc_view qc_known_view(const struct qc_known *u, size_t output)
+{
+    struct qc_view v = u->form->outputs[output].view;
+    v.data = (void *)(uintptr_t)(u->bytes + u->form->outputs[output].at);
+    return v;
+}
+
+bool qc_known_outputs_wanted(uint64_t key, size_t units)
+{
+    enum { UNITS_MOST = 384 }; /* on average; keys are as good as random */
+    return units <= UNITS_MOST || key < UINT64_MAX / units * UNITS_MOST;
 }
 
 static size_t bytes_of(const struct qc_view *v)
 {
-    return (qc_view_count(v) * qc_dtype_size(v->dtype) + ALIGN) / ALIGN * ALIGN;
+    return qc_view_count(v) * qc_dtype_size(v->dtype);
 }
 
-/* A copy of all outputs of a runner. */
-static struct known *copy(const struct qc_known_outputs *k, uint64_t key, struct qc_runner *r, size_t bytes,
-                          struct qc_status *st)
+static bool same(const struct qc_view *a, const struct qc_view *b)
 {
-    struct known *u = calloc(1, sizeof *u + k->count * sizeof *u->views);
-    if (u) u->bytes = malloc(bytes + 1);
-    if (!u || !u->bytes) {
-        free_known(u);
+    const size_t n = (size_t)a->rank;
+    return a->dtype == b->dtype && a->rank == b->rank && !memcmp(a->dim, b->dim, n * sizeof *a->dim) &&
+           !memcmp(a->stride, b->stride, n * sizeof *a->stride);
+}
+
+static bool fits(const struct form *f, size_t count, struct qc_runner *r)
+{
+    for (size_t o = 0; o < count; o++) {
+        const struct qc_view v = qc_runner_output(r, o);
+        if (!same(&v, &f->outputs[o].view)) return false;
+    }
+    return true;
+}
+
+/* The form of what a runner has made, with the lock. */
+static struct form *form_of(struct qc_known_outputs *k, struct qc_runner *r, struct qc_status *st)
+{
+    struct form *f = k->forms;
+    while (f && !fits(f, k->count, r)) f = f->next;
+    if (f) return f;
+    const size_t bytes = sizeof *f + k->count * sizeof *f->outputs;
+    if (!(f = calloc(1, bytes))) {
         qc_fail_memory(st, bytes);
         return NULL;
     }
-    u->key = key;
-    char *to = u->bytes;
     for (size_t o = 0; o < k->count; o++) {
-        const struct qc_view v = qc_runner_output(r, o);
-        const size_t size = qc_view_count(&v) * qc_dtype_size(v.dtype);
-        u->views[o] = v;
-        u->views[o].data = to;
-        if (size) memcpy(to, v.data, size);
-        to += bytes_of(&v);
+        const size_t align = sizeof(max_align_t);
+        f->outputs[o].view = qc_runner_output(r, o);
+        f->outputs[o].at = f->bytes;
+        f->bytes += (bytes_of(&f->outputs[o].view) + align - 1) / align * align;
+        f->outputs[o].view.data = NULL;
     }
-    return u;
+    f->next = k->forms;
+    k->forms = f;
+    k->bytes += bytes < QC_KNOWN_OUTPUTS_BYTES - k->bytes ? bytes : QC_KNOWN_OUTPUTS_BYTES - k->bytes;
+    return f;
 }
 
 bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_runner *r, struct qc_status *st)
 {
     if (!k || qc_known_outputs_find(k, key)) return true;
-    size_t bytes = sizeof(struct known) + k->count * sizeof(struct qc_view);
+    pthread_mutex_lock(&k->lock);
+    const struct form *f = form_of(k, r, st);
+    const bool room = f && f->bytes + sizeof(struct qc_known) <= QC_KNOWN_OUTPUTS_BYTES - k->bytes;
+    if (room) k->bytes += f->bytes + sizeof(struct qc_known);
+    pthread_mutex_unlock(&k->lock);
+    if (!room) return f != NULL;
+    struct qc_known *u = malloc(sizeof *u + f->bytes);
+    if (!u) return qc_fail_memory(st, f->bytes);
+    *u = (struct qc_known){.key = key, .form = f};
     for (size_t o = 0; o < k->count; o++) {
         const struct qc_view v = qc_runner_output(r, o);
-        bytes += bytes_of(&v);
+        if (bytes_of(&v)) memcpy(u->bytes + f->outputs[o].at, v.data, bytes_of(&v));
     }
-    pthread_mutex_lock(&k->lock);
-    const bool room = bytes <= QC_KNOWN_OUTPUTS_BYTES - k->bytes;
-    if (room) k->bytes += bytes;
-    pthread_mutex_unlock(&k->lock);
-    struct known *u = room ? copy(k, key, r, bytes, st) : NULL;
-    if (!u) return !room;
     pthread_mutex_lock(&k->lock);
     const bool new = !find(k, key);
     if (new) {
@@ -114,6 +156,6 @@ bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_r
         k->slots[key % SLOTS] = u;
     }
     pthread_mutex_unlock(&k->lock);
-    if (!new) free_known(u);
+    if (!new) free(u);
     return true;
 }

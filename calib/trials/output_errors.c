@@ -19,12 +19,12 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
     const struct erring *e = user;
-    const struct qc_view *known = qc_known_outputs_find(e->known, at->key);
+    const struct qc_known *known = qc_known_outputs_find(e->known, at->key);
     bool comparable;
     (void)scratch;
     if (!known && !qc_known_outputs_keep(e->known, at->key, runners[REAL], st)) return false;
     for (size_t o = 0; o < e->real->output_count; o++) {
-        const struct qc_view r = known ? known[o] : qc_runner_output(runners[REAL], o),
+        const struct qc_view r = known ? qc_known_view(known, o) : qc_runner_output(runners[REAL], o),
                              x = qc_runner_output(runners[QUANTIZED], o);
         if (!qc_compare_output(&comparable, &e->units[at->unit * e->real->output_count + o], e->real, e->quantized, o,
                                &r, &x, st))

@@ -173,7 +173,7 @@ struct pass {
     const struct qc_plan *plans[QC_STREAM_PLANS];
 };
 
-static const struct qc_view *known_of(const struct qc_trials *t, size_t place)
+static const struct qc_known *known_of(const struct qc_trials *t, size_t place)
 {
     return qc_known_outputs_find(t->known, t->keys[place]);
 }
@@ -193,9 +193,9 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
     const size_t place = t->place_of[at->unit] - 1, outputs = t->real->output_count, k = at->plan - p->real;
     (void)scratch;
     if (at->plan < p->real) return qc_known_outputs_keep(t->known, t->keys[place], runners[at->plan], st);
-    const struct qc_view *known = known_of(t, place);
+    const struct qc_known *known = known_of(t, place);
     for (size_t o = 0; o < outputs; o++) {
-        const struct qc_view wanted = known ? known[o] : qc_runner_output(runners[0], o);
+        const struct qc_view wanted = known ? qc_known_view(known, o) : qc_runner_output(runners[0], o);
         const size_t n = qc_view_count(&wanted);
         if (!t->judged[o] || wanted.dtype != QC_F32) continue;
         const struct qc_view x = qc_runner_output(runners[at->plan], o);

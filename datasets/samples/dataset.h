@@ -161,6 +161,9 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit);
    samples that are in memory as they are. Not beside readers. */
 bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st);
 
+/* Lets go of what is kept; what is read from now on is kept again. Not beside readers. */
+void qc_dataset_let_go(struct qc_dataset *ds);
+
 /* Units that are read ahead of the workers now, and the bytes that each of them may hold. */
 unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds);
 /* Reads at most so many ahead until the next choice of samples, and lets go of what was read: results do not depend on

@@ -380,6 +380,11 @@ bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st)
     return qc_unit_cache_new(&ds->kept, bytes, st);
 }
 
+void qc_dataset_let_go(struct qc_dataset *ds)
+{
+    if (ds->kept) qc_unit_cache_clear(ds->kept);
+}
+
 bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit,
                      struct qc_dataset_scratch *scratch, struct qc_status *st)
 {

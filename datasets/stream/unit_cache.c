@@ -15,7 +15,7 @@ struct entry {
 
 struct qc_unit_cache {
     pthread_mutex_t lock;
-    size_t left;
+    size_t bytes, left;
     struct entry *lists[LISTS];
 };
 
@@ -24,19 +24,27 @@ bool qc_unit_cache_new(struct qc_unit_cache **out, size_t bytes, struct qc_statu
     struct qc_unit_cache *c = calloc(1, sizeof *c);
     if (!c) return qc_fail_memory(st, sizeof *c);
     pthread_mutex_init(&c->lock, NULL);
-    c->left = bytes;
+    c->bytes = c->left = bytes;
     *out = c;
     return true;
+}
+
+void qc_unit_cache_clear(struct qc_unit_cache *c)
+{
+    for (size_t i = 0; i < LISTS; i++) {
+        for (struct entry *e = c->lists[i], *next; e; e = next) {
+            next = e->next;
+            free(e);
+        }
+        c->lists[i] = NULL;
+    }
+    c->left = c->bytes;
 }
 
 void qc_unit_cache_free(struct qc_unit_cache *c)
 {
     if (!c) return;
-    for (size_t i = 0; i < LISTS; i++)
-        for (struct entry *e = c->lists[i], *next; e; e = next) {
-            next = e->next;
-            free(e);
-        }
+    qc_unit_cache_clear(c);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }

@@ -13,6 +13,8 @@ struct qc_unit_cache;
 /* Of at most so many bytes. */
 bool qc_unit_cache_new(struct qc_unit_cache **out, size_t bytes, struct qc_status *st);
 void qc_unit_cache_free(struct qc_unit_cache *c); /* NULL-safe */
+/* Forgets all units; not beside those who use them. */
+void qc_unit_cache_clear(struct qc_unit_cache *c);
 
 /* What is kept of a unit of the file; NULL: nothing. It stays where it is. Thread safe, as the next. */
 const void *qc_unit_cache_find(struct qc_unit_cache *c, size_t binding, size_t unit);

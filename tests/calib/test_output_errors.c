@@ -79,6 +79,28 @@ Test(output_errors, what_is_known_is_not_run_again)
     qc_graph_free(g);
 }
 
+static int by_value(const void *x, const void *y)
+{
+    const uint64_t *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Trials draw the 256 units of the lowest keys. */
+Test(output_errors, of_many_units_those_are_kept_that_trials_draw)
+{
+    enum { UNITS = 5000, DRAWN = 256 };
+    uint64_t keys[UNITS];
+    size_t wanted = 0;
+    for (uint64_t u = 0; u < UNITS; u++) {
+        keys[u] = qc_stream_key(0, &u, sizeof u);
+        wanted += qc_known_outputs_wanted(keys[u], UNITS);
+        cr_expect(qc_known_outputs_wanted(keys[u], DRAWN));
+    }
+    cr_expect(wanted < 2 * DRAWN, "%zu", wanted);
+    qsort(keys, UNITS, sizeof *keys, by_value);
+    for (size_t u = 0; u < DRAWN; u++) cr_expect(qc_known_outputs_wanted(keys[u], UNITS), "number %zu", u);
+}
+
 Test(output_errors, collecting_leaves_the_outputs_of_the_float_network)
 {
     struct qc_status st = QC_STATUS_INIT;

@@ -29,5 +29,13 @@ Test(unit_cache, units_are_kept_until_there_is_no_room)
     }
     cr_expect(kept > 50 && kept < 100, "%zu", kept);
     cr_expect_not_null(qc_unit_cache_find(c, 0, 0));
+    qc_unit_cache_clear(c);
+    size_t again = 0;
+    for (size_t u = 0; u < UNITS; u++) {
+        cr_expect_null(qc_unit_cache_find(c, u % 2, u));
+        qc_unit_cache_keep(c, u % 2, u, unit, BYTES);
+        again += qc_unit_cache_find(c, u % 2, u) != NULL;
+    }
+    cr_expect_eq(again, kept);
     qc_unit_cache_free(c);
 }
