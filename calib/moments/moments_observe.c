@@ -220,6 +220,17 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
     return ok;
 }
 
+static size_t rows_bytes(const struct qc_second_moments *m, size_t index)
+{
+    return m->capacity[index] * qc_second_moments_row(m->layers[index]) * sizeof(int16_t);
+}
+
+static bool make_rows(struct qc_second_moments_buffer *b, const struct qc_second_moments *m, size_t index,
+                      struct qc_status *st)
+{
+    return (b->rows = malloc(rows_bytes(m, index))) || qc_fail_memory(st, rows_bytes(m, index));
+}
+
 static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_second_moments_worker *w, uint64_t key,
                           float peak, const struct source *s, struct qc_status *st)
 {
@@ -251,6 +262,7 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     struct qc_second_moments_buffer *b =
         &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
     if (b->count && (b->step != step || b->part != part) && !flush(m, index, w, b, st)) return false;
+    if (!b->rows && !make_rows(b, m, index, st)) return false;
     b->step = step;
     b->part = part;
     for (size_t t = 0; t < rows; t++) {
@@ -311,10 +323,11 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
         w->lanes = malloc((m->lane_size + 1) * sizeof *w->lanes);
         if (!w->buffers || !w->panels || !w->lanes) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
         for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) {
-            const size_t bytes = m->capacity[i / QC_MOMENTS_BUFFERS] *
-                                 qc_second_moments_row(m->layers[i / QC_MOMENTS_BUFFERS]) * sizeof(int16_t);
-            if (!(w->buffers[i].rows = malloc(bytes))) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
-            memset(w->buffers[i].rows, 0, bytes); /* touched now, so that memory does not grow with the samples */
+            const size_t layer = i / QC_MOMENTS_BUFFERS;
+            if (m->layers[layer]->paired) continue; /* of one after the other: when it is its turn */
+            if (!make_rows(&w->buffers[i], m, layer, st)) return false;
+            /* touched now, so that memory does not grow with the samples */
+            memset(w->buffers[i].rows, 0, rows_bytes(m, layer));
         }
     }
     return true;

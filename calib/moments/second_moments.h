@@ -131,7 +131,7 @@ bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc
    those of the others. */
 bool qc_second_moments_new_pairs(struct qc_second_moments **out, const struct qc_graph *g, const bool *pairs,
                                  struct qc_status *st);
-/* Gives back what a node's layer has summed up. */
+/* Gives back what a node's layer has summed up, and of a pair the buffers; after qc_second_moments_end. */
 void qc_second_moments_forget(struct qc_second_moments *m, qc_id node);
 void qc_second_moments_free(struct qc_second_moments *m); /* NULL-safe */
 
