@@ -309,7 +309,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     if (before) {
         choice->range = choice->solved = before->solved;
         choice->behind = before->behind;
-        return qc_chooser_widen(&choice->range, k, id, o->wider, st) && outline(k, id, st);
+        return qc_chooser_widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
     }
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
@@ -319,7 +319,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = text_behind(k, id);
     choice->solved = choice->range;
-    return qc_chooser_widen(&choice->range, k, id, o->wider, st) && outline(k, id, st);
+    return qc_chooser_widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
 }
 
 /* Not an input of the network, whose values are those of the data, nor a table of constants. */
@@ -331,16 +331,19 @@ static bool is_computed(const struct qc_graph *g, qc_id id)
     return false;
 }
 
-bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, double wider, struct qc_status *st)
+bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
+                      double wider, struct qc_status *st)
 {
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     const struct qc_range solved = *range;
-    const bool few = k->options->few && k->seen->extremes;
-    if (!few && !(wider > 1)) return true;
+    const bool few = k->options->few && k->seen->extremes, further = by->lo_times > 0;
+    if (!few && !further && !(wider > 1)) return true;
     if (few) qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
+    if (further)
+        qc_widen_range(range, k->histograms[id], by->lo_times, by->hi_times, choice->known_lo, choice->known_hi);
     if (wider > 1 && is_computed(k->g, id))
-        qc_widen_range(range, k->histograms[id], wider, choice->known_lo, choice->known_hi);
+        qc_widen_range(range, k->histograms[id], wider, wider, choice->known_lo, choice->known_hi);
     if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
     return qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
 }
