@@ -324,7 +324,7 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
         if (!w->buffers || !w->panels || !w->lanes) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
         for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) {
             const size_t layer = i / QC_MOMENTS_BUFFERS;
-            if (m->layers[layer]->paired) continue; /* of one after the other: when it is its turn */
+            if (m->one_by_one) continue; /* when it is its turn */
             if (!make_rows(&w->buffers[i], m, layer, st)) return false;
             /* touched now, so that memory does not grow with the samples */
             memset(w->buffers[i].rows, 0, rows_bytes(m, layer));
