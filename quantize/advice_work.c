@@ -123,6 +123,8 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
         !unit_of(&out->quantized, &written, p->produced, p->data, st))
         return false;
     if (p->weight_rounding && p->seen->gram) qc_round_weights_work_of_all(&moments, &rounding, p->seen->gram);
+    /* The second rounding (docs/decisions/0045-rounding-on-what-is-read.md) is not counted: it may be a fourth of a job,
+       and advice would try more for it, just where weights are mended already. */
     for (size_t i = 0; i < r->trial_count; i++) {
         trials += (double)r->trials[i].samples;
         solved += r->trials[i].part ? 0 : (double)r->layer_count;

@@ -272,11 +272,7 @@ static bool finish_plan(void *user, const struct qc_unit *at, struct qc_runner *
         const struct qc_view v = qc_runner_output(runners[at->plan], k);
         struct qc_kept_value *other = &c->kept[at->worker][c->job->pair_count + k];
         if (at->plan == FIRST && !compare_output(c, at->unit, k, &v, &other->view, st)) return false;
-        if (at->plan == FIRST) continue;
-        if (!qc_room_make(&other->room, qc_view_count(&v) * qc_dtype_size(v.dtype), st)) return false;
-        other->view = v;
-        other->view.data = other->room.data;
-        memcpy(other->room.data, v.data, qc_view_count(&v) * qc_dtype_size(v.dtype));
+        if (at->plan == SECOND && !qc_keep_value(other, &v, NULL, st)) return false;
     }
     return true;
 }

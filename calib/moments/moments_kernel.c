@@ -71,6 +71,33 @@ float qc_second_moments_peak(const float *x, size_t n, int64_t stride)
     return f;
 }
 
+static QC_INLINE void pair_peak_body(uint32_t *out, const float *x, const float *real, size_t n)
+{
+    uint32_t top = 0;
+    for (size_t i = 0; i < n; i++) {
+        const float apart = real[i] - x[i];
+        uint32_t a, b;
+        memcpy(&a, x + i, sizeof a);
+        memcpy(&b, &apart, sizeof b);
+        a &= 0x7fffffffu;
+        b &= 0x7fffffffu;
+        a = a > b ? a : b;
+        top = a > top ? a : top;
+    }
+    *out = top;
+}
+QC_SIMD(pair_peak, (uint32_t * out, const float *x, const float *real, size_t n), (out, x, real, n))
+
+float qc_second_moments_pair_peak(const float *x, const float *real, size_t n)
+{
+    uint32_t top;
+    float f;
+    pair_peak(&top, x, real, n);
+    if (top > 0x7f800000u) return INFINITY;
+    memcpy(&f, &top, sizeof f);
+    return f;
+}
+
 static QC_INLINE void pack_body(int16_t *restrict to, const int16_t *restrict rows, size_t count, size_t stride,
                                 size_t n)
 {

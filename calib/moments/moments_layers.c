@@ -167,17 +167,14 @@ static void append(size_t *index, struct qc_second_moments *m, struct qc_second_
     if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
 }
 
-bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
-                           struct qc_status *st)
+void qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block)
 {
-    (void)st;
     for (size_t i = 0; i < m->count && !*index; i++)
         if (qc_second_moments_same(m->layers[i], l)) *index = i + 1;
     if (!*index)
         append(index, m, l, block, true);
     else if (l->few_levels)
         m->layers[*index - 1]->few_levels = true;
-    return true;
 }
 
 enum taken { MEANS, PRODUCTS, PAIRS };
@@ -187,7 +184,6 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
 {
     const struct qc_node *n = &g->nodes[id];
     const struct qc_tensor *w = weight_of(g, n, which);
-    const bool products = taken != MEANS;
     if (!w) return true;
     struct qc_second_moments_layer *l = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer, 1, st);
     if (!l) return false;
@@ -207,12 +203,10 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
         l->paired = true;
         l->channels *= 2;
     }
-    for (size_t i = 0; taken == PRODUCTS && i < m->count && !m->by_node[id]; i++)
-        if (qc_second_moments_same(m->layers[i], l)) m->by_node[id] = i + 1;
-    if (!m->by_node[id])
-        append(&m->by_node[id], m, l, block, products);
-    else if (l->few_levels)
-        m->layers[m->by_node[id] - 1]->few_levels = true;
+    if (taken == PRODUCTS)
+        qc_second_moments_put(&m->by_node[id], m, l, block);
+    else
+        append(&m->by_node[id], m, l, block, taken == PAIRS);
     return true;
 }
 
@@ -317,7 +311,15 @@ static void free_layer(struct qc_second_moments_layer *l)
 void qc_second_moments_forget(struct qc_second_moments *m, qc_id node)
 {
     struct qc_second_moments_layer *l = qc_second_moments_of(m, NULL, node);
-    if (l) free_layer(l);
+    if (!l) return;
+    free_layer(l);
+    for (unsigned k = 0; l->paired && k < m->worker_count; k++)
+        for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++) {
+            struct qc_second_moments_buffer *b =
+                &m->workers[k].buffers[(m->by_node[node] - 1) * QC_MOMENTS_BUFFERS + i];
+            free(b->rows);
+            b->rows = NULL;
+        }
 }
 
 void qc_second_moments_free(struct qc_second_moments *m)

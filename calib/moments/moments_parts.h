@@ -83,8 +83,7 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
 void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block);
 bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b);
 /* Adds a layer, or finds one that is the same: *index is its number + 1. */
-bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
-                           struct qc_status *st);
+void qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block);
 /* The layers of a recurrent node, if it has some (calib/moments/moments_recurrent.c). */
 bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
                                      enum qc_second_moments_layers layers, size_t block, struct qc_status *st);

@@ -56,8 +56,9 @@ static bool add(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
     l->few_levels = qc_second_moments_few_levels(g, qc_second_moments_recurrent_weight(g, n, which));
     if (g->values[l->value].type.dtype != QC_F32 || qc_constant_of(g, l->value)) return true;
     const char *name = qc_value_name(g, l->value, m->arena, st);
-    return name && (l->name = qc_arena_strdup(m->arena, name, st)) &&
-           qc_second_moments_put(&m->of_recurrent[which][id], m, l, block, st);
+    if (!name || !(l->name = qc_arena_strdup(m->arena, name, st))) return false;
+    qc_second_moments_put(&m->of_recurrent[which][id], m, l, block);
+    return true;
 }
 
 bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,

@@ -236,13 +236,19 @@ static bool same_value(const struct qc_graph *a, qc_id x, const struct qc_graph 
     return p && q && strcmp(p, q) == 0;
 }
 
+/* The function that a quantizer is behind; NULL: it is behind none. */
+static const char *text_behind(const struct qc_chooser *k, qc_id id)
+{
+    return k->looks ? k->looks[id].text : NULL;
+}
+
 /* The range that the same method chose for a quantizer of the same values in another graph, behind the same function if
    there is one; NULL: there is none. */
 static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id id, const struct qc_method *by)
 {
     const struct qc_solved *from = &k->options->solved;
     const struct qc_qparams *s = &k->g->qparams_of[id], *other;
-    const char *const text = k->looks ? k->looks[id].text : NULL;
+    const char *const text = text_behind(k, id);
     if (!from->calibration || from->seen != k->seen || k->weighted[id] || !s->observed_count) return NULL;
     for (qc_id o = 1; o <= from->graph->qparams_count; o++) {
         const struct qc_choice *c = &from->calibration->choices[o];
@@ -281,7 +287,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     request.known_lo = choice->known_lo;
     request.known_hi = choice->known_hi;
     request.curve = o->ranges_alone ? NULL : &k->curves[id];
-    if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
+    if (text_behind(k, id)) request.behind = &k->looks[id].behind;
     const struct qc_method by = method_of(o, id);
     choice->seen = h->tally;
     choice->chosen = true;
@@ -295,7 +301,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
         if (!qc_quantizer_channels_solve(&k->channels[id].chosen, &choice->range, &choice->loss, k->channels[id].seen,
                                          &g->qparams_of[id], by.observer, &by.values, &request, st))
             return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
-        if (choice->range.behind) choice->behind = k->looks[id].text;
+        if (choice->range.behind) choice->behind = text_behind(k, id);
         return outline(k, id, st);
     }
     choice->curve = request.curve;
@@ -303,7 +309,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     if (before) {
         choice->range = choice->solved = before->solved;
         choice->behind = before->behind;
-        return qc_chooser_widen(&choice->range, k, id, o->wider, st) && outline(k, id, st);
+        return qc_chooser_widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
     }
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
@@ -311,9 +317,9 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
         (k->weighted[id] &&
          !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
-    if (choice->range.behind) choice->behind = k->looks[id].text;
+    if (choice->range.behind) choice->behind = text_behind(k, id);
     choice->solved = choice->range;
-    return qc_chooser_widen(&choice->range, k, id, o->wider, st) && outline(k, id, st);
+    return qc_chooser_widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
 }
 
 /* Not an input of the network, whose values are those of the data, nor a table of constants. */
@@ -325,16 +331,19 @@ static bool is_computed(const struct qc_graph *g, qc_id id)
     return false;
 }
 
-bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, double wider, struct qc_status *st)
+bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
+                      double wider, struct qc_status *st)
 {
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     const struct qc_range solved = *range;
-    const bool few = k->options->few && k->seen->extremes;
-    if (!few && !(wider > 1)) return true;
+    const bool few = k->options->few && k->seen->extremes, further = by->lo_times > 0;
+    if (!few && !further && !(wider > 1)) return true;
     if (few) qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
+    if (further)
+        qc_widen_range(range, k->histograms[id], by->lo_times, by->hi_times, choice->known_lo, choice->known_hi);
     if (wider > 1 && is_computed(k->g, id))
-        qc_widen_range(range, k->histograms[id], wider, choice->known_lo, choice->known_hi);
+        qc_widen_range(range, k->histograms[id], wider, wider, choice->known_lo, choice->known_hi);
     if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
     return qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
 }
@@ -429,7 +438,7 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
     return qc_calibration_warn(k->c, st,
                                "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s",
                                k->source, k->g->qparams_of[k->nonfinite.first].name, (unsigned long long)t->nan,
-                               (unsigned long long)(t->pos_inf + t->neg_inf),
+                               (unsigned long long)t->pos_inf + t->neg_inf,
                                (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
                                others(more, &k->nonfinite, ", and values of "));
 }

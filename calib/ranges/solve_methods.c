@@ -39,7 +39,7 @@ static bool place(const struct solving_methods *s, const qc_id of[2], const stru
     bool shared = false;
     for (size_t i = 0; i < 2 && !shared; i++) {
         if (!of[i] || !is_solved(k, of[i])) continue;
-        if (!qc_chooser_widen(&range[i], k, of[i], s->wider[factor], st)) return false;
+        if (!qc_chooser_widen(&range[i], k, of[i], &s->methods[method], s->wider[factor], st)) return false;
         if (i == 0 && of[1] &&
             !qc_chooser_shares(&shared, &range[0], &range[1], k, of[0], s->methods[method].observer, &range[0], st))
             return false;

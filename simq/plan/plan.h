@@ -64,8 +64,7 @@ struct qc_plan_options {
 };
 
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references
-   to the graph's constants (their counts are not thread safe: one plan of a graph is made or freed at a time), and
-   takes the parameters of its qparams as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
+   to the graph's constants, and takes the parameters of its qparams as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
    also for want of an accumulator of so many bits; inconsistent shapes.
    With options->largest a shape may have free dims (QC_FREE): they are said before each run (qc_runner_shapes), and a
    plan for each set of shapes is made when it is first met (simq/plan/plan_open.c). Not with accumulators of less than

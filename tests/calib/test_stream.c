@@ -51,18 +51,24 @@ static bool finish(void *user, const struct qc_unit *at, struct qc_runner *const
     return true;
 }
 
+/* Of each sample its number and what follows. */
+static struct qc_dataset *ramps(char path[CASE_PATH], const struct qc_graph *g)
+{
+    float x[SAMPLES][WIDTH];
+    for (int s = 0; s < SAMPLES; s++)
+        for (int i = 0; i < WIDTH; i++) x[s][i] = (float)(s + i);
+    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {WIDTH}};
+    case_write(path, &set, 1, SAMPLES);
+    return case_open(g, path, false);
+}
+
 Test(stream, every_unit_is_run_once_by_one_worker)
 {
     struct qc_status st = QC_STATUS_INIT;
     struct qc_graph *g =
         case_graph("graph \"g\"\ninput %1 \"x\" f32[N,4]\n%2 \"r\" = Relu(%1)\n%3 \"y\" = Neg(%2)\noutput \"y\" %3\n");
-    float x[SAMPLES][WIDTH];
-    for (int s = 0; s < SAMPLES; s++)
-        for (int i = 0; i < WIDTH; i++) x[s][i] = (float)(s + i);
-    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {WIDTH}};
     char path[CASE_PATH];
-    case_write(path, &set, 1, SAMPLES);
-    struct qc_dataset *d = case_open(g, path, false);
+    struct qc_dataset *d = ramps(path, g);
     struct qc_arena *a = qc_arena_new();
     const qc_id observed = qc_graph_find_value(g, "r");
     for (unsigned workers = 1; workers <= 4; workers++) {
@@ -129,13 +135,8 @@ Test(stream, plans_that_share_a_buffer_are_looked_at_one_by_one)
     struct looked l = {.made = {{0}}};
     struct qc_graph *g[3];
     struct qc_plan *plans[3];
-    float x[SAMPLES][WIDTH];
-    for (int s = 0; s < SAMPLES; s++)
-        for (int i = 0; i < WIDTH; i++) x[s][i] = (float)(s + i);
-    struct case_data set = {.name = "x", .dtype = QC_F32, .values = x, .rank = 1, .dims = {WIDTH}};
     char path[CASE_PATH];
-    case_write(path, &set, 1, SAMPLES);
-    struct qc_dataset *d = case_open(g[0] = case_graph(texts[0]), path, false);
+    struct qc_dataset *d = ramps(path, g[0] = case_graph(texts[0]));
     struct qc_stream stream = {.data = d,
                                .input_count = 1,
                                .plan_count = 3,
