@@ -355,39 +355,6 @@ Test(gram, nothing_depends_on_order_workers_or_shards)
     }
 }
 
-/* Lines of taps are read at once where channels lie side by side, else each tap for itself. */
-Test(gram, nothing_depends_on_the_order_in_memory)
-{
-    for (size_t k = 0; k < CASES; k++) {
-        const struct layer_case *c = &cases[k];
-        struct qc_status st = QC_STATUS_INIT;
-        struct qc_second_moments *m[2] = {NULL};
-        struct case_run r;
-        int64_t dims[5] = {1};
-        if (c->dense) continue;
-        float *x = make_samples(c, SAMPLES, 0, k), *last = malloc(elements(c) * sizeof *last);
-        memcpy(dims + 1, c->dims, c->rank * sizeof *dims);
-        const struct qc_shape shape = qc_shape_of((int)c->rank + 1, dims);
-        const struct qc_view views[2] = {qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, x),
-                                         qc_view_of(QC_F32, &shape, QC_LAYOUT_LAST, last)};
-        qc_view_copy(&views[1], &views[0]);
-        run_samples(&r, c, x, SAMPLES, 1);
-        for (size_t i = 0; i < 2; i++) {
-            cr_assert(qc_second_moments_new(&m[i], r.simulated, QC_MOMENTS_QUANTIZED, 0, &st), "%s", st.message);
-            const qc_id value = qc_second_moments_at(m[i], 0)->value;
-            cr_assert(qc_second_moments_begin(m[i], 1, &st) &&
-                      qc_second_moments_observe(m[i], 0, 1, value, QC_MOMENTS_NO_PEAK, &views[i], &st) &&
-                      qc_second_moments_end(m[i], &st));
-        }
-        expect_same(qc_second_moments_at(m[0], 0), qc_second_moments_at(m[1], 0), c->name);
-        cr_expect(qc_second_moments_at(m[0], 0)->parts[QC_MOMENTS_FIT].rows > 0, "%s", c->name);
-        for (size_t i = 0; i < 2; i++) qc_second_moments_free(m[i]);
-        case_free(&r);
-        free(last);
-        free(x);
-    }
-}
-
 /* A large map: fewer rows than positions, other ones for every sample, and the moments about those of all. */
 Test(gram, positions_are_drawn_evenly)
 {
