@@ -311,7 +311,15 @@ static void free_layer(struct qc_second_moments_layer *l)
 void qc_second_moments_forget(struct qc_second_moments *m, qc_id node)
 {
     struct qc_second_moments_layer *l = qc_second_moments_of(m, NULL, node);
-    if (l) free_layer(l);
+    if (!l) return;
+    free_layer(l);
+    for (unsigned k = 0; l->paired && k < m->worker_count; k++)
+        for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++) {
+            struct qc_second_moments_buffer *b =
+                &m->workers[k].buffers[(m->by_node[node] - 1) * QC_MOMENTS_BUFFERS + i];
+            free(b->rows);
+            b->rows = NULL;
+        }
 }
 
 void qc_second_moments_free(struct qc_second_moments *m)

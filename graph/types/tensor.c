@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/pool.h"
 #include "base/simd.h"
 #include "graph/types/small_float.h"
 
@@ -124,7 +125,7 @@ struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shap
         qc_fail_memory(st, padded);
         return NULL;
     }
-    memset(data, 0, padded);
+    qc_pool_clear(data, padded);
     *t = (struct qc_tensor){
         .dtype = dtype, .shape = *shape, .count = count, .bytes = bytes, .data = data, .references = 1};
     return t;
