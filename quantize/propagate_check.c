@@ -17,7 +17,6 @@ struct qc_plain {
     struct qc_calibration *calibration;
     struct qc_weight_rounding *weight_rounding;
     struct qc_graph *simulated, *rounded; /* rounded: NULL with weights to nearest */
-    bool taken;                           /* it is the job, and what is here the other */
 };
 
 bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
@@ -53,8 +52,7 @@ static void swap(struct qc_pipeline *p)
     const struct qc_plain own = {.calibration = p->calibration,
                                  .weight_rounding = p->weight_rounding,
                                  .simulated = p->simulated,
-                                 .rounded = p->rounded,
-                                 .taken = !plain->taken};
+                                 .rounded = p->rounded};
     p->calibration = plain->calibration;
     p->weight_rounding = plain->weight_rounding;
     p->simulated = plain->simulated;
@@ -127,11 +125,6 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
     }
     if (p->shared) qc_folded_constants_trim(p->shared, 0); /* half of them are of weights that go */
     return ok;
-}
-
-bool qc_plain_taken(const struct qc_pipeline *p)
-{
-    return p->unpropagated && p->unpropagated->taken;
 }
 
 void qc_plain_free(struct qc_plain *plain)
