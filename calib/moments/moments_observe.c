@@ -113,6 +113,30 @@ static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_
     }
 }
 
+/* Do the taps of a line read what lies side by side, in the order of a row? */
+static bool lines(const struct qc_second_moments_layer *l, const struct qc_view *v)
+{
+    const int last = l->window.spatial - 1;
+    return !l->transposed && (l->lanes ? l->groups == l->channels : l->groups == 1) && v->stride[1] == 1 &&
+           v->stride[2 + last] == (int64_t)l->channels && l->window.dilation[last] == 1;
+}
+
+/* All taps of a line of the window at once; x: the line of the sample. */
+static void put_line(int16_t *row, const struct qc_second_moments_layer *l, const float *x, int64_t first, int64_t in,
+                     float factor)
+{
+    const int64_t taps = l->window.kernel[l->window.spatial - 1], channels = (int64_t)l->channels;
+    const int64_t from = first < 0 ? -first : 0, to = first + taps > in ? in - first : taps;
+    if (!x || from >= to) {
+        memset(row, 0, (size_t)(taps * channels) * sizeof *row);
+        return;
+    }
+    memset(row, 0, (size_t)(from * channels) * sizeof *row);
+    qc_second_moments_quantize(row + from * channels, x + (first + from) * channels, (size_t)((to - from) * channels),
+                               1, factor);
+    memset(row + to * channels, 0, (size_t)((taps - to) * channels) * sizeof *row);
+}
+
 static void window_row(int16_t *row, const struct qc_second_moments_layer *l, const struct grid *g,
                        const struct source *s, size_t position, float factor)
 {
@@ -125,14 +149,22 @@ static void window_row(int16_t *row, const struct qc_second_moments_layer *l, co
         rest /= (size_t)g->out[i];
     }
     const float *sample = (const float *)v->data + (int64_t)rest * v->stride[0];
-    for (size_t tap = 0; tap < l->taps; tap++) {
+    /* The dimensions that are gone through tap by tap, and what is put at once. */
+    const int last = spatial - 1, apart = !s->real && lines(l, v) ? last : spatial;
+    const size_t once = apart < spatial ? (size_t)l->window.kernel[last] : 1;
+    const int64_t first = o[last] * l->window.stride[last] - l->window.pad_begin[last];
+    for (size_t tap = 0; tap < l->taps; tap += once) {
         const float *x = sample;
-        for (int i = 0; x && i < spatial; i++) {
+        for (int i = 0; x && i < apart; i++) {
             int64_t at;
             x = tap_at(&at, l, i, o[i], k[i], v->dim[2 + i]) ? x + at * v->stride[2 + i] : NULL;
         }
-        put_tap(row, l, tap, x, s->real && x ? s->real + (x - (const float *)v->data) : NULL, v->stride[1], factor);
-        for (int i = spatial - 1; i >= 0 && ++k[i] == l->window.kernel[i]; i--) k[i] = 0;
+        const float *real = s->real && x ? s->real + (x - (const float *)v->data) : NULL;
+        if (apart < spatial)
+            put_line(row + tap * l->channels, l, x, first, v->dim[2 + last], factor);
+        else
+            put_tap(row, l, tap, x, real, v->stride[1], factor);
+        for (int i = apart - 1; i >= 0 && ++k[i] == l->window.kernel[i]; i--) k[i] = 0;
     }
 }
 
