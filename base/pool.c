@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct run {
@@ -176,6 +177,63 @@ bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_
     if (first.code != QC_OK) return qc_fail(st, first.code, "%s", first.message);
     if (r.stopped) return qc_fail(st, QC_INTERRUPTED, "interrupted after %zu of %zu", r.done, r.count);
     return true;
+}
+
+/* Workers of loops that the calling thread begins; those of a team have none beside them. */
+static _Thread_local unsigned shares = 1;
+
+unsigned qc_pool_share(unsigned workers)
+{
+    const unsigned before = shares;
+    shares = workers ? workers : 1;
+    return before;
+}
+
+struct loop {
+    qc_pool_loop_fn *fn;
+    void *user;
+};
+
+static bool run_loop_item(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    const struct loop *l = user;
+    (void)worker;
+    (void)st;
+    l->fn(l->user, item);
+    return true;
+}
+
+void qc_pool_loop(size_t count, qc_pool_loop_fn *fn, void *user)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct loop l = {.fn = fn, .user = user};
+    const struct qc_pool_options team = {.workers = shares};
+    if (shares > 1 && count > 1 && omp_get_level() == 0 && qc_pool_run(count, run_loop_item, &l, &team, &st)) return;
+    for (size_t item = 0; item < count; item++) fn(user, item);
+}
+
+/* Less than LEAST is done sooner than a thread is woken. */
+enum { CLEARED_LEAST = 1 << 19, CLEARED = 1 << 17 };
+
+struct clearing {
+    char *to;
+    size_t bytes;
+};
+
+static void clear_some(void *user, size_t item)
+{
+    const struct clearing *c = user;
+    const size_t first = item * CLEARED, left = c->bytes - first;
+    memset(c->to + first, 0, left < CLEARED ? left : CLEARED);
+}
+
+void qc_pool_clear(void *to, size_t bytes)
+{
+    struct clearing c = {.to = to, .bytes = bytes};
+    if (bytes < CLEARED_LEAST)
+        memset(to, 0, bytes);
+    else
+        qc_pool_loop((bytes + CLEARED - 1) / CLEARED, clear_some, &c);
 }
 
 int qc_pool_hold(void)

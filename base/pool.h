@@ -29,6 +29,17 @@ struct qc_pool_options {
    OpenMP keeps for its next call. A process may fork afterwards. */
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st);
 
+/* Loops over large memory - weights put in order, memory that is cleared -, far from who knows how many workers there
+   are: a thread says it once for all that it calls. Returns what was said before; at first, and in every worker, it
+   is 1. */
+unsigned qc_pool_share(unsigned workers);
+/* Runs fn for every item, by the workers that the calling thread has said, or alone. An item must do no harm when it is
+   run twice: it cannot fail, and where a team cannot be had all items are run again. */
+typedef void qc_pool_loop_fn(void *user, size_t item);
+void qc_pool_loop(size_t count, qc_pool_loop_fn *fn, void *user);
+/* Sets memory to 0 likewise. */
+void qc_pool_clear(void *to, size_t bytes);
+
 /* Holds OpenMP regions that the calling thread begins (a foreign kernel's) to one thread; returns what was before,
    for qc_pool_release. */
 int qc_pool_hold(void);

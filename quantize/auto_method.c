@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "calib/trials/clipped_units.h"
+#include "calib/ranges/few_samples.h"
+#include "calib/trials/input_tail.h"
 #include "quantize/auto_trials.h"
 #include "quantize/pipeline_state.h"
 
@@ -16,11 +17,11 @@ enum { WHOLE = QC_AUTO_SOLVED - 1 }; /* which cuts nothing off, for inputs */
 /* What ranges cut off of samples that they were not made from is more than these show: wider ones are tried last. */
 const double qc_auto_widths[QC_AUTO_WIDTHS] = {1, 1.02, 1.04};
 
-/* An input whose clipping comes from fewer samples than this keeps all that was seen, since what it cuts off is not
-   known (calib/trials/clipped_units.h); not where its steps would be so much coarser, for one odd sample. With many
-   samples it is known. */
-static const double CLIPPED_UNITS = 2.5;
+/* An input whose clipping comes from few samples keeps all that was seen, since what it cuts off is not
+   known (calib/trials/input_tail.h), or reaches further, by what either does to samples left out; not where its steps
+   would be so much coarser, for one odd sample. With many samples it is known; of few ranges are wider as it is. */
 static const float COARSER = 1.25F;
+static const double SURELY = 0.93; /* 0.3 dB: by less they are alike, or differ by luck */
 enum { UNITS_READ = 256 };
 
 /* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
@@ -37,28 +38,46 @@ static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qp
     return false;
 }
 
-/* Inputs of which the first method cuts something off that few samples have keep all that was seen. */
+/* Its range is its own, whatever is taken for others. */
+static bool keep_whole(struct qc_auto_found *f, qc_id s, const struct qc_input_tail *t, bool beyond,
+                       struct qc_status *st)
+{
+    const size_t row = f->qparams + 1;
+    const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
+    struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
+    if (!own) return false;
+    *own = f->methods[WHOLE];
+    f->whole[s] = own;
+    if (beyond) {
+        own->lo_times = t->lo_times;
+        own->hi_times = t->hi_times;
+    }
+    const struct qc_affine all = f->params[WHOLE * row + s],
+                           far = qc_affine_from_range(t->lo * t->lo_times, t->hi * t->hi_times, qc_qparams_levels(q),
+                                                      q->symmetry);
+    for (size_t k = 0; k < QC_AUTO_WIDTHS * QC_AUTO_SOLVED; k++) f->params[k * row + s] = beyond ? far : all;
+    return true;
+}
+
+/* Inputs of which the first method cuts something off that few samples have. */
 static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->p->simulated;
-    const size_t row = f->qparams + 1;
-    for (qc_id s = 1; s <= f->qparams; s++) {
+    const size_t units = qc_dataset_units(f->p->data);
+    for (qc_id s = 1; s <= f->qparams && units <= UNITS_READ; s++) {
         const struct qc_affine *usual = &f->params[s];
-        const struct qc_levels levels = qc_qparams_levels(&g->qparams_of[s]);
+        const struct qc_qparams *q = &g->qparams_of[s];
         size_t input;
-        double units;
-        if (!(usual->scale > 0) || !input_of(&input, g, &g->qparams_of[s]) ||
-            f->params[WHOLE * row + s].scale > COARSER * usual->scale)
+        struct qc_input_tail t;
+        if (!(usual->scale > 0) || !input_of(&input, g, q) ||
+            f->params[WHOLE * (f->qparams + 1) + s].scale > COARSER * usual->scale)
             continue;
-        if (qc_dataset_units(f->p->data) > UNITS_READ) continue;
-        const double lo = (double)usual->scale * (levels.lo - usual->zero_point),
-                     hi = (double)usual->scale * (levels.hi - usual->zero_point);
-        if (!qc_clipped_units(&units, f->p->data, input, lo, hi,
+        if (!qc_input_tail_of(&t, f->p->data, input, usual, qc_qparams_levels(q), q->symmetry,
                               f->p->options->memory_limit ? 1 : (unsigned)f->p->options->threads, st))
             return false;
-        f->whole[s] = units > 0 && units < CLIPPED_UNITS;
-        for (size_t k = 0; f->whole[s] && k < QC_AUTO_WIDTHS * QC_AUTO_SOLVED; k++)
-            f->params[k * row + s] = f->params[(k / QC_AUTO_SOLVED * QC_AUTO_SOLVED + WHOLE) * row + s];
+        const bool many = units >= QC_MANY_SAMPLES, beyond = many && t.error[QC_REACH_BEYOND] < t.error[QC_REACH_WHOLE];
+        if (!t.few || (many && !beyond && t.error[QC_REACH_USUAL] < SURELY * t.error[QC_REACH_WHOLE])) continue;
+        if (!keep_whole(f, s, &t, beyond, st)) return false;
     }
     return true;
 }
@@ -70,7 +89,7 @@ static bool solve(struct qc_auto_found *f, struct qc_status *st)
     f->qparams = p->simulated->qparams_count;
     f->methods = QC_NEW_ARRAY(a, struct qc_method, QC_AUTO_SOLVED, st);
     f->params = QC_NEW_ARRAY(a, struct qc_affine, QC_AUTO_WIDTHS * QC_AUTO_SOLVED * (f->qparams + 1), st);
-    f->whole = QC_NEW_ARRAY(a, bool, f->qparams + 1, st);
+    f->whole = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
     f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
     f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
     if (!f->methods || !f->params || !f->whole || !f->taken || !f->before) return false;
@@ -117,7 +136,7 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     const bool ok =
         make_base(&f, moments, rounding, st) && qc_auto_try_all(&f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)
-        if (f.params[s].scale > 0) m->methods[s] = &f.methods[f.whole[s] ? WHOLE : f.taken[s]];
+        if (f.params[s].scale > 0) m->methods[s] = f.whole[s] ? f.whole[s] : &f.methods[f.taken[s]];
     if (ok) {
         m->trials = f.trials;
         m->trial_count = f.trial_count;

@@ -23,10 +23,11 @@ struct qc_auto_found {
     struct qc_arena *arena;      /* of all this */
     const struct qc_graph *base; /* bound with the first method, weights rounded */
     size_t qparams;
-    struct qc_method *methods; /* [QC_AUTO_SOLVED] */
-    struct qc_affine *params;  /* [QC_AUTO_WIDTHS][QC_AUTO_SOLVED][qparams + 1] */
-    qc_id *before;             /* [qparams + 1]: the quantizer whose scale it may take, or 0 */
-    bool *whole;               /* [qparams + 1]: those of inputs that keep all that was seen, whatever is taken */
+    struct qc_method *methods;      /* [QC_AUTO_SOLVED] */
+    struct qc_affine *params;       /* [QC_AUTO_WIDTHS][QC_AUTO_SOLVED][qparams + 1] */
+    qc_id *before;                  /* [qparams + 1]: the quantizer whose scale it may take, or 0 */
+    const struct qc_method **whole; /* [qparams + 1]: by what those of inputs that keep all that was seen, whatever is
+                                       taken, get their range; NULL: others */
     /* What qc_auto_try_all finds: */
     size_t *taken; /* [qparams + 1]: the method of each quantizer, but for those; the first before */
     struct qc_report_trial *trials;

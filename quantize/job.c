@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/pool.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
 #include "quantize/advice.h"
@@ -396,9 +397,12 @@ static bool fit_size(struct qc_job *j, struct qc_status *st)
 
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
-    return qc_pipeline_run(&j->p, st) && fit_size(j, st) && count_ops(j, st) && evaluate(j, st) &&
-           begin_demand(j, st) && improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure(j, st) &&
-           fill_report(j, st) && advise(j, st);
+    const unsigned before = qc_pool_share((unsigned)j->p.options->threads);
+    const bool ok = qc_pipeline_run(&j->p, st) && fit_size(j, st) && count_ops(j, st) && evaluate(j, st) &&
+                    begin_demand(j, st) && improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure(j, st) &&
+                    fill_report(j, st) && advise(j, st);
+    qc_pool_share(before);
+    return ok;
 }
 
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st)

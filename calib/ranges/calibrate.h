@@ -14,6 +14,7 @@ struct qc_method {
     const char *name; /* for the report: "mse:clip=4" */
     const struct qc_observer *observer;
     struct qc_observer_values values;
+    double lo_times, hi_times; /* how many times as far its ranges reach; 0: as it says */
 };
 
 struct qc_calibration;

@@ -8,8 +8,14 @@ enum { SIZES = 256, VALUES_LEAST = 1024 };
    less than wider steps of all others, the less the more they are. */
 static const double GUMBEL = 0.7796968012336761, MOST = 2, KNOWN = 0x1p20;
 
-/* How much further the largest of many samples goes than those that were seen, a factor; sign -1: of the least. */
-static double further(const struct qc_series *s, double sign)
+static size_t seen_of(const struct qc_series *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->count; i++) n += !(s->items[i].min > s->items[i].max);
+    return n;
+}
+
+double qc_times_further(const struct qc_series *s, double sign, double times)
 {
     double sum = 0, squares = 0, top = 0, n = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -24,8 +30,8 @@ static double further(const struct qc_series *s, double sign)
             top = fmax(top, x);
         }
     }
-    if (!(n > 1) || n >= QC_MANY_SAMPLES || !(top > 0)) return 1;
-    return fmin(MOST, 1 + GUMBEL * sqrt(squares / (n - 1)) * log(QC_MANY_SAMPLES / n) / top);
+    if (!(n > 1) || !(top > 0)) return 1;
+    return fmin(MOST, 1 + GUMBEL * sqrt(squares / (n - 1)) * log(times) / top);
 }
 
 /* Of so many values, no more sizes than 8 bits have? */
@@ -47,12 +53,15 @@ void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, c
                       double known_lo, double known_hi)
 {
     if (!seen->tally.count || were_integers(seen)) return;
-    const double part = fmin(1, KNOWN / (double)seen->tally.count);
-    widen(range, 1 + part * (further(series, -1) - 1), 1 + part * (further(series, 1) - 1), known_lo, known_hi);
+    const size_t n = seen_of(series);
+    if (!n || n >= QC_MANY_SAMPLES) return;
+    const double part = fmin(1, KNOWN / (double)seen->tally.count), times = QC_MANY_SAMPLES / (double)n;
+    widen(range, 1 + part * (qc_times_further(series, -1, times) - 1),
+          1 + part * (qc_times_further(series, 1, times) - 1), known_lo, known_hi);
 }
 
-void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double factor, double known_lo,
-                    double known_hi)
+void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double lo_times, double hi_times,
+                    double known_lo, double known_hi)
 {
-    if (seen->tally.count && !were_integers(seen)) widen(range, factor, factor, known_lo, known_hi);
+    if (seen->tally.count && !were_integers(seen)) widen(range, lo_times, hi_times, known_lo, known_hi);
 }

@@ -15,14 +15,18 @@
 
 enum { QC_MANY_SAMPLES = 32 };
 
+/* How many times as far the largest (sign -1: the least) value of so many times the samples goes, on average, as that
+   of these; at most twice. */
+double qc_times_further(const struct qc_series *series, double sign, double times);
+
 /* Widens a range that an observer chose by what both ends of the samples are to reach beyond what they have reached, in
    proportion to that, at most to twice its width; not beyond what is known. Left alone: a range from one sample or from
    QC_MANY_SAMPLES, and values of no more sizes than 8 bits have: they were integers, whose range is that of a type. */
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi);
-/* Widens a range to `factor` times what an observer chose, not beyond what is known; not of values that were integers.
+/* Widens a range to so many times what an observer chose, not beyond what is known; not of values that were integers.
  */
-void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double factor, double known_lo,
-                    double known_hi);
+void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double lo_times, double hi_times,
+                    double known_lo, double known_hi);
 
 #endif

@@ -433,6 +433,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
         goto out;
     struct qc_plan_options plan_options = {.observed_count = k.value_count, .observed = k.values};
     if (!qc_stream_plan(&plan, g, data, &plan_options, st)) goto out;
+    if (o->known && qc_plan_shapes_known(plan)) qc_known_outputs_settle(o->known);
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
     const size_t held = qc_stream_held_bytes(o->memory_limit), channels = channel_bytes(k.c),

@@ -28,6 +28,7 @@ enum { SLOTS = 4096 };
 
 struct qc_known_outputs {
     size_t count, bytes;
+    bool settled;
     pthread_mutex_t lock;
     struct form *forms;
     struct qc_known *slots[SLOTS];
@@ -57,6 +58,16 @@ void qc_known_outputs_free(struct qc_known_outputs *k)
     }
     pthread_mutex_destroy(&k->lock);
     free(k);
+}
+
+void qc_known_outputs_settle(struct qc_known_outputs *k)
+{
+    k->settled = true;
+}
+
+bool qc_known_outputs_settled(const struct qc_known_outputs *k)
+{
+    return k && k->settled;
 }
 
 static struct qc_known *find(const struct qc_known_outputs *k, uint64_t key)

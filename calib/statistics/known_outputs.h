@@ -15,10 +15,15 @@ struct qc_known_outputs;
 bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, struct qc_status *st);
 void qc_known_outputs_free(struct qc_known_outputs *k); /* NULL-safe */
 
+/* Says that all outputs had known shapes before they were computed: the plan of the graph has no other. */
+void qc_known_outputs_settle(struct qc_known_outputs *k);
+bool qc_known_outputs_settled(const struct qc_known_outputs *k); /* false where k is NULL */
+
 /* Whether to keep outputs of a unit while nobody has asked for them. Trials ask for at most 256 units, those of the
    lowest keys: of a larger data set, of so many units, as many are kept as it takes to have those, so that memory does
    not grow with samples. */
 bool qc_known_outputs_wanted(uint64_t key, size_t units);
+
 /* Copies what a runner has made of the unit of this key, unless it is known, or there is no room for more. Nothing is
    kept where k is NULL. */
 bool qc_known_outputs_keep(struct qc_known_outputs *k, uint64_t key, struct qc_runner *r, struct qc_status *st);

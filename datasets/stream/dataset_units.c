@@ -379,7 +379,8 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     const void *plain = ds->kept ? qc_unit_cache_find(ds->kept, binding, in_file) : NULL;
     if (!plain) {
         if (!read_plain(&plain, out, ds, binding, unit, scratch, st)) return false;
-        if (ds->kept && !b->set.sizes) qc_unit_cache_keep(ds->kept, binding, in_file, plain, b->file_bytes);
+        const bool again = b->array && qc_memory_array_copies(b->array); /* as soon read as copied */
+        if (ds->kept && !b->set.sizes && !again) qc_unit_cache_keep(ds->kept, binding, in_file, plain, b->file_bytes);
     }
     if (plain == out) return true;
     if (b->axes != QC_AXES_AS_THEY_ARE) {

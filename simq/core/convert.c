@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/pool.h"
+
 enum { BLOCK = 256 };
 
 /* ------------------------------------------------- making */
@@ -361,8 +363,27 @@ static struct qc_convert channel(const struct qc_convert *c, size_t i)
     return one;
 }
 
+struct by_channel {
+    const struct qc_convert *c;
+    const struct qc_view *y, *x;
+};
+
+static void convert_channel(void *user, size_t i)
+{
+    const struct by_channel *of = user;
+    const int axis = of->c->axis;
+    struct qc_convert own = channel(of->c, i);
+    struct qc_view y = *of->y, x = *of->x;
+    const struct qc_view *const views[] = {&y, &x};
+    y.dim[axis] = x.dim[axis] = 1;
+    y.data = (char *)y.data + (int64_t)i * y.stride[axis] * (int64_t)qc_dtype_size(own.to);
+    x.data = (char *)x.data + (int64_t)i * x.stride[axis] * (int64_t)qc_dtype_size(own.from);
+    qc_view_each(2, views, strided, &own);
+}
+
 void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const struct qc_view *x)
 {
+    enum { SHARED_LEAST = 1 << 18 }; /* elements: less are done sooner alone */
     const size_t count = c->rounding.count, n = qc_view_count(y);
     const struct qc_view *const whole[] = {y, x};
     struct qc_convert own = *c;
@@ -376,13 +397,9 @@ void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const 
                            (const char *)x->data + i * qc_dtype_size(c->from), count);
         return;
     }
-    struct qc_view part_y = *y, part_x = *x;
-    const struct qc_view *const views[] = {&part_y, &part_x};
-    part_y.dim[c->axis] = part_x.dim[c->axis] = 1;
-    for (size_t i = 0; i < count; i++) {
-        own = channel(c, i);
-        part_y.data = (char *)y->data + (int64_t)i * y->stride[c->axis] * (int64_t)qc_dtype_size(c->to);
-        part_x.data = (char *)x->data + (int64_t)i * x->stride[c->axis] * (int64_t)qc_dtype_size(c->from);
-        qc_view_each(2, views, strided, &own);
-    }
+    struct by_channel of = {.c = c, .y = y, .x = x};
+    if (n >= SHARED_LEAST)
+        qc_pool_loop(count, convert_channel, &of);
+    else
+        for (size_t i = 0; i < count; i++) convert_channel(&of, i);
 }

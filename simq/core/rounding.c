@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/pool.h"
+
 /* The largest float32 that an int32 can hold: levels of 32 bits are not float32 numbers. */
 #define INT32_TOP 2147483520.0f
 
@@ -70,6 +72,30 @@ static void strided(void *user, int64_t n, void *const data[], const int64_t str
     }
 }
 
+/* Channels side by side. Less than SHARED_LEAST elements are done sooner alone. */
+enum { SHARED_LEAST = 1 << 18 };
+
+struct by_channel {
+    const struct qc_rounding *r;
+    int axis;
+    const struct qc_view *y, *x;
+};
+
+static void round_channel(void *user, size_t c)
+{
+    const struct by_channel *of = user;
+    const int axis = of->axis;
+    struct qc_rounding one = qc_rounding_channel(of->r, c);
+    struct qc_view y = *of->y, x = *of->x;
+    const struct qc_view *const views[] = {&y, &x};
+    if (of->r->count > 1) {
+        y.dim[axis] = x.dim[axis] = 1;
+        y.data = (float *)y.data + (int64_t)c * y.stride[axis];
+        x.data = (float *)x.data + (int64_t)c * x.stride[axis];
+    }
+    qc_view_each(2, views, strided, &one);
+}
+
 void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_view *y, const struct qc_view *x)
 {
     const bool flat = qc_view_same_order(y, x);
@@ -77,13 +103,9 @@ void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_vie
         qc_rounding_run(r, y->data, x->data, qc_view_count(y));
         return;
     }
-    struct qc_view part_y = *y, part_x = *x;
-    const struct qc_view *const views[] = {&part_y, &part_x};
-    if (r->count > 1) part_y.dim[axis] = part_x.dim[axis] = 1;
-    for (size_t c = 0; c < r->count; c++) {
-        struct qc_rounding one = qc_rounding_channel(r, c);
-        part_y.data = (float *)y->data + (r->count > 1 ? (int64_t)c * y->stride[axis] : 0);
-        part_x.data = (float *)x->data + (r->count > 1 ? (int64_t)c * x->stride[axis] : 0);
-        qc_view_each(2, views, strided, &one);
-    }
+    struct by_channel of = {.r = r, .axis = axis, .y = y, .x = x};
+    if (r->count > 1 && qc_view_count(y) >= SHARED_LEAST)
+        qc_pool_loop(r->count, round_channel, &of);
+    else
+        for (size_t c = 0; c < r->count; c++) round_channel(&of, c);
 }

@@ -121,3 +121,46 @@ Test(pool, nothing_to_do)
     cr_assert(qc_pool_run(0, silent_failure, NULL, &(struct qc_pool_options){.workers = 4}, &st));
     cr_assert_geq(qc_pool_cores(), 1);
 }
+
+static void count_item(void *user, size_t i)
+{
+    atomic_fetch_add(&((atomic_uint *)user)[i], 1);
+}
+
+static bool loop_inside(void *user, size_t i, unsigned worker, struct qc_status *st)
+{
+    (void)i, (void)worker, (void)st;
+    qc_pool_loop(ITEMS, count_item, user);
+    return true;
+}
+
+Test(pool, a_loop_runs_every_item_by_whatever_workers_are_said)
+{
+    for (unsigned workers = 0; workers <= 4; workers++) {
+        static atomic_uint runs[ITEMS];
+        memset(runs, 0, sizeof runs);
+        cr_assert_eq(qc_pool_share(workers), 1);
+        qc_pool_loop(ITEMS, count_item, runs);
+        struct qc_status st = QC_STATUS_INIT;
+        cr_assert(qc_pool_run(2, loop_inside, runs, &(struct qc_pool_options){.workers = 2}, &st));
+        cr_assert_eq(qc_pool_share(1), workers ? workers : 1);
+        for (size_t i = 0; i < ITEMS; i++) cr_assert_eq(atomic_load(&runs[i]), 3);
+    }
+}
+
+Test(pool, memory_is_cleared_to_its_end_and_no_further)
+{
+    enum { MOST = (2 << 20) + 100 };
+    static char memory[MOST + 1];
+    const size_t sizes[] = {0, 1, 1000, (1 << 19) - 1, 1 << 19, (1 << 20) + 77, MOST};
+    qc_pool_share(3);
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        memset(memory, 1, sizeof memory);
+        qc_pool_clear(memory, sizes[k]);
+        size_t left = 0;
+        for (size_t i = 0; i < sizes[k]; i++) left += memory[i] != 0;
+        cr_expect_eq(left, 0, "of %zu", sizes[k]);
+        cr_expect_eq(memory[sizes[k]], 1, "of %zu", sizes[k]);
+    }
+    qc_pool_share(1);
+}

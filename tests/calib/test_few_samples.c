@@ -57,7 +57,7 @@ Test(few_samples, the_next_sample_goes_further)
     for (size_t i = 0; i < sizeof by_factor / sizeof *by_factor; i++) {
         struct qc_histogram *h = seen(by_factor[i].integers);
         struct qc_range range = {.lo = -1, .hi = 7};
-        qc_widen_range(&range, h, 1.04, by_factor[i].known_lo, by_factor[i].known_hi);
+        qc_widen_range(&range, h, 1.04, 1.04, by_factor[i].known_lo, by_factor[i].known_hi);
         cr_expect(fabs(range.hi - by_factor[i].hi) < 1e-9 && fabs(range.lo - by_factor[i].lo) < 1e-9,
                   "by a factor, %zu: %g %g", i, range.lo, range.hi);
         qc_histogram_free(h);

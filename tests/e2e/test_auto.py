@@ -221,9 +221,10 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
         "alike": random.laplace(size=(24, 50, 40)).clip(-4, 4),
     }
     samples["walks"][7] *= 1.5
+    samples["far"] = np.random.default_rng(4).normal(size=(40, 50, 40)).cumsum(1) * 0.3  # the next goes further
     samples["odd"] = random.laplace(size=(100, 50, 40)).clip(-4, 4)
     samples["odd"][5, 3, 3:5] = 12, -12  # so far that steps would be half as coarse again for all others
-    methods = {}
+    methods, reach = {}, {}
     for name, x in samples.items():
         with h5py.File(tmp_path / f"{name}.h5", "w") as f:
             f["x"] = x.astype("f4")
@@ -232,8 +233,12 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
         ).json
         layers = {l["name"]: l for l in report["layers"] if l["kind"] == "activation"}
         methods[name] = layers["x"]["method"]
-        assert (layers["x"]["choice"]["taken_for"] == "tail") == (name == "walks"), layers["x"]
+        reach[name] = layers["x"]["chosen"]["max"] / layers["x"]["observed"]["max"]
+        assert (layers["x"]["choice"]["taken_for"] == "tail") == (name in ("walks", "far")), layers["x"]
     assert methods["walks"] == "minmax" and "minmax" not in (methods["alike"], methods["odd"]), methods
+    top = samples["far"].max((1, 2))
+    beyond = 1 + np.sqrt(6) / np.pi * np.log(2) * top.std(ddof=1) / top.max()  # as far as 80 such walks go
+    assert abs(reach["far"] / beyond - 1) < 1e-5 and max(reach["alike"], reach["odd"]) <= 1, (reach, beyond)
     said = qcalib("--data", "walks.h5", "net.onnx", "-o", "walks.onnx", "--no-report").out
     assert "mse, no other was better in the whole network for" in said and "minmax in 1 of 1 tensors: one or" in said
 

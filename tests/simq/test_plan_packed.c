@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weights that several nodes have in common are packed once. */
+/* Weights that several nodes have in common are packed once; large ones by as many workers as there are. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "graph/text/text.h"
+#include "simq/core/convert.h"
+#include "simq/kernels/integer/int_pack.h"
+#include "simq/kernels/integer/tile.h"
 #include "simq/plan/plan.h"
 
 enum { SIDE = 256, BYTES = SIDE * SIDE * 4, TEXT = 4096 };
@@ -49,4 +54,93 @@ Test(plan_packed, products_of_one_matrix_pack_it_once)
         cr_expect_eq(one, 1);
         cr_expect_eq(many, 1);
     }
+}
+
+enum { INPUTS = 128, OUTPUTS = 300, TAPS = 9, PIXELS = 16, NUMBERS = OUTPUTS * INPUTS * TAPS };
+
+static void fill(float *x, size_t n)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < n; i++) x[i] = (float)((state = state * 1664525u + 1013904223u) >> 24) / 256 - 0.5f;
+}
+
+/* A convolution that packs more than one worker is woken for. */
+static void convolve(float *y, unsigned workers)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = qc_graph_new(&st);
+    struct qc_plan *p;
+    struct qc_runner *r;
+    const struct qc_shape x = QC_SHAPE(1, INPUTS, 4, 4), w = QC_SHAPE(OUTPUTS, INPUTS, 3, 3);
+    const struct qc_attr pads = {.name = "pads", .kind = QC_ATTR_INTS, .count = 4, .ints = (int64_t[]){1, 1, 1, 1}};
+    const unsigned before = qc_pool_share(workers);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, &w, &st);
+    fill(t->data, NUMBERS);
+    const qc_id in = qc_graph_add_input(g, "x", QC_F32, &x, &st);
+    const struct qc_node_def def = {.op = QC_OP_Conv,
+                                    .input_count = 2,
+                                    .output_count = 1,
+                                    .inputs = (qc_id[]){in, qc_graph_add_constant(g, "w", t, &st)},
+                                    .attr_count = 1,
+                                    .attrs = &pads};
+    cr_assert(qc_graph_add_output(g, "y", qc_graph_add(g, &def, &st), &st), "%s", st.message);
+    qc_tensor_unref(t);
+    cr_assert(qc_plan_new(&p, g, &x, NULL, &st) && qc_runner_new(&r, p, &st), "%s", st.message);
+    fill(qc_runner_input(r, 0).data, INPUTS * PIXELS);
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    memcpy(y, qc_runner_output(r, 0).data, OUTPUTS * PIXELS * sizeof *y);
+    qc_runner_free(r);
+    qc_plan_free(p);
+    qc_graph_free(g);
+    cr_expect_eq(qc_pool_share(before), workers);
+}
+
+Test(plan_packed, workers_that_pack_change_nothing)
+{
+    static float alone[OUTPUTS * PIXELS], shared[OUTPUTS * PIXELS];
+    convolve(alone, 1);
+    convolve(shared, 3);
+    cr_expect_arr_eq(alone, shared, sizeof alone);
+}
+
+Test(plan_packed, integers_and_their_sums_are_packed_by_workers)
+{
+    static const int blocks[] = {3, 3, 3, 3, 3, 3, 1};
+    enum { GROUPS = 2, CHANNELS = 19 * QC_TILE_CHANNELS, QUADS = INPUTS / 4, ALL = GROUPS * CHANNELS * INPUTS * TAPS };
+    const struct qc_int_shape shape = {
+        .kernel = {1, 3, 3}, .inputs = INPUTS, .outputs = OUTPUTS, .groups = GROUPS, .in = {1, 4, 4}, .out = {1, 4, 4}};
+    const int64_t stride[] = {INPUTS * TAPS, (int64_t)OUTPUTS * INPUTS * TAPS, TAPS, TAPS, 3, 1};
+    const struct qc_scales scales = {.count = 1, .zero_point = (int32_t[]){3}};
+    const struct qc_int_pack how = {.shape = &shape,
+                                    .type = QC_I8,
+                                    .stride = stride,
+                                    .scales = &scales,
+                                    .quads = QUADS,
+                                    .panels = 7,
+                                    .blocks = blocks,
+                                    .channels = CHANNELS};
+    int8_t *w = malloc(GROUPS * NUMBERS);
+    uint8_t *to[2] = {malloc(ALL), malloc(ALL)};
+    int32_t *sums[2] = {malloc(GROUPS * CHANNELS * sizeof(int32_t)), malloc(GROUPS * CHANNELS * sizeof(int32_t))};
+    for (size_t i = 0; i < GROUPS * NUMBERS; i++) w[i] = (int8_t)(i * 31 % 127);
+    for (unsigned k = 0; k < 2; k++) {
+        memset(to[k], 0x5a + (int)k, ALL);
+        const unsigned before = qc_pool_share(1 + 2 * k);
+        qc_int_pack(to[k], sums[k], &how, w);
+        qc_pool_share(before);
+    }
+    cr_expect_arr_eq(to[0], to[1], ALL);
+    cr_expect_arr_eq(sums[0], sums[1], GROUPS * CHANNELS * sizeof(int32_t));
+    for (size_t g = 0; g < GROUPS; g++)
+        for (size_t c = 0; c < CHANNELS; c++) {
+            int32_t sum = 0;
+            for (size_t i = 0; c < OUTPUTS && i < INPUTS * TAPS; i++)
+                sum += w[(g * OUTPUTS + c) * INPUTS * TAPS + i] - 3;
+            cr_expect_eq(sums[1][g * CHANNELS + c], sum, "group %zu channel %zu", g, c);
+        }
+    for (unsigned k = 0; k < 2; k++) {
+        free(to[k]);
+        free(sums[k]);
+    }
+    free(w);
 }

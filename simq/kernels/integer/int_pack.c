@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/pool.h"
 #include "graph/types/small_float.h"
 #include "simq/kernels/integer/tile.h"
 
@@ -103,34 +104,60 @@ static inline void pack_bytes(uint8_t *to, int32_t *sum, const struct qc_int_pac
     }
 }
 
+/* Panels are packed side by side; less than this is done sooner alone. */
+enum { SHARED_LEAST = 1 << 18 };
+
+struct packing {
+    const struct qc_int_pack *p;
+    const void *weights;
+    uint8_t *to;
+    int32_t *sums;
+    size_t runs, group_blocks; /* blocks of channels of all panels of a group */
+};
+
+static void pack_panel(void *user, size_t item)
+{
+    const struct packing *k = user;
+    const struct qc_int_pack *p = k->p;
+    const struct qc_int_shape *s = p->shape;
+    const size_t group = item / p->panels, panel = item % p->panels, outputs = (size_t)s->outputs,
+                 of_group = group * outputs, size = qc_dtype_size(p->type),
+                 width = (size_t)p->blocks[panel] * QC_TILE_CHANNELS;
+    size_t before = 0;
+    for (size_t i = 0; i < panel; i++) before += (size_t)p->blocks[i];
+    const size_t first = before * QC_TILE_CHANNELS, count = first >= outputs          ? 0
+                                                            : width < outputs - first ? width
+                                                                                      : outputs - first;
+    const char *from =
+        (const char *)k->weights + ((int64_t)first * p->stride[0] + (int64_t)group * p->stride[1]) * (int64_t)size;
+    uint8_t *to = k->to + (group * k->group_blocks + before) * QC_TILE_CHANNELS * 4 * p->quads * k->runs;
+    int32_t *sums = k->sums + group * p->channels + first;
+    memset(sums, 0, width * sizeof *sums);
+    for (size_t r = 0; r < k->runs; r++)
+        for (size_t quad = 0; quad < p->quads; quad++, to += 4 * width) {
+            const struct quad q = quad_of(p, (int64_t)r, quad);
+            if (q.count < 4 || count < width) memset(to, 0, 4 * width);
+            if (q.count == 4 && size == 1)
+                pack_bytes(to, sums, p, (const uint8_t *)from, &q, of_group + first, count);
+            else
+                pack_quad(to, sums, p, from, &q, of_group + first, count);
+        }
+}
+
 void qc_int_pack(uint8_t *to, int32_t *sums, const struct qc_int_pack *p, const void *weights)
 {
     const struct qc_int_shape *s = p->shape;
-    const int64_t runs = s->kernel[0] * s->kernel[1] * (p->joined ? 1 : s->kernel[2]);
-    const size_t outputs = (size_t)s->outputs, size = qc_dtype_size(p->type);
-    for (int64_t g = 0; g < s->groups; g++, sums += p->channels) {
-        const size_t of_group = (size_t)(g * s->outputs);
-        size_t first = 0;
-        for (size_t c = 0; c < p->channels; c++) sums[c] = 0;
-        for (size_t panel = 0; panel < p->panels; panel++) {
-            const size_t width = (size_t)p->blocks[panel] * QC_TILE_CHANNELS, count = first >= outputs ? 0
-                                                                                      : width < outputs - first
-                                                                                          ? width
-                                                                                          : outputs - first;
-            const char *from =
-                (const char *)weights + ((int64_t)first * p->stride[0] + g * p->stride[1]) * (int64_t)size;
-            for (int64_t r = 0; r < runs; r++)
-                for (size_t k = 0; k < p->quads; k++, to += 4 * width) {
-                    const struct quad q = quad_of(p, r, k);
-                    if (q.count < 4 || count < width) memset(to, 0, 4 * width);
-                    if (q.count == 4 && size == 1)
-                        pack_bytes(to, sums + first, p, (const uint8_t *)from, &q, of_group + first, count);
-                    else
-                        pack_quad(to, sums + first, p, from, &q, of_group + first, count);
-                }
-            first += width;
-        }
-    }
+    struct packing k = {.p = p,
+                        .weights = weights,
+                        .to = to,
+                        .sums = sums,
+                        .runs = (size_t)(s->kernel[0] * s->kernel[1] * (p->joined ? 1 : s->kernel[2]))};
+    const size_t panels = (size_t)s->groups * p->panels;
+    for (size_t i = 0; i < p->panels; i++) k.group_blocks += (size_t)p->blocks[i];
+    if ((size_t)s->groups * k.group_blocks * QC_TILE_CHANNELS * 4 * p->quads * k.runs >= SHARED_LEAST)
+        qc_pool_loop(panels, pack_panel, &k);
+    else
+        for (size_t item = 0; item < panels; item++) pack_panel(&k, item);
 }
 
 void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t *sums, const int32_t *given)

@@ -280,8 +280,8 @@ static bool pack_depthwise(struct qc_product *d, const float *w, size_t *numbers
     for (ptrdiff_t i = 0; i < s->kernel[0]; i++)
         for (ptrdiff_t k = 0; k < s->kernel[1]; k++)
             for (ptrdiff_t l = 0; l < s->kernel[2]; l++, to += padded)
-                for (ptrdiff_t g = 0; g < s->groups; g++)
-                    to[g] = w[g * s->w_group + i * s->w_tap[0] + k * s->w_tap[1] + l * s->w_tap[2]];
+                for (ptrdiff_t g = 0; g < (ptrdiff_t)padded; g++)
+                    to[g] = g < s->groups ? w[g * s->w_group + i * s->w_tap[0] + k * s->w_tap[1] + l * s->w_tap[2]] : 0;
     return true;
 }
 
@@ -305,6 +305,7 @@ static bool pack_dense(struct qc_product *d, const float *w, size_t *numbers, st
             to += qc_panel_numbers(&g.shape);
         }
     } while (next_set(&region, s));
+    if (ok) memset(to, 0, (size_t)(d->packed + *numbers - to) * sizeof *to); /* sets without results */
     free(run);
     return ok;
 }

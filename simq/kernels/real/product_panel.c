@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/pool.h"
 #include "base/simd.h"
 
 enum { BLOCK = QC_PRODUCT_BLOCK };
@@ -136,16 +137,37 @@ static struct panel panel_at(const struct qc_panel_shape *p, size_t first)
     return n;
 }
 
+/* Packing of panels side by side: less than this is done sooner alone. */
+enum { SHARED_LEAST = 1 << 18 };
+
+struct packing {
+    float *to;
+    const struct qc_panel_shape *shape;
+    const struct qc_panel_source *from;
+};
+
+static void pack_panel(void *user, size_t item)
+{
+    const struct packing *k = user;
+    const struct qc_panel_shape *p = k->shape;
+    const size_t first = item * p->blocks * BLOCK;
+    const struct panel n = panel_at(p, first);
+    const size_t width = n.blocks * BLOCK;
+    float *to = k->to + first * p->runs * p->length;
+    for (struct slice s = next(p, &(struct slice){0}); s.first < p->runs; s = next(p, &s)) {
+        pack(to, k->from, first, width, n.count, &s);
+        to += width * s.runs * s.length;
+    }
+}
+
 void qc_panel_pack(float *to, const struct qc_panel_shape *p, const struct qc_panel_source *from)
 {
-    for (size_t first = 0; first < p->columns; first += p->blocks * BLOCK) {
-        const struct panel n = panel_at(p, first);
-        const size_t width = n.blocks * BLOCK;
-        for (struct slice s = next(p, &(struct slice){0}); s.first < p->runs; s = next(p, &s)) {
-            pack(to, from, first, width, n.count, &s);
-            to += width * s.runs * s.length;
-        }
-    }
+    struct packing k = {.to = to, .shape = p, .from = from};
+    const size_t panels = over(p->columns, p->blocks * BLOCK);
+    if (qc_panel_numbers(p) >= SHARED_LEAST)
+        qc_pool_loop(panels, pack_panel, &k);
+    else
+        for (size_t item = 0; item < panels; item++) pack_panel(&k, item);
 }
 
 /* ------------------------------------------------- multiplying */

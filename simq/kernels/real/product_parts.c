@@ -16,13 +16,17 @@ static size_t in_lines(size_t bytes)
     return (bytes + 127) / 64 * 64;
 }
 
-static float *new_numbers(size_t count, struct qc_status *st)
+static float *numbers_as_they_are(size_t count, struct qc_status *st)
 {
     float *p = count <= (SIZE_MAX - 128) / sizeof(float) ? aligned_alloc(64, in_lines(count * sizeof(float))) : NULL;
-    if (p)
-        memset(p, 0, in_lines(count * sizeof(float)));
-    else
-        qc_fail_memory(st, count);
+    if (!p) qc_fail_memory(st, count);
+    return p;
+}
+
+static float *new_numbers(size_t count, struct qc_status *st)
+{
+    float *p = numbers_as_they_are(count, st);
+    if (p) memset(p, 0, in_lines(count * sizeof(float)));
     return p;
 }
 
@@ -71,9 +75,12 @@ struct qc_product *qc_product_start(const struct qc_product_operands *o, size_t 
     return d;
 }
 
+/* All of them are written by who packs; only what lies behind is not. */
 bool qc_product_pack(struct qc_product *d, size_t numbers, struct qc_status *st)
 {
-    return (d->packed = new_numbers(numbers, st)) != NULL;
+    if (!(d->packed = numbers_as_they_are(numbers, st))) return false;
+    memset(d->packed + numbers, 0, in_lines(numbers * sizeof(float)) - numbers * sizeof(float));
+    return true;
 }
 
 bool qc_product_keep(struct qc_product *d, size_t numbers, const void *given, struct qc_packed *packs,
