@@ -276,7 +276,9 @@ bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc
 bool qc_second_moments_new_pairs(struct qc_second_moments **out, const struct qc_graph *g, const bool *pairs,
                                  struct qc_status *st)
 {
-    return find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, pairs, st);
+    if (!find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, pairs, st)) return false;
+    (*out)->one_by_one = true;
+    return true;
 }
 
 static void free_sums(struct qc_second_moments_sums *s)
@@ -314,7 +316,7 @@ void qc_second_moments_forget(struct qc_second_moments *m, qc_id node)
     struct qc_second_moments_layer *l = qc_second_moments_of(m, NULL, node);
     if (!l) return;
     free_layer(l);
-    for (unsigned k = 0; l->paired && k < m->worker_count; k++)
+    for (unsigned k = 0; m->one_by_one && k < m->worker_count; k++)
         for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++) {
             struct qc_second_moments_buffer *b =
                 &m->workers[k].buffers[(m->by_node[node] - 1) * QC_MOMENTS_BUFFERS + i];

@@ -138,43 +138,58 @@ static size_t level_count(const struct quantizer *q)
 
 struct trying {
     const struct qc_output_function *f;
-    size_t points;
-    double *x, *y, *weight; /* [points]: of what was seen; f of it; how many values */
-    double count;           /* of all of them */
+    const struct qc_one_scale_seen *seen;
     double *levels, *images,
         *stored; /* [level_count(before)]: its levels; f of them; what the quantizer behind makes of that */
 };
 
-static bool begin(struct trying *t, const struct qc_histogram *h, const struct qc_output_function *f,
-                  const struct quantizer *before, struct qc_status *st)
+void qc_one_scale_forget(struct qc_one_scale_seen *seen)
+{
+    free(seen->x);
+    free(seen->y);
+    free(seen->weight);
+    *seen = (struct qc_one_scale_seen){0};
+}
+
+static bool look(struct qc_one_scale_seen *seen, const struct qc_histogram *h, const struct qc_output_function *f,
+                 struct qc_status *st)
 {
     struct qc_bin *bins = NULL;
     size_t n = 0;
-    *t = (struct trying){.f = f};
+    if (seen->x) return true;
     if (!qc_histogram_bins(&bins, &n, h, st)) return false;
-    t->points = n * POINTS;
-    double **arrays[] = {&t->x, &t->y, &t->weight, &t->levels, &t->images, &t->stored};
-    bool ok = true;
-    for (size_t i = 0; ok && i < sizeof arrays / sizeof *arrays; i++) {
-        const size_t count = i < 3 ? t->points + 1 : level_count(before);
-        ok = (*arrays[i] = calloc(count, sizeof(double))) || qc_fail_memory(st, count * sizeof(double));
-    }
-    for (size_t i = 0; ok && i < t->points; i++) {
+    seen->count = n * POINTS;
+    seen->x = malloc((seen->count + 1) * sizeof(double));
+    seen->y = malloc((seen->count + 1) * sizeof(double));
+    seen->weight = malloc((seen->count + 1) * sizeof(double));
+    const bool ok =
+        (seen->x && seen->y && seen->weight) || qc_fail_memory(st, 3 * (uint64_t)seen->count * sizeof(double));
+    for (size_t i = 0; ok && i < seen->count; i++) {
         const struct qc_bin *b = &bins[i / POINTS];
-        t->x[i] = b->lo + (b->hi - b->lo) * ((double)(i % POINTS) + 0.5) / POINTS;
-        t->weight[i] = (double)b->count / POINTS;
-        t->count += t->weight[i];
+        seen->x[i] = b->lo + (b->hi - b->lo) * ((double)(i % POINTS) + 0.5) / POINTS;
+        seen->weight[i] = (double)b->count / POINTS;
+        seen->total += seen->weight[i];
     }
-    if (ok) f->run(f->user, t->y, t->x, t->points);
+    if (ok)
+        f->run(f->user, seen->y, seen->x, seen->count);
+    else
+        qc_one_scale_forget(seen);
     free(bins);
     return ok;
 }
 
+static bool begin(struct trying *t, const struct qc_output_function *f, const struct qc_one_scale_seen *seen,
+                  const struct quantizer *before, struct qc_status *st)
+{
+    const size_t n = level_count(before);
+    *t = (struct trying){.f = f, .seen = seen, .levels = malloc(n * sizeof(double))};
+    t->images = malloc(n * sizeof(double));
+    t->stored = malloc(n * sizeof(double));
+    return (t->levels && t->images && t->stored) || qc_fail_memory(st, 3 * (uint64_t)n * sizeof(double));
+}
+
 static void end(struct trying *t)
 {
-    free(t->x);
-    free(t->y);
-    free(t->weight);
     free(t->levels);
     free(t->images);
     free(t->stored);
@@ -223,20 +238,21 @@ static double error(const struct trying *t, const struct quantizer *before, cons
 {
     const float lo = (float)(before->levels.lo - before->p.zero_point),
                 hi = (float)(before->levels.hi - before->p.zero_point);
+    const struct qc_one_scale_seen *seen = t->seen;
     double e[BLOCK], sum = 0, squares = 0;
     for (size_t i = 0; i < level_count(before); i++)
         t->stored[i] =
             (double)qc_dequantize_one(qc_quantize_one((float)t->images[i], behind->p, behind->levels), behind->p);
-    for (size_t first = 0; first < t->points; first += BLOCK) {
-        const size_t n = t->points - first < BLOCK ? t->points - first : BLOCK;
-        differences(e, t->x + first, t->y + first, n, t->stored, before->p.scale, lo, hi);
+    for (size_t first = 0; first < seen->count; first += BLOCK) {
+        const size_t n = seen->count - first < BLOCK ? seen->count - first : BLOCK;
+        differences(e, seen->x + first, seen->y + first, n, t->stored, before->p.scale, lo, hi);
         for (size_t i = 0; i < n; i++) {
-            const double weighted = t->weight[first + i] * e[i];
+            const double weighted = seen->weight[first + i] * e[i];
             sum += weighted;
             squares += weighted * e[i];
         }
     }
-    return squares / t->count + MEAN * (sum / t->count) * (sum / t->count);
+    return squares / seen->total + MEAN * (sum / seen->total) * (sum / seen->total);
 }
 
 /* The quantizer behind with the scale of that before, or the smallest whole part of it with which its levels still
@@ -271,9 +287,10 @@ static void range_of(struct qc_range *r, const struct quantizer *q)
     *r = (struct qc_range){.lo = q->symmetry == QC_SYMMETRIC && lo < 0 ? -hi : lo, .hi = hi};
 }
 
-bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *second, const struct qc_one_scale *pair,
-                         const struct qc_graph *g, qc_id before, const struct qc_range *chosen, double known_lo,
-                         const struct qc_histogram *h, struct qc_status *st)
+bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *seen,
+                         const struct qc_one_scale *pair, const struct qc_graph *g, qc_id before,
+                         const struct qc_range *chosen, double known_lo, const struct qc_histogram *h,
+                         struct qc_status *st)
 {
     const double lo = fmin(chosen->lo, fmax(ROOM * chosen->lo, fmax((double)h->tally.min, known_lo)));
     struct quantizer narrow = quantizer_of(g, before, chosen->lo, chosen->hi),
@@ -282,7 +299,8 @@ bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *
     double least, most;
     *shared = false;
     if (!(chosen->hi > 0) || level_count(&narrow) > LEVELS_MAX) return true;
-    bool ok = begin(&t, h, &pair->f, &narrow, st);
+    if (!look(seen, h, &pair->f, st)) return false;
+    const bool ok = begin(&t, &pair->f, seen, &narrow, st);
     if (ok) {
         map_levels(&t, &least, &most, &narrow);
         struct quantizer behind = quantizer_of(g, pair->behind, least, most);
