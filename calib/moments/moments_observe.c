@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "calib/moments/moments_rows.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
@@ -233,7 +234,7 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
                                      qc_second_moments_class_of(b->step)); /* steps above the lowest of the class */
         qc_second_moments_sums(s->sums, b->rows, b->count, row, 2 * up);
         if (l->lanes && l->product_count)
-            qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
+            qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes, w->panels);
         const bool kept = l->keep && !s->products;
         if (kept) ok = qc_second_moments_keep(s, l, b->rows, b->count, up, st);
         for (size_t k = 0; !kept && !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
@@ -359,17 +360,30 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
             if (m->one_by_one) continue; /* when it is its turn */
             if (!make_rows(&w->buffers[i], m, layer, st)) return false;
             /* touched now, so that memory does not grow with the samples */
-            memset(w->buffers[i].rows, 0, rows_bytes(m, layer));
+            qc_pool_clear(w->buffers[i].rows, rows_bytes(m, layer));
         }
     }
     return true;
 }
 
+/* What all workers have of a layer that was not added yet, with the scratch of one of them. */
+static bool flush_layer(void *user, size_t index, unsigned worker, struct qc_status *st)
+{
+    struct qc_second_moments *m = user;
+    for (unsigned k = 0; k < m->worker_count; k++)
+        for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++)
+            if (!flush(m, index, &m->workers[worker], &m->workers[k].buffers[index * QC_MOMENTS_BUFFERS + i], st))
+                return false;
+    return true;
+}
+
 bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st)
 {
+    size_t waiting = 0;
     for (unsigned k = 0; k < m->worker_count; k++)
-        for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++)
-            if (!flush(m, i / QC_MOMENTS_BUFFERS, &m->workers[k], &m->workers[k].buffers[i], st)) return false;
+        for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) waiting += m->workers[k].buffers[i].count > 0;
+    const struct qc_pool_options team = {.workers = waiting > 1 ? m->worker_count : 1};
+    if (!qc_pool_run(m->count, flush_layer, m, &team, st)) return false;
     for (size_t i = 0; i < m->count; i++)
         for (int p = 0; p < QC_MOMENTS_PARTS; p++)
             if (m->layers[i]->parts[p].rows > QC_MOMENTS_ROWS_MAX)
