@@ -324,8 +324,67 @@ static QC_INLINE void lanes_body(int64_t *to, const int16_t *rows, size_t count,
 QC_SIMD(lanes, (int64_t * to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift, int32_t *sum),
         (to, rows, count, columns, width, shift, sum))
 
-void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift,
-                             int32_t *scratch)
+#ifdef X86_TILES
+enum { SIDE_BY_SIDE = 4 }; /* sums at a time, so that they do not wait for each other */
+
+/* to[i * step] += 2^shift times the sum over pairs of a[i] * b, lane by lane, for n <= SIDE_BY_SIDE columns a and
+   `lanes` of the tile's lanes. */
+QC_TARGET_AVX512 static void lanes_of_tile(int64_t *to, size_t step, const int16_t *const a[SIDE_BY_SIDE], size_t n,
+                                           const int16_t *b, size_t pairs, size_t lanes, int shift)
 {
+    __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
+    for (size_t at = 0; at < pairs * QC_MOMENTS_PAIR_SIZE; at += QC_MOMENTS_PAIR_SIZE) {
+        const __m512i y = _mm512_loadu_si512(b + at);
+        s0 = _mm512_add_epi32(s0, _mm512_madd_epi16(y, _mm512_loadu_si512(a[0] + at)));
+        s1 = _mm512_add_epi32(s1, _mm512_madd_epi16(y, _mm512_loadu_si512(a[1] + at)));
+        s2 = _mm512_add_epi32(s2, _mm512_madd_epi16(y, _mm512_loadu_si512(a[2] + at)));
+        s3 = _mm512_add_epi32(s3, _mm512_madd_epi16(y, _mm512_loadu_si512(a[3] + at)));
+    }
+    const __m512i sums[SIDE_BY_SIDE] = {s0, s1, s2, s3};
+    const __m128i by = _mm_cvtsi32_si128(shift);
+    for (size_t i = 0; i < n; i++, to += step) {
+        int32_t sum[QC_MOMENTS_TILE];
+        if (lanes == QC_MOMENTS_TILE) {
+            add_row_512(to, sums[i], by);
+            continue;
+        }
+        _mm512_storeu_si512(sum, sums[i]);
+        for (size_t l = 0; l < lanes; l++) to[l] += (int64_t)sum[l] * ((int64_t)1 << shift);
+    }
+}
+
+/* Two rows of a lane side by side, as panels have them, are multiplied and added by one instruction. */
+static void lanes_in_pairs(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift,
+                           int16_t *panels)
+{
+    const size_t pairs = (count + 1) / 2, tiles = (width + QC_MOMENTS_TILE - 1) / QC_MOMENTS_TILE,
+                 panel = pairs * QC_MOMENTS_PAIR_SIZE;
+    for (size_t k = 0; k < columns; k++)
+        qc_second_moments_pack(panels + k * tiles * panel, rows, count, columns * width, k * width, width);
+    for (size_t k = 0; k < columns; k++)
+        for (size_t j = 0; j <= k; j += SIDE_BY_SIDE) {
+            const size_t n = k + 1 - j < SIDE_BY_SIDE ? k + 1 - j : SIDE_BY_SIDE;
+            for (size_t t = 0; t < tiles; t++) {
+                const int16_t *a[SIDE_BY_SIDE];
+                const size_t left = width - t * QC_MOMENTS_TILE;
+                for (size_t i = 0; i < SIDE_BY_SIDE; i++) a[i] = panels + ((i < n ? j + i : j) * tiles + t) * panel;
+                lanes_of_tile(to + (k * (k + 1) / 2 + j) * width + t * QC_MOMENTS_TILE, width, a, n,
+                              panels + (k * tiles + t) * panel, pairs, left < QC_MOMENTS_TILE ? left : QC_MOMENTS_TILE,
+                              shift);
+            }
+        }
+}
+#endif
+
+void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift,
+                             int32_t *scratch, int16_t *panels)
+{
+#ifdef X86_TILES
+    if (QC_HAS_AVX512()) {
+        lanes_in_pairs(to, rows, count, columns, width, shift, panels);
+        return;
+    }
+#endif
+    (void)panels;
     lanes(to, rows, count, columns, width, shift, scratch);
 }

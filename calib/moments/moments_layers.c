@@ -161,9 +161,10 @@ static void append(size_t *index, struct qc_second_moments *m, struct qc_second_
     *index = m->count;
     add_value(m, l->value);
     if (!products) return;
-    const size_t panels =
-        qc_second_moments_panels(l->block) * (m->capacity[m->count - 1] + 1) / 2 * QC_MOMENTS_PAIR_SIZE;
-    if (!l->lanes && panels > m->panel_size) m->panel_size = panels;
+    const size_t count =
+                     l->lanes ? l->columns * qc_second_moments_panels(l->groups) : qc_second_moments_panels(l->block),
+                 panels = count * ((m->capacity[m->count - 1] + 1) / 2) * QC_MOMENTS_PAIR_SIZE;
+    if (panels > m->panel_size) m->panel_size = panels;
     if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
 }
 

@@ -234,7 +234,7 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
                                      qc_second_moments_class_of(b->step)); /* steps above the lowest of the class */
         qc_second_moments_sums(s->sums, b->rows, b->count, row, 2 * up);
         if (l->lanes && l->product_count)
-            qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
+            qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes, w->panels);
         const bool kept = l->keep && !s->products;
         if (kept) ok = qc_second_moments_keep(s, l, b->rows, b->count, up, st);
         for (size_t k = 0; !kept && !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
