@@ -12,6 +12,7 @@
 #include "calib/ranges/one_scale.h"
 #include "calib/ranges/output_quantizers.h"
 #include "calib/ranges/quantizer_channels.h"
+#include "calib/ranges/unseen.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
@@ -331,14 +332,27 @@ static bool is_computed(const struct qc_graph *g, qc_id id)
     return false;
 }
 
+/* The least squared error, clipped values counting so many times: mse with norm 2. */
+static bool by_squares(const struct qc_method *by)
+{
+    return strcmp(by->observer->name, "mse") == 0 && !(by->values.v[0] < 2) && !(by->values.v[0] > 2);
+}
+
 bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
                       double wider, struct qc_status *st)
 {
     const struct qc_choice *choice = &k->c->choices[id];
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     const struct qc_range solved = *range;
-    const bool few = k->options->few && k->seen->extremes, further = by->lo_times > 0;
-    if (!few && !further && !(wider > 1)) return true;
+    const bool few = k->options->few && k->seen->extremes, further = by->lo_times > 0,
+               unseen = k->options->unseen && k->seen->extremes && by_squares(by) && is_computed(k->g, id);
+    if (!few && !further && !unseen && !(wider > 1)) return true;
+    if (unseen && !range->behind) {
+        const struct qc_qparams *q = &k->g->qparams_of[id];
+        const struct qc_unseen what = {by->values.v[1], qc_qparams_levels(q), q->symmetry, choice->known_lo,
+                                       choice->known_hi};
+        if (!qc_widen_for_unseen(range, k->histograms[id], &k->samples[id].series, &what, st)) return false;
+    }
     if (few) qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
     if (further)
         qc_widen_range(range, k->histograms[id], by->lo_times, by->hi_times, choice->known_lo, choice->known_hi);
