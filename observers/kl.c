@@ -247,9 +247,12 @@ static double objective(const void *user, double lo, double hi, double enough)
  * it alone. */
 static double objective_behind(const void *user, double lo, double hi, double enough)
 {
-    (void)enough;
     const struct problem *p = user;
-    return qc_moments_squared_error(p->behind, lo, hi, p->request->levels, p->request->symmetry) / p->count;
+    const struct qc_solve *r = p->request;
+    const double bound = enough * p->count * (1 + 1e-12); /* whatever the division below rounds to */
+    if (isfinite(bound) && qc_moments_above(p->behind, bound, lo, hi, r->levels, r->symmetry, 1))
+        return (double)INFINITY;
+    return qc_moments_squared_error(p->behind, lo, hi, r->levels, r->symmetry) / p->count;
 }
 
 static bool solve(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,

@@ -19,7 +19,7 @@ struct slot {
 };
 
 struct side {
-    struct slot *slots; /* `used` of them, then one whose m0..m2 are the totals */
+    struct slot *slots; /* `used` of them, then one whose m0..m2 are the totals, and one that is only read */
     int32_t first;      /* counter that slots[0] stands for */
     int32_t used;
 };
@@ -48,8 +48,8 @@ static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t ba
     int32_t first = 0, end = QC_WINDOW_BINS;
     while (first < end && !counts[first]) first++;
     while (end > first && !counts[end - 1]) end--;
-    struct slot *slots = calloc((size_t)(end - first) + 1, sizeof *slots);
-    if (!slots) return qc_fail_memory(st, ((uint64_t)(end - first) + 1) * sizeof *slots);
+    struct slot *slots = calloc((size_t)(end - first) + 2, sizeof *slots);
+    if (!slots) return qc_fail_memory(st, ((uint64_t)(end - first) + 2) * sizeof *slots);
     double m0 = 0, m1 = 0, m2 = 0;
     for (int32_t i = first; i < end; i++) {
         struct slot *s = &slots[i - first];
@@ -160,47 +160,47 @@ void qc_moments_free(struct qc_moments *m)
 
 /* Key of a magnitude, by the bits of the double: its exponent, biased as a float's (1023 - 127 = 896 less), and 8 bits
  * of mantissa. */
-static int32_t key_of(double t)
+static QC_INLINE int32_t key_of(double t)
 {
-    if (t < 0x1p-126) return t > 0 ? (int32_t)(t * 0x1p134) : 0;
     uint64_t u;
     memcpy(&u, &t, sizeof u);
-    int64_t key = (int64_t)(u >> 44) - (INT64_C(896) << 8);
-    return key < 255 * QC_OCTAVE_BINS ? (int32_t)key : 255 * QC_OCTAVE_BINS;
+    const int32_t key = (int32_t)(u >> 44) - (896 << 8), most = 255 * QC_OCTAVE_BINS,
+                  tiny = (int32_t)((t < 0x1p-126 ? t : 0) * 0x1p134); /* of float's denormal numbers */
+    return t < 0x1p-126 ? tiny : key < most ? key : most;
 }
 
-/* Integrals over the magnitudes below t. */
-static struct integrals below(const struct side *side, int32_t base, double t, bool behind)
+/* Integrals over the magnitudes below t, 0 <= t < infinity. Without a branch, since it is asked for many at a time:
+   where t is before a slot or behind it, the part of the slot that counts is 0. */
+static QC_INLINE struct integrals below(const struct side *side, int32_t base, double t, const bool behind)
 {
     int32_t i = key_of(t) - base;
     i = (i > 0 ? i : 0) - side->first;
-    if (i < 0) return (struct integrals){0, 0, 0};
-    if (i > side->used) i = side->used;
+    i = i > 0 ? i : 0;
+    i = i < side->used ? i : side->used;
     const struct slot *s = &side->slots[i];
-    double a = s->inner;
-    if (t <= a) return (struct integrals){s->m0, s->m1, s->m2};
-    if (t > s->outer || s->density <= 0) return (struct integrals){s[1].m0, s[1].m1, s[1].m2};
-    /* (t^2 - a^2) / 2 and (t^3 - a^3) / 3 with the difference taken out */
-    double part = s->density * (t - a);
-    if (behind) {
-        a = s->f_inner;
-        t = a + (s->f_outer - a) * (part / s->count);
-    }
-    return (struct integrals){s->m0 + part, s->m1 + part * (0.5 * (t + a)),
-                              s->m2 + part * ((t * t + t * a + a * a) * (1.0 / 3))};
+    const double inner = s->inner, outer = s->outer, density = s->density, count = s->count;
+    const int32_t next = t > inner && (t > outer || !(density > 0)) ? i + 1 : i;
+    const double a = inner < t ? inner : t,
+                 part =
+                     (t > outer ? 0 : density) * (t - a); /* (t^2 - a^2) / 2 and (t^3 - a^3) / 3 with t - a taken out */
+    const double from = behind ? s->f_inner : a,
+                 to = behind ? from + (s->f_outer - from) * (part / (count > 1 ? count : 1)) : t;
+    const struct slot *sums = &side->slots[next];
+    return (struct integrals){sums->m0 + part, sums->m1 + part * (0.5 * (to + from)),
+                              sums->m2 + part * ((to * to + to * from + from * from) * (1.0 / 3))};
 }
 
-/* f(k s) - f(0) of the levels k = 0 to n <= QC_MOMENTS_LEVELS of a side. */
-static bool behind_levels(double *level, const struct qc_moments *m, double sign, double s, int64_t n)
+/* f(k s) - f(0) of the levels k = first to n <= QC_MOMENTS_LEVELS of a side. */
+static bool behind_levels(double *level, const struct qc_moments *m, double sign, double s, int64_t first, int64_t n)
 {
     double x[BLOCK];
-    for (int64_t first = 0; first <= n; first += BLOCK) {
-        const int64_t count = n + 1 - first < BLOCK ? n + 1 - first : BLOCK;
-        for (int64_t i = 0; i < count; i++) x[i] = sign * s * (double)(first + i);
-        m->behind->run(m->behind->user, level + first, x, (size_t)count);
+    for (int64_t k = first; k <= n; k += BLOCK) {
+        const int64_t count = n + 1 - k < BLOCK ? n + 1 - k : BLOCK;
+        for (int64_t i = 0; i < count; i++) x[i] = sign * s * (double)(k + i);
+        m->behind->run(m->behind->user, level + (k - first), x, (size_t)count);
         for (int64_t i = 0; i < count; i++) {
-            level[first + i] -= m->f_zero;
-            if (!isfinite(level[first + i])) return false;
+            level[k - first + i] -= m->f_zero;
+            if (!isfinite(level[k - first + i])) return false;
         }
     }
     return true;
@@ -218,18 +218,53 @@ static struct integrals total(const struct side *side)
     return (struct integrals){all->m0, all->m1, all->m2};
 }
 
+/* Integrals below the upper ends of the cells [first, first + count), count <= CELLS. */
+static QC_INLINE void below_cells_body(double *restrict m0, double *restrict m1, double *restrict m2,
+                                       const struct side *side, int32_t base, double s, int32_t first, int32_t count,
+                                       bool behind)
+{
+    const struct side of = *side;
+    if (behind)
+        for (int32_t k = 0; k < count; k++) {
+            const struct integrals x = below(&of, base, ((double)(first + k) + 0.5) * s, true);
+            m0[k] = x.m0;
+            m1[k] = x.m1;
+            m2[k] = x.m2;
+        }
+    else
+        for (int32_t k = 0; k < count; k++) {
+            const struct integrals x = below(&of, base, ((double)(first + k) + 0.5) * s, false);
+            m0[k] = x.m0;
+            m1[k] = x.m1;
+            m2[k] = x.m2;
+        }
+}
+QC_SIMD(below_cells,
+        (double *m0, double *m1, double *m2, const struct side *side, int32_t base, double s, int32_t first,
+         int32_t count, bool behind),
+        (m0, m1, m2, side, base, s, first, count, behind))
+
+enum { CELLS = 64 }; /* that are looked at together */
+
 /* n: levels beyond zero on this side; 0 means that everything becomes zero. levels: behind the function, or NULL. Stops
  * where the sum is above `enough`. */
 static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n, const double *levels,
                              double enough)
 {
-    struct integrals from = {0, 0, 0};
-    double sum = 0;
+    double m0[CELLS], m1[CELLS], m2[CELLS], sum = 0;
     const struct integrals all = total(side);
-    for (int64_t k = 0; k <= n && from.m0 < all.m0 && sum <= enough; k++) {
-        const struct integrals to = k < n ? below(side, base, ((double)k + 0.5) * s, levels != NULL) : all;
-        sum += cell_error(from, to, levels ? levels[k] : (double)k * s);
-        from = to;
+    struct integrals from = {0, 0, 0};
+    for (int64_t first = 0; first <= n; first += CELLS) {
+        const int64_t count = n + 1 - first < CELLS ? n + 1 - first : CELLS,
+                      inner = first + count > n ? count - 1 : count;
+        below_cells(m0, m1, m2, side, base, s, (int32_t)first, (int32_t)inner, levels != NULL);
+        for (int64_t i = 0; i < count; i++) {
+            if (!(from.m0 < all.m0 && sum <= enough)) return sum;
+            const int64_t k = first + i;
+            const struct integrals to = i < inner ? (struct integrals){m0[i], m1[i], m2[i]} : all;
+            sum += cell_error(from, to, levels ? levels[k] : (double)k * s);
+            from = to;
+        }
     }
     return sum;
 }
@@ -241,12 +276,12 @@ static double side_beyond(const struct side *side, int32_t base, double s, int64
     return from.m0 < all.m0 ? cell_error(from, all, levels ? levels[n] : (double)n * s) : 0;
 }
 
-/* The part of it that is clipped: of the last level's cell. */
-static double side_clipped(const struct side *side, int32_t base, double s, int64_t n)
+/* The part of it that is clipped: of the last level's cell. level: of the last behind the function, or NULL. */
+static double side_clipped(const struct side *side, int32_t base, double s, int64_t n, const double *level)
 {
     if (n == 0) return 0;
-    const struct integrals from = below(side, base, ((double)(n - 1) + 0.5) * s, false), all = total(side);
-    return from.m0 < all.m0 ? cell_error(from, all, (double)n * s) : 0;
+    const struct integrals from = below(side, base, ((double)(n - 1) + 0.5) * s, level != NULL), all = total(side);
+    return from.m0 < all.m0 ? cell_error(from, all, level ? *level : (double)n * s) : 0;
 }
 
 /* Integral of (x - nearest multiple of s)^2 over [a, b], of the width b - a: whole cells give s^3 / 12 each. */
@@ -294,7 +329,7 @@ static double error_by_levels(const struct qc_moments *m, struct qc_affine p, st
     const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
-        if (m->behind && !behind_levels(behind, m, k ? -1 : 1, s, beyond[k])) return (double)INFINITY;
+        if (m->behind && !behind_levels(behind, m, k ? -1 : 1, s, 0, beyond[k])) return (double)INFINITY;
         const double *of = m->behind ? behind : NULL;
         sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], of, (double)INFINITY);
         if (clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, s, beyond[k], of);
@@ -325,25 +360,38 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
 
 /* Rounded sums of what is not negative never fall, so a part that is above the bound decides. The last cells, of what
  * is clipped, are mostly enough. */
+static bool above_by_levels(const struct qc_moments *m, double bound, double s, const int64_t beyond[2], double clip)
+{
+    double behind[2][QC_MOMENTS_LEVELS + 1], last, sum = 0;
+    for (int k = 0; k < 2; k++) {
+        if (!m->sides[k].used) continue;
+        if (m->behind && !behind_levels(&last, m, k ? -1 : 1, s, beyond[k], beyond[k])) return true;
+        sum += side_clipped(&m->sides[k], m->base, s, beyond[k], m->behind ? &last : NULL);
+    }
+    if (sum > bound) return true;
+    sum = 0;
+    for (int k = 0; k < 2; k++) {
+        const double *of = m->behind ? behind[k] : NULL;
+        if (m->sides[k].used && m->behind && !behind_levels(behind[k], m, k ? -1 : 1, s, 0, beyond[k])) return true;
+        if (m->sides[k].used && clip > 1) sum += (clip - 1) * side_beyond(&m->sides[k], m->base, s, beyond[k], of);
+    }
+    for (int k = 0; k < 2 && sum <= bound; k++)
+        if (m->sides[k].used)
+            sum += side_by_levels(&m->sides[k], m->base, s, beyond[k], m->behind ? behind[k] : NULL, bound);
+    return sum > bound;
+}
+
 bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,
                       enum qc_symmetry symmetry, double clip)
 {
-    assert(!m->behind);
     const struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
     const double s = (double)p.scale;
-    const int64_t up = (int64_t)levels.hi - p.zero_point, down = (int64_t)p.zero_point - levels.lo;
-    if ((int64_t)levels.hi - levels.lo > QC_MOMENTS_LEVELS)
-        return side_clipped_by_bins(&m->sides[0], s, up, bound) + side_clipped_by_bins(&m->sides[1], s, down, bound) >
-                   bound ||
-               error_by_bins(m, p, levels) > bound;
-    if (side_clipped(&m->sides[0], m->base, s, up) + side_clipped(&m->sides[1], m->base, s, down) > bound) return true;
-    double sum = 0;
-    if (clip > 1)
-        sum = (clip - 1) *
-              (side_beyond(&m->sides[0], m->base, s, up, NULL) + side_beyond(&m->sides[1], m->base, s, down, NULL));
-    if (sum > bound) return true;
-    sum += side_by_levels(&m->sides[0], m->base, s, up, NULL, bound);
-    return sum > bound || sum + side_by_levels(&m->sides[1], m->base, s, down, NULL, bound) > bound;
+    const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
+    if ((int64_t)levels.hi - levels.lo <= QC_MOMENTS_LEVELS) return above_by_levels(m, bound, s, beyond, clip);
+    return side_clipped_by_bins(&m->sides[0], s, beyond[0], bound) +
+                   side_clipped_by_bins(&m->sides[1], s, beyond[1], bound) >
+               bound ||
+           error_by_bins(m, p, levels) > bound;
 }
 
 /* F(b) - F(a), F(f) = sign(f) |f|^(p + 1) / (p + 1), the integral of |f|^p. */
@@ -438,7 +486,7 @@ static double behind_power_error(const struct qc_moments *m, struct qc_affine p,
     const int64_t beyond[2] = {(int64_t)levels.hi - p.zero_point, (int64_t)p.zero_point - levels.lo};
     for (int k = 0; k < 2; k++) {
         if (!m->sides[k].used) continue;
-        if (!behind_levels(behind, m, k ? -1 : 1, (double)p.scale, beyond[k])) return (double)INFINITY;
+        if (!behind_levels(behind, m, k ? -1 : 1, (double)p.scale, 0, beyond[k])) return (double)INFINITY;
         sum += side_behind_by_power(&m->sides[k], (double)p.scale, beyond[k], behind, power, unit);
     }
     return sum;

@@ -45,8 +45,8 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
 double qc_moments_clip_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                              enum qc_symmetry symmetry, double clip);
 
-/* Is that above `bound`? The same answer as of a comparison, mostly long before the sum is whole. Not for moments
- * behind a function (assert). */
+/* Is that above `bound`? The same answer as of a comparison, where `clip` is 1; else a bound that rounding may reach
+   counts as either. Mostly it is known long before the sum is whole. */
 bool qc_moments_above(const struct qc_moments *m, double bound, double lo, double hi, struct qc_levels levels,
                       enum qc_symmetry symmetry, double clip);
 

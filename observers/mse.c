@@ -24,8 +24,7 @@ static double objective(const void *user, double lo, double hi, double enough)
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
     const double bound = enough * p->count * (1 + 1e-12); /* whatever the division below rounds to */
-    if (isfinite(bound) && !qc_moments_behind(p->moments) &&
-        qc_moments_above(p->moments, bound, lo, hi, r->levels, r->symmetry, p->clip))
+    if (isfinite(bound) && qc_moments_above(p->moments, bound, lo, hi, r->levels, r->symmetry, p->clip))
         return (double)INFINITY;
     return qc_moments_clip_error(p->moments, lo, hi, r->levels, r->symmetry, p->clip) / p->count;
 }

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "calib/ranges/few_samples.h"
+#include "calib/trials/input_steps.h"
 #include "calib/trials/input_tail.h"
 #include "quantize/auto_trials.h"
 #include "quantize/pipeline_state.h"
@@ -59,18 +60,44 @@ static bool keep_whole(struct qc_auto_found *f, qc_id s, const struct qc_input_t
     return true;
 }
 
-/* Inputs of which the first method cuts something off that few samples have. */
+/* An input of multiples of one step that has them as its levels. */
+static bool take_steps(bool *taken, struct qc_auto_found *f, qc_id s, size_t input, struct qc_status *st)
+{
+    const size_t row = f->qparams + 1;
+    const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
+    const struct qc_levels levels = qc_qparams_levels(q);
+    const struct qc_affine *all = &f->params[WHOLE * row + s];
+    double step, lo = (double)all->scale * (levels.lo - all->zero_point),
+                 hi = (double)all->scale * (levels.hi - all->zero_point);
+    if (!qc_input_step(&step, f->p->data, input, (double)levels.hi - levels.lo, st)) return false;
+    *taken = qc_range_of_step(&lo, &hi, step, levels, q->symmetry);
+    if (!*taken) return true;
+    struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
+    char name[64];
+    qc_text(name, sizeof name, "fixed:min=%.9g,max=%.9g", lo, hi);
+    if (!own || !(own->name = qc_arena_strdup(f->arena, name, st)) ||
+        !qc_observer_parse(&own->observer, &own->values, own->name, st))
+        return false;
+    f->whole[s] = own;
+    for (size_t k = 0; k < QC_AUTO_WIDTHS * QC_AUTO_SOLVED; k++)
+        f->params[k * row + s] = qc_affine_from_range(lo, hi, levels, q->symmetry);
+    return true;
+}
+
+/* Inputs that were integers, and those of which the first method cuts something off that few samples have. */
 static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->p->simulated;
     const size_t units = qc_dataset_units(f->p->data);
-    for (qc_id s = 1; s <= f->qparams && units <= UNITS_READ; s++) {
+    for (qc_id s = 1; s <= f->qparams; s++) {
         const struct qc_affine *usual = &f->params[s];
         const struct qc_qparams *q = &g->qparams_of[s];
         size_t input;
         struct qc_input_tail t;
-        if (!(usual->scale > 0) || !input_of(&input, g, q) ||
-            f->params[WHOLE * (f->qparams + 1) + s].scale > COARSER * usual->scale)
+        bool taken;
+        if (!(usual->scale > 0) || !input_of(&input, g, q)) continue;
+        if (!take_steps(&taken, f, s, input, st)) return false;
+        if (taken || units > UNITS_READ || f->params[WHOLE * (f->qparams + 1) + s].scale > COARSER * usual->scale)
             continue;
         if (!qc_input_tail_of(&t, f->p->data, input, usual, qc_qparams_levels(q), q->symmetry,
                               f->p->options->memory_limit ? 1 : (unsigned)f->p->options->threads, st))

@@ -24,6 +24,8 @@ static const double DOUBT = 2, DOUBT_FEW = 3, DOUBT_UNITS = 32, GAIN_DB = 0.2, C
 /* Of parts the best of sixteen is taken, so its gain is luck more often than that of the best of five: it counts less
    so many times as many errors. */
 static const double DOUBT_PARTS = 2;
+/* What gains so many errors with the first few units is not behind another yet. */
+static const double SURE = 2;
 /* What is no more than this part of it without one unit is that one's luck. */
 static const double LEFT = 0.25;
 /* Where outputs are of Softmax or Sigmoid, divergence counts as squared errors do: what gains by one of them and may
@@ -315,8 +317,9 @@ static bool run_race(struct candidate *best, struct race *r, struct qc_status *s
         if (h + 1 == HEATS) break;
         for (size_t k = 0; k < running; k++) ahead = fmax(ahead, r->running[k]->gain);
         for (size_t k = 1; k < running; k++)
-            kept[k] = may_gain(r, r->running[k]) && r->running[k]->gain > ahead - heats[h].behind_db &&
-                      rank(r, running, k) < heats[h].places;
+            kept[k] = may_gain(r, r->running[k]) && rank(r, running, k) < heats[h].places &&
+                      (r->running[k]->gain > ahead - heats[h].behind_db ||
+                       (!h && r->running[k]->gain > SURE * r->running[k]->error));
         for (size_t k = 0; k < running; k++)
             if (kept[k]) r->running[left++] = r->running[k];
         running = left;
@@ -407,13 +410,14 @@ static void part(struct race *r)
 }
 
 /* What the report says of each quantizer: the part that it is in, where others were tried there; no trial of those that
-   keep all. */
+   have a range of their own. */
 static void note_choices(struct race *r)
 {
     const struct qc_auto_found *f = r->found;
     for (qc_id s = 1; s <= f->qparams; s++) {
         struct qc_report_choice *c = &f->choices[s];
         if (f->whole[s]) c->trial = NULL;
+        c->steps = f->whole[s] && f->whole[s]->observer->fixed;
         for (size_t k = 0; k < f->trial_count && !c->part; k++)
             if (f->trials[k].part == part_names[r->part_of[s]]) c->part = f->trials[k].part;
     }

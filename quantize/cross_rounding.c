@@ -8,7 +8,6 @@
 #include "calib/sequential/sequential.h"
 #include "calib/trials/layer_bias.h"
 #include "quantize/auto_method.h"
-#include "quantize/propagate_check.h"
 #include "quantize/round_options.h"
 #include "quantize/trial_graph.h"
 
@@ -29,9 +28,8 @@ static bool can_round(const struct qc_pipeline *p)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     return p->data && !p->in->team && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate &&
-           r.correct_bias && (!p->options->propagate || qc_plain_taken(p)) && !r.memory_limit &&
-           r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
-           !qc_dataset_varies(p->data);
+           r.correct_bias && !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body &&
+           (!p->options->size || p->sized) && !qc_dataset_varies(p->data);
 }
 
 /* The float value behind what a layer reads, where the float network computes it: by its name. */

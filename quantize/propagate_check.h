@@ -11,10 +11,9 @@
    before and after. rounding: how weights are rounded by the moments m; NULL: to nearest. */
 bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
                    const struct qc_round_weights_options *rounding, struct qc_status *st);
-/* Runs both; puts the one without --propagate in place, with a warning, where the other is not better for
-   the outputs on both halves of the samples. */
+/* Runs both; puts the one without --propagate in place, its weights rounded again where that pays, with a warning,
+   where the other is not better for the outputs on both halves of the samples. */
 bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st);
-bool qc_plain_taken(const struct qc_pipeline *p); /* --propagate was asked for and left out */
-void qc_plain_free(struct qc_plain *plain);       /* NULL-safe */
+void qc_plain_free(struct qc_plain *plain); /* NULL-safe */
 
 #endif

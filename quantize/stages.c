@@ -219,7 +219,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
                   ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)
                   : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
-    ok = ok && (!p->unpropagated || qc_plain_or_propagated(p, st)) && qc_round_crossed(p, st) &&
+    ok = ok && (p->unpropagated ? qc_plain_or_propagated(p, st) : p->options->propagate || qc_round_crossed(p, st)) &&
          qc_correct_used_biases(p, st) && qc_correct_output_biases(p, st);
     if (!ok) return false;
     warn_of_blocks(p);

@@ -9,13 +9,13 @@
 #include "quantize/round_options.h"
 #include "quantize/trial_graph.h"
 
-/* The first half of the units shows the errors, the other whether it helps. */
-enum { UNITS_LEAST = 16, UNITS = 128 };
+/* The first half of the units, or so many, shows the errors, the others whether it helps. */
+enum { UNITS_LEAST = 16, UNITS_FIT = 64, UNITS = 256 };
 /* Whose outputs show what the last layers take up. With fewer nothing is taken up: ranges and weights are made for the
    same samples, and on others the mean error is another. */
 enum { OUTPUT_UNITS = 64 };
-/* So much is luck, or one standard error where that is more. */
-static const double GAIN_DB = 0.1;
+/* So much is luck, or so many standard errors where that is more. */
+static const double GAIN_DB = 0.1, ERRORS = 2;
 
 static bool can_correct(const struct qc_pipeline *p)
 {
@@ -34,7 +34,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
     if (!p->options->propagate || !can_correct(p)) return true;
     struct qc_arena *a = qc_arena_new();
     bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, UNITS, &how, st);
-    const size_t units = ok ? qc_trials_units(trials) : 0, fit = units / 2;
+    const size_t units = ok ? qc_trials_units(trials) : 0, fit = units / 2 < UNITS_FIT ? units / 2 : UNITS_FIT;
     ok = ok && (units < UNITS_LEAST ||
                 qc_correct_used(&corrected, &done, p->rounded, p->real, p->data, trials, fit, &how, st));
     if (ok && corrected && done.layers) {
@@ -49,7 +49,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
                                                   qc_trials_noise(errors[1], outputs, fit, units, 1));
             ok = qc_trials_gain_error(&p->used_bias.error_db, NULL, errors[0] + fit * outputs,
                                       errors[1] + fit * outputs, outputs, units - fit, st);
-            p->used_bias.kept = p->used_bias.gain_db > fmax(GAIN_DB, p->used_bias.error_db);
+            p->used_bias.kept = p->used_bias.gain_db > fmax(GAIN_DB, ERRORS * p->used_bias.error_db);
         }
         if (ok && p->used_bias.kept) {
             struct qc_graph *was = p->rounded;

@@ -86,6 +86,34 @@ static void add_pairs(struct qc_error *e, const float *real, const float *x, siz
     }
 }
 
+static QC_INLINE void noise_body(struct lanes *s, const float *r, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (size_t l = 0; l < LANES; l++) {
+            const double real = (double)r[i + l], d = real - (double)x[i + l];
+            s->signal[l] += real * real;
+            s->noise[l] += d * d;
+        }
+    for (size_t l = 0; i < n; i++, l++) {
+        const double real = (double)r[i], d = real - (double)x[i];
+        s->signal[l] += real * real;
+        s->noise[l] += d * d;
+    }
+}
+QC_SIMD(noise, (struct lanes * s, const float *r, const float *x, size_t n), (s, r, x, n))
+
+void qc_error_compare_noise(struct qc_error *e, const float *real, const float *quantized, size_t n)
+{
+    struct lanes s = {.signal = {0}};
+    noise(&s, real, quantized, n);
+    e->count += n;
+    for (size_t l = 0; l < LANES; l++) {
+        e->signal += s.signal[l];
+        e->noise += s.noise[l];
+    }
+}
+
 void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n)
 {
     add_pairs(e, real, quantized, n, 1, -INFINITY, INFINITY);
@@ -250,13 +278,21 @@ static bool compare_output(struct comparing *c, size_t unit, size_t k, const str
                            struct qc_status *st)
 {
     const size_t n = qc_view_count(r), size = qc_dtype_size(r->dtype);
+    const char *a = r->data, *b = x->data;
     bool comparable;
     if (!qc_compare_output(&comparable, &c->units[unit * c->stride + c->job->pair_count + k], c->job->first,
                            c->job->second, k, r, x, st))
         return false;
     uint64_t differing = comparable ? 0 : n;
-    for (size_t i = 0; comparable && i < n; i++)
-        differing += memcmp((const char *)r->data + i * size, (const char *)x->data + i * size, size) != 0;
+    if (comparable && size == sizeof(uint32_t)) /* which is nearly always so, and done in vectors */
+        for (size_t i = 0; i < n; i++) {
+            uint32_t one, other;
+            memcpy(&one, a + i * size, sizeof one);
+            memcpy(&other, b + i * size, sizeof other);
+            differing += one != other;
+        }
+    else
+        for (size_t i = 0; comparable && i < n; i++) differing += memcmp(a + i * size, b + i * size, size) != 0;
     c->differing[unit * c->outputs + k] = differing;
     c->elements[unit * c->outputs + k] = n;
     return true;

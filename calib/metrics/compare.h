@@ -21,6 +21,8 @@ double qc_error_cosine(const struct qc_error *e);
 void qc_error_add(struct qc_error *to, const struct qc_error *e);
 /* Adds n pairs. */
 void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n);
+/* Their count, signal and noise alone, which is half the work. */
+void qc_error_compare_noise(struct qc_error *e, const float *real, const float *quantized, size_t n);
 
 /* Adds output k of either graph, as runs gave them: f32, or integers of 8 and 16 bits as numbers; other types have no
    error. *comparable is false where the data decide how many elements there are, and each graph found another number.

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 /* Without a limit a block keeps about so much. */
 enum { KEPT_BYTES = 256 << 20 };
 
@@ -328,13 +330,30 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
     return ok;
 }
 
+/* The same where the graph says all of it: a plan has the weights made, which takes longer than all else of it. */
+static bool look_at_graph(size_t *sizes, const struct qc_graph *g)
+{
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_type *t = &g->values[v].type;
+        size_t count;
+        if (!qc_shape_count(&count, &t->shape) || !qc_mul_size(&sizes[v], count, qc_dtype_size(t->dtype))) return false;
+    }
+    return true;
+}
+
+static size_t each_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
+                         const size_t *cut_counts)
+{
+    return unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->g->output_count * sizeof *r->errors +
+           sizeof *r->scores;
+}
+
 bool qc_cut_run_bytes(size_t *runner, size_t *each, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
                       const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
     size_t *sizes = QC_NEW_ARRAY(a, size_t, r->g->value_count + 1, st);
     if (!sizes || !look(sizes, runner, r, cut_count, cuts, cut_counts, a, st)) return false;
-    *each = unit_bytes(r, sizes, cut_count, cuts, cut_counts) + QC_CUT_PLANS * r->g->output_count * sizeof *r->errors +
-            sizeof *r->scores;
+    *each = each_bytes(r, sizes, cut_count, cuts, cut_counts);
     return true;
 }
 
@@ -353,7 +372,12 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
         return qc_fail(
             st, QC_UNSUPPORTED,
             "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
-    if (!qc_cut_run_bytes(&runner, &each, r, cut_count, cuts, cut_counts, a, st)) return false;
+    size_t *sizes = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st);
+    if (!sizes) return false;
+    if (!limit && look_at_graph(sizes, g))
+        each = each_bytes(r, sizes, cut_count, cuts, cut_counts);
+    else if (!qc_cut_run_bytes(&runner, &each, r, cut_count, cuts, cut_counts, a, st))
+        return false;
     unsigned fits = (unsigned)(KEPT_BYTES / each);
     if (limit && !qc_stream_workers(&fits, fits ? fits : 1, limit, qc_stream_held_bytes(limit) + runner, each, st))
         return false;

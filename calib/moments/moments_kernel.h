@@ -21,6 +21,9 @@ void qc_second_moments_quantize(int16_t *to, const float *x, size_t n, int64_t s
 /* The largest |x[i * stride]|; +infinity when one of them is NaN. */
 float qc_second_moments_peak(const float *x, size_t n, int64_t stride);
 
+/* The same of x and of real - x. */
+float qc_second_moments_pair_peak(const float *x, const float *real, size_t n);
+
 /* `width` columns (from `first` on) of rows [rows][stride] into panels [ceil(width/16)][pairs][16][2]: two rows side by
    side, missing ones 0; pairs = ceil(rows/2). */
 void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, size_t stride, size_t first,
@@ -37,8 +40,9 @@ void qc_second_moments_row_of_tile(int64_t *to, const int16_t *a, size_t column,
 void qc_second_moments_sums(int64_t *sums, const int16_t *rows, size_t count, size_t stride, int shift);
 
 /* Many small matrices side by side: rows [count][columns][lanes]; to[pair of columns j <= k, at k(k+1)/2 + j][lanes] +=
-   2^shift times the sum over the rows. scratch: [lanes]. */
+   2^shift times the sum over the rows. scratch: [lanes]; panels: of each column, as qc_second_moments_pack makes them
+   of its lanes. */
 void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes, int shift,
-                             int32_t *scratch);
+                             int32_t *scratch, int16_t *panels);
 
 #endif

@@ -161,9 +161,10 @@ static void append(size_t *index, struct qc_second_moments *m, struct qc_second_
     *index = m->count;
     add_value(m, l->value);
     if (!products) return;
-    const size_t panels =
-        qc_second_moments_panels(l->block) * (m->capacity[m->count - 1] + 1) / 2 * QC_MOMENTS_PAIR_SIZE;
-    if (!l->lanes && panels > m->panel_size) m->panel_size = panels;
+    const size_t count =
+                     l->lanes ? l->columns * qc_second_moments_panels(l->groups) : qc_second_moments_panels(l->block),
+                 panels = count * ((m->capacity[m->count - 1] + 1) / 2) * QC_MOMENTS_PAIR_SIZE;
+    if (panels > m->panel_size) m->panel_size = panels;
     if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
 }
 
@@ -275,7 +276,9 @@ bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc
 bool qc_second_moments_new_pairs(struct qc_second_moments **out, const struct qc_graph *g, const bool *pairs,
                                  struct qc_status *st)
 {
-    return find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, pairs, st);
+    if (!find_layers(out, g, QC_MOMENTS_QUANTIZED, 0, false, pairs, st)) return false;
+    (*out)->one_by_one = true;
+    return true;
 }
 
 static void free_sums(struct qc_second_moments_sums *s)
@@ -311,7 +314,15 @@ static void free_layer(struct qc_second_moments_layer *l)
 void qc_second_moments_forget(struct qc_second_moments *m, qc_id node)
 {
     struct qc_second_moments_layer *l = qc_second_moments_of(m, NULL, node);
-    if (l) free_layer(l);
+    if (!l) return;
+    free_layer(l);
+    for (unsigned k = 0; m->one_by_one && k < m->worker_count; k++)
+        for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++) {
+            struct qc_second_moments_buffer *b =
+                &m->workers[k].buffers[(m->by_node[node] - 1) * QC_MOMENTS_BUFFERS + i];
+            free(b->rows);
+            b->rows = NULL;
+        }
 }
 
 void qc_second_moments_free(struct qc_second_moments *m)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pool.h"
 #include "calib/moments/moments_rows.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
@@ -22,6 +23,17 @@ static size_t position(uint64_t key, size_t t, size_t p, size_t n)
     return first + (size_t)(mix(key ^ t) % (last - first));
 }
 
+/* What is looked at. */
+struct source {
+    const struct qc_view *v;
+    const float *real; /* of a pair: the float form, in the order of v; else NULL */
+};
+
+static size_t channels_of(const struct qc_second_moments_layer *l)
+{
+    return l->paired ? l->channels / 2 : l->channels;
+}
+
 /* Output positions of a window over v. */
 struct grid {
     int64_t batch, out[3];
@@ -31,7 +43,7 @@ struct grid {
 static bool grid_of(struct grid *out, const struct qc_second_moments_layer *l, const struct qc_view *v)
 {
     *out = (struct grid){.batch = v->dim[0], .out = {1, 1, 1}, .count = (size_t)v->dim[0]};
-    if (v->rank != l->window.spatial + 2 || (size_t)v->dim[1] != l->channels) return false;
+    if (v->rank != l->window.spatial + 2 || (size_t)v->dim[1] != channels_of(l)) return false;
     for (int i = 0; i < l->window.spatial; i++) {
         const struct qc_window *w = &l->window;
         const int64_t in = v->dim[2 + i], reach = (w->kernel[i] - 1) * w->dilation[i] + 1,
@@ -59,12 +71,32 @@ static bool tap_at(int64_t *at, const struct qc_second_moments_layer *l, int i, 
     return x >= 0 && x % w->stride[i] == 0 && *at < in;
 }
 
+/* Channels of a pair: what is read, then how far the float form is from it. */
+static void put_pair(int16_t *to, const float *x, const float *real, size_t channels, int64_t stride, float factor)
+{
+    float apart[64];
+    enum { MOST = sizeof apart / sizeof *apart };
+    qc_second_moments_quantize(to, x, channels, stride, factor);
+    for (size_t first = 0; first < channels; first += MOST) {
+        const size_t n = channels - first < MOST ? channels - first : MOST;
+        for (size_t i = 0; i < n; i++) {
+            const int64_t at = (int64_t)(first + i) * stride;
+            apart[i] = real[at] - x[at];
+        }
+        qc_second_moments_quantize(to + channels + first, apart, n, 1, factor);
+    }
+}
+
 /* The channels of one tap, NULL for padding, into a row. Groups: [group][tap][channel], lanes: [tap][channel][group].
- */
-static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_t tap, const float *x, int64_t stride,
-                    float factor)
+   real: of a pair. */
+static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_t tap, const float *x,
+                    const float *real, int64_t stride, float factor)
 {
     const size_t each = l->channels / l->groups;
+    if (real && x) {
+        put_pair(row + tap * l->channels, x, real, each / 2, stride, factor);
+        return;
+    }
     if (l->lanes) {
         int16_t *to = row + tap * l->channels;
         if (!x) memset(to, 0, l->channels * sizeof *to);
@@ -82,9 +114,34 @@ static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_
     }
 }
 
-static void window_row(int16_t *row, const struct qc_second_moments_layer *l, const struct grid *g,
-                       const struct qc_view *v, size_t position, float factor)
+/* Do the taps of a line read what lies side by side, in the order of a row? */
+static bool lines(const struct qc_second_moments_layer *l, const struct qc_view *v)
 {
+    const int last = l->window.spatial - 1;
+    return !l->transposed && (l->lanes ? l->groups == l->channels : l->groups == 1) && v->stride[1] == 1 &&
+           v->stride[2 + last] == (int64_t)l->channels && l->window.dilation[last] == 1;
+}
+
+/* All taps of a line of the window at once; x: the line of the sample. */
+static void put_line(int16_t *row, const struct qc_second_moments_layer *l, const float *x, int64_t first, int64_t in,
+                     float factor)
+{
+    const int64_t taps = l->window.kernel[l->window.spatial - 1], channels = (int64_t)l->channels;
+    const int64_t from = first < 0 ? -first : 0, to = first + taps > in ? in - first : taps;
+    if (!x || from >= to) {
+        memset(row, 0, (size_t)(taps * channels) * sizeof *row);
+        return;
+    }
+    memset(row, 0, (size_t)(from * channels) * sizeof *row);
+    qc_second_moments_quantize(row + from * channels, x + (first + from) * channels, (size_t)((to - from) * channels),
+                               1, factor);
+    memset(row + to * channels, 0, (size_t)((taps - to) * channels) * sizeof *row);
+}
+
+static void window_row(int16_t *row, const struct qc_second_moments_layer *l, const struct grid *g,
+                       const struct source *s, size_t position, float factor)
+{
+    const struct qc_view *v = s->v;
     const int spatial = l->window.spatial;
     int64_t o[3] = {0}, k[3] = {0};
     size_t rest = position;
@@ -93,26 +150,40 @@ static void window_row(int16_t *row, const struct qc_second_moments_layer *l, co
         rest /= (size_t)g->out[i];
     }
     const float *sample = (const float *)v->data + (int64_t)rest * v->stride[0];
-    for (size_t tap = 0; tap < l->taps; tap++) {
+    /* The dimensions that are gone through tap by tap, and what is put at once. */
+    const int last = spatial - 1, apart = !s->real && lines(l, v) ? last : spatial;
+    const size_t once = apart < spatial ? (size_t)l->window.kernel[last] : 1;
+    const int64_t first = o[last] * l->window.stride[last] - l->window.pad_begin[last];
+    for (size_t tap = 0; tap < l->taps; tap += once) {
         const float *x = sample;
-        for (int i = 0; x && i < spatial; i++) {
+        for (int i = 0; x && i < apart; i++) {
             int64_t at;
             x = tap_at(&at, l, i, o[i], k[i], v->dim[2 + i]) ? x + at * v->stride[2 + i] : NULL;
         }
-        put_tap(row, l, tap, x, v->stride[1], factor);
-        for (int i = spatial - 1; i >= 0 && ++k[i] == l->window.kernel[i]; i--) k[i] = 0;
+        const float *real = s->real && x ? s->real + (x - (const float *)v->data) : NULL;
+        if (apart < spatial)
+            put_line(row + tap * l->channels, l, x, first, v->dim[2 + last], factor);
+        else
+            put_tap(row, l, tap, x, real, v->stride[1], factor);
+        for (int i = apart - 1; i >= 0 && ++k[i] == l->window.kernel[i]; i--) k[i] = 0;
     }
 }
 
-static void dense_row(int16_t *row, const struct qc_view *v, size_t position, float factor)
+static void dense_row(int16_t *row, const struct source *s, size_t position, float factor)
 {
+    const struct qc_view *v = s->v;
     const float *x = v->data;
     size_t rest = position;
     for (int i = v->rank - 2; i >= 0; i--) {
         x += (int64_t)(rest % (size_t)v->dim[i]) * v->stride[i];
         rest /= (size_t)v->dim[i];
     }
-    qc_second_moments_quantize(row, x, (size_t)v->dim[v->rank - 1], v->stride[v->rank - 1], factor);
+    const size_t channels = (size_t)v->dim[v->rank - 1];
+    const int64_t stride = v->stride[v->rank - 1];
+    if (s->real)
+        put_pair(row, x, s->real + (x - (const float *)v->data), channels, stride, factor);
+    else
+        qc_second_moments_quantize(row, x, channels, stride, factor);
 }
 
 /* [steps, directions, batch, hidden], or batch first: a row holds the states of all directions. */
@@ -163,7 +234,7 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
                                      qc_second_moments_class_of(b->step)); /* steps above the lowest of the class */
         qc_second_moments_sums(s->sums, b->rows, b->count, row, 2 * up);
         if (l->lanes && l->product_count)
-            qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes);
+            qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes, w->panels);
         const bool kept = l->keep && !s->products;
         if (kept) ok = qc_second_moments_keep(s, l, b->rows, b->count, up, st);
         for (size_t k = 0; !kept && !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
@@ -182,9 +253,21 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
     return ok;
 }
 
-static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_second_moments_worker *w, uint64_t key,
-                          float peak, const struct qc_view *v, struct qc_status *st)
+static size_t rows_bytes(const struct qc_second_moments *m, size_t index)
 {
+    return m->capacity[index] * qc_second_moments_row(m->layers[index]) * sizeof(int16_t);
+}
+
+static bool make_rows(struct qc_second_moments_buffer *b, const struct qc_second_moments *m, size_t index,
+                      struct qc_status *st)
+{
+    return (b->rows = malloc(rows_bytes(m, index))) || qc_fail_memory(st, rows_bytes(m, index));
+}
+
+static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_second_moments_worker *w, uint64_t key,
+                          float peak, const struct source *s, struct qc_status *st)
+{
+    const struct qc_view *v = s->v;
     struct qc_second_moments_layer *l = m->layers[index];
     const enum qc_second_moments_part part = key % QC_MOMENTS_HELD_ONE_IN ? QC_MOMENTS_FIT : QC_MOMENTS_HELD;
     const bool finite = peak <= 0x1p126f;
@@ -196,7 +279,7 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
         if (!count_states(&grid.count, l, v))
             return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a recurrent layer", l->name);
     } else {
-        if (v->rank < 1 || (size_t)v->dim[v->rank - 1] != l->channels)
+        if (v->rank < 1 || (size_t)v->dim[v->rank - 1] != channels_of(l))
             return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a layer", l->name);
         for (int i = 0; i < v->rank - 1; i++) grid.count *= (size_t)v->dim[i];
     }
@@ -212,17 +295,18 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     struct qc_second_moments_buffer *b =
         &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
     if (b->count && (b->step != step || b->part != part) && !flush(m, index, w, b, st)) return false;
+    if (!b->rows && !make_rows(b, m, index, st)) return false;
     b->step = step;
     b->part = part;
     for (size_t t = 0; t < rows; t++) {
         const size_t at = position(key, t, rows, grid.count);
         int16_t *row = b->rows + b->count * qc_second_moments_row(l);
         if (l->window_given)
-            window_row(row, l, &grid, v, at, factor);
+            window_row(row, l, &grid, s, at, factor);
         else if (l->direction_axis)
             state_row(row, l, v, at, factor);
         else
-            dense_row(row, v, at, factor);
+            dense_row(row, s, at, factor);
         if (++b->count == m->capacity[index] && !flush(m, index, w, b, st)) return false;
     }
     return true;
@@ -238,7 +322,7 @@ bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uin
             peak = 0;
             qc_view_each(1, views, find_peak, &peak);
         }
-        if (!observe_layer(m, i, &m->workers[worker], key, peak, v, st)) return false;
+        if (!observe_layer(m, i, &m->workers[worker], key, peak, &(struct source){.v = v}, st)) return false;
     }
     return true;
 }
@@ -250,7 +334,14 @@ bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worke
     float peak = 0;
     if (!m->by_node[node]) return true;
     qc_view_each(1, views, find_peak, &peak);
-    return observe_layer(m, m->by_node[node] - 1, &m->workers[worker], key, peak, v, st);
+    return observe_layer(m, m->by_node[node] - 1, &m->workers[worker], key, peak, &(struct source){.v = v}, st);
+}
+
+bool qc_second_moments_observe_pair(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node, float peak,
+                                    const struct qc_view *v, const float *real, struct qc_status *st)
+{
+    return !m->by_node[node] || observe_layer(m, m->by_node[node] - 1, &m->workers[worker], key, peak,
+                                              &(struct source){.v = v, .real = real}, st);
 }
 
 bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, struct qc_status *st)
@@ -265,20 +356,34 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
         w->lanes = malloc((m->lane_size + 1) * sizeof *w->lanes);
         if (!w->buffers || !w->panels || !w->lanes) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
         for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) {
-            const size_t bytes = m->capacity[i / QC_MOMENTS_BUFFERS] *
-                                 qc_second_moments_row(m->layers[i / QC_MOMENTS_BUFFERS]) * sizeof(int16_t);
-            if (!(w->buffers[i].rows = malloc(bytes))) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
-            memset(w->buffers[i].rows, 0, bytes); /* touched now, so that memory does not grow with the samples */
+            const size_t layer = i / QC_MOMENTS_BUFFERS;
+            if (m->one_by_one) continue; /* when it is its turn */
+            if (!make_rows(&w->buffers[i], m, layer, st)) return false;
+            /* touched now, so that memory does not grow with the samples */
+            qc_pool_clear(w->buffers[i].rows, rows_bytes(m, layer));
         }
     }
     return true;
 }
 
+/* What all workers have of a layer that was not added yet, with the scratch of one of them. */
+static bool flush_layer(void *user, size_t index, unsigned worker, struct qc_status *st)
+{
+    struct qc_second_moments *m = user;
+    for (unsigned k = 0; k < m->worker_count; k++)
+        for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++)
+            if (!flush(m, index, &m->workers[worker], &m->workers[k].buffers[index * QC_MOMENTS_BUFFERS + i], st))
+                return false;
+    return true;
+}
+
 bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st)
 {
+    size_t waiting = 0;
     for (unsigned k = 0; k < m->worker_count; k++)
-        for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++)
-            if (!flush(m, i / QC_MOMENTS_BUFFERS, &m->workers[k], &m->workers[k].buffers[i], st)) return false;
+        for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) waiting += m->workers[k].buffers[i].count > 0;
+    const struct qc_pool_options team = {.workers = waiting > 1 ? m->worker_count : 1};
+    if (!qc_pool_run(m->count, flush_layer, m, &team, st)) return false;
     for (size_t i = 0; i < m->count; i++)
         for (int p = 0; p < QC_MOMENTS_PARTS; p++)
             if (m->layers[i]->parts[p].rows > QC_MOMENTS_ROWS_MAX)

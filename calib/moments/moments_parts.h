@@ -36,6 +36,7 @@ struct qc_second_moments {
     const char **reasons;                       /* [node_count + 1] */
     qc_id *values;                              /* [value_count] */
     size_t panel_size, lane_size;
+    bool one_by_one; /* layers are seen one after the other: there are buffers of one alone */
     unsigned worker_count;
     struct qc_second_moments_worker *workers;
 };

@@ -131,7 +131,7 @@ bool qc_second_moments_new_means(struct qc_second_moments **out, const struct qc
    those of the others. */
 bool qc_second_moments_new_pairs(struct qc_second_moments **out, const struct qc_graph *g, const bool *pairs,
                                  struct qc_status *st);
-/* Gives back what a node's layer has summed up. */
+/* Gives back what a node's layer has summed up, and of a pair the buffers; after qc_second_moments_end. */
 void qc_second_moments_forget(struct qc_second_moments *m, qc_id node);
 void qc_second_moments_free(struct qc_second_moments *m); /* NULL-safe */
 
@@ -188,6 +188,10 @@ bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uin
 /* The same of one layer, whatever the value is called. */
 bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node,
                                      const struct qc_view *v, struct qc_status *st);
+/* Of a layer of qc_second_moments_new_pairs: what it reads, dense, and the float form in the same order. peak: the
+ * largest magnitude in v and in real - v (moments_kernel.h). */
+bool qc_second_moments_observe_pair(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node, float peak,
+                                    const struct qc_view *v, const float *real, struct qc_status *st);
 bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st);
 /* Gives the buffers back: there are no more samples to come. */
 void qc_second_moments_close(struct qc_second_moments *m);

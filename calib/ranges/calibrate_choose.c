@@ -12,7 +12,6 @@
 #include "calib/ranges/one_scale.h"
 #include "calib/ranges/output_quantizers.h"
 #include "calib/ranges/quantizer_channels.h"
-#include "calib/ranges/unseen.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
@@ -271,6 +270,17 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
     return NULL;
 }
 
+/* As far as qc_chooser_unseen and qc_chooser_reach say, and how much of what was seen it cuts off then. */
+static bool widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
+                  double wider, struct qc_status *st)
+{
+    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
+    if (!qc_chooser_unseen(range, k, id, by, st)) return false;
+    const bool reached = qc_chooser_reach(range, k, id, by, wider);
+    return (!reached && !k->options->unseen) ||
+           qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
+}
+
 static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct qc_chooser *k = user;
@@ -310,7 +320,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     if (before) {
         choice->range = choice->solved = before->solved;
         choice->behind = before->behind;
-        return qc_chooser_widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
+        return widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
     }
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
@@ -320,56 +330,19 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = text_behind(k, id);
     choice->solved = choice->range;
-    return qc_chooser_widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
+    return widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
 }
 
-/* Not an input of the network, whose values are those of the data, nor a table of constants. */
-static bool is_computed(const struct qc_graph *g, qc_id id)
-{
-    const struct qc_qparams *s = &g->qparams_of[id];
-    for (size_t i = 0; i < s->observed_count; i++)
-        if (qc_node_of(g, s->observed[i])) return true;
-    return false;
-}
-
-/* The least squared error, clipped values counting so many times: mse with norm 2. */
-static bool by_squares(const struct qc_method *by)
-{
-    return strcmp(by->observer->name, "mse") == 0 && !(by->values.v[0] < 2) && !(by->values.v[0] > 2);
-}
-
-bool qc_chooser_widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
-                      double wider, struct qc_status *st)
-{
-    const struct qc_choice *choice = &k->c->choices[id];
-    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
-    const struct qc_range solved = *range;
-    const bool few = k->options->few && k->seen->extremes, further = by->lo_times > 0,
-               unseen = k->options->unseen && k->seen->extremes && by_squares(by) && is_computed(k->g, id);
-    if (!few && !further && !unseen && !(wider > 1)) return true;
-    if (unseen && !range->behind) {
-        const struct qc_qparams *q = &k->g->qparams_of[id];
-        const struct qc_unseen what = {by->values.v[1], qc_qparams_levels(q), q->symmetry, choice->known_lo,
-                                       choice->known_hi};
-        if (!qc_widen_for_unseen(range, k->histograms[id], &k->samples[id].series, &what, st)) return false;
-    }
-    if (few) qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
-    if (further)
-        qc_widen_range(range, k->histograms[id], by->lo_times, by->hi_times, choice->known_lo, choice->known_hi);
-    if (wider > 1 && is_computed(k->g, id))
-        qc_widen_range(range, k->histograms[id], wider, wider, choice->known_lo, choice->known_hi);
-    if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
-    return qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
-}
-
-bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, const struct qc_chooser *k,
-                       qc_id id, const struct qc_observer *by, const struct qc_range *chosen, struct qc_status *st)
+bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *points,
+                       const struct qc_chooser *k, qc_id id, const struct qc_observer *by,
+                       const struct qc_range *chosen, struct qc_status *st)
 {
     const struct qc_histogram *h = k->histograms[id];
     const struct qc_one_scale *pair = k->pairs ? &k->pairs[id] : NULL;
     *shared = false;
     if (!pair || !pair->behind || !h || !h->counts || by->fixed || by->plugin) return true;
-    return qc_one_scale_choose(shared, first, second, pair, k->g, id, chosen, k->c->choices[id].known_lo, h, st);
+    return qc_one_scale_choose(shared, first, second, points, pair, k->g, id, chosen, k->c->choices[id].known_lo, h,
+                               st);
 }
 
 /* Takes another range than the one that was solved. */
@@ -391,9 +364,11 @@ static bool lead(struct qc_chooser *k, qc_id id, struct qc_status *st)
     struct qc_range first, second;
     bool shared;
     if (!k->c->choices[id].chosen || k->channels[id].seen) return true;
-    if (!qc_chooser_shares(&shared, &first, &second, k, id, by ? by->observer : k->options->activation, chosen, st))
-        return false;
-    if (!shared) return true;
+    struct qc_one_scale_seen points = {0};
+    const bool known = qc_chooser_shares(&shared, &first, &second, &points, k, id,
+                                         by ? by->observer : k->options->activation, chosen, st);
+    qc_one_scale_forget(&points);
+    if (!known || !shared) return known;
     k->scales_of[k->pairs[id].behind] = (struct qc_scale_of){.quantizer = id, .range = second};
     return change_range(k, id, &first, st);
 }

@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/simd.h"
+
 /* How much more room below zero than the observer gave: what is cut off there is of one sign, so it does not average
    out behind later layers as rounding does. */
 static const double ROOM = 1.15;
 /* How often the square of the mean error counts beside the errors about it, for the same reason: scales that are no
    multiples of each other round whole stretches of levels to the same side. */
 static const double MEAN = 16;
-enum { LEVELS_MAX = 65536, POINTS = 2 /* of each bin */ };
+enum { LEVELS_MAX = 65536, POINTS = 2 /* of each bin */, BLOCK = 256 };
 
 static void run_slope(void *user, double *y, const double *x, size_t n)
 {
@@ -136,42 +138,61 @@ static size_t level_count(const struct quantizer *q)
 
 struct trying {
     const struct qc_output_function *f;
-    size_t points;
-    double *x, *y, *weight;  /* [points]: of what was seen; f of it; how many values */
-    double *levels, *images; /* [level_count(before)]: its levels; f of them */
+    const struct qc_one_scale_seen *seen;
+    double *levels, *images,
+        *stored; /* [level_count(before)]: its levels; f of them; what the quantizer behind makes of that */
 };
 
-static bool begin(struct trying *t, const struct qc_histogram *h, const struct qc_output_function *f,
-                  const struct quantizer *before, struct qc_status *st)
+void qc_one_scale_forget(struct qc_one_scale_seen *seen)
+{
+    free(seen->x);
+    free(seen->y);
+    free(seen->weight);
+    *seen = (struct qc_one_scale_seen){0};
+}
+
+static bool look(struct qc_one_scale_seen *seen, const struct qc_histogram *h, const struct qc_output_function *f,
+                 struct qc_status *st)
 {
     struct qc_bin *bins = NULL;
     size_t n = 0;
-    *t = (struct trying){.f = f};
+    if (seen->x) return true;
     if (!qc_histogram_bins(&bins, &n, h, st)) return false;
-    t->points = n * POINTS;
-    double **arrays[] = {&t->x, &t->y, &t->weight, &t->levels, &t->images};
-    bool ok = true;
-    for (size_t i = 0; ok && i < sizeof arrays / sizeof *arrays; i++) {
-        const size_t count = i < 3 ? t->points + 1 : level_count(before);
-        ok = (*arrays[i] = calloc(count, sizeof(double))) || qc_fail_memory(st, count * sizeof(double));
-    }
-    for (size_t i = 0; ok && i < t->points; i++) {
+    seen->count = n * POINTS;
+    seen->x = malloc((seen->count + 1) * sizeof(double));
+    seen->y = malloc((seen->count + 1) * sizeof(double));
+    seen->weight = malloc((seen->count + 1) * sizeof(double));
+    const bool ok =
+        (seen->x && seen->y && seen->weight) || qc_fail_memory(st, 3 * (uint64_t)seen->count * sizeof(double));
+    for (size_t i = 0; ok && i < seen->count; i++) {
         const struct qc_bin *b = &bins[i / POINTS];
-        t->x[i] = b->lo + (b->hi - b->lo) * ((double)(i % POINTS) + 0.5) / POINTS;
-        t->weight[i] = (double)b->count / POINTS;
+        seen->x[i] = b->lo + (b->hi - b->lo) * ((double)(i % POINTS) + 0.5) / POINTS;
+        seen->weight[i] = (double)b->count / POINTS;
+        seen->total += seen->weight[i];
     }
-    if (ok) f->run(f->user, t->y, t->x, t->points);
+    if (ok)
+        f->run(f->user, seen->y, seen->x, seen->count);
+    else
+        qc_one_scale_forget(seen);
     free(bins);
     return ok;
 }
 
+static bool begin(struct trying *t, const struct qc_output_function *f, const struct qc_one_scale_seen *seen,
+                  const struct quantizer *before, struct qc_status *st)
+{
+    const size_t n = level_count(before);
+    *t = (struct trying){.f = f, .seen = seen, .levels = malloc(n * sizeof(double))};
+    t->images = malloc(n * sizeof(double));
+    t->stored = malloc(n * sizeof(double));
+    return (t->levels && t->images && t->stored) || qc_fail_memory(st, 3 * (uint64_t)n * sizeof(double));
+}
+
 static void end(struct trying *t)
 {
-    free(t->x);
-    free(t->y);
-    free(t->weight);
     free(t->levels);
     free(t->images);
+    free(t->stored);
 }
 
 /* The levels of the quantizer before, what f makes of them, and the extremes of that with 0. */
@@ -196,21 +217,42 @@ static bool keeps_positive(const struct trying *t, const struct quantizer *befor
     return zero + 1 < n;
 }
 
+/* How far what is stored is from y, where `stored` has what becomes of the levels: qc_quantize_one of x, in vectors. */
+static QC_INLINE void differences_body(const bool native, double *restrict e, const double *restrict x,
+                                       const double *restrict y, size_t n, const double *restrict stored, float scale,
+                                       float lo, float hi)
+{
+    for (size_t i = 0; i < n; i++) {
+        float r = qc_round_even((float)x[i] / scale, native);
+        r = r > lo ? (r < hi ? r : hi) : lo;
+        e[i] = stored[(int32_t)(r - lo)] - y[i];
+    }
+}
+QC_SIMD_ROUND(differences,
+              (double *e, const double *x, const double *y, size_t n, const double *stored, float scale, float lo,
+               float hi),
+              (e, x, y, n, stored, scale, lo, hi))
+
 /* After map_levels: the mean squared error behind both. */
 static double error(const struct trying *t, const struct quantizer *before, const struct quantizer *behind)
 {
-    double sum = 0, squares = 0, count = 0;
-    for (size_t i = 0; i < t->points; i++) {
-        const int32_t q = qc_quantize_one((float)t->x[i], before->p, before->levels);
-        const double between = t->images[(int64_t)q - before->levels.lo],
-                     stored = (double)qc_dequantize_one(qc_quantize_one((float)between, behind->p, behind->levels),
-                                                        behind->p),
-                     e = stored - t->y[i];
-        sum += t->weight[i] * e;
-        squares += t->weight[i] * e * e;
-        count += t->weight[i];
+    const float lo = (float)(before->levels.lo - before->p.zero_point),
+                hi = (float)(before->levels.hi - before->p.zero_point);
+    const struct qc_one_scale_seen *seen = t->seen;
+    double e[BLOCK], sum = 0, squares = 0;
+    for (size_t i = 0; i < level_count(before); i++)
+        t->stored[i] =
+            (double)qc_dequantize_one(qc_quantize_one((float)t->images[i], behind->p, behind->levels), behind->p);
+    for (size_t first = 0; first < seen->count; first += BLOCK) {
+        const size_t n = seen->count - first < BLOCK ? seen->count - first : BLOCK;
+        differences(e, seen->x + first, seen->y + first, n, t->stored, before->p.scale, lo, hi);
+        for (size_t i = 0; i < n; i++) {
+            const double weighted = seen->weight[first + i] * e[i];
+            sum += weighted;
+            squares += weighted * e[i];
+        }
     }
-    return squares / count + MEAN * (sum / count) * (sum / count);
+    return squares / seen->total + MEAN * (sum / seen->total) * (sum / seen->total);
 }
 
 /* The quantizer behind with the scale of that before, or the smallest whole part of it with which its levels still
@@ -245,9 +287,10 @@ static void range_of(struct qc_range *r, const struct quantizer *q)
     *r = (struct qc_range){.lo = q->symmetry == QC_SYMMETRIC && lo < 0 ? -hi : lo, .hi = hi};
 }
 
-bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *second, const struct qc_one_scale *pair,
-                         const struct qc_graph *g, qc_id before, const struct qc_range *chosen, double known_lo,
-                         const struct qc_histogram *h, struct qc_status *st)
+bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *seen,
+                         const struct qc_one_scale *pair, const struct qc_graph *g, qc_id before,
+                         const struct qc_range *chosen, double known_lo, const struct qc_histogram *h,
+                         struct qc_status *st)
 {
     const double lo = fmin(chosen->lo, fmax(ROOM * chosen->lo, fmax((double)h->tally.min, known_lo)));
     struct quantizer narrow = quantizer_of(g, before, chosen->lo, chosen->hi),
@@ -256,7 +299,8 @@ bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *
     double least, most;
     *shared = false;
     if (!(chosen->hi > 0) || level_count(&narrow) > LEVELS_MAX) return true;
-    bool ok = begin(&t, h, &pair->f, &narrow, st);
+    if (!look(seen, h, &pair->f, st)) return false;
+    const bool ok = begin(&t, &pair->f, seen, &narrow, st);
     if (ok) {
         map_levels(&t, &least, &most, &narrow);
         struct quantizer behind = quantizer_of(g, pair->behind, least, most);

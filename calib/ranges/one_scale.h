@@ -21,12 +21,22 @@ struct qc_one_scale {
 bool qc_one_scale_pairs(struct qc_one_scale **out, const struct qc_graph *g, const struct qc_uses *uses,
                         const struct qc_look *looks, struct qc_arena *a, struct qc_status *st);
 
+/* What the first quantizer of a pair has seen, as points: the same for each range that is tried. Zeroed: not made yet.
+ */
+struct qc_one_scale_seen {
+    size_t count;
+    double *x, *y, *weight; /* [count]: of what was seen; the function of it; how many values */
+    double total;           /* of weight */
+};
+void qc_one_scale_forget(struct qc_one_scale_seen *seen);
+
 /* `chosen` is the range that `before` got by itself, h what it has seen. *shared: the function is the identity from 0
    on, and the error behind both quantizers is no more with one scale than with one each, its mean counted more. Then
    *first and *second are their ranges, of which lo and hi are set: the first has more room below zero, but not more
-   than was seen and known_lo. Errors: memory. */
-bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *second, const struct qc_one_scale *pair,
-                         const struct qc_graph *g, qc_id before, const struct qc_range *chosen, double known_lo,
-                         const struct qc_histogram *h, struct qc_status *st);
+   than was seen and known_lo. seen: of this pair, zeroed at first, and to be forgotten at last. Errors: memory. */
+bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *seen,
+                         const struct qc_one_scale *pair, const struct qc_graph *g, qc_id before,
+                         const struct qc_range *chosen, double known_lo, const struct qc_histogram *h,
+                         struct qc_status *st);
 
 #endif

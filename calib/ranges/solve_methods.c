@@ -19,8 +19,9 @@ static bool solve(struct qc_range *range, const struct qc_chooser *k, const stru
     request.known_lo = k->c->choices[id].known_lo;
     request.known_hi = k->c->choices[id].known_hi;
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-    return qc_observer_solve(range, method->observer, &method->values, &seen, &request, st) ||
-           qc_where(st, "quantizer '%s'", q->name);
+    if (!qc_observer_solve(range, method->observer, &method->values, &seen, &request, st))
+        return qc_where(st, "quantizer '%s'", q->name);
+    return qc_chooser_unseen(range, k, id, method, st);
 }
 
 static bool is_solved(const struct qc_chooser *k, qc_id id)
@@ -30,8 +31,8 @@ static bool is_solved(const struct qc_chooser *k, qc_id id)
 }
 
 /* The parameters of one or two quantizers by one method and factor, from the ranges that the observer gave them. */
-static bool place(const struct solving_methods *s, const qc_id of[2], const struct qc_range solved[2], size_t method,
-                  size_t factor, struct qc_status *st)
+static bool place(const struct solving_methods *s, struct qc_one_scale_seen *points, const qc_id of[2],
+                  const struct qc_range solved[2], size_t method, size_t factor, struct qc_status *st)
 {
     const struct qc_chooser *k = s->chooser;
     struct qc_affine *params = s->params + (factor * s->count + method) * (k->g->qparams_count + 1);
@@ -39,9 +40,10 @@ static bool place(const struct solving_methods *s, const qc_id of[2], const stru
     bool shared = false;
     for (size_t i = 0; i < 2 && !shared; i++) {
         if (!of[i] || !is_solved(k, of[i])) continue;
-        if (!qc_chooser_widen(&range[i], k, of[i], &s->methods[method], s->wider[factor], st)) return false;
+        qc_chooser_reach(&range[i], k, of[i], &s->methods[method], s->wider[factor]);
         if (i == 0 && of[1] &&
-            !qc_chooser_shares(&shared, &range[0], &range[1], k, of[0], s->methods[method].observer, &range[0], st))
+            !qc_chooser_shares(&shared, &range[0], &range[1], points, k, of[0], s->methods[method].observer, &range[0],
+                               st))
             return false;
         for (size_t j = i; j <= i + shared; j++) {
             const struct qc_qparams *q = &k->g->qparams_of[of[j]];
@@ -58,14 +60,16 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
     const qc_id id = (qc_id)item + 1, of[2] = {id, k->pairs ? k->pairs[id].behind : 0};
     (void)worker;
     if (k->pairs && k->pairs[id].before) return true; /* that one's item has it */
-    for (size_t m = 0; m < s->count; m++) {
+    struct qc_one_scale_seen points = {0};
+    bool ok = true;
+    for (size_t m = 0; ok && m < s->count; m++) {
         struct qc_range solved[2] = {{0}};
-        for (size_t i = 0; i < 2; i++)
-            if (of[i] && is_solved(k, of[i]) && !solve(&solved[i], k, &s->methods[m], of[i], st)) return false;
-        for (size_t w = 0; w < s->wider_count; w++)
-            if (!place(s, of, solved, m, w, st)) return false;
+        for (size_t i = 0; ok && i < 2; i++)
+            ok = !of[i] || !is_solved(k, of[i]) || solve(&solved[i], k, &s->methods[m], of[i], st);
+        for (size_t w = 0; ok && w < s->wider_count; w++) ok = place(s, &points, of, solved, m, w, st);
     }
-    return true;
+    qc_one_scale_forget(&points);
+    return ok;
 }
 
 bool qc_solve_methods(struct qc_affine *params, qc_id *before, struct qc_graph *g, const struct qc_collection *seen,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/moments/moments_kernel.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
@@ -22,9 +23,11 @@ struct running {
         struct qc_scan **scans; /* [observed_count]; NULL where nothing is scanned */
         float *row;             /* a value in row-major order, or made real */
         size_t row_size;
-        struct pair {
-            float *both[2]; /* what a layer reads, and its float form, row-major; NULL: not there yet */
-            struct qc_shape shape;
+        struct pair { /* what a layer reads, and its float form: the one that came first */
+            bool there;
+            float *first; /* [size] */
+            size_t size;
+            struct qc_view view;
         } pair;
     } * at; /* [workers] */
 };
@@ -77,79 +80,82 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
     return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));
 }
 
-/* Copies the real numbers that a value stands for into a row. */
+/* Copies the real numbers that a value stands for into a row, in the order of its memory where that is dense. */
 static void make_real(struct qc_view *real, float *row, const struct qc_propagation *p, qc_id value,
-                      const struct qc_view *v, bool same_order)
+                      const struct qc_view *v)
 {
     const struct qc_qparams *s = qc_graph_parameters(p->g, value);
     const size_t n = qc_view_count(v);
     struct qc_shape shape = qc_shape_of(v->rank, v->dim);
     *real = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
-    if (same_order && qc_view_dense(v)) { /* the same order in memory */
+    const float scale = s && s->count == 1 ? s->scale[0] : 1;
+    if (qc_view_dense(v)) {
         for (int i = 0; i < v->rank; i++) real->stride[i] = v->stride[i];
         const float *x = v->data;
-        for (size_t i = 0; i < n; i++) row[i] = x[i];
+        for (size_t i = 0; i < n; i++) row[i] = x[i] * scale;
     } else {
         qc_view_copy(real, v);
+        for (size_t i = 0; scale != 1 && i < n; i++) row[i] *= scale;
     }
     if (s && s->count > 1) qc_quantizer_channels_real(real, s, qc_value(p->g, value)->type.axis, false, NULL);
-    for (size_t i = 0; s && s->count == 1 && i < n; i++) row[i] *= s->scale[0];
 }
 
-/* The channels of both, one behind the other: what is read, and how far the float value is from it. */
-static bool observe_pair(const struct observing *o, qc_id node, const struct pair *pair, struct qc_status *st)
+/* A buffer of one that comes first. */
+static float *room_of(struct pair *pair, size_t n, struct qc_status *st)
 {
-    struct qc_propagation *p = o->r->p;
-    const enum qc_op op = p->g->nodes[node].op;
-    const int axis = op == QC_OP_Conv || op == QC_OP_ConvTranspose ? 1 : pair->shape.rank - 1;
-    struct qc_shape shape = pair->shape;
-    size_t outer = 1, inner = (size_t)shape.dim[axis];
-    for (int i = 0; i < axis; i++) outer *= (size_t)shape.dim[i];
-    for (int i = axis + 1; i < shape.rank; i++) inner *= (size_t)shape.dim[i];
-    shape.dim[axis] *= 2;
-    float *row = row_of(&o->r->at[o->worker], 2 * outer * inner, st);
-    if (!row) return false;
-    for (size_t k = 0; k < outer; k++) {
-        const float *x = pair->both[0] + k * inner, *real = pair->both[1] + k * inner;
-        float *to = row + 2 * k * inner;
-        memcpy(to, x, inner * sizeof *to);
-        for (size_t i = 0; i < inner; i++) to[inner + i] = real[i] - x[i];
+    if (!pair->first || pair->size < n) {
+        free(pair->first);
+        pair->size = n;
+        if (!(pair->first = malloc((n + 1) * sizeof *pair->first))) qc_fail_memory(st, n * sizeof *pair->first);
     }
-    const struct qc_view v = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, row);
-    return qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], node, &v, st);
+    return pair->first;
 }
 
-static void forget_pair(struct pair *pair)
-{
-    for (int k = 0; k < 2; k++) {
-        free(pair->both[k]);
-        pair->both[k] = NULL;
-    }
-}
-
-/* One of the two; when both are there the layers see them. */
+/* One of the two; when both are there the layers see them. The first is kept as real numbers in the order of its
+   memory, the second mostly seen where it is. */
 static bool take_pair(const struct observing *o, const struct qc_segment_observed *what, const struct qc_view *v,
                       struct qc_status *st)
 {
     struct qc_propagation *p = o->r->p;
-    struct pair *pair = &o->r->at[o->worker].pair;
-    const int which = what->beside != 0;
-    const qc_id value = which ? what->beside : what->value;
-    const size_t bytes = (qc_view_count(v) + 1) * sizeof(float);
-    struct qc_view real;
-    if (!pair->both[which] && !(pair->both[which] = malloc(bytes))) return qc_fail_memory(st, bytes);
-    pair->shape = qc_shape_of(v->rank, v->dim);
-    make_real(&real, pair->both[which], p, what->value, v, false);
-    if (!pair->both[!which]) return true;
-    const struct qc_use_list readers = qc_readers(&p->uses, value);
-    bool ok = true;
-    for (size_t i = 0; ok && i < readers.count; i++) {
-        const struct qc_second_moments_layer *l = qc_second_moments_of(p->means, NULL, readers.of[i].node);
-        if (readers.of[i].input == 0 && o->r->part->layers[readers.of[i].node] && l && l->paired)
-            ok = observe_pair(o, readers.of[i].node, pair, st);
+    struct worker *w = &o->r->at[o->worker];
+    struct pair *pair = &w->pair;
+    const qc_id value = what->beside ? what->beside : what->value;
+    const size_t n = qc_view_count(v);
+    struct qc_view now = *v;
+    if (!pair->there) {
+        float *to = room_of(pair, n, st);
+        if (to) make_real(&pair->view, to, p, what->value, v);
+        return pair->there = to != NULL;
     }
-    forget_pair(pair);
-    return ok;
+    pair->there = false;
+    if (!qc_view_dense(v) || qc_graph_parameters(p->g, what->value)) {
+        float *row = row_of(w, n, st);
+        if (!row) return false;
+        make_real(&now, row, p, what->value, v);
+    }
+    if (!qc_view_same_order(&now, &pair->view)) {
+        float *other = malloc((n + 1) * sizeof *other);
+        struct qc_view turned = now;
+        if (!other) return qc_fail_memory(st, n * sizeof *other);
+        turned.data = other;
+        qc_view_copy(&turned, &pair->view);
+        free(pair->first);
+        pair->first = other;
+        pair->size = n;
+        pair->view = turned;
+    }
+    const struct qc_view *read = what->beside ? &pair->view : &now;
+    const float *real = what->beside ? now.data : pair->view.data;
+    const float peak = qc_second_moments_pair_peak(read->data, real, n);
+    const struct qc_use_list readers = qc_readers(&p->uses, value);
+    for (size_t i = 0; i < readers.count; i++) {
+        const qc_id node = readers.of[i].node;
+        const struct qc_second_moments_layer *l = qc_second_moments_of(p->means, NULL, node);
+        if (readers.of[i].input == 0 && o->r->part->layers[node] && l && l->paired &&
+            !qc_second_moments_observe_pair(p->means, o->worker, p->keys[o->unit], node, peak, read, real, st))
+            return false;
+    }
+    return true;
 }
 
 /* What layers see of a value: the real numbers that its integers stand for. */
@@ -160,7 +166,7 @@ static bool take_means(const struct observing *o, qc_id value, const struct qc_v
     if (qc_graph_parameters(p->g, value)) {
         float *row = row_of(&o->r->at[o->worker], qc_view_count(v), st);
         if (!row) return false;
-        make_real(&real, row, p, value, v, true);
+        make_real(&real, row, p, value, v);
     }
     const struct qc_use_list readers = qc_readers(&p->uses, value);
     for (size_t i = 0; i < readers.count; i++) {
@@ -312,7 +318,7 @@ static void free_workers(struct running *r)
         qc_runner_free(r->at[w].runner);
         qc_dataset_scratch_free(r->at[w].scratch);
         free(r->at[w].row);
-        forget_pair(&r->at[w].pair);
+        free(r->at[w].pair.first);
     }
 }
 

@@ -201,11 +201,11 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
         const struct qc_view x = qc_runner_output(runners[at->plan], o);
         if (x.dtype != QC_F32 || qc_view_count(&x) != n)
             return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network", t->real->outputs[o].name);
-        qc_error_compare(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
+        qc_error_compare_noise(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
         if (p->other && t->kinds[o])
             qc_divergence_add(&p->other[k][place * outputs + o], t->kinds[o], wanted.data, x.data, n);
         else if (p->other)
-            qc_error_compare(&p->other[k][place * outputs + o], wanted.data, x.data, n);
+            qc_error_compare_noise(&p->other[k][place * outputs + o], wanted.data, x.data, n);
         if (!k && t->look) t->look(t->look_user, place, o, &wanted, &x);
     }
     return true;

@@ -20,8 +20,9 @@ bool qc_crossed_new(struct qc_crossed *c, const struct qc_second_moments_layer *
                              .factor = malloc(square),
                              .held_h = malloc(square),
                              .held_cross = malloc(square),
+                             .means = malloc(4 * w * sizeof(double)),
                              .order = malloc(w * sizeof(size_t))};
-    if (c->both && c->h && c->cross && c->factor && c->held_h && c->held_cross && c->order) return true;
+    if (c->both && c->h && c->cross && c->factor && c->held_h && c->held_cross && c->means && c->order) return true;
     qc_crossed_free(c);
     return qc_fail_memory(st, 9 * square);
 }
@@ -34,6 +35,7 @@ void qc_crossed_free(struct qc_crossed *c)
     free(c->factor);
     free(c->held_h);
     free(c->held_cross);
+    free(c->means);
     free(c->order);
     *c = (struct qc_crossed){0};
 }
@@ -67,7 +69,7 @@ void qc_crossed_read(struct qc_crossed *c, double *real, double *quantized,
                      const struct qc_second_moments_layer *paired, unsigned fit, unsigned judge, bool centred)
 {
     const size_t w = c->w, each = paired->channels / 2;
-    double *all = c->factor, *own = c->factor + 2 * w; /* [2 w] each, before there is a factor */
+    double *all = c->means, *own = c->means + 2 * w;
     qc_second_moments_read_mean(all, paired, (1 << QC_MOMENTS_PARTS) - 1, 0, 0, 2 * w);
     read_part(c->h, c->cross, c, paired, fit, centred ? all : NULL, own);
     c->held = judge != fit;

@@ -16,6 +16,7 @@ struct qc_crossed {
     double *factor;              /* [w][w]: of h, damped (qc_factorise) */
     double *held_h, *held_cross; /* of the samples held back, as h and cross */
     bool held;
+    double *means; /* [4 w], scratch: of the pairs, of all samples and of some */
     size_t *order; /* [w] */
 };
 

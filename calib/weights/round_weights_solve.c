@@ -586,6 +586,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     r->compensated = r->nearest < g->outputs;
     l->new_weight = NULL;
     qc_tensor_rest(l->weight);
+    qc_tensor_hash(l->rounded); /* by the worker that has it in its cache: graphs ask for it one after the other */
     return (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
            (!options->file || qc_rounded_file_keep(options->file, l, st)) &&
            (!l->g->spills || qc_tensor_spill(l->rounded, st));

@@ -63,6 +63,7 @@ struct qc_row_reader {
        up. *gone: how many. NULL: all can be read. */
     bool (*check)(size_t *gone, void *user, const uint64_t *rows, size_t count, struct qc_status *st);
     void (*free)(void *user); /* NULL: there is nothing to free */
+    bool copies;              /* reading a row is no more work than a copy of it: nobody needs to keep it */
 };
 
 /* An array whose rows the reader makes. user belongs to m from here on, also after an error. Errors: as

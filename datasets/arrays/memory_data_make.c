@@ -359,6 +359,11 @@ double qc_memory_array_peak(const struct qc_memory_array *x)
     return x->peak;
 }
 
+bool qc_memory_array_copies(const struct qc_memory_array *x)
+{
+    return x->values || x->reader.copies;
+}
+
 bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struct qc_memory_array *x, int64_t first,
                           int64_t count, struct qc_status *st)
 {

@@ -22,6 +22,7 @@ const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *
 void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *x);
 const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_array *x);
 double qc_memory_array_peak(const struct qc_memory_array *x); /* 0: none */
+bool qc_memory_array_copies(const struct qc_memory_array *x); /* qc_row_reader.copies, or the rows are in memory */
 
 /* Before the first row is read. */
 bool qc_memory_array_begin(const struct qc_memory_array *x, struct qc_status *st);

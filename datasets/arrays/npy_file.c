@@ -66,7 +66,7 @@ static bool read_rows(void *out, void *user, size_t first, size_t count, struct 
 static bool add(struct qc_memory_data *m, struct file *f, const char *name, const struct qc_zip_member *member,
                 const struct qc_bytes *bytes, uint64_t size, struct qc_status *st)
 {
-    static const struct qc_row_reader reader = {.begin = begin, .read = read_rows, .free = drop_array};
+    static const struct qc_row_reader reader = {.begin = begin, .read = read_rows, .free = drop_array, .copies = true};
     struct qc_npy n;
     if (!qc_npy_open(&n, bytes, size, st)) return false;
     const struct qc_array array = {.name = name, .dtype = n.dtype, .rank = n.rank, .dims = n.dims};

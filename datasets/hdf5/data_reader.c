@@ -2,31 +2,25 @@
 #include "datasets/hdf5/data_reader.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/checked.h"
 #include "datasets/hdf5/hdf5_lib.h"
-#include "datasets/hdf5/reader_process.h"
-
-/* What was read of a set beyond what was asked for: asking costs as much as some kilobytes do. */
-struct window {
-    int64_t first, count; /* rows that are there */
-    int64_t next;         /* the row behind those that were asked for last, */
-    int64_t ahead;        /* and how many to read when that is asked for now: twice as many each time */
-    struct qc_reply bytes;
-};
+#include "datasets/hdf5/row_windows.h"
 
 struct qc_reader {
     struct qc_process *process;
     size_t size;          /* of the file: what there can be to go through */
     pthread_mutex_t lock; /* of the windows */
-    struct windows {
-        struct window rows, chunks;
+    struct open_set {
+        struct qc_row_windows rows, chunks;
         int64_t *sizes; /* of its entries, or NULL */
-    } * sets;           /* of set `id` at id - 1 */
+    } * *sets;          /* of set `id` at id - 1 */
     int64_t count;
+    atomic_bool no_ahead;
 };
 
 /* ---- In the other process ---- */
@@ -43,12 +37,6 @@ struct open_file {
 struct open_arguments {
     enum qc_follow follow;
     char path[];
-};
-
-/* One of a set's questions. */
-struct set_arguments {
-    int64_t set, first, count;
-    char name[32];
 };
 
 static bool put(struct qc_reply *out, const void *data, size_t size, struct qc_status *st)
@@ -125,7 +113,7 @@ static bool work_set(struct qc_reply *out, void **state, const void *arguments, 
 static bool work_rows(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
 {
     const struct open_file *o = *state;
-    const struct set_arguments *a = arguments;
+    const struct qc_set_arguments *a = arguments;
     const struct qc_h5_set *s = o->sets[a->set - 1];
     size_t bytes;
     (void)size;
@@ -138,7 +126,7 @@ static bool work_rows(struct qc_reply *out, void **state, const void *arguments,
 static bool work_chunks(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
 {
     const struct open_file *o = *state;
-    const struct set_arguments *a = arguments;
+    const struct qc_set_arguments *a = arguments;
     const size_t count = (size_t)a->count;
     struct qc_h5_chunk c;
     size_t table;
@@ -148,12 +136,13 @@ static bool work_chunks(struct qc_reply *out, void **state, const void *argument
     if (!p) return false;
     memset(p, 0, table);
     for (size_t i = 0; i < count; i++) {
+        const struct qc_h5_set *s = o->sets[a->set - 1];
+        const int64_t row = a->first + (int64_t)i;
         c = (struct qc_h5_chunk){.at = out->size};
-        if (!qc_h5_read_chunk(&out->data, &out->capacity, c.at, &c.size, &c.mask, o->sets[a->set - 1],
-                              a->first + (int64_t)i, st))
-            return false;
+        if (!qc_h5_chunk_bytes(&c.size, s, row, st)) return false;
+        void *to = c.size ? qc_reply_add(out, c.size, st) : NULL;
+        if (c.size && (!to || !qc_h5_read_chunk(to, &c.mask, s, row, st))) return false;
         memcpy((struct qc_h5_chunk *)out->data + i, &c, sizeof c);
-        out->size += c.size;
     }
     return true;
 }
@@ -161,7 +150,7 @@ static bool work_chunks(struct qc_reply *out, void **state, const void *argument
 static bool work_numbers(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
 {
     const struct open_file *o = *state;
-    const struct set_arguments *a = arguments;
+    const struct qc_set_arguments *a = arguments;
     long double *values = NULL;
     size_t count;
     (void)size;
@@ -212,9 +201,10 @@ void qc_reader_close(struct qc_reader *r)
     if (!r) return;
     qc_process_end(r->process);
     for (int64_t i = 0; i < r->count; i++) {
-        free(r->sets[i].rows.bytes.data);
-        free(r->sets[i].chunks.bytes.data);
-        free(r->sets[i].sizes);
+        qc_row_windows_free(&r->sets[i]->rows);
+        qc_row_windows_free(&r->sets[i]->chunks);
+        free(r->sets[i]->sizes);
+        free(r->sets[i]);
     }
     free(r->sets);
     pthread_mutex_destroy(&r->lock);
@@ -342,10 +332,13 @@ bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name,
     ok = ok && (check_set(&s, sizes, reply.size - sizeof s) || nonsense(st));
     free(reply.data);
     pthread_mutex_lock(&r->lock);
-    struct windows *more = ok && s.id == r->count + 1 ? realloc(r->sets, (size_t)s.id * sizeof *more) : NULL;
+    struct open_set **more = ok && s.id == r->count + 1 ? realloc(r->sets, (size_t)s.id * sizeof *more) : NULL;
     if (more) {
         r->sets = more;
-        r->sets[r->count++] = (struct windows){.rows.next = -1, .chunks.next = -1, .sizes = sizes};
+        if ((r->sets[r->count] = calloc(1, sizeof **more)))
+            r->sets[r->count++]->sizes = sizes;
+        else
+            more = NULL;
     }
     pthread_mutex_unlock(&r->lock);
     if (!more) free(sizes);
@@ -354,58 +347,19 @@ bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name,
     return ok;
 }
 
-enum { AHEAD_BYTES = 1 << 18, AHEAD_ROWS = 1 << 10 };
-
-static bool ask_rows(struct qc_reply *out, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first,
-                     int64_t count, struct qc_status *st)
-{
-    const struct set_arguments a = {.set = s->id, .first = first, .count = count};
-    return qc_process_ask(out, r->process, work, &a, sizeof a, (size_t)count * s->row_bytes + r->size / 16, st);
-}
-
-/* Asks for rows, and for more behind them where they are read one after the other. */
-static bool fill(struct window *w, struct qc_reader *r, qc_work *work, const struct qc_h5_set *s, int64_t first,
-                 int64_t count, struct qc_status *st)
-{
-    const int64_t fit = (int64_t)(AHEAD_BYTES / (s->row_bytes ? s->row_bytes : 1)), left = s->dims[0] - first;
-    int64_t more = first == w->next ? w->ahead * 2 : count;
-    more = more < fit ? more : fit;
-    more = more < AHEAD_ROWS ? more : AHEAD_ROWS;
-    more = more < left ? more : left;
-    more = more > count ? more : count;
-    struct qc_status ignored = QC_STATUS_INIT;
-    w->count = 0;
-    bool ok = ask_rows(&w->bytes, r, work, s, first, more, more > count ? &ignored : st);
-    if (!ok && more > count)
-        ok = ask_rows(&w->bytes, r, work, s, first, more = count, st); /* one that nobody asked for may be damaged */
-    if (!ok) return false;
-    w->first = first;
-    w->count = w->ahead = more;
-    w->next = first + more;
-    return true;
-}
-
-static bool is_large(const struct qc_h5_set *s, size_t count)
-{
-    return s->row_bytes > AHEAD_BYTES / count;
-}
-
-static bool has_rows(const struct window *w, int64_t first, int64_t count)
-{
-    return first >= w->first && count <= w->count && first - w->first <= w->count - count;
-}
-
 bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count,
                     struct qc_status *st)
 {
     const size_t bytes = count == 1 ? qc_h5_entry_bytes(s, first) : (size_t)count * s->row_bytes; /* out has them */
-    if (s->sizes || is_large(s, (size_t)count)) {
+    const struct qc_row_source from = {
+        .process = r->process, .work = work_rows, .set = s, .file_size = r->size, .no_more = r->no_ahead};
+    if (s->sizes || qc_rows_are_large(s, (size_t)count)) {
         struct qc_reply direct = {.data = out, .capacity = bytes, .fixed = true};
-        return ask_rows(&direct, r, work_rows, s, first, count, st) && (direct.size == bytes || nonsense(st));
+        return qc_rows_ask(&direct, &from, first, count, st) && (direct.size == bytes || nonsense(st));
     }
+    const struct qc_row_window *w;
     pthread_mutex_lock(&r->lock);
-    struct window *w = &r->sets[s->id - 1].rows;
-    bool ok = has_rows(w, first, count) || fill(w, r, work_rows, s, first, count, st);
+    bool ok = qc_row_windows_get(&w, &r->sets[s->id - 1]->rows, &from, first, count, st);
     if (ok) ok = w->bytes.size == (size_t)w->count * s->row_bytes || nonsense(st);
     if (ok && bytes) memcpy(out, (char *)w->bytes.data + (size_t)(first - w->first) * s->row_bytes, bytes);
     pthread_mutex_unlock(&r->lock);
@@ -423,20 +377,22 @@ static bool chunk_at(struct qc_h5_chunk *out, const struct qc_reply *bytes, size
 bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, struct qc_reader *r,
                       const struct qc_h5_set *s, int64_t first, size_t count, struct qc_status *st)
 {
+    const struct qc_row_source from = {
+        .process = r->process, .work = work_chunks, .set = s, .file_size = r->size, .no_more = r->no_ahead};
     struct qc_reply to = {.data = *data, .capacity = *capacity};
     bool ok;
-    if (is_large(s, count)) {
-        ok = ask_rows(&to, r, work_chunks, s, first, (int64_t)count, st);
+    if (qc_rows_are_large(s, count)) {
+        ok = qc_rows_ask(&to, &from, first, (int64_t)count, st);
         for (size_t i = 0; ok && i < count; i++) ok = chunk_at(&where[i], &to, i, st);
     } else {
+        const struct qc_row_window *w;
         pthread_mutex_lock(&r->lock);
-        struct window *w = &r->sets[s->id - 1].chunks;
-        ok = has_rows(w, first, (int64_t)count) || fill(w, r, work_chunks, s, first, (int64_t)count, st);
+        ok = qc_row_windows_get(&w, &r->sets[s->id - 1]->chunks, &from, first, (int64_t)count, st);
         for (size_t i = 0; ok && i < count; i++) {
             ok = chunk_at(&where[i], &w->bytes, (size_t)(first - w->first) + i, st);
-            const size_t from = where[i].at;
+            const size_t at = where[i].at;
             where[i].at = to.size;
-            ok = ok && put(&to, (char *)w->bytes.data + from, where[i].size, st);
+            ok = ok && put(&to, (char *)w->bytes.data + at, where[i].size, st);
         }
         pthread_mutex_unlock(&r->lock);
     }
@@ -445,10 +401,20 @@ bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, 
     return ok;
 }
 
+size_t qc_reader_ahead_bytes(const struct qc_reader *r, const struct qc_h5_set *s, size_t count)
+{
+    return r->no_ahead || s->sizes || qc_rows_are_large(s, count) ? 0 : qc_row_windows_bytes(s);
+}
+
+void qc_reader_no_ahead(struct qc_reader *r)
+{
+    r->no_ahead = true;
+}
+
 bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s,
                        const char *name, struct qc_status *st)
 {
-    struct set_arguments a = {.set = s->id};
+    struct qc_set_arguments a = {.set = s->id};
     struct qc_reply reply = {.data = NULL};
     qc_text(a.name, sizeof a.name, "%s", name);
     bool ok = qc_process_ask(&reply, r->process, work_numbers, &a, sizeof a, r->size, st);

@@ -25,6 +25,11 @@ bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, i
    size 0. */
 bool qc_reader_chunks(void **data, size_t *capacity, struct qc_h5_chunk *where, struct qc_reader *r,
                       const struct qc_h5_set *s, int64_t first, size_t count, struct qc_status *st);
+/* Are rows, so many at a time, read ahead of those who ask for them in order? Bytes that this takes; 0: they are not.
+ */
+size_t qc_reader_ahead_bytes(const struct qc_reader *r, const struct qc_h5_set *s, size_t count);
+/* From now on they are not. */
+void qc_reader_no_ahead(struct qc_reader *r);
 bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s,
                        const char *name, struct qc_status *st);
 

@@ -83,10 +83,10 @@ struct qc_h5_chunk {
     uint32_t mask;
 };
 
-/* The stored chunk of one row (s->raw), appended at *data + at; the buffer grows (malloc). *size 0: there is none.
- *mask: bit i set when filter i was left out. */
-bool qc_h5_read_chunk(void **data, size_t *capacity, size_t at, size_t *size, uint32_t *mask, const struct qc_h5_set *s,
-                      int64_t row, struct qc_status *st);
+/* Bytes of the stored chunk of one row (s->raw); 0: there is none. Then the chunk itself, where it has some; *mask:
+   bit i set when filter i was left out. */
+bool qc_h5_chunk_bytes(size_t *size, const struct qc_h5_set *s, int64_t row, struct qc_status *st);
+bool qc_h5_read_chunk(void *out, uint32_t *mask, const struct qc_h5_set *s, int64_t row, struct qc_status *st);
 
 /* Numeric attribute; *count 0 when it is absent, else *values is owned (free). At most QC_H5_VALUES_MAX values. */
 bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *s, const char *name,

@@ -196,40 +196,27 @@ bool qc_h5_read_rows(void *out, const struct qc_h5_set *s, int64_t first, int64_
     return ok;
 }
 
-bool qc_h5_read_chunk(void **data, size_t *capacity, size_t at, size_t *size, uint32_t *mask, const struct qc_h5_set *s,
-                      int64_t row, struct qc_status *st)
+bool qc_h5_chunk_bytes(size_t *size, const struct qc_h5_set *s, int64_t row, struct qc_status *st)
 {
     hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row}, bytes = 0;
-    size_t end;
-    bool ok = false;
-    *size = 0;
     qc_h5_enter();
     /* HDF5 1.10 fails for a chunk that was never written, later ones give 0. A damaged index fails in
        qc_h5_read_rows. */
     if (H5Dget_chunk_storage_size((hid_t)s->id, start, &bytes) < 0) bytes = 0;
-    ok = bytes == 0;
-    if (ok) goto out;
+    qc_h5_leave();
+    *size = (size_t)bytes;
     /* No deflate stream is longer than its data by more than a few bytes per 16 KiB. */
-    if (bytes > s->row_bytes + s->row_bytes / 16 + 4096 || !qc_add_size(&end, at, (size_t)bytes)) {
-        qc_fail(st, QC_BAD_INPUT, "its chunk has %" PRIu64 " bytes for %zu bytes of values; the file is damaged",
-                (uint64_t)bytes, s->row_bytes);
-        goto out;
-    }
-    if (end > *capacity) {
-        void *p = realloc(*data, end);
-        if (!p) {
-            qc_fail_memory(st, end);
-            goto out;
-        }
-        *data = p;
-        *capacity = end;
-    }
-    ok = H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, mask, (char *)*data + at) >= 0;
-    if (ok)
-        *size = (size_t)bytes;
-    else
-        qc_h5_fail(st, QC_BAD_INPUT, "its chunk cannot be read; the file is damaged");
-out:
+    return bytes <= s->row_bytes + s->row_bytes / 16 + 4096 ||
+           qc_fail(st, QC_BAD_INPUT, "its chunk has %" PRIu64 " bytes for %zu bytes of values; the file is damaged",
+                   (uint64_t)bytes, s->row_bytes);
+}
+
+bool qc_h5_read_chunk(void *out, uint32_t *mask, const struct qc_h5_set *s, int64_t row, struct qc_status *st)
+{
+    hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row};
+    qc_h5_enter();
+    const bool ok = H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, mask, out) >= 0;
+    if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "its chunk cannot be read; the file is damaged");
     qc_h5_leave();
     return ok;
 }

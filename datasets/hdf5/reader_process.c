@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MADV_DONTFORK */
 #include "datasets/hdf5/reader_process.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,11 +22,17 @@
 /* Seconds for one piece of work: of processor time, then by the clock; and bytes of values for one more second. */
 enum { SECONDS = 3, CLOCK_SECONDS = 120, BYTES_PER_SECOND = 1 << 20, ARGUMENTS_MAX = 1 << 20 };
 
+/* Answers of up to so many bytes are left in memory that both processes have; others, and all where there can be none,
+   go over the channel. */
+enum { SHARED_BYTES = (1 << 20) + (1 << 17) };
+
 struct qc_process {
     pthread_mutex_t lock;
     pid_t pid; /* 0: it is dead */
     int channel;
-    struct qc_status why; /* it is dead */
+    const void *shared;     /* NULL: there is none */
+    struct qc_later *begun; /* its answer is still to be received; NULL: none is */
+    struct qc_status why;   /* it is dead */
 };
 
 struct question {
@@ -33,9 +41,10 @@ struct question {
     unsigned seconds;
 };
 
-/* The message follows, then the bytes. */
+/* The message follows, then the bytes, unless they are in the shared memory. */
 struct answer {
     enum qc_code code;
+    unsigned shared;
     size_t message, size;
 };
 
@@ -47,12 +56,17 @@ void *qc_reply_add(struct qc_reply *r, size_t bytes, struct qc_status *st)
         return NULL;
     }
     if (size > r->capacity || !r->data) {
+        const struct qc_reply *own = r->larger ? r->larger : r;
         capacity = size > SIZE_MAX / 2 ? size : size < 4096 ? 4096 : size > r->capacity * 2 ? size : r->capacity * 2;
-        void *p = r->fixed ? NULL : realloc(r->data, capacity);
+        if (capacity < own->capacity) capacity = own->capacity;
+        void *p = r->fixed ? NULL : realloc(own->data, capacity);
         if (!p) {
             qc_fail_memory(st, size);
             return NULL;
         }
+        if (r->larger && r->size) memcpy(p, r->data, r->size);
+        if (r->larger) *r->larger = (struct qc_reply){.data = NULL};
+        r->larger = NULL;
         r->data = p;
         r->capacity = capacity;
     }
@@ -96,32 +110,36 @@ static bool receive_all(void *data, size_t size, int fd, int64_t until)
 
 /* ---- There ---- */
 
-static void answer_question(int channel, const struct question *q, const void *arguments, struct qc_reply *reply,
-                            void **state)
+/* own: what answers are made in that are too large for the shared memory. */
+static void answer_question(int channel, void *shared, const struct question *q, const void *arguments,
+                            struct qc_reply *own, void **state)
 {
     struct qc_status st = QC_STATUS_INIT;
-    reply->size = 0;
+    struct qc_reply reply = {.data = shared, .capacity = SHARED_BYTES, .larger = own};
+    if (!shared) reply = (struct qc_reply){.data = own->data, .capacity = own->capacity};
     qc_sandbox_seconds(q->seconds);
-    if (!q->work(reply, state, arguments, q->size, &st) && st.code == QC_OK)
+    if (!q->work(&reply, state, arguments, q->size, &st) && st.code == QC_OK)
         qc_fail(&st, QC_BAD_INPUT, "the file is damaged; make or copy it again");
     qc_sandbox_seconds(0);
     const struct answer a = {.code = st.code,
+                             .shared = reply.larger != NULL,
                              .message = st.code == QC_OK ? 0 : strlen(st.message),
-                             .size = st.code == QC_OK ? reply->size : 0};
+                             .size = st.code == QC_OK ? reply.size : 0};
     if (!send_all(channel, &a, sizeof a) || !send_all(channel, st.message, a.message) ||
-        !send_all(channel, reply->data, a.size))
+        (!a.shared && !send_all(channel, reply.data, a.size)))
         _exit(0);
+    if (!reply.larger) *own = reply;
 }
 
-static void serve(int channel)
+static void serve(int channel, void *shared)
 {
     struct question q;
-    struct qc_reply reply = {.data = NULL};
+    struct qc_reply own = {.data = NULL};
     void *state = NULL, *arguments = malloc(ARGUMENTS_MAX);
     qc_sandbox_enter(channel);
     while (arguments && receive_all(&q, sizeof q, channel, 0) && q.size <= ARGUMENTS_MAX &&
            receive_all(arguments, q.size, channel, 0))
-        answer_question(channel, &q, arguments, &reply, &state);
+        answer_question(channel, shared, &q, arguments, &own, &state);
     _exit(arguments ? 0 : QC_MACHINE); /* what is open was only read */
 }
 
@@ -160,18 +178,22 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
     *p = (struct qc_process){.channel = ends[0], .why = QC_STATUS_INIT};
     sigfillset(&all);
     qc_h5_enter();
+    void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    p->shared = shared == MAP_FAILED ? NULL : shared;
     pthread_sigmask(SIG_SETMASK, &all, &before); /* handlers of this process are not for the child */
     p->pid = fork_with_hdf5();
     const int error = errno;
     if (p->pid == 0) {
         qc_h5_leave();
-        serve(ends[1]);
+        serve(ends[1], p->shared ? shared : NULL);
     }
+    if (p->shared) madvise(shared, SHARED_BYTES, MADV_DONTFORK); /* nothing for the next process */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     qc_h5_leave();
     close(ends[1]);
     if (p->pid < 0) {
         close(ends[0]);
+        if (p->shared) munmap(shared, SHARED_BYTES);
         free(p);
         return qc_fail(st, QC_MACHINE, "cannot make a process that reads HDF5: %s", strerror(error));
     }
@@ -180,18 +202,24 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
     return true;
 }
 
+enum why { DIED, LATE, NO_MEMORY, NONSENSE };
+
 /* Ends it, by force or as it died, and says why it answers no more. */
-static void end(struct qc_process *p, bool late, bool no_memory)
+static void end(struct qc_process *p, enum why why)
 {
     int status = 0;
-    if (late || no_memory) kill(p->pid, SIGKILL);
+    if (why != DIED) kill(p->pid, SIGKILL);
     while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR) continue;
     p->pid = 0;
     const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (no_memory)
+    if (why == NO_MEMORY)
         qc_fail(&p->why, QC_MACHINE,
                 "out of memory for what was read; use fewer --threads or a machine with more memory");
-    else if (late || by == SIGPROF || by == SIGXCPU)
+    else if (why == NONSENSE)
+        qc_fail(&p->why, QC_BAD_INPUT,
+                "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it "
+                "again");
+    else if (why == LATE || by == SIGPROF || by == SIGXCPU)
         qc_fail(
             &p->why, QC_BAD_INPUT,
             "the HDF5 library cannot read it: it does not come to an end; the file is damaged, make or copy it again");
@@ -204,41 +232,96 @@ static void end(struct qc_process *p, bool late, bool no_memory)
 }
 
 /* False without a status: it is dead. */
-static bool exchange(struct qc_reply *out, struct qc_process *p, const struct question *q, const void *arguments,
-                     int64_t until, struct qc_status *st)
+static bool receive_answer(struct qc_reply *out, struct qc_process *p, int64_t until, struct qc_status *st)
 {
     struct answer a;
     struct qc_status theirs = QC_STATUS_INIT;
-    if (!send_all(p->channel, q, sizeof *q) || !send_all(p->channel, arguments, q->size) ||
-        !receive_all(&a, sizeof a, p->channel, until))
-        return false;
+    if (!receive_all(&a, sizeof a, p->channel, until)) return false;
     if (a.message >= sizeof theirs.message || !receive_all(theirs.message, a.message, p->channel, until)) return false;
     out->size = 0;
     if (a.code != QC_OK) {
         const bool known = a.code == QC_MACHINE || a.code == QC_UNSUPPORTED || a.code == QC_USAGE;
         return qc_fail(st, known ? a.code : QC_BAD_INPUT, "%s", theirs.message);
     }
+    if (a.shared && (!p->shared || a.size > SHARED_BYTES)) {
+        end(p, NONSENSE);
+        return false;
+    }
     void *to = qc_reply_add(out, a.size, st);
-    if (!to) end(p, false, true); /* its bytes are still on the way; other threads may ask after this one */
-    return to && receive_all(to, a.size, p->channel, until);
+    if (to && a.shared && a.size) memcpy(to, p->shared, a.size); /* once: it could change under our eyes */
+    if (!to && !a.shared) end(p, NO_MEMORY); /* its bytes are still on the way; other threads may ask after this one */
+    return to && (a.shared || receive_all(to, a.size, p->channel, until));
+}
+
+static unsigned more_seconds(size_t bytes)
+{
+    const size_t more = bytes / BYTES_PER_SECOND;
+    return more < 1000000 ? (unsigned)more : 1000000;
+}
+
+static int64_t until_of(size_t bytes)
+{
+    return milliseconds() + ((int64_t)CLOCK_SECONDS + more_seconds(bytes)) * 1000;
+}
+
+static bool send_question(struct qc_process *p, qc_work *work, const void *arguments, size_t size, size_t bytes)
+{
+    const struct question q = {.work = work, .size = size, .seconds = SECONDS + more_seconds(bytes)};
+    return send_all(p->channel, &q, sizeof q) && send_all(p->channel, arguments, size);
+}
+
+/* Receives the answer to what was begun. */
+static void finish_begun(struct qc_process *p)
+{
+    struct qc_later *l = p->begun;
+    struct qc_status st = QC_STATUS_INIT;
+    if (!l) return;
+    const int64_t until = until_of(l->bytes); /* nobody may have waited for it for long */
+    p->begun = NULL;
+    l->done = receive_answer(&l->reply, p, until, &st);
+    if (!l->done && st.code == QC_OK && p->pid) end(p, milliseconds() >= until ? LATE : DIED);
 }
 
 bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
                     size_t bytes, struct qc_status *st)
 {
-    const size_t more = bytes / BYTES_PER_SECOND;
-    const unsigned extra = more < 1000000 ? (unsigned)more : 1000000;
-    const struct question q = {.work = work, .size = size, .seconds = SECONDS + extra};
     if (size > ARGUMENTS_MAX) return qc_fail(st, QC_BAD_INPUT, "its name is too long");
     pthread_mutex_lock(&p->lock);
-    const int64_t until = milliseconds() + ((int64_t)CLOCK_SECONDS + extra) * 1000;
-    bool ok = p->pid && exchange(out, p, &q, arguments, until, st);
+    finish_begun(p);
+    const int64_t until = until_of(bytes);
+    bool ok = p->pid && send_question(p, work, arguments, size, bytes) && receive_answer(out, p, until, st);
     if (!ok && st->code == QC_OK) {
-        if (p->pid) end(p, milliseconds() >= until, false);
+        if (p->pid) end(p, milliseconds() >= until ? LATE : DIED);
         qc_fail(st, p->why.code, "%s", p->why.message);
     }
     pthread_mutex_unlock(&p->lock);
     return ok;
+}
+
+bool qc_process_begin(struct qc_later *l, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
+                      size_t bytes)
+{
+    pthread_mutex_lock(&p->lock);
+    struct pollfd answered = {.fd = p->channel, .events = POLLIN};
+    if (p->begun && poll(&answered, 1, 0) > 0) finish_begun(p);
+    const bool idle = p->pid && !p->begun && size <= ARGUMENTS_MAX;
+    if (idle) {
+        l->done = false;
+        l->bytes = bytes;
+        p->begun = l;
+        if (!send_question(p, work, arguments, size, bytes)) finish_begun(p);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return idle;
+}
+
+bool qc_process_wait(struct qc_later *l, struct qc_process *p)
+{
+    pthread_mutex_lock(&p->lock);
+    if (p->begun == l) finish_begun(p);
+    const bool done = l->done;
+    pthread_mutex_unlock(&p->lock);
+    return done;
 }
 
 void qc_process_end(struct qc_process *p)
@@ -246,6 +329,7 @@ void qc_process_end(struct qc_process *p)
     if (!p) return;
     close(p->channel); /* which ends it */
     while (p->pid && waitpid(p->pid, NULL, 0) < 0 && errno == EINTR) continue;
+    if (p->shared) munmap((void *)(uintptr_t)p->shared, SHARED_BYTES);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }

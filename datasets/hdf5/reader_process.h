@@ -17,6 +17,7 @@ struct qc_reply {
     void *data;
     size_t size, capacity;
     bool fixed;
+    struct qc_reply *larger; /* data is borrowed, and where it is too small this one takes over; NULL: it is owned */
 };
 /* Room for more bytes behind those that are there; NULL and a status when there is none. */
 void *qc_reply_add(struct qc_reply *r, size_t bytes, struct qc_status *st);
@@ -32,5 +33,19 @@ void qc_process_end(struct qc_process *p); /* NULL-safe */
    longer than is reasonable for so many bytes of values. Thread safe. out->size is set anew. */
 bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
                     size_t bytes, struct qc_status *st);
+
+/* Work that is done while nobody waits for it. Zeroed at first; it has to stay where it is, and its reply is to be
+   looked at only after qc_process_wait. */
+struct qc_later {
+    struct qc_reply reply;
+    size_t bytes; /* private */
+    bool done;    /* private */
+};
+/* Begins it as qc_process_ask does; false: nothing is begun, as the process is dead or has other such work. Thread
+   safe. */
+bool qc_process_begin(struct qc_later *l, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
+                      size_t bytes);
+/* Waits for what was begun; false: it failed, and whoever needs it asks for it to see why. Thread safe. */
+bool qc_process_wait(struct qc_later *l, struct qc_process *p);
 
 #endif

@@ -79,7 +79,8 @@ struct qc_dataset_options {
     size_t map_count;
     const struct qc_preprocess
         *preprocess;     /* NULL: the data sets' own attributes; else for every input instead of them */
-    unsigned read_ahead; /* units that a thread reads ahead of the workers; 0: none. Results do not depend on it. */
+    unsigned read_ahead; /* units that a thread reads ahead of the workers, where they would wait without one; 0: none.
+                            Results do not depend on it. */
     enum qc_follow follow;
     bool truth; /* bind `labels` and `target` too, where the file has them; else they are not looked at */
     const struct qc_image_options *image; /* NULL: images become what the model takes */
@@ -164,7 +165,8 @@ bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st);
 /* Lets go of what is kept; what is read from now on is kept again. Not beside readers. */
 void qc_dataset_let_go(struct qc_dataset *ds);
 
-/* Units that are read ahead of the workers now, and the bytes that each of them may hold. */
+/* Units that are read ahead of the workers now, and the bytes that each of them may hold; by the process that reads
+   HDF5, not by a thread, 1: all of them. */
 unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds);
 /* Reads at most so many ahead until the next choice of samples, and lets go of what was read: results do not depend on
  * it. */

@@ -137,6 +137,24 @@ static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
                    ds->total, each);
 }
 
+/* What the process that reads takes to be ahead by itself; 0: it is not. */
+static size_t ahead_bytes(const struct qc_dataset *ds)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < ds->binding_count && ds->reader; i++) {
+        const size_t each = qc_reader_ahead_bytes(ds->reader, &ds->bindings[i].set, ds->bindings[i].rows);
+        if (!each) return 0;
+        bytes += each;
+    }
+    return bytes;
+}
+
+/* Units that are read in order are there in time without one. */
+static bool needs_thread(const struct qc_dataset *ds)
+{
+    return ds->ahead && (ds->chosen || !ahead_bytes(ds));
+}
+
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
     const bool unsure = ds->own && qc_memory_data_is_unsure(ds->own);
@@ -152,11 +170,13 @@ bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selecti
         if (!choose(ds, unsure ? &all : selection, st) || (unsure && !look(&gone, ds, st))) return false;
     } while (gone);
     if (unsure && selection->shards > 1 && !choose(ds, selection, st)) return false;
-    return ds->ahead == 0 || qc_read_ahead_start(&ds->read_ahead, ds, st);
+    return !needs_thread(ds) || qc_read_ahead_start(&ds->read_ahead, ds, st);
 }
 
 unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds)
 {
+    *bytes_each = ahead_bytes(ds);
+    if (!ds->read_ahead && *bytes_each) return 1;
     *bytes_each = 0;
     for (size_t b = 0; b < ds->binding_count; b++) *bytes_each += 2 * ds->bindings[b].file_bytes; /* two slots a unit */
     return ds->read_ahead ? qc_read_ahead_units(ds->read_ahead) : 0;
@@ -164,7 +184,10 @@ unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds)
 
 void qc_dataset_read_less_ahead(const struct qc_dataset *ds, unsigned units)
 {
-    if (ds->read_ahead) qc_read_ahead_limit(ds->read_ahead, units);
+    if (ds->read_ahead)
+        qc_read_ahead_limit(ds->read_ahead, units);
+    else if (!units && ds->reader)
+        qc_reader_no_ahead(ds->reader);
 }
 
 static void put_numbers(FILE *f, const char *key, const float *x, size_t n)
@@ -356,7 +379,8 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     const void *plain = ds->kept ? qc_unit_cache_find(ds->kept, binding, in_file) : NULL;
     if (!plain) {
         if (!read_plain(&plain, out, ds, binding, unit, scratch, st)) return false;
-        if (ds->kept && !b->set.sizes) qc_unit_cache_keep(ds->kept, binding, in_file, plain, b->file_bytes);
+        const bool again = b->array && qc_memory_array_copies(b->array); /* as soon read as copied */
+        if (ds->kept && !b->set.sizes && !again) qc_unit_cache_keep(ds->kept, binding, in_file, plain, b->file_bytes);
     }
     if (plain == out) return true;
     if (b->axes != QC_AXES_AS_THEY_ARE) {

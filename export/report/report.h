@@ -68,6 +68,7 @@ struct qc_report_trial {
 struct qc_report_choice {
     const struct qc_report_trial *trial; /* that it was chosen by; NULL: an input that keeps all that was seen, since
                                             one or two samples alone go so far */
+    bool steps;                          /* then: not since these do, but its values are multiples of its scale */
     const char *part;                    /* of the network that it is in; NULL: no parts were tried */
 };
 

@@ -198,7 +198,7 @@ static struct qc_json *choice(const struct qc_report_choice *c)
     struct qc_json *o = qc_json_object();
     const struct qc_report_trial *t = c->trial;
     qc_json_set(o, "part", c->part ? text(c->part) : qc_json_null());
-    qc_json_set(o, "taken_for", text(!t ? "tail" : t->part ? t->part : "network"));
+    qc_json_set(o, "taken_for", text(!t ? c->steps ? "steps" : "tail" : t->part ? t->part : "network"));
     qc_json_set(o, "gain_db", qc_json_number(t ? t->gain_db : (double)NAN));
     qc_json_set(o, "worth_db", qc_json_number(t ? t->worth_db : (double)NAN));
     return o;

@@ -210,7 +210,10 @@ static void errors(FILE *f, const struct qc_layer *l)
 static void choice(FILE *f, const struct qc_report_choice *c)
 {
     const struct qc_report_trial *t = c ? c->trial : NULL;
-    if (c && !t) fputs(" (one or two samples alone go so far, so all that was seen is kept)", f);
+    if (c && !t)
+        fputs(c->steps ? " (all values are multiples of one step, which is the scale)"
+                       : " (one or two samples alone go so far, so all that was seen is kept)",
+              f);
     if (!t || (!t->part && !(t->gain_db > 0))) return;
     qc_html(f, " (%s: %.2f dB less noise of the outputs)", t->part ? t->part : "whole network", t->gain_db);
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/pool.h"
 #include "graph/core/function.h"
 
 #define INF ((double)INFINITY)
@@ -140,33 +141,35 @@ static bool table(struct qc_bounds *out, const struct question *q, struct qc_bou
     return true;
 }
 
-/* In lanes of their own, which a compiler can keep in vectors. */
 static struct qc_bounds of_constant(const struct qc_tensor *t)
 {
-    enum { LANES = 16 };
-    const float *x = t->data;
-    float lo[LANES], hi[LANES];
-    int nan[LANES] = {0};
-    if (t->dtype != QC_F32 || !t->count) return unknown;
-    for (size_t k = 0; k < LANES; k++) lo[k] = hi[k] = x[0];
-    for (size_t i = 0; i < t->count; i += LANES) {
-        const size_t from = t->count < LANES        ? 0
-                            : i + LANES <= t->count ? i
-                                                    : t->count - LANES,
-                     n = t->count < LANES ? t->count : LANES;
-        for (size_t k = 0; k < n; k++) {
-            const float v = x[from + k];
-            lo[k] = v < lo[k] ? v : lo[k];
-            hi[k] = v > hi[k] ? v : hi[k];
-            nan[k] |= v != v;
-        }
+    float lo, hi;
+    return qc_tensor_extremes(&lo, &hi, t) ? (struct qc_bounds){.lo = (double)lo, .hi = (double)hi} : unknown;
+}
+
+/* Of large constants the first look is side by side: it is kept with them. */
+struct large {
+    const struct qc_tensor **of;
+    size_t count;
+};
+
+static void look_at(void *user, size_t i)
+{
+    const struct large *large = user;
+    (void)of_constant(large->of[i]);
+}
+
+static bool look_at_large(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
+{
+    enum { LARGE = 1 << 18 };
+    struct large large = {.of = QC_NEW_ARRAY(a, const struct qc_tensor *, g->value_count + 1, st)};
+    if (!large.of) return false;
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_tensor *t = qc_constant_of(g, v);
+        if (t && t->dtype == QC_F32 && t->count >= LARGE && !t->extremes) large.of[large.count++] = t;
     }
-    struct qc_bounds b = {.lo = INF, .hi = -INF};
-    for (size_t k = 0; k < LANES; k++) {
-        if (nan[k]) return unknown;
-        b = hull_of(b, (struct qc_bounds){.lo = (double)lo[k], .hi = (double)hi[k]});
-    }
-    return b;
+    qc_pool_loop(large.count, look_at, &large);
+    return true;
 }
 
 struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
@@ -175,7 +178,7 @@ struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, 
     struct qc_bounds *b = QC_NEW_ARRAY(a, struct qc_bounds, g->value_count + 1, st),
                      *in = QC_NEW_ARRAY(a, struct qc_bounds, MOST, st);
     bool *absent = QC_NEW_ARRAY(a, bool, MOST, st);
-    if (!b || !in || !absent) return NULL;
+    if (!b || !in || !absent || !look_at_large(g, a, st)) return NULL;
     for (qc_id v = 0; v <= g->value_count; v++) {
         const struct qc_tensor *t = v ? qc_constant_of(g, v) : NULL;
         b[v] = t && g->values[v].type.qparams == QC_REAL ? of_constant(t) : unknown;

@@ -2,6 +2,7 @@
 #include "graph/types/tensor.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,6 +228,51 @@ uint64_t qc_tensor_hash(const struct qc_tensor *t)
     return h;
 }
 
+/* In lanes of their own, which a compiler can keep in vectors; the last ones are looked at twice. NaN: there is one. */
+static void find_extremes(float *low, float *high, const float *x, size_t count)
+{
+    enum { LANES = 16 };
+    float lo[LANES], hi[LANES];
+    int nan[LANES] = {0};
+    for (size_t k = 0; k < LANES; k++) lo[k] = hi[k] = x[0];
+    for (size_t i = 0; i < count; i += LANES) {
+        const size_t from = count < LANES        ? 0
+                            : i + LANES <= count ? i
+                                                 : count - LANES,
+                     n = count < LANES ? count : LANES;
+        for (size_t k = 0; k < n; k++) {
+            const float v = x[from + k];
+            lo[k] = v < lo[k] ? v : lo[k];
+            hi[k] = v > hi[k] ? v : hi[k];
+            nan[k] |= v != v;
+        }
+    }
+    *low = lo[0];
+    *high = hi[0];
+    for (size_t k = 0; k < LANES; k++) {
+        *low = lo[k] < *low ? lo[k] : *low;
+        *high = hi[k] > *high ? hi[k] : *high;
+    }
+    for (size_t k = 0; k < LANES; k++)
+        if (nan[k]) *low = *high = NAN;
+}
+
+bool qc_tensor_extremes(float *lo, float *hi, const struct qc_tensor *t)
+{
+    uint64_t both = t->extremes;
+    float found[2];
+    if (t->dtype != QC_F32 || !t->count) return false;
+    memcpy(found, &both, sizeof found);
+    if (!both) {
+        find_extremes(&found[0], &found[1], t->data, t->count);
+        memcpy(&both, found, sizeof found);
+        ((struct qc_tensor *)(uintptr_t)t)->extremes = both;
+    }
+    *lo = found[0];
+    *hi = found[1];
+    return found[0] == found[0];
+}
+
 bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b)
 {
     return a->dtype == b->dtype && qc_shape_equal(&a->shape, &b->shape) &&
@@ -346,7 +392,7 @@ QC_SIMD(add_parts,
          bool zeros, size_t n),
         (above, below, v, zero, zeros, n))
 
-void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
+static void parts_of(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
                      const int32_t *zero, size_t zero_count)
 {
     enum { CHUNK = 512 };
@@ -402,4 +448,42 @@ struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *
     struct qc_tensor *f = qc_tensor_new(QC_F32, &t->shape, st);
     for (size_t i = 0; f && i < t->count; i++) ((float *)f->data)[i] = (float)qc_tensor_float(t, i);
     return f;
+}
+
+/* Some channels that lie one behind the other. */
+struct parts {
+    int64_t *above, *below;
+    const struct qc_tensor *t;
+    size_t channels, inner, each;
+    const int32_t *zero;
+    size_t zero_count;
+};
+
+static void parts_of_some(void *user, size_t item)
+{
+    const struct parts *p = user;
+    const size_t first = item * p->each, count = p->channels - first < p->each ? p->channels - first : p->each;
+    struct qc_tensor t = {.dtype = p->t->dtype,
+                          .count = count * p->inner,
+                          .data = (char *)p->t->data + first * p->inner * qc_dtype_size(p->t->dtype)};
+    parts_of(p->above + first, p->below + first, &t, count, p->inner, p->zero + (p->zero_count > 1 ? first : 0),
+             p->zero_count);
+}
+
+void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
+                     const int32_t *zero, size_t zero_count)
+{
+    enum { EACH = 1 << 16, SHARED_LEAST = 1 << 18 }; /* elements: less are done sooner alone */
+    struct parts p = {.above = above,
+                      .below = below,
+                      .t = t,
+                      .channels = channels,
+                      .inner = inner,
+                      .zero = zero,
+                      .zero_count = zero_count};
+    p.each = inner < EACH ? EACH / (inner + 1) + 1 : 1;
+    if (t->count < SHARED_LEAST || channels * inner != t->count)
+        parts_of(above, below, t, channels, inner, zero, zero_count);
+    else
+        qc_pool_loop((channels + p.each - 1) / p.each, parts_of_some, &p);
 }

@@ -48,6 +48,7 @@ struct qc_tensor {
     struct qc_file_map *map;       /* that data is in; NULL: memory of its own */
     _Atomic unsigned references;   /* graphs in several threads may share it */
     _Atomic uint64_t hash;         /* 0: not made yet */
+    _Atomic uint64_t extremes;     /* the same; bits of the two floats */
     struct qc_tensor_forms *forms; /* NULL, or what is kept beside the numbers (graph/types/tensor_forms.h) */
 };
 void qc_tensor_forms_free(struct qc_tensor_forms *f); /* NULL-safe */
@@ -70,6 +71,9 @@ struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t);
 void qc_tensor_unref(struct qc_tensor *t); /* NULL-safe */
 /* Of the bytes, made once: passes look for equal constants again and again. */
 uint64_t qc_tensor_hash(const struct qc_tensor *t);
+/* The smallest and the largest number of a float32 tensor, made once too. false: of another type, it is empty, or has a
+   NaN. */
+bool qc_tensor_extremes(float *lo, float *hi, const struct qc_tensor *t);
 /* Same dtype, shape and bytes. */
 bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b);
 /* Element i as a number of either kind; floats are truncated toward zero by the first. */

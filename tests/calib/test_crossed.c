@@ -2,8 +2,11 @@
 /* Weights that make good what is read otherwise, against the equations that define them. */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "calib/moments/moments_kernel.h"
 #include "calib/weights/crossed.h"
 #include "calib/weights/factorise.h"
 #include "calib_case.h"
@@ -80,4 +83,94 @@ Test(crossed, the_target_solves_its_equations)
                     }
         cr_expect(errors[1] < errors[0] && errors[1] < errors[2], "%g %g %g", errors[0], errors[1], errors[2]);
     }
+}
+
+/* A layer and its float form, in rows and with channels last, against sums in double precision. Numbers are whole and
+   small, so that nothing of them is rounded. */
+Test(crossed, pairs_are_read_where_they_are)
+{
+    enum { C = 3, H = 4, W = 4, SIZE = C * H * W, COLUMNS = 4 * C, UNITS = 20, PLACES = (H - 1) * (W - 1) };
+    struct qc_status st = QC_STATUS_INIT;
+    struct case_setup setup = CASE_SETUP;
+    struct case_run r = {0};
+    char text[2048], *numbers = case_numbers(8 * COLUMNS, 0.3f, 17);
+    cr_assert_lt((size_t)snprintf(text, sizeof text,
+                                  "graph \"g\"\ninput %%1 \"x\" f32[N,3,4,4]\nconst %%2 \"w\" f32[8,3,2,2] = %s\n"
+                                  "%%3 \"y\" = Conv(%%1, %%2)\noutput \"y\" %%3\n",
+                                  numbers),
+                 sizeof text);
+    struct qc_graph *g = case_graph(text);
+    cr_assert(case_simulate(&r, g, &setup, &st), "%s", st.message);
+    const struct qc_shape shape = QC_SHAPE(1, C, H, W);
+    for (int layout = 0; layout < 2; layout++) {
+        bool pairs[64] = {false};
+        qc_id node = 0;
+        double x_sum[COLUMNS] = {0}, e_sum[COLUMNS] = {0}, xx[COLUMNS * COLUMNS] = {0}, xe[COLUMNS * COLUMNS] = {0};
+        double real[COLUMNS], quantized[COLUMNS];
+        uint64_t seed = 5;
+        cr_assert_lt(r.simulated->node_count, 64);
+        for (qc_id id = 1; id <= r.simulated->node_count; id++)
+            if (r.simulated->nodes[id].op == QC_OP_Conv) node = id;
+        pairs[node] = true;
+        struct qc_second_moments *m = NULL;
+        cr_assert(qc_second_moments_new_pairs(&m, r.simulated, pairs, &st), "%s", st.message);
+        cr_assert(qc_second_moments_begin(m, 1, &st));
+        for (uint64_t u = 0; u < UNITS; u++) {
+            float rows[2][SIZE], shown[2][SIZE];
+            for (size_t i = 0; i < SIZE; i++) {
+                rows[0][i] = (float)((int64_t)(case_random(&seed) % 801) - 400);
+                rows[1][i] = rows[0][i] + (float)((int64_t)(case_random(&seed) % 101) - 50);
+            }
+            struct qc_view v[2];
+            for (size_t k = 0; k < 2; k++) {
+                const struct qc_view from = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, rows[k]);
+                v[k] = qc_view_of(QC_F32, &shape, layout ? QC_LAYOUT_LAST : QC_LAYOUT_ROW, shown[k]);
+                qc_view_copy(&v[k], &from);
+            }
+            const float peak = qc_second_moments_pair_peak(shown[0], shown[1], SIZE);
+            float most = 0;
+            for (size_t i = 0; i < SIZE; i++)
+                most = fmaxf(most, fmaxf(fabsf(rows[0][i]), fabsf(rows[1][i] - rows[0][i])));
+            cr_expect_eq(peak, most);
+            cr_assert(qc_second_moments_observe_pair(m, 0, u, node, peak, &v[0], shown[1], &st), "%s", st.message);
+            for (size_t place = 0; place < PLACES; place++) {
+                double x[COLUMNS], e[COLUMNS];
+                for (size_t tap = 0; tap < 4; tap++)
+                    for (size_t c = 0; c < C; c++) {
+                        const size_t at = (c * H + place / (W - 1) + tap / 2) * W + place % (W - 1) + tap % 2;
+                        x[tap * C + c] = (double)rows[0][at];
+                        e[tap * C + c] = (double)rows[1][at] - (double)rows[0][at];
+                    }
+                for (size_t i = 0; i < COLUMNS; i++) {
+                    x_sum[i] += x[i];
+                    e_sum[i] += e[i];
+                    for (size_t j = 0; j < COLUMNS; j++) {
+                        xx[i * COLUMNS + j] += x[i] * x[j];
+                        xe[i * COLUMNS + j] += x[i] * e[j];
+                    }
+                }
+            }
+        }
+        cr_assert(qc_second_moments_end(m, &st));
+        struct qc_crossed c = {0};
+        const struct qc_second_moments_layer *l = qc_second_moments_of(m, NULL, node);
+        const unsigned all = (1 << QC_MOMENTS_PARTS) - 1;
+        cr_assert(qc_crossed_new(&c, l, &st) && c.w == COLUMNS);
+        qc_crossed_read(&c, real, quantized, l, all, all, false);
+        const double count = UNITS * PLACES;
+        for (size_t i = 0; i < COLUMNS; i++) {
+            cr_expect_float_eq(quantized[i], x_sum[i] / count, 1e-9, "%zu", i);
+            cr_expect_float_eq(real[i], (x_sum[i] + e_sum[i]) / count, 1e-9, "%zu", i);
+            for (size_t j = 0; j < COLUMNS; j++) {
+                cr_expect_float_eq(c.h[i * COLUMNS + j], xx[i * COLUMNS + j] / count, 1e-6, "%zu %zu", i, j);
+                cr_expect_float_eq(c.cross[i * COLUMNS + j], xe[i * COLUMNS + j] / count, 1e-6, "%zu %zu", i, j);
+            }
+        }
+        qc_crossed_free(&c);
+        qc_second_moments_forget(m, node);
+        qc_second_moments_free(m);
+    }
+    case_free(&r);
+    qc_graph_free(g);
+    free(numbers);
 }

@@ -70,7 +70,8 @@ Test(gram_kernel, lanes_are_matrices_side_by_side)
     int16_t *x = random_rows(COUNT, K * LANES, 3);
     int64_t to[K * (K + 1) / 2 * LANES] = {0}, sums[K * LANES] = {0};
     int32_t scratch[LANES];
-    qc_second_moments_lanes(to, x, COUNT, K, LANES, 3, scratch);
+    int16_t panels[K * 48 * COUNT];
+    qc_second_moments_lanes(to, x, COUNT, K, LANES, 3, scratch, panels);
     qc_second_moments_sums(sums, x, COUNT, K * LANES, 5);
     for (size_t k = 0; k < K; k++)
         for (size_t j = 0; j <= k; j++)

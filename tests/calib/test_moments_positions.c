@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How many positions of a sample second moments are made of. */
+/* How many positions of a sample second moments are made of, and what is read at them. */
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "calib/moments/second_moments.h"
+#include "calib_case.h"
 
 Test(moments_positions, large_samples_show_more_positions)
 {
@@ -10,4 +14,60 @@ Test(moments_positions, large_samples_show_more_positions)
     const size_t sizes[][2] = {{49, 49}, {196, 128}, {784, 196}, {3136, 256}, {12544, 256}, {25600, 400}, {50176, 512}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         cr_expect_eq(qc_second_moments_positions(&l, sizes[i][0]), sizes[i][1], "%zu", sizes[i][0]);
+}
+
+enum { CHANNELS = 6, SIDE = 5, TAPS = 6, WIDE = CHANNELS * TAPS };
+
+static void moments_of(double *h, double *mean, const struct qc_graph *g, const struct qc_view *x)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_second_moments *m = NULL;
+    cr_assert(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, &st) && qc_second_moments_begin(m, 1, &st), "%s",
+              st.message);
+    const struct qc_second_moments_layer *l = qc_second_moments_at(m, 0);
+    cr_assert(qc_second_moments_observe(m, 0, 1, l->value, QC_MOMENTS_NO_PEAK, x, &st) && qc_second_moments_end(m, &st),
+              "%s", st.message);
+    for (size_t i = 0; i < l->groups; i++) {
+        qc_second_moments_read(h, mean, l, 3, i, 0);
+        h += l->columns * l->columns;
+        mean += l->columns;
+    }
+    qc_second_moments_free(m);
+}
+
+/* Lines of taps are read at once where channels lie side by side, else each tap for itself. */
+Test(moments_positions, nothing_depends_on_the_order_in_memory)
+{
+    static const struct {
+        const char *attributes;
+        size_t each; /* channels of a group */
+    } cases[] = {{"pads=[1,2,0,1]", 6},
+                 {"pads=[0,4,0,4], strides=[2,1]", 6},
+                 {"pads=[1,1,1,1], strides=[1,2]", 6},
+                 {"dilations=[1,2], pads=[1,2,1,2]", 6},
+                 {"pads=[1,1,1,1], group=6", 1},
+                 {"pads=[1,1,1,1], group=3", 2}};
+    float x[CHANNELS * SIDE * SIDE], last[CHANNELS * SIDE * SIDE];
+    const struct qc_shape shape = qc_shape_of(4, (int64_t[]){1, CHANNELS, SIDE, SIDE});
+    const struct qc_view row = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, x),
+                         pixels = qc_view_of(QC_F32, &shape, QC_LAYOUT_LAST, last);
+    for (size_t i = 0; i < CHANNELS * SIDE * SIDE; i++) x[i] = (float)((int)(i * 7919 % 1001) - 300);
+    qc_view_copy(&pixels, &row);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[4096];
+        double h[2][WIDE * WIDE] = {{0}}, mean[2][WIDE] = {{0}};
+        char *numbers = case_numbers(CHANNELS * cases[k].each * TAPS, 0.3f, 5);
+        snprintf(text, sizeof text,
+                 "graph \"g\"\ninput %%1 \"x\" f32[1,6,5,5]\nconst %%2 \"w\" f32[6,%zu,2,3] = %s\n%%3 \"y\" = "
+                 "Conv(%%1, %%2) {%s}\noutput \"y\" %%3\n",
+                 cases[k].each, numbers, cases[k].attributes);
+        struct qc_graph *g = case_graph(text);
+        moments_of(h[0], mean[0], g, &row);
+        moments_of(h[1], mean[1], g, &pixels);
+        cr_expect(memcmp(h[0], h[1], sizeof h[0]) == 0 && memcmp(mean[0], mean[1], sizeof mean[0]) == 0, "%s",
+                  cases[k].attributes);
+        cr_expect(mean[0][0] > 0 || mean[0][0] < 0);
+        qc_graph_free(g);
+        free(numbers);
+    }
 }

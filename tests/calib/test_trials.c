@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What trials say of their gains, and how far the next sample of an input may go. */
+/* What trials say of their gains, and how far the next sample of an input may go, and inputs
+   that were integers. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "calib/trials/divergence.h"
+#include "calib/trials/input_steps.h"
 #include "calib/trials/input_tail.h"
 #include "calib/trials/trial_run.h"
 #include "calib_case.h"
@@ -61,6 +63,50 @@ Test(trials, what_a_sample_left_out_meets)
     const struct qc_input_tail s = tail_of(little, -2, 2);
     cr_expect(s.few && s.error[QC_REACH_USUAL] < s.error[QC_REACH_WHOLE], "%g %g", s.error[QC_REACH_USUAL],
               s.error[QC_REACH_WHOLE]);
+}
+
+/* The step of 1024 values, k[i] times 0.37 and a little, and nothing but zeros behind the first so many. */
+static double step_of(const int *k, size_t count, double off, size_t values)
+{
+    enum { VALUES = 1024 };
+    float x[VALUES] = {0};
+    struct qc_memory_data *m = NULL;
+    struct qc_dataset *d = NULL;
+    struct qc_status st = QC_STATUS_INIT;
+    double step = -1;
+    for (size_t i = 0; i < values; i++) x[i] = (float)(0.37 * k[i % count] + (i + 1 == values ? off : 0));
+    const int64_t units = 4, each = (int64_t)values / units;
+    const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){units, each}};
+    const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, each}};
+    cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, x, &st), "%s", st.message);
+    cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
+    cr_assert(qc_input_step(&step, d, 0, 255, &st), "%s", st.message);
+    qc_dataset_free(d);
+    qc_memory_data_free(m);
+    return step;
+}
+
+Test(trials, inputs_that_were_integers)
+{
+    const int wide[] = {-128, 6, 10, 15, 127, 0}, even[] = {4, -8, 100}, far[] = {-128, 3, 128};
+    cr_expect_float_eq(step_of(wide, 6, 0, 1024), .37, 1e-7);
+    cr_expect_float_eq(step_of(even, 3, 0, 1024), 4 * .37, 1e-6);
+    cr_expect_eq(step_of(far, 3, 0, 1024), 0, "256 steps are too many");
+    cr_expect_eq(step_of(wide, 6, .1, 1024), 0, "one value lies between");
+    cr_expect_eq(step_of(wide, 6, 0, 1020), 0, "few values");
+
+    double lo = -128 * .37, hi = 122 * .37; /* 250 steps: five are left */
+    const struct qc_levels levels = {-128, 127}, narrow = {-127, 127};
+    cr_assert(qc_range_of_step(&lo, &hi, .37, levels, QC_ASYMMETRIC));
+    cr_expect(fabs(lo + 130 * .37) < 1e-9 && fabs(hi - 125 * .37) < 1e-9, "%g %g", lo, hi);
+    lo = 0, hi = 100; /* two levels for each step */
+    cr_assert(qc_range_of_step(&lo, &hi, 1, levels, QC_ASYMMETRIC));
+    cr_expect(!(lo < 0) && fabs(hi - 127.5) < 1e-9, "%g %g", lo, hi);
+    lo = -3, hi = 40; /* three for each */
+    cr_assert(qc_range_of_step(&lo, &hi, 1, narrow, QC_SYMMETRIC));
+    cr_expect(fabs(hi - 127. / 3) < 1e-9 && fabs(lo + hi) < 1e-9, "%g %g", lo, hi);
+    lo = -130, hi = 130;
+    cr_expect(!qc_range_of_step(&lo, &hi, 1, levels, QC_ASYMMETRIC) && !qc_range_of_step(&lo, &hi, 0, levels, 0));
 }
 
 static double error_of(double *without, const double *noise, const double *other, size_t units)

@@ -49,6 +49,8 @@ struct job {
     struct qc_dataset *ds;
     struct qc_dataset_scratch *scratch[4];
     float (*out)[A + B];
+    const size_t *order; /* NULL: as they come */
+    unsigned bytes;
 };
 
 static bool read_one(void *user, size_t item, unsigned worker, struct qc_status *status)
@@ -95,6 +97,65 @@ Test(dataset_threads, four_threads_read_what_one_reads)
     free(many);
 }
 
+enum { PICTURES = 45, PICTURE = 100 << 10, LARGE = 300 << 10 };
+
+/* Rows of which few or none are asked for together, by more threads than these are; then a second pass, from a row in
+   the middle, and backwards. */
+static bool look_at_picture(void *user, size_t item, unsigned worker, struct qc_status *status)
+{
+    struct job *j = user;
+    const size_t unit = j->order ? j->order[item] : item;
+    float *x = malloc(LARGE * sizeof *x);
+    bool ok = x && qc_dataset_read(x, j->ds, 0, unit, j->scratch[worker], status);
+    for (size_t i = 0; ok && i < j->bytes; i += 97) ok = x[i] == (float)(uint8_t)(i * 7 + unit * 31);
+    free(x);
+    return ok;
+}
+
+static void look_at_pictures(const char *path, unsigned bytes, bool less)
+{
+    int64_t dims[] = {-1, bytes};
+    struct qc_input_spec input = {.name = "a", .dtype = QC_F32, .rank = 2, .dims = dims};
+    struct qc_dataset_options o = QC_DATASET_OPTIONS_INIT;
+    struct job j = {.bytes = bytes};
+    size_t order[PICTURES];
+    o.read_ahead = 3;
+    cr_assert(qc_dataset_open(&j.ds, path, &input, 1, &o, &st), "%s", st.message);
+    if (less) qc_dataset_read_less_ahead(j.ds, 0);
+    for (unsigned w = 0; w < 4; w++) cr_assert(qc_dataset_scratch_new(&j.scratch[w], &st));
+    for (int pass = 0; pass < 4; pass++) {
+        for (size_t i = 0; i < PICTURES; i++) order[i] = pass == 3 ? PICTURES - 1 - i : (i + 20) % PICTURES;
+        j.order = pass < 2 ? NULL : order;
+        cr_assert(qc_pool_run(PICTURES, look_at_picture, &j, &(struct qc_pool_options){.workers = 4}, &st),
+                  "%u bytes, pass %d: %s", bytes, pass, st.message);
+    }
+    for (unsigned w = 0; w < 4; w++) qc_dataset_scratch_free(j.scratch[w]);
+    qc_dataset_free(j.ds);
+}
+
+Test(dataset_threads, large_rows_in_any_order)
+{
+    static const unsigned sizes[] = {3, PICTURE, LARGE};
+    uint8_t *x = malloc((size_t)PICTURES * LARGE);
+    for (size_t k = 0; k < 6; k++) {
+        const unsigned bytes = sizes[k / 2];
+        const char *path = folder_path(k % 2 ? "chunks.h5" : "rows.h5");
+        for (size_t u = 0; u < PICTURES; u++)
+            for (size_t i = 0; i < bytes; i++) x[u * bytes + i] = (uint8_t)(i * 7 + u * 31);
+        int64_t f = make_file(path);
+        make_set(f, &(struct made){.name = "a",
+                                   .type = "u8",
+                                   .rank = 2,
+                                   .dims = {PICTURES, bytes},
+                                   .chunk = {k % 2, k % 2 ? bytes : 0},
+                                   .data = x});
+        make_done(f);
+        look_at_pictures(path, bytes, false);
+        look_at_pictures(path, bytes, true);
+    }
+    free(x);
+}
+
 /* Less is read ahead in the middle of it all: what is read stays the same, and less never becomes more. */
 Test(dataset_threads, reading_less_ahead_changes_nothing)
 {
@@ -111,6 +172,7 @@ Test(dataset_threads, reading_less_ahead_changes_nothing)
     o.read_ahead = 8;
     make_data(path);
     cr_assert(qc_dataset_open(&ds, path, &input, 1, &o, &st), "%s", st.message);
+    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = UNITS / 2}, &st));
     cr_assert(qc_dataset_scratch_new(&s, &st));
     for (size_t k = 0; k < 5; k++) {
         qc_dataset_read_less_ahead(ds, limits[k]);
@@ -118,7 +180,7 @@ Test(dataset_threads, reading_less_ahead_changes_nothing)
         cr_expect_geq(bytes, 2 * A);
         for (size_t u = k; u < k + 20; u++) {
             cr_assert(qc_dataset_read(y, ds, 0, u, s, &st), "%s", st.message);
-            const size_t at = u * A;
+            const size_t at = 2 * u * A;
             cr_expect_eq(y[0], (float)(uint8_t)(at * at >> 3) - 1.0f, "limit %u, unit %zu", limits[k], u);
         }
     }
@@ -138,6 +200,7 @@ Test(dataset_threads, choice_while_the_thread_reads_ahead)
     o.read_ahead = 4;
     make_data(path);
     cr_assert(qc_dataset_open(&ds, path, &input, 1, &o, &st), "%s", st.message);
+    cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = UNITS / 2}, &st));
     cr_assert(qc_dataset_scratch_new(&s, &st) && qc_dataset_read(y, ds, 0, 0, s, &st));
     cr_assert(qc_dataset_select(ds, &(struct qc_selection){.samples = 10}, &st));
     for (size_t u = 0; u < 10; u++) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Units that are kept for those who read them again. */
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "datasets/samples/dataset.h"
 #include "datasets/stream/unit_cache.h"
+#include "h5_make.h"
 
 Test(unit_cache, units_are_kept_until_there_is_no_room)
 {
@@ -38,4 +41,41 @@ Test(unit_cache, units_are_kept_until_there_is_no_room)
     }
     cr_expect_eq(again, kept);
     qc_unit_cache_free(c);
+}
+
+static void write_npy(const char *path, const char values[8])
+{
+    static const char header[] = "\x93NUMPY\x01\x00\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (2, 4), }";
+    FILE *f = fopen(path, "r+b");
+    if (!f) f = fopen(path, "wb");
+    cr_assert(f);
+    cr_assert_gt(fprintf(f, "%10s%-117s\n%.8s", "", "", values), 0);
+    rewind(f);
+    cr_assert_eq(fwrite(header, 1, sizeof header - 1, f), sizeof header - 1);
+    cr_assert_eq(fclose(f), 0);
+}
+
+/* Rows of an .npy are as soon read as copied: no memory holds them, so a file that changes is read as it is. */
+Test(unit_cache, rows_that_are_copied_out_of_a_file_are_not_kept)
+{
+    static const int64_t dims[] = {1, 4};
+    const struct qc_input_spec spec = {.name = "x", .dtype = QC_U8, .rank = 2, .dims = dims};
+    struct qc_dataset_options options = QC_DATASET_OPTIONS_INIT;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_dataset *ds = NULL;
+    struct qc_dataset_scratch *scratch = NULL;
+    char got[5] = "";
+    folder_make();
+    const char *path = folder_path("x.npy");
+    write_npy(path, "abcdefgh");
+    cr_assert(qc_dataset_open(&ds, path, &spec, 1, &options, &st), "%s", st.message);
+    cr_assert(qc_dataset_keep(ds, 1 << 20, &st) && qc_dataset_scratch_new(&scratch, &st));
+    cr_assert(qc_dataset_read(got, ds, 0, 1, scratch, &st), "%s", st.message);
+    cr_expect_str_eq(got, "efgh");
+    write_npy(path, "abcdijkl");
+    cr_assert(qc_dataset_read(got, ds, 0, 1, scratch, &st), "%s", st.message);
+    cr_expect_str_eq(got, "ijkl");
+    qc_dataset_scratch_free(scratch);
+    qc_dataset_free(ds);
+    folder_remove();
 }

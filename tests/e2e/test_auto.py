@@ -243,6 +243,32 @@ def test_an_input_keeps_what_one_sample_alone_has(qcalib, tmp_path):
     assert "mse, no other was better in the whole network for" in said and "minmax in 1 of 1 tensors: one or" in said
 
 
+def test_an_input_that_was_integers_has_its_steps(qcalib, tmp_path):
+    """Sound in 8 bits, times something: with that as its scale nothing of it is rounded, and what is left of the levels lies on both sides."""
+    random = np.random.default_rng(5)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], "mm")],
+        "g",
+        [value("x", TensorProto.FLOAT, [1, 20, 30])],
+        [value("y", TensorProto.FLOAT, [1, 20, 6])],
+        [numpy_helper.from_array(random.normal(size=(30, 6)).astype("f4"), "w")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), tmp_path / "net.onnx"
+    )
+    x = (random.laplace(scale=12, size=(40, 20, 30)).clip(-90, 70).round() * 0.0117).astype("f4")
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["x"] = x
+    done = qcalib("--data", "x.h5", "net.onnx", "-o", "q.onnx", "--report", "r")
+    report = json.loads((tmp_path / "r/report.json").read_text())
+    (layer,) = [l for l in report["layers"] if l["name"] == "x"]
+    assert layer["choice"]["taken_for"] == "steps" and layer["method"].startswith("fixed:min="), layer
+    assert "steps of the values themselves in 1 of 1 tensors" in done.out
+    levels = x / 0.0117 + layer["zero_point"]
+    assert layer["scale"] == pytest.approx(0.0117) and levels.min() > 30 and levels.max() < 225, layer
+
+
 def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path):
     """Of a real network, where that was measured to hold on other samples too (docs/decisions/0030-ranges-by-the-outputs.md)."""
     report = qcalib(

@@ -68,6 +68,22 @@ def test_eight_bits_where_much_is_lost(qcalib, data, tmp_path):
     assert sqnr(infer(model.path(data), x)[0], infer(tmp_path / "m.onnx", x)[0])[0] > 25.6
 
 
+def test_layers_that_read_one_or_two_channels(qcalib, tmp_path):
+    """As gates of a narrow network do: a matrix of 1 x 1 has less room than the means of its pairs."""
+    make(tmp_path)
+    random = np.random.default_rng(6)
+    nodes, weights, x = [], {}, "x"
+    for i, (columns, rows) in enumerate(((3, 24), (24, 2), (2, 24), (24, 1), (1, 24), (24, 3), (3, 24))):
+        weights[f"w{i}"] = (random.normal(size=(rows, columns, 1, 1)) * np.sqrt(2 / columns)).astype("f4")
+        nodes.append(helper.make_node("Conv", [x, f"w{i}"], [f"c{i}"], f"conv{i}"))
+        nodes.append(helper.make_node("LeakyRelu", [f"c{i}"], [f"r{i}"], alpha=0.1))
+        x = f"r{i}"
+    weights["w"] = (random.normal(size=(10, 24)) * 0.3).astype("f4")
+    save_pooled(tmp_path / "net.onnx", nodes, weights, x, (3, 10, 10))
+    for types in (("--weight-type", "int4"), ("--weight-type", "int4", "--activation-type", "none")):
+        assert quantize(qcalib, *types) is not None
+
+
 @pytest.mark.parametrize("options", ((), ("--weight-type", "int4", "--weight-rounding", "nearest")))
 def test_it_belongs_to_compensated_weights_of_few_bits(qcalib, tmp_path, options):
     make(tmp_path)

@@ -4,6 +4,7 @@
 import re
 
 import h5py
+import measured_models
 import numpy as np
 import pytest
 
@@ -58,9 +59,19 @@ def test_propagate_is_left_out_where_it_does_not_serve_the_outputs(quantize):
         _, without = quantize("without", "--method", method)
         report, propagated = quantize("propagated", "--method", method, "--propagate")
         assert [
-            w for w in report["warnings"] if w.startswith("--propagate is left out: on two halves of 100 samples")
+            w for w in report["warnings"] if w.startswith("--propagate is left out: on two halves of 256 samples")
         ], report["warnings"]
         assert propagated == without
+
+
+def test_what_is_left_out_changes_no_byte(qcalib, data, tmp_path):
+    """Its weights are those of the trials of observers, as without --propagate: not rounded anew for the wider ranges that won there."""
+    options = measured_models.BY_NAME["dscnn_kws_mlperf"].options(data)
+    for name, more in (("without", ()), ("left_out", ("--propagate",))):
+        report = qcalib(*options, *more, "-o", f"{name}.onnx", "--report", "r", "--json").json
+        assert [t["wider"] > 1 for t in report["trials"] if t["chosen"]] == [False, True], report["trials"]
+    assert any(w.startswith("--propagate is left out") for w in report["warnings"])
+    assert (tmp_path / "without.onnx").read_bytes() == (tmp_path / "left_out.onnx").read_bytes()
 
 
 def test_activations_spilled_to_a_file_give_the_same(quantize, qcalib, examples, many, tmp_path):

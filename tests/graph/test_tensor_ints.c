@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdlib.h>
 
+#include "base/pool.h"
 #include "graph/types/tensor.h"
 
 /* Of every type, whole and in parts: as element by element. */
@@ -31,9 +33,10 @@ Test(tensor_ints, are_the_elements)
 /* Axes in front, in the middle and at the end, channels shorter and longer than what is read at once. */
 Test(tensor_ints, parts_are_sums_by_channel)
 {
-    static const int64_t shapes[][3] = {{1, 5, 1200}, {7, 3, 1},   {2, 700, 3},  {3, 4, 33},
-                                        {1, 1, 5},    {513, 2, 1}, {2, 1, 1024}, {9, 700, 1}};
+    static const int64_t shapes[][3] = {{1, 5, 1200}, {7, 3, 1},    {2, 700, 3}, {3, 4, 33},    {1, 1, 5},
+                                        {513, 2, 1},  {2, 1, 1024}, {9, 700, 1}, {1, 70, 4096}, {1, 3, 90000}};
     struct qc_status st = QC_STATUS_INIT;
+    qc_pool_share(3); /* large ones are looked at side by side */
     for (size_t k = 0; k < 2 * (sizeof shapes / sizeof *shapes); k++) {
         const struct qc_shape shape = qc_shape_of(3, shapes[k / 2]);
         const size_t channels = (size_t)shape.dim[1], inner = (size_t)shape.dim[2];
@@ -59,6 +62,33 @@ Test(tensor_ints, parts_are_sums_by_channel)
         qc_tensor_unref(t);
         free(zero);
         free(above);
+    }
+    qc_pool_share(1);
+}
+
+/* Wherever they are, also behind the last whole lane; they are kept. */
+Test(tensor, extremes)
+{
+    static const size_t counts[] = {1, 3, 16, 17, 100};
+    struct qc_status st = QC_STATUS_INIT;
+    for (size_t k = 0; k < 5 * sizeof counts / sizeof *counts; k++) {
+        const size_t n = counts[k / 5], low = n * (k % 5) / 5, high = n - 1 - low;
+        const struct qc_shape shape = qc_shape_of(1, (const int64_t[]){(int64_t)n});
+        struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, &st);
+        float lo = 9, hi = 9, *x = t->data;
+        for (size_t i = 0; i < n; i++) x[i] = 0.5f;
+        x[high] = 2;
+        x[low] = -3;
+        cr_expect(qc_tensor_extremes(&lo, &hi, t));
+        const float most = low != high ? 2 : n > 1 ? 0.5f : -3;
+        cr_expect(lo <= -3 && lo >= -3 && hi <= most && hi >= most, "%zu", k);
+        cr_expect(qc_tensor_extremes(&lo, &hi, t) && lo <= -3);
+        qc_tensor_unref(t);
+        t = qc_tensor_new(QC_F32, &shape, &st);
+        ((float *)t->data)[high] = NAN;
+        cr_expect_not(qc_tensor_extremes(&lo, &hi, t));
+        cr_expect_not(qc_tensor_extremes(&lo, &hi, t));
+        qc_tensor_unref(t);
     }
 }
 
