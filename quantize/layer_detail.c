@@ -7,6 +7,7 @@
 
 #include "arith/params.h"
 #include "base/pool.h"
+#include "base/simd.h"
 #include "graph/core/scale_layout.h"
 #include "observers/outline.h"
 
@@ -90,21 +91,57 @@ static bool lose(struct qc_loss *loss, double v, double rounded, double scale, i
     return kept == zero;
 }
 
-/* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. */
+/* What some numbers of one channel add to their loss, in their order. */
+enum { TERMS = 256 };
+struct terms {
+    double signal[TERMS], rounding[TERMS], clipping[TERMS];
+    double there[TERMS], gone[TERMS]; /* 1 or 0: it is not 0; and stored as 0 */
+};
+
+/* As lose has it. */
+static QC_INLINE void find_terms_body(struct terms *restrict t, const float *restrict x, const float *restrict rounded,
+                                      size_t n, double scale, double zero, double lo, double hi)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double v = (double)x[i], level = __builtin_nearbyint((double)rounded[i] / scale) + zero;
+        const double low = level < lo ? lo : level, kept = low > hi ? hi : low;
+        const double off = v - scale * (kept - zero), square = off * off;
+        t->signal[i] = v * v;
+        t->rounding[i] = kept == level ? square : 0;
+        t->clipping[i] = kept == level ? 0 : square;
+        t->there[i] = x[i] != 0 ? 1 : 0;
+        t->gone[i] = kept == zero ? t->there[i] : 0;
+    }
+}
+QC_SIMD(find_terms,
+        (struct terms * t, const float *x, const float *rounded, size_t n, double scale, double zero, double lo,
+         double hi),
+        (t, x, rounded, n, scale, zero, lo, hi))
+
+/* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. Sums are in the order of the
+   elements, however many are looked at together. */
 static void scan(const struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
                  const struct qc_qparams *s, const struct qc_scale_layout *layout)
 {
     const float *x = t->data;
-    struct qc_levels levels = qc_qparams_levels(s);
+    const struct qc_levels levels = qc_qparams_levels(s);
+    const bool each = layout->block || (s->count > 1 && c->inner == 1);
     double lost = 0, count = 0;
-    for (size_t i = 0, k = 0, in = 0; i < t->count; i++) { /* element i is in its place in of channel k */
-        const size_t q = layout->block ? qc_scale_at(layout, i) : s->count == 1 ? 0 : k;
-        const bool gone = lose(loss, (double)x[i], (double)rounded[i], (double)s->scale[q], s->zero_point[q], levels);
-        c->low[k] = fminf(c->low[k], x[i]);
-        c->high[k] = fmaxf(c->high[k], x[i]);
-        count += x[i] != 0;
-        lost += x[i] != 0 && gone;
-        if (++in < c->inner) continue;
+    struct terms terms;
+    for (size_t i = 0, k = 0, in = 0, n; i < t->count; i += n) { /* element i is in its place in of channel k */
+        const size_t left = c->inner - in, q = layout->block ? qc_scale_at(layout, i) : s->count == 1 ? 0 : k;
+        n = each ? 1 : left < TERMS ? left : TERMS;
+        find_terms(&terms, x + i, rounded + i, n, (double)s->scale[q], s->zero_point[q], levels.lo, levels.hi);
+        for (size_t j = 0; j < n; j++) {
+            loss->signal += terms.signal[j];
+            loss->rounding += terms.rounding[j];
+            loss->clipping += terms.clipping[j];
+            count += terms.there[j];
+            lost += terms.gone[j];
+            c->low[k] = fminf(c->low[k], x[i + j]);
+            c->high[k] = fmaxf(c->high[k], x[i + j]);
+        }
+        if ((in += n) < c->inner) continue;
         in = 0;
         k = k + 1 < c->count ? k + 1 : 0;
     }

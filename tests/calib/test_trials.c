@@ -94,6 +94,12 @@ Test(trials, inputs_that_were_integers)
     cr_expect_eq(step_of(far, 3, 0, 1024), 0, "256 steps are too many");
     cr_expect_eq(step_of(wide, 6, .1, 1024), 0, "one value lies between");
     cr_expect_eq(step_of(wide, 6, 0, 1020), 0, "few values");
+    int late[1024], turned[1024]; /* odd ones in the last sample alone; the same in every order */
+    for (int i = 0; i < 1024; i++) late[i] = i < 1000 ? i % 50 * 2 : i % 99;
+    for (int i = 0; i < 1024; i++) turned[i] = late[1023 - i];
+    const double step = step_of(late, 1024, 0, 1024);
+    cr_expect_float_eq(step, .37, 1e-7);
+    cr_expect_eq(step, step_of(turned, 1024, 0, 1024));
 
     double lo = -128 * .37, hi = 122 * .37; /* 250 steps: five are left */
     const struct qc_levels levels = {-128, 127}, narrow = {-127, 127};
