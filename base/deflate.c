@@ -4,10 +4,13 @@
 #include <libdeflate.h>
 #include <stdlib.h>
 
+/* What is shorter is stored as it is: to look for what repeats in it begins with clearing 192 KiB of tables. */
+enum { SHORT = 128 };
+
 struct qc_deflate {
     int level;
     struct libdeflate_decompressor *inflate;
-    struct libdeflate_compressor *deflate;
+    struct libdeflate_compressor *deflate, *store;
 };
 
 struct qc_deflate *qc_deflate_new(int level)
@@ -22,17 +25,19 @@ void qc_deflate_free(struct qc_deflate *d)
     if (!d) return;
     if (d->inflate) libdeflate_free_decompressor(d->inflate);
     if (d->deflate) libdeflate_free_compressor(d->deflate);
+    if (d->store) libdeflate_free_compressor(d->store);
     free(d);
 }
 
 bool qc_deflate_pack(void **out, size_t *out_size, struct qc_deflate *d, const void *data, size_t size,
                      struct qc_status *st)
 {
-    if (!d->deflate && !(d->deflate = libdeflate_alloc_compressor(d->level))) return qc_fail_memory(st, 1 << 20);
-    const size_t bound = libdeflate_zlib_compress_bound(d->deflate, size);
+    struct libdeflate_compressor **c = size < SHORT ? &d->store : &d->deflate;
+    if (!*c && !(*c = libdeflate_alloc_compressor(size < SHORT ? 0 : d->level))) return qc_fail_memory(st, 1 << 20);
+    const size_t bound = libdeflate_zlib_compress_bound(*c, size);
     void *packed = malloc(bound ? bound : 1);
     if (!packed) return qc_fail_memory(st, bound);
-    *out_size = libdeflate_zlib_compress(d->deflate, data, size, packed, bound);
+    *out_size = libdeflate_zlib_compress(*c, data, size, packed, bound);
     void *fitting = realloc(packed, *out_size ? *out_size : 1);
     *out = fitting ? fitting : packed;
     return true;

@@ -13,7 +13,7 @@ struct qc_deflate;
 struct qc_deflate *qc_deflate_new(int level); /* 1 quick to 12 small; NULL when memory is out */
 void qc_deflate_free(struct qc_deflate *d);
 
-/* *out is owned (free). */
+/* *out is owned (free). What is shorter than 128 bytes is stored, not packed. */
 bool qc_deflate_pack(void **out, size_t *out_size, struct qc_deflate *d, const void *data, size_t size,
                      struct qc_status *st);
 

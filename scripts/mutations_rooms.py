@@ -131,6 +131,11 @@ def calib(one):
             "if (any) qc_lanes_carry(scratch, h + i * n, by, n);", ""),
         one("moments: rows that came twice count once", rows, "weights[*count] = (double)same;", "weights[*count] = 1;"),
         one("crossed: all of it is believed", "calib/weights/crossed.c", "fmin(fmax(with / of, 0), 1)", "1"),
+        one("crossed: nothing is held back", "calib/weights/crossed.c",
+            "if (c->held) read_part(c->held_h", "if (c->held) read_part(c->h"),
+        one("crossed: means of the real values", "calib/weights/crossed.c", "real[i] = all[at] + all[at + each];",
+            "real[i] = all[at];"),
+        one("crossed: few samples are believed", "calib/weights/crossed.c", "PART_UNKNOWN = 0.5;", "PART_UNKNOWN = 1;"),
         one("checkpoint: damaged layers are taken", "calib/weights/rounded_file.c", "sum == w.sum;", "true;"),
         one("trials: samples that weights were fitted to judge", trials, "if (held < HELD_LEAST) return;",
             "if (held < 1000000) return;"),
@@ -188,6 +193,7 @@ def calib(one):
 def datasets(one):
     preprocess, choice = "datasets/samples/preprocess.c", "datasets/stream/sample_choice.c"
     convert = "datasets/stream/sample_convert.c"
+    process, windows = "datasets/hdf5/reader_process.c", "datasets/hdf5/row_windows.c"
     return [
         one("preprocess: a key twice", preprocess, "if (*keys[i].count) return", "if (false) return"),
         one("preprocess: std of 0", preprocess, "if (p.std[i] == 0.0f) return", "if (false) return"),
@@ -207,6 +213,17 @@ def datasets(one):
         one("convert: integers that do not fit", convert,
             "if (!fits || w.magnitude > (w.negative ? negative : positive))", "if (!fits)"),
         one("convert: fractions become integers", convert, "|| v != trunc(v)) return false;", ") return false;"),
+        one("reader: answers of any size", process, "(!p->shared || a.size > SHARED_BYTES)", "!p->shared"),
+        one("reader: an answer that nobody waited for is given to the next", process,
+            "finish_begun(p);\n    const int64_t until", "const int64_t until"),
+        one("reader: what is begun twice", process, "const bool idle = p->pid && !p->begun",
+            "const bool idle = p->pid"),
+        one("reader: an answer too large for both begins anew", process,
+            "if (r->larger && r->size) memcpy(p, r->data, r->size);", ""),
+        one("windows: rows behind the end of one", windows, "first - w->first <= w->count - count;", "true;"),
+        one("windows: the next one is that before", windows, "w->first = w->next;\n", ""),
+        one("windows: another row of it", "datasets/hdf5/data_reader.c", "(size_t)(first - w->first) * s->row_bytes",
+            "0 * s->row_bytes"),
         one("convert: least int64", convert, "v < 0 ? 0 - (uint64_t)v : (uint64_t)v", "(uint64_t)v"),
     ]
 

@@ -4,13 +4,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* So many units show it, of so many values at least; and so much of a step is the rounding of floats. */
-enum { UNITS = 64, VALUES_LEAST = 1024 };
+/* So many values show it at least; and so much of a step is the rounding of floats. */
+enum { VALUES_LEAST = 1024 };
 static const double NEAR = 0.01;
 
 struct steps {
     double step, most, lo, hi;
-    double products, squares; /* of values and their numbers of steps, since the step is what it is */
     size_t values;
     bool none;
 };
@@ -34,13 +33,8 @@ static void take(struct steps *s, double v)
         s->step = fabs(v);
     } else if (fabs(v / s->step - rint(v / s->step)) > NEAR) {
         s->step = common(fabs(v), s->step, (s->hi - s->lo) / s->most / 2);
-        s->products = s->squares = 0;
     }
-    if (!(s->step > 0)) return;
-    const double steps = rint(v / s->step);
-    s->products += v * steps;
-    s->squares += steps * steps;
-    s->none = s->hi - s->lo > (s->most + NEAR) * s->step;
+    s->none = s->step > 0 && s->hi - s->lo > (s->most + NEAR) * s->step;
 }
 
 bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, double most, struct qc_status *st)
@@ -50,7 +44,7 @@ bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, do
     struct steps s = {.most = most};
     bool ok = qc_dataset_scratch_new(&scratch, st);
     *step = 0;
-    for (size_t u = 0; ok && u < count && u < UNITS && !s.none; u++) {
+    for (size_t u = 0; ok && u < count && !s.none; u++) {
         const size_t bytes = qc_dataset_unit_bytes(data, input, u), n = qc_dataset_unit_elements(data, input, u);
         float *x = malloc(bytes + 1);
         ok = (x || qc_fail_memory(st, bytes)) && qc_dataset_read(x, data, input, u, scratch, st);
@@ -62,8 +56,10 @@ bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, do
         free(x);
     }
     qc_dataset_scratch_free(scratch);
-    if (ok && !s.none && s.values >= VALUES_LEAST && s.squares > 0) *step = s.products / s.squares;
-    return ok;
+    if (!ok || s.none || s.values < VALUES_LEAST || !(s.step > 0)) return ok;
+    const double largest = fmax(-s.lo, s.hi); /* the same in every order of the samples */
+    *step = largest / rint(largest / s.step);
+    return true;
 }
 
 bool qc_range_of_step(double *lo, double *hi, double step, struct qc_levels levels, enum qc_symmetry symmetry)

@@ -7,8 +7,9 @@
 #include "arith/params.h"
 #include "datasets/samples/dataset.h"
 
-/* The largest step of which every value of the first units of a float32 input is a multiple, where that makes at most
-   `most` steps of their range; 0: there is none, or too few values to tell. */
+/* The largest step of which every value of a float32 input is a multiple, where that makes at most `most` steps of
+   their range; 0: there is none, or too few values to tell. The same in every order of the samples; where values are no
+   multiples, the first few show it and no more are read. */
 bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, double most, struct qc_status *st);
 
 /* A range around lo .. hi whose scale is the step, or a whole part of it as fine as levels allow; false: none is. */

@@ -20,6 +20,26 @@ Test(deflate, unpacks_what_the_standard_says)
     qc_deflate_free(d);
 }
 
+/* RFC 1951, 3.2.3: the last block of a stream, stored, is the three bits 1, 0, 0. */
+Test(deflate, short_ones_are_stored)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_deflate *d = qc_deflate_new(6);
+    char in[1000] = {0}, out[1000];
+    static const size_t sizes[] = {100, sizeof in, 3};
+    for (size_t k = 0; k < 3; k++) {
+        void *packed;
+        size_t size;
+        cr_assert(qc_deflate_pack(&packed, &size, d, in, sizes[k], &st), "%s", st.message);
+        cr_expect((((unsigned char *)packed)[2] & 7) == 1 || sizes[k] > 100, "%zu bytes", sizes[k]);
+        cr_expect(size < 100 || sizes[k] == 100, "%zu bytes of %zu", size, sizes[k]);
+        cr_assert(qc_deflate_unpack(out, sizes[k], d, packed, size, &st), "%s", st.message);
+        cr_expect_eq(memcmp(in, out, sizes[k]), 0);
+        free(packed);
+    }
+    qc_deflate_free(d);
+}
+
 Test(deflate, packs_what_it_unpacks)
 {
     enum { SIZE = 100000 };

@@ -41,6 +41,14 @@ static bool crash(struct qc_reply *out, void **state, const void *arguments, siz
     abort();
 }
 
+/* As one would that a file has taken over. */
+static bool lie(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    if (!give(out, state, arguments, size, st)) return false;
+    out->size = (size_t)1 << 40;
+    return true;
+}
+
 static void expect_given(const struct qc_reply *r, size_t bytes)
 {
     const char *x = r->data;
@@ -124,4 +132,26 @@ Test(reader_process, work_is_done_while_nobody_waits)
         free(other.reply.data);
         qc_process_end(p);
     }
+}
+
+Test(reader_process, more_than_there_can_be_is_not_believed)
+{
+    struct qc_process *p;
+    struct qc_status st = QC_STATUS_INIT, later = QC_STATUS_INIT;
+    struct qc_reply r = {.data = NULL};
+    struct qc_later begun = {.done = false};
+    for (int waits = 0; waits < 2; waits++) {
+        st = later = QC_STATUS_INIT;
+        cr_assert(qc_process_start(&p, &st));
+        if (waits)
+            cr_expect(begin(&begun, p, lie, FEW_BYTES) && !qc_process_wait(&begun, p));
+        else
+            cr_expect_not(ask(&r, p, lie, FEW_BYTES, &st));
+        cr_expect_eq(st.code, waits ? QC_OK : QC_BAD_INPUT, "%s", st.message);
+        cr_expect_not(ask(&r, p, give, FEW_BYTES, &later), "it was ended");
+        cr_expect_eq(later.code, QC_BAD_INPUT, "%s", later.message);
+        qc_process_end(p);
+    }
+    free(r.data);
+    free(begun.reply.data);
 }
