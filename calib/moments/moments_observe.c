@@ -344,6 +344,16 @@ bool qc_second_moments_observe_pair(struct qc_second_moments *m, unsigned worker
                                               &(struct source){.v = v, .real = real}, st);
 }
 
+/* Of one layer and worker: touched now, so that memory does not grow with the samples. */
+static void clear_rows(void *user, size_t item)
+{
+    struct qc_second_moments *m = user;
+    const size_t layer = item % m->count;
+    const struct qc_second_moments_buffer *b = m->workers[item / m->count].buffers + layer * QC_MOMENTS_BUFFERS;
+    for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++)
+        if (b[i].rows) memset(b[i].rows, 0, rows_bytes(m, layer));
+}
+
 bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, struct qc_status *st)
 {
     m->workers = calloc(workers, sizeof *m->workers);
@@ -359,10 +369,9 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
             const size_t layer = i / QC_MOMENTS_BUFFERS;
             if (m->one_by_one) continue; /* when it is its turn */
             if (!make_rows(&w->buffers[i], m, layer, st)) return false;
-            /* touched now, so that memory does not grow with the samples */
-            qc_pool_clear(w->buffers[i].rows, rows_bytes(m, layer));
         }
     }
+    qc_pool_loop(workers * m->count, clear_rows, m);
     return true;
 }
 

@@ -201,13 +201,20 @@ static QC_INLINE void extremes_body(uint8_t *lo, uint8_t *hi, const uint8_t *x, 
 }
 QC_SIMD(extremes, (uint8_t * lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip), (lo, hi, x, n, flip))
 
-/* Of bytes, as they are stored: what is most of the weights there are, looked at for each graph that has them. */
+/* Of bytes, as they are stored: what is most of the weights there are. Looked at once for all graphs that have them. */
 static bool bytes_within(const struct qc_tensor *t, struct qc_levels levels)
 {
     const int32_t offset = t->dtype == QC_I8 ? INT8_MIN : 0;
     uint8_t lo, hi;
     if (t->dtype != QC_I8 && t->dtype != QC_U8) return false;
-    extremes(&lo, &hi, t->data, t->count, t->dtype == QC_I8 ? 0x80 : 0);
+    uint64_t known = t->extremes;
+    if (!known) {
+        extremes(&lo, &hi, t->data, t->count, t->dtype == QC_I8 ? 0x80 : 0);
+        known = (uint64_t)1 << 16 | (uint64_t)hi << 8 | lo;
+        ((struct qc_tensor *)(uintptr_t)t)->extremes = known;
+    }
+    lo = (uint8_t)known;
+    hi = (uint8_t)(known >> 8);
     return t->count == 0 || (lo + offset >= levels.lo && hi + offset <= levels.hi);
 }
 

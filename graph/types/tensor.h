@@ -48,7 +48,7 @@ struct qc_tensor {
     struct qc_file_map *map;       /* that data is in; NULL: memory of its own */
     _Atomic unsigned references;   /* graphs in several threads may share it */
     _Atomic uint64_t hash;         /* 0: not made yet */
-    _Atomic uint64_t extremes;     /* the same; bits of the two floats */
+    _Atomic uint64_t extremes;     /* the same; of float32 and bytes, as who looks for them has it */
     struct qc_tensor_forms *forms; /* NULL, or what is kept beside the numbers (graph/types/tensor_forms.h) */
 };
 void qc_tensor_forms_free(struct qc_tensor_forms *f); /* NULL-safe */

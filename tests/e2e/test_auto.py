@@ -308,6 +308,30 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
         ), layer
 
 
+def test_ranges_of_up_to_64_samples_reach_toward_what_others_may_have(qcalib, data, tmp_path):
+    """Beside the same observer by name: as far or further, but for the input; the same from statistics; and with more
+    samples as far as the observer says."""
+    model = measured_models.BY_NAME["mnist_cntk8"].path(data)
+    further = {}
+    for samples in (48, 65):
+        some = ["--samples", str(samples), "--data", data / "mnist_calib256.h5", "--advice", "off", "--json"]
+        report = qcalib(*some, model, "-o", "q.onnx", "--report", "r").json
+        (method,) = {l["method"] for l in report["layers"] if l["kind"] == "activation" and l["node"]}
+        wider = max([t["wider"] for t in report["trials"] if t["chosen"] and t["part"] == "all"], default=1)
+        alone = qcalib(*some, "--method", method, model, "-o", "p.onnx", "--report", "s").json
+        scales = [
+            {l["name"]: l["scale"] for l in r["layers"] if l["kind"] == "activation" and l["node"]}
+            for r in (report, alone)
+        ]
+        further[samples] = [scales[0][n] / scales[1][n] / wider for n in scales[1]]
+        if samples == 48:
+            qcalib("collect", *some[:4], model, "-o", "s.h5")
+            qcalib("--stats", "s.h5", *some[:-1], model, "-o", "t.onnx", "--no-report")
+            assert (tmp_path / "t.onnx").read_bytes() == (tmp_path / "q.onnx").read_bytes()
+    assert min(further[48]) > 1 - 1e-6 and max(further[48]) > 1.01, further
+    assert max(abs(r - 1) for r in further[65]) < 1e-6, further
+
+
 def test_ranges_a_little_wider_are_tried_last(qcalib, data, tmp_path):
     """What is written then is what was tried: the observer's ranges but for inputs and known ends, so much wider."""
     options = measured_models.BY_NAME["dscnn_kws_mlperf"].options(data)
