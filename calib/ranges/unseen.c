@@ -11,7 +11,7 @@
    law counts as seen. What lies further than FURTHEST times all that was seen is left to trials of wider ranges. Both
    ends have one mean, where their heights are alike: twice as many samples say more. */
 enum { ENDS = 33 };
-static const double SEEN = 0.8, LEAST = 0.1, FURTHEST = 1.06, ALIKE = 2;
+static const double SEEN = 0.75, LEAST = 0.1, FURTHEST = 1.06, ALIKE = 2;
 
 struct side {
     const struct qc_bin *bins; /* [count], ascending */

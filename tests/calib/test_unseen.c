@@ -65,7 +65,7 @@ Test(unseen, ends_move_to_the_least_of_rounding_and_what_is_expected)
             seen += x > end ? (x - end) * (x - end) : 0;
         }
         const double law = there * exp(-(end - height) / mean),
-                     cut = end > height ? law * pow(fmax(0.1, seen / law), 0.8) : seen,
+                     cut = end > height ? law * pow(fmax(0.1, seen / law), 0.75) : seen,
                      error = SAMPLES * EACH * end * end / 255 / 255 / 12 + cut;
         if (error < least) {
             least = error;
