@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "calib/ranges/few_samples.h"
+#include "calib/ranges/unseen.h"
 #include "calib/sequential/sequential.h"
 #include "calib/statistics/collect_channels.h"
 #include "quantize/auto_method.h"
@@ -49,6 +50,14 @@ static bool few_samples(const struct qc_pipeline *p)
     const size_t batch = p->data && qc_dataset_batch(p->data) > 1 ? (size_t)qc_dataset_batch(p->data) : 1;
     return p->calibration_options.activation->of_network && p->data && !qc_has_statistics(p->in) && !p->in->team &&
            qc_dataset_units(p->data) * batch < QC_MANY_SAMPLES;
+}
+
+/* Are there so few that extremes of samples are worth keeping? Processes that share the work do not know how many there
+   are, and statistics may be of others than the data. */
+static bool may_go_further(const struct qc_pipeline *p)
+{
+    return p->calibration_options.activation->of_network && p->data &&
+           (p->in->team || qc_has_statistics(p->in) || qc_dataset_units(p->data) <= QC_UNSEEN_MOST);
 }
 
 /* Second moments, and what quantizers see. */
@@ -193,6 +202,7 @@ bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
         return false;
     if (!know_outputs(p, st)) return false;
     p->calibration_options.few = few_samples(p);
+    p->calibration_options.unseen = may_go_further(p);
     if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;

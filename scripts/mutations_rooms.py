@@ -145,6 +145,7 @@ def calib(one):
             "squares > 0 ? sum * sum / squares : 0", "squares > 0 ? (double)count : 0"),
         one("few samples: as few as one", "calib/ranges/few_samples.c",
             "QC_MANY_SAMPLES / (double)n;", "QC_MANY_SAMPLES;"),
+        one("unseen: nothing is beyond what was seen", "calib/ranges/unseen.c", "return law > 0 ?", "return law < 0 ?"),
         one("input tail: none is left out", "calib/trials/input_tail.c", "if (u == but || ", "if ("),
         one("rounding: the worse of two is kept", solve, "(crossed || after[k] < before[k])",
             "(crossed || after[k] > before[k])"),

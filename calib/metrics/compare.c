@@ -70,20 +70,42 @@ static QC_INLINE void compare_body(struct lanes *s, const float *r, const float 
 QC_SIMD(compare, (struct lanes * s, const float *r, const float *x, size_t n, float scale, float lo, float hi),
         (s, r, x, n, scale, lo, hi))
 
+static void add_lanes(struct qc_error *e, const struct lanes *s, size_t n)
+{
+    e->count += n;
+    for (size_t l = 0; l < LANES; l++) {
+        e->signal += s->signal[l];
+        e->noise += s->noise[l];
+        e->cross += s->cross[l];
+        e->power += s->power[l];
+        e->saturated += s->saturated[l];
+        e->max_abs = s->max[l] > e->max_abs ? s->max[l] : e->max_abs;
+    }
+}
+
 /* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
 static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
 {
     struct lanes s = {.signal = {0}};
     compare(&s, real, x, n, scale, lo, hi);
-    e->count += n;
-    for (size_t l = 0; l < LANES; l++) {
-        e->signal += s.signal[l];
-        e->noise += s.noise[l];
-        e->cross += s.cross[l];
-        e->power += s.power[l];
-        e->saturated += s.saturated[l];
-        e->max_abs = s.max[l] > e->max_abs ? s.max[l] : e->max_abs;
+    add_lanes(e, &s, n);
+}
+
+/* The same of what is kept as bytes, which are never all numbers at once. */
+static void add_kept(struct qc_error *e, const float *real, const struct qc_kept_value *kept,
+                     const struct qc_qparams *of, size_t n)
+{
+    enum { PART = 2048 }; /* a multiple of LANES, so that numbers come to the same sums */
+    const struct qc_levels levels = qc_qparams_levels(of);
+    const float lo = (float)(levels.lo - of->zero_point[0]), hi = (float)(levels.hi - of->zero_point[0]);
+    struct lanes s = {.signal = {0}};
+    float x[PART];
+    for (size_t i = 0; i < n; i += PART) {
+        const size_t count = n - i < PART ? n - i : PART;
+        qc_kept_part(x, kept, of, i, count);
+        compare(&s, real + i, x, count, of->scale[0], lo, hi);
     }
+    add_lanes(e, &s, n);
 }
 
 static QC_INLINE void noise_body(struct lanes *s, const float *r, const float *x, size_t n)
@@ -209,12 +231,17 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     if (qc_view_count(v) != n)
         return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(v), n);
     struct qc_view real;
-    if (!qc_room_make(&c->row[at->worker], n * sizeof(float), st) ||
-        !qc_room_make(&c->levels[at->worker], n * sizeof(float), st) || !real_of(&real, c, at->worker, index, v, st))
-        return false;
-    float *row_data = c->row[at->worker].data, *levels_data = c->levels[at->worker].data;
     struct qc_error *e = &c->units[at->unit * c->stride + index];
     const struct qc_qparams *s = second_parameters(c, index);
+    if (!real_of(&real, c, at->worker, index, v, st)) return false;
+    if (kept->as_bytes && !c->steps && qc_view_same_order(&kept->view, &real)) {
+        add_kept(e, real.data, kept, s, n);
+        return true;
+    }
+    if (!qc_room_make(&c->row[at->worker], n * sizeof(float), st) ||
+        !qc_room_make(&c->levels[at->worker], n * sizeof(float), st))
+        return false;
+    float *row_data = c->row[at->worker].data, *levels_data = c->levels[at->worker].data;
     const bool stored = kept->view.dtype != QC_F32;
     const struct qc_view float_view = qc_kept_levels(levels_data, kept, s);
     const float *x = in_order(row_data, &float_view, &real);

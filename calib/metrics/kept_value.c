@@ -114,3 +114,10 @@ struct qc_view qc_kept_levels(float *to, const struct qc_kept_value *k, const st
     from_bytes(to, k->room.data, qc_view_count(&v), lowest);
     return v;
 }
+
+void qc_kept_part(float *to, const struct qc_kept_value *k, const struct qc_qparams *s, size_t first, size_t n)
+{
+    float lowest = 0;
+    (void)qc_fits_byte(&lowest, s);
+    from_bytes(to, (const uint8_t *)k->room.data + first, n, lowest);
+}

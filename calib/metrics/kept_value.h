@@ -29,6 +29,9 @@ bool qc_keep_value(struct qc_kept_value *k, const struct qc_view *v, const struc
 /* It as float32, levels less their zero point: in `to`, where it is not so already. */
 struct qc_view qc_kept_levels(float *to, const struct qc_kept_value *k, const struct qc_qparams *s);
 
+/* The same of elements [first, first + n) of one that is kept as bytes, in the order of its memory. */
+void qc_kept_part(float *to, const struct qc_kept_value *k, const struct qc_qparams *s, size_t first, size_t n);
+
 /* Copies a value to `to`, keeping its order in memory where it is dense. */
 struct qc_view qc_view_kept(void *to, const struct qc_view *v);
 

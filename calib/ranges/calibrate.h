@@ -30,6 +30,7 @@ struct qc_solved {
 
 struct qc_calibration_options {
     bool few;     /* there are few samples: ranges are widened by what others may have (calib/ranges/few_samples.h) */
+    bool unseen;  /* ranges of mse reach toward what samples that were not seen may have (calib/ranges/unseen.h) */
     double wider; /* ranges of activations reach so many times as far as the observer says (the same file); 0: as far */
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;

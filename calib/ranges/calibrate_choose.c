@@ -270,37 +270,14 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
     return NULL;
 }
 
-/* Not an input of the network, whose values are those of the data, nor a table of constants. */
-static bool is_computed(const struct qc_graph *g, qc_id id)
-{
-    const struct qc_qparams *s = &g->qparams_of[id];
-    for (size_t i = 0; i < s->observed_count; i++)
-        if (qc_node_of(g, s->observed[i])) return true;
-    return false;
-}
-
-bool qc_chooser_reach(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
-                      double wider)
-{
-    const struct qc_choice *choice = &k->c->choices[id];
-    const struct qc_range solved = *range;
-    const bool few = k->options->few && k->seen->extremes, further = by->lo_times > 0;
-    if (!few && !further && !(wider > 1)) return false;
-    if (few) qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
-    if (further)
-        qc_widen_range(range, k->histograms[id], by->lo_times, by->hi_times, choice->known_lo, choice->known_hi);
-    if (wider > 1 && is_computed(k->g, id))
-        qc_widen_range(range, k->histograms[id], wider, wider, choice->known_lo, choice->known_hi);
-    if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
-    return true;
-}
-
-/* The same, and how much of what was seen it cuts off then. */
+/* As far as qc_chooser_unseen and qc_chooser_reach say, and how much of what was seen it cuts off then. */
 static bool widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
                   double wider, struct qc_status *st)
 {
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
-    return !qc_chooser_reach(range, k, id, by, wider) ||
+    if (!qc_chooser_unseen(range, k, id, by, st)) return false;
+    const bool reached = qc_chooser_reach(range, k, id, by, wider);
+    return (!reached && !k->options->unseen) ||
            qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
 }
 

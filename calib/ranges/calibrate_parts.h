@@ -52,6 +52,9 @@ struct qc_chooser {
 
 /* What a quantizer's values and constants show. */
 bool qc_chooser_merge(struct qc_chooser *k, qc_id quantizer, struct qc_status *st);
+/* A range of mse inside the network, where samples that were not seen may go further (calib/ranges/unseen.h). */
+bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, const struct qc_method *by,
+                       struct qc_status *st);
 /* With few samples, by what the method says, and by the factor `wider` above 1: the range of an observer, wider
  * (calib/ranges/few_samples.h). False: it stays as it is. */
 bool qc_chooser_reach(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, const struct qc_method *by,

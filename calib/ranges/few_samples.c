@@ -34,8 +34,7 @@ double qc_times_further(const struct qc_series *s, double sign, double times)
     return fmin(MOST, 1 + GUMBEL * sqrt(squares / (n - 1)) * log(times) / top);
 }
 
-/* Of so many values, no more sizes than 8 bits have? */
-static bool were_integers(const struct qc_histogram *h)
+bool qc_were_integers(const struct qc_histogram *h)
 {
     size_t sizes = 0;
     if (!h->counts || h->tally.count < VALUES_LEAST) return false;
@@ -52,7 +51,7 @@ static void widen(struct qc_range *range, double lo, double hi, double known_lo,
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi)
 {
-    if (!seen->tally.count || were_integers(seen)) return;
+    if (!seen->tally.count || qc_were_integers(seen)) return;
     const size_t n = seen_of(series);
     if (!n || n >= QC_MANY_SAMPLES) return;
     const double part = fmin(1, KNOWN / (double)seen->tally.count), times = QC_MANY_SAMPLES / (double)n;
@@ -63,5 +62,5 @@ void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, c
 void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double lo_times, double hi_times,
                     double known_lo, double known_hi)
 {
-    if (seen->tally.count && !were_integers(seen)) widen(range, lo_times, hi_times, known_lo, known_hi);
+    if (seen->tally.count && !qc_were_integers(seen)) widen(range, lo_times, hi_times, known_lo, known_hi);
 }

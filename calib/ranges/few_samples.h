@@ -19,6 +19,9 @@ enum { QC_MANY_SAMPLES = 32 };
    of these; at most twice. */
 double qc_times_further(const struct qc_series *series, double sign, double times);
 
+/* Of so many values, no more sizes than 8 bits have? */
+bool qc_were_integers(const struct qc_histogram *h);
+
 /* Widens a range that an observer chose by what both ends of the samples are to reach beyond what they have reached, in
    proportion to that, at most to twice its width; not beyond what is known. Left alone: a range from one sample or from
    QC_MANY_SAMPLES, and values of no more sizes than 8 bits have: they were integers, whose range is that of a type. */

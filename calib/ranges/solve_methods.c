@@ -19,8 +19,9 @@ static bool solve(struct qc_range *range, const struct qc_chooser *k, const stru
     request.known_lo = k->c->choices[id].known_lo;
     request.known_hi = k->c->choices[id].known_hi;
     if (k->looks && k->looks[id].text) request.behind = &k->looks[id].behind;
-    return qc_observer_solve(range, method->observer, &method->values, &seen, &request, st) ||
-           qc_where(st, "quantizer '%s'", q->name);
+    if (!qc_observer_solve(range, method->observer, &method->values, &seen, &request, st))
+        return qc_where(st, "quantizer '%s'", q->name);
+    return qc_chooser_unseen(range, k, id, method, st);
 }
 
 static bool is_solved(const struct qc_chooser *k, qc_id id)

@@ -80,6 +80,12 @@ static double step_error(struct range *r, const struct looking *l)
     return scale * scale / 12;
 }
 
+/* So that it does not depend on the order of the samples. */
+static double coarse(double times)
+{
+    return rint(times * 0x1p20) / 0x1p20;
+}
+
 /* Adds to the errors of all ranges what they do to one unit, from the extremes of the others. */
 static bool leave_out(double error[3], const struct looking *l, size_t units, size_t unit, const struct range times[3],
                       struct qc_status *st)
@@ -102,8 +108,8 @@ static bool judge(struct qc_input_tail *t, const struct looking *l, size_t units
     const struct range all = extremes_but(l, units, SIZE_MAX);
     t->lo = all.lo;
     t->hi = all.hi;
-    t->lo_times = qc_times_further(&series, -1, 2);
-    t->hi_times = qc_times_further(&series, 1, 2);
+    t->lo_times = coarse(qc_times_further(&series, -1, 2));
+    t->hi_times = coarse(qc_times_further(&series, 1, 2));
     const struct range times[3] = {{all.lo < 0 ? fmin(1, l->usual.lo / all.lo) : 1,
                                     all.hi > 0 ? fmin(1, l->usual.hi / all.hi) : 1},
                                    {1, 1},

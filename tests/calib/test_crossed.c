@@ -85,6 +85,30 @@ Test(crossed, the_target_solves_its_equations)
     }
 }
 
+/* What is held back is read beside what is fitted to as each is read alone. */
+static void expect_parts_apart(const struct qc_second_moments_layer *l, size_t w)
+{
+    const unsigned fit = 1, judge = ((1u << QC_MOMENTS_PARTS) - 1) & ~fit;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_crossed both = {0}, each[2] = {{0}};
+    const size_t square = w * w * sizeof(double);
+    double *mean = malloc(2 * w * sizeof *mean);
+    cr_assert(mean && qc_crossed_new(&both, l, &st), "%s", st.message);
+    qc_crossed_read(&both, mean, mean + w, l, fit, judge, true);
+    for (size_t k = 0; k < 2; k++) {
+        cr_assert(qc_crossed_new(&each[k], l, &st), "%s", st.message);
+        qc_crossed_read(&each[k], mean, mean + w, l, k ? judge : fit, k ? judge : fit, true);
+        cr_expect_not(each[k].held);
+    }
+    cr_expect(both.held);
+    cr_expect(memcmp(each[0].h, each[1].h, square) && memcmp(each[0].cross, each[1].cross, square));
+    cr_expect(!memcmp(both.h, each[0].h, square) && !memcmp(both.cross, each[0].cross, square));
+    cr_expect(!memcmp(both.held_h, each[1].h, square) && !memcmp(both.held_cross, each[1].cross, square));
+    qc_crossed_free(&both);
+    for (size_t k = 0; k < 2; k++) qc_crossed_free(&each[k]);
+    free(mean);
+}
+
 /* A layer and its float form, in rows and with channels last, against sums in double precision. Numbers are whole and
    small, so that nothing of them is rounded. */
 Test(crossed, pairs_are_read_where_they_are)
@@ -166,6 +190,7 @@ Test(crossed, pairs_are_read_where_they_are)
                 cr_expect_float_eq(c.cross[i * COLUMNS + j], xe[i * COLUMNS + j] / count, 1e-6, "%zu %zu", i, j);
             }
         }
+        expect_parts_apart(l, COLUMNS);
         qc_crossed_free(&c);
         qc_second_moments_forget(m, node);
         qc_second_moments_free(m);

@@ -34,6 +34,10 @@ Test(kept_value, is_the_same_when_it_is_read)
         const struct qc_view back = qc_kept_levels(to, &kept, &s);
         cr_expect(qc_view_same_order(&back, &v), "case %zu", k);
         cr_expect(memcmp(back.data, x, sizeof x) == 0, "case %zu", k);
+        if (kept.as_bytes) {
+            qc_kept_part(to, &kept, &s, 37, 200);
+            cr_expect(memcmp(to, x + 37, 200 * sizeof *x) == 0, "case %zu", k);
+        }
         free(kept.room.data);
     }
 }

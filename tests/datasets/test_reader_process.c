@@ -13,10 +13,12 @@ static bool give(struct qc_reply *out, void **state, const void *arguments, size
     size_t bytes;
     (void)state, (void)size;
     memcpy(&bytes, arguments, sizeof bytes);
-    char *first = qc_reply_add(out, bytes / 2, st), *second = first ? qc_reply_add(out, bytes - bytes / 2, st) : NULL;
+    char *first = qc_reply_add(out, bytes / 8, st);
+    if (!first) return false;
+    memset(first, 1, bytes / 8);
+    char *second = qc_reply_add(out, bytes - bytes / 8, st);
     if (!second) return false;
-    memset(second, 2, bytes - bytes / 2);
-    memset(out->data, 1, bytes / 2);
+    memset(second, 2, bytes - bytes / 8);
     return true;
 }
 
@@ -53,7 +55,7 @@ static void expect_given(const struct qc_reply *r, size_t bytes)
 {
     const char *x = r->data;
     cr_assert_eq(r->size, bytes);
-    for (size_t i = 0; i < bytes; i++) cr_assert_eq(x[i], i < bytes / 2 ? 1 : 2, "byte %zu of %zu", i, bytes);
+    for (size_t i = 0; i < bytes; i++) cr_assert_eq(x[i], i < bytes / 8 ? 1 : 2, "byte %zu of %zu", i, bytes);
 }
 
 static bool ask(struct qc_reply *r, struct qc_process *p, qc_work *work, size_t bytes, struct qc_status *st)

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ranges reach toward what samples that were not seen may have. */
+#include <criterion/criterion.h>
+#include <math.h>
+
+#include "calib/ranges/few_samples.h"
+#include "calib/ranges/unseen.h"
+#include "calib_case.h"
+
+enum { EACH = 4096, SAMPLES = 40 };
+
+/* Samples of a few thousand values below 1, and one large value each: 1 plus times -log of even steps, so that maxima
+   have an exponential law with the mean `spread`. */
+struct seen {
+    struct qc_histogram *h;
+    struct qc_extremes of[QC_UNSEEN_MOST + 1];
+    struct qc_series series;
+};
+
+static void see(struct seen *s, size_t samples, double spread)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_scan *scan = NULL;
+    cr_assert(qc_histogram_new(&s->h, QC_NEED_HISTOGRAM, &st) && qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
+    uint64_t seed = 5;
+    for (size_t u = 0; u < samples; u++) {
+        float x[EACH];
+        for (size_t i = 0; i < EACH; i++) x[i] = (float)fmin(1, fabs(case_normal(&seed)) / 3);
+        x[0] = (float)(1 - spread * log(((double)u + 0.5) / (double)samples));
+        cr_assert(qc_scan_values(scan, x, EACH, &st));
+        s->of[u] = qc_extremes_of(x, EACH, u);
+    }
+    qc_histogram_add_scan(s->h, scan);
+    qc_scan_free(scan);
+    s->series = (struct qc_series){.count = samples, .items = s->of};
+}
+
+static double end_of(const struct seen *s, double from, double clip, double known_hi)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_range range = {.lo = 0, .hi = from};
+    const struct qc_unseen what = {.clip = clip, .levels = {0, 255}, .known_lo = 0, .known_hi = known_hi};
+    cr_assert(qc_widen_for_unseen(&range, s->h, &s->series, &what, &st), "%s", st.message);
+    cr_expect(range.lo == 0);
+    return range.hi;
+}
+
+Test(unseen, ends_move_to_the_least_of_rounding_and_what_is_expected)
+{
+    struct seen s;
+    see(&s, SAMPLES, 0.5);
+    double top = 0, height = 0, sum = 0;
+    for (size_t u = 0; u < SAMPLES; u++) top = fmax(top, (double)s.of[u].max); /* descending by how they are made */
+    /* sqrt(32 * 40) / 2 = 17 go beyond the height. */
+    height = (double)s.of[17].max;
+    for (size_t u = 0; u < 17; u++) sum += (double)s.of[u].max - height;
+    const double mean = sum / 17, from = 0.6 * top;
+    /* The same by hand, at many more ends. */
+    double best = 0, least = INFINITY;
+    for (double end = from; end <= 1.06 * top; end += top / 4096) {
+        double there = 0, seen = 0;
+        for (size_t u = 0; u < SAMPLES; u++) {
+            const double x = (double)s.of[u].max;
+            there += x > height ? (x - height) * (x - height) : 0;
+            seen += x > end ? (x - end) * (x - end) : 0;
+        }
+        const double law = there * exp(-(end - height) / mean),
+                     cut = end > height ? law * pow(fmax(0.1, seen / law), 0.75) : seen,
+                     error = SAMPLES * EACH * end * end / 255 / 255 / 12 + cut;
+        if (error < least) {
+            least = error;
+            best = end;
+        }
+    }
+    const double hi = end_of(&s, from, 1, INFINITY);
+    cr_expect(best > 1.05 * from && best < 1.05 * top && fabs(hi - best) < 0.02 * top, "%g, by hand %g of %g", hi, best,
+              top);
+    cr_expect(end_of(&s, from, 16, INFINITY) > hi, "clipped values that count more");
+    cr_expect(fabs(end_of(&s, from, 1, 0.65 * top) - 0.65 * top) < 1e-9, "not beyond what is known");
+    cr_expect(end_of(&s, 1.2 * top, 1, INFINITY) <= 1.2 * top && end_of(&s, 1.2 * top, 1, INFINITY) >= 1.2 * top,
+              "never inwards");
+    qc_histogram_free(s.h);
+}
+
+Test(unseen, left_alone)
+{
+    static const struct {
+        size_t samples;
+        double spread;
+    } cases[] = {{QC_MANY_SAMPLES - 1, 0.5}, {QC_UNSEEN_MOST + 1, 0.5}, {SAMPLES, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct seen s;
+        see(&s, cases[i].samples, cases[i].spread);
+        const double hi = end_of(&s, 0.7, 1, INFINITY);
+        cr_expect(hi >= 0.7 && hi <= 0.7, "case %zu: %g", i, hi);
+        qc_histogram_free(s.h);
+    }
+    struct seen s;
+    see(&s, QC_UNSEEN_MOST, 0.5);
+    cr_expect(end_of(&s, 0.7, 1, INFINITY) > 0.71, "as many as are looked at");
+    qc_histogram_free(s.h);
+}
