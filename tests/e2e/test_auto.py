@@ -286,7 +286,8 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
     (whole,) = [t for t in report["trials"] if t["chosen"] and not t["part"]]
     parts = [t for t in report["trials"] if t["chosen"] and t["part"] and t["wider"] == 1]
     assert parts and all(t["worth_db"] > 0.2 and t["method"] != whole["method"] for t in parts), report["trials"]
-    methods = [l["method"] for l in report["layers"] if l["kind"] == "activation"]
+    layers = [l for l in report["layers"] if l["kind"] == "activation" and l["choice"]["taken_for"] != "steps"]
+    methods = [l["method"] for l in layers]
     assert {whole["method"], *(t["method"] for t in parts)} == set(methods), methods
     assert 0 < sum(m != whole["method"] for m in methods) <= len(parts) * -(-len(methods) // 4), methods
     for t in report["trials"][1:]:  # of parts so many are tried that a gain is luck more often: errors count twice there
@@ -295,9 +296,7 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
         # or what it is without the one sample that speaks most for it
         assert t["worth_db"] == pytest.approx(worth) or t["worth_db"] < worth, t
     trials = {t["part"] or "network": t for t in (whole, *parts)}
-    for layer in report["layers"]:  # each names the trial that it has its observer of, and what that gained
-        if layer["kind"] != "activation":
-            continue
+    for layer in layers:  # each names the trial that it has its observer of, and what that gained
         choice = layer["choice"]
         trial = trials[choice["taken_for"]]
         assert choice["taken_for"] in ("network", choice["part"]), layer
@@ -328,7 +327,7 @@ def test_ranges_of_up_to_64_samples_reach_toward_what_others_may_have(qcalib, da
             qcalib("collect", *some[:4], model, "-o", "s.h5")
             qcalib("--stats", "s.h5", *some[:-1], model, "-o", "t.onnx", "--no-report")
             assert (tmp_path / "t.onnx").read_bytes() == (tmp_path / "q.onnx").read_bytes()
-    assert min(further[48]) > 1 - 1e-6 and max(further[48]) > 1.01, further
+    assert min(further[48]) > 1 - 1e-6 and max(further[48]) > 1.005, further
     assert max(abs(r - 1) for r in further[65]) < 1e-6, further
 
 
