@@ -76,7 +76,7 @@ bool qc_range_of_step(double *lo, double *hi, double step, struct qc_levels leve
         const double below = rint(-*lo / fine), left = all - below - rint(*hi / fine);
         if (left < 0) return false;
         const double more = *lo < 0 ? *hi > 0 ? floor(left / 2) : left : 0;
-        *lo = -fine * (below + more);
+        *lo = 0 - fine * (below + more); /* not -0 */
         *hi = *lo + fine * all;
     }
     const double scale = (double)qc_affine_from_range(*lo, *hi, levels, symmetry).scale;

@@ -286,7 +286,9 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
     (whole,) = [t for t in report["trials"] if t["chosen"] and not t["part"]]
     parts = [t for t in report["trials"] if t["chosen"] and t["part"] and t["wider"] == 1]
     assert parts and all(t["worth_db"] > 0.2 and t["method"] != whole["method"] for t in parts), report["trials"]
-    methods = [l["method"] for l in report["layers"] if l["kind"] == "activation"]
+    layers = [l for l in report["layers"] if l["kind"] == "activation"]
+    assert layers[0]["choice"]["taken_for"] == "steps"  # pixels as they are
+    methods = [l["method"] for l in layers[1:]]
     assert {whole["method"], *(t["method"] for t in parts)} == set(methods), methods
     assert 0 < sum(m != whole["method"] for m in methods) <= len(parts) * -(-len(methods) // 4), methods
     for t in report["trials"][1:]:  # of parts so many are tried that a gain is luck more often: errors count twice there
@@ -295,9 +297,7 @@ def test_a_part_of_the_network_has_an_observer_of_its_own(qcalib, data, tmp_path
         # or what it is without the one sample that speaks most for it
         assert t["worth_db"] == pytest.approx(worth) or t["worth_db"] < worth, t
     trials = {t["part"] or "network": t for t in (whole, *parts)}
-    for layer in report["layers"]:  # each names the trial that it has its observer of, and what that gained
-        if layer["kind"] != "activation":
-            continue
+    for layer in layers[1:]:  # each names the trial that it has its observer of, and what that gained
         choice = layer["choice"]
         trial = trials[choice["taken_for"]]
         assert choice["taken_for"] in ("network", choice["part"]), layer
