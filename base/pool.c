@@ -212,8 +212,8 @@ void qc_pool_loop(size_t count, qc_pool_loop_fn *fn, void *user)
     for (size_t item = 0; item < count; item++) fn(user, item);
 }
 
-/* Less than LEAST is done sooner than a thread is woken. */
-enum { CLEARED_LEAST = 1 << 19, CLEARED = 1 << 17 };
+/* Less is done sooner than a thread is woken, and counters of histograms, of which there are many, are less. */
+enum { CLEARED_LEAST = 1 << 20, CLEARED = 1 << 18 };
 
 struct clearing {
     char *to;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pool.h"
 #include "observers/scan_kernel.h"
 
 enum { COUNTERS = 2 * QC_WINDOW_BINS, NO_EXPONENT = -1 };
@@ -61,7 +60,7 @@ bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
             free(s);
             return qc_fail_memory(st, COUNTERS * sizeof *s->counts);
         }
-        qc_pool_clear(s->counts, COUNTERS * sizeof *s->counts);
+        memset(s->counts, 0, COUNTERS * sizeof *s->counts);
     }
     *out = s;
     return true;
