@@ -328,7 +328,7 @@ def test_ranges_of_up_to_64_samples_reach_toward_what_others_may_have(qcalib, da
             qcalib("collect", *some[:4], model, "-o", "s.h5")
             qcalib("--stats", "s.h5", *some[:-1], model, "-o", "t.onnx", "--no-report")
             assert (tmp_path / "t.onnx").read_bytes() == (tmp_path / "q.onnx").read_bytes()
-    assert min(further[48]) > 1 - 1e-6 and max(further[48]) > 1.01, further
+    assert min(further[48]) > 1 - 1e-6 and max(further[48]) > 1.005, further
     assert max(abs(r - 1) for r in further[65]) < 1e-6, further
 
 
