@@ -264,7 +264,7 @@ static bool run(struct collecting *k, struct qc_stream *stream, struct qc_status
 
 static bool needs_extremes(const struct qc_collect_options *o)
 {
-    return o->extremes || (o->observer && o->observer->need == QC_NEED_SERIES);
+    return o->extremes || o->series || (o->observer && o->observer->need == QC_NEED_SERIES);
 }
 
 /* What is kept beside histograms. The moments that an earlier run has are in blocks that it has chosen. */

@@ -63,6 +63,7 @@ struct qc_collect_options {
     enum qc_need need;                                /* QC_NEED_EXTREMES or QC_NEED_HISTOGRAM */
     const struct qc_observer *observer;               /* NULL, or one that may need more of every sample, ... */
     const struct qc_observer_values *observer_values; /* ... with its options */
+    bool series;                                      /* keep the extremes of every sample for this job alone */
     bool extremes; /* keep the extremes of every sample, whoever may need them: for a file that serves all */
     bool moments;  /* second moments too, ... */
     enum qc_second_moments_layers layers; /* ... of these layers of g */
