@@ -16,7 +16,7 @@ _Static_assert(sizeof solved / sizeof *solved == QC_AUTO_SOLVED, "a name for eac
 enum { WHOLE = QC_AUTO_SOLVED - 1 }; /* which cuts nothing off, for inputs */
 
 /* What ranges cut off of samples that they were not made from is more than these show: wider ones are tried last. */
-const double qc_auto_widths[QC_AUTO_WIDTHS] = {1, 1.02, 1.04};
+const double qc_auto_widths[QC_AUTO_WIDTHS] = {1, 1.02, 1.03};
 
 /* An input whose clipping comes from few samples keeps all that was seen, since what it cuts off is not
    known (calib/trials/input_tail.h), or reaches further, by what either does to samples left out; not where its steps
