@@ -41,6 +41,7 @@ struct trying {
     struct qc_error *held;          /* [outputs], of p on the others; NULL until it is needed */
     uint64_t *keys[SAMPLES];        /* of their units; NULL until they are run */
     const char *method;             /* that --method auto took; NULL: the options' own */
+    bool chooses;                   /* which is auto, and chooses anew for each idea */
     struct qc_advice_work work;
     double left; /* that may be tried, of that kind */
     struct qc_report_advice *list;
@@ -197,11 +198,14 @@ static double held_of(const struct trying *t)
 }
 
 /* What an idea takes before it is measured. weights: all of them are rounded anew, on runs of what they give then
-   (quantize/cross_rounding.h), which is half of a job. */
+   (quantize/cross_rounding.h), which is half of a job; so they are where --method auto chooses anew and had them
+   rounded again. */
 static double work_before(const struct trying *t, const struct qc_idea *idea, bool weights)
 {
     const bool again = idea->anew || t->p->options->propagate; /* the samples are run again */
-    return t->work.branch + (again ? t->work.job : 0) + (weights ? t->work.job / 2 : 0);
+    const bool rounded = weights || (t->chooses && t->p->crossed.tried);
+    return t->work.branch + (again ? t->work.job : 0) + (t->chooses && !again ? t->work.choice : 0) +
+           (rounded ? t->work.job / 2 : 0);
 }
 
 /* And behind that, if the new network is as fast as the old one. */
@@ -471,8 +475,9 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
 {
     const double t0 = qc_seconds();
     struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .m = m, .now = m ? m->outputs : NULL};
+    t.chooses = r->trial_count && by_unseen(p);
     for (size_t i = 0; i < r->trial_count; i++)
-        if (r->trials[i].chosen && !r->trials[i].part && !by_unseen(p)) t.method = r->trials[i].method;
+        if (r->trials[i].chosen && !r->trials[i].part && !t.chooses) t.method = r->trials[i].method;
     r->advice_state = state_of(&t);
     bool ok = true;
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {

@@ -123,8 +123,8 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
         !unit_of(&out->quantized, &written, p->produced, p->data, st))
         return false;
     if (p->weight_rounding && p->seen->gram) qc_round_weights_work_of_all(&moments, &rounding, p->seen->gram);
-    /* The second rounding (docs/decisions/0045-rounding-on-what-is-read.md) is not counted: it may be a fourth of a job,
-       and advice would try more for it, just where weights are mended already. */
+    /* The second rounding (docs/decisions/0045-rounding-on-what-is-read.md) is not counted: it may be a fourth of a
+       job, and advice would try more for it, just where weights are mended already. */
     for (size_t i = 0; i < r->trial_count; i++) {
         trials += (double)r->trials[i].samples;
         solved += r->trials[i].part ? 0 : (double)r->layer_count;
@@ -134,8 +134,8 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
                  run = (double)r->data_samples / batch, measured = (double)r->measured_samples / batch;
     out->layer_plans = PLANNED * weights;
     out->branch = BRANCHED * weights + MADE * (double)p->produced->node_count;
-    out->job = run * (out->unit + SCANNED * values) + MOMENT * moments + ROUND * rounding + SOLVED * solved +
-               trials / batch * out->quantized + measured * (out->unit + out->quantized + COMPARED * values) +
-               HANDLED * weights;
+    out->choice = SOLVED * solved + trials / batch * out->quantized;
+    out->job = run * (out->unit + SCANNED * values) + MOMENT * moments + ROUND * rounding + out->choice +
+               measured * (out->unit + out->quantized + COMPARED * values) + HANDLED * weights;
     return true;
 }
