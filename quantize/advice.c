@@ -21,10 +21,10 @@
 enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
 /* Without being asked for, advice takes this part of the job's work (quantize/advice_work.h), and so much in any case,
-   some hundredths of a second. A third of it may go into what layers do alone, of so many at least, where that leaves
-   enough for an idea: else it is believed. */
+   some hundredths of a second, or a tenth or two where observers are chosen anew for each idea. A third of it may go
+   into what layers do alone, of so many at least, where that leaves enough for an idea: else it is believed. */
 enum { PART = 10, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
-static const double FLOOR = 6e9, SPARE = 1.25;
+static const double FLOOR = 6e9, FLOOR_CHOOSES = 3e10, SPARE = 1.25;
 
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
 static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
@@ -483,7 +483,8 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
         qc_progress_phase(p->progress, "trying advice");
         ok = select_all(&t, st) && qc_advice_work_of(&t.work, p, r, st);
-        t.left = strcmp(p->options->advice, "auto") != 0 ? (double)INFINITY : fmax(FLOOR, t.work.job / PART);
+        t.left = strcmp(p->options->advice, "auto") != 0 ? (double)INFINITY
+                                                         : fmax(t.chooses ? FLOOR_CHOOSES : FLOOR, t.work.job / PART);
         ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st) : try_cheaper(&t, st));
         qc_progress_end(p->progress);
         r->advice_seconds = qc_seconds() - t0;

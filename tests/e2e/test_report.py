@@ -261,6 +261,13 @@ def test_same_bytes(qcalib, examples, tmp_path):
     assert numpy.frombuffer(pages[0], dtype=numpy.uint8).size < 1_000_000
 
 
+def test_advice_counts_what_auto_chooses_anew(quantize, data):
+    """With 32 to 64 samples ranges reach beyond those of an observer by name, so each idea needs a choice of its own."""
+    arguments = ["--data", data / "imagenet_calib100_224.h5", data / "models/mobilenetv1_075_224_imagenet.onnx"]
+    tried = [quantize("--advice=auto", f"--samples={n}", *arguments)["advice_tried"] for n in (48, 72)]
+    assert tried[0] == 0 < tried[1]
+
+
 def test_advice_takes_a_tenth_of_the_work(quantize, data, tmp_path):
     """What is tried without being asked for is among what is tried at most, with the same figures; what is left out is
     said."""
