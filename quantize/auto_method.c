@@ -69,7 +69,8 @@ static bool take_steps(bool *taken, struct qc_auto_found *f, qc_id s, size_t inp
     const struct qc_affine *all = &f->params[WHOLE * row + s];
     double step, lo = (double)all->scale * (levels.lo - all->zero_point),
                  hi = (double)all->scale * (levels.hi - all->zero_point);
-    if (!qc_input_step(&step, f->p->data, input, (double)levels.hi - levels.lo, st)) return false;
+    if (!qc_input_step_once(&step, &f->p->steps[input], f->p->data, input, (double)levels.hi - levels.lo, st))
+        return false;
     *taken = qc_range_of_step(&lo, &hi, step, levels, q->symmetry);
     if (!*taken) return true;
     struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
@@ -89,6 +90,8 @@ static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->p->simulated;
     const size_t units = qc_dataset_units(f->p->data);
+    if (!f->p->steps && !(f->p->steps = QC_NEW_ARRAY(f->p->arena, struct qc_input_steps, g->input_count, st)))
+        return false;
     for (qc_id s = 1; s <= f->qparams; s++) {
         const struct qc_affine *usual = &f->params[s];
         const struct qc_qparams *q = &g->qparams_of[s];

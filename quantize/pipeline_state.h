@@ -6,6 +6,7 @@
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/measure.h"
 #include "calib/ranges/calibrate.h"
+#include "calib/trials/input_steps.h"
 #include "calib/trials/output_means.h"
 #include "calib/weights/round_weights.h"
 #include "export/formats/exporter.h"
@@ -64,6 +65,7 @@ struct qc_pipeline {
                        nobody will ask */
     struct qc_known_outputs *known;  /* outputs of known_of, for trials and advice; NULL: they are run again */
     const struct qc_graph *known_of; /* `real` before channels are scaled */
+    struct qc_input_steps *steps;    /* [inputs]: found in the data, for branches too; NULL: nobody has asked */
     struct qc_second_moments *gram;  /* of qc_pipeline_again, while it runs: second moments for its simulated graph */
     struct qc_graph *plain; /* NULL, or the model without the quantization that it has already, which is in `given` */
     struct qc_given_values given;

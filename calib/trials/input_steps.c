@@ -2,63 +2,146 @@
 #include "calib/trials/input_steps.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* So many values show it at least; and so much of a step is the rounding of floats. */
-enum { VALUES_LEAST = 1024 };
-static const double NEAR = 0.01;
+/* At least so many values must agree, which are 0 or one of a few floats a level: the same integer differs in its last
+   bits where it was divided in different ways. */
+enum { VALUES_LEAST = 1024, FLOATS_A_LEVEL = 4, LEVELS_MOST = 1 << 16 };
 
-struct steps {
-    double step, most, lo, hi;
-    size_t values;
-    bool none;
+/* A multiple is off by the rounding of floats at most: by this part of the largest value, which is 2 units of its last
+   place, or 32 where a step is found with that alone; and never by more than this part of a step. */
+static const double ROUNDING[] = {0x1p-22, 0x1p-18}, NEAR = 0.01;
+
+/* Distinct magnitudes, by the bits of the float, in a hash table with 0 for an empty place. The set, and whether it has
+   too many, is the same in every order of the values. */
+struct magnitudes {
+    uint32_t *bits;
+    size_t room, count, most; /* room: a power of two */
+    bool too_many;
 };
 
-/* The largest step of which both are multiples, within what floats are; something below `least` where it is less. */
-static double common(double a, double b, double least)
+static size_t place_of(const struct magnitudes *m, uint32_t bits)
 {
-    while (b > least) {
-        const double rest = fabs(a - b * rint(a / b));
-        a = b;
-        b = rest > NEAR * a ? rest : 0;
-    }
-    return b > 0 ? b : a;
+    size_t i = (size_t)(bits * UINT64_C(0x9E3779B97F4A7C15) >> 32) & (m->room - 1);
+    while (m->bits[i] && m->bits[i] != bits) i = (i + 1) & (m->room - 1);
+    return i;
 }
 
-static void take(struct steps *s, double v)
+static bool grow(struct magnitudes *m, struct qc_status *st)
 {
-    s->lo = fmin(s->lo, v);
-    s->hi = fmax(s->hi, v);
-    if (!(s->step > 0)) {
-        s->step = fabs(v);
-    } else if (fabs(v / s->step - rint(v / s->step)) > NEAR) {
-        s->step = common(fabs(v), s->step, (s->hi - s->lo) / s->most / 2);
+    enum { ROOM = 1024 };
+    struct magnitudes more = {.room = m->room ? 2 * m->room : ROOM};
+    if (!(more.bits = calloc(more.room, sizeof *more.bits))) return qc_fail_memory(st, more.room * sizeof *more.bits);
+    for (size_t i = 0; i < m->room; i++)
+        if (m->bits[i]) more.bits[place_of(&more, m->bits[i])] = m->bits[i];
+    free(m->bits);
+    m->bits = more.bits;
+    m->room = more.room;
+    return true;
+}
+
+static bool add(struct magnitudes *m, float v, struct qc_status *st)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    bits &= INT32_MAX;
+    if (!bits) return true;
+    if (2 * m->count >= m->room && !grow(m, st)) return false;
+    const size_t i = place_of(m, bits);
+    if (m->bits[i]) return true;
+    m->bits[i] = bits;
+    m->too_many = ++m->count > m->most;
+    return true;
+}
+
+/* What all samples have. */
+struct seen {
+    struct magnitudes magnitudes;
+    double lo, hi;
+    size_t values;
+};
+
+static bool look_at(struct seen *s, const float *x, size_t n, struct qc_status *st)
+{
+    float last = 0;
+    for (size_t i = 0; i < n && !s->magnitudes.too_many; i++) {
+        if (!isfinite(x[i])) continue;
+        s->values++;
+        if (x[i] <= last && x[i] >= last) continue; /* areas of one color, silence */
+        last = x[i];
+        s->lo = fmin(s->lo, (double)last);
+        s->hi = fmax(s->hi, (double)last);
+        if (!add(&s->magnitudes, last, st)) return false;
     }
-    s->none = s->step > 0 && s->hi - s->lo > (s->most + NEAR) * s->step;
+    return true;
+}
+
+/* The largest part of the largest value of which all magnitudes are multiples; 0: none makes at most `most` steps of
+   the range. */
+static double largest_step(const struct seen *s, const uint32_t *magnitudes, size_t count, double most, double rounding)
+{
+    const double largest = fmax(-s->lo, s->hi);
+    size_t against = 0; /* the magnitude that the last candidate failed at is likely to refute the next one */
+    for (double parts = 1;; parts++) {
+        const double step = largest / parts, off = fmin(NEAR * step, rounding * largest);
+        if (!(s->hi - s->lo <= (most + NEAR) * step)) return 0;
+        size_t passed = 0;
+        while (passed < count) {
+            float v;
+            memcpy(&v, &magnitudes[against], sizeof v);
+            if (fabs((double)v - step * rint((double)v / step)) > off) break;
+            passed++;
+            against = against + 1 < count ? against + 1 : 0;
+        }
+        if (passed == count) return step;
+    }
+}
+
+static double step_of(struct seen *s, double most)
+{
+    struct magnitudes *m = &s->magnitudes;
+    size_t count = 0;
+    if (m->too_many || !m->count || s->values < VALUES_LEAST) return 0;
+    for (size_t i = 0; i < m->room; i++)
+        if (m->bits[i]) m->bits[count++] = m->bits[i];
+    double step = 0;
+    for (size_t i = 0; !(step > 0) && i < sizeof ROUNDING / sizeof *ROUNDING; i++)
+        step = largest_step(s, m->bits, count, most, ROUNDING[i]);
+    return step;
 }
 
 bool qc_input_step(double *step, const struct qc_dataset *data, size_t input, double most, struct qc_status *st)
 {
     const size_t count = qc_dataset_units(data);
     struct qc_dataset_scratch *scratch = NULL;
-    struct steps s = {.most = most};
+    const double levels = fmin(most, LEVELS_MOST);
+    struct seen s = {.magnitudes.most = (size_t)(FLOATS_A_LEVEL * (levels + 1))};
     bool ok = qc_dataset_scratch_new(&scratch, st);
     *step = 0;
-    for (size_t u = 0; ok && u < count && !s.none; u++) {
+    for (size_t u = 0; ok && u < count && !s.magnitudes.too_many; u++) {
         const size_t bytes = qc_dataset_unit_bytes(data, input, u), n = qc_dataset_unit_elements(data, input, u);
         float *x = malloc(bytes + 1);
-        ok = (x || qc_fail_memory(st, bytes)) && qc_dataset_read(x, data, input, u, scratch, st);
-        for (size_t i = 0; ok && i < n && !s.none; i++) {
-            if (!isfinite(x[i])) continue;
-            s.values++;
-            take(&s, (double)x[i]);
-        }
+        ok = (x || qc_fail_memory(st, bytes)) && qc_dataset_read(x, data, input, u, scratch, st) &&
+             look_at(&s, x, n, st);
         free(x);
     }
     qc_dataset_scratch_free(scratch);
-    if (!ok || s.none || s.values < VALUES_LEAST || !(s.step > 0)) return ok;
-    const double largest = fmax(-s.lo, s.hi); /* the same in every order of the samples */
-    *step = largest / rint(largest / s.step);
+    if (ok) *step = step_of(&s, levels);
+    free(s.magnitudes.bits);
+    return ok;
+}
+
+bool qc_input_step_once(double *step, struct qc_input_steps *known, const struct qc_dataset *data, size_t input,
+                        double most, struct qc_status *st)
+{
+    if (known->most < most || known->most > most) {
+        double found;
+        if (!qc_input_step(&found, data, input, most, st)) return false;
+        *known = (struct qc_input_steps){.step = found, .most = most};
+    }
+    *step = known->step;
     return true;
 }
 
