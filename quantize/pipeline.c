@@ -238,6 +238,7 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     t->options = o;
     t->arena = NULL;
     t->warnings = NULL;
+    t->warnings_from = t->warnings_to = 0; /* of a list of its own */
     t->plugins = NULL;
     t->stage_done = NULL;
     t->calibration_options = (struct qc_calibration_options){0};

@@ -206,3 +206,19 @@ def test_rounded_inputs(qcalib, model, tmp_path, options):
     assert groups["n"]["kind"] == "smooth" and groups["n"]["error_ratio"] < 0.5 and "scaled_channels" not in off
     before, after = errors(tmp_path / "off.onnx"), errors(tmp_path / "on.onnx")
     assert after[:2].sum() < 0.5 * before[:2].sum(), (before, after)
+
+
+def test_advice_after_a_warning(qcalib, tmp_path):
+    """A sample is left over, which the job warns of before its stages; branches of the job scale channels too."""
+    node, value = helper.make_node, helper.make_tensor_value_info
+    rng = np.random.default_rng(0)
+    weights = [numpy_helper.from_array((rng.normal(size=(64, 64)) / 8).astype("f4"), f"w{i}") for i in range(4)]
+    nodes = [
+        n
+        for i in range(4)
+        for n in (node("MatMul", [f"r{i}", f"w{i}"], [f"h{i}"], f"m{i}"), node("Relu", [f"h{i}"], [f"r{i + 1}"]))
+    ]
+    graph = helper.make_graph(nodes, "g", [value("r0", 1, [2, 64])], [value("r4", 1, [2, 64])], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    np.save(tmp_path / "x.npy", rng.normal(size=(65, 64)).astype("f4"))
+    qcalib("--data", "x.npy", *OFF[:4], "--weight-block", 16, "--advice", "on", "-o", "q.onnx", "m.onnx")
