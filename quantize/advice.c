@@ -85,17 +85,19 @@ static bool measure(struct qc_error **out, struct trying *t, const struct qc_pip
     const struct qc_measure_options o = qc_measure_options_of(t->p);
     struct qc_dataset *data = which == HELD_BACK && t->p->eval ? t->p->eval : t->p->data;
     struct qc_selection some = qc_measured_samples(data);
-    const struct qc_selection all = {0};
     if (which == HELD_BACK) some.samples = some.samples / MEASURED * HELD;
     some.drawn = which == HELD_BACK && !t->p->eval;
     some.seed = HELD_SEED;
     const bool fewer = qc_dataset_samples(data) > some.samples;
-    if ((fewer && !qc_dataset_select(data, &some, st)) || !(*out = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st)))
-        return false;
+    struct qc_error *sums = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
     uint64_t **keys = &t->keys[which];
-    if (!*keys && !(*keys = QC_NEW_ARRAY(t->p->arena, uint64_t, qc_dataset_units(data), st))) return false;
-    return qc_output_errors(*out, qc_outputs_known(p), *keys, p->real, p->produced, data, &o, st) &&
-           (!fewer || (data == t->p->eval ? qc_dataset_select(data, &all, st) : select_all(t, st)));
+    if (!sums) return false;
+    bool ok = !fewer || qc_dataset_select(data, &some, st);
+    if (ok && !*keys) ok = (*keys = QC_NEW_ARRAY(t->p->arena, uint64_t, qc_dataset_units(data), st)) != NULL;
+    ok = ok && qc_output_errors(sums, qc_outputs_known(p), *keys, p->real, p->produced, data, &o, st);
+    if (fewer && !qc_model_select_again(data, data == t->p->eval ? NULL : t->p->options, st)) return false;
+    if (ok) *out = sums;
+    return ok;
 }
 
 /* Of noise to signal, averaged over the outputs. */
@@ -285,13 +287,15 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
         struct qc_pipeline *branch = calloc(1, sizeof *branch);
         bool tried = true;
         t->left -= work_before(t, idea, cheaper);
-        bool done = branch && change_options(&o, t->p->options, &change, a, &why) &&
+        bool done = (branch || qc_fail_memory(&why, sizeof *branch)) &&
+                    change_options(&o, t->p->options, &change, a, &why) &&
                     qc_pipeline_branch(branch, t->p, &o, idea->anew, &why) &&
                     judge(&tried, good, out, t, branch, cheaper, a, &why);
         *(tried ? &t->r->advice_tried : &t->r->advice_left) += 1;
         if (branch) qc_pipeline_branch_end(branch, t->p);
         free(branch);
         if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);
+        if (!done && ok) ok = select_all(t, st); /* the next idea may find other samples chosen */
         if (!done) *good = false;
     }
     qc_arena_free(a);
@@ -417,7 +421,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     bool ok = effects || find_effects(&own, t, st);
     if (!ok && only_the_idea(t, st)) { /* it needs more memory than there is, or shapes that stay */
         *st = QC_STATUS_INIT;
-        ok = true;
+        ok = select_all(t, st);
     } else if (ok) {
         ok = add_worst(ideas, t, effects ? effects : own, st);
     }

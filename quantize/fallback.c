@@ -69,13 +69,12 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    const struct qc_selection some = {.samples = batches * batch}, all = {0};
+    const struct qc_selection some = {.samples = batches * batch};
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_sensitivity *s = NULL;
-    bool ok =
-        (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, most, st) &&
-        (!fewer || (data == eval ? qc_dataset_select(data, &all, st) : qc_model_select(data, p->options, NULL, st))) &&
-        (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, most, st));
+    bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, most, st);
+    if (fewer && !qc_model_select_again(data, data == eval ? NULL : p->options, st)) ok = false;
+    ok = ok && (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, most, st));
     if (ok)
         *out = s;
     else

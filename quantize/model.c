@@ -188,6 +188,15 @@ bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const 
     return qc_dataset_select(data, &s, st);
 }
 
+bool qc_model_select_again(struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
+{
+    struct qc_status own = QC_STATUS_INIT;
+    if (o ? qc_model_select(data, o, NULL, &own) : qc_dataset_select(data, &(struct qc_selection){.samples = 0}, &own))
+        return true;
+    *st = own;
+    return false;
+}
+
 static bool open_data(struct qc_dataset **out, const struct qc_data_source *s, const struct qc_input_spec *specs,
                       size_t count, const struct qc_dataset_options *options, struct qc_status *st)
 {

@@ -67,5 +67,8 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
  * the work. */
 bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const struct qc_team *team,
                      struct qc_status *st);
+/* Chooses the samples of the job again (o NULL: all of the file), after some of them were chosen for a while. To be
+   called whatever became of that: its own error takes the place of an earlier one, since the samples are others. */
+bool qc_model_select_again(struct qc_dataset *data, const struct qc_options *o, struct qc_status *st);
 
 #endif

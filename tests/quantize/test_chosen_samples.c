@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples that are chosen for a part of the job are not chosen any more behind it, also where it failed. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "quantize/fallback.h"
+#include "quantize/job.h"
+#include "quantize/pipeline.h"
+
+#define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
+#define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
+
+enum { SAMPLES = 40 };
+
+/* Stops at one of the calls from the beginning of a phase on. */
+struct stopper {
+    const char *phase;
+    bool begun;
+    int calls, stop_at;
+};
+
+static bool tell(void *user, const char *phase, size_t done, size_t count)
+{
+    struct stopper *s = user;
+    (void)done;
+    (void)count;
+    s->begun = s->begun || (phase && strcmp(phase, s->phase) == 0);
+    return !s->begun || ++s->calls < s->stop_at;
+}
+
+static void set_options(struct qc_options *o, struct qc_arena *a)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    cr_assert(qc_options_init(o, QC_COMMAND_quantize, a, &st) && qc_options_set(o, QC_OPTION_SAMPLES, "40", &st) &&
+                  qc_options_set(o, QC_OPTION_THREADS, "1", &st) && qc_options_set(o, QC_OPTION_ADVICE, "on", &st) &&
+                  qc_options_set(o, QC_OPTION_METHOD, "minmax", &st) &&
+                  qc_options_set(o, QC_OPTION_WEIGHT_TYPE, "int4", &st),
+              "%s", st.message);
+}
+
+Test(chosen_samples, of_sensitivity_that_fails)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
+    struct stopper stop = {.phase = "sensitivity", .stop_at = 3};
+    struct qc_progress progress = {.tell = tell, .user = &stop};
+    struct qc_pipeline p = {.progress = &progress};
+    struct qc_sensitivity *s = NULL;
+    struct qc_options o;
+    set_options(&o, a);
+    cr_assert(qc_pipeline_begin(&p, &o, &in, &st) && qc_pipeline_run(&p, &st), "%s", st.message);
+    cr_assert_eq(qc_dataset_samples(p.data), SAMPLES);
+    cr_expect(!qc_measure_sensitivity(&s, &p, NULL, 2, NULL, 0, &st));
+    cr_expect_eq(st.code, QC_INTERRUPTED, "%s", st.message);
+    cr_expect_eq(qc_dataset_samples(p.data), SAMPLES);
+    qc_pipeline_end(&p);
+    qc_arena_free(a);
+}
+
+Test(chosen_samples, of_advice_that_fails)
+{
+    struct qc_arena *a = qc_arena_new();
+    const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
+    struct stopper stop = {.phase = "trying advice", .stop_at = 1 << 30};
+    struct qc_progress progress = {.tell = tell, .user = &stop};
+    const struct qc_job_listener listener = {.progress = &progress};
+    struct qc_options o;
+    int calls = 1, ended = 0;
+    set_options(&o, a);
+    for (int at = 1 << 30; at > 1; at = at == 1 << 30 ? calls - 1 : at - (calls / 40 + 1)) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_job *j = NULL;
+        stop.stop_at = at;
+        stop.calls = 0;
+        stop.begun = false;
+        const bool ok = qc_job_new(&j, &o, &in, &listener, &st) && qc_job_run(j, &st);
+        if (at == 1 << 30) calls = stop.calls;
+        cr_assert(ok || st.code == QC_INTERRUPTED, "%s", st.message);
+        ended += !ok;
+        cr_expect_eq(qc_dataset_samples(qc_job_pipeline(j)->data), SAMPLES, "stopped at call %d of %d", at, calls);
+        qc_job_free(j);
+    }
+    cr_expect_gt(ended, 10, "%d calls", calls);
+    qc_arena_free(a);
+}
