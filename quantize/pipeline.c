@@ -138,6 +138,7 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
         !qc_rules_add_builtin(p->rules, "patterns.rules", st) || !qc_rules_add_builtin(p->rules, "islands.rules", st) ||
         !qc_rules_add_builtin(p->rules, "allow.rules", st) ||
         !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
+        !qc_rules_add_builtin(p->fold_rules, "requantize_once.rules", st) ||
         (qc_narrows_bias(o) && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)))
         return false;
     if (!qc_rules_choose_target(p->rules, o->target, st)) return false;

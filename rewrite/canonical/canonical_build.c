@@ -256,7 +256,7 @@ bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical
                          const struct qc_rules *fold_rules, qc_eval_fn *eval, struct qc_status *st)
 {
     struct qc_graph *expanded = NULL, *folded = NULL;
-    const bool ok = qc_propagate_qdq(&expanded, canonical, rules, true, st) &&
+    const bool ok = qc_propagate_exactly(&expanded, canonical, rules, st) &&
                     qc_fold(&folded, expanded, fold_rules, st) && qc_to_integer(out, folded, eval, st);
     qc_graph_free(folded);
     qc_graph_free(expanded);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "rewrite/canonical/canonical_parts.h"
+#include "rewrite/passes/exact_moves.h"
 
 /* The stored value that a new real value is read from: in a quantizer with parameters. */
 static qc_id stored_of(const struct qc_canon *c, qc_id real)
@@ -142,15 +143,10 @@ static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node
 
 /* --- Ops between a dequantize and what reads its values --- */
 
-/* Exact on stored values, whatever comes behind? Pad writes zeros, and relu cuts at zero, which all qparams have; a
-   bound of Clip may lie between two levels. */
+/* Exact on stored values, whatever comes behind? */
 static bool passes(const struct qc_canon *c, const struct qc_node *n)
 {
-    if (qc_rules_behaviour(c->rules, c->g, n) == QC_AFFINE_BOUND) return n->op == QC_OP_Relu;
-    if (qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_KEEP) return false;
-    if (n->op != QC_OP_Pad || n->input_count < 3 || !n->inputs[2]) return true;
-    const struct qc_tensor *t = qc_constant_of(c->g, n->inputs[2]);
-    return t && t->count == 1 && qc_tensor_float(t, 0) == 0;
+    return qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_JOIN && qc_moves_exactly(c->rules, c->g, n);
 }
 
 /* The dequantize goes down, unless the results are all wanted with other qparams: then qc_propagate_qdq brings the

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "rewrite/passes/exact_moves.h"
 #include "rewrite/passes/joins.h"
 #include "rewrite/passes/simulate.h"
 
 /* Up: a value all of whose users want it with qparams S, directly or through ops of the allow-list, is computed with S
    from inputs with S. Down: an op of the allow-list whose data inputs all come from one set of stored qparams is
-   computed with them, and read back behind. One walk from the outputs decides, one walk from the inputs builds: linear
-   in the size of the graph, nothing is cloned. */
+   computed with them, and read back behind; of a model that is quantized already only where that is exact. One walk
+   from the outputs decides, one walk from the inputs builds: linear in the size of the graph, nothing is cloned. */
 struct expansion {
     const struct qc_rules *rules;
     const struct qc_graph *g;
@@ -17,6 +18,7 @@ struct expansion {
     bool *mixed;       /* [value_count + 1]: users differ, or one wants it real */
     qc_id *stored;     /* [value_count + 1]: new affine value with the wanted qparams, once built */
     const bool *apart; /* [node_count + 1]: joins of very different sizes */
+    bool exact;        /* nothing that is float may be rounded */
 };
 
 static unsigned data_inputs(const struct qc_node *n, enum qc_affine_behaviour b)
@@ -171,16 +173,17 @@ static bool build_node(struct expansion *x, qc_id id, struct qc_status *st)
     if (b != QC_AFFINE_NONE) {
         qc_id qparams = wanted(x, n);
         if (qparams) return build_affine(x, n, b, qparams, true, st);
-        if ((qparams = common_qparams(x, n, b))) return build_affine(x, n, b, qparams, false, st);
+        const bool down = !x->exact || qc_moves_exactly(x->rules, x->g, n);
+        if (down && (qparams = common_qparams(x, n, b))) return build_affine(x, n, b, qparams, false, st);
     }
     return qc_rebuild_node(&x->r, id, st) != 0;
 }
 
-bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
-                      bool one_scale_joins, struct qc_status *st)
+static bool propagate(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                      bool one_scale_joins, bool exact, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
-    struct expansion x = {.rules = rules, .g = g};
+    struct expansion x = {.rules = rules, .g = g, .exact = exact};
     bool ok = false;
     if (!a) return qc_fail_memory(st, 1);
     x.want = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
@@ -198,4 +201,16 @@ out:
     qc_rebuild_free(&x.r);
     qc_arena_free(a);
     return ok;
+}
+
+bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                      bool one_scale_joins, struct qc_status *st)
+{
+    return propagate(out, g, rules, one_scale_joins, false, st);
+}
+
+bool qc_propagate_exactly(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                          struct qc_status *st)
+{
+    return propagate(out, g, rules, true, true, st);
 }

@@ -13,6 +13,10 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
    constants join in whatever space the other inputs are stored. */
 bool qc_propagate_qdq(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
                       bool one_scale_joins, struct qc_status *st);
+/* The same for a model that is quantized already: nothing is rounded that is float in it, so that dequantize moves down
+   only where the operator computes the same on integers. */
+bool qc_propagate_exactly(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
+                          struct qc_status *st);
 
 /* Once parameters are bound: where a value is brought from one quantizer to another of equal parameters the two become
    one (the quantizer that was made first), and dequantize -> quantize becomes requantize by the rules of
