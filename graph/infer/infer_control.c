@@ -31,7 +31,7 @@ static bool infer_if(struct qc_infer *c, const struct qc_bodies *b, struct qc_st
 {
     if (qc_in(c, 0)->dtype != QC_BOOL)
         return qc_fail(st, QC_BAD_INPUT, "its condition is %s, expected bool", qc_dtype_info(qc_in(c, 0)->dtype)->name);
-    if (!qc_infer_scalar(c, 0, "condition", st)) return false;
+    if (!qc_infer_one_element(c, 0, "condition", st)) return false;
     for (unsigned k = 0; k < c->node->output_count; k++) {
         const struct qc_type *one = output_of(b->graph[0], k), *other = output_of(b->graph[1], k);
         const struct qc_shape shape = qc_shape_join(&one->shape, &other->shape);
@@ -99,7 +99,7 @@ static bool infer_loop(struct qc_infer *c, const struct qc_bodies *b, struct qc_
         if (!qc_has_in(c, i)) continue;
         if (qc_in(c, i)->dtype != want[i])
             return qc_fail(st, QC_BAD_INPUT, "its %s is %s", what[i], qc_dtype_info(qc_in(c, i)->dtype)->name);
-        if (!qc_infer_scalar(c, i, what[i], st)) return false;
+        if (!qc_infer_one_element(c, i, what[i], st)) return false;
     }
     if (output_of(b->graph[0], 0)->dtype != QC_BOOL)
         return qc_fail(st, QC_BAD_INPUT, "the first output of its body is no condition (bool)");

@@ -121,6 +121,17 @@ bool qc_infer_scalar(const struct qc_infer *c, unsigned i, const char *what, str
     return qc_fail(st, QC_BAD_INPUT, "%s must be a scalar, got shape %s", what, qc_shape_text(text, s));
 }
 
+bool qc_infer_one_element(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
+{
+    if (!qc_has_in(c, i)) return true;
+    const struct qc_shape *s = &qc_in(c, i)->shape;
+    char text[QC_SHAPE_TEXT];
+    for (int d = 0; d < s->rank; d++)
+        if (s->dim[d] != 1 && s->dim[d] != QC_FREE)
+            return qc_fail(st, QC_BAD_INPUT, "%s must have one element, got shape %s", what, qc_shape_text(text, s));
+    return true;
+}
+
 enum qc_dtype qc_float_type_of(enum qc_dtype t)
 {
     return qc_dtype_info(t)->is_float ? t : QC_F32;

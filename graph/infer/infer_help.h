@@ -47,6 +47,8 @@ bool qc_infer_same_float(const struct qc_infer *c, unsigned first, unsigned coun
 bool qc_infer_index_type(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st);
 /* Input i, if present, has exactly one element (rank 0, or [1]). */
 bool qc_infer_scalar(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st);
+/* The same, of any rank: [1,1] too. */
+bool qc_infer_one_element(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st);
 
 /* Are the elements of constant `scale` (any other value passes) scales: finite and positive normal float32 numbers?
    Those of int32 may be products of two scales, which may be denormal or, too small for a float32, 0. Errors name the

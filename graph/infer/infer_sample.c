@@ -121,7 +121,7 @@ bool qc_infer_non_max_suppression(struct qc_infer *c, struct qc_status *st)
          (!qc_dim_meet(&met, boxes->dim[0], scores->dim[0]) || !qc_dim_meet(&met, boxes->dim[1], scores->dim[2]))))
         return misfit(c, 1, "scores", st);
     for (unsigned i = 2; i < c->node->input_count; i++)
-        if (!qc_infer_scalar(c, i, "a limit", st)) return false;
+        if (!qc_infer_one_element(c, i, "a limit", st)) return false;
     for (unsigned i = 0; i < c->node->input_count; i++) known = known && (!qc_has_in(c, i) || qc_in_constant(c, i));
     if (known) {
         struct qc_boxes b = {.boxes = qc_in_constant(c, 0),

@@ -305,7 +305,7 @@ bool qc_infer_pad(struct qc_infer *c, struct qc_status *st)
     struct qc_shape s = x->shape;
     if (!constant && !reflect && strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0)
         return qc_fail(st, QC_UNSUPPORTED, "mode \"%.40s\" is not handled", mode);
-    if (!qc_infer_list(&pads, c, 1, "the pads", st) || !qc_infer_scalar(c, 2, "the pad value", st)) return false;
+    if (!qc_infer_list(&pads, c, 1, "the pads", st) || !qc_infer_one_element(c, 2, "the pad value", st)) return false;
     if (qc_has_in(c, 2) && !qc_infer_affine(c) && qc_in(c, 2)->dtype != x->dtype)
         return qc_fail(st, QC_BAD_INPUT, "pad value of type %s for an input of type %s",
                        qc_dtype_info(qc_in(c, 2)->dtype)->name, qc_dtype_info(x->dtype)->name);

@@ -66,7 +66,9 @@ static bool add_inputs(struct qc_importer *body, struct border *b, struct qc_sta
         struct qc_shape shape = b->shape[given];
         if (b->declared || given < b->first_state) shape = narrowed(&shape, p->input[i]);
         /* The number of the iteration and the condition hold one element, whatever their rank. */
-        if (given < b->first_state && !qc_shape_fixed(&shape)) shape = shape.rank == 1 ? QC_SHAPE(1) : QC_SCALAR;
+        if (given < b->first_state && shape.rank < 0) shape = QC_SCALAR;
+        for (int d = 0; given < b->first_state && d < shape.rank; d++)
+            if (shape.dim[d] == QC_FREE) shape.dim[d] = 1;
         if (given < b->first_state) b->shape[given] = shape;
         if (!(n->id = qc_graph_add_input(body->g, n->name, b->dtype[given], &shape, st))) return false;
         given++;

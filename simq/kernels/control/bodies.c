@@ -87,6 +87,14 @@ struct qc_tensor *qc_body_keep(const struct qc_run *r, const struct qc_view *v, 
     return t;
 }
 
+bool qc_body_condition(bool *out, const struct qc_view *v, struct qc_status *st)
+{
+    const size_t count = qc_view_count(v);
+    if (count != 1) return qc_fail(st, QC_BAD_INPUT, "its condition has %zu elements instead of one", count);
+    *out = *(const uint8_t *)v->data != 0;
+    return true;
+}
+
 bool qc_run_made(bool (*make)(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st),
                  const struct qc_run *r, struct qc_status *st)
 {

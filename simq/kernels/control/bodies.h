@@ -27,6 +27,9 @@ bool qc_body_run(struct qc_runner **runner, const struct qc_run *r, unsigned k, 
 /* A tensor of the same numbers. */
 struct qc_tensor *qc_body_keep(const struct qc_run *r, const struct qc_view *v, struct qc_status *st);
 
+/* Whether a condition is true: the first element, of which there has to be one (QC_BAD_INPUT). */
+bool qc_body_condition(bool *out, const struct qc_view *v, struct qc_status *st);
+
 /* `run` of a kernel with results of known shapes, by its `make`: they are copied. */
 bool qc_run_made(bool (*make)(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st),
                  const struct qc_run *r, struct qc_status *st);

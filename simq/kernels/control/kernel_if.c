@@ -5,9 +5,10 @@
 static bool make(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_bodies_state *s = r->state;
-    const unsigned branch = *(const uint8_t *)r->in[0].data ? 0 : 1;
+    bool condition;
     struct qc_runner *runner;
-    if (!qc_body_run(&runner, r, branch, r->in + 1, st)) return false;
+    if (!qc_body_condition(&condition, &r->in[0], st)) return false;
+    if (!qc_body_run(&runner, r, condition ? 0 : 1, r->in + 1, st)) return false;
     for (unsigned k = 0; k < s->node->output_count; k++) {
         const struct qc_view v = qc_runner_output(runner, k);
         if (!(outputs[k] = qc_body_keep(r, &v, st))) return false;

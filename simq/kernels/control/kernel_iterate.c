@@ -84,7 +84,10 @@ static bool step(bool *go_on, struct iterating *it, unsigned first_state, struct
         it->in[first_state + k] =
             qc_view_of(it->state[k]->dtype, &it->state[k]->shape, QC_LAYOUT_ROW, it->state[k]->data);
     if (!qc_body_run(&runner, it->r, 0, it->in, st)) return false;
-    if (b->before) *go_on = *(const uint8_t *)qc_runner_output(runner, 0).data != 0;
+    if (b->before) {
+        const struct qc_view v = qc_runner_output(runner, 0);
+        if (!qc_body_condition(go_on, &v, st)) return false;
+    }
     for (unsigned k = 0; k < b->states; k++) {
         const struct qc_view v = qc_runner_output(runner, b->before + k);
         struct qc_tensor *t = qc_body_keep(it->r, &v, st);
@@ -155,8 +158,12 @@ static bool make_loop(struct qc_tensor **outputs, const struct qc_run *r, struct
 {
     struct iterating it;
     const struct qc_graph *g = ((const struct qc_bodies_state *)r->state)->bodies.graph[0];
+    bool go_on = true;
+    if (r->in[0].rank >= 0 && qc_view_count(&r->in[0]) != 1)
+        return qc_fail(st, QC_BAD_INPUT, "its number of trips has %zu elements instead of one",
+                       qc_view_count(&r->in[0]));
+    if (r->in[1].rank >= 0 && !qc_body_condition(&go_on, &r->in[1], st)) return false;
     const int64_t most = r->in[0].rank < 0 ? INT64_MAX : *(const int64_t *)r->in[0].data;
-    bool go_on = r->in[1].rank < 0 || *(const uint8_t *)r->in[1].data != 0;
     uint8_t condition = 1;
     bool ok = begin(&it, r, st);
     if (ok) {
