@@ -295,6 +295,9 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->output_bias_gain_db = p->output_bias.gain_db;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
+    r->quantized_in_part = p->given.count || p->given.literal;
+    for (size_t i = 0; i < p->given.count; i++) r->unrounded += !p->given.of[i].weight;
+    r->linear_left = p->given.literal;
     r->kept = p->kept;
     r->quantizers = p->quantizers;
     r->workers = p->cost.workers;

@@ -94,7 +94,8 @@ static void report_text(const char *path, const struct qc_json *r)
     const struct qc_json *accuracy = qc_json_get(r, "accuracy");
     const char *metric = accuracy ? text_of(accuracy, "metric") : NULL;
     if (metric) {
-        qc_say("accuracy %s %.6g float, %.6g int8\n", metric, number_of(accuracy, "fp32"), number_of(accuracy, "int8"));
+        qc_say("accuracy %s %.6g %s, %.6g int8\n", metric, number_of(accuracy, "fp32"),
+               qc_json_get(r, "reference") ? "reference" : "float", number_of(accuracy, "int8"));
     }
     qc_say("layers   %zu quantized values, %zu ops in float, %zu warnings\n", size_of(r, "layers"),
            size_of(r, "float_ops"), size_of(r, "warnings"));

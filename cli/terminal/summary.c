@@ -55,8 +55,18 @@ static void print_accumulator(const struct qc_report_accumulator *a)
            a->channels_bounded, a->channels_bounded == 1 ? "" : "s");
 }
 
+/* What errors and accuracy are relative to. */
+static void print_reference(const struct qc_report *r)
+{
+    if (!r->quantized_in_part) return;
+    qc_say("reference   the model as it is, but for the rounding of %zu of its values", r->unrounded);
+    if (r->linear_left) qc_say("; %zu QuantizeLinear and\n            DequantizeLinear stay in it", r->linear_left);
+    qc_say("\n");
+}
+
 static void print_accuracy(const struct qc_report *r)
 {
+    const char *real = r->quantized_in_part ? "reference" : "float";
     if (!r->metric) {
         for (size_t i = 0; i < r->output_count && i < 2; i++) {
             qc_say("output      %s", r->outputs[i].name);
@@ -70,18 +80,17 @@ static void print_accuracy(const struct qc_report *r)
         return;
     }
     if (strcmp(r->metric, "psnr") == 0) {
-        qc_say("accuracy    PSNR %.2f dB float, %.2f dB int8 (%+.2f) on %zu samples\n", r->fp32, r->int8,
+        qc_say("accuracy    PSNR %.2f dB %s, %.2f dB int8 (%+.2f) on %zu samples\n", r->fp32, real, r->int8,
                r->int8 - r->fp32, r->eval_samples);
         return;
     }
-    qc_say("accuracy    top-1 %.2f %% float, %.2f %% int8 (%+.2f points) on %zu samples; 95 %% interval of int8 %.2f "
+    qc_say("accuracy    top-1 %.2f %% %s, %.2f %% int8 (%+.2f points) on %zu samples; 95 %% interval of int8 %.2f "
            "to %.2f\n",
-           100 * r->fp32, 100 * r->int8, 100 * (r->int8 - r->fp32), r->eval_samples, 100 * r->int8_low,
+           100 * r->fp32, real, 100 * r->int8, 100 * (r->int8 - r->fp32), r->eval_samples, 100 * r->int8_low,
            100 * r->int8_high);
     if (r->eval_positions)
-        qc_say("            nll %.4f nats float, %.4f int8 (%+.4f) on %zu positions; perplexity %.4f, %.4f\n",
-               r->fp32_nll, r->int8_nll, r->int8_nll - r->fp32_nll, r->eval_positions, exp(r->fp32_nll),
-               exp(r->int8_nll));
+        qc_say("            nll %.4f nats %s, %.4f int8 (%+.4f) on %zu positions; perplexity %.4f, %.4f\n", r->fp32_nll,
+               real, r->int8_nll, r->int8_nll - r->fp32_nll, r->eval_positions, exp(r->fp32_nll), exp(r->int8_nll));
 }
 
 static void print_worst(const struct qc_report *r)
@@ -280,6 +289,7 @@ void qc_print_summary(const struct qc_report *r)
     print_trial(r);
     print_channels(r);
     if (r->accumulator) print_accumulator(r->accumulator);
+    print_reference(r);
     print_accuracy(r);
     if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback);

@@ -315,6 +315,9 @@ struct qc_report {
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
+    bool quantized_in_part; /* the model has quantized values: errors and accuracy are relative to it without ... */
+    size_t unrounded,
+        linear_left;         /* ... the rounding of so many, and with so many QuantizeLinear and DequantizeLinear */
     size_t kept, quantizers; /* quantizers whose parameters are those that the model had; all. 0, 0: of a float model */
     size_t scaled_count;     /* 0: not looked for, or there are none */
     const struct qc_report_scaled *scaled;

@@ -456,6 +456,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->statistics_file) qc_json_set(item, "samples", count(r->statistics_samples));
     qc_json_set(o, "statistics", item);
     qc_json_set(o, "options", r->options ? r->options : qc_json_object());
+    if (r->quantized_in_part) qc_json_set(o, "reference", text("quantized in part"));
     qc_json_set(o, "accuracy", accuracy(r));
     qc_json_set(o, "accumulator", accumulator(r->accumulator));
     list = qc_json_array();

@@ -80,8 +80,9 @@ static void accuracy_tile(FILE *f, const struct qc_report *r)
     qc_html(f, "%s%.2f %s</small></div>", drop > 0 ? "−" : "+", fabs(drop), is_psnr(r) ? "dB" : "points");
     qc_chart_interval(f, r);
     if (isnan(r->int8_low)) return;
-    qc_html(f, "<div class=\"note\">95 %% interval of int8: %.2f to %.2f %%. fp32 lies %s it.", 100 * r->int8_low,
-            100 * r->int8_high, r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
+    qc_html(f, "<div class=\"note\">95 %% interval of int8: %.2f to %.2f %%. %s lies %s it.", 100 * r->int8_low,
+            100 * r->int8_high, r->quantized_in_part ? "The model as it was, quantized in part," : "fp32",
+            r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
     if (!isnan(r->int8_top5)) qc_html(f, " Top‑5: %.2f → %.2f %%.", 100 * r->fp32_top5, 100 * r->int8_top5);
     if (r->eval_positions)
         qc_html(f, " Negative log-likelihood of %zu positions: %.4f → %.4f nats.", r->eval_positions, r->fp32_nll,

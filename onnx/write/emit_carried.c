@@ -36,6 +36,7 @@ static bool take_text(struct qc_emitter *e, const char *name, struct qc_status *
 /* Names inside subgraphs are kept free too: one of ours outside would be hidden, or hide them. */
 static bool take_names(struct qc_emitter *e, Onnx__NodeProto *p, struct qc_status *st)
 {
+    if (*qc_proto_text(p->name) && !qc_emit_take_node(e, p->name, st)) return false;
     for (size_t k = 0; k < p->n_output; k++)
         if (!take_text(e, p->output[k], st)) return false;
     for (size_t i = 0; i < p->n_attribute; i++) {

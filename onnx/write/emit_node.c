@@ -175,7 +175,8 @@ bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_statu
     Onnx__NodeProto *p = QC_NEW(e->arena, Onnx__NodeProto, st);
     if (!p) return false;
     onnx__node_proto__init(p);
-    p->name = n->name && *n->name ? qc_emit_text(n->name) : NULL;
+    p->name = qc_emit_text(qc_emit_node_name(e, n->name, st));
+    if (st->code != QC_OK) return false;
     if (e->node_docs) p->doc_string = qc_emit_text(e->node_docs[n - e->g->nodes]);
     char name[QC_ONNX_NAME];
     const char *domain, *op = qc_op_onnx_name(&domain, name, n->op);

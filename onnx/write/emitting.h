@@ -11,18 +11,23 @@ struct qc_emit_list {
     void **items;
 };
 
+/* Names that are given out: a hash table. */
+struct qc_emit_taken {
+    const char **slots; /* [slot_count], a power of two */
+    size_t slot_count, count;
+};
+
 struct qc_emitter {
     struct qc_arena *arena; /* all messages; dies with the emission */
     const struct qc_graph *g;
     const struct qc_emitter *outer; /* of a body: the graph around it */
     const char **captured;          /* [input_count] of a body: what its inputs are called outside, or NULL */
     int opset;
-    bool contrib;                           /* a node of ONNX Runtime's domain is in it */
-    unsigned char *used;                    /* [value_count + 1]: an output needs it */
-    const char **names;                     /* [value_count + 1]: in the file */
-    const struct qc_port *inputs, *outputs; /* the graph's, in a body by the names that they have in the file */
-    const char **taken;                     /* [slot_count], a power of two: every name given out */
-    size_t slot_count, taken_count;
+    bool contrib;                            /* a node of ONNX Runtime's domain is in it */
+    unsigned char *used;                     /* [value_count + 1]: an output needs it */
+    const char **names;                      /* [value_count + 1]: in the file */
+    const struct qc_port *inputs, *outputs;  /* the graph's, in a body by the names that they have in the file */
+    struct qc_emit_taken taken, taken_nodes; /* names of values; of nodes, which are a space of their own */
     struct qc_emit_list nodes, initializers, domains;
     struct qc_emit_list *tensors; /* the initializers of the whole model */
     const char *const *node_docs; /* as in the options */
@@ -35,6 +40,10 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st);
 const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st);
 
 bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st); /* nobody else gets it */
+
+/* The name for a node of the graph: with a number when another node has it. NULL: it has none, or memory is out. */
+const char *qc_emit_node_name(struct qc_emitter *e, const char *name, struct qc_status *st);
+bool qc_emit_take_node(struct qc_emitter *e, const char *name, struct qc_status *st);
 
 /* What is carried through (emit_carried.c). Begin takes its names, behind those of ports; graph and model add it to
    what is there. */

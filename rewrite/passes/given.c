@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/core/bounds.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
@@ -13,7 +14,8 @@ struct taking {
     struct qc_uses uses;
     struct qc_rebuild r;
     struct qc_given_values *values;
-    bool *gone; /* [value_count + 1]: integers of a QuantizeLinear that goes */
+    bool *gone;      /* [value_count + 1]: integers of a QuantizeLinear that goes */
+    bool *from_zero; /* [value_count + 1] of g: no number of it is below 0 */
 };
 
 bool qc_given_same(const struct qc_given *a, const struct qc_given *b)
@@ -188,6 +190,25 @@ static bool only_read_back(bool *out, const struct taking *t, const struct qc_no
     return true;
 }
 
+/* The clamp of a quantizer whose lowest level is 0: a relu, or a clip from 0, that saturation has taken the place of.
+   Returns the new value that its readers read. */
+static qc_id add_clamp(struct taking *t, qc_id x, const struct qc_given *p, const char *name, struct qc_status *st)
+{
+    const struct qc_affine a = affine_at(p, 0, 1);
+    const float bounds[] = {0, qc_dequantize_one(qc_dtype_info(p->dtype)->hi, a)};
+    const struct qc_shape shape = QC_SCALAR;
+    qc_id in[3] = {x};
+    for (unsigned i = 0; i < 2; i++) {
+        struct qc_tensor *bound = qc_tensor_of(QC_F32, &shape, &bounds[i], st);
+        in[1 + i] = bound ? qc_graph_add_constant(t->r.to, NULL, bound, st) : 0;
+        qc_tensor_unref(bound);
+        if (!in[1 + i]) return 0;
+    }
+    const struct qc_node_def clip = {
+        .op = QC_OP_Clip, .name = name, .input_count = 3, .inputs = in, .output_names = &name};
+    return qc_graph_add(t->r.to, &clip, st);
+}
+
 static bool take_quantize(bool *done, struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
     struct qc_given p;
@@ -206,10 +227,14 @@ static bool take_quantize(bool *done, struct taking *t, const struct qc_node *n,
         const struct qc_given *before = known(t, x);
         if (p.count > 1 || (before && !qc_given_same(before, &p))) return true;
         const qc_id dq = t->g->nodes[qc_all_uses(&t->uses, n->outputs).of[0].node].outputs;
-        if (!qc_graph_name_value(t->r.to, x, t->g->values[dq].name, st)) return false;
-        if (!before && !note(t, x, NULL, &p, st)) return false;
+        const char *name = t->g->values[dq].name;
+        const bool clamps = p.zero_point[0] == qc_dtype_info(p.dtype)->lo && !t->from_zero[n->inputs[0]];
+        if (clamps && !(read = add_clamp(t, x, &p, name, st))) return false;
+        if (!clamps && !qc_graph_name_value(t->r.to, x, name, st)) return false;
+        if (!known(t, read) && !note(t, read, NULL, &p, st)) return false;
     }
     t->r.map[n->outputs] = read; /* what its readers stand for too */
+    t->from_zero[n->outputs] = p.count == 1 && p.zero_point[0] == qc_dtype_info(p.dtype)->lo;
     return *done = t->gone[n->outputs] = true;
 }
 
@@ -253,6 +278,27 @@ static bool take_transpose(bool *done, struct taking *t, const struct qc_node *n
     return *done = v != 0;
 }
 
+/* Whether results cannot be below 0, since their inputs are not, or by the op alone, or by the levels that are read. */
+static void mark_from_zero(struct taking *t, const struct qc_node *n, const struct qc_bounds *bounds)
+{
+    const enum qc_affine_behaviour b = qc_op_info(n->op)->affine;
+    unsigned data = 0;
+    switch ((int)n->op) {
+    case QC_OP_Add:
+    case QC_OP_Mul: data = 2; break;
+    case QC_OP_AveragePool:
+    case QC_OP_GlobalAveragePool:
+    case QC_OP_ReduceMean: data = 1; break;
+    case QC_OP_Pad: break;
+    default: data = b == QC_AFFINE_KEEP ? 1 : b == QC_AFFINE_JOIN ? n->input_count : 0;
+    }
+    bool all = data > 0;
+    for (unsigned i = 0; i < data; i++) all = all && t->from_zero[n->inputs[i]];
+    if (n->op == QC_OP_DequantizeLinear) all = t->from_zero[n->inputs[0]];
+    for (unsigned k = 0; k < n->output_count; k++)
+        t->from_zero[n->outputs + k] = t->from_zero[n->outputs + k] || all || bounds[n->outputs + k].lo >= 0;
+}
+
 static bool take_node(struct taking *t, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &t->g->nodes[id];
@@ -276,7 +322,12 @@ bool qc_take_given(struct qc_graph **out, struct qc_given_values *given, const s
          qc_rebuild_begin(&t.r, g, st);
     if (ok) t.owner = t.r.to->arena;
     ok = ok && (values.of = QC_NEW_ARRAY(t.owner, struct qc_given_value, 2 * g->node_count, st));
-    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = take_node(&t, id, st);
+    const struct qc_bounds *bounds = ok ? qc_graph_bounds(g, a, st) : NULL;
+    ok = bounds && (t.from_zero = QC_NEW_ARRAY(a, bool, g->value_count + 1, st));
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        ok = take_node(&t, id, st);
+        mark_from_zero(&t, &g->nodes[id], bounds);
+    }
     ok = ok && qc_rebuild_finish(out, &t.r, st);
     if (ok) *given = values;
     qc_rebuild_free(&t.r);

@@ -162,3 +162,27 @@ def test_models_of_tensorflow_are_quantized_already(qcalib, data, tmp_path, name
     calib = {"resnet8_cifar10": "cifar10_calib", "dscnn_kws": "kws01_calib128"}[name]
     done = qcalib("--data", data / f"{calib}.h5", data / f"models/{name}_mlperf_tfint8_qdq.onnx", code=4)
     assert "is quantized already, all" in done.err and "qcalib convert" in done.err
+
+
+def node_names(path):
+    return [n.name for n in onnx.load(path).graph.node if n.name]
+
+
+@pytest.mark.parametrize(
+    "first", [["--per-channel=activations,weights"], ["--skip", "dense*"]], ids=["channels of activations", "two layers"]
+)
+def test_a_job_on_the_result_of_another(first, qcalib, examples, tmp_path):
+    """A relu that saturation has taken the place of belongs to the reference too, which is not called float."""
+    common = ["--data", examples / "digits_calib.h5", "--eval", examples / "digits_test.h5", "--json"]
+    one = qcalib(*common, *first, "-o", "one.onnx", examples / "digits_cnn.onnx").json
+    again = [*first] if "--skip" not in first else []
+    two = qcalib(*common, *again, "-o", "two.onnx", "one.onnx").json
+    names = node_names(tmp_path / "two.onnx")
+    assert len(names) == len(set(names))
+    session(tmp_path / "two.onnx")
+    assert one["accuracy"]["fp32"] > 0.95 and two["accuracy"]["fp32"] > 0.95 and two["accuracy"]["int8"] > 0.95
+    assert "reference" not in one and two["reference"] == "quantized in part"
+    said = qcalib(*common[:-1], *again, "-o", "two.onnx", "one.onnx").out
+    accuracy = next(line for line in said.splitlines() if line.startswith("accuracy"))
+    assert " % reference, " in accuracy and "float" not in accuracy
+    assert "reference   the model as it is, but for the rounding of " in said
