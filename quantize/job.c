@@ -51,6 +51,27 @@ static const char *eval_name(const struct qc_job *j)
     return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->p.eval);
 }
 
+/* Fails if the float network has no number for an output: it cannot be compared with. */
+static bool check_outputs(const struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_graph *g = j->p.folded;
+    for (size_t k = 0; k < g->output_count; k++) {
+        const struct qc_error *e = &j->measurement->outputs[k];
+        const unsigned long long samples = qc_dataset_samples(j->p.data);
+        if (e->left_out && !e->count)
+            return qc_fail(st, QC_BAD_INPUT,
+                           "output '%s' of the float model has no number in %llu samples, but NaN or infinite values: "
+                           "there is nothing to compare with; look at the samples (%s)",
+                           g->outputs[k].name, samples, qc_dataset_file(j->p.data));
+        if (e->left_out)
+            qc_warn(
+                j->p.warnings,
+                "output '%s': %llu of %llu values are NaN or infinite in the float model, and left out of its error",
+                g->outputs[k].name, (unsigned long long)e->left_out, (unsigned long long)(e->left_out + e->count));
+    }
+    return true;
+}
+
 static bool measure(struct qc_job *j, struct qc_status *st)
 {
     if (!j->p.data) return true;
@@ -62,7 +83,7 @@ static bool measure(struct qc_job *j, struct qc_status *st)
     qc_progress_phase(j->p.progress, "comparing layers");
     bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.data, &m, st);
     qc_progress_end(j->p.progress);
-    return ok;
+    return ok && check_outputs(j, st);
 }
 
 /* The output that labels are of comes out of what is carried through. */

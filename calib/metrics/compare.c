@@ -16,6 +16,7 @@
 double qc_error_sqnr_db(const struct qc_error *e)
 {
     if (!e->count) return (double)NAN;
+    if (!isfinite(e->noise)) return -(double)INFINITY;
     return e->noise > 0 ? 10 * log10(e->signal / e->noise) : (double)INFINITY;
 }
 
@@ -29,6 +30,7 @@ double qc_error_cosine(const struct qc_error *e)
 
 void qc_error_add(struct qc_error *to, const struct qc_error *e)
 {
+    to->left_out += e->left_out;
     to->count += e->count;
     to->signal += e->signal;
     to->noise += e->noise;
@@ -70,6 +72,27 @@ static QC_INLINE void compare_body(struct lanes *s, const float *r, const float 
 QC_SIMD(compare, (struct lanes * s, const float *r, const float *x, size_t n, float scale, float lo, float hi),
         (s, r, x, n, scale, lo, hi))
 
+/* Is there an r that is NaN or infinite? Squares of floats do not overflow. */
+static bool has_nonfinite(const struct lanes *s)
+{
+    double sum = 0;
+    for (size_t l = 0; l < LANES; l++) sum += s->signal[l];
+    return !isfinite(sum);
+}
+
+/* The same sums without elements whose r is NaN or infinite. Returns how many there are. */
+static size_t compare_finite(struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi)
+{
+    size_t left_out = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(r[i]))
+            compare_lane(s, i % LANES, r[i], x[i], scale, lo, hi);
+        else
+            left_out++;
+    }
+    return left_out;
+}
+
 static void add_lanes(struct qc_error *e, const struct lanes *s, size_t n)
 {
     e->count += n;
@@ -87,8 +110,14 @@ static void add_lanes(struct qc_error *e, const struct lanes *s, size_t n)
 static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
 {
     struct lanes s = {.signal = {0}};
+    size_t left_out = 0;
     compare(&s, real, x, n, scale, lo, hi);
-    add_lanes(e, &s, n);
+    if (has_nonfinite(&s)) {
+        s = (struct lanes){.signal = {0}};
+        left_out = compare_finite(&s, real, x, n, scale, lo, hi);
+    }
+    e->left_out += left_out;
+    add_lanes(e, &s, n - left_out);
 }
 
 /* The same of what is kept as bytes, which are never all numbers at once. */
@@ -99,13 +128,19 @@ static void add_kept(struct qc_error *e, const float *real, const struct qc_kept
     const struct qc_levels levels = qc_qparams_levels(of);
     const float lo = (float)(levels.lo - of->zero_point[0]), hi = (float)(levels.hi - of->zero_point[0]);
     struct lanes s = {.signal = {0}};
+    size_t left_out = 0;
     float x[PART];
     for (size_t i = 0; i < n; i += PART) {
         const size_t count = n - i < PART ? n - i : PART;
+        const struct lanes before = s;
         qc_kept_part(x, kept, of, i, count);
         compare(&s, real + i, x, count, of->scale[0], lo, hi);
+        if (!has_nonfinite(&s)) continue;
+        s = before;
+        left_out += compare_finite(&s, real + i, x, count, of->scale[0], lo, hi);
     }
-    add_lanes(e, &s, n);
+    e->left_out += left_out;
+    add_lanes(e, &s, n - left_out);
 }
 
 static QC_INLINE void noise_body(struct lanes *s, const float *r, const float *x, size_t n)
@@ -128,8 +163,14 @@ QC_SIMD(noise, (struct lanes * s, const float *r, const float *x, size_t n), (s,
 void qc_error_compare_noise(struct qc_error *e, const float *real, const float *quantized, size_t n)
 {
     struct lanes s = {.signal = {0}};
+    size_t left_out = 0;
     noise(&s, real, quantized, n);
-    e->count += n;
+    if (has_nonfinite(&s)) {
+        s = (struct lanes){.signal = {0}};
+        left_out = compare_finite(&s, real, quantized, n, 1, -INFINITY, INFINITY);
+    }
+    e->left_out += left_out;
+    e->count += n - left_out;
     for (size_t l = 0; l < LANES; l++) {
         e->signal += s.signal[l];
         e->noise += s.noise[l];

@@ -12,14 +12,16 @@ struct qc_error {
     double signal, noise, cross, power; /* sums of r^2, (r - x)^2, r x, x^2 */
     double max_abs;                     /* largest |r - x| */
     uint64_t saturated;                 /* x stored at the lowest or highest level of its quantizer */
+    uint64_t left_out;                  /* elements whose r is NaN or infinite: in no sum */
 };
 
-/* 10 log10(signal / noise) in dB; infinity without noise, NaN without elements. */
+/* 10 log10(signal / noise) in dB; infinity without noise, -infinity where x is NaN or infinite and r is not, NaN
+   without elements. */
 double qc_error_sqnr_db(const struct qc_error *e);
 /* cross / sqrt(signal power); 1 when both are zero. */
 double qc_error_cosine(const struct qc_error *e);
 void qc_error_add(struct qc_error *to, const struct qc_error *e);
-/* Adds n pairs. */
+/* Adds n pairs, but for those whose r is NaN or infinite. */
 void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n);
 /* Their count, signal and noise alone, which is half the work. */
 void qc_error_compare_noise(struct qc_error *e, const float *real, const float *quantized, size_t n);

@@ -411,6 +411,7 @@ static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st
                        "drop --nonfinite error",
                        k->source, k->g->qparams_of[id].name, nan, inf,
                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+    if (nan && !t->count) find(&k->numberless, id);
     find(&k->nonfinite, id);
     return true;
 }
@@ -419,6 +420,15 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_tally *t = &k->c->choices[k->nonfinite.first].seen;
     char more[96];
+    if (k->numberless.first) { /* behind weights, whose NaN may be why */
+        t = &k->c->choices[k->numberless.first].seen;
+        return qc_fail(
+            st, QC_BAD_INPUT,
+            "%s: tensor '%s' has no number in any sample: %llu NaN and %llu infinite values, first in sample "
+            "%llu; mend the data",
+            k->source, k->g->qparams_of[k->numberless.first].name, (unsigned long long)t->nan,
+            (unsigned long long)t->pos_inf + t->neg_inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+    }
     if (k->zero.first &&
         !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
                              k->g->qparams_of[k->zero.first].name, others(more, &k->zero, ", and so do ")))

@@ -48,6 +48,7 @@ struct qc_chooser {
     struct qc_one_scale *pairs;      /* [qparams_count + 1]; NULL: not asked for */
     struct qc_scale_of *scales_of;   /* [qparams_count + 1] */
     struct qc_found nonfinite, zero; /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
+    struct qc_found numberless;      /* that have seen NaN and no number */
 };
 
 /* What a quantizer's values and constants show. */

@@ -74,8 +74,12 @@ static void print_accuracy(const struct qc_report *r)
                 qc_say(": not measured, there is no --data\n");
             else if (isfinite(r->outputs[i].sqnr_db))
                 qc_say(": SQNR %.2f dB over %zu samples\n", r->outputs[i].sqnr_db, r->measured_samples);
-            else
+            else if (isnan(r->outputs[i].sqnr_db))
+                qc_say(": not measured, its values are no floats\n");
+            else if (r->outputs[i].sqnr_db > 0)
                 qc_say(": equal on %zu samples\n", r->measured_samples);
+            else
+                qc_say(": NaN or infinite where the float model has numbers, on %zu samples\n", r->measured_samples);
         }
         return;
     }

@@ -238,7 +238,7 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
     qc_graph_free(g);
 }
 
-Test(calibrate, data_of_nothing_but_nan_or_zero_give_scale_1)
+Test(calibrate, data_of_nothing_but_zero_give_scale_1_and_of_nan_none)
 {
     struct qc_graph *g = case_graph("graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -2, "
                                     "0.25, 0.125}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n");
@@ -252,9 +252,14 @@ Test(calibrate, data_of_nothing_but_nan_or_zero_give_scale_1)
             for (int i = 0; i < PIXELS; i++) x[s][0][i] = x[s][1][i] = k ? 0 : NAN;
         rewrite_images(path, x);
         setup.method = k ? "kl" : "mse";
-        cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+        const bool ok = case_calibrate(&r, g, path, &setup, &st);
+        cr_assert_eq(ok, k, "%s", st.message);
+        if (!ok) {
+            cr_expect_eq(st.code, QC_BAD_INPUT);
+            cr_expect(strstr(st.message, "'x' has no number in any sample"), "%s", st.message);
+        }
         static const char *const quantizers[] = {"x", "c"};
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; ok && i < 2; i++) {
             const struct qc_qparams *s = &r.simulated->qparams_of[case_quantizer(r.simulated, quantizers[i])];
             bool warned = false;
             cr_expect_eq(s->scale[0], 1);
