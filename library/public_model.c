@@ -11,7 +11,8 @@
 static bool import(struct qcalib_model *m, const char *path, const void *bytes, size_t size, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
-    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st);
+    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st) &&
+              qc_rules_add_builtin(rules, "functions_ml.rules", st);
     if (ok) {
         const struct qc_expander expander = qc_rules_expander(rules);
         const struct qc_import_options o = {.expander = &expander, .unknown = QC_UNKNOWN_CARRIED};

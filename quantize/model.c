@@ -26,7 +26,8 @@ static bool check_outputs(const struct qc_model *m, const struct qc_model_source
 static bool read_functions(struct qc_rules **out, const struct qc_options *o, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
-    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st);
+    bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st) &&
+              qc_rules_add_builtin(rules, "functions_ml.rules", st);
     for (size_t i = 0; ok && i < o->rules.count; i++) ok = qc_rules_add_file(rules, o->rules.items[i], st);
     if (ok)
         *out = rules;

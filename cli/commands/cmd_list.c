@@ -183,6 +183,7 @@ static const char *use_of_rules(const char *file)
         const char *file, *used;
     } sometimes[] = {
         {"functions.rules", "import"},
+        {"functions_ml.rules", "import"},
         {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
         {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
     };

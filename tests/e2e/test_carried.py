@@ -58,7 +58,6 @@ def classifier(x, y):
 
 
 TRUNK = conv_relu("x", "a", 1) + conv_relu("a", "b", 2)
-SCALE = {"offset": [0.25], "scale": [4.0]}
 
 
 def write(path, nodes, outputs, opset=17, inputs=None, extra=(), typed=()):
@@ -130,8 +129,8 @@ def test_at_the_end(qcalib, tmp_path):
         TRUNK
         + classifier("b", "logits")
         + [
-            node("Scaler", ["logits"], "scaled", ML, **SCALE),
-            node("Normalizer", ["scaled"], "unit", ML, norm="L2"),
+            node("FeatureVectorizer", ["logits"], "scaled", ML, inputdimensions=[10]),
+            node("FeatureVectorizer", ["scaled"], "unit", ML, inputdimensions=[10]),
             node("Mul", ["unit", "gain"], "y"),
         ],
         [("y", ["N", 10])],
@@ -143,13 +142,13 @@ def test_at_the_end(qcalib, tmp_path):
     assert model.graph.input == before.graph.input and model.graph.output == before.graph.output
     assert [v.name for v in model.graph.value_info] == ["unit"]
     reasons = float_reasons(report)
-    assert reasons["n_scaled"][0] == f"{ML}::Scaler" and "no kernel" in reasons["n_scaled"][1]
+    assert reasons["n_scaled"][0] == f"{ML}::FeatureVectorizer" and "no kernel" in reasons["n_scaled"][1]
     assert reasons["n_y"] == ("Mul", "follows from 'n_unit', carried through")
     assert sum(n.op_type == "QuantizeLinear" for n in model.graph.node) > 3
     warnings = [w for w in err.splitlines() if "carried through" in w]
     assert (
         len(warnings) == 1
-        and f"{ML}::Scaler (1 node, 'n_scaled'), {ML}::Normalizer (1 node, 'n_unit'), and 1 node that follows"
+        and f"{ML}::FeatureVectorizer (2 nodes, the first is 'n_scaled'), and 1 node that follows"
         in warnings[0]
     )
     assert [o["name"] for o in report["outputs"]] == ["logits"]
@@ -158,12 +157,12 @@ def test_at_the_end(qcalib, tmp_path):
 def test_summary_says_it_once(qcalib, tmp_path):
     write(
         tmp_path / "model.onnx",
-        TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "y", ML, **SCALE)],
+        TRUNK + classifier("b", "logits") + [node("FeatureVectorizer", ["logits"], "y", ML, inputdimensions=[10])],
         [("y", ["N", 10])],
     )
     samples(tmp_path)
     out = qcalib("--data", "calib.h5", "model.onnx").out
-    assert out.count(f"{ML}::Scaler") == 1 and "1 stays in float" in out
+    assert out.count(f"{ML}::FeatureVectorizer") == 1 and "1 stays in float" in out
     assert "output      logits: SQNR" in out
     qcalib("--data", "calib.h5", "model.onnx", "--format", "qoperator", "-o", "q.onnx")
     x = samples(tmp_path)
@@ -178,7 +177,7 @@ def test_of_an_old_opset(opset, qcalib, tmp_path):
         TRUNK
         + classifier("b", "logits")
         + [
-            node("Scaler", ["logits"], "scaled", ML, **SCALE),
+            node("FeatureVectorizer", ["logits"], "scaled", ML, inputdimensions=[10]),
             node("Mul", ["scaled", "gain"], "times"),
             node("Transpose", ["times"], "turned", perm=[1, 0]),
             node("Concat", ["turned", "turned"], "y", axis=0),
@@ -189,7 +188,7 @@ def test_of_an_old_opset(opset, qcalib, tmp_path):
     x = samples(tmp_path)
     qcalib("--data", "calib.h5", "model.onnx", "-o", "q.onnx")
     model = onnx.load(str(tmp_path / "q.onnx"))
-    assert [o.version for o in model.opset_import if not o.domain] == [13] and {"Scaler", "Concat"} <= {
+    assert [o.version for o in model.opset_import if not o.domain] == [13] and {"FeatureVectorizer", "Concat"} <= {
         n.op_type for n in model.graph.node
     }
     assert sqnr(outputs_of(tmp_path / "model.onnx", x)["y"], outputs_of(tmp_path / "q.onnx", x)["y"]) > 20
@@ -202,7 +201,7 @@ def test_what_means_something_else_now_is_named(qcalib, tmp_path):
         TRUNK
         + classifier("b", "logits")
         + [
-            node("Scaler", ["logits"], "scaled", ML, **SCALE),
+            node("FeatureVectorizer", ["logits"], "scaled", ML, inputdimensions=[10]),
             node("Mul", ["scaled", "gain"], "times"),
             node("Softmax", ["times"], "y"),
         ],
@@ -223,7 +222,7 @@ def middle(path):
         TRUNK
         + [
             node("Flatten", ["a"], "a_flat"),
-            node("Normalizer", ["a_flat"], "unit", ML, norm="MAX"),
+            node("FeatureVectorizer", ["a_flat"], "unit", ML, inputdimensions=[512]),
             node("Reshape", ["unit", "flat"], "back"),
             node("Add", ["back", "b"], "join"),
             node("Conv", ["join", "w3"], "y", **CONV),
@@ -250,7 +249,7 @@ def test_at_the_start_there_is_nothing_to_quantize(qcalib, tmp_path):
         tmp_path / "model.onnx",
         [
             node("Flatten", ["x"], "f"),
-            node("Normalizer", ["f"], "u", ML, norm="L2"),
+            node("FeatureVectorizer", ["f"], "u", ML, inputdimensions=[256]),
             node("Reshape", ["u", "flat"], "r"),
         ]
         + [node("Conv", ["r", "w2"], "y", **CONV)],
@@ -275,7 +274,7 @@ def test_subgraphs_read_outer_values(qcalib, tmp_path):
     then = helper.make_graph(
         [
             node("Flatten", ["b"], "t_flat"),
-            node("Normalizer", ["t_flat"], "t_unit", ML, norm="L1"),
+            node("FeatureVectorizer", ["t_flat"], "t_unit", ML, inputdimensions=[512]),
             node("Reshape", ["t_unit", "flat"], "t_r"),
             node("Conv", ["t_r", "w3"], "t_out", **CONV),
         ],
@@ -371,14 +370,14 @@ def test_what_needs_the_whole_graph(qcalib, tmp_path):
         ["compare", "model.onnx", "model.onnx", "--data", "calib.h5"],
     ):
         done = qcalib(*command, code=4)
-        assert f"{ML}::Normalizer (1 node, 'n_unit')" in done.err, command
+        assert f"{ML}::FeatureVectorizer (1 node, 'n_unit')" in done.err, command
     done = qcalib("--data", "calib.h5", "model.onnx", "--require-integer", code=1)
-    assert f"'n_unit' ({ML}::Normalizer" in done.err and not done.new_files
+    assert f"'n_unit' ({ML}::FeatureVectorizer" in done.err and not done.new_files
     shown = qcalib("inspect", "model.onnx").out
-    assert f"{ML}::Normalizer (1 node, 'n_unit')" in shown and "output   y f32 [N,6,8,8]" in shown
+    assert f"{ML}::FeatureVectorizer (1 node, 'n_unit')" in shown and "output   y f32 [N,6,8,8]" in shown
     told = qcalib("inspect", "model.onnx", "--json").json
     assert [o["name"] for o in told["outputs"]] == ["y", "z"]
-    assert [(n["name"], n["domain"], n["op"]) for n in told["not_handled"]] == [("n_unit", ML, "Normalizer")]
+    assert [(n["name"], n["domain"], n["op"]) for n in told["not_handled"]] == [("n_unit", ML, "FeatureVectorizer")]
     # statistics are of what can be computed
     qcalib("collect", "--data", "calib.h5", "model.onnx", "-o", "s.h5")
     qcalib("quantize", "--stats", "s.h5", "model.onnx", "-o", "from_stats.onnx", "--method", "minmax")
@@ -389,7 +388,7 @@ def test_what_needs_the_whole_graph(qcalib, tmp_path):
 @pytest.mark.parametrize("known", [True, False])
 def test_accuracy_of_what_is_computed(qcalib, tmp_path, known):
     """labels are of an output that is computed, or of one that is not."""
-    nodes = TRUNK + classifier("b", "logits") + [node("Scaler", ["logits"], "y", ML, **SCALE)]
+    nodes = TRUNK + classifier("b", "logits") + [node("FeatureVectorizer", ["logits"], "y", ML, inputdimensions=[10])]
     write(tmp_path / "model.onnx", nodes, [("logits", ["N", 10]), ("y", ["N", 10])][0 if known else 1 :])
     x = samples(tmp_path)
     labels = outputs_of(tmp_path / "model.onnx", x)["y"].argmax(1)
@@ -417,7 +416,7 @@ SCALE_EACH = {"offset": [0.25, -0.5] * 5, "scale": [4.0, 0.5, 1.0, -2.0, 3.0] * 
 
 
 def with_scaler(path):
-    """Scaler between layers, so that nothing behind it could be quantized without a kernel."""
+    """Scaler between layers; a kernel for it is taken in place of the function of functions_ml.rules."""
     WEIGHTS.update({"last": normal(10, 6)})
     return write(
         path,
@@ -436,7 +435,6 @@ def read(path):
 def test_a_kernel_of_ones_own(qcalib, tmp_path, scaler):
     before = with_scaler(tmp_path / "model.onnx")
     x = samples(tmp_path)
-    qcalib("run", "model.onnx", "--data", "calib.h5", "-o", "out.h5", code=4)
     qcalib("run", "model.onnx", "--data", "calib.h5", "-o", "out.h5", "--kernel", scaler)
     expected = outputs_of(tmp_path / "model.onnx", x)["y"]
     assert np.allclose(read(tmp_path / "out.h5")["y"], expected, rtol=1e-4, atol=1e-5)

@@ -106,7 +106,9 @@ static void run_folder(const char *folder, unsigned least)
     struct dirent **entries;
     struct qc_status rules_st = QC_STATUS_INIT;
     struct qc_rules *rules = qc_rules_new(&rules_st);
-    cr_assert(rules && qc_rules_add_builtin(rules, "functions.rules", &rules_st), "%s", rules_st.message);
+    cr_assert(rules && qc_rules_add_builtin(rules, "functions.rules", &rules_st) &&
+                  qc_rules_add_builtin(rules, "functions_ml.rules", &rules_st),
+              "%s", rules_st.message);
     const struct qc_expander expander = qc_rules_expander(rules);
     const int n = scandir(folder, &entries, is_test, alphasort);
     if (n <= 0)
