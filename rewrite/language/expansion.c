@@ -39,8 +39,8 @@ static bool from_attribute(struct qc_fvalue *out, struct qc_frame *f, const stru
     case QC_ATTR_GRAPH:
         return qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' is of a kind that functions do not handle", a->name);
     }
-    return a->count <= QC_EXPANSION_ITEMS ||
-           qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' has more than 64 elements", a->name);
+    return a->count <= QC_EXPANSION_GIVEN ||
+           qc_fail(st, QC_UNSUPPORTED, "attribute '%.80s' has more than %d elements", a->name, (int)QC_EXPANSION_GIVEN);
 }
 
 static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st);

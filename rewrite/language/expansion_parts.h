@@ -12,7 +12,8 @@ enum {
     QC_EXPANSION_OUTPUTS = 8,     /* that it gives, or that an op has in it */
     QC_EXPANSION_ARGS = 12,       /* of an op */
     QC_EXPANSION_CLAUSES = 24,    /* when and refuse */
-    QC_EXPANSION_ITEMS = 64,      /* of a list */
+    QC_EXPANSION_ITEMS = 64,      /* of a list that is computed */
+    QC_EXPANSION_GIVEN = 1 << 20, /* of a list that is an attribute */
     QC_EXPANSION_DEPTH = 16,      /* functions that use functions */
     QC_EXPANSION_NEWEST = 1000000 /* opset */
 };

@@ -166,6 +166,30 @@ def test_in_front_of_a_network(name, qcalib, tmp_path):
     assert len(products) >= 2 and all(made[n.input[0]].op_type == "DequantizeLinear" for n in products[-2:])
 
 
+def test_many_features(qcalib, tmp_path):
+    """A list for each of 3000 features, and a table of as many classes of words."""
+    count = 3000
+    rng = np.random.default_rng(9)
+    save(
+        tmp_path / "m.onnx",
+        [
+            ml("LabelEncoder", ["x"], ["e"], keys_int64s=list(range(0, 2 * count, 2)), values_floats=rng.normal(size=count).tolist()),
+            ml("Scaler", ["e"], ["s"], offset=rng.normal(size=count).tolist(), scale=rng.uniform(0.5, 2, count).tolist()),
+            node("MatMul", ["s", "wide"], ["z"]),
+            *network("z", "y"),
+        ],
+        [value("x", I, ["N", count])],
+        [value("y", F, ["N", CLASSES])],
+        wide=(rng.normal(size=(count, FEATURES)) / 60).astype(np.float32),
+    )
+    x = rng.integers(0, 2 * count, (8, count))
+    np.savez(tmp_path / "x.npz", x=x)
+    qcalib("run", "m.onnx", "--data", "x.npz", "-o", "y.h5")
+    expected = session(tmp_path / "m.onnx").run(None, {"x": x})[0]
+    with h5py.File(tmp_path / "y.h5") as f:
+        np.testing.assert_allclose(f["y"][()].reshape(expected.shape), expected, rtol=1e-4, atol=1e-4)
+
+
 def classifier(path, classes):
     """As skl2onnx writes a MLPClassifier behind a StandardScaler: labels and a list of maps."""
     texts = classes.dtype.kind in "US"
