@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
+#include "graph/core/qlinear.h"
 #include "quantize/advice.h"
 #include "quantize/auto_method.h"
 #include "quantize/body_job.h"
@@ -259,6 +260,19 @@ static bool fill_demand(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
+/* Does a part of the model compute with integers already? */
+static bool has_integer_ops(const struct qc_graph *g)
+{
+    struct qc_qlinear q;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const enum qc_op op = g->nodes[id].op;
+        if (op == QC_OP_DynamicQuantizeLinear || op == QC_OP_MatMulInteger || op == QC_OP_ConvInteger ||
+            qc_qlinear_of(&q, &g->nodes[id]))
+            return true;
+    }
+    return false;
+}
+
 static bool fill_report(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_pipeline *p = &j->p;
@@ -316,7 +330,7 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->output_bias_gain_db = p->output_bias.gain_db;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
-    r->quantized_in_part = p->given.count || p->given.literal;
+    r->quantized_in_part = p->given.count || p->given.literal || has_integer_ops(p->model.graph);
     for (size_t i = 0; i < p->given.count; i++) r->unrounded += !p->given.of[i].weight;
     r->linear_left = p->given.literal;
     r->kept = p->kept;

@@ -59,7 +59,10 @@ static void print_accumulator(const struct qc_report_accumulator *a)
 static void print_reference(const struct qc_report *r)
 {
     if (!r->quantized_in_part) return;
-    qc_say("reference   the model as it is, but for the rounding of %zu of its values", r->unrounded);
+    if (r->unrounded)
+        qc_say("reference   the model as it is, but for the rounding of %zu of its values", r->unrounded);
+    else
+        qc_say("reference   the model as it is, quantized in part");
     if (r->linear_left) qc_say("; %zu QuantizeLinear and\n            DequantizeLinear stay in it", r->linear_left);
     qc_say("\n");
 }
