@@ -52,25 +52,26 @@ static const char *eval_name(const struct qc_job *j)
     return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->p.eval);
 }
 
-/* Fails if the float network has no number for an output: it cannot be compared with. */
+/* Warns of values that cannot be compared; fails if the float network has no number in any output. */
 static bool check_outputs(const struct qc_job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->p.folded;
+    const char *bad = NULL;
+    uint64_t compared = 0;
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_error *e = &j->measurement->outputs[k];
-        const unsigned long long samples = qc_dataset_samples(j->p.data);
-        if (e->left_out && !e->count)
-            return qc_fail(st, QC_BAD_INPUT,
-                           "output '%s' of the float model has no number in %llu samples, but NaN or infinite values: "
-                           "there is nothing to compare with; look at the samples (%s)",
-                           g->outputs[k].name, samples, qc_dataset_file(j->p.data));
-        if (e->left_out)
-            qc_warn(
-                j->p.warnings,
+        compared += e->count;
+        if (!e->left_out) continue;
+        bad = bad ? bad : g->outputs[k].name;
+        qc_warn(j->p.warnings,
                 "output '%s': %llu of %llu values are NaN or infinite in the float model, and left out of its error",
                 g->outputs[k].name, (unsigned long long)e->left_out, (unsigned long long)(e->left_out + e->count));
     }
-    return true;
+    return !bad || compared ||
+           qc_fail(st, QC_BAD_INPUT,
+                   "output '%s' of the float model has no number in %zu samples, but NaN or infinite values: there is "
+                   "nothing to compare with; look at the samples (%s)",
+                   bad, qc_dataset_samples(j->p.data), qc_dataset_file(j->p.data));
 }
 
 static bool measure(struct qc_job *j, struct qc_status *st)

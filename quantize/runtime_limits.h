@@ -8,8 +8,8 @@
 #include "graph/core/graph.h"
 
 /* Changes the scales of results in a graph with bound parameters so that they are taken: a mean that is far below its
-   values gets a coarser scale, of which a step is less than 1/256 of what the values' own rounding does to it; one that
-   is 0 in every sample the scale of the values. Parameters that the model had stay. Shapes that are not known pass,
+   values gets a coarser scale, the step of the values over 256 times their number; one that is 0 in every sample gets
+   the scale of the values. Parameters that the model had stay. Shapes that are not known pass,
    here and below. */
 bool qc_keep_runtime_limits(struct qc_graph *g, struct qc_status *st);
 

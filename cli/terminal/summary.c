@@ -78,7 +78,7 @@ static void print_accuracy(const struct qc_report *r)
             else if (isfinite(r->outputs[i].sqnr_db))
                 qc_say(": SQNR %.2f dB over %zu samples\n", r->outputs[i].sqnr_db, r->measured_samples);
             else if (isnan(r->outputs[i].sqnr_db))
-                qc_say(": not measured, its values are no floats\n");
+                qc_say(": not measured, it has no finite float values\n");
             else if (r->outputs[i].sqnr_db > 0)
                 qc_say(": equal on %zu samples\n", r->measured_samples);
             else

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that are no numbers, networks that overflow, and parameters that ONNX Runtime's kernels refuse: no success."""
+"""Samples without numbers, networks that overflow, and parameters that ONNX Runtime's kernels refuse: no success."""
 
 import numpy as np
 import onnx
@@ -66,6 +66,18 @@ def test_the_network_overflows(qcalib, tmp_path):
     np.savez(tmp_path / "x.npz", x=np.abs(images()) * 1e6 + 1e5)
     done = qcalib("--data", "x.npz", "exp.onnx", code=3)
     assert not done.new_files and "output 'y' of the float model has no number" in done.err
+
+
+def test_one_output_of_two_is_infinite(qcalib, tmp_path):
+    convolution(tmp_path / "one.onnx")
+    model = onnx.load(tmp_path / "one.onnx")
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(0), "zero"))
+    model.graph.node.append(helper.make_node("Div", ["y", "zero"], ["far"], "div"))
+    model.graph.output.append(helper.make_tensor_value_info("far", TensorProto.FLOAT, None))
+    onnx.save(model, tmp_path / "m.onnx")
+    np.savez(tmp_path / "x.npz", x=images())
+    done = qcalib("--data", "x.npz", "m.onnx")
+    assert "output 'far'" in done.err and "output      y: SQNR" in done.out and "far: equal" not in done.out
 
 
 def pooled(path):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX-ML around a neural network, as scikit-learn's models have it: what makes numbers is computed, what makes texts and
-maps is carried through, and the network between is quantized. Reference: ONNX Runtime."""
+"""ONNX-ML around a neural network, as in models of scikit-learn: operators of numbers are computed, those of texts and
+maps are carried through, and the network between is quantized. Reference: ONNX Runtime."""
 
 import h5py
 import numpy as np
@@ -68,7 +68,15 @@ def is_quantized(path):
 
 FRONTS = {
     "Scaler": (
-        [ml("Scaler", ["x"], ["z"], offset=RNG.normal(size=FEATURES).tolist(), scale=RNG.uniform(0.5, 2, FEATURES).tolist())],
+        [
+            ml(
+                "Scaler",
+                ["x"],
+                ["z"],
+                offset=RNG.normal(size=FEATURES).tolist(),
+                scale=RNG.uniform(0.5, 2, FEATURES).tolist(),
+            )
+        ],
         F,
     ),
     "Scaler of integers": ([ml("Scaler", ["x"], ["z"], offset=[3.0], scale=[0.25])], I),
@@ -94,7 +102,16 @@ FRONTS = {
     ),
     "ArrayFeatureExtractor": ([ml("ArrayFeatureExtractor", ["x", "which"], ["z"])], F),
     "LabelEncoder": (
-        [ml("LabelEncoder", ["x"], ["z"], keys_int64s=[1, 2, 5, 7], values_floats=[0.5, -1.0, 2.0, 3.5], default_float=9.0)],
+        [
+            ml(
+                "LabelEncoder",
+                ["x"],
+                ["z"],
+                keys_int64s=[1, 2, 5, 7],
+                values_floats=[0.5, -1.0, 2.0, 3.5],
+                default_float=9.0,
+            )
+        ],
         I,
     ),
     "LabelEncoder into integers": (
@@ -170,11 +187,13 @@ def test_many_features(qcalib, tmp_path):
     """A list for each of 3000 features, and a table of as many classes of words."""
     count = 3000
     rng = np.random.default_rng(9)
+    values, offset, scale = rng.normal(size=count), rng.normal(size=count), rng.uniform(0.5, 2, count)
+    values, offset, scale = (v.tolist() for v in (values, offset, scale))
     save(
         tmp_path / "m.onnx",
         [
-            ml("LabelEncoder", ["x"], ["e"], keys_int64s=list(range(0, 2 * count, 2)), values_floats=rng.normal(size=count).tolist()),
-            ml("Scaler", ["e"], ["s"], offset=rng.normal(size=count).tolist(), scale=rng.uniform(0.5, 2, count).tolist()),
+            ml("LabelEncoder", ["x"], ["e"], keys_int64s=list(range(0, 2 * count, 2)), values_floats=values),
+            ml("Scaler", ["e"], ["s"], offset=offset, scale=scale),
             node("MatMul", ["s", "wide"], ["z"]),
             *network("z", "y"),
         ],

@@ -78,11 +78,11 @@ def test_the_rest_is_quantized(what, qcalib, tmp_path):
     np.savez(tmp_path / "x.npz", x=x)
     done = qcalib("--data", "x.npz", "-o", "q.onnx", "m.onnx")
     assert "reference   the model as it is, quantized in part" in done.out
-    before, after = (collections.Counter(n.op_type for n in onnx.load(tmp_path / f).graph.node) for f in ("m.onnx", "q.onnx"))
+    models = [onnx.load(tmp_path / f) for f in ("m.onnx", "q.onnx")]
+    before, after = (collections.Counter(n.op_type for n in m.graph.node) for m in models)
     assert [before[op] for op in DYNAMIC] == [after[op] for op in DYNAMIC] and before["DynamicQuantizeLinear"]
-    model = onnx.load(tmp_path / "q.onnx")
-    made = {o: n for n in model.graph.node for o in n.output}
-    rest = [n for n in model.graph.node if n.op_type in ("Conv", "Gemm", "MatMul")]
+    made = {o: n for n in models[1].graph.node for o in n.output}
+    rest = [n for n in models[1].graph.node if n.op_type in ("Conv", "Gemm", "MatMul")]
     assert len(rest) == 4 - before["MatMulInteger"] - before["ConvInteger"]
     assert all(made[i].op_type == "DequantizeLinear" for n in rest for i in n.input[:2])
     real, given, got = (outputs(tmp_path / f, x) for f in ("float.onnx", "m.onnx", "q.onnx"))
