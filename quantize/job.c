@@ -52,17 +52,29 @@ static const char *eval_name(const struct qc_job *j)
     return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->p.eval);
 }
 
+/* Has calibration met NaN or infinity, and said so? One bad sample is one warning. */
+static bool warned_of_nonfinite(const struct qc_pipeline *p)
+{
+    for (qc_id s = 1; s <= p->calibration->qparams_count; s++) {
+        const struct qc_tally *t = &p->calibration->choices[s].seen;
+        if (t->nan || t->pos_inf || t->neg_inf) return true;
+    }
+    return false;
+}
+
 /* Warns of values that cannot be compared; fails if the float network has no number in any output. */
 static bool check_outputs(const struct qc_job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->p.folded;
     const char *bad = NULL;
     uint64_t compared = 0;
+    const bool warned = warned_of_nonfinite(&j->p);
     for (size_t k = 0; k < g->output_count; k++) {
         const struct qc_error *e = &j->measurement->outputs[k];
         compared += e->count;
         if (!e->left_out) continue;
         bad = bad ? bad : g->outputs[k].name;
+        if (warned) continue;
         qc_warn(j->p.warnings,
                 "output '%s': %llu of %llu values are NaN or infinite in the float model, and left out of its error",
                 g->outputs[k].name, (unsigned long long)e->left_out, (unsigned long long)(e->left_out + e->count));
