@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/mend.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "graph/core/recurrent.h"
+#include "quantize/command_text.h"
+#include "quantize/demand.h"
+#include "quantize/fallback.h"
+#include "quantize/integer_options.h"
+#include "quantize/pipeline.h"
+
+/* An output below USELESS has a tenth of its power in noise; layers are widened until it has MENDED, or at least
+   USELESS. Recurrent weights are tried in 16 bits below RECURRENT, and stay so if half of the noise is theirs. */
+static const double USELESS = 10, MENDED = 20, RECURRENT = 30, HALF_OF_NOISE = 3;
+enum { BATCHES = 4, RECURRENT_OPS = 3 };
+
+/* SQNR of the worst float output, dB; infinity without any. */
+static double worst_output(size_t *worst, const struct qc_pipeline *p, const struct qc_measurement *m)
+{
+    double least = (double)INFINITY;
+    *worst = QC_NO_INDEX;
+    for (size_t k = 0; m && k < m->output_count; k++) {
+        const double db = qc_error_sqnr_db(&m->outputs[k]);
+        if (p->real->values[p->real->outputs[k].value].type.dtype != QC_F32 || !(db < least)) continue;
+        least = db;
+        *worst = k;
+    }
+    return least;
+}
+
+/* Types that the command line gives are kept, and so is what a demand or a size decides. */
+static bool may_mend(const struct qc_pipeline *p)
+{
+    const struct qc_options *o = p->options;
+    const unsigned bits = p->how.accumulator.bits;
+    return p->calibration_options.activation->of_network && p->data && !p->in->team && !p->moments_dropped &&
+           !o->size && !o->propagate && !qc_options_demand(o) && (!bits || bits == 32) &&
+           !o->given[QC_OPTION_ACTIVATION_TYPE] && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
+}
+
+/* ---- Recurrent weights ---- */
+
+/* The recurrent operators of which weights are quantized. */
+static size_t recurrent_ops(const char *names[RECURRENT_OPS], size_t *layers, const struct qc_partition *p)
+{
+    size_t count = 0;
+    *layers = 0;
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const enum qc_op op = p->graph->nodes[id].op;
+        bool known = false;
+        if (!p->matches.at[id] || !qc_is_recurrent(op)) continue;
+        ++*layers;
+        for (size_t i = 0; i < count; i++) known = known || strcmp(names[i], qc_op_info(op)->name) == 0;
+        if (!known) names[count++] = qc_op_info(op)->name;
+    }
+    return count;
+}
+
+static bool describe_recurrent(struct qc_report_fallback *out, struct qc_pipeline *p, const char *const *ops,
+                               size_t count, struct qc_status *st)
+{
+    const char **names = QC_NEW_ARRAY(p->arena, const char *, count, st),
+               **values = QC_NEW_ARRAY(p->arena, const char *, count, st),
+               **options = QC_NEW_ARRAY(p->arena, const char *, count, st);
+    if (!names || !values || !options) return false;
+    for (size_t i = 0; i < count; i++) {
+        names[i] = "weight-type";
+        if (!(values[i] = qc_arena_printf(p->arena, st, "int16:%s", ops[i])) ||
+            !(options[i] = qc_arena_printf(p->arena, st, "--weight-type=%s", values[i])))
+            return false;
+    }
+    const struct qc_command_change change = {.count = count, .name = names, .value = values};
+    out->options = options;
+    out->option_count = count;
+    return qc_pipeline_command(&out->command, p, &change, st);
+}
+
+static struct qc_report_fallback_step *add_step(struct qc_report_fallback_step *steps, size_t layers, const char *type,
+                                                double sqnr_db)
+{
+    *steps = (struct qc_report_fallback_step){.layers = layers,
+                                              .type = type,
+                                              .value = (double)NAN,
+                                              .drop = (double)NAN,
+                                              .nll = (double)NAN,
+                                              .int8_share = (double)NAN,
+                                              .sqnr_db = sqnr_db};
+    return steps;
+}
+
+/* All recurrent weights in 16 bits, if half of the outputs' noise comes from them. */
+static bool widen_recurrent(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+                            struct qc_status *st)
+{
+    struct qc_pipeline *p = d->p;
+    const char *ops[RECURRENT_OPS];
+    size_t layers;
+    const size_t count = recurrent_ops(ops, &layers, p->partition);
+    const struct qc_partition_options base = p->scheme;
+    const double before = has->sqnr_db;
+    if (!count) return true;
+    struct qc_type_choice *types = QC_NEW_ARRAY(p->arena, struct qc_type_choice, base.weight_type_count + count, st);
+    struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
+    struct qc_report_fallback_step *steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 2, st);
+    if (!types || !to || !steps) return false;
+    for (size_t i = 0; i < base.weight_type_count; i++) types[i] = base.weight_types[i];
+    for (size_t i = 0; i < count; i++)
+        types[base.weight_type_count + i] = (struct qc_type_choice){.dtype = QC_I16, .glob = ops[i]};
+    p->scheme.weight_types = types;
+    p->scheme.weight_type_count = base.weight_type_count + count;
+    if (!qc_pipeline_again(p, st) || !qc_demand_measure(has, d, st)) return false;
+    if (!(has->sqnr_db - before >= HALF_OF_NOISE) || has->sqnr_db < USELESS) {
+        p->scheme = base;
+        has->sqnr_db = before;
+        return qc_pipeline_again(p, st);
+    }
+    add_step(&steps[0], 0, "", before);
+    add_step(&steps[1], layers, "16 bits", has->sqnr_db)->chosen = true;
+    steps[1].met = true;
+    *to = (struct qc_report_fallback){.limit = (double)NAN,
+                                      .min_sqnr = before + HALF_OF_NOISE,
+                                      .max_nll = (double)NAN,
+                                      .met = true,
+                                      .steps = steps,
+                                      .step_count = 2};
+    *out = to;
+    return describe_recurrent(to, p, ops, count, st);
+}
+
+/* ---- Any layer ---- */
+
+static double best_of(const struct qc_report_fallback *f)
+{
+    double best = -(double)INFINITY;
+    for (size_t i = 0; i < f->step_count; i++) best = fmax(best, f->steps[i].sqnr_db);
+    return best;
+}
+
+static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+                        struct qc_status *st)
+{
+    struct qc_sensitivity *effects = NULL;
+    if (!qc_measure_sensitivity(&effects, d->p, NULL, BATCHES, NULL, 0, st)) return false;
+    qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
+    const struct qc_standing before = *has;
+    bool ok = qc_fall_back(out, has, d, effects, st);
+    if (ok && !(*out)->met && best_of(*out) >= USELESS) {
+        d->min_sqnr = USELESS;
+        *has = before;
+        ok = qc_fall_back(out, has, d, effects, st);
+    }
+    qc_sensitivity_free(effects);
+    return ok;
+}
+
+bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struct qc_measurement *m,
+             struct qc_status *st)
+{
+    const char *ops[RECURRENT_OPS];
+    size_t layers, worst;
+    struct qc_demand d = {.p = p};
+    struct qc_standing has = {.sqnr_db = (double)NAN};
+    *out = NULL;
+    if (!m || !may_mend(p)) return true;
+    const double db = worst_output(&worst, p, m);
+    const bool recurrent = db < RECURRENT && recurrent_ops(ops, &layers, p->partition);
+    if (!recurrent && !(db < USELESS)) return true;
+    bool ok = qc_demand_begin_outputs(&d, p, MENDED, st) && qc_demand_measure(&has, &d, st);
+    ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));
+    if (ok && !*out && db < USELESS && !(has.sqnr_db >= MENDED)) ok = widen_worst(out, &has, &d, st);
+    qc_demand_end(&d);
+    return ok;
+}
+
+/* ---- The warning ---- */
+
+/* The layer whose result has the least SQNR, or of which the advice is. */
+static const char *layer_to_name(const struct qc_report *r)
+{
+    const struct qc_layer *worst = NULL;
+    if (r->advice_count && r->advice[0].node) return r->advice[0].node;
+    if (r->suggestion_count) return r->suggestions[0].node;
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (r->layers[i].node && (!worst || r->layers[i].sqnr_db < worst->sqnr_db)) worst = &r->layers[i];
+    return worst ? worst->node : NULL;
+}
+
+bool qc_warn_useless(const struct qc_report *r, struct qc_pipeline *p, const struct qc_measurement *m,
+                     struct qc_status *st)
+{
+    size_t output;
+    if (!(worst_output(&output, p, m) < USELESS)) return true;
+    const double db = qc_error_sqnr_db(&m->outputs[output]);
+    const char *name = p->real->outputs[output].name, *layer = layer_to_name(r);
+    if (r->advice_count && r->advice[0].after_db >= USELESS) {
+        qc_warn(p->warnings, "output '%.80s' has %.2f dB, too little to be of use; '%.80s' loses most; %.2f dB with: %s",
+                name, db, layer ? layer : "", r->advice[0].after_db, r->advice[0].command);
+        return true;
+    }
+    const char *glob = layer ? qc_glob_of_name(layer, p->arena, st) : NULL;
+    if (layer && !glob) return false;
+    qc_warn(p->warnings,
+            "output '%.80s' has %.2f dB, too little to be of use%s%.80s%s; give --min-sqnr %g, which widens layers, the "
+            "worst first, or leave layers in float: --skip '%.80s'",
+            name, db, layer ? "; '" : "", layer ? layer : "", layer ? "' loses most" : "", USELESS, glob ? glob : "OP");
+    return true;
+}

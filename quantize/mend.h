@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Wider types for a network whose outputs have lost too much, without being asked for them: --method auto mends
+   recurrent weights and outputs that are useless, and whatever is useless all the same gets a warning. */
+#ifndef QC_QUANTIZE_MEND_H
+#define QC_QUANTIZE_MEND_H
+
+#include "calib/metrics/measure.h"
+#include "export/report/report.h"
+#include "quantize/pipeline_state.h"
+
+/* p has run; m: its outputs. Sets *out (from the arena of p) to what was changed and tried, or to NULL if nothing was.
+   If (*out)->met, p has the wider types afterwards, else it is as before. Errors: those of the pipeline and of runs. */
+bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struct qc_measurement *m,
+             struct qc_status *st);
+
+/* Warns if an output has less than 10 dB: names the layer that loses most, and a command that was measured (advice), or
+   else the option that leaves this layer in float. */
+bool qc_warn_useless(const struct qc_report *r, struct qc_pipeline *p, const struct qc_measurement *m,
+                     struct qc_status *st);
+
+#endif
