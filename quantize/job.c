@@ -352,7 +352,7 @@ static bool advise(struct qc_job *j, struct qc_status *st)
     struct qc_ideas ideas = {.count = 0};
     return ((j->r.fallback && j->r.fallback->met) || qc_fill_suggestions(&j->r, &ideas, &j->p, j->measurement, st)) &&
            qc_fill_advice(&j->r, &ideas, &j->p, j->measurement, j->sensitivity, st) &&
-           qc_body_jobs_layers(&j->r, &j->p, st) && qc_warn_useless(&j->r, &j->p, j->measurement, st) &&
+           qc_body_jobs_layers(&j->r, &j->p, st) && qc_warn_useless(&j->r, &ideas, &j->p, j->measurement, st) &&
            fill_warnings(j, st);
 }
 

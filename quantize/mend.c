@@ -35,9 +35,9 @@ static bool may_mend(const struct qc_pipeline *p)
 {
     const struct qc_options *o = p->options;
     const unsigned bits = p->how.accumulator.bits;
-    return p->calibration_options.activation->of_network && p->data && !p->in->team && !p->moments_dropped &&
-           !o->size && !o->propagate && !qc_options_demand(o) && (!bits || bits == 32) &&
-           !o->given[QC_OPTION_ACTIVATION_TYPE] && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
+    return p->calibration_options.activation->of_network && p->data && !p->in->team && !o->size && !o->propagate &&
+           !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_ACTIVATION_TYPE] &&
+           !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
 }
 
 /* ---- Recurrent weights ---- */
@@ -176,34 +176,43 @@ bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struc
 
 /* ---- The warning ---- */
 
-/* The layer whose result has the least SQNR, or of which the advice is. */
-static const char *layer_to_name(const struct qc_report *r)
+/* The layer that the advice is of, else the first cause of error, else the one whose result has the least SQNR. */
+static const char *layer_to_name(const struct qc_report *r, const struct qc_ideas *ideas)
 {
     const struct qc_layer *worst = NULL;
     if (r->advice_count && r->advice[0].node) return r->advice[0].node;
-    if (r->suggestion_count) return r->suggestions[0].node;
+    for (size_t i = 0; i < ideas->count; i++)
+        if (ideas->of[i].node) return ideas->of[i].node;
     for (size_t i = 0; i < r->layer_count; i++)
         if (r->layers[i].node && (!worst || r->layers[i].sqnr_db < worst->sqnr_db)) worst = &r->layers[i];
     return worst ? worst->node : NULL;
 }
 
-bool qc_warn_useless(const struct qc_report *r, struct qc_pipeline *p, const struct qc_measurement *m,
-                     struct qc_status *st)
+/* What mends it: a command that was measured, one that follows from the cause of error, or a demand. */
+static const char *remedy_of(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_pipeline *p,
+                             struct qc_status *st)
+{
+    static const char demand[] = "--min-sqnr 10 widens the worst layers";
+    const char *command;
+    if (r->advice_count && r->advice[0].after_db >= USELESS)
+        return qc_arena_printf(p->arena, st, "%.2f dB with: %s", r->advice[0].after_db, r->advice[0].command);
+    if (r->fallback)
+        return "wider types for the worst layers do not mend it: leave activations in float with --activation-type "
+               "none";
+    if (r->advice_tried || !ideas->count) return demand;
+    if (!qc_pipeline_command(&command, p, &ideas->of[0].change, st)) return NULL;
+    return qc_arena_printf(p->arena, st, "%s, or try: %s", demand, command);
+}
+
+bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_pipeline *p,
+                     const struct qc_measurement *m, struct qc_status *st)
 {
     size_t output;
-    if (!(worst_output(&output, p, m) < USELESS)) return true;
-    const double db = qc_error_sqnr_db(&m->outputs[output]);
-    const char *name = p->real->outputs[output].name, *layer = layer_to_name(r);
-    if (r->advice_count && r->advice[0].after_db >= USELESS) {
-        qc_warn(p->warnings, "output '%.80s' has %.2f dB, too little to be of use; '%.80s' loses most; %.2f dB with: %s",
-                name, db, layer ? layer : "", r->advice[0].after_db, r->advice[0].command);
-        return true;
-    }
-    const char *glob = layer ? qc_glob_of_name(layer, p->arena, st) : NULL;
-    if (layer && !glob) return false;
-    qc_warn(p->warnings,
-            "output '%.80s' has %.2f dB, too little to be of use%s%.80s%s; give --min-sqnr %g, which widens layers, the "
-            "worst first, or leave layers in float: --skip '%.80s'",
-            name, db, layer ? "; '" : "", layer ? layer : "", layer ? "' loses most" : "", USELESS, glob ? glob : "OP");
+    const double db = worst_output(&output, p, m);
+    if (!(db < USELESS)) return true;
+    const char *layer = layer_to_name(r, ideas), *remedy = remedy_of(r, ideas, p, st);
+    if (!remedy) return false;
+    qc_warn(p->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.80s%s; %s", p->real->outputs[output].name,
+            db, layer ? "; '" : "", layer ? layer : "", layer ? "' loses most" : "", remedy);
     return true;
 }

@@ -6,16 +6,16 @@
 
 #include "calib/metrics/measure.h"
 #include "export/report/report.h"
-#include "quantize/pipeline_state.h"
+#include "quantize/quantize_suggest.h"
 
 /* p has run; m: its outputs. Sets *out (from the arena of p) to what was changed and tried, or to NULL if nothing was.
    If (*out)->met, p has the wider types afterwards, else it is as before. Errors: those of the pipeline and of runs. */
 bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struct qc_measurement *m,
              struct qc_status *st);
 
-/* Warns if an output has less than 10 dB: names the layer that loses most, and a command that was measured (advice), or
-   else the option that leaves this layer in float. */
-bool qc_warn_useless(const struct qc_report *r, struct qc_pipeline *p, const struct qc_measurement *m,
-                     struct qc_status *st);
+/* Warns if an output has less than 10 dB. The warning names the layer that loses most, and what mends it: a command of
+   the advice, one that follows from the cause of error (ideas), or a demand. */
+bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_pipeline *p,
+                     const struct qc_measurement *m, struct qc_status *st);
 
 #endif
