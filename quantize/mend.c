@@ -170,6 +170,7 @@ bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struc
     bool ok = qc_demand_begin_outputs(&d, p, MENDED, st) && qc_demand_measure(&has, &d, st);
     ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));
     if (ok && !*out && db < USELESS && !(has.sqnr_db >= MENDED)) ok = widen_worst(out, &has, &d, st);
+    if (ok && *out) (*out)->mended = true;
     qc_demand_end(&d);
     return ok;
 }
@@ -212,7 +213,7 @@ bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, st
     if (!(db < USELESS)) return true;
     const char *layer = layer_to_name(r, ideas), *remedy = remedy_of(r, ideas, p, st);
     if (!remedy) return false;
-    qc_warn(p->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.80s%s; %s", p->real->outputs[output].name,
-            db, layer ? "; '" : "", layer ? layer : "", layer ? "' loses most" : "", remedy);
+    qc_warn(p->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s", p->real->outputs[output].name,
+            db, layer ? "; most is lost in '" : "", layer ? layer : "", layer ? "'" : "", remedy);
     return true;
 }
