@@ -36,8 +36,7 @@ static bool may_mend(const struct qc_pipeline *p)
     const struct qc_options *o = p->options;
     const unsigned bits = p->how.accumulator.bits;
     return p->calibration_options.activation->of_network && p->data && !p->in->team && !o->size && !o->propagate &&
-           !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_ACTIVATION_TYPE] &&
-           !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
+           !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
 }
 
 /* ---- Recurrent weights ---- */
@@ -110,8 +109,11 @@ static bool widen_recurrent(struct qc_report_fallback **out, struct qc_standing 
         types[base.weight_type_count + i] = (struct qc_type_choice){.dtype = QC_I16, .glob = ops[i]};
     p->scheme.weight_types = types;
     p->scheme.weight_type_count = base.weight_type_count + count;
-    if (!qc_pipeline_again(p, st) || !qc_demand_measure(has, d, st)) return false;
-    if (!(has->sqnr_db - before >= HALF_OF_NOISE) || has->sqnr_db < USELESS) {
+    struct qc_status why = QC_STATUS_INIT;
+    const bool made = qc_pipeline_again(p, &why);
+    if (!made && why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
+    if (made && !qc_demand_measure(has, d, st)) return false;
+    if (!made || !(has->sqnr_db - before >= HALF_OF_NOISE) || has->sqnr_db < USELESS) {
         p->scheme = base;
         has->sqnr_db = before;
         return qc_pipeline_again(p, st);
@@ -165,11 +167,13 @@ bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struc
     *out = NULL;
     if (!m || !may_mend(p)) return true;
     const double db = worst_output(&worst, p, m);
-    const bool recurrent = db < RECURRENT && recurrent_ops(ops, &layers, p->partition);
-    if (!recurrent && !(db < USELESS)) return true;
+    const bool recurrent = db < RECURRENT && !p->scheme.dynamic && !p->scheme.activation_type_count &&
+                           recurrent_ops(ops, &layers, p->partition);
+    const bool any = db < USELESS && !p->options->given[QC_OPTION_ACTIVATION_TYPE];
+    if (!recurrent && !any) return true;
     bool ok = qc_demand_begin_outputs(&d, p, MENDED, st) && qc_demand_measure(&has, &d, st);
     ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));
-    if (ok && !*out && db < USELESS && !(has.sqnr_db >= MENDED)) ok = widen_worst(out, &has, &d, st);
+    if (ok && !*out && any && !(has.sqnr_db >= MENDED)) ok = widen_worst(out, &has, &d, st);
     if (ok && *out) (*out)->mended = true;
     qc_demand_end(&d);
     return ok;
@@ -177,7 +181,8 @@ bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struc
 
 /* ---- The warning ---- */
 
-/* The layer that the advice is of, else the first cause of error, else the one whose result has the least SQNR. */
+/* The layer that the advice is of, else the first cause of error, else the one whose result has the least SQNR, or, of
+   weights alone, the weight that has. */
 static const char *layer_to_name(const struct qc_report *r, const struct qc_ideas *ideas)
 {
     const struct qc_layer *worst = NULL;
@@ -185,8 +190,11 @@ static const char *layer_to_name(const struct qc_report *r, const struct qc_idea
     for (size_t i = 0; i < ideas->count; i++)
         if (ideas->of[i].node) return ideas->of[i].node;
     for (size_t i = 0; i < r->layer_count; i++)
-        if (r->layers[i].node && (!worst || r->layers[i].sqnr_db < worst->sqnr_db)) worst = &r->layers[i];
-    return worst ? worst->node : NULL;
+        if (!isnan(r->layers[i].sqnr_db) && (!worst || r->layers[i].sqnr_db < worst->sqnr_db)) worst = &r->layers[i];
+    if (worst) return worst->node ? worst->node : worst->name;
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (!worst || r->layers[i].alone_db < worst->alone_db) worst = &r->layers[i];
+    return worst ? worst->name : NULL;
 }
 
 /* What mends it: a command that was measured, one that follows from the cause of error, or a demand. */
@@ -213,7 +221,8 @@ bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, st
     if (!(db < USELESS)) return true;
     const char *layer = layer_to_name(r, ideas), *remedy = remedy_of(r, ideas, p, st);
     if (!remedy) return false;
-    qc_warn(p->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s", p->real->outputs[output].name,
-            db, layer ? "; most is lost in '" : "", layer ? layer : "", layer ? "'" : "", remedy);
+    qc_warn(p->warnings, "output '%.80s' has %.2f dB, too low to be useful%s%.200s%s; %s",
+            p->real->outputs[output].name, db, layer ? "; most is lost in '" : "", layer ? layer : "", layer ? "'" : "",
+            remedy);
     return true;
 }
