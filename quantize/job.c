@@ -191,15 +191,16 @@ static bool mend(struct qc_job *j, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct qc_report_fallback *path;
+    bool again;
     if (j->p.data && !qc_model_select(j->p.data, j->p.options, NULL, st)) return false;
-    if (!qc_mend(&path, &j->p, j->measurement, st)) return false;
-    if (!path) return true;
-    j->r.fallback = path;
+    if (!qc_mend(&path, &again, &j->p, j->measurement, st)) return false;
+    if (!again) return true;
+    if (path) j->r.fallback = path;
     j->r.fallback_seconds = qc_seconds() - t0;
     qc_measurement_free(j->measurement);
     j->measurement = NULL;
-    return qc_pipeline_tell_again(&j->p, st) && count_ops(j, st) && (!path->met || evaluate_quantized(j, st)) &&
-           measure(j, st);
+    return qc_pipeline_tell_again(&j->p, st) && count_ops(j, st) &&
+           (!path || !path->met || evaluate_quantized(j, st)) && measure(j, st);
 }
 
 bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status *st)

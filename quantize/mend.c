@@ -157,7 +157,7 @@ static bool widen_worst(struct qc_report_fallback **out, struct qc_standing *has
     return ok;
 }
 
-bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struct qc_measurement *m,
+bool qc_mend(struct qc_report_fallback **out, bool *again, struct qc_pipeline *p, const struct qc_measurement *m,
              struct qc_status *st)
 {
     const char *ops[RECURRENT_OPS];
@@ -165,12 +165,14 @@ bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struc
     struct qc_demand d = {.p = p};
     struct qc_standing has = {.sqnr_db = (double)NAN};
     *out = NULL;
+    *again = false;
     if (!m || !may_mend(p)) return true;
     const double db = worst_output(&worst, p, m);
     const bool recurrent = db < RECURRENT && !p->scheme.dynamic && !p->scheme.activation_type_count &&
                            recurrent_ops(ops, &layers, p->partition);
     const bool any = db < USELESS && !p->options->given[QC_OPTION_ACTIVATION_TYPE];
     if (!recurrent && !any) return true;
+    *again = true;
     bool ok = qc_demand_begin_outputs(&d, p, MENDED, st) && qc_demand_measure(&has, &d, st);
     ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));
     if (ok && !*out && any && !(has.sqnr_db >= MENDED)) ok = widen_worst(out, &has, &d, st);

@@ -8,9 +8,10 @@
 #include "export/report/report.h"
 #include "quantize/quantize_suggest.h"
 
-/* p has run; m: its outputs. Sets *out (from the arena of p) to what was changed and tried, or to NULL if nothing was.
-   If (*out)->met, p has the wider types afterwards, else it is as before. Errors: those of the pipeline and of runs. */
-bool qc_mend(struct qc_report_fallback **out, struct qc_pipeline *p, const struct qc_measurement *m,
+/* p has run; m: its outputs. Sets *out (from the arena of p) to what was tried for useless outputs or changed, or to
+   NULL. If (*out)->met, p has the wider types afterwards, else it is as before. *again: stages of p have run again, so
+   what borrows from its graphs has to be made anew. Errors: those of the pipeline and of runs. */
+bool qc_mend(struct qc_report_fallback **out, bool *again, struct qc_pipeline *p, const struct qc_measurement *m,
              struct qc_status *st);
 
 /* Warns if an output has less than 10 dB. The warning names the layer that loses most, and what mends it: a command of

@@ -175,6 +175,31 @@ def test_recurrent_weights_that_cost_have_16_bits(energies, qcalib, tmp_path):
     assert asked.json["fallback"] is None and of_output(r) > of_output(asked) + 3
 
 
+def test_recurrent_weights_that_cost_nothing_have_8_bits(qcalib, tmp_path):
+    """The noise is that of the convolution in front, which is what is mended."""
+    loud = loudness(24, 2.5)[..., 0]
+    constants = {
+        "v": R.normal(size=(WIDTH, WIDTH, 3)).astype(np.float32),
+        "one": np.ones(WIDTH, np.float32),
+        "zero": np.zeros(WIDTH, np.float32),
+        "w": R.normal(size=(1, 4 * HIDDEN, WIDTH)).astype(np.float32) * 0.2,
+        "r": R.normal(size=(1, 4 * HIDDEN, HIDDEN)).astype(np.float32) * 0.05,
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], name="first", kernel_shape=[3]),
+        helper.make_node("InstanceNormalization", ["a", "one", "zero"], ["b"], name="norm", epsilon=1e-20),
+        helper.make_node("Transpose", ["b"], ["t"], perm=[2, 0, 1]),
+        helper.make_node("LSTM", ["t", "w", "r"], ["y"], name="lstm", hidden_size=HIDDEN),
+    ]
+    save(tmp_path / "m.onnx", nodes, constants, (WIDTH, STEPS), "y")
+    np.savez(tmp_path / "x.npz", x=(R.normal(size=(24, WIDTH, STEPS)) * loud).astype(np.float32))
+    r = qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--json")
+    g = QuantizedGraph(tmp_path / "q.onnx")
+    assert {g.value(g.dequantize(name).input[0]).dtype for n in g.of("LSTM") for name in n.input[1:3]} == {np.dtype(np.int8)}
+    assert of_output(r) > 20 and r.json["fallback"]["met"]
+    assert all("first" in o for o in r.json["fallback"]["options"])
+
+
 def test_speaker_encoder(qcalib, data):
     """A trained network of three layers: 0.8 dB with its input in 8 bits; ONNX Runtime's quantizer leaves 32.5."""
     folder = data / "hostile/second"
