@@ -104,7 +104,7 @@ static bool add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_
     return true;
 }
 
-/* dq(...), or an op on real values that takes one: its result is real. */
+/* Is there a dequantize in it? dq(...) and float operators that read one have real results. */
 static bool has_dequantize(const struct qc_expr *e)
 {
     bool found = e->kind == QC_EXPR_OP && e->op == QC_OP_Dequantize;
