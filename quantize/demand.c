@@ -6,25 +6,39 @@
 #include "graph/core/rebuild.h"
 #include "quantize/trial_graph.h"
 
-enum { UNITS_MAX = 256 }; /* of --data */
+enum { UNITS_MAX = 256, UNITS_FEW = 32 }; /* of --data */
+
+static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
+{
+    struct qc_pipeline *p = d->p;
+    d->how = qc_trial_options_of(p);
+    d->how.how = p->how;
+    if (d->data != p->data) d->how.keys = NULL; /* these are of --data */
+    d->file = qc_dataset_file(d->data);
+    return qc_trials_new(&d->trials, p->real, d->data, wanted, &d->how, st) &&
+           (d->errors = QC_NEW_ARRAY(p->arena, struct qc_error, qc_trials_units(d->trials) * p->real->output_count,
+                                     st)) != NULL;
+}
 
 bool qc_demand_begin(struct qc_demand *d, struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
-    struct qc_dataset *data = p->eval ? p->eval : p->data;
     d->p = p;
+    d->data = p->eval ? p->eval : p->data;
     d->max_drop = o->max_drop;
     d->min_sqnr = o->min_sqnr;
     d->max_nll = o->max_nll;
-    if (isnan(d->min_sqnr)) return true;
-    d->how = qc_trial_options_of(p);
-    d->how.how = p->how;
-    if (p->eval) d->how.keys = NULL; /* these are of --data */
-    d->file = qc_dataset_file(data);
-    const size_t wanted = p->eval ? qc_dataset_units(data) : UNITS_MAX;
-    return qc_trials_new(&d->trials, p->real, data, wanted, &d->how, st) &&
-           (d->errors = QC_NEW_ARRAY(p->arena, struct qc_error, qc_trials_units(d->trials) * p->real->output_count,
-                                     st)) != NULL;
+    return isnan(d->min_sqnr) || draw(d, p->eval ? qc_dataset_units(d->data) : UNITS_MAX, st);
+}
+
+bool qc_demand_begin_outputs(struct qc_demand *d, struct qc_pipeline *p, double min_sqnr, struct qc_status *st)
+{
+    d->p = p;
+    d->data = p->data;
+    d->outputs_alone = true;
+    d->max_drop = d->max_nll = (double)NAN;
+    d->min_sqnr = min_sqnr;
+    return draw(d, UNITS_FEW, st);
 }
 
 void qc_demand_end(struct qc_demand *d)
@@ -35,8 +49,7 @@ void qc_demand_end(struct qc_demand *d)
 
 size_t qc_demand_samples(const struct qc_demand *d)
 {
-    const struct qc_dataset *data = d->p->eval ? d->p->eval : d->p->data;
-    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
+    const size_t batch = qc_dataset_batch(d->data) > 1 ? (size_t)qc_dataset_batch(d->data) : 1;
     return d->trials ? qc_trials_units(d->trials) * batch : 0;
 }
 
@@ -71,7 +84,7 @@ bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_s
 {
     struct qc_pipeline *p = d->p;
     const struct qc_options *o = p->options;
-    if (p->eval) {
+    if (p->eval && !d->outputs_alone) {
         const bool ok =
             qc_evaluate_sums(&out->metric, &out->overflows, p->arena, p->produced, p->eval, &p->how,
                              (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, p->progress, st);

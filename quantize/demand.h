@@ -9,6 +9,8 @@
 struct qc_demand {
     double max_drop, min_sqnr, max_nll; /* NaN: not asked for */
     struct qc_pipeline *p;
+    struct qc_dataset *data; /* that outputs are compared on; --eval is not looked at: */
+    bool outputs_alone;
     struct qc_metric fp32;    /* of the float network on p->eval */
     struct qc_trials *trials; /* with min_sqnr: the samples that outputs are compared on */
     struct qc_trial_options how;
@@ -27,6 +29,8 @@ struct qc_standing {
 /* Draws samples for --min-sqnr: all of --eval, without it at most 256 units of --data. d is borrowed until
    qc_demand_end. */
 bool qc_demand_begin(struct qc_demand *d, struct qc_pipeline *p, struct qc_status *st);
+/* For outputs of at least so many dB on 32 units of --data, whatever the options demand; accuracy is left alone. */
+bool qc_demand_begin_outputs(struct qc_demand *d, struct qc_pipeline *p, double min_sqnr, struct qc_status *st);
 void qc_demand_end(struct qc_demand *d);
 size_t qc_demand_samples(const struct qc_demand *d);
 

@@ -204,7 +204,7 @@ static bool forbidden(const char **reason, const struct search *s, struct qc_sta
 
 static void fill_step(struct qc_report_fallback_step *step, const struct search *s)
 {
-    const bool eval = s->p->eval != NULL;
+    const bool eval = s->p->eval && !s->demand->outputs_alone;
     step->value = eval ? s->best.metric.value : (double)NAN;
     step->drop = eval ? qc_metric_drop(&s->demand->fp32, &s->best.metric) : (double)NAN;
     step->nll = eval ? s->best.metric.nll : (double)NAN;

@@ -21,6 +21,7 @@
 #include "quantize/fallback.h"
 #include "quantize/fit_size.h"
 #include "quantize/integer_options.h"
+#include "quantize/mend.h"
 #include "quantize/pipeline.h"
 #include "quantize/produced_ops.h"
 #include "quantize/quantize_groups.h"
@@ -110,17 +111,30 @@ static void drop_eval(struct qc_job *j, struct qc_status *st)
     j->p.eval = NULL;
 }
 
+static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quantized, struct qc_status *st)
+{
+    const struct qc_options *o = j->p.options;
+    qc_progress_phase(j->p.progress, quantized ? "accuracy int8" : "accuracy float");
+    const bool ok = qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, j->p.arena, g,
+                                     j->p.eval, quantized ? &j->p.how : NULL, (unsigned)o->threads,
+                                     (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
+    qc_progress_end(j->p.progress);
+    return ok;
+}
+
+/* The accuracy of a network that has become another one. */
+static bool evaluate_quantized(struct qc_job *j, struct qc_status *st)
+{
+    return !j->p.eval || evaluate_one(j, j->p.produced, true, st);
+}
+
 static bool evaluate(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->p.options;
     const struct qc_graph *graphs[2] = {j->p.normalised, j->p.produced};
     if (!j->p.eval) return true;
     for (int i = 0; i < 2; i++) {
-        qc_progress_phase(j->p.progress, i ? "accuracy int8" : "accuracy float");
-        bool ok = qc_evaluate_sums(i ? &j->has.metric : &j->demand.fp32, &j->has.overflows, j->p.arena, graphs[i],
-                                   j->p.eval, i ? &j->p.how : NULL, (unsigned)o->threads, (size_t)o->memory_limit,
-                                   qc_progress_step, j->p.progress, st);
-        qc_progress_end(j->p.progress);
+        const bool ok = evaluate_one(j, graphs[i], i == 1, st);
         if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && !qc_options_demand(o)) {
             drop_eval(j, st);
             return true;
@@ -205,6 +219,23 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
     struct qc_report *r = &j->r;
     return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) &&
            qc_body_jobs_ops(r, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
+}
+
+/* Wider types where outputs have lost too much: the figures of the report are then those of the mended network. */
+static bool mend(struct qc_job *j, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct qc_report_fallback *path;
+    bool again;
+    if (j->p.data && !qc_model_select(j->p.data, j->p.options, NULL, st)) return false;
+    if (!qc_mend(&path, &again, &j->p, j->measurement, st)) return false;
+    if (!again) return true;
+    if (path) j->r.fallback = path;
+    j->r.fallback_seconds = qc_seconds() - t0;
+    qc_measurement_free(j->measurement);
+    j->measurement = NULL;
+    return qc_pipeline_tell_again(&j->p, st) && count_ops(j, st) &&
+           (!path || !path->met || evaluate_quantized(j, st)) && measure(j, st);
 }
 
 bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status *st)
@@ -352,12 +383,18 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->worker_bytes = p->cost.runner_bytes;
     r->constant_bytes = p->cost.constant_bytes;
     r->statistics_bytes = p->cost.statistics_bytes;
-    const char **warnings = QC_NEW_ARRAY(p->arena, const char *, qc_warnings_count(p->warnings), st);
-    for (size_t i = 0; warnings && i < qc_warnings_count(p->warnings); i++)
-        warnings[i] = qc_warnings_text(p->warnings, i);
-    r->warnings = warnings;
-    r->warning_count = qc_warnings_count(p->warnings);
-    return warnings && qc_fill_nodes(r, p, st);
+    return qc_fill_nodes(r, p, st);
+}
+
+static bool fill_warnings(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_pipeline *p = &j->p;
+    const size_t count = qc_warnings_count(p->warnings);
+    const char **warnings = QC_NEW_ARRAY(p->arena, const char *, count, st);
+    for (size_t i = 0; warnings && i < count; i++) warnings[i] = qc_warnings_text(p->warnings, i);
+    j->r.warnings = warnings;
+    j->r.warning_count = count;
+    return warnings != NULL;
 }
 
 /* Advice is a command with an option more than was given: where layers have wider types already it would be about
@@ -367,7 +404,8 @@ static bool advise(struct qc_job *j, struct qc_status *st)
     struct qc_ideas ideas = {.count = 0};
     return ((j->r.fallback && j->r.fallback->met) || qc_fill_suggestions(&j->r, &ideas, &j->p, j->measurement, st)) &&
            qc_fill_advice(&j->r, &ideas, &j->p, j->measurement, j->sensitivity, st) &&
-           qc_body_jobs_layers(&j->r, &j->p, st);
+           qc_body_jobs_layers(&j->r, &j->p, st) && qc_warn_useless(&j->r, &ideas, &j->p, j->measurement, st) &&
+           fill_warnings(j, st);
 }
 
 bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in,
@@ -451,7 +489,7 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
     const unsigned before = qc_pool_share((unsigned)j->p.options->threads);
     const bool ok = qc_pipeline_run(&j->p, st) && fit_size(j, st) && count_ops(j, st) && evaluate(j, st) &&
                     begin_demand(j, st) && improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure(j, st) &&
-                    fill_report(j, st) && advise(j, st);
+                    mend(j, st) && fill_report(j, st) && advise(j, st);
     qc_pool_share(before);
     return ok;
 }

@@ -174,6 +174,7 @@ struct qc_report_fallback_step {
 struct qc_report_fallback {
     double limit, min_sqnr, max_nll; /* NaN: not asked for */
     bool met;
+    bool mended; /* nobody asked for it: outputs had lost too much */
     size_t step_count;
     const struct qc_report_fallback_step *steps;
     size_t option_count;

@@ -51,7 +51,10 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
     const struct qc_report_fallback *b = r->fallback;
     if (!b) return;
     const char *unit = decibels(r) ? "dB" : "points", *between = ": ";
-    qc_html(f, "<h2>%s", b->met ? "How the demand was met" : "The demand was not met");
+    if (b->mended)
+        qc_html(f, "<h2>%s", b->met ? "Outputs that were too noisy were mended" : "Noisy outputs were not mended");
+    else
+        qc_html(f, "<h2>%s", b->met ? "How the demand was met" : "The demand was not met");
     if (!isnan(b->limit)) {
         qc_html(f, "%sat most %g %s lost", between, b->limit, unit);
         between = ", ";

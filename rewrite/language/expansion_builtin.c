@@ -144,6 +144,16 @@ static bool run_present(struct qc_fvalue *out, struct qc_frame *f, const struct 
     return true;
 }
 
+static bool run_product(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
+                        struct qc_status *st)
+{
+    const struct qc_node *made = a->kind == QC_FVALUE_TENSOR ? qc_node_of(f->x->g, a->id) : NULL;
+    (void)n;
+    (void)st;
+    *out = qc_fvalue_whole(made && (made->op == QC_OP_MatMul || made->op == QC_OP_Gemm));
+    return true;
+}
+
 static bool run_known(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
                       struct qc_status *st)
 {
@@ -367,6 +377,7 @@ static const struct qc_fbuiltin rows[] = {
     {"shape", "shape(x), shape(x, from), shape(x, from, to): dimensions as a list", 1, 3, run_shape},
     {"dtype", "dtype(x): the type, to compare with f32, bool, ... and for cast", 1, 1, run_dtype},
     {"present", "present(x): x is not left out", 1, 1, run_present},
+    {"product", "product(x): x is the result of a MatMul or Gemm", 1, 1, run_product},
     {"known", "known(v): a number, text or list; no tensor and not absent", 1, 1, run_known},
     {"value", "value(c): the number in a constant of one element, or absent", 1, 1, run_value},
     {"items", "items(c): the numbers in a constant of at most one dimension, or absent", 1, 1, run_items},

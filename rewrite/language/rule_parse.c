@@ -104,14 +104,12 @@ static bool add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_
     return true;
 }
 
-/* dq(...), or an op on real values that takes one: its result is real. */
-static bool begins_with_dequantize(const struct qc_expr *give)
+/* Is there a dequantize in it? dq(...) and float operators that read one have real results. */
+static bool has_dequantize(const struct qc_expr *e)
 {
-    bool inner = false;
-    if (give->kind != QC_EXPR_OP) return false;
-    for (unsigned i = 0; i < give->arg_count; i++)
-        inner = inner || (give->args[i]->kind == QC_EXPR_OP && give->args[i]->op == QC_OP_Dequantize);
-    return give->op == QC_OP_Dequantize || (inner && give->op != QC_OP_Quantize);
+    bool found = e->kind == QC_EXPR_OP && e->op == QC_OP_Dequantize;
+    for (unsigned i = 0; !found && e->kind == QC_EXPR_OP && i < e->arg_count; i++) found = has_dequantize(e->args[i]);
+    return found;
 }
 
 static bool parse_template(struct qc_rule_parser *p, const char *target, struct qc_status *st)
@@ -126,7 +124,7 @@ static bool parse_template(struct qc_rule_parser *p, const char *target, struct 
     if (rule->template_count == QC_RULE_TARGETS) return qc_lexer_error(&before, "at most 4 templates", st);
     struct qc_expr *give = qc_parse_expr(p, st);
     if (!give) return false;
-    if (rule->kind == QC_RULE_PATTERN && !begins_with_dequantize(give))
+    if (rule->kind == QC_RULE_PATTERN && (give->op == QC_OP_Quantize || !has_dequantize(give)))
         return qc_lexer_error(&before, "a template of the form dq(... : QPARAMS)", st);
     rule->templates[rule->template_count++] = (struct qc_template){.target = target, .give = give};
     return true;

@@ -18,7 +18,7 @@ bool qc_tables_fit(struct qc_partition *p, const struct qc_match *m)
     enum { SHARE = 8 };
     const struct qc_graph *g = p->graph;
     const struct qc_node *n = &g->nodes[m->nodes[0]];
-    if (!g->budget.memory_limit || !qc_types_weights_alone(p, m)) return true;
+    if (!g->budget.memory_limit || !qc_types_is_table(p, m)) return true;
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
         if (!t || t->bytes <= g->budget.memory_limit / SHARE) continue;
@@ -36,7 +36,7 @@ bool qc_tables_drop_stored(struct qc_partition *p, const struct qc_rules *rules,
     memcpy(stored, p->requested, g->value_count + 1);
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
-        if (p->matches.at[id] && stored[n->outputs] && qc_types_weights_alone(p, p->matches.at[id]))
+        if (p->matches.at[id] && stored[n->outputs] && qc_types_is_table(p, p->matches.at[id]))
             qc_partition_drop(p, id);
         if (p->matches.at[id] || qc_rules_behaviour(rules, g, n) != QC_AFFINE_KEEP) continue;
         for (unsigned k = 0; k < n->output_count; k++) stored[n->inputs[0]] |= stored[n->outputs + k];

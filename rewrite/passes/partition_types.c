@@ -132,6 +132,11 @@ bool qc_types_weights_alone(const struct qc_partition *p, const struct qc_match 
     return n && n == quantized_count(m, m->rule->give);
 }
 
+bool qc_types_is_table(const struct qc_partition *p, const struct qc_match *m)
+{
+    return qc_node_affine(&p->graph->nodes[m->nodes[0]]) == QC_AFFINE_KEEP && qc_types_weights_alone(p, m);
+}
+
 static void note_weight(struct qc_partition *p, const struct qc_match *m, struct weight w, bool dynamic,
                         enum qc_dtype type)
 {
@@ -217,7 +222,7 @@ static const struct qc_type_choice *widened(const struct qc_partition *p, const 
     static const struct qc_type_choice of[2][2] = {{{.dtype = QC_U8}, {.dtype = QC_I8}},
                                                    {{.dtype = QC_U16}, {.dtype = QC_I16}}};
     const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
-    const bool table = qc_types_weights_alone(p, m), few = t->bits < 8;
+    const bool table = qc_types_is_table(p, m), few = t->bits < 8;
     if (m->rule->weight.dtype != QC_NONE || !t->bits || t->bits > 8) return NULL;
     if (few ? !table && !is_short(p, m) && !is_slight(p, m) : !table || !is_slight_table(p, m)) return NULL;
     return &of[!few][t->is_signed];
@@ -238,7 +243,7 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     const bool alone = qc_types_weights_alone(p, m),
                blocks = note_blocks(p, m, w, type, alone || activation == QC_NONE);
     p->real_product[m->nodes[0]] = blocks && !alone && activation != QC_NONE;
-    if (activation != QC_NONE || alone) return true;
+    if (activation != QC_NONE || qc_types_is_table(p, m)) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
         const qc_id node = m->nodes[0];
         p->weights_only[node] = true;

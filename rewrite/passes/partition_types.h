@@ -16,8 +16,11 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st);
 /* Is the match quantized, as far as types go? Notes the reason where it is not, and the weight where that alone is. */
 bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc_types_used *used);
 
-/* Does the template quantize weights and nothing else (an embedding)? */
+/* Does the template quantize weights and nothing else (an embedding, an LSTM)? */
 bool qc_types_weights_alone(const struct qc_partition *p, const struct qc_match *m);
+
+/* Is it the table of an embedding: weights alone, of which the op copies elements? */
+bool qc_types_is_table(const struct qc_partition *p, const struct qc_match *m);
 
 /* The pattern's scheme with the types of the matched nodes. NULL and a status when memory is out. */
 const struct qc_scheme_source *qc_scheme_source_of(struct qc_partition *p, const struct qc_match *m,

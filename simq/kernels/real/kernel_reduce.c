@@ -7,7 +7,7 @@
 #include "simq/core/kernel_util.h"
 #include "simq/kernels/real/line_math.h"
 
-enum { LANES = 256 };
+enum { LANES = 256, PARTS = 16 };
 
 union value {
     double f;
@@ -26,7 +26,6 @@ typedef void finish_fn(void *o, int64_t stride, const union value *acc, const un
 #define QC_FOLD(NAME, T, W, NEUTRAL, EXPRESSION, JOIN)                                                                 \
     static QC_INLINE void NAME##_body(W *acc, bool lanes, const W *shift, const T *p, int64_t n, int64_t stride)       \
     {                                                                                                                  \
-        enum { PARTS = 16 };                                                                                           \
         if (lanes && stride == 1) QC_FOLD_LANES(T, W, p[i], EXPRESSION)                                                \
         if (lanes) QC_FOLD_LANES(T, W, p[i * stride], EXPRESSION)                                                      \
         const W s = shift[0];                                                                                          \
@@ -239,6 +238,22 @@ static void fold_all(union value *acc, fold_fn *fold, const union value *shift, 
     } while (qc_walk_next(&w));
 }
 
+/* Exchanges the last two dimensions if the last one is reduced and short: then many short sums run side by side instead
+   of one after the other. Up to PARTS elements are added in the same order both ways. */
+static void turn_short(struct qc_view views[2], unsigned *reduced)
+{
+    const int inner = views[0].rank - 1, outer = inner - 1;
+    if (outer < 0 || !(*reduced >> inner & 1) || *reduced >> outer & 1 || views[0].dim[inner] > PARTS) return;
+    for (int k = 0; k < 2; k++) {
+        const int64_t dim = views[k].dim[inner], stride = views[k].stride[inner];
+        views[k].dim[inner] = views[k].dim[outer];
+        views[k].stride[inner] = views[k].stride[outer];
+        views[k].dim[outer] = dim;
+        views[k].stride[outer] = stride;
+    }
+    *reduced ^= 1U << inner | 1U << outer;
+}
+
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
@@ -255,6 +270,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     for (int d = 0; d < views[0].rank; d++)
         if (reduced >> d & 1) count *= views[0].dim[d];
     qc_views_simplify(2, views, &reduced);
+    turn_short(views, &reduced);
     const int inner = views[0].rank - 1;
     const bool lanes_inside = !(reduced >> inner & 1);
     struct qc_view along = views[0], to = views[1];
