@@ -40,21 +40,30 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
 }
 
 /* Tensors that no step reads any more: their numbers are packed in the state of a kernel. */
-static void drop_unread(struct qc_plan *p)
+static int by_address(const void *a, const void *b)
 {
+    const uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool drop_unread(struct qc_plan *p, struct qc_arena *a, struct qc_status *st)
+{
+    size_t count = p->output_count + p->report_count, n = 0;
+    for (size_t i = 0; i < p->step_count; i++) count += p->steps[i].input_count;
+    uintptr_t *read = QC_NEW_ARRAY(a, uintptr_t, count, st);
+    if (!read) return false;
+    for (size_t i = 0; i < p->step_count; i++)
+        for (unsigned k = 0; k < p->steps[i].input_count; k++) read[n++] = (uintptr_t)p->steps[i].in[k].view.data;
+    for (size_t i = 0; i < p->output_count; i++) read[n++] = (uintptr_t)p->outputs[i].view.data;
+    for (size_t i = 0; i < p->report_count; i++) read[n++] = (uintptr_t)p->reports[i].what.view.data;
+    qsort(read, n, sizeof *read, by_address);
     for (size_t v = 0; v < p->tensor_count; v++) {
-        const struct qc_tensor *t = p->tensors[v];
-        bool read = false;
-        if (!t) continue;
-        for (size_t i = 0; i < p->step_count && !read; i++)
-            for (unsigned k = 0; k < p->steps[i].input_count; k++)
-                read = read || p->steps[i].in[k].view.data == t->data;
-        for (size_t i = 0; i < p->output_count && !read; i++) read = p->outputs[i].view.data == t->data;
-        for (size_t i = 0; i < p->report_count && !read; i++) read = p->reports[i].what.view.data == t->data;
-        if (read) continue;
+        const uintptr_t data = p->tensors[v] ? (uintptr_t)p->tensors[v]->data : 0;
+        if (!p->tensors[v] || (n && bsearch(&data, read, n, sizeof *read, by_address))) continue;
         qc_tensor_unref(p->tensors[v]);
         p->tensors[v] = NULL;
     }
+    return true;
 }
 
 /* Each value fits; do they together? The step with the largest result is named. */
@@ -116,8 +125,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
         qc_fail(st, b.unsupported.code, "%s", b.unsupported.message);
         goto out;
     }
-    if (!qc_plan_place(p, st) || !within_budget(p, st)) goto out;
-    drop_unread(p);
+    if (!qc_plan_place(p, st) || !within_budget(p, st) || !drop_unread(p, b.arena, st)) goto out;
     *out = p;
     ok = true;
 out:
