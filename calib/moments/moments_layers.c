@@ -398,8 +398,9 @@ static size_t positions_of(const struct qc_second_moments_layer *l, size_t eleme
 
 void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t elements, size_t runs)
 {
-    for (size_t i = 0; i < m->count; i++) {
-        struct qc_second_moments_layer *l = m->layers[i];
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&m->by_value, qc_hash_number(value), &slot));) {
+        struct qc_second_moments_layer *l = m->layers[i - 1];
         const size_t n = l->value == value ? positions_of(l, elements) : 0;
         if (n && runs) l->rows_max = runs * (qc_second_moments_positions(l, n) + 1);
     }
