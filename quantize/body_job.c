@@ -7,6 +7,7 @@
 
 #include "datasets/arrays/memory_data.h"
 #include "graph/core/body.h"
+#include "quantize/layer_index.h"
 #include "quantize/pipeline.h"
 #include "quantize/produced_ops.h"
 #include "quantize/quantize_report.h"
@@ -211,7 +212,7 @@ bool qc_body_jobs_layers(struct qc_report *r, const struct qc_pipeline *p, struc
         r->layers = all;
         r->layer_count += own.layer_count;
     }
-    return true;
+    return !p->body_count || qc_layers_index(r, p->arena, st);
 }
 
 bool qc_body_jobs_ops(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st)

@@ -65,12 +65,14 @@ struct channels {
 };
 
 /* The weights as they were before they were rounded with regard to the data (calib/weights/round_weights.h). */
-static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, qc_id quantizer, const struct qc_tensor *t)
+static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, const struct qc_stored_values *simulated,
+                                               qc_id quantizer, const struct qc_tensor *t)
 {
     const struct qc_graph *g = p->simulated;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        if (n->op != QC_OP_Quantize || g->values[n->outputs].type.qparams != quantizer) continue;
+    if (quantizer > g->qparams_count) return t;
+    for (size_t i = simulated->first[quantizer]; i < simulated->first[quantizer + 1]; i++) {
+        const struct qc_node *n = qc_node_of(g, simulated->value[i]);
+        if (!n || n->op != QC_OP_Quantize) continue;
         const struct qc_tensor *was = qc_constant_of(g, n->inputs[0]);
         if (was && was->dtype == t->dtype && was->count == t->count) return was;
     }
@@ -176,10 +178,12 @@ static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)
 }
 
 bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_pipeline *p,
-                     const struct qc_graph *g, qc_id quantizer, qc_id quantize, qc_id reader, struct qc_status *st)
+                     const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer,
+                     qc_id quantize, qc_id reader, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[quantize];
-    const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]), *t = before_rounding(p, quantizer, stored);
+    const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]),
+                           *t = before_rounding(p, simulated, quantizer, stored);
     const struct qc_type *type = &g->values[n->outputs].type;
     struct qc_weight_look w = {
         .was = t, .stored = stored, .qparams = &g->qparams_of[quantizer], .axis = type->axis, .inner = 1};

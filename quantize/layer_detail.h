@@ -3,6 +3,7 @@
 #define QC_QUANTIZE_LAYER_DETAIL_H
 
 #include "export/report/report.h"
+#include "graph/core/stored_values.h"
 #include "observers/outline.h"
 #include "quantize/pipeline_state.h"
 
@@ -21,8 +22,10 @@ struct qc_weight_look {
     struct qc_report_histogram *histogram;
     struct qc_outline *outline;
 };
+/* simulated: the stored values of p->simulated. */
 bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_pipeline *p,
-                     const struct qc_graph *g, qc_id quantizer, qc_id quantize, qc_id reader, struct qc_status *st);
+                     const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer,
+                     qc_id quantize, qc_id reader, struct qc_status *st);
 bool qc_layer_weights_look(struct qc_weight_look *looks, size_t count, unsigned workers, struct qc_status *st);
 /* What is lost of a float weight t; rounded: what its integers are made of; s: bound; axis: as of its Quantize. */
 void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quantize/layer_index.h"
 #include "quantize/produced_ops.h"
 
 struct look {
@@ -20,13 +21,6 @@ struct look {
 double qc_noise_ratio(double db)
 {
     return isnan(db) ? (double)NAN : pow(10, -db / 10);
-}
-
-size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qparams)
-{
-    for (size_t i = 0; qparams && i < r->layer_count; i++)
-        if (strcmp(r->layers[i].name, g->qparams_of[qparams].name) == 0) return i;
-    return QC_NO_INDEX;
 }
 
 /* What was measured at a value itself. Where the range was chosen by the error behind a function, the function's value

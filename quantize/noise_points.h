@@ -35,9 +35,6 @@ bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_m
 /* Noise to signal of a weight's rounding: compensated, its errors make each other good in the result. */
 double qc_weight_noise(const struct qc_layer *l);
 
-/* Index of the layer of a quantizer, or QC_NO_INDEX. */
-size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qparams);
-
 /* noise / signal of an SQNR in dB; NaN of NaN. */
 double qc_noise_ratio(double db);
 

@@ -4,9 +4,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "graph/core/parameters.h"
+#include "graph/core/uses.h"
 #include "quantize/auto_method.h"
 #include "quantize/layer_detail.h"
+#include "quantize/layer_index.h"
 #include "quantize/produced_ops.h"
 #include "quantize/stage_bodies.h"
 
@@ -98,36 +101,53 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     return true;
 }
 
-static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, qc_id quantizer, struct qc_status *st)
+/* What is looked up of single layers. */
+struct lookup {
+    struct qc_stored_values simulated;
+    size_t *rounded; /* [qparams_count + 1] of p->simulated: number + 1 of the rounded weights, the first; or 0 */
+};
+
+static bool look_up(struct lookup *u, const struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_weight_rounding *w = p->weight_rounding;
-    for (size_t i = 0; w && i < w->count; i++) {
-        const struct qc_rounded_weights *x = &w->layers[i];
-        if (x->quantizer != quantizer) continue;
-        struct qc_report_rounding *r = QC_NEW_ARRAY(p->arena, struct qc_report_rounding, 1, st);
-        if (!r) return false;
-        *r = (struct qc_report_rounding){.method = x->compensated ? "compensated" : "nearest",
-                                         .reason = x->reason,
-                                         .judged = !x->reason,
-                                         .held = x->held,
-                                         .outputs = x->outputs,
-                                         .nearest_outputs = x->nearest,
-                                         .blocks = x->blocks,
-                                         .error_nearest = x->error_nearest,
-                                         .error = x->error,
-                                         .bias_corrected = x->bias_corrected,
-                                         .bias_rms = x->bias_rms,
-                                         .bias_max = x->bias_max};
-        l->rounding = r;
-        return true;
-    }
+    const size_t most = p->simulated->qparams_count;
+    u->rounded = QC_NEW_ARRAY(p->arena, size_t, most + 1, st);
+    if (!u->rounded || !qc_stored_values_of(&u->simulated, p->simulated, p->arena, st)) return false;
+    for (size_t i = w ? w->count : 0; i-- > 0;)
+        if (w->layers[i].quantizer <= most) u->rounded[w->layers[i].quantizer] = i + 1;
     return true;
 }
 
-/* g: p->folded; or, of products of inputs that are quantized as they come, the graph that these were made of. */
-static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const struct qc_pipeline *p,
-                        const struct qc_graph *g, qc_id quantizer, qc_id quantize, struct qc_status *st)
+static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, const struct lookup *u, qc_id quantizer,
+                          struct qc_status *st)
 {
+    const size_t found = quantizer <= p->simulated->qparams_count ? u->rounded[quantizer] : 0;
+    if (!found) return true;
+    const struct qc_rounded_weights *x = &p->weight_rounding->layers[found - 1];
+    struct qc_report_rounding *r = QC_NEW_ARRAY(p->arena, struct qc_report_rounding, 1, st);
+    if (!r) return false;
+    *r = (struct qc_report_rounding){.method = x->compensated ? "compensated" : "nearest",
+                                     .reason = x->reason,
+                                     .judged = !x->reason,
+                                     .held = x->held,
+                                     .outputs = x->outputs,
+                                     .nearest_outputs = x->nearest,
+                                     .blocks = x->blocks,
+                                     .error_nearest = x->error_nearest,
+                                     .error = x->error,
+                                     .bias_corrected = x->bias_corrected,
+                                     .bias_rms = x->bias_rms,
+                                     .bias_max = x->bias_max};
+    l->rounding = r;
+    return true;
+}
+
+/* uses: of p->folded; or, of products of inputs that are quantized as they come, the graph that these were made of. */
+static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const struct qc_pipeline *p,
+                        const struct qc_uses *uses, const struct lookup *u, qc_id quantizer, qc_id quantize,
+                        struct qc_status *st)
+{
+    const struct qc_graph *g = uses->graph;
     const struct qc_node *q = &g->nodes[quantize];
     fill_parameters(l, p, g, q->outputs);
     l->kind = "weight";
@@ -136,37 +156,69 @@ static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const s
     l->scales_raised = choice->raised;
     l->scale_raise_max = choice->raise_max;
     l->op = "Constant";
-    qc_id reader = 0;
-    for (qc_id id = quantize + 1; id <= g->node_count && !reader; id++)
-        for (unsigned i = 0; i < g->nodes[id].input_count; i++)
-            if (g->nodes[id].inputs[i] == q->outputs) reader = id;
+    const struct qc_use_list readers = qc_readers(uses, q->outputs);
+    const qc_id reader = readers.count ? readers.of[0].node : 0;
     if (reader) l->op = qc_op_info(g->nodes[reader].op)->name;
-    return qc_layer_weight(look, l, p, g, quantizer, quantize, reader, st);
+    return qc_layer_weight(look, l, p, g, &u->simulated, quantizer, quantize, reader, st);
 }
 
-static void fill_isolated(struct qc_layer *l, const struct qc_report *r)
+/* The last effect of each node. */
+static bool fill_isolated(struct qc_layer *layers, size_t count, const struct qc_report *r, struct qc_status *st)
 {
-    for (size_t i = 0; l->node && i < r->effect_count; i++) {
-        const struct qc_report_effect *e = &r->effects[i];
-        if (strcmp(e->node, l->node) != 0) continue;
-        l->isolated_db = e->sqnr_db;
-        l->isolated_metric = e->metric;
-        l->isolated_lost = e->lost;
+    struct qc_index index = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < r->effect_count; i++)
+        ok = qc_index_add(&index, qc_hash_text(r->effects[i].node), (uint32_t)i + 1, st);
+    for (size_t k = 0; ok && r->effect_count && k < count; k++) {
+        struct qc_layer *l = &layers[k];
+        size_t slot = SIZE_MAX, last = 0;
+        for (uint32_t i; l->node && (i = qc_index_next(&index, qc_hash_text(l->node), &slot));)
+            if (i > last && strcmp(r->effects[i - 1].node, l->node) == 0) last = i;
+        if (!last) continue;
+        l->isolated_db = r->effects[last - 1].sqnr_db;
+        l->isolated_metric = r->effects[last - 1].metric;
+        l->isolated_lost = r->effects[last - 1].lost;
     }
+    qc_index_free(&index);
+    return ok;
+}
+
+/* How often the accumulators of the layers overflowed, where that was counted: those of the last one of a name. */
+static bool fill_overflows(struct qc_layer *layers, size_t count, const struct qc_overflows *counted,
+                           struct qc_status *st)
+{
+    struct qc_index index = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < counted->count; i++)
+        ok = qc_index_add(&index, qc_hash_text(counted->layers[i].name), (uint32_t)i + 1, st);
+    for (size_t k = 0; ok && k < count; k++) {
+        const char *name = layers[k].accumulator_of;
+        size_t slot = SIZE_MAX, last = 0;
+        if (!name) continue;
+        for (uint32_t i; (i = qc_index_next(&index, qc_hash_text(name), &slot));)
+            if (i > last && strcmp(counted->layers[i - 1].name, name) == 0) last = i;
+        layers[k].accumulator_overflows = /* 0 also where none is possible */
+            last ? (double)counted->layers[last - 1].sums.overflows : 0;
+    }
+    qc_index_free(&index);
+    return ok;
 }
 
 /* Weights whose integers stand in p->folded as they are. */
 static bool fill_dynamic(struct qc_layer *layers, struct qc_weight_look *looks, size_t *count, bool *done,
-                         const struct qc_pipeline *p, struct qc_status *st)
+                         const struct qc_pipeline *p, const struct lookup *u, struct qc_status *st)
 {
     const struct qc_graph *g = qc_graph_with_bodies(p);
-    for (qc_id id = 1; p->dynamic && id <= g->node_count; id++) {
+    struct qc_uses uses;
+    if (!p->dynamic) return true;
+    if (!qc_uses_of(&uses, g, p->arena, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         const qc_id s = g->values[n->outputs].type.qparams;
         if (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0]) || done[s]) continue;
         struct qc_layer *l = &layers[*count];
         done[s] = true;
-        if (!fill_weight(&looks[(*count)++], l, p, g, s, id, st) || !fill_rounding(l, p, s, st)) return false;
+        if (!fill_weight(&looks[(*count)++], l, p, &uses, u, s, id, st) || !fill_rounding(l, p, u, s, st)) return false;
     }
     return true;
 }
@@ -179,7 +231,9 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
     struct qc_weight_look *looks = QC_NEW_ARRAY(p->arena, struct qc_weight_look, g->qparams_count, st);
     bool *done = QC_NEW_ARRAY(p->arena, bool, g->qparams_count + 1, st);
     size_t count = 0;
-    if (!layers || !looks || !done) return false;
+    struct qc_uses uses;
+    struct lookup u;
+    if (!layers || !looks || !done || !qc_uses_of(&uses, g, p->arena, st) || !look_up(&u, p, st)) return false;
     for (qc_id v = 1; v <= g->value_count; v++) {
         qc_id s = g->values[v].type.qparams;
         if (!s || done[s] || g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || !p->calibration->choices[s].chosen)
@@ -189,24 +243,17 @@ bool qc_fill_layers(struct qc_report *r, const struct qc_pipeline *p, const stru
         bool weight = n && n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]);
         struct qc_layer *l = &layers[count];
         struct qc_weight_look *look = &looks[count++];
-        if (!(weight ? fill_weight(look, l, p, g, s, g->values[v].node, st) && fill_rounding(l, p, s, st)
+        if (!(weight ? fill_weight(look, l, p, &uses, &u, s, g->values[v].node, st) && fill_rounding(l, p, &u, s, st)
                      : fill_activation(l, p, m, s, v, st)))
             return false;
     }
-    if (!fill_dynamic(layers, looks, &count, done, p, st) ||
-        !qc_layer_weights_look(looks, count, (unsigned)p->options->threads, st))
+    if (!fill_dynamic(layers, looks, &count, done, p, &u, st) ||
+        !qc_layer_weights_look(looks, count, (unsigned)p->options->threads, st) ||
+        !fill_isolated(layers, count, r, st) || (counted && !fill_overflows(layers, count, counted, st)))
         return false;
-    for (size_t k = 0; k < count; k++) fill_isolated(&layers[k], r);
-    for (size_t k = 0; counted && k < count; k++) {
-        if (!layers[k].accumulator_of) continue;
-        layers[k].accumulator_overflows = 0; /* also where none is possible */
-        for (size_t i = 0; i < counted->count; i++)
-            if (strcmp(counted->layers[i].name, layers[k].accumulator_of) == 0)
-                layers[k].accumulator_overflows = (double)counted->layers[i].sums.overflows;
-    }
     r->layers = layers;
     r->layer_count = count;
-    return true;
+    return qc_layers_index(r, p->arena, st);
 }
 
 bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const struct qc_overflows *o,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "quantize/command_text.h"
+#include "quantize/layer_index.h"
 #include "quantize/noise_points.h"
 #include "quantize/produced_ops.h"
 #include "quantize/quantize_suggest.h"

@@ -3,6 +3,7 @@
    one piece with a multiply-accumulate op is one box with it. */
 #include <string.h>
 
+#include "quantize/layer_index.h"
 #include "quantize/produced_ops.h"
 #include "quantize/report_nodes.h"
 #include "rewrite/passes/dynamic.h"
@@ -22,9 +23,7 @@ static size_t layer_of(const struct drawing *d, qc_id value)
 {
     qc_id s = d->g->values[value].type.qparams;
     if (!s || d->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return QC_NO_INDEX;
-    for (size_t i = 0; i < d->r->layer_count; i++)
-        if (strcmp(d->r->layers[i].name, d->g->qparams_of[s].name) == 0) return i;
-    return QC_NO_INDEX;
+    return qc_layer_of(d->r, d->g, s);
 }
 
 static bool shape_of(struct qc_report_node *box, const struct drawing *d, qc_id value, struct qc_status *st)

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "graph/core/stored_values.h"
+
 /* The value of the real graph that a quantizer is named after; 0 when it is gone. */
 static qc_id quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer)
 {
@@ -14,13 +16,15 @@ static qc_id quantizer_value(const struct qc_graph *real, const struct qc_qparam
 
 /* The value of a quantized graph that holds a quantizer's (observed) value with its qparams: the one of the same name,
    else the first of the same shape, else the first; 0 when there is none. */
-static qc_id stored_value(const struct qc_graph *quantized, qc_id quantizer, const struct qc_graph *real)
+static qc_id stored_value(const struct qc_graph *quantized, const struct qc_stored_values *stored, qc_id quantizer,
+                          const struct qc_graph *real)
 {
     const struct qc_qparams *s = &quantized->qparams_of[quantizer];
     qc_id named = qc_graph_find_value(quantized, s->name), r = quantizer_value(real, s), first = 0;
     if (named && quantized->values[named].type.qparams == quantizer) return named;
-    for (qc_id v = 1; v <= quantized->value_count; v++) {
-        if (quantized->values[v].type.qparams != quantizer || quantized->values[v].kind != QC_VALUE_RESULT) continue;
+    for (size_t i = stored->first[quantizer]; i < stored->first[quantizer + 1]; i++) {
+        const qc_id v = stored->value[i];
+        if (quantized->values[v].kind != QC_VALUE_RESULT) continue;
         if (r && qc_shape_equal(&quantized->values[v].type.shape, &real->values[r].type.shape)) return v;
         if (!first) first = v;
     }
@@ -45,13 +49,15 @@ struct wanted {
 static bool find_wanted(struct wanted *w, struct qc_measurement *out, const struct qc_graph *real,
                         const struct qc_graph *q, struct qc_status *st)
 {
+    struct qc_stored_values stored;
     w->pairs = QC_NEW_ARRAY(out->arena, struct qc_pair, q->qparams_count + 1, st);
     w->quantizers = QC_NEW_ARRAY(out->arena, qc_id, q->qparams_count + 1, st);
     w->peaks = QC_NEW_ARRAY(out->arena, qc_id, q->value_count + 1, st);
-    if (!w->pairs || !w->quantizers || !w->peaks) return false;
+    if (!w->pairs || !w->quantizers || !w->peaks || !qc_stored_values_of(&stored, q, out->arena, st)) return false;
     for (qc_id s = 1; s <= q->qparams_count; s++) {
         if (q->qparams_of[s].kind != QC_QPARAMS_QUANTIZER || q->qparams_of[s].is_weight) continue;
-        struct qc_pair p = {.first = quantizer_value(real, &q->qparams_of[s]), .second = stored_value(q, s, real)};
+        struct qc_pair p = {.first = quantizer_value(real, &q->qparams_of[s]),
+                            .second = stored_value(q, &stored, s, real)};
         if (!p.first || !p.second || qc_constant_of(real, p.first) ||
             !qc_shape_equal(&real->values[p.first].type.shape, &q->values[p.second].type.shape))
             continue;

@@ -109,14 +109,6 @@ void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block)
     }
 }
 
-static bool add_value(struct qc_second_moments *m, qc_id v)
-{
-    for (size_t i = 0; i < m->value_count; i++)
-        if (m->values[i] == v) return false;
-    m->values[m->value_count++] = v;
-    return true;
-}
-
 /* What of the window decides which elements a row is made of. */
 static const char *geometry_of(const struct qc_second_moments_layer *l, struct qc_arena *a, struct qc_status *st)
 {
@@ -142,40 +134,63 @@ bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struc
            strcmp(a->name, b->name) == 0 && strcmp(a->geometry, b->geometry) == 0;
 }
 
+/* Number + 1 of the first layer that is the same; 0: there is none. */
+static size_t find(const struct qc_second_moments *m, const struct qc_second_moments_layer *like)
+{
+    size_t first = 0, slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&m->by_name, qc_hash_text(like->name), &slot));)
+        if ((!first || i < first) && qc_second_moments_same(m->layers[i - 1], like)) first = i;
+    return first;
+}
+
 struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_moments *m,
                                                        const struct qc_second_moments_layer *like)
 {
-    for (size_t i = 0; i < m->count; i++)
-        if (qc_second_moments_same(m->layers[i], like)) return m->layers[i];
-    return NULL;
+    const size_t found = find(m, like);
+    return found ? m->layers[found - 1] : NULL;
 }
 
-static void append(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
-                   bool products)
+bool qc_second_moments_append(struct qc_second_moments *m, struct qc_second_moments_layer *l, struct qc_status *st)
+{
+    const uint64_t value = qc_hash_number(l->value);
+    const uint32_t number = (uint32_t)m->count + 1;
+    size_t slot = SIZE_MAX;
+    uint32_t known = l->value ? 0 : number; /* of a file: there is no graph */
+    for (uint32_t i; !known && (i = qc_index_next(&m->by_value, value, &slot));)
+        if (m->layers[i - 1]->value == l->value) known = i;
+    if (!qc_index_add(&m->by_name, qc_hash_text(l->name), number, st) ||
+        (l->value && !qc_index_add(&m->by_value, value, number, st)))
+        return false;
+    m->layers[m->count++] = l;
+    if (!known) m->values[m->value_count++] = l->value;
+    return true;
+}
+
+static bool append(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
+                   bool products, struct qc_status *st)
 {
     qc_second_moments_lay_out(l, block);
     if (!products) l->product_count = 0;
     const size_t row = qc_second_moments_row(l), fit = BUFFER_ENTRIES / row;
     m->capacity[m->count] = fit < BUFFER_MIN ? BUFFER_MIN : fit > BUFFER_MAX ? BUFFER_MAX : fit;
-    m->layers[m->count++] = l;
+    if (!qc_second_moments_append(m, l, st)) return false;
     *index = m->count;
-    add_value(m, l->value);
-    if (!products) return;
+    if (!products) return true;
     const size_t count =
                      l->lanes ? l->columns * qc_second_moments_panels(l->groups) : qc_second_moments_panels(l->block),
                  panels = count * ((m->capacity[m->count - 1] + 1) / 2) * QC_MOMENTS_PAIR_SIZE;
     if (panels > m->panel_size) m->panel_size = panels;
     if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
+    return true;
 }
 
-void qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block)
+bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
+                           struct qc_status *st)
 {
-    for (size_t i = 0; i < m->count && !*index; i++)
-        if (qc_second_moments_same(m->layers[i], l)) *index = i + 1;
-    if (!*index)
-        append(index, m, l, block, true);
-    else if (l->few_levels)
-        m->layers[*index - 1]->few_levels = true;
+    *index = find(m, l);
+    if (!*index) return append(index, m, l, block, true, st);
+    if (l->few_levels) m->layers[*index - 1]->few_levels = true;
+    return true;
 }
 
 enum taken { MEANS, PRODUCTS, PAIRS };
@@ -204,11 +219,8 @@ static bool add_layer(struct qc_second_moments *m, const struct qc_graph *g, qc_
         l->paired = true;
         l->channels *= 2;
     }
-    if (taken == PRODUCTS)
-        qc_second_moments_put(&m->by_node[id], m, l, block);
-    else
-        append(&m->by_node[id], m, l, block, taken == PAIRS);
-    return true;
+    return taken == PRODUCTS ? qc_second_moments_put(&m->by_node[id], m, l, block, st)
+                             : append(&m->by_node[id], m, l, block, taken == PAIRS, st);
 }
 
 bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct qc_status *st)
@@ -333,6 +345,8 @@ void qc_second_moments_free(struct qc_second_moments *m)
         pthread_mutex_destroy(&m->locks[i]);
     }
     qc_second_moments_close(m);
+    qc_index_free(&m->by_name);
+    qc_index_free(&m->by_value);
     qc_arena_free(m->arena);
     free(m);
 }
@@ -384,8 +398,9 @@ static size_t positions_of(const struct qc_second_moments_layer *l, size_t eleme
 
 void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t elements, size_t runs)
 {
-    for (size_t i = 0; i < m->count; i++) {
-        struct qc_second_moments_layer *l = m->layers[i];
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&m->by_value, qc_hash_number(value), &slot));) {
+        struct qc_second_moments_layer *l = m->layers[i - 1];
         const size_t n = l->value == value ? positions_of(l, elements) : 0;
         if (n && runs) l->rows_max = runs * (qc_second_moments_positions(l, n) + 1);
     }

@@ -316,7 +316,9 @@ bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uin
                                const struct qc_view *v, struct qc_status *st)
 {
     const struct qc_view *views[1] = {v};
-    for (size_t i = 0; i < m->count; i++) {
+    size_t slot = SIZE_MAX;
+    for (uint32_t k; (k = qc_index_next(&m->by_value, qc_hash_number(value), &slot));) {
+        const size_t i = k - 1;
         if (m->layers[i]->value != value) continue;
         if (peak < 0) {
             peak = 0;

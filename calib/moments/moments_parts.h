@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "base/index.h"
 #include "calib/moments/moments_kernel.h"
 #include "calib/moments/second_moments.h"
 
@@ -35,6 +36,7 @@ struct qc_second_moments {
     size_t *of_recurrent[QC_MOMENTS_RECURRENT]; /* [node_count + 1]: layer + 1, or 0 */
     const char **reasons;                       /* [node_count + 1] */
     qc_id *values;                              /* [value_count] */
+    struct qc_index by_name, by_value;          /* layer + 1, by the name and the number of their value */
     size_t panel_size, lane_size;
     bool one_by_one; /* layers are seen one after the other: there are buffers of one alone */
     unsigned worker_count;
@@ -83,8 +85,11 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
  * are. */
 void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block);
 bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struct qc_second_moments_layer *b);
-/* Adds a layer, or finds one that is the same: *index is its number + 1. */
-void qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block);
+/* Adds a layer that is laid out, and its value. Errors: memory. */
+bool qc_second_moments_append(struct qc_second_moments *m, struct qc_second_moments_layer *l, struct qc_status *st);
+/* Adds a layer, or finds one that is the same: *index is its number + 1. Errors: memory. */
+bool qc_second_moments_put(size_t *index, struct qc_second_moments *m, struct qc_second_moments_layer *l, size_t block,
+                           struct qc_status *st);
 /* The layers of a recurrent node, if it has some (calib/moments/moments_recurrent.c). */
 bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
                                      enum qc_second_moments_layers layers, size_t block, struct qc_status *st);

@@ -57,8 +57,7 @@ static bool add(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,
     if (g->values[l->value].type.dtype != QC_F32 || qc_constant_of(g, l->value)) return true;
     const char *name = qc_value_name(g, l->value, m->arena, st);
     if (!name || !(l->name = qc_arena_strdup(m->arena, name, st))) return false;
-    qc_second_moments_put(&m->of_recurrent[which][id], m, l, block);
-    return true;
+    return qc_second_moments_put(&m->of_recurrent[which][id], m, l, block, st);
 }
 
 bool qc_second_moments_add_recurrent(struct qc_second_moments *m, const struct qc_graph *g, qc_id id,

@@ -45,8 +45,9 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
             ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are in blocks that make no sense", name);
             break;
         }
-        pthread_mutex_init(&m->locks[m->count], NULL);
-        m->layers[m->count++] = l;
+        ok = qc_second_moments_append(m, l, st);
+        if (!ok) break;
+        pthread_mutex_init(&m->locks[m->count - 1], NULL);
     }
     if (ok)
         *out = m;

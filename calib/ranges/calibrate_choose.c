@@ -242,6 +242,19 @@ static const char *text_behind(const struct qc_chooser *k, qc_id id)
     return k->looks ? k->looks[id].text : NULL;
 }
 
+/* Quantizers that were solved before, by the first value that they observe. */
+static bool index_solved(struct qc_chooser *k, struct qc_status *st)
+{
+    const struct qc_solved *from = &k->options->solved;
+    if (!from->calibration || from->seen != k->seen) return true;
+    for (qc_id o = 1; o <= from->graph->qparams_count; o++) {
+        const struct qc_qparams *s = &from->graph->qparams_of[o];
+        const char *name = s->observed_count ? name_of(from->graph, s->observed[0]) : NULL;
+        if (name && !qc_index_add(&k->solved, qc_hash_text(name), o, st)) return false;
+    }
+    return true;
+}
+
 /* The range that the same method chose for a quantizer of the same values in another graph, behind the same function if
    there is one; NULL: there is none. */
 static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id id, const struct qc_method *by)
@@ -250,7 +263,9 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
     const struct qc_qparams *s = &k->g->qparams_of[id], *other;
     const char *const text = text_behind(k, id);
     if (!from->calibration || from->seen != k->seen || k->weighted[id] || !s->observed_count) return NULL;
-    for (qc_id o = 1; o <= from->graph->qparams_count; o++) {
+    const char *const name = name_of(k->g, s->observed[0]);
+    size_t slot = SIZE_MAX;
+    for (qc_id o; name && (o = qc_index_next(&k->solved, qc_hash_text(name), &slot));) {
         const struct qc_choice *c = &from->calibration->choices[o];
         other = &from->graph->qparams_of[o];
         if (!c->chosen || other->observed_count != s->observed_count ||
@@ -494,7 +509,7 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
          (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
          (k->channels = QC_NEW_ARRAY(a, struct seen_channels, g->qparams_count + 1, st)) &&
          (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
-         (k->scales_of = QC_NEW_ARRAY(a, struct qc_scale_of, g->qparams_count + 1, st)) &&
+         (k->scales_of = QC_NEW_ARRAY(a, struct qc_scale_of, g->qparams_count + 1, st)) && index_solved(k, st) &&
          (!options->look_through ||
           (qc_look_through(&k->looks, g, a, st) && qc_one_scale_pairs(&k->pairs, g, &k->uses, k->looks, a, st)));
     if (ok)
@@ -512,6 +527,7 @@ void qc_chooser_free(struct qc_chooser *k)
     for (size_t i = 0; k->channels && i <= k->g->qparams_count; i++) qc_channel_histogram_free(k->channels[i].seen);
     for (size_t i = 0; k->samples && i <= k->g->qparams_count; i++) qc_quantizer_samples_free(&k->samples[i]);
     qc_scan_free(k->scan);
+    qc_index_free(&k->solved);
     qc_calibration_free(k->c);
     free(k);
 }

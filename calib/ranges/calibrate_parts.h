@@ -3,6 +3,7 @@
 #ifndef QC_CALIB_RANGES_CALIBRATE_PARTS_H
 #define QC_CALIB_RANGES_CALIBRATE_PARTS_H
 
+#include "base/index.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/ranges/few_samples.h"
 #include "calib/ranges/look_through.h"
@@ -47,6 +48,7 @@ struct qc_chooser {
     struct qc_look *looks;           /* [qparams_count + 1]; NULL: not asked for */
     struct qc_one_scale *pairs;      /* [qparams_count + 1]; NULL: not asked for */
     struct qc_scale_of *scales_of;   /* [qparams_count + 1] */
+    struct qc_index solved;          /* of options->solved: quantizers by the name of the first value they observe */
     struct qc_found nonfinite, zero; /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
     struct qc_found numberless;      /* that have seen NaN and no number */
 };

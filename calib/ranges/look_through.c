@@ -36,12 +36,12 @@ static bool prepare(struct qc_look *out, struct qc_arena *a, struct qc_status *s
 bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_uses uses;
+    const char **texts;
     struct qc_look *looks = QC_NEW_ARRAY(a, struct qc_look, g->qparams_count + 1, st);
-    if (!looks || !qc_uses_of(&uses, g, a, st)) return false;
+    if (!looks || !qc_uses_of(&uses, g, a, st) || !qc_output_functions(&texts, g, &uses, a, st)) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++) {
-        if (!g->qparams_of[s].observed_count) continue;
-        if (!qc_output_function_of(&looks[s].text, g, &uses, s, a, st) || (looks[s].text && !prepare(&looks[s], a, st)))
-            return qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
+        looks[s].text = texts[s];
+        if (looks[s].text && !prepare(&looks[s], a, st)) return qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
     }
     *out = looks;
     return true;

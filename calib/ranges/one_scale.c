@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/simd.h"
+#include "graph/core/stored_values.h"
 
 /* How much more room below zero than the observer gave: what is cut off there is of one sign, so it does not average
    out behind later layers as rounding does. */
@@ -52,12 +53,12 @@ static bool is_whole(const char *text, const struct qc_node *n)
 }
 
 /* The node that alone reads what the quantizer stores, as it is or dequantized; 0: there is none. */
-static qc_id only_reader(const struct qc_graph *g, const struct qc_uses *uses, qc_id quantizer)
+static qc_id only_reader(const struct qc_graph *g, const struct qc_uses *uses, const struct qc_stored_values *stored,
+                         qc_id quantizer)
 {
     qc_id found = 0;
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        if (g->values[v].type.qparams != quantizer) continue;
-        const struct qc_use_list readers = qc_all_uses(uses, v);
+    for (size_t k = stored->first[quantizer]; k < stored->first[quantizer + 1]; k++) {
+        const struct qc_use_list readers = qc_all_uses(uses, stored->value[k]);
         for (size_t i = 0; i < readers.count; i++) {
             qc_id node = readers.of[i].node;
             if (!node) return 0;
@@ -96,11 +97,12 @@ static bool is_chosen(const struct qc_qparams *s)
 bool qc_one_scale_pairs(struct qc_one_scale **out, const struct qc_graph *g, const struct qc_uses *uses,
                         const struct qc_look *looks, struct qc_arena *a, struct qc_status *st)
 {
+    struct qc_stored_values stored;
     struct qc_one_scale *pairs = QC_NEW_ARRAY(a, struct qc_one_scale, g->qparams_count + 1, st);
-    if (!pairs) return false;
+    if (!pairs || !qc_stored_values_of(&stored, g, a, st)) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++) {
         if (pairs[s].before || !is_chosen(&g->qparams_of[s])) continue;
-        const qc_id node = only_reader(g, uses, s);
+        const qc_id node = only_reader(g, uses, &stored, s);
         if (!node) continue;
         const qc_id behind = quantizer_behind(g, uses, node);
         if (!behind || behind == s || !is_chosen(&g->qparams_of[behind])) continue;

@@ -21,6 +21,8 @@ struct constant_use {
     qc_id layer;    /* ... the last of these that is the second input of its node, whose weight it is; 0: none */
     qc_id product;  /* the node that multiplies with the real numbers behind it, if one alone does; 0: none */
     size_t products;
+    qc_id first_product,
+        first_bias; /* qparams that are a product with this weight; nodes that quantize a bias for one */
 };
 
 /* By quantizer; of several constants the first. */
@@ -97,7 +99,29 @@ struct solving {
     const struct qc_calibration_options *options;
     size_t count;
     struct constant_quantizer *quantizers; /* [count] */
+    qc_id *next_product, *next_bias;       /* [qparams_count + 1], [node_count + 1]: behind the first ones, ascending */
 };
+
+/* From the last to the first, so that lists ascend. */
+static void find_products(struct constant_use *uses, struct solving *s)
+{
+    const struct qc_graph *g = s->g;
+    for (qc_id id = (qc_id)g->qparams_count; id >= 1; id--) {
+        if (g->qparams_of[id].kind != QC_QPARAMS_PRODUCT) continue;
+        struct constant_use *use = &uses[g->qparams_of[id].b];
+        s->next_product[id] = use->first_product;
+        use->first_product = id;
+    }
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_tensor *bias = n->op == QC_OP_Quantize ? qc_constant_of(g, n->inputs[0]) : NULL;
+        if (!bias || bias->dtype != QC_F32) continue;
+        const struct qc_qparams *p = &g->qparams_of[g->values[n->outputs].type.qparams];
+        if (p->kind != QC_QPARAMS_PRODUCT) continue;
+        s->next_bias[id] = uses[p->b].first_bias;
+        uses[p->b].first_bias = id;
+    }
+}
 
 /* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
 static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
@@ -236,13 +260,12 @@ static void mend_empty(const struct channels *c)
 static const double STEP_MIN = 7.9e-31; /* 2^-100 */
 
 /* Raises scales until no step of an accumulator is too small for a float32 multiplier. */
-static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id quantizer)
+static void fit_step(const struct channels *c, const struct solving *s, const struct constant_use *use)
 {
-    for (qc_id id = 1; id <= g->qparams_count; id++) {
-        const struct qc_qparams *p = &g->qparams_of[id];
-        if (p->kind != QC_QPARAMS_PRODUCT || p->b != quantizer || g->qparams_of[p->a].state != QC_QPARAMS_BOUND)
-            continue;
-        const struct qc_qparams *a = &g->qparams_of[p->a];
+    const struct qc_graph *g = s->g;
+    for (qc_id id = use->first_product; id; id = s->next_product[id]) {
+        const struct qc_qparams *a = &g->qparams_of[g->qparams_of[id].a];
+        if (a->state != QC_QPARAMS_BOUND) continue;
         for (size_t k = 0; k < c->count; k++)
             for (size_t i = 0; i < a->count; i++) {
                 const float least = (float)(STEP_MIN / (double)a->scale[i]);
@@ -252,18 +275,15 @@ static void fit_step(const struct channels *c, const struct qc_graph *g, qc_id q
 }
 
 /* Raises scales until the bias, counted in steps of input scale x weight scale, fits. Returns how many were raised. */
-static size_t fit_bias(const struct channels *c, const struct qc_graph *g, qc_id quantizer)
+static size_t fit_bias(const struct channels *c, const struct solving *s, const struct constant_use *use)
 {
+    const struct qc_graph *g = s->g;
     size_t raised = 0;
-    for (qc_id id = 1; id <= g->node_count; id++) {
+    for (qc_id id = use->first_bias; id; id = s->next_bias[id]) {
         const struct qc_node *n = &g->nodes[id];
-        if (n->op != QC_OP_Quantize) continue;
-        const struct qc_qparams *p = &g->qparams_of[g->values[n->outputs].type.qparams];
         const struct qc_tensor *bias = qc_constant_of(g, n->inputs[0]);
-        if (p->kind != QC_QPARAMS_PRODUCT || p->b != quantizer || !bias || bias->dtype != QC_F32 ||
-            g->qparams_of[p->a].state != QC_QPARAMS_BOUND)
-            continue;
-        const struct qc_qparams *a = &g->qparams_of[p->a];
+        const struct qc_qparams *a = &g->qparams_of[g->qparams_of[g->values[n->outputs].type.qparams].a];
+        if (a->state != QC_QPARAMS_BOUND) continue;
         for (size_t i = 0; i < bias->count; i++) {
             size_t k = c->count == 1 ? 0 : i;
             const double input = (double)a->scale[a->count == 1 ? 0 : i];
@@ -341,8 +361,8 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     const bool given = s->g->qparams_of[quantizer->id].given != NULL;
     if (!given) mend_empty(channels);
     if (!given && s->g->qparams_of[quantizer->id].is_weight) {
-        fit_step(channels, s->g, quantizer->id);
-        s->c->raised += fit_bias(channels, s->g, quantizer->id);
+        fit_step(channels, s, &quantizer->use);
+        s->c->raised += fit_bias(channels, s, &quantizer->use);
     }
     s->c->choices[quantizer->id].chosen = true;
     return qc_graph_bind_quantizer(s->g, quantizer->id, channels->count, channels->scale, channels->zero_point, st);
@@ -395,7 +415,10 @@ static bool add_quantizers(struct solving *s, bool only_ready, const bool *wante
     struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->qparams_count + 1, st);
     s->quantizers = QC_NEW_ARRAY(a, struct constant_quantizer, g->qparams_count + 1, st);
     bool ok = uses && s->quantizers && qc_uses_of(&s->uses, g, a, st);
+    ok = ok && (s->next_product = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st)) &&
+         (s->next_bias = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st));
     if (ok) find_uses(uses, g);
+    if (ok) find_products(uses, s);
     for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
         const struct qc_qparams *qparams = &g->qparams_of[id];
         if (qparams->kind != QC_QPARAMS_QUANTIZER || qparams->state != QC_QPARAMS_UNBOUND || !uses[id].tensor) continue;

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+
 struct solved {
-    struct solved *next;
     struct qc_tensor *weight; /* a reference, so that no other tensor has its address */
     char *moments;            /* name and geometry, one after the other */
     enum qc_op op;
@@ -24,7 +25,9 @@ struct solved {
 
 struct qc_rounded_layers {
     pthread_mutex_t lock;
-    struct solved *first;
+    size_t count, capacity;
+    struct solved **all;   /* [count] */
+    struct qc_index index; /* by hash_of: number + 1 */
 };
 
 static void free_solved(struct solved *s)
@@ -51,10 +54,9 @@ bool qc_rounded_layers_new(struct qc_rounded_layers **out, struct qc_status *st)
 void qc_rounded_layers_free(struct qc_rounded_layers *r)
 {
     if (!r) return;
-    for (struct solved *s = r->first, *next; s; s = next) {
-        next = s->next;
-        free_solved(s);
-    }
+    for (size_t i = 0; i < r->count; i++) free_solved(r->all[i]);
+    free(r->all);
+    qc_index_free(&r->index);
     pthread_mutex_destroy(&r->lock);
     free(r);
 }
@@ -88,14 +90,21 @@ static bool is_same(const struct solved *s, const struct qc_round_weights_layer 
            memcmp(s->zero_point, q->zero_point, q->count * sizeof *q->zero_point) == 0;
 }
 
+static uint64_t hash_of(const struct qc_round_weights_layer *l)
+{
+    return qc_hash_bytes(qc_hash_number((uintptr_t)l->weight), l->moments->name, strlen(l->moments->name));
+}
+
 bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_layers *r,
                               struct qc_status *st)
 {
     *known = false;
     if (!is_simple(l)) return true;
     pthread_mutex_lock(&r->lock);
-    const struct solved *s = r->first;
-    while (s && !is_same(s, l)) s = s->next;
+    const struct solved *s = NULL;
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; !s && (i = qc_index_next(&r->index, hash_of(l), &slot));)
+        if (is_same(r->all[i - 1], l)) s = r->all[i - 1];
     pthread_mutex_unlock(&r->lock); /* what is there stays */
     if (!s) return true;
     const struct qc_rounded_weights own = *l->result;
@@ -107,6 +116,21 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
     l->result->name = own.name;
     l->result->reason = own.reason;
     *known = true;
+    return true;
+}
+
+/* Under the lock. */
+static bool add(struct qc_rounded_layers *r, struct solved *s, uint64_t hash, struct qc_status *st)
+{
+    if (r->count == r->capacity) {
+        const size_t more = r->capacity ? 2 * r->capacity : 16;
+        struct solved **all = realloc(r->all, more * sizeof(struct solved *));
+        if (!all) return qc_fail_memory(st, more * sizeof(struct solved *));
+        r->all = all;
+        r->capacity = more;
+    }
+    if (!qc_index_add(&r->index, hash, (uint32_t)r->count + 1, st)) return false;
+    r->all[r->count++] = s;
     return true;
 }
 
@@ -141,8 +165,8 @@ bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_w
     memcpy(s->moments, l->moments->name, name);
     memcpy(s->moments + name, l->moments->geometry, geometry + 1);
     pthread_mutex_lock(&r->lock);
-    s->next = r->first;
-    r->first = s;
+    const bool kept = add(r, s, hash_of(l), st);
     pthread_mutex_unlock(&r->lock);
-    return true;
+    if (!kept) free_solved(s);
+    return kept;
 }

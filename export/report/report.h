@@ -327,6 +327,7 @@ struct qc_report {
     const char *const *warnings;
     size_t layer_count;
     const struct qc_layer *layers;
+    const size_t *layers_by_name; /* [layer_count]: their numbers */
     size_t measured_samples, output_count;
     const struct qc_report_output *outputs;
     size_t suggestion_count; /* worst first */

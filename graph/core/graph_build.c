@@ -34,12 +34,6 @@ struct qc_graph *qc_graph_new(struct qc_status *st)
     return g;
 }
 
-static void free_index(struct qc_index *x)
-{
-    free(x->hashes);
-    free(x->ids);
-}
-
 struct qc_graph *qc_graph_ref(const struct qc_graph *g)
 {
     struct qc_graph *shared = (struct qc_graph *)(uintptr_t)g;
@@ -59,10 +53,11 @@ void qc_graph_free(struct qc_graph *g)
             qc_graph_free((struct qc_graph *)(uintptr_t)g->nodes[n].attrs[i].graph);
         }
     if (g->tables) {
-        free_index(&g->tables->names);
-        free_index(&g->tables->constants);
-        free_index(&g->tables->nodes);
-        free_index(&g->tables->quantizer_names);
+        qc_index_free(&g->tables->names);
+        qc_index_free(&g->tables->constants);
+        qc_index_free(&g->tables->nodes);
+        qc_index_free(&g->tables->quantizer_names);
+        qc_index_free(&g->tables->products);
         free(g->tables->node_qparams);
     }
     free(g->tables);

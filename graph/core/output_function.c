@@ -1,24 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/output_function.h"
 
-#include <stdlib.h>
+#include <string.h>
+
+#include "graph/core/stored_values.h"
 
 /* Places: 0 not reached, 1 the quantizer's own values, k + 2 the result of step k. */
 enum { NOWHERE, QUANTIZER, FIRST_STEP };
 
+/* Nodes are taken in their order, and only those that can change anything: the ones that make values of the quantizer,
+   and readers of what was reached. All but these arrays is of one quantizer; they are cleared after each. */
 struct walk {
     const struct qc_graph *g;
     const struct qc_uses *uses;
+    struct qc_stored_values stored;
+    size_t reached_count, node_count; /* values that have a place; nodes that were found */
+    qc_id *reached, *found;           /* [value_count], [node_count] */
+    bool *is_found;                   /* [node_count + 1] */
+    size_t next_count;
+    qc_id *next; /* [node_count]: a heap of nodes that are found and not taken yet, the first one on top */
     qc_id quantizer;
     unsigned *place;                               /* [value_count + 1] */
     uint64_t open[FIRST_STEP + QC_FUNCTION_STEPS]; /* by place: uses that are not inside */
     struct qc_function f;
 };
 
+static void find_node(struct walk *w, qc_id node)
+{
+    if (!node || w->is_found[node]) return;
+    w->is_found[node] = true;
+    w->found[w->node_count++] = node;
+    size_t i = w->next_count++;
+    for (; i && w->next[(i - 1) / 2] > node; i = (i - 1) / 2) w->next[i] = w->next[(i - 1) / 2];
+    w->next[i] = node;
+}
+
+static qc_id take_first(struct walk *w)
+{
+    const qc_id first = w->next[0], last = w->next[--w->next_count];
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < w->next_count; i = child) {
+        if (child + 1 < w->next_count && w->next[child + 1] < w->next[child]) child++;
+        if (w->next[child] >= last) break;
+        w->next[i] = w->next[child];
+    }
+    w->next[i] = last;
+    return first;
+}
+
 static void reach(struct walk *w, qc_id value, unsigned place)
 {
+    const struct qc_use_list uses = qc_all_uses(w->uses, value);
+    if (!w->place[value]) w->reached[w->reached_count++] = value;
     w->place[value] = place;
-    w->open[place] += qc_all_uses(w->uses, value).count;
+    w->open[place] += uses.count;
+    for (size_t i = 0; i < uses.count; i++) find_node(w, uses.of[i].node);
 }
 
 static void close_inputs(struct walk *w, const struct qc_node *n)
@@ -178,23 +214,52 @@ static bool observes_quantizer(const struct walk *w)
     return s->observed_count > 0;
 }
 
-bool qc_output_function_of(const char **text, const struct qc_graph *g, const struct qc_uses *uses, qc_id quantizer,
-                           struct qc_arena *a, struct qc_status *st)
+static bool function_of(const char **text, struct walk *w, qc_id quantizer, struct qc_arena *a, struct qc_status *st)
 {
-    struct walk w = {.g = g,
-                     .uses = uses,
-                     .quantizer = quantizer,
-                     .place = calloc(g->value_count + 1, sizeof(unsigned))};
-    bool ok = w.place || qc_fail_memory(st, (g->value_count + 1) * sizeof(unsigned)), whole = false;
-    *text = NULL;
-    for (qc_id id = 1; ok && id <= g->node_count && !whole; id++) {
-        ok = take(&w, &g->nodes[id], a, st);
-        whole = ok && complete(&w);
+    const struct qc_graph *g = w->g;
+    bool ok = true, whole = false;
+    w->quantizer = quantizer;
+    w->f = (struct qc_function){0};
+    memset(w->open, 0, sizeof w->open);
+    for (size_t i = w->stored.first[quantizer]; i < w->stored.first[quantizer + 1]; i++) {
+        const struct qc_value *v = &g->values[w->stored.value[i]];
+        if (v->kind == QC_VALUE_RESULT) find_node(w, v->node);
     }
-    if (whole && observes_quantizer(&w)) {
-        *text = qc_function_print(&w.f, a, st);
+    while (ok && !whole && w->next_count) {
+        ok = take(w, &g->nodes[take_first(w)], a, st);
+        whole = ok && complete(w);
+    }
+    if (whole && observes_quantizer(w)) {
+        *text = qc_function_print(&w->f, a, st);
         ok = st->code == QC_OK;
     }
-    free(w.place);
+    for (size_t i = 0; i < w->reached_count; i++) w->place[w->reached[i]] = NOWHERE;
+    for (size_t i = 0; i < w->node_count; i++) w->is_found[w->found[i]] = false;
+    w->reached_count = w->node_count = w->next_count = 0;
+    return ok;
+}
+
+bool qc_output_functions(const char ***texts, const struct qc_graph *g, const struct qc_uses *uses, struct qc_arena *a,
+                         struct qc_status *st)
+{
+    struct qc_arena *own = qc_arena_new();
+    struct walk *w = own ? QC_NEW(own, struct walk, st) : NULL;
+    if (!w) {
+        qc_arena_free(own);
+        return own != NULL || qc_fail_memory(st, sizeof *w);
+    }
+    w->g = g;
+    w->uses = uses;
+    bool ok = (*texts = QC_NEW_ARRAY(a, const char *, g->qparams_count + 1, st)) &&
+              (w->place = QC_NEW_ARRAY(own, unsigned, g->value_count + 1, st)) &&
+              (w->reached = QC_NEW_ARRAY(own, qc_id, g->value_count, st)) &&
+              (w->found = QC_NEW_ARRAY(own, qc_id, g->node_count, st)) &&
+              (w->next = QC_NEW_ARRAY(own, qc_id, g->node_count, st)) &&
+              (w->is_found = QC_NEW_ARRAY(own, bool, g->node_count + 1, st)) &&
+              qc_stored_values_of(&w->stored, g, own, st);
+    for (qc_id s = 1; ok && s <= g->qparams_count; s++)
+        ok = !g->qparams_of[s].observed_count || function_of(&(*texts)[s], w, s, a, st) ||
+             qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
+    qc_arena_free(own);
     return ok;
 }

@@ -16,6 +16,9 @@ static qc_id new_qparams(struct qc_graph *g, const struct qc_qparams *s, struct 
     qc_id id = (qc_id)++g->qparams_count;
     g->qparams_of[id] = copy;
     qc_index_put(&t->quantizer_names, qc_hash_bytes(QC_HASH_START, copy.name, strlen(copy.name)), id);
+    if (s->kind == QC_QPARAMS_PRODUCT && (!qc_index_add(&t->products, qc_hash_number(s->a), id, st) ||
+                                          (s->b != s->a && !qc_index_add(&t->products, qc_hash_number(s->b), id, st))))
+        return 0;
     return id;
 }
 
@@ -85,7 +88,9 @@ bool qc_graph_copy_qparams(struct qc_graph *to, const struct qc_graph *from, str
 {
     struct qc_graph_tables *t = to->tables;
     if (!from->qparams_count) return true;
-    if (!qc_index_copy(&t->quantizer_names, &from->tables->quantizer_names, st)) return false;
+    if (!qc_index_copy(&t->quantizer_names, &from->tables->quantizer_names, st) ||
+        !qc_index_copy(&t->products, &from->tables->products, st))
+        return false;
     for (size_t i = 1; i <= from->qparams_count; i++) {
         struct qc_qparams s = from->qparams_of[i];
         s.observed_count = 0;
@@ -124,10 +129,10 @@ bool qc_qparams_are_few(const struct qc_qparams *s)
 
 static bool rederive(struct qc_graph *g, qc_id quantizer, struct qc_status *st)
 {
-    for (size_t i = 1; i <= g->qparams_count; i++) {
-        struct qc_qparams *p = &g->qparams_of[i];
-        if (p->kind == QC_QPARAMS_PRODUCT && (p->a == quantizer || p->b == quantizer) && !derive_product(g, p, st))
-            return false;
+    size_t slot = SIZE_MAX;
+    for (qc_id id; (id = qc_index_next(&g->tables->products, qc_hash_number(quantizer), &slot));) {
+        struct qc_qparams *p = &g->qparams_of[id];
+        if ((p->a == quantizer || p->b == quantizer) && !derive_product(g, p, st)) return false;
     }
     return true;
 }

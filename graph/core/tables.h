@@ -3,38 +3,15 @@
 #ifndef QC_GRAPH_CORE_TABLES_H
 #define QC_GRAPH_CORE_TABLES_H
 
-#include <string.h>
-
+#include "base/index.h"
 #include "graph/core/graph.h"
-
-/* Open addressing, linear probing; slots hold ids, 0 is empty; nothing is ever removed. */
-struct qc_index {
-    size_t capacity, used; /* capacity 0 or a power of two */
-    uint64_t *hashes;
-    qc_id *ids;
-};
 
 struct qc_graph_tables {
     size_t value_capacity, node_capacity, qparams_capacity, input_capacity, output_capacity;
     struct qc_index names, constants, nodes, quantizer_names;
-    uint64_t *node_qparams; /* [node_capacity]: the qparams and axis a node was added with, part of its identity */
+    struct qc_index products; /* by either factor */
+    uint64_t *node_qparams;   /* [node_capacity]: the qparams and axis a node was added with, part of its identity */
 };
-
-static inline uint64_t qc_hash_bytes(uint64_t h, const void *data, size_t size)
-{
-    const unsigned char *p = data;
-    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
-    return h;
-}
-#define QC_HASH_START UINT64_C(0xcbf29ce484222325)
-
-/* Makes room for one more; false and a status when memory is out. */
-bool qc_index_reserve(struct qc_index *x, struct qc_status *st);
-void qc_index_put(struct qc_index *x, uint64_t hash, qc_id id); /* after a reserve */
-/* Into one that is empty. */
-bool qc_index_copy(struct qc_index *to, const struct qc_index *from, struct qc_status *st);
-/* Iterates over the ids with this hash: *slot starts at SIZE_MAX; 0 at the end. */
-qc_id qc_index_next(const struct qc_index *x, uint64_t hash, size_t *slot);
 
 /* Grows a malloc'd array of (count + 1) used items by at least one more. */
 bool qc_grow(void **array, size_t *capacity, size_t count, size_t size, struct qc_status *st);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
 #include "graph/types/tensor_forms.h"
 
 struct folded {
@@ -20,6 +21,7 @@ struct qc_folded_constants {
     struct qc_arena *arena;
     size_t count, capacity;
     struct folded *list;
+    struct qc_index index; /* by the address of `from`: number + 1; what was trimmed is still there */
     enum qc_constant_forms forms;
 };
 
@@ -54,6 +56,7 @@ void qc_folded_constants_free(struct qc_folded_constants *f)
     if (!f) return;
     qc_folded_constants_trim(f, 0);
     free(f->list);
+    qc_index_free(&f->index);
     qc_arena_free(f->arena);
     free(f);
 }
@@ -83,7 +86,9 @@ static bool add(struct qc_folded_constants *f, const struct qc_tensor *from, con
                        .count = q->count,
                        .scale = qc_arena_dup(f->arena, q->scale, q->count, sizeof *q->scale, st),
                        .zero_point = qc_arena_dup(f->arena, q->zero_point, q->count, sizeof *q->zero_point, st)};
-    if (!k.scale || !k.zero_point) return false;
+    if (!k.scale || !k.zero_point ||
+        !qc_index_add(&f->index, qc_hash_number((uintptr_t)from), (uint32_t)f->count + 1, st))
+        return false;
     k.from = qc_tensor_ref(from);
     k.to = qc_tensor_ref(to);
     f->list[f->count++] = k;
@@ -98,9 +103,10 @@ bool qc_folded_constants_take(struct qc_tensor **out, struct qc_folded_constants
     const struct qc_type *type = &g->values[n->outputs].type;
     const struct qc_qparams *q = &g->qparams_of[type->qparams];
     const bool shared = f && q->kind == QC_QPARAMS_QUANTIZER && q->is_weight;
-    for (size_t i = 0; shared && i < f->count; i++)
-        if (is_it(&f->list[i], from, q, type->axis)) {
-            *out = qc_tensor_ref(f->list[i].to);
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; shared && (i = qc_index_next(&f->index, qc_hash_number((uintptr_t)from), &slot));)
+        if (i <= f->count && is_it(&f->list[i - 1], from, q, type->axis)) {
+            *out = qc_tensor_ref(f->list[i - 1].to);
             return true;
         }
     if (!eval(out, g, node, st)) return false;

@@ -11,6 +11,7 @@ struct simulation {
     qc_id *quantizer;  /* [value_count + 1] by class representative: the qparams, 0 when not made yet */
     qc_id *computed;   /* [value_count + 1]: the new value before it is quantized */
     bool *hidden;      /* [value_count + 1]: covered by another value of its class */
+    qc_id *next;       /* [value_count + 1]: the next value of the same class, which begins with its representative */
     int *constant_use; /* [value_count + 1]: the first use of a constant (below); that quantizer has the constant's
                           plain name */
 };
@@ -55,6 +56,19 @@ static void find_hidden(struct simulation *s, const uint32_t *uses)
     }
 }
 
+/* The representative of a class is its first value. */
+static qc_id *link_classes(const struct qc_partition *p, struct qc_arena *a, struct qc_status *st)
+{
+    const size_t count = p->graph->value_count;
+    qc_id *next = QC_NEW_ARRAY(a, qc_id, count + 1, st), *last = QC_NEW_ARRAY(a, qc_id, count + 1, st);
+    if (!next || !last) return NULL;
+    for (qc_id v = 1; v <= count; v++) {
+        if (last[p->class_of[v]]) next[last[p->class_of[v]]] = v;
+        last[p->class_of[v]] = v;
+    }
+    return next;
+}
+
 /* The whole name: quantizers are told apart by it. */
 static const char *whole_name(char buf[QC_LABEL], const struct qc_graph *g, qc_id v)
 {
@@ -66,8 +80,8 @@ static const char *quantizer_name(char buf[QC_LABEL], const struct simulation *s
 {
     const struct qc_graph *g = s->p->graph;
     qc_id constant = class;
-    for (qc_id v = class; v <= g->value_count; v++) {
-        if (s->p->class_of[v] != class || s->hidden[v]) continue;
+    for (qc_id v = class; v; v = s->next[v]) {
+        if (s->hidden[v]) continue;
         if (!qc_constant_of(g, v)) return whole_name(buf, g, v);
         constant = v;
     }
@@ -262,8 +276,8 @@ static bool set_observed(struct simulation *s, struct qc_arena *a, struct qc_sta
     for (qc_id class = 1; list && class <= g->value_count; class ++) {
         size_t count = 0;
         if (!s->quantizer[class]) continue;
-        for (qc_id v = class; v <= g->value_count; v++) {
-            if (s->p->class_of[v] != class || s->hidden[v]) continue;
+        for (qc_id v = class; v; v = s->next[v]) {
+            if (s->hidden[v]) continue;
             qc_id observed = qc_constant_of(g, v) ? qc_rebuild_value(&s->r, v, st) : s->computed[v];
             if (observed)
                 list[count++] = observed;
@@ -293,8 +307,9 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     s.quantizer = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.computed = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
+    s.next = link_classes(p, a, st);
     s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!uses || !s.quantizer || !s.computed || !s.hidden || !s.constant_use || !qc_rebuild_begin(&s.r, g, st))
+    if (!uses || !s.quantizer || !s.computed || !s.hidden || !s.next || !s.constant_use || !qc_rebuild_begin(&s.r, g, st))
         goto out;
     s.r.to->simulated = true;
     find_hidden(&s, uses);

@@ -4,15 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/index.h"
+
 struct block {
-    struct block *next;
     const void *from;
     void *data;
     size_t bytes;
 };
 
 struct qc_packed {
-    struct block *first;
+    size_t count, capacity;
+    struct block *blocks;  /* [count] */
+    struct qc_index index; /* by `from`: number + 1 */
 };
 
 bool qc_packed_new(struct qc_packed **out, struct qc_status *st)
@@ -23,33 +26,44 @@ bool qc_packed_new(struct qc_packed **out, struct qc_status *st)
 
 void qc_packed_free(struct qc_packed *p)
 {
-    while (p && p->first) {
-        struct block *b = p->first;
-        p->first = b->next;
-        free(b->data);
-        free(b);
-    }
+    if (!p) return;
+    for (size_t i = 0; i < p->count; i++) free(p->blocks[i].data);
+    free(p->blocks);
+    qc_index_free(&p->index);
     free(p);
+}
+
+static bool add(struct qc_packed *p, const struct block *b, struct qc_status *st)
+{
+    if (p->count == p->capacity) {
+        const size_t more = p->capacity ? 2 * p->capacity : 16;
+        struct block *blocks = realloc(p->blocks, more * sizeof *blocks);
+        if (!blocks) return qc_fail_memory(st, more * sizeof *blocks);
+        p->blocks = blocks;
+        p->capacity = more;
+    }
+    if (!qc_index_add(&p->index, qc_hash_number((uintptr_t)b->from), (uint32_t)p->count + 1, st)) return false;
+    p->blocks[p->count++] = *b;
+    return true;
 }
 
 bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *from, void *data, size_t bytes,
                     struct qc_status *st)
 {
     /* In which order it is packed shows in the bytes themselves. */
-    for (struct block *b = p->first; b; b = b->next) {
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&p->index, qc_hash_number((uintptr_t)from), &slot));) {
+        const struct block *b = &p->blocks[i - 1];
         if (b->from != from || b->bytes != bytes || memcmp(b->data, data, bytes) != 0) continue;
         free(data);
         *out = b->data;
         *added = 0;
         return true;
     }
-    struct block *b = malloc(sizeof *b);
-    if (!b) {
+    if (!add(p, &(struct block){.from = from, .data = data, .bytes = bytes}, st)) {
         free(data);
-        return qc_fail_memory(st, sizeof *b);
+        return false;
     }
-    *b = (struct block){.next = p->first, .from = from, .data = data, .bytes = bytes};
-    p->first = b;
     *out = data;
     *added = bytes;
     return true;

@@ -109,8 +109,8 @@ static bool publish(struct qc_binding *b, qc_id value, const struct qc_operand *
 {
     b->held[value] = *o;
     if (o->storage) b->plan->storages[o->storage].pending += b->uses[value];
-    for (size_t i = 0; b->is_observed[value] && i < b->plan->observed_count; i++)
-        if (b->root[b->observed[i]] == value && !add_report(b->plan, i, o, st)) return false;
+    for (size_t i = b->first_observed[value]; i; i = b->next_observed[i - 1])
+        if (!add_report(b->plan, i - 1, o, st)) return false;
     return true;
 }
 

@@ -20,6 +20,8 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
     b->uses = QC_NEW_ARRAY(b->arena, uint32_t, values, st);
     b->user = QC_NEW_ARRAY(b->arena, qc_id, values, st);
     b->is_observed = QC_NEW_ARRAY(b->arena, bool, values, st);
+    b->first_observed = QC_NEW_ARRAY(b->arena, size_t, values, st);
+    b->next_observed = QC_NEW_ARRAY(b->arena, size_t, p->observed_count, st);
     b->later = QC_NEW_ARRAY(b->arena, bool, values, st);
     b->scales = QC_NEW_ARRAY(b->arena, struct qc_scales, values, st);
     b->held = QC_NEW_ARRAY(b->arena, struct qc_operand, values, st);
@@ -28,8 +30,8 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
     b->elided = QC_NEW_ARRAY(b->arena, bool, nodes, st);
     b->fused = QC_NEW_ARRAY(b->arena, bool, nodes, st);
     b->groups = QC_NEW_ARRAY(b->arena, struct qc_group, nodes, st);
-    if (!b->root || !b->uses || !b->user || !b->is_observed || !b->later || !b->scales || !b->held || !b->turned ||
-        !b->live || !b->elided || !b->fused || !b->groups)
+    if (!b->root || !b->uses || !b->user || !b->is_observed || !b->first_observed || !b->next_observed || !b->later ||
+        !b->scales || !b->held || !b->turned || !b->live || !b->elided || !b->fused || !b->groups)
         return false;
     for (size_t i = 0; i < values; i++) b->held[i] = b->turned[i] = QC_OPERAND_ABSENT;
     p->input_count = p->graph->input_count;
@@ -40,21 +42,45 @@ static bool begin_binding(struct qc_binding *b, struct qc_plan *p, struct qc_sta
 }
 
 /* Tensors that no step reads any more: their numbers are packed in the state of a kernel. */
-static void drop_unread(struct qc_plan *p)
+static int by_address(const void *a, const void *b)
 {
+    const uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool drop_unread(struct qc_plan *p, struct qc_arena *a, struct qc_status *st)
+{
+    size_t count = p->output_count + p->report_count, n = 0;
+    for (size_t i = 0; i < p->step_count; i++) count += p->steps[i].input_count;
+    uintptr_t *read = QC_NEW_ARRAY(a, uintptr_t, count, st);
+    if (!read) return false;
+    for (size_t i = 0; i < p->step_count; i++)
+        for (unsigned k = 0; k < p->steps[i].input_count; k++) read[n++] = (uintptr_t)p->steps[i].in[k].view.data;
+    for (size_t i = 0; i < p->output_count; i++) read[n++] = (uintptr_t)p->outputs[i].view.data;
+    for (size_t i = 0; i < p->report_count; i++) read[n++] = (uintptr_t)p->reports[i].what.view.data;
+    qsort(read, n, sizeof *read, by_address);
     for (size_t v = 0; v < p->tensor_count; v++) {
-        const struct qc_tensor *t = p->tensors[v];
-        bool read = false;
-        if (!t) continue;
-        for (size_t i = 0; i < p->step_count && !read; i++)
-            for (unsigned k = 0; k < p->steps[i].input_count; k++)
-                read = read || p->steps[i].in[k].view.data == t->data;
-        for (size_t i = 0; i < p->output_count && !read; i++) read = p->outputs[i].view.data == t->data;
-        for (size_t i = 0; i < p->report_count && !read; i++) read = p->reports[i].what.view.data == t->data;
-        if (read) continue;
+        const uintptr_t data = p->tensors[v] ? (uintptr_t)p->tensors[v]->data : 0;
+        if (!p->tensors[v] || (n && bsearch(&data, read, n, sizeof *read, by_address))) continue;
         qc_tensor_unref(p->tensors[v]);
         p->tensors[v] = NULL;
     }
+    return true;
+}
+
+/* What is asked of single steps and reports. */
+static bool index_steps(struct qc_plan *p, struct qc_status *st)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < p->step_count; i++) p->overflow_count += p->steps[i].overflow_channels > 0;
+    p->overflow_steps = QC_NEW_ARRAY(p->arena, size_t, p->overflow_count, st);
+    p->elements = QC_NEW_ARRAY(p->arena, size_t, p->observed_count, st);
+    if (!p->overflow_steps || !p->elements) return false;
+    for (size_t i = 0; i < p->step_count; i++)
+        if (p->steps[i].overflow_channels) p->overflow_steps[k++] = i;
+    for (size_t i = p->report_count; i-- > 0;)
+        p->elements[p->reports[i].index] = qc_view_count(&p->reports[i].what.view);
+    return true;
 }
 
 /* Each value fits; do they together? The step with the largest result is named. */
@@ -116,8 +142,7 @@ bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc
         qc_fail(st, b.unsupported.code, "%s", b.unsupported.message);
         goto out;
     }
-    if (!qc_plan_place(p, st) || !within_budget(p, st)) goto out;
-    drop_unread(p);
+    if (!qc_plan_place(p, st) || !within_budget(p, st) || !drop_unread(p, b.arena, st) || !index_steps(p, st)) goto out;
     *out = p;
     ok = true;
 out:
@@ -150,16 +175,12 @@ void qc_plan_free(struct qc_plan *p)
 /* Step of the k-th accumulator that can leave its range. */
 static const struct qc_step *overflowing(const struct qc_plan *p, size_t k)
 {
-    size_t i = 0;
-    while (!p->steps[i].overflow_channels || k-- > 0) i++;
-    return &p->steps[i];
+    return &p->steps[p->overflow_steps[k]];
 }
 
 size_t qc_plan_overflow_count(const struct qc_plan *p)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < p->step_count; i++) count += p->steps[i].overflow_channels > 0;
-    return count;
+    return p->overflow_count;
 }
 
 qc_id qc_plan_overflow_node(const struct qc_plan *p, size_t k)
@@ -184,10 +205,7 @@ bool qc_plan_shapes_known(const struct qc_plan *p)
 
 size_t qc_plan_observed_elements(const struct qc_plan *p, size_t index)
 {
-    if (p->open) return p->open->elements[index];
-    for (size_t i = 0; i < p->report_count; i++)
-        if (p->reports[i].index == index) return qc_view_count(&p->reports[i].what.view);
-    return 0;
+    return p->open ? p->open->elements[index] : p->elements[index];
 }
 
 size_t qc_plan_constant_bytes(const struct qc_plan *p)

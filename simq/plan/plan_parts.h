@@ -100,6 +100,9 @@ struct qc_plan {
     struct qc_step *steps;               /* malloc'ed, as storages and reports */
     struct qc_storage *storages;         /* [storage_count + 1] */
     struct qc_report *reports;
+    size_t *elements;       /* [observed_count]: of observed values, where they are known */
+    size_t overflow_count;  /* accumulators that can leave their range, ... */
+    size_t *overflow_steps; /* ... and their steps */
     size_t step_count, step_capacity, storage_count, storage_capacity, report_count, report_capacity;
     size_t output_count, input_count, observed_count;
     size_t whole_count; /* outputs of the graph that the plan was made from */
@@ -127,6 +130,8 @@ struct qc_binding {
     uint32_t *uses;    /* [value_count + 1] of roots by live nodes and outputs */
     qc_id *user;       /* [value_count + 1] of roots: the last node that uses it */
     bool *is_observed; /* [value_count + 1] of roots */
+    size_t *first_observed; /* [value_count + 1] of roots: number + 1 in observed, ... */
+    size_t *next_observed;  /* [observed_count]: ... and the others of that root, ascending; 0: no more */
     bool *later; /* [value_count + 1]: weights that are made of constants when the step that packs them is bound, so
                     that they are not all there at once */
     struct qc_scales *scales;     /* [value_count + 1] */

@@ -180,7 +180,12 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
         b->elided[k] = changes_nothing(b, n);
         if (b->elided[k]) b->root[n->outputs] = b->root[n->inputs[0]];
     }
-    for (size_t i = 0; i < b->plan->observed_count; i++) b->is_observed[b->root[b->observed[i]]] = true;
+    for (size_t i = b->plan->observed_count; i-- > 0;) {
+        const qc_id root = b->root[b->observed[i]];
+        b->is_observed[root] = true;
+        b->next_observed[i] = b->first_observed[root];
+        b->first_observed[root] = i + 1;
+    }
     mark_live(b, needed);
     mark_read(read_otherwise, b);
     for (size_t k = 1; k <= g->node_count; k++)

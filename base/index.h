@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A hash index: finds the ids of a table by the hash of what they stand for. Whoever asks compares what it finds, since
+   hashes may be equal. */
+#ifndef QC_BASE_INDEX_H
+#define QC_BASE_INDEX_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/status.h"
+
+/* Open addressing, linear probing; slots hold ids, 0 is empty; nothing is ever removed. All zero: empty. */
+struct qc_index {
+    size_t capacity, used; /* capacity 0 or a power of two */
+    uint64_t *hashes;
+    uint32_t *ids;
+};
+
+static inline uint64_t qc_hash_bytes(uint64_t h, const void *data, size_t size)
+{
+    const unsigned char *p = data;
+    for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+    return h;
+}
+#define QC_HASH_START UINT64_C(0xcbf29ce484222325)
+
+static inline uint64_t qc_hash_text(const char *text)
+{
+    return qc_hash_bytes(QC_HASH_START, text, strlen(text));
+}
+
+static inline uint64_t qc_hash_number(uint64_t number)
+{
+    return qc_hash_bytes(QC_HASH_START, &number, sizeof number);
+}
+
+/* Makes room for one more; false and a status when memory is out. */
+bool qc_index_reserve(struct qc_index *x, struct qc_status *st);
+void qc_index_put(struct qc_index *x, uint64_t hash, uint32_t id); /* after a reserve */
+/* Both at once. */
+bool qc_index_add(struct qc_index *x, uint64_t hash, uint32_t id, struct qc_status *st);
+/* Into one that is empty. */
+bool qc_index_copy(struct qc_index *to, const struct qc_index *from, struct qc_status *st);
+/* Iterates over the ids with this hash: *slot starts at SIZE_MAX; 0 at the end. */
+uint32_t qc_index_next(const struct qc_index *x, uint64_t hash, size_t *slot);
+void qc_index_free(struct qc_index *x); /* leaves it empty */
+
+#endif
