@@ -318,6 +318,7 @@ void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *
                               .sizes = x->sizes,
                               .row_elements = x->row_elements,
                               .row_bytes = x->row_bytes,
+                              .stored = x->sizes ? SIZE_MAX : (size_t)x->dims[0] * x->row_bytes,
                               .shuffle = -1,
                               .deflate = -1};
     memcpy(out->dims, x->dims, x->entry.rank * sizeof *out->dims);

@@ -23,20 +23,47 @@ static bool broken(struct qc_status *st, const char *what)
     return qc_fail(st, QC_BAD_INPUT, "its header is damaged: %s; save the array again", what);
 }
 
-/* What stands behind 'KEY': , without blanks in front. */
-static const char *behind(const char *header, const char *key)
+/* What stands behind a key, for whoever reads it: it returns the end of that, or NULL and a status. */
+typedef const char *read_value(struct qc_npy *n, const char *p, struct qc_status *st);
+
+static const char *no(struct qc_status *st, const char *what)
 {
-    char quoted[32];
-    qc_text(quoted, sizeof quoted, "'%s'", key);
-    const char *p = strstr(header, quoted);
-    if (!p) return NULL;
-    p += strlen(quoted);
-    p += strspn(p, " ");
-    if (*p != ':') return NULL;
-    return p + 1 + strspn(p + 1, " ");
+    broken(st, what);
+    return NULL;
 }
 
-static bool read_type(struct qc_npy *n, const char *p, struct qc_status *st)
+/* Behind a word, or NULL: it stands there alone. */
+static const char *behind_word(const char *p, const char *word)
+{
+    const size_t size = strlen(word);
+    return strncmp(p, word, size) == 0 && strchr(" ,}", p[size]) ? p + size : NULL;
+}
+
+static const char *read_order(struct qc_npy *n, const char *p, struct qc_status *st)
+{
+    const char *yes = behind_word(p, "True"), *end = yes ? yes : behind_word(p, "False");
+    n->fortran = yes != NULL;
+    return end ? end : no(st, "fortran_order is neither True nor False");
+}
+
+/* Behind the ']' of a list of fields, which are not read. */
+static const char *skip_list(const char *p, struct qc_status *st)
+{
+    char quote = 0;
+    for (unsigned depth = 0; *p; p++) {
+        if (quote)
+            quote = *p == quote ? 0 : quote;
+        else if (*p == '\'' || *p == '"')
+            quote = *p;
+        else if (*p == '[' || *p == '(')
+            depth++;
+        else if ((*p == ']' || *p == ')') && --depth == 0)
+            return p + 1;
+    }
+    return no(st, "no end of its fields");
+}
+
+static const char *read_type(struct qc_npy *n, const char *p, struct qc_status *st)
 {
     static const struct {
         const char *text;
@@ -45,37 +72,74 @@ static bool read_type(struct qc_npy *n, const char *p, struct qc_status *st)
                  {"u2", QC_U16},  {"u4", QC_U32}, {"u8", QC_U64}, {"f2", QC_F16}, {"f4", QC_F32}, {"f8", QC_F64}};
     const uint16_t one = 1;
     const bool little = *(const unsigned char *)&one == 1;
-    if (p && *p == '[') { /* fields with names */
+    if (*p == '[') { /* fields with names */
         qc_text(n->type, sizeof n->type, "records");
-        return true;
+        return skip_list(p, st);
     }
-    const char *end = p && *p == '\'' ? strchr(p + 1, '\'') : NULL;
-    if (!end || end - p < 3 || end - p >= QC_NPY_TYPE) return broken(st, "no type of elements");
+    const char *end = *p == '\'' || *p == '"' ? strchr(p + 1, *p) : NULL;
+    if (!end || end - p < 3 || end - p >= QC_NPY_TYPE) return no(st, "no type of elements");
     qc_text(n->type, sizeof n->type, "%.*s", (int)(end - p - 1), p + 1);
     n->swap = n->type[0] == (little ? '>' : '<');
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(n->type + 1, types[i].text) == 0) n->dtype = types[i].dtype;
-    return true;
+    if (n->dtype != QC_NONE && !strchr("<>=|", n->type[0])) return no(st, "no order of bytes");
+    return end + 1;
 }
 
-static bool read_shape(struct qc_npy *n, const char *p, struct qc_status *st)
+static const char *read_shape(struct qc_npy *n, const char *p, struct qc_status *st)
 {
-    if (!p || *p != '(') return broken(st, "no shape");
-    for (p++;;) {
-        p += strspn(p, " ,");
-        if (*p == ')') break;
+    bool comma = true;
+    if (*p != '(') return no(st, "no shape");
+    for (p += 1 + strspn(p + 1, " "); *p != ')'; p += strspn(p, " ")) {
         int64_t d = 0;
         const char *digits = p;
+        if (!comma) return no(st, "a shape that is not numbers with commas between");
         for (; *p >= '0' && *p <= '9'; p++)
-            if (!qc_mul_i64(&d, d, 10) || !qc_add_i64(&d, d, *p - '0'))
-                return broken(st, "a shape larger than any memory");
-        if (p == digits) return broken(st, "a shape that is not numbers");
+            if (!qc_mul_i64(&d, d, 10) || !qc_add_i64(&d, d, *p - '0')) return no(st, "a shape larger than any memory");
+        if (p == digits) return no(st, "a shape that is not numbers");
         if (*p == 'L') p++; /* Python 2 */
-        if (n->rank == QC_DATA_RANK_MAX)
-            return qc_fail(st, QC_UNSUPPORTED, "it has more than %d axes", (int)QC_DATA_RANK_MAX);
+        if (n->rank == QC_DATA_RANK_MAX) {
+            qc_fail(st, QC_UNSUPPORTED, "it has more than %d axes", (int)QC_DATA_RANK_MAX);
+            return NULL;
+        }
         n->dims[n->rank++] = d;
+        p += strspn(p, " ");
+        if ((comma = *p == ',')) p++;
     }
-    return true;
+    return p + 1;
+}
+
+/* All three keys, each once, and nothing else, as numpy asks for. */
+static bool read_header(struct qc_npy *n, const char *p, size_t length, struct qc_status *st)
+{
+    static const struct {
+        const char *key;
+        read_value *read;
+    } keys[] = {{"descr", read_type}, {"fortran_order", read_order}, {"shape", read_shape}};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    const char *const end = p + length;
+    bool seen[KEYS] = {false}, comma = true;
+    p += strspn(p, " \n");
+    if (*p++ != '{') return broken(st, "no list of keys");
+    for (p += strspn(p, " "); *p != '}'; p += strspn(p, " ")) {
+        const char quote = *p;
+        size_t k = 0;
+        if (!comma || (quote != '\'' && quote != '"')) return broken(st, "keys without quotes or commas between");
+        for (p++; k < KEYS; k++)
+            if (strncmp(p, keys[k].key, strlen(keys[k].key)) == 0 && p[strlen(keys[k].key)] == quote) break;
+        if (k == KEYS || seen[k]) return broken(st, "a key twice, or one that is unknown");
+        seen[k] = true;
+        p += strlen(keys[k].key) + 1;
+        p += strspn(p, " ");
+        if (*p++ != ':') return broken(st, "a key without a value");
+        if (!(p = keys[k].read(n, p + strspn(p, " "), st))) return false;
+        p += strspn(p, " ");
+        if ((comma = *p == ',')) p++;
+    }
+    for (size_t k = 0; k < KEYS; k++)
+        if (!seen[k]) return broken(st, "a key is missing");
+    p += 1 + strspn(p + 1, " \n\r\t");
+    return p == end || broken(st, "something stands behind it");
 }
 
 static bool check_sizes(struct qc_npy *n, uint64_t size, struct qc_status *st)
@@ -115,10 +179,7 @@ bool qc_npy_open(struct qc_npy *out, const struct qc_bytes *b, uint64_t size, st
     if (ok) {
         header[length] = '\0';
         n.values = from + length; /* of which b, and so `size`, has all */
-        const char *order = behind(header, "fortran_order");
-        n.fortran = order && strncmp(order, "True", 4) == 0;
-        ok = (order || broken(st, "no order")) && read_type(&n, behind(header, "descr"), st) &&
-             read_shape(&n, behind(header, "shape"), st) && check_sizes(&n, size, st);
+        ok = read_header(&n, header, length, st) && check_sizes(&n, size, st);
         if (n.rank < 2) n.fortran = false;
     }
     free(header);

@@ -143,6 +143,29 @@ static bool add_member(struct qc_memory_data *m, struct file *f, const struct qc
     return ok || qc_where(st, "array '%s'", name);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A name is what an array is asked for by. */
+static bool check_names(const struct qc_zip_member *members, size_t count, struct qc_arena *a, struct qc_status *st)
+{
+    const char **names = QC_NEW_ARRAY(a, const char *, count + 1, st);
+    size_t n = 0;
+    if (!names) return false;
+    for (size_t i = 0; i < count; i++)
+        if (is_array(&members[i])) names[n++] = members[i].name;
+    qsort(names, n, sizeof *names, by_name);
+    for (size_t i = 0; i < n; i++) {
+        const int length = (int)strlen(names[i]) - 4;
+        if (!length) return qc_fail(st, QC_BAD_INPUT, "an array has no name; save it again with one");
+        if (i && strcmp(names[i - 1], names[i]) == 0)
+            return qc_fail(st, QC_BAD_INPUT, "there are two arrays '%.*s'; save it again with one", length, names[i]);
+    }
+    return true;
+}
+
 bool qc_is_npz(const struct qc_data_look *look)
 {
     return !look->is_folder && qc_zip_is(look->head, look->size);
@@ -157,7 +180,7 @@ bool qc_read_npz(struct qc_memory_data *m, const struct qc_data_call *call, stru
     if (!a) return qc_fail_memory(st, 1);
     bool ok = open_file(&f, call->path, st);
     if (ok) {
-        ok = qc_zip_list(&members, &count, &f->bytes, a, st);
+        ok = qc_zip_list(&members, &count, &f->bytes, a, st) && check_names(members, count, a, st);
         for (size_t i = 0; ok && i < count; i++) {
             arrays += is_array(&members[i]);
             ok = !is_array(&members[i]) || add_member(m, f, &members[i], st);

@@ -106,6 +106,7 @@ static bool read_member(struct qc_zip_member *m, const unsigned char *p, size_t 
                                 .packed = number(p + 20, 4),
                                 .size = number(p + 24, 4),
                                 .name = qc_arena_strndup(a, (const char *)p + ENTRY, name, st)};
+    if (m->name && strlen(m->name) != name) return damaged(st, "the name of a member has a 0 in it");
     if (!m->name || !read_wide(m, &header, p + ENTRY + name, extra, st)) return false;
     if (number(p + 8, 2) & 1) return qc_fail(st, QC_UNSUPPORTED, "member '%s' is encrypted", m->name);
     if (m->method != 0 && m->method != 8)
@@ -113,11 +114,36 @@ static bool read_member(struct qc_zip_member *m, const unsigned char *p, size_t 
                        m->name, m->method);
     if (!qc_bytes_read(local, b, header, LOCAL, st)) return qc_where(st, "member '%s'", m->name);
     if (memcmp(local, "PK\3\4", 4) != 0) return damaged(st, "a member is not where its entry says");
+    m->header = header;
     m->at = header + LOCAL + number(local + 26, 2) + number(local + 28, 2); /* header is inside the file */
     if (m->at > b->size || m->packed > b->size - m->at || (m->method == 0 && m->packed != m->size))
         return damaged(st, "a member's bytes are not in it");
     *used = ENTRY + name + extra + comment;
     return true;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct qc_zip_member *x = *(const struct qc_zip_member *const *)a,
+                               *y = *(const struct qc_zip_member *const *)b;
+    return (x->header > y->header) - (x->header < y->header);
+}
+
+/* Members that share their bytes unpack to any size. */
+static bool check_overlaps(const struct qc_zip_member *members, size_t count, struct qc_status *st)
+{
+    const struct qc_zip_member **sorted = calloc(count + 1, sizeof(const struct qc_zip_member *));
+    if (!sorted) return qc_fail_memory(st, count * sizeof *sorted);
+    for (size_t i = 0; i < count; i++) sorted[i] = &members[i];
+    qsort(sorted, count, sizeof *sorted, by_place);
+    bool ok = true;
+    for (size_t i = 1; ok && i < count; i++)
+        ok =
+            sorted[i - 1]->at + sorted[i - 1]->packed <= sorted[i]->header ||
+            qc_fail(st, QC_BAD_INPUT, "it is a damaged archive: members '%s' and '%s' share their bytes; save it again",
+                    sorted[i - 1]->name, sorted[i]->name);
+    free(sorted);
+    return ok;
 }
 
 bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_bytes *b, struct qc_arena *a,
@@ -133,13 +159,18 @@ bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_byte
     for (size_t i = 0; ok && i < d.count; i++, at += used)
         ok = read_member(&members[i], bytes + at, (size_t)d.bytes - at, &used, b, a, st);
     free(bytes);
-    if (!ok) return false;
+    if (!ok || !check_overlaps(members, (size_t)d.count, st)) return false;
     *out = members;
     *count = (size_t)d.count;
     return true;
 }
 
 /* ---- Unpacking ---- */
+
+static bool wrong_sum(struct qc_status *st)
+{
+    return damaged(st, "what a member holds has another check sum");
+}
 
 struct inflating {
     z_stream z;
@@ -163,17 +194,32 @@ static bool inflate_to(struct qc_bytes *room, struct inflating *f, const struct 
             f->z.avail_in = (uInt)n;
         }
         f->z.next_out = f->out;
-        f->z.avail_out = PIECE;
+        const size_t room_left = size - f->given < PIECE ? (size_t)(size - f->given) : PIECE;
+        f->z.avail_out = (uInt)room_left;
         said = inflate(&f->z, Z_NO_FLUSH);
-        size_t n = PIECE - f->z.avail_out;
+        const size_t n = room_left - f->z.avail_out;
         if (said != Z_OK && said != Z_STREAM_END) break;
-        if (n > size - f->given) n = (size_t)(size - f->given);
         f->crc = crc32(f->crc, f->out, (uInt)n);
         if (!qc_bytes_write(room, f->given, f->out, n, st)) return false;
         f->given += n;
     }
     if (f->given < size) return damaged(st, "what is packed is not what was packed once");
-    return size < m->size || f->crc == m->crc || damaged(st, "what it unpacks to has another check sum");
+    return size < m->size || f->crc == m->crc || wrong_sum(st);
+}
+
+/* A stored member is read where it lies, and once before that. */
+static bool check_stored(const struct qc_bytes *b, const struct qc_zip_member *m, struct qc_status *st)
+{
+    char *piece = malloc(PIECE);
+    if (!piece) return qc_fail_memory(st, PIECE);
+    uLong crc = crc32(0, NULL, 0);
+    bool ok = true;
+    for (uint64_t at = 0; ok && at < m->size; at += PIECE) {
+        const size_t n = m->size - at < PIECE ? (size_t)(m->size - at) : PIECE;
+        if ((ok = qc_bytes_read(piece, b, m->at + at, n, st))) crc = crc32(crc, (const Bytef *)piece, (uInt)n);
+    }
+    free(piece);
+    return ok && (crc == m->crc || wrong_sum(st));
 }
 
 bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct qc_zip_member *m, uint64_t size,
@@ -181,6 +227,7 @@ bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct 
 {
     if (size > m->size) size = m->size;
     if (m->method == 0) {
+        if (size == m->size && !check_stored(b, m, st)) return qc_where(st, "member '%s'", m->name);
         *out = (struct qc_bytes){.fd = b->fd, .first = b->first + m->at, .size = size};
         return true;
     }

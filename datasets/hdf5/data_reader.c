@@ -14,6 +14,7 @@
 struct qc_reader {
     struct qc_process *process;
     size_t size;          /* of the file: what there can be to go through */
+    size_t stored;        /* bytes of values at most; SIZE_MAX: other files are read too */
     pthread_mutex_t lock; /* of the windows */
     struct open_set {
         struct qc_row_windows rows, chunks;
@@ -180,6 +181,7 @@ bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow fol
         struct stat info;
         pthread_mutex_init(&r->lock, NULL);
         r->size = stat(path, &info) == 0 ? (size_t)info.st_size : 0;
+        r->stored = follow == QC_FOLLOW_NOTHING ? r->size : SIZE_MAX;
         a->follow = follow;
         memcpy(a->path, path, length);
         ok = qc_process_start(&r->process, st) && qc_process_ask(&none, r->process, work_open, a, size, r->size, st);
@@ -322,7 +324,7 @@ static int64_t *sizes_of(bool *ok, const struct qc_reply *reply, struct qc_statu
 
 bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name, struct qc_status *st)
 {
-    struct qc_h5_set s;
+    struct qc_h5_set s = {.id = 0};
     struct qc_reply reply = {.data = NULL};
     int64_t *sizes = NULL;
     bool ok = qc_process_ask(&reply, r->process, work_set, name, strlen(name) + 1, r->size, st) &&
@@ -343,6 +345,7 @@ bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name,
     pthread_mutex_unlock(&r->lock);
     if (!more) free(sizes);
     if (ok && !more) return s.id == r->count + 1 ? qc_fail_memory(st, sizeof *more) : nonsense(st);
+    if (s.stored > r->stored) s.stored = r->stored;
     if (ok) *out = s;
     return ok;
 }

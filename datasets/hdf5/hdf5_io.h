@@ -51,10 +51,11 @@ struct qc_h5_set {
     int64_t dims[QC_DATA_RANK_MAX];
     const int64_t *sizes;           /* [dims[0]][rank - 1]: where entries differ, and dims are -1 then; NULL: nowhere */
     size_t row_elements, row_bytes; /* one entry of axis 0; the largest */
-    bool grouped;                   /* each entry is a data set of its own, in a group */
-    struct qc_h5_ragged *ragged;    /* owned; NULL: an array. In the process that has it open */
-    bool raw;                       /* chunks are rows, and qc_chunk_decode undoes all their filters */
-    int shuffle, deflate;           /* place in the filter pipeline (bit of a chunk's mask), -1: absent */
+    size_t stored;               /* bytes of all entries as the file stores them; SIZE_MAX: unknown, in other files */
+    bool grouped;                /* each entry is a data set of its own, in a group */
+    struct qc_h5_ragged *ragged; /* owned; NULL: an array. In the process that has it open */
+    bool raw;                    /* chunks are rows, and qc_chunk_decode undoes all their filters */
+    int shuffle, deflate;        /* place in the filter pipeline (bit of a chunk's mask), -1: absent */
 };
 
 /* Shape of one entry of axis 0, [rank - 1]. */

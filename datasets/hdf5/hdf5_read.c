@@ -58,6 +58,14 @@ static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, 
     return true;
 }
 
+/* Bytes that the file has of a data set. A virtual one may consist of others, here or, where links are followed, in
+   other files. */
+static size_t stored_bytes(hid_t set, hid_t creation, enum qc_follow follow)
+{
+    if (follow != QC_FOLLOW_NOTHING || H5Pget_layout(creation) == H5D_VIRTUAL) return SIZE_MAX;
+    return (size_t)H5Dget_storage_size(set);
+}
+
 static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, size_t bytes,
                               struct qc_status *st)
 {
@@ -80,6 +88,7 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
     hid_t object = H5Oopen(f->id, name, way);
     H5Pclose(way);
     s->id = object;
+    s->stored = SIZE_MAX;
     if (e.refused) return qc_h5_refuse(&e, st);
     if (object >= 0 && H5Iget_type(object) == H5I_GROUP) return qc_h5_group_open(s, f, st);
     if (object < 0 || H5Iget_type(object) != H5I_DATASET) return qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
@@ -125,6 +134,7 @@ static bool set_open(struct qc_h5_set *s, struct qc_h5_file *f, const char *name
         qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
         goto out;
     }
+    s->stored = stored_bytes((hid_t)s->id, creation, f->follow);
     ok = look_at_storage(s, &cache, creation, qc_h5_stored_so(&element, type, (hid_t)s->memory_type), st) &&
          reopen_with_cache(s, f, name, cache, st);
 out:

@@ -16,11 +16,20 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/shown.h"
 #include "datasets/hdf5/hdf5_lib.h"
 #include "datasets/hdf5/sandbox.h"
 
 /* Seconds for one piece of work: of processor time, then by the clock; and bytes of values for one more second. */
 enum { SECONDS = 3, CLOCK_SECONDS = 120, BYTES_PER_SECOND = 1 << 20, ARGUMENTS_MAX = 1 << 20 };
+
+/* Milliseconds that a process whose channel is closed has to end by itself: a crash takes its time on a busy machine.
+ */
+enum { GRACE = 3000 };
+
+/* Bytes of an answer beyond those that were asked for, and how many times these: names, paths and shapes of a file are
+   at most so many times what its compressed bytes are (deflate: 1032). */
+enum { ANSWER_BYTES = 64 << 20, ANSWER_TIMES = 1100 };
 
 /* Answers of up to so many bytes are left in memory that both processes have; others, and all where there can be none,
    go over the channel. */
@@ -204,12 +213,25 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
 
 enum why { DIED, LATE, NO_MEMORY, NONSENSE };
 
+/* Waits until the process is gone, and ends it by force unless it has done so in time. False: it was ended. */
+static bool has_ended(int *status, pid_t pid, int64_t grace)
+{
+    const int64_t until = milliseconds() + grace;
+    pid_t gone = 0;
+    while (grace && (gone = waitpid(pid, status, WNOHANG)) <= 0 && (gone == 0 || errno == EINTR) &&
+           milliseconds() < until)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    if (gone != 0) return true;
+    kill(pid, SIGKILL);
+    while (waitpid(pid, status, 0) < 0 && errno == EINTR) continue;
+    return false;
+}
+
 /* Ends it, by force or as it died, and says why it answers no more. */
 static void end(struct qc_process *p, enum why why)
 {
     int status = 0;
-    if (why != DIED) kill(p->pid, SIGKILL);
-    while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (!has_ended(&status, p->pid, why == DIED ? GRACE : 0) && why == DIED) why = NONSENSE;
     p->pid = 0;
     const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (why == NO_MEMORY)
@@ -231,8 +253,35 @@ static void end(struct qc_process *p, enum why why)
                 "the HDF5 library cannot read it: it crashes; the file is damaged, make or copy it again");
 }
 
-/* False without a status: it is dead. */
-static bool receive_answer(struct qc_reply *out, struct qc_process *p, int64_t until, struct qc_status *st)
+/* Escapes what is not printable (base/shown.h): the text may be that of whoever has taken over the process. */
+static bool fail_as_told(struct qc_status *st, enum qc_code code, const char *text)
+{
+    struct qc_status shown = QC_STATUS_INIT;
+    size_t at = 0;
+    while (*text) {
+        char piece[QC_SHOWN];
+        bool escaped;
+        text += qc_shown(piece, &escaped, text);
+        const size_t n = strlen(piece);
+        if (n >= sizeof shown.message - at) break;
+        memcpy(shown.message + at, piece, n);
+        at += n;
+    }
+    return qc_fail(st, code, "%s", shown.message);
+}
+
+/* No honest answer to a question about so many bytes of values, or of a file, has more. */
+static size_t answer_max(const struct qc_reply *out, size_t bytes)
+{
+    size_t most;
+    if (out->fixed) return SIZE_MAX; /* has room for what was asked for, or there is no memory */
+    if (!qc_mul_size(&most, bytes, ANSWER_TIMES) || !qc_add_size(&most, most, ANSWER_BYTES)) most = SIZE_MAX;
+    return most < QC_SANDBOX_BYTES ? most : QC_SANDBOX_BYTES;
+}
+
+/* bytes: that the question was about. False without a status: it is dead. */
+static bool receive_answer(struct qc_reply *out, struct qc_process *p, size_t bytes, int64_t until,
+                           struct qc_status *st)
 {
     struct answer a;
     struct qc_status theirs = QC_STATUS_INIT;
@@ -241,9 +290,9 @@ static bool receive_answer(struct qc_reply *out, struct qc_process *p, int64_t u
     out->size = 0;
     if (a.code != QC_OK) {
         const bool known = a.code == QC_MACHINE || a.code == QC_UNSUPPORTED || a.code == QC_USAGE;
-        return qc_fail(st, known ? a.code : QC_BAD_INPUT, "%s", theirs.message);
+        return fail_as_told(st, known ? a.code : QC_BAD_INPUT, theirs.message);
     }
-    if (a.shared && (!p->shared || a.size > SHARED_BYTES)) {
+    if ((a.shared && (!p->shared || a.size > SHARED_BYTES)) || a.size > answer_max(out, bytes)) {
         end(p, NONSENSE);
         return false;
     }
@@ -278,7 +327,7 @@ static void finish_begun(struct qc_process *p)
     if (!l) return;
     const int64_t until = until_of(l->bytes); /* nobody may have waited for it for long */
     p->begun = NULL;
-    l->done = receive_answer(&l->reply, p, until, &st);
+    l->done = receive_answer(&l->reply, p, l->bytes, until, &st);
     if (!l->done && st.code == QC_OK && p->pid) end(p, milliseconds() >= until ? LATE : DIED);
 }
 
@@ -289,7 +338,7 @@ bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, c
     pthread_mutex_lock(&p->lock);
     finish_begun(p);
     const int64_t until = until_of(bytes);
-    bool ok = p->pid && send_question(p, work, arguments, size, bytes) && receive_answer(out, p, until, st);
+    bool ok = p->pid && send_question(p, work, arguments, size, bytes) && receive_answer(out, p, bytes, until, st);
     if (!ok && st->code == QC_OK) {
         if (p->pid) end(p, milliseconds() >= until ? LATE : DIED);
         qc_fail(st, p->why.code, "%s", p->why.message);
@@ -327,8 +376,9 @@ bool qc_process_wait(struct qc_later *l, struct qc_process *p)
 void qc_process_end(struct qc_process *p)
 {
     if (!p) return;
-    close(p->channel); /* which ends it */
-    while (p->pid && waitpid(p->pid, NULL, 0) < 0 && errno == EINTR) continue;
+    int status;
+    close(p->channel);
+    if (p->pid) has_ended(&status, p->pid, 0); /* what it has open was only read */
     if (p->shared) munmap((void *)(uintptr_t)p->shared, SHARED_BYTES);
     pthread_mutex_destroy(&p->lock);
     free(p);

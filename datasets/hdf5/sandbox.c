@@ -66,7 +66,7 @@ static void set_limits(void)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
 #ifndef SANITIZED
-    static const rlim_t growth = (rlim_t)3 << 30; /* chunks that HDF5 keeps, the rows asked for, the way there */
+    static const rlim_t growth = QC_SANDBOX_BYTES; /* chunks that HDF5 keeps, the rows asked for, the way there */
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     const long page = sysconf(_SC_PAGESIZE);
@@ -84,15 +84,15 @@ static void set_limits(void)
 
 /* Calls that are allowed whatever their arguments. */
 static const unsigned plain_calls[] = {
-    SYS_read,          SYS_pread64,      SYS_readv,          SYS_preadv,       SYS_lseek,
-    SYS_close,         SYS_fstat,        SYS_fcntl,          SYS_flock,        SYS_getcwd,
-    SYS_getdents64,    SYS_faccessat,    SYS_readlinkat,     SYS_statfs,       SYS_fstatfs,
-    SYS_mmap,          SYS_munmap,       SYS_mprotect,       SYS_mremap,       SYS_madvise,
-    SYS_brk,           SYS_futex,        SYS_sched_yield,    SYS_getpid,       SYS_gettid,
-    SYS_getuid,        SYS_geteuid,      SYS_getgid,         SYS_getegid,      SYS_exit,
-    SYS_exit_group,    SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_sigaltstack,
-    SYS_clock_gettime, SYS_gettimeofday, SYS_setitimer,      SYS_getrandom,    SYS_uname,
-    SYS_sysinfo,       SYS_recvfrom,     SYS_ppoll,
+    SYS_read,         SYS_pread64,        SYS_readv,        SYS_preadv,      SYS_lseek,
+    SYS_close,        SYS_fstat,          SYS_flock,        SYS_getcwd,      SYS_getdents64,
+    SYS_faccessat,    SYS_readlinkat,     SYS_statfs,       SYS_fstatfs,     SYS_mmap,
+    SYS_munmap,       SYS_mprotect,       SYS_mremap,       SYS_madvise,     SYS_brk,
+    SYS_futex,        SYS_sched_yield,    SYS_getpid,       SYS_gettid,      SYS_getuid,
+    SYS_geteuid,      SYS_getgid,         SYS_getegid,      SYS_exit,        SYS_exit_group,
+    SYS_rt_sigreturn, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_sigaltstack, SYS_clock_gettime,
+    SYS_gettimeofday, SYS_setitimer,      SYS_getrandom,    SYS_uname,       SYS_sysinfo,
+    SYS_recvfrom,     SYS_ppoll,
 #ifdef SYS_newfstatat
     SYS_newfstatat,
 #endif
@@ -100,12 +100,20 @@ static const unsigned plain_calls[] = {
     SYS_statx,
 #endif
 #ifdef SYS_stat
-    SYS_stat,          SYS_lstat,        SYS_access,         SYS_readlink,     SYS_poll,
-    SYS_time,          SYS_arch_prctl,
+    SYS_stat,         SYS_lstat,          SYS_access,       SYS_readlink,    SYS_poll,
+    SYS_time,         SYS_arch_prctl,
 #endif
 };
 
-enum { PLAIN = sizeof plain_calls / sizeof *plain_calls, FILTER = 2 * PLAIN + 32 };
+/* Commands of fcntl that glibc and HDF5 need. Others reach further: F_SETOWN and F_SETSIG let the kernel send any
+   signal to any process of the user. */
+static const unsigned fcntl_commands[] = {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC};
+
+enum {
+    PLAIN = sizeof plain_calls / sizeof *plain_calls,
+    COMMANDS = sizeof fcntl_commands / sizeof *fcntl_commands,
+    FILTER = 2 * PLAIN + 2 * COMMANDS + 32
+};
 
 #define LOAD(what)                                                                                                     \
     ((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, what)))
@@ -150,6 +158,13 @@ static void set_filter(int channel)
         f[n++] = GIVE(SECCOMP_RET_ALLOW);
         f[n++] = REFUSE;
     }
+    f[n++] = SKIP_UNLESS(SYS_fcntl, 2 * COMMANDS + 2);
+    f[n++] = LOAD(args[1]);
+    for (unsigned i = 0; i < COMMANDS; i++) {
+        f[n++] = SKIP_UNLESS(fcntl_commands[i], 1);
+        f[n++] = GIVE(SECCOMP_RET_ALLOW);
+    }
+    f[n++] = REFUSE;
     f[n++] = REFUSE;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
         (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){.len = (unsigned short)n, .filter = f}, 0,

@@ -183,7 +183,7 @@ struct qc_selection {
 
 /* Chooses samples / B units (at least one, but a shard may be empty). Replaces an earlier choice; not while others
    read. Files of a folder are looked at here: those that cannot be read are left out, and others are chosen instead, so
-   that qc_dataset_total is less afterwards. */
+   that qc_dataset_total is less afterwards. QC_BAD_INPUT also where the file cannot have values for so many samples. */
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st);
 
 /* Units 0..units-1 for the same rule on plain numbers: n of total, ascending, into out[n]. n <= total. */

@@ -83,6 +83,9 @@ bool qc_first_unfit(size_t *entry, const struct qc_h5_set *s, const struct qc_in
 void qc_binding_dims(int64_t *dims, const struct qc_binding *b, size_t unit_in_file);
 struct qc_conversion qc_binding_conversion(const struct qc_binding *b, const int64_t *dims);
 
+/* qc_dataset_select, without a look at whether there are bytes for so many samples: before anyone has chosen. */
+bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st);
+
 /* All inputs must come to the same number of units; after rows have gone too. */
 bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st);
 

@@ -516,7 +516,7 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
         if (ds->bindings[k].set.sizes) ds->ahead = 0; /* units of one size fill its slots */
     /* What may turn out not to be there is looked at when someone has chosen. */
     ok = ok && ((ds->own && qc_memory_data_is_unsure(ds->own)) ||
-                qc_dataset_select(ds, &(struct qc_selection){.samples = 0}, st));
+                qc_dataset_choose(ds, &(struct qc_selection){.samples = 0}, st));
 out:
     if (ok)
         *out = ds;

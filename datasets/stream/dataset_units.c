@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "datasets/hdf5/chunk_codec.h"
+#include "datasets/samples/stored_samples.h"
 #include "datasets/stream/dataset_impl.h"
 #include "datasets/stream/read_ahead.h"
 
@@ -91,13 +92,18 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
     return qc_unit_in_file(ds, unit) * samples_per_unit(ds);
 }
 
+/* Of all shards. */
+static size_t planned_units(const struct qc_dataset *ds, const struct qc_selection *selection)
+{
+    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units;
+    if (n == 0) n = 1;
+    return n < ds->all_units ? n : ds->all_units;
+}
+
 static bool choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
-    size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units,
-           shards = selection->shards ? selection->shards : 1;
-    if (n == 0) n = 1;
-    if (n > ds->all_units) n = ds->all_units;
-    const size_t planned = n;
+    const size_t planned = planned_units(ds, selection), shards = selection->shards ? selection->shards : 1;
+    size_t n = planned;
     uint64_t *chosen = NULL;
     if (n < ds->all_units || shards > 1) {
         size_t bytes, kept = 0;
@@ -155,7 +161,7 @@ static bool needs_thread(const struct qc_dataset *ds)
     return ds->ahead && (ds->chosen || !ahead_bytes(ds));
 }
 
-bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
+bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
     const bool unsure = ds->own && qc_memory_data_is_unsure(ds->own);
     /* All shards have to leave out the same rows. */
@@ -171,6 +177,24 @@ bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selecti
     } while (gone);
     if (unsure && selection->shards > 1 && !choose(ds, selection, st)) return false;
     return !needs_thread(ds) || qc_read_ahead_start(&ds->read_ahead, ds, st);
+}
+
+/* Are there bytes for so many units? One input alone may be left as it was made, all 0. */
+static bool check_stored(const struct qc_dataset *ds, size_t units, struct qc_status *st)
+{
+    const size_t each = samples_per_unit(ds);
+    size_t bytes = 0, stored = 0;
+    for (size_t i = 0; i < ds->input_count; i++) {
+        const struct qc_binding *b = &ds->bindings[i];
+        if (!qc_add_size(&bytes, bytes, b->file_bytes / each)) bytes = SIZE_MAX;
+        if (!qc_add_size(&stored, stored, b->set.stored)) stored = SIZE_MAX;
+    }
+    return qc_check_stored(units * each, bytes, stored, st) || qc_where(st, "%s", ds->file);
+}
+
+bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
+{
+    return check_stored(ds, planned_units(ds, selection), st) && qc_dataset_choose(ds, selection, st);
 }
 
 unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds)

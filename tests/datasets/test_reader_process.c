@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _GNU_SOURCE /* F_SETSIG */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "datasets/hdf5/reader_process.h"
 
@@ -157,3 +165,130 @@ Test(reader_process, more_than_there_can_be_is_not_believed)
     free(r.data);
     free(begun.reply.data);
 }
+
+/* ---- A process that a file has taken over ---- */
+
+/* Its only open file above the standard streams. */
+static int find_channel(void)
+{
+    for (int fd = 3; fd < 1024; fd++)
+        if (fcntl(fd, F_GETFD) >= 0) return fd;
+    return -1;
+}
+
+static void live_on(void)
+{
+    for (;;) poll(NULL, 0, -1);
+}
+
+static bool close_and_live_on(struct qc_reply *out, void **state, const void *arguments, size_t size,
+                              struct qc_status *st)
+{
+    (void)out, (void)state, (void)arguments, (void)size, (void)st;
+    close(find_channel());
+    live_on();
+    return true;
+}
+
+/* The head of an answer, as reader_process.c defines it. */
+struct head {
+    enum qc_code code;
+    unsigned shared;
+    size_t message, size;
+};
+
+static bool announce(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    const struct head a = {.size = (size_t)1 << 40};
+    (void)out, (void)state, (void)arguments, (void)size, (void)st;
+    if (send(find_channel(), &a, sizeof a, 0) == sizeof a) live_on();
+    return true;
+}
+
+static const char hostile_text[] = "\033]0;owned\007\nqcalib: written\033[31m";
+
+static bool answer_and_live_on(struct qc_reply *out, void **state, const void *arguments, size_t size,
+                               struct qc_status *st)
+{
+    const struct head a = {.code = QC_BAD_INPUT, .message = sizeof hostile_text - 1};
+    const int channel = find_channel();
+    (void)out, (void)state, (void)arguments, (void)size, (void)st;
+    if (send(channel, &a, sizeof a, 0) == sizeof a && send(channel, hostile_text, a.message, 0) > 0) live_on();
+    return true;
+}
+
+/* Gives back the errors of calls that reach other processes. */
+static bool reach_out(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    pid_t victim;
+    const int channel = find_channel();
+    int *errors = qc_reply_add(out, 4 * sizeof *errors, st);
+    (void)state, (void)size;
+    memcpy(&victim, arguments, sizeof victim);
+    if (!errors) return false;
+    errors[0] = fcntl(channel, F_SETOWN, victim) < 0 ? errno : 0;
+    errors[1] = fcntl(channel, F_SETSIG, SIGKILL) < 0 ? errno : 0;
+    errors[2] = fcntl(channel, F_SETFL, O_ASYNC | O_RDWR) < 0 ? errno : 0;
+    errors[3] = kill(victim, SIGKILL) < 0 ? errno : 0;
+    return true;
+}
+
+Test(reader_process, one_that_closes_its_channel_and_lives_on_is_ended, .timeout = 60)
+{
+    struct qc_process *p;
+    struct qc_status st = QC_STATUS_INIT, later = QC_STATUS_INIT;
+    struct qc_reply r = {.data = NULL};
+    cr_assert(qc_process_start(&p, &st));
+    cr_expect_not(ask(&r, p, close_and_live_on, FEW_BYTES, &st));
+    cr_expect_eq(st.code, QC_BAD_INPUT, "%s", st.message);
+    cr_expect_not(ask(&r, p, give, FEW_BYTES, &later), "it was ended");
+    qc_process_end(p);
+    free(r.data);
+    cr_expect(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no process is left");
+}
+
+Test(reader_process, an_answer_larger_than_it_can_be_ends_it_at_once, .timeout = 60)
+{
+    for (int waits = 0; waits < 2; waits++) {
+        struct qc_process *p;
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_reply r = {.data = NULL};
+        struct qc_later begun = {.done = false};
+        cr_assert(qc_process_start(&p, &st));
+        if (waits) cr_expect(begin(&begun, p, announce, FEW_BYTES) && !qc_process_wait(&begun, p));
+        cr_expect_not(ask(&r, p, waits ? give : announce, FEW_BYTES, &st));
+        cr_expect_eq(st.code, QC_BAD_INPUT, "%s", st.message);
+        cr_expect(strstr(st.message, "makes no sense"), "%s", st.message);
+        qc_process_end(p);
+        cr_expect_lt(r.capacity, (size_t)1 << 30);
+        free(r.data);
+        free(begun.reply.data);
+    }
+}
+
+Test(reader_process, text_that_it_answers_is_escaped_and_it_is_ended, .timeout = 60)
+{
+    struct qc_process *p;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_reply r = {.data = NULL};
+    cr_assert(qc_process_start(&p, &st));
+    cr_expect_not(ask(&r, p, answer_and_live_on, FEW_BYTES, &st));
+    cr_expect_str_eq(st.message, "\\x1b]0;owned\\x07\\x0aqcalib: written\\x1b[31m");
+    qc_process_end(p);
+    cr_expect(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "no process is left");
+}
+
+#if defined(__x86_64__) || defined(__aarch64__)
+Test(reader_process, it_sends_no_signal_to_another)
+{
+    struct qc_process *p;
+    struct qc_status st = QC_STATUS_INIT;
+    const pid_t victim = getpid();
+    int errors[4] = {0};
+    struct qc_reply r = {.data = errors, .capacity = sizeof errors, .fixed = true};
+    cr_assert(qc_process_start(&p, &st));
+    cr_assert(qc_process_ask(&r, p, reach_out, &victim, sizeof victim, sizeof errors, &st), "%s", st.message);
+    for (int i = 0; i < 4; i++) cr_expect_eq(errors[i], EPERM, "call %d: %s", i, strerror(errors[i]));
+    qc_process_end(p);
+}
+#endif

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that were made to break something: samples that nobody stored, check sums that are wrong, headers that say nothing clear, archives whose members
+share their bytes or their names. scripts/test runs these with sanitizers too."""
+
+import struct
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from test_arrays import identity, read
+from test_bad_input import BAD, refused
+
+pytestmark = pytest.mark.bad_input
+TRILLION = 10**12
+
+
+def npy(header):
+    text = (header + " " * (118 - len(header) - 1) + "\n").encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+
+def run(qcalib, data, *more):
+    return qcalib("run", "m.onnx", "--data", data, "-o", "out.h5", *more, code=None, timeout=60)
+
+
+# ---- Samples that nobody stored ----
+
+
+@pytest.mark.parametrize("kind", ["npy", "hdf5", "chunked", "one chunk"])
+def test_samples_that_nobody_stored(kind, qcalib, tmp_path):
+    width = 0 if kind in ("npy", "hdf5") else 6
+    identity(tmp_path / "m.onnx", ["N", width])
+    if kind == "npy":
+        (tmp_path / "x.npy").write_bytes(npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({TRILLION}, 0), }}"))
+        file = "x.npy"
+    else:
+        file = "x.h5"
+        chunks = {"hdf5": None, "chunked": (1, 6), "one chunk": (2**26, 6)}[kind]
+        count = 2**26 if kind == "one chunk" else TRILLION
+        with h5py.File(tmp_path / file, "w") as f:
+            f.create_dataset("x", (count, width), np.float32, chunks=chunks)
+    count = 2**26 if kind == "one chunk" else TRILLION
+    refused(run(qcalib, file), BAD, file, count, "--samples")
+    refused(qcalib("quantize", "m.onnx", "--data", file, code=None, timeout=60), BAD, file, count)
+    assert run(qcalib, file, "--samples", 3).code == 0
+    with h5py.File(tmp_path / "out.h5") as f:
+        assert f["yx"].shape == (3, width)
+    if kind == "npy":
+        refused(qcalib("pack", file, "-o", "p.h5", code=None, timeout=60), BAD, file, count)
+
+
+def test_packed_constants_are_samples(qcalib, tmp_path):
+    """As many values as deflate makes of a few bytes are no lie."""
+    identity(tmp_path / "m.onnx", ["N", 64])
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f.create_dataset("x", data=np.zeros((20000, 64), np.float32), chunks=(20000, 64), compression=9)
+    assert run(qcalib, "x.h5", "-q").code == 0
+
+
+# ---- Archives ----
+
+
+def flip(path, find):
+    data = bytearray(path.read_bytes())
+    data[data.index(find)] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("rows", [3, 5000], ids=["small", "large"])
+@pytest.mark.parametrize("how", ["value", "sum", "deflated"])
+def test_check_sums(how, rows, qcalib, tmp_path):
+    """5000 rows are more than the part of a member that is looked at for its header."""
+    identity(tmp_path / "m.onnx", ["N", 6])
+    x = np.random.default_rng(3).normal(size=(rows, 6)).astype(np.float32)
+    save = np.savez_compressed if how == "deflated" else np.savez
+    save(tmp_path / "x.npz", x=x)
+    np.testing.assert_array_equal(read(qcalib, tmp_path, "x.npz")[0], x)
+    with zipfile.ZipFile(tmp_path / "x.npz") as z:
+        crc = z.infolist()[0].CRC
+    if how == "value":
+        flip(tmp_path / "x.npz", x[-1].tobytes())
+    else:
+        data = (tmp_path / "x.npz").read_bytes()
+        at = data.rindex(struct.pack("<I", crc))  # in the list of members
+        (tmp_path / "x.npz").write_bytes(data[:at] + struct.pack("<I", crc ^ 1) + data[at + 4 :])
+    (tmp_path / "out.h5").unlink()
+    refused(run(qcalib, "x.npz"), BAD, "x.npz", "check sum")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': '<f4', 'fortran_order': Trud, 'shape': (2, 3), }",
+        "{'descr': '<f4', 'fortran_order': true, 'shape': (2, 3), }",
+        "{'descr': '<f4', 'fortran_order': 1, 'shape': (2, 3), }",
+        "{'descr': '<f4', 'fortran_order': Falsely, 'shape': (2, 3), }",
+        "{'descr': '<f4', 'fortran_order': False, 'fortran_order': True, 'shape': (2, 3), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3), }",
+        "{'descr': 'xf4', 'fortran_order': False, 'shape': (2, 3), }",
+    ],
+)
+def test_headers_that_say_nothing_clear(header, qcalib, tmp_path):
+    """numpy refuses them all but the one that says it twice."""
+    identity(tmp_path / "m.onnx", ["N", 3])
+    (tmp_path / "x.npy").write_bytes(npy(header) + np.arange(6, dtype=np.float32).tobytes())
+    refused(run(qcalib, "x.npy"), BAD, "x.npy", "header is damaged")
+
+
+def test_members_that_share_their_bytes(qcalib, tmp_path):
+    """One member in the archive, and a list that has it often."""
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("aaaa.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000, 6), }") + bytes(24000))
+    data = (tmp_path / "x.npz").read_bytes()
+    at = data.index(b"PK\1\2")
+    entry, end = data[at:-22], data[-22:]
+    entries = b"".join(entry.replace(b"aaaa", b"%04d" % i) for i in range(3000))
+    counts = struct.pack("<HHII", 3000, 3000, len(entries), at)
+    (tmp_path / "x.npz").write_bytes(data[:at] + entries + end[:8] + counts + end[20:])
+    refused(qcalib("pack", "x.npz", "-o", "p.h5", code=None, timeout=60), BAD, "x.npz", "share")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("names,word", [(["x", "x"], "two arrays 'x'"), ([""], "no name")])
+def test_names_of_members(names, word, qcalib, tmp_path):
+    identity(tmp_path / "m.onnx", ["N", 3])
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as z:
+        for n in names:
+            z.writestr(f"{n}.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }") + bytes(24))
+    refused(run(qcalib, "x.npz"), BAD, "x.npz", word)
