@@ -202,6 +202,10 @@ bool qc_graph_set_observed(struct qc_graph *g, qc_id quantizer, size_t count, co
 /* Affine with bound parameters? The one question every pass and exporter asks of any value. */
 const struct qc_qparams *qc_graph_parameters(const struct qc_graph *g, qc_id value);
 struct qc_levels qc_qparams_levels(const struct qc_qparams *s);
+/* Levels from which scales of weights are chosen. Symmetric weights without a sign have their zero point in the middle,
+   128 of uint8, in every channel, so their levels are counted from there: ONNX Runtime has fused kernels for one zero
+   point of a whole weight. Other qparams: qc_qparams_levels. */
+struct qc_levels qc_levels_around_zero(const struct qc_qparams *s);
 bool qc_qparams_are_few(const struct qc_qparams *s); /* levels: at most 16, those of four bits */
 
 /* Look-ups. */
