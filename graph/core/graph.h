@@ -161,6 +161,9 @@ qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dty
 /* Equal constants (dtype, shape, bytes) are one value; the first name stays. Where the graph spills, a large one is
    kept in a temporary file instead of t. */
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
+/* A value of its own even where an equal constant exists. */
+qc_id qc_graph_add_constant_apart(struct qc_graph *g, const char *name, const struct qc_tensor *t,
+                                  struct qc_status *st);
 /* Stored integers of bound qparams: real = scale*(q - zero point), per channel along `axis`. The tensor is of the
    qparams' type; the value's type is the graph's storage of affine values (f32 in a simulated graph), its tensor holds
    the integers all the same. Errors (QC_BAD_INPUT): qparams unbound, another type, an axis that does not fit, integers
