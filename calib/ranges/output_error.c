@@ -89,7 +89,7 @@ static void judge_block(const struct judging *j, const struct matrix *m, const s
 {
     const size_t w = qc_second_moments_width(j->e->layer, block), column = block * j->e->layer->block;
     const struct qc_qparams *qparams = j->e->qparams;
-    const struct qc_levels levels = qc_qparams_levels(qparams);
+    const struct qc_levels levels = qc_levels_around_zero(qparams);
     const float *weights = j->e->weight->data;
     const size_t step = qc_round_weights_step(&j->at);
     for (int k = 0; k < CANDIDATES; k++) {

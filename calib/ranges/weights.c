@@ -175,7 +175,8 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
     const struct qc_qparams *s = &g->qparams_of[quantizer->id];
     const struct qc_observer_values *values = s->is_weight ? &o->weight_values : &o->activation_values;
     const struct channels *out = &quantizer->channels;
-    struct qc_solve request = QC_SOLVE_INIT(qc_qparams_levels(s), s->symmetry);
+    struct qc_solve request = QC_SOLVE_INIT(qc_levels_around_zero(s), s->symmetry);
+    const int32_t offset = qc_qparams_levels(s).lo - request.levels.lo;
     const size_t n = t->count / out->count, together = out->count < TOGETHER ? out->count : TOGETHER;
     const size_t step = gathered_step(n);
     float *gathered = out->count > 1 ? malloc(together * step * sizeof *gathered) : NULL;
@@ -194,7 +195,7 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
         if (!ok) break;
         struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
         out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
-        out->zero_point[c] = p.zero_point;
+        out->zero_point[c] = p.zero_point + offset;
         if (r.lo < choice->range.lo) choice->range.lo = r.lo;
         if (r.hi > choice->range.hi) choice->range.hi = r.hi;
         choice->range.clipped_fraction += r.clipped_fraction / (double)out->count;

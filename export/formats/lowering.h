@@ -23,6 +23,10 @@ typedef bool qc_lower_node_fn(struct qc_lowering *x, qc_id node, struct qc_statu
 bool qc_lower_graph(struct qc_graph **out, const struct qc_graph *g, qc_lower_node_fn *node,
                     const struct qc_lower_options *options, struct qc_status *st);
 
+/* Gives each operator whose int8 weights ONNX Runtime may rewrite weights and zero points of its own
+   (export/formats/unshared.c): replaces *g, or leaves it on failure. qc_lower_graph does it last. */
+bool qc_lower_unshare(struct qc_graph **g, struct qc_status *st);
+
 /* QDQ: QuantizeLinear, DequantizeLinear, and every other op as it is, on the float forms of its inputs; results in a
  * quantizer are quantized. */
 bool qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);

@@ -19,6 +19,13 @@ static enum qc_dtype type_of(const struct qc_qparams *s, const struct qc_shape *
     return s->dtype == QC_I4 ? QC_I2 : QC_U2;
 }
 
+/* Left out they are 0. But where ONNX Runtime rewrites int8 weights (export/formats/unshared.c), it adds one zero point
+ * alone to those that have none, and refuses that beside blocks (1.31). */
+static bool has_zero_point_input(const struct qc_qparams *s, enum qc_dtype stored)
+{
+    return stored == QC_I8 || qc_lower_has_zero_points(s);
+}
+
 qc_id qc_lower_zero_points(struct qc_lowering *x, const struct qc_qparams *s, enum qc_dtype dtype,
                            const struct qc_shape *shape, struct qc_status *st)
 {
@@ -50,7 +57,7 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const void *integers = x->from->values[v].constant->data; /* a byte each in memory, whatever the type */
     qc_id inputs[3] = {qc_lower_constant(x, dtype, &type->shape, integers, base, "quantized", st),
                        qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st), QC_ABSENT};
-    const bool zeros = qc_lower_has_zero_points(s); /* left out they are 0 */
+    const bool zeros = has_zero_point_input(s, dtype);
     if (!inputs[0] || !inputs[1] || (zeros && !(inputs[2] = qc_lower_zero_points(x, s, dtype, &shape, st))) ||
         !qc_lower_fresh_names(&name, &node, x, QC_OP_DequantizeLinear, base, "dequantized", st))
         return 0;
@@ -71,6 +78,6 @@ size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape 
     const size_t bits = qc_dtype_info(stored)->bits;
     size_t count = 0;
     if (!qc_shape_count(&count, shape)) return 0;
-    const size_t zeros = !s->block ? s->count : qc_lower_has_zero_points(s) ? (s->count * bits + 7) / 8 : 0;
+    const size_t zeros = !s->block ? s->count : has_zero_point_input(s, stored) ? (s->count * bits + 7) / 8 : 0;
     return count / 8 * bits + (count % 8 * bits + 7) / 8 + s->count * sizeof *s->scale + zeros;
 }

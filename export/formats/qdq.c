@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* QDQ: every op stays a float op between DequantizeLinear and QuantizeLinear, which runtimes fuse into integer kernels.
-   A value has one QuantizeLinear and one DequantizeLinear however many consumers it has; weights are int8 and biases
+   A value that is computed has one QuantizeLinear and one DequantizeLinear however many consumers it has; weights are
+   int8 and biases
    int32 initializers, the bias in exactly the accumulator's qparams: scale f(input scale * weight scale), zero point 0.
  */
 #include "export/formats/lowering.h"

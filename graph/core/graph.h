@@ -161,6 +161,9 @@ qc_id qc_graph_add_input(struct qc_graph *g, const char *name, enum qc_dtype dty
 /* Equal constants (dtype, shape, bytes) are one value; the first name stays. Where the graph spills, a large one is
    kept in a temporary file instead of t. */
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st);
+/* A value of its own even where an equal constant exists. */
+qc_id qc_graph_add_constant_apart(struct qc_graph *g, const char *name, const struct qc_tensor *t,
+                                  struct qc_status *st);
 /* Stored integers of bound qparams: real = scale*(q - zero point), per channel along `axis`. The tensor is of the
    qparams' type; the value's type is the graph's storage of affine values (f32 in a simulated graph), its tensor holds
    the integers all the same. Errors (QC_BAD_INPUT): qparams unbound, another type, an axis that does not fit, integers
@@ -202,6 +205,10 @@ bool qc_graph_set_observed(struct qc_graph *g, qc_id quantizer, size_t count, co
 /* Affine with bound parameters? The one question every pass and exporter asks of any value. */
 const struct qc_qparams *qc_graph_parameters(const struct qc_graph *g, qc_id value);
 struct qc_levels qc_qparams_levels(const struct qc_qparams *s);
+/* Levels from which scales of weights are chosen. Symmetric weights without a sign have their zero point in the middle,
+   128 of uint8, in every channel, so their levels are counted from there: ONNX Runtime has fused kernels for one zero
+   point of a whole weight. Other qparams: qc_qparams_levels. */
+struct qc_levels qc_levels_around_zero(const struct qc_qparams *s);
 bool qc_qparams_are_few(const struct qc_qparams *s); /* levels: at most 16, those of four bits */
 
 /* Look-ups. */

@@ -152,18 +152,18 @@ static struct qc_tensor *keep(const struct qc_graph *g, const struct qc_tensor *
     return kept;
 }
 
-static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
-                          struct qc_status *st)
+static uint64_t hash_of(const struct qc_tensor *t)
 {
     uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
     h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
     h = qc_hash_bytes(h, t->shape.dim, sizeof t->shape.dim);
     const uint64_t data = qc_tensor_hash(t);
-    h = qc_hash_bytes(h, &data, sizeof data);
-    size_t slot = SIZE_MAX;
-    for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
-        if (same_constant(&g->values[v], t, qparams, axis)) return v;
-    if (!qc_index_reserve(&g->tables->constants, st)) return 0;
+    return qc_hash_bytes(h, &data, sizeof data);
+}
+
+static qc_id new_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
+                          struct qc_status *st)
+{
     struct qc_tensor *kept = keep(g, t, st);
     if (!kept) return 0;
     struct qc_value v = {.kind = QC_VALUE_CONSTANT,
@@ -172,9 +172,25 @@ static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_
                                   .qparams = qparams,
                                   .axis = axis},
                          .constant = kept};
-    qc_id id = qc_graph_new_value(g, &v, name, st);
+    return qc_graph_new_value(g, &v, name, st);
+}
+
+static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
+                          struct qc_status *st)
+{
+    const uint64_t h = hash_of(t);
+    size_t slot = SIZE_MAX;
+    for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
+        if (same_constant(&g->values[v], t, qparams, axis)) return v;
+    if (!qc_index_reserve(&g->tables->constants, st)) return 0;
+    const qc_id id = new_constant(g, name, t, qparams, axis, st);
     if (id) qc_index_put(&g->tables->constants, h, id);
     return id;
+}
+
+qc_id qc_graph_add_constant_apart(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st)
+{
+    return new_constant(g, name, t, QC_REAL, 0, st);
 }
 
 qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, struct qc_status *st)

@@ -121,6 +121,14 @@ struct qc_levels qc_qparams_levels(const struct qc_qparams *s)
                      : (struct qc_levels){.lo = 0, .hi = 2 * half - 1};
 }
 
+struct qc_levels qc_levels_around_zero(const struct qc_qparams *s)
+{
+    struct qc_levels levels = qc_qparams_levels(s);
+    if (!s->is_weight || s->symmetry != QC_SYMMETRIC || s->block || levels.lo < 0) return levels;
+    const int32_t middle = levels.hi / 2 + 1;
+    return (struct qc_levels){.lo = levels.lo - middle, .hi = levels.hi - middle};
+}
+
 bool qc_qparams_are_few(const struct qc_qparams *s)
 {
     const struct qc_levels levels = qc_qparams_levels(s);

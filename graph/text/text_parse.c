@@ -67,6 +67,13 @@ static bool use_label(qc_id *out, struct parser *p, struct qc_status *st)
     return *out || qc_lex_fail(&start, st, "%%%u is not defined above", label);
 }
 
+/* Has a constant equal to one that is there a name of its own? Exported graphs have those. */
+static bool is_apart(const struct qc_graph *g, qc_id id, const char *name)
+{
+    const char *is = g->values[id].name;
+    return name && *name && is && strcmp(is, name) != 0 && !qc_graph_find_value(g, name);
+}
+
 static bool check_name(const struct parser *p, qc_id id, const char *name, struct qc_status *st)
 {
     const char *is = p->g->values[id].name;
@@ -135,6 +142,7 @@ static bool parse_const(struct parser *p, struct qc_status *st)
     if (!qc_lex_data(&t, dtype, &shape, &p->x, st)) return false;
     qc_id id = qparams == QC_REAL ? qc_graph_add_constant(p->g, name, t, st)
                                   : qc_graph_add_affine_constant(p->g, name, t, qparams, axis, st);
+    if (id && qparams == QC_REAL && is_apart(p->g, id, name)) id = qc_graph_add_constant_apart(p->g, name, t, st);
     if (!id && qparams != QC_REAL) qc_where(st, "line %zu", start.line);
     qc_tensor_unref(t);
     return id && check_name(p, id, name, st) && define(p, label, id, st);

@@ -320,6 +320,38 @@ Test(weights, an_empty_channel_takes_the_widest_scale)
     case_free(&r);
 }
 
+/* Channels with and without negative weights, and an empty one. */
+Test(weights, symmetric_ones_without_a_sign_have_one_zero_point)
+{
+    static const struct {
+        enum qc_dtype dtype;
+        int32_t zero;
+        float steps;
+    } types[] = {{QC_U8, 128, 127}, {QC_U4, 8, 7}};
+    static const char text[] = "graph \"g\"\ninput %1 \"x\" f32[N,2,3,3]\nconst %2 \"w\" f32[4,2,1,1] = {0.5, 1, 2, "
+                               "-0.25, -1, -2, 0, 0}\n%4 \"c\" = Conv(%1, %2)\noutput \"c\" %4\n";
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct case_setup setup = CASE_SETUP;
+        struct qc_graph *g = case_graph(text);
+        struct case_run r;
+        float x[SAMPLES][2][PIXELS];
+        char path[CASE_PATH];
+        setup.scheme.weight.dtype = types[i].dtype;
+        write_images(path, x, 1, 3);
+        cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
+        const struct qc_qparams *w = &r.simulated->qparams_of[case_quantizer(r.simulated, "w")];
+        cr_assert_eq(w->count, 4);
+        for (size_t c = 0; c < 4; c++)
+            cr_expect_eq(w->zero_point[c], types[i].zero, "channel %zu: zero point %d", c, w->zero_point[c]);
+        cr_expect_eq(w->scale[0], 1 / types[i].steps);
+        cr_expect_eq(w->scale[2], 2 / types[i].steps);
+        case_free(&r);
+        case_unlink(path);
+        qc_graph_free(g);
+    }
+}
+
 Test(weights, scales_are_raised_until_the_bias_fits)
 {
     /* channel 0: |b| / (sx sw) far above 2^30; channel 1: fits as it is */

@@ -53,8 +53,9 @@ static void check_pairs(const struct qc_graph *g, const char *name)
         if (a->op == QC_OP_DequantizeLinear) {
             qc_id v = a->inputs[0];
             const struct qc_node *from = qc_node_of(g, v);
-            if (from && (from->op == QC_OP_Cast || from->op == QC_OP_Clip || from->op == QC_OP_Gather))
-                from = qc_node_of(g, v = from->inputs[0]); /* four bits in eight; rows of a table */
+            while (from && (from->op == QC_OP_Cast || from->op == QC_OP_Clip || from->op == QC_OP_Gather ||
+                            from->op == QC_OP_Reshape))
+                from = qc_node_of(g, v = from->inputs[0]); /* four bits in eight; rows of a table; a weight again */
             cr_expect(qc_constant_of(g, v) || g->values[v].kind == QC_VALUE_INPUT ||
                           (from && from->op == QC_OP_QuantizeLinear),
                       "%s: dequantizes what nothing quantizes", name);
