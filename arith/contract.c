@@ -4,11 +4,12 @@
 #include <string.h>
 
 static const struct qc_contract_info contracts[QC_CONTRACT_COUNT] = {
-#define QC_ROUNDING(constant, text, other, quantized, requantized, about)                                              \
+#define QC_ROUNDING(constant, text, other, quantized, requantized, multiplied, about)                                  \
     [QC_CONTRACT_##constant] = {.name = (text),                                                                        \
                                 .alias = (other),                                                                      \
                                 .quantize = QC_QUANTIZE_##quantized,                                                   \
                                 .requantize = QC_REQUANTIZE_##requantized,                                             \
+                                .products = QC_PRODUCTS_##multiplied,                                                  \
                                 .summary = (about)},
 #include "arith/roundings.def"
 };
@@ -19,10 +20,15 @@ const struct qc_contract_info *qc_contract_info(enum qc_contract c)
     return &contracts[c];
 }
 
+bool qc_contract_is_float(enum qc_contract c)
+{
+    return contracts[c].requantize == QC_REQUANTIZE_FLOAT;
+}
+
 bool qc_contract_from_name(enum qc_contract *out, const char *name, struct qc_status *st)
 {
     static const char names[] = ""
-#define QC_ROUNDING(constant, text, other, quantized, requantized, about) " " text
+#define QC_ROUNDING(constant, text, other, quantized, requantized, multiplied, about) " " text
 #include "arith/roundings.def"
         ;
     for (unsigned i = 0; i < QC_CONTRACT_COUNT; i++) {

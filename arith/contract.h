@@ -6,7 +6,7 @@
 #include "arith/params.h"
 
 enum qc_contract {
-#define QC_ROUNDING(constant, name, alias, quantize, requantize, summary) QC_CONTRACT_##constant,
+#define QC_ROUNDING(constant, name, alias, quantize, requantize, products, summary) QC_CONTRACT_##constant,
 #include "arith/roundings.def"
     QC_CONTRACT_COUNT
 };
@@ -22,14 +22,23 @@ enum qc_requantize_rule {
     QC_REQUANTIZE_NEAREST /* fixed point, rounded once, half away */
 };
 
+/* Of two integers of 8 bits that are summed up. */
+enum qc_product_rule {
+    QC_PRODUCTS_EXACT,
+    QC_PRODUCTS_PAIRS /* two at a time saturate at 16 bits (arith/pair_product.h), where the kernel takes such pairs */
+};
+
 struct qc_contract_info {
     const char *name, *alias; /* alias "" for none */
     enum qc_quantize_rule quantize;
     enum qc_requantize_rule requantize;
+    enum qc_product_rule products;
     const char *summary;
 };
 
 const struct qc_contract_info *qc_contract_info(enum qc_contract c);
+/* Does it requantize in float32 steps, as "onnx"? Else in fixed point. */
+bool qc_contract_is_float(enum qc_contract c);
 /* By name or alias. Unknown: false and QC_USAGE, naming those there are. */
 bool qc_contract_from_name(enum qc_contract *out, const char *name, struct qc_status *st);
 

@@ -132,6 +132,7 @@ struct qc_graph {
     bool spills;                  /* large constants that are added go to temporary files (qc_tensor_spill) */
     struct qc_budget budget;      /* what stages that work on it may take; graphs made from it have the same */
     bool simulated;               /* affine values are held in f32 (op names print with a "simulated_" prefix) */
+    bool integer_operators;       /* its products are QLinear operators in the file, which keep the type of int8 data */
     struct qc_carried *carried;   /* NULL, or what of the model is not in the graph; shared by graphs made from it */
     struct qc_custom_ops *custom; /* NULL, or the kernels of the user's own (graph/core/custom.h); shared likewise */
     size_t value_count, node_count, qparams_count; /* ids 1..count */

@@ -38,6 +38,7 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     if (!r->map) return qc_fail_memory(st, (from->value_count + 1) * sizeof(qc_id));
     if (!qc_graph_new_like(&r->to, from, st)) return false;
     r->to->simulated = from->simulated;
+    r->to->integer_operators = from->integer_operators;
     return qc_graph_copy_qparams(r->to, from, st);
 }
 

@@ -231,6 +231,15 @@ bool qc_is_quantized(const struct qc_graph *g)
     return false;
 }
 
+static bool has_integer_products(const struct qc_graph *g)
+{
+    for (size_t id = 1; id <= g->node_count; id++) {
+        const enum qc_op op = g->nodes[id].op;
+        if (op == QC_OP_QLinearConv || op == QC_OP_QLinearMatMul || op == QC_OP_QGemm) return true;
+    }
+    return false;
+}
+
 bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g,
                   const struct qc_rules *rules, struct qc_status *st)
 {
@@ -239,6 +248,7 @@ bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const
     if (!c.arena) return qc_fail_memory(st, 1);
     if (!qc_rebuild_begin(&c.r, g, st)) goto out;
     c.r.to->simulated = false;
+    c.r.to->integer_operators = has_integer_products(g);
     find_merges(&c);
     if (!qc_canon_classify(&c, st)) goto out;
     for (qc_id id = 1; id <= g->node_count; id++)

@@ -64,7 +64,7 @@ bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct
                    struct qc_status *st)
 {
     struct qc_convert c = {.from = from_type, .to = to_type};
-    const bool onnx = !how || how->contract == QC_CONTRACT_ONNX;
+    const bool onnx = !how || qc_contract_is_float(how->contract);
     c.axis = from->count > 1 ? from->axis : to->axis;
     if ((from_type != QC_F32 && !qc_is_level_type(from_type)) || (to_type != QC_F32 && !qc_is_level_type(to_type)))
         return qc_fail(st, QC_UNSUPPORTED, "%s as %s is not handled", qc_dtype_info(from_type)->name,

@@ -234,7 +234,7 @@ bool qc_plan_fuse(struct qc_binding *b, struct qc_status *st)
             fuse_linear(b, (qc_id)k);
         else if (n->op == QC_OP_Softmax && b->plan->contract == QC_CONTRACT_TFLITE)
             fuse_softmax(b, (qc_id)k);
-        else if (n->op == QC_OP_Quantize && b->plan->contract != QC_CONTRACT_ONNX && !b->g->simulated)
+        else if (n->op == QC_OP_Quantize && !qc_contract_is_float(b->plan->contract) && !b->g->simulated)
             fuse_wide(b, (qc_id)k);
     }
     return true;

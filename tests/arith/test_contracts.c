@@ -128,7 +128,7 @@ Test(numerics, multipliers_of_known_ratios)
 
 Test(numerics, contracts_are_known_by_name_and_alias)
 {
-    static const char *const names[] = {"onnx", "tflite", "tflite-single", "qnn-tonearest"};
+    static const char *const names[] = {"onnx", "onnx-avx2", "tflite", "tflite-single", "qnn-tonearest"};
     struct qc_status st = QC_STATUS_INIT;
     enum qc_contract c;
     for (unsigned i = 0; i < QC_CONTRACT_COUNT; i++) {

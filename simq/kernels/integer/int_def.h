@@ -14,6 +14,7 @@ struct qc_int_def {
     struct qc_int_shape shape;
     enum qc_isa isa; /* as qc_isa_detect gave it; QC_ISA_BEST: it is asked */
     bool wide;       /* operands in 16 bits, whatever they come in */
+    bool pairs;      /* pairs of products saturate (int_pairs.h): data and weights of 8 bits, weights signed */
     /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input
      * channel, 3 spatial]. */
     enum qc_dtype data_type, weight_type;

@@ -7,6 +7,7 @@
 #include "graph/types/tensor_forms.h"
 #include "simq/kernels/integer/int_lines.h"
 #include "simq/kernels/integer/int_mac_state.h"
+#include "simq/kernels/integer/int_pairs.h"
 #include "simq/kernels/integer/tile_amx.h"
 
 enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
@@ -46,6 +47,7 @@ static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
         m->shift = lo >= INT16_MIN && hi <= INT16_MAX ? 0 : lo - INT16_MIN;
     else
         m->shift = t == QC_F32 ? lo : lo < 0 ? INT8_MIN : 0;
+    if (m->pairs && t == QC_F32) m->shift = (s->levels.lo < 0 ? INT8_MIN : 0) - s->zero_point[0];
     m->zero -= m->shift;
     if (s->count > 1 && !(m->zeros = malloc(s->count * sizeof *m->zeros)))
         return qc_fail_memory(st, s->count * sizeof *m->zeros);
@@ -58,6 +60,7 @@ static void choose_width(struct qc_int_mac *m)
 {
     const struct qc_scales *w = m->d.weight_scales;
     int32_t lo, hi;
+    if (m->pairs) return;
     data_range(&lo, &hi, m);
     const bool bytes = m->d.data_type == QC_F32 ? hi - lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
     m->wide = m->d.wide || !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
@@ -284,6 +287,23 @@ static bool take_form(struct qc_int_mac *m, const struct qc_int_pack *p, struct 
     return true;
 }
 
+static bool make_pairs(struct qc_int_mac *m, struct qc_status *st)
+{
+    const size_t groups = (size_t)m->d.shape.groups;
+    m->channels = (size_t)m->d.shape.outputs;
+    m->group_bytes = qc_int_pairs_bytes(m);
+    m->weight_bytes = groups * m->group_bytes;
+    if (!m->d.weights) return true;
+    const struct qc_int_pack p = qc_int_mac_pack(m);
+    uint8_t *own = aligned_alloc(64, padded(m->weight_bytes));
+    m->weights = own;
+    m->bias = aligned_alloc(64, padded(groups * m->channels * sizeof *m->bias));
+    if (!own || !m->bias) return qc_fail_memory(st, m->weight_bytes);
+    qc_int_pack_pairs((int8_t *)own, m->bias, &p, m->d.weights);
+    qc_int_pack_bias(m->bias, &p, m->bias, m->given);
+    return true;
+}
+
 static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
 {
     if (!make_panels(m, st)) return false;
@@ -315,7 +335,7 @@ static void choose_amx(struct qc_int_mac *m)
     const struct qc_int_shape *s = &m->d.shape;
     const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]),
                   line = m->plane_step[1] * (s->transposed ? 1 : s->stride[1]), count = s->out[2];
-    if (!m->tiles.amx || m->wide || m->serial || m->depthwise || m->quads < LEAST_QUADS) return;
+    if (!m->tiles.amx || m->wide || m->serial || m->pairs || m->depthwise || m->quads < LEAST_QUADS) return;
     int64_t positions = count;
     if (s->out[1] > 1 && step > 0 && line % step == 0 && line / step >= count) {
         const int64_t pitch = line / step, all = (s->out[1] - 1) * pitch + count;
@@ -337,7 +357,10 @@ static size_t scratch_of(struct qc_int_mac *m)
     m->copy_bytes = m->lines    ? qc_int_lines_scratch(m)
                     : m->copied ? padded((size_t)(m->plane_step[0] * m->plane[0]) + SLACK)
                                 : 0;
-    m->sum_bytes = padded(m->depthwise ? row : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS : tile);
+    m->sum_bytes = padded(m->depthwise  ? row
+                          : m->pairs    ? qc_int_pairs_scratch(m)
+                          : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS
+                                        : tile);
     m->packed_bytes = m->weights ? 0 : padded(m->weight_bytes);
     return m->copy_bytes + m->sum_bytes + m->packed_bytes +
            (m->weights ? 0 : padded(groups * m->channels * sizeof *m->bias));
@@ -353,15 +376,22 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     m->d.weight_scales = &m->weight_scales;
     m->tiles = qc_tile_set_of(isa);
     m->serial = d->accumulator.bits != 0;
-    m->depthwise = !m->serial && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
+    m->pairs = d->pairs && !m->serial;
+    m->depthwise =
+        !m->serial && !m->pairs && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
     choose_width(m);
     if (!check_weights(m, st) || !choose_data(m, st)) goto fail;
     choose_copy(m);
-    if (!make_runs(m, st) || !make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : make_dense(m, st)))
+    if (!make_runs(m, st) || !make_bias(m, st) ||
+        !(m->depthwise ? make_depthwise(m, st)
+          : m->pairs   ? make_pairs(m, st)
+                       : make_dense(m, st)))
         goto fail;
     choose_amx(m);
     qc_text(m->name, sizeof m->name, "%s %s%s%s",
-            m->serial ? "serial" : qc_isa_name(m->tiles.amx && !m->amx_rows ? QC_ISA_AVX512_VNNI : isa),
+            m->serial  ? "serial"
+            : m->pairs ? "pairs"
+                       : qc_isa_name(m->tiles.amx && !m->amx_rows ? QC_ISA_AVX512_VNNI : isa),
             m->wide ? "i16" : "i8",
             m->lines       ? " depthwise lines"
             : m->depthwise ? " depthwise"

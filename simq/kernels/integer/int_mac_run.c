@@ -3,6 +3,7 @@
 #include "simq/kernels/integer/int_lines.h"
 #include "simq/kernels/integer/int_mac.h"
 #include "simq/kernels/integer/int_mac_state.h"
+#include "simq/kernels/integer/int_pairs.h"
 #include "simq/kernels/integer/tile_amx.h"
 
 enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
@@ -69,6 +70,14 @@ static void run_amx(const struct call *c, struct qc_tile *t, int blocks, size_t 
         }
         i += tiles * rows;
     }
+}
+
+static void run_pairs(const struct call *c, int64_t group)
+{
+    const struct qc_int_mac *m = c->m;
+    const int64_t first = group * m->d.shape.outputs, size = (int64_t)qc_dtype_size(m->d.finish.to);
+    qc_int_pairs_run(m, group, c->data + group * m->d.shape.inputs * (int64_t)m->element,
+                     c->weights + (size_t)group * m->group_bytes, c->bias + first, c->y + first * size, c->acc);
 }
 
 static void run_group(const struct call *c, int64_t group)
@@ -186,7 +195,10 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
         uint8_t *packed = (uint8_t *)c.acc + m->sum_bytes;
         int32_t *bias = (int32_t *)(void *)(packed + m->packed_bytes);
         const struct qc_int_pack p = qc_int_mac_pack(m);
-        qc_int_pack(packed, bias, &p, weights);
+        if (m->pairs)
+            qc_int_pack_pairs((int8_t *)packed, bias, &p, weights);
+        else
+            qc_int_pack(packed, bias, &p, weights);
         qc_int_pack_bias(bias, &p, bias, m->given);
         c.weights = packed;
         c.bias = bias;
@@ -207,7 +219,7 @@ void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const vo
         if (m->depthwise)
             run_depthwise(&c);
         else
-            for (int64_t g = 0; g < s->groups; g++) run_group(&c, g);
+            for (int64_t g = 0; g < s->groups; g++) (m->pairs ? run_pairs : run_group)(&c, g);
     }
     if (m->amx_rows) qc_amx_end();
 }

@@ -11,6 +11,7 @@ struct qc_int_mac {
     struct qc_scales weight_scales;
     struct qc_tile_set tiles;
     bool wide, depthwise, copied;       /* copied: data goes through scratch, padded and shifted */
+    bool pairs;                         /* simq/kernels/integer/int_pairs.h */
     bool serial;                        /* an accumulator that sums may leave */
     int32_t shift, zero;                /* data is held as q - shift, zero is its zero point then */
     int32_t *zeros;                     /* NULL, or one for each channel of the data, which are groups of their own */

@@ -170,6 +170,29 @@ void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t 
                                 (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)sums[c]);
 }
 
+void qc_int_pack_pairs(int8_t *to, int32_t *sums, const struct qc_int_pack *p, const void *weights)
+{
+    const struct qc_int_shape *s = p->shape;
+    const int64_t runs = s->kernel[0] * s->kernel[1] * (p->joined ? 1 : s->kernel[2]),
+                  elements = s->inputs * (p->joined ? s->kernel[2] : 1), n = s->outputs;
+    memset(sums, 0, (size_t)(s->groups * n) * sizeof *sums);
+    for (int64_t g = 0; g < s->groups; g++, sums += n) {
+        for (int64_t r = 0; r < runs; r++)
+            for (int64_t j = 0; j < elements; j++)
+                for (int64_t c = 0; c < n; c++) {
+                    const size_t channel = (size_t)(g * n + c);
+                    const int32_t w =
+                        weight_at(p, weights, c * p->stride[0] + g * p->stride[1] + offset_of(p, r, j), channel);
+                    sums[c] = (int32_t)((uint32_t)sums[c] + (uint32_t)w);
+                    *to++ = (int8_t)(w + p->scales->zero_point[p->scales->count > 1 ? channel : 0]);
+                }
+        if (runs * elements % 2) {
+            memset(to, 0, (size_t)n);
+            to += n;
+        }
+    }
+}
+
 void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,
                       const int32_t *given)
 {

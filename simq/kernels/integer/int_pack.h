@@ -26,6 +26,10 @@ void qc_int_pack(uint8_t *to, int32_t *sums, const struct qc_int_pack *p, const 
 /* bias[group][channels]: given less zero times the sum, modulo 2^32. given: [groups * outputs]. Also in place. */
 void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t *sums, const int32_t *given);
 
+/* Of simq/kernels/integer/int_pairs.h: for each group, for each pair, the first and the second weights of all channels
+   as they are stored, 0 beside the last one of an odd count. sums as above. */
+void qc_int_pack_pairs(int8_t *to, int32_t *sums, const struct qc_int_pack *p, const void *weights);
+
 /* Depthwise: to[tap][channel], bias[channel] likewise. */
 void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,
                       const int32_t *given);

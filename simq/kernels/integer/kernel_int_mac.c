@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/core/pair_order.h"
 #include "graph/types/tensor_forms.h"
 #include "simq/core/integer.h"
 #include "simq/core/kernel_util.h"
@@ -312,6 +313,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     struct state *s = QC_NEW(p->arena, struct state, st);
     struct qc_int_def d = {.isa = p->isa,
                            .wide = p->int16,
+                           .pairs = qc_contract_info(p->contract)->products == QC_PRODUCTS_PAIRS &&
+                                    qc_saturates_in_pairs(p->graph, n),
                            .data_type = p->in[0].dtype,
                            .weight_type = p->in[1].dtype,
                            .packs = p->packs,

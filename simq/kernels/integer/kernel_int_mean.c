@@ -28,7 +28,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     from.zero_point = &none;
     p->state = s;
     const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph, .divisor = s->over.count};
-    if (p->contract == QC_CONTRACT_ONNX) {
+    if (qc_contract_is_float(p->contract)) {
         from.product = true;
         to.scale = &scale;
     }

@@ -204,7 +204,7 @@ const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n)
     const bool levels = qc_is_level_type(first) && first != QC_I32 && n->result_type != QC_I32;
     if (op == QC_OP_ReduceMean || op == QC_OP_GlobalAveragePool)
         return levels && sum_fits(n) ? &qc_kernel_int_mean : NULL;
-    if (op == QC_OP_AveragePool && n->contract != QC_CONTRACT_ONNX && levels) return &qc_kernel_int_average;
+    if (op == QC_OP_AveragePool && !qc_contract_is_float(n->contract) && levels) return &qc_kernel_int_average;
     if ((qc_op_info(op)->unary || op == QC_OP_Gelu || op == QC_OP_Table) && bytes) return &qc_kernel_int_table;
     return NULL;
 }

@@ -73,6 +73,8 @@ static bool pack(struct state *s, struct qc_prepare *p, struct qc_status *st)
                                      .dilation = {1, 1, 1}},
                            .isa = p->isa,
                            .wide = p->int16,
+                           .pairs = qc_contract_info(p->contract)->products == QC_PRODUCTS_PAIRS && a->dtype == QC_U8 &&
+                                    b->dtype == QC_I8,
                            .data_type = a->dtype,
                            .weight_type = b->dtype,
                            .data_stride = {0, 1, 0, 0, inner},

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "arith/average.h"
+#include "arith/pair_product.h"
 #include "arith/table.h"
 #include "simq/kernels/qlinear/kernel_qlinear.h"
 
@@ -19,6 +20,7 @@ struct product {
     int64_t groups, batch, rows, columns, inner; /* columns and inner of one group */
     bool turned_x, turned_w;                     /* Gemm: transA, transB */
     float alpha;
+    bool pairs;                      /* pairs of products saturate, in the order of graph/core/pair_order.h */
     struct qc_view batch_x, batch_w; /* MatMul: strides of the batch dimensions, broadcast */
 };
 
@@ -72,6 +74,17 @@ static void prepare_gemm(struct product *s, const struct qc_prepare *p)
     s->alpha = qc_attr_float(p->node, "alpha", 1.0f);
 }
 
+/* Does ONNX Runtime multiply uint8 by int8 here? ConvInteger takes the weights as the left operand, and the data as
+   they lie in a window; all others take the data first, and a depthwise QLinearConv has an exact kernel. */
+static bool saturates(const struct product *s, const struct qc_prepare *p)
+{
+    const enum qc_dtype x = p->in[s->x.value].dtype, w = p->in[s->w.value].dtype;
+    if (qc_contract_info(p->contract)->products != QC_PRODUCTS_PAIRS) return false;
+    if (p->node->op == QC_OP_ConvInteger) return x == QC_I8 && w == QC_U8;
+    if (s->real == QC_OP_Conv && s->groups > 1 && s->columns == 1 && p->in[s->w.value].dim[1] == 1) return false;
+    return x == QC_U8 && w == QC_I8;
+}
+
 static bool prepare_product(struct qc_prepare *p, struct qc_status *st)
 {
     struct product *s = QC_NEW(p->arena, struct product, st);
@@ -95,6 +108,7 @@ static bool prepare_product(struct qc_prepare *p, struct qc_status *st)
     } else {
         prepare_matmul(s, p);
     }
+    s->pairs = saturates(s, p);
     p->scratch = sizeof(int16_t) * (size_t)(s->inner * (s->columns * s->groups + 1)) + 64;
     p->detail = "int32";
     return true;
@@ -159,6 +173,20 @@ static int32_t dot(const int16_t *a, const int16_t *b, int64_t n)
     return (int32_t)sum;
 }
 
+/* What saturation adds to the sum. Pairs are those of a matrix, or channels side by side at each of `taps` positions of
+   a window, whose numbers lie in memory channel by channel. */
+static int32_t lost(const int16_t *a, int32_t a_zero, const int16_t *b, int32_t b_zero, int64_t n, int64_t taps)
+{
+    const int64_t channels = n / taps;
+    uint32_t sum = 0;
+    for (int64_t i = 0; i + 1 < n; i += 2) {
+        const int64_t at = i % channels * taps + i / channels, next = (i + 1) % channels * taps + (i + 1) / channels;
+        const int32_t a0 = a[at] + a_zero, a1 = a[next] + a_zero, b0 = b[at] + b_zero, b1 = b[next] + b_zero;
+        sum += (uint32_t)(qc_pair_product(a0, b0, a1, b1) - (a0 * b0 + a1 * b1));
+    }
+    return (int32_t)sum;
+}
+
 struct ending {
     const struct qc_qlinear_operand *x, *w, *y;
     struct qc_view bias; /* rank -1: none; broadcast to the result of a Gemm */
@@ -206,7 +234,8 @@ static bool run_product(const struct qc_run *r, struct qc_status *st)
     const struct qc_view *out = &r->out[0];
     struct ending e = {.x = &x, .w = &w, .y = &y, .bias = {.rank = -1}, .alpha = s->alpha};
     int16_t *columns = r->scratch, *line = columns + s->inner * s->columns * s->groups;
-    const int32_t zero = qc_qlinear_zero(y.zero_point, 0);
+    const int32_t zero = qc_qlinear_zero(y.zero_point, 0), x_zero = qc_qlinear_zero(x.zero_point, 0);
+    const int64_t taps = s->real == QC_OP_Conv && r->out[0].dtype != QC_I32 ? s->inner / w.value->dim[1] : 1;
     (void)st;
     if (s->bias >= 0) e.bias = s->real == QC_OP_Gemm ? qc_view_broadcast(&r->in[s->bias], out) : r->in[s->bias];
     e.zero = (float)zero;
@@ -224,7 +253,11 @@ static bool run_product(const struct qc_run *r, struct qc_status *st)
                 for (int64_t k = 0; k < s->columns; k++) {
                     const int64_t n = g * s->columns + k;
                     const int32_t acc = dot(line, columns + n * s->inner, s->inner);
-                    const uint32_t sum = (uint32_t)acc + (uint32_t)bias_at(&e, s->real == QC_OP_Gemm, i, n);
+                    const int32_t change = s->pairs ? lost(line, x_zero, columns + n * s->inner,
+                                                           qc_qlinear_zero(w.zero_point, (size_t)n), s->inner, taps)
+                                                    : 0;
+                    const uint32_t sum =
+                        (uint32_t)acc + (uint32_t)change + (uint32_t)bias_at(&e, s->real == QC_OP_Gemm, i, n);
                     const int64_t at = s->real == QC_OP_Conv ? (b * s->columns * s->groups + n) * s->rows + i
                                                              : (b * s->rows + i) * s->columns + n;
                     store(out, (size_t)at, &e, (int32_t)sum, (size_t)n);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two products of 8-bit integers as x86 without VNNI adds them (vpmaddubsw): in 16 bits, with saturation. */
+#ifndef QC_ARITH_PAIR_PRODUCT_H
+#define QC_ARITH_PAIR_PRODUCT_H
+
+#include <stdint.h>
+
+/* a0 * b0 + a1 * b1, saturated at [-32768, 32767]. a0, a1: 0 to 255; b0, b1: -128 to 127. */
+static inline int32_t qc_pair_product(int32_t a0, int32_t b0, int32_t a1, int32_t b1)
+{
+    const int32_t sum = a0 * b0 + a1 * b1;
+    return sum > INT16_MAX ? INT16_MAX : sum < INT16_MIN ? INT16_MIN : sum;
+}
+
+#endif

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/core/pair_order.h"
+
+static bool conv_order(struct qc_pair_order *o, const struct qc_node *n, const struct qc_shape *w)
+{
+    int64_t positions = 1;
+    for (int i = 2; i < w->rank; i++) positions *= w->dim[i];
+    const int64_t groups = qc_attr_int(n, "group", 1), inputs = w->dim[1];
+    if (groups > 1 && inputs == 1 && w->dim[0] == groups) return false;
+    *o = (struct qc_pair_order){.channels = w->dim[0],
+                                .count = inputs * positions,
+                                .inner = w->dim[0],
+                                .channel_step = inputs * positions,
+                                .run = inputs,
+                                .run_step = 1,
+                                .step = positions};
+    return true;
+}
+
+static void matrix_order(struct qc_pair_order *o, const struct qc_node *n, const struct qc_shape *w)
+{
+    const bool turned = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
+    const int64_t last = w->rank > 1 ? w->dim[w->rank - 1] : 1, before = w->rank > 1 ? w->dim[w->rank - 2] : w->dim[0],
+                  columns = turned ? before : last, rows = turned ? last : before;
+    *o = (struct qc_pair_order){.channels = columns,
+                                .count = rows,
+                                .inner = columns,
+                                .outer_step = rows * columns,
+                                .channel_step = turned ? rows : 1,
+                                .run = rows,
+                                .step = turned ? 1 : columns};
+    for (int i = 0; i + 2 < w->rank; i++) o->channels *= w->dim[i];
+}
+
+bool qc_pair_order_of(struct qc_pair_order *out, const struct qc_graph *g, const struct qc_node *n)
+{
+    if (n->op != QC_OP_Conv && n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) return false;
+    const struct qc_shape *w = &qc_value(g, n->inputs[1])->type.shape;
+    if (w->rank < (n->op == QC_OP_Conv ? 3 : 1)) return false;
+    for (int i = 0; i < w->rank; i++)
+        if (w->dim[i] < 1) return false;
+    if (n->op == QC_OP_Conv) return conv_order(out, n, w);
+    matrix_order(out, n, w);
+    return true;
+}
+
+/* Type of the integers of a value; QC_NONE for a real one. */
+static enum qc_dtype stored_type(const struct qc_graph *g, qc_id v)
+{
+    const qc_id q = qc_value(g, v)->type.qparams;
+    return q == QC_REAL ? QC_NONE : g->qparams_of[q].dtype;
+}
+
+struct readers {
+    size_t nodes, outputs; /* a node that reads it twice is one */
+    const struct qc_node *last;
+};
+
+static struct readers readers_of(const struct qc_graph *g, qc_id v)
+{
+    struct readers r = {0};
+    for (size_t k = 1; k <= g->node_count; k++)
+        for (unsigned i = 0; i < g->nodes[k].input_count; i++)
+            if (g->nodes[k].inputs[i] == v) {
+                r.nodes++;
+                r.last = &g->nodes[k];
+                break;
+            }
+    for (size_t i = 0; i < g->output_count; i++) r.outputs += g->outputs[i].value == v;
+    return r;
+}
+
+/* Do the integers come from the file's interface, or go there? They pass through real numbers then. */
+static bool crosses_interface(const struct qc_graph *g, const struct qc_node *made, const struct qc_node *reader)
+{
+    const struct qc_node *before = made->op == QC_OP_Quantize ? qc_node_of(g, made->inputs[0]) : NULL;
+    const struct readers behind = reader->op == QC_OP_Dequantize ? readers_of(g, reader->outputs) : (struct readers){0};
+    return (before && before->op == QC_OP_DequantizeLinear) || (behind.last && behind.last->op == QC_OP_QuantizeLinear);
+}
+
+/* Is it a QuantizeLinear's with one DequantizeLinear behind it, whose int8 ONNX Runtime makes uint8? */
+static bool becomes_unsigned(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *made = qc_node_of(g, v);
+    const struct readers r = readers_of(g, v);
+    return made && r.nodes == 1 && r.outputs == 0 && !crosses_interface(g, made, r.last);
+}
+
+/* What is stored of the accumulator, behind clamps; 0: it is read in float, or by several. */
+static qc_id result_of(const struct qc_graph *g, qc_id accumulator)
+{
+    for (qc_id v = accumulator;;) {
+        const struct readers r = readers_of(g, v);
+        if (r.nodes != 1 || r.outputs) return 0;
+        if (r.last->op == QC_OP_Requantize) return r.last->outputs;
+        if (r.last->op != QC_OP_Relu && r.last->op != QC_OP_Clip) return 0;
+        v = r.last->outputs;
+    }
+}
+
+bool qc_saturates_in_pairs(const struct qc_graph *g, const struct qc_node *n)
+{
+    struct qc_pair_order order;
+    if (!qc_pair_order_of(&order, g, n) || stored_type(g, n->inputs[1]) != QC_I8) return false;
+    const enum qc_dtype data = stored_type(g, n->inputs[0]);
+    const qc_id result = result_of(g, n->outputs);
+    if (data != QC_U8 && data != QC_I8) return false;
+    if (n->op == QC_OP_Conv && !result) return false;
+    if (result && stored_type(g, result) != data) return false;
+    if (data == QC_U8) return true;
+    return !g->integer_operators && becomes_unsigned(g, n->inputs[0]) && (!result || becomes_unsigned(g, result));
+}
