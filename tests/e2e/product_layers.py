@@ -128,23 +128,30 @@ def conv(rng, name, form, a, b, channels, outputs, kernel, size, group=1, per_ch
 
 
 def matmul(rng, name, form, a, b, rows, inner, columns, batch=(), other=False, per_column=False, offset=0):
-    """form: "qlinear", "integer" (MatMulInteger), "dynamic" (of a float input), "qdq", "qdq float", "qdq quantized".
+    """form: "qlinear", "integer" (MatMulInteger), "dynamic" (of a float input), "dynamic op" (DynamicQuantizeMatMul), "to
+    float" (MatMulIntegerToFloat), "qdq", "qdq float", "qdq quantized".
     batch: dimensions between samples and rows; other: the second operand is data too."""
     g = Graph()
     x = levels(rng, a, (2, *batch, rows, inner))
     w = levels(rng, b, ((2, *batch) if other else ()) + (inner, columns))
     parameters(rng, g, a, b, w, inner, columns * per_column, offset)
     shape, out = ["N", *x.shape[1:]], ["N", *batch, rows, columns]
-    if form == "dynamic":
+    if form.startswith("dynamic"):
         g.input("x", "f", shape)
-        g.add("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])
         feeds = {"x": ((x.astype(np.float32) - 100) * np.float32(0.02))}
     else:
         feeds = data_of(g, form, a, x, shape)
     if other:
         g.tensors = [t for t in g.tensors if t.name != "w"]
         feeds[g.input("w", b, ["N", *w.shape[1:]])] = w
-    if form == "dynamic":
+    if form == "dynamic op":
+        g.add("DynamicQuantizeMatMul", ["x", "w", "sw", "zw"], ["y"], "com.microsoft")
+        g.output("y", "f", out)
+    elif form == "to float":
+        g.add("MatMulIntegerToFloat", ["x", "w", "sx", "sw", "zx", "zw"], ["y"], "com.microsoft")
+        g.output("y", "f", out)
+    elif form == "dynamic":
+        g.add("DynamicQuantizeLinear", ["x"], ["q", "s", "z"])
         g.add("MatMulInteger", ["q", "w", "z", "zw"], ["i"])
         g.add("Cast", ["i"], ["c"], to=TensorProto.FLOAT)
         g.add("Mul", ["s", "sw"], ["m"])
@@ -237,9 +244,9 @@ def layers(seed=1):
                     more = {"per_channel": not offset, "offset": offset, **attributes}
                     made.append(conv(rng, name, form, a, b, channels, outputs, kernel, size, **more))
     for shape, (rows, inner, columns, more) in {**MATRICES, **BATCHES}.items():
-        for form in ("qlinear", "integer", "dynamic", "qdq", "qdq float", "qdq quantized"):
+        for form in ("qlinear", "integer", "dynamic", "dynamic op", "to float", "qdq", "qdq float", "qdq quantized"):
             for a, b in types:
-                if (form, a, b) == ("qlinear", "s8", "u8"):
+                if form in ("qlinear", "to float") and (a, b) == ("s8", "u8"):
                     continue
                 made.append(matmul(rng, f"matmul {form} {a} {b} {shape}", form, a, b, rows, inner, columns, **more))
         for form in ("qgemm", "qgemm float", "qdq", "qdq float", "qdq quantized") if shape in MATRICES else ():

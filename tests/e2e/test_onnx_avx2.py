@@ -63,7 +63,7 @@ def test_every_form_of_a_product(qcalib, tmp_path):
     # Each form that has a saturating kernel was seen to saturate, so that the comparison says something.
     for start in (
         "conv qlinear u8 s8", "conv qdq u8 s8", "conv qdq quantized u8 s8", "conv qdq quantized s8 s8", "conv integer s8 u8",
-        "matmul qlinear u8 s8", "matmul integer u8 s8", "matmul dynamic", "matmul qdq u8 s8", "matmul qdq float u8 s8",
+        "matmul qlinear u8 s8", "matmul integer u8 s8", "matmul dynamic u8 s8", "matmul dynamic op u8 s8", "matmul to float u8 s8", "matmul qdq u8 s8", "matmul qdq float u8 s8",
         "matmul qdq quantized s8 s8", "gemm qgemm u8 s8", "gemm qgemm float u8 s8", "gemm qdq float u8 s8",
         "gemm qdq quantized s8 s8",
     ):  # fmt: skip
