@@ -38,6 +38,28 @@ def nearly(first, second):
     return apart.max() <= 1 and (apart > 0).mean() < 0.05
 
 
+# Each was seen to saturate, so that the comparison says something.
+SATURATING = (
+    "conv qlinear u8 s8",
+    "conv qdq u8 s8",
+    "conv qdq quantized u8 s8",
+    "conv qdq quantized s8 s8",
+    "conv integer s8 u8",
+    "matmul qlinear u8 s8",
+    "matmul integer u8 s8",
+    "matmul dynamic u8 s8",
+    "matmul dynamic op u8 s8",
+    "matmul to float u8 s8",
+    "matmul qdq u8 s8",
+    "matmul qdq float u8 s8",
+    "matmul qdq quantized s8 s8",
+    "gemm qgemm u8 s8",
+    "gemm qgemm float u8 s8",
+    "gemm qdq float u8 s8",
+    "gemm qdq quantized s8 s8",
+)
+
+
 def test_every_form_of_a_product(qcalib, tmp_path):
     made = layers()
     for i, layer in enumerate(made):
@@ -45,7 +67,7 @@ def test_every_form_of_a_product(qcalib, tmp_path):
     # DynamicQuantizeLinear looks at all that it is given, and qcalib at one sample.
     jobs = [Job(tmp_path / f"{i}.onnx", layer.feeds, batch=1) for i, layer in enumerate(made)]
     expected = avx2_runtime.run(jobs, tmp_path)
-    wrong, saturated = [], set()
+    wrong, wanted = [], set(SATURATING)
     for i, layer in enumerate(made):
         np.savez(tmp_path / "x.npz", **layer.feeds)
         got = only(run(qcalib, tmp_path, f"{i}.onnx", "x.npz", PAIRS))
@@ -55,20 +77,13 @@ def test_every_form_of_a_product(qcalib, tmp_path):
             right = np.array_equal(got, exact) and nearly(got, want)
         else:
             right = got.dtype == want.dtype and np.array_equal(got, want)
-            if not np.array_equal(want, only(run(qcalib, tmp_path, f"{i}.onnx", "x.npz", EXACT))):
-                saturated.add(layer.name)
+            of = {start for start in wanted if layer.name.startswith(start)}
+            if of and not np.array_equal(want, only(run(qcalib, tmp_path, f"{i}.onnx", "x.npz", EXACT))):
+                wanted -= of
         if not right:
             wrong.append(f"{layer.name}: {(got != want).mean():.1%} differ")
     assert not wrong, "\n".join(wrong)
-    # Each form that has a saturating kernel was seen to saturate, so that the comparison says something.
-    for start in (
-        "conv qlinear u8 s8", "conv qdq u8 s8", "conv qdq quantized u8 s8", "conv qdq quantized s8 s8", "conv integer s8 u8",
-        "matmul qlinear u8 s8", "matmul integer u8 s8", "matmul dynamic u8 s8", "matmul dynamic op u8 s8", "matmul to float u8 s8", "matmul qdq u8 s8", "matmul qdq float u8 s8",
-        "matmul qdq quantized s8 s8", "gemm qgemm u8 s8", "gemm qgemm float u8 s8", "gemm qdq float u8 s8",
-        "gemm qdq quantized s8 s8",
-    ):  # fmt: skip
-        assert any(name.startswith(start) for name in saturated), start
-    assert not any("depthwise 16" in n or "depthwise 6" in n for n in saturated if not n.startswith("conv integer"))
+    assert not wanted, f"nothing saturates in {sorted(wanted)}, so the comparison says little"
 
 
 def case_of(model, samples):
@@ -110,8 +125,8 @@ def test_whole_networks(qcalib, data, tmp_path):
     """qcalib's files in both forms, those of other tools, and those of ONNX Runtime's own quantizer, which saturate."""
     wanted = []  # file, case, must it saturate
     for model, samples in (
-        ("dscnn_kws_mlperf", 32),
-        ("resnet8_cifar10_mlperf", 32),
+        ("dscnn_kws_mlperf", 16),
+        ("resnet8_cifar10_mlperf", 16),
         ("resnet20_cifar10", 16),
         ("mobilenetv1_075_224_imagenet", 2),
         ("mnist_cntk8", 64),
