@@ -67,7 +67,7 @@ Test(pair_order, positions_come_before_channels)
 #define STORED(Y, SHAPE)                                                                                               \
     "%6 : " Y "[" SHAPE "] @4 = Requantize(%5)\n%7 : f32[" SHAPE "] = Dequantize(%6)\noutput \"y\" %7\n"
 #define CLAMPED(Y, SHAPE)                                                                                              \
-    "%6 : i32[" SHAPE "] @3 axis 1 = Relu(%5)\n%7 : " Y "[" SHAPE "] @4 = Requantize(%6)\n%8 : f32[" SHAPE                    \
+    "%6 : i32[" SHAPE "] @3 axis 1 = Relu(%5)\n%7 : " Y "[" SHAPE "] @4 = Requantize(%6)\n%8 : f32[" SHAPE             \
     "] = Dequantize(%7)\noutput \"y\" %8\n"
 #define FLOAT(SHAPE) "%6 : f32[" SHAPE "] = Dequantize(%5)\noutput \"y\" %6\n"
 /* The data have a second reader. */
@@ -113,8 +113,7 @@ Test(pair_order, types_and_results_decide_where_pairs_saturate)
 /* QLinear operators keep int8 data. */
 Test(pair_order, integer_operators_multiply_int8_exactly)
 {
-    struct qc_graph *g =
-        parsed(PRODUCT("i8", "i8", "i8", "Conv", "1,1,1,1", "1,1,1,1", STORED("i8", "1,1,1,1")));
+    struct qc_graph *g = parsed(PRODUCT("i8", "i8", "i8", "Conv", "1,1,1,1", "1,1,1,1", STORED("i8", "1,1,1,1")));
     g->integer_operators = true;
     for (size_t k = 1; k <= g->node_count; k++)
         if (g->nodes[k].op == QC_OP_Conv) cr_expect(!qc_saturates_in_pairs(g, &g->nodes[k]));

@@ -19,15 +19,15 @@
     "input %1 \"x\" f32[1,4]\n"                                                                                        \
     "%2 : " X "[1,4] @1 = Quantize(%1)\n"                                                                              \
     "const %3 \"w\" " W "[4,1] @2 = {" WEIGHTS "}\n"                                                                   \
-    "%4 : i32[1,1] @3 axis 1 = Gemm(%2, %3)\n"                                                                                \
+    "%4 : i32[1,1] @3 axis 1 = Gemm(%2, %3)\n"                                                                         \
     "%5 : f32[1,1] = Dequantize(%4)\n"                                                                                 \
     "output \"y\" %5\n"
-#define CONV(SHAPE, WEIGHT_SHAPE, OUT_SHAPE, WEIGHTS, ATTRIBUTES)                                                     \
+#define CONV(SHAPE, WEIGHT_SHAPE, OUT_SHAPE, WEIGHTS, ATTRIBUTES)                                                      \
     HEADER("u8", "128", "i8", "0")                                                                                     \
     "input %1 \"x\" f32[" SHAPE "]\n"                                                                                  \
     "%2 : u8[" SHAPE "] @1 = Quantize(%1)\n"                                                                           \
     "const %3 \"w\" i8[" WEIGHT_SHAPE "] @2 = {" WEIGHTS "}\n"                                                         \
-    "%4 : i32[" OUT_SHAPE "] @3 axis 1 = Conv(%2, %3)" ATTRIBUTES "\n"                                                        \
+    "%4 : i32[" OUT_SHAPE "] @3 axis 1 = Conv(%2, %3)" ATTRIBUTES "\n"                                                 \
     "%5 : u8[" OUT_SHAPE "] @4 = Requantize(%4)\n"                                                                     \
     "%6 : f32[" OUT_SHAPE "] = Dequantize(%5)\n"                                                                       \
     "output \"y\" %6\n"
