@@ -71,6 +71,7 @@ struct qc_options {
     const char *equalize;               /* "auto", "on" or "off" */
     const char *scale_channels;         /* "auto", "awq", "smooth" or "off" */
     const char *range;                  /* of weights: "full" or "restricted" */
+    const char *overflow_fix;           /* "auto", "reduce-range" or "off" */
     const char *rounding, *accumulator; /* NULL: onnx, 32 bits */
     const char *lowering;               /* "int8" or "int16" */
     const char *accumulator_bound;      /* "auto", "proven" or "seen" */

@@ -61,6 +61,9 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     /* No sum of integers has to hold products of the lowest level of a weight in blocks. */
     out->weight.restricted = strcmp(o->range, "restricted") == 0;
     out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
+    out->overflow_fix = strcmp(o->overflow_fix, "auto") == 0           ? QC_OVERFLOW_FIX_PAIRS
+                        : strcmp(o->overflow_fix, "reduce-range") == 0 ? QC_OVERFLOW_FIX_REDUCE_RANGE
+                                                                       : QC_OVERFLOW_FIX_OFF;
     /* A zero point is a few bits of a block, and is worth more than any other few bits there. */
     out->few_have_zeros = !o->given[QC_OPTION_SYMMETRIC];
     out->weight.per_channel = !o->per_tensor;

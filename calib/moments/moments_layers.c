@@ -99,6 +99,10 @@ void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block)
     l->lanes = l->groups > 1 && l->columns <= LANE_COLUMNS;
     l->blocks = (l->columns + block - 1) / block;
     l->block = (l->columns + l->blocks - 1) / l->blocks;
+    if (l->blocks > 1) { /* no pair of graph/core/pair_order.h is in two blocks */
+        l->block += l->block % 2;
+        l->blocks = (l->columns + l->block - 1) / l->block;
+    }
     if (l->lanes) {
         l->blocks = 1;
         l->block = l->columns;

@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "calib/ranges/block_scales.h"
 #include "calib/ranges/calibrate.h"
+#include "calib/ranges/fit_pairs.h"
 #include "calib/ranges/output_error.h"
 #include "calib/weights/factorise.h"
 #include "calib/weights/round_weights.h"
@@ -361,6 +362,15 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     const struct channels *channels = &quantizer->channels;
     const bool given = s->g->qparams_of[quantizer->id].given != NULL;
     if (!given) mend_empty(channels);
+    if (!given && s->g->qparams_of[quantizer->id].pair_limit) {
+        const struct constant_use *use = &quantizer->use;
+        const struct qc_pair_fit fit = {.g = s->g,
+                                        .quantizer = quantizer->id,
+                                        .node = use->layer ? use->layer : use->product,
+                                        .weights = use->tensor,
+                                        .axis = use->axis};
+        qc_fit_pairs(channels->scale, channels->zero_point, &fit);
+    }
     if (!given && s->g->qparams_of[quantizer->id].is_weight) {
         fit_step(channels, s, &quantizer->use);
         s->c->raised += fit_bias(channels, s, &quantizer->use);

@@ -39,11 +39,55 @@ QC_SIMD(round_scaled,
         (double *d, const double *w, const double *sum, const double *lo, const double *hi, const double *scale),
         (d, w, sum, lo, hi, scale))
 
+/* The bounds of the first column of a pair: its neighbour, not rounded yet, would be `other`. */
+static QC_INLINE void bound_first_body(double *restrict lo, double *restrict hi, const double *restrict x,
+                                       const double *restrict sum, const double *restrict other, double limit)
+{
+    for (size_t l = 0; l < QC_LANES; l++) {
+        const double is = x[l] + sum[l], above = is + other[l] - limit, below = -is - other[l] - limit,
+                     most = is - above / 2, least = is + below / 2;
+        if (is > 0 && other[l] > 0 && above > 0) hi[l] = most > 0 ? (most < hi[l] ? most : hi[l]) : 0;
+        if (is < 0 && other[l] < 0 && below > 0) lo[l] = least < 0 ? (least > lo[l] ? least : lo[l]) : 0;
+    }
+}
+QC_SIMD(bound_first, (double *lo, double *hi, const double *x, const double *sum, const double *other, double limit),
+        (lo, hi, x, sum, other, limit))
+
+/* The bounds of the second column: its neighbour is `level`. */
+static QC_INLINE void bound_second_body(double *restrict lo, double *restrict hi, const double *restrict level,
+                                        double limit)
+{
+    for (size_t l = 0; l < QC_LANES; l++) {
+        const double above = limit - (level[l] > 0 ? level[l] : 0), below = -limit - (level[l] < 0 ? level[l] : 0);
+        hi[l] = above < hi[l] ? above : hi[l];
+        lo[l] = below > lo[l] ? below : lo[l];
+    }
+}
+QC_SIMD(bound_second, (double *lo, double *hi, const double *level, double limit), (lo, hi, level, limit))
+
+static void round_pairs(double *d, const double *w, const double *sum, const double *lo, const double *hi,
+                        const struct qc_round_pairs *p, size_t column)
+{
+    const size_t other = column ^ 1;
+    double least[QC_LANES], most[QC_LANES], *level = p->level + column * QC_LANES;
+    memcpy(least, lo, sizeof least);
+    memcpy(most, hi, sizeof most);
+    if (other < p->count && p->known[other])
+        bound_second(least, most, p->level + other * QC_LANES, p->limit);
+    else if (other < p->count)
+        bound_first(least, most, w, sum, other > column ? w + QC_LANES : w - QC_LANES, p->limit);
+    round_steps(d, w, sum, least, most);
+    for (size_t l = 0; l < QC_LANES; l++) level[l] = round_level(w[l] - d[l], -0x1p20, 0x1p20);
+    p->known[column] = 1;
+}
+
 void qc_round_lanes(double *d, const double *w, const double *sum, const struct qc_round_grid *grid, size_t column)
 {
     const double *lo = grid->lo + column * grid->step, *hi = grid->hi + column * grid->step;
     if (grid->scale)
         round_scaled(d, w, sum, lo, hi, grid->scale + column * grid->step);
+    else if (grid->pairs)
+        round_pairs(d, w, sum, lo, hi, grid->pairs, column);
     else
         round_steps(d, w, sum, lo, hi);
 }

@@ -15,11 +15,22 @@
 
 #include "calib/weights/tile_products.h"
 
+/* Columns 2i and 2i + 1 are a pair: integers of one sign may add up to `limit` (graph/core/pair_order.h). If a pair
+   would exceed it, the column that is rounded first takes half of the excess, and its neighbour what is left; the
+   errors of both are made good by the columns behind them, as any other. */
+struct qc_round_pairs {
+    double limit;
+    size_t count;         /* of columns; the last of an odd count has no neighbour */
+    double *level;        /* [count][QC_LANES]: the integers */
+    unsigned char *known; /* [count]: is this column rounded? Zeroed before each call of the functions below */
+};
+
 /* What QC_LANES rows are rounded to: the integers in [lo, hi], zero point taken off; with `scale` times that. */
 struct qc_round_grid {
-    const double *lo, *hi; /* [QC_LANES], or by column [n][QC_LANES] */
-    const double *scale;   /* the same; NULL: what is rounded is in units of the scale */
-    size_t step;           /* from one column to the next: 0 or QC_LANES */
+    const double *lo, *hi;        /* [QC_LANES], or by column [n][QC_LANES] */
+    const double *scale;          /* the same; NULL: what is rounded is in units of the scale */
+    size_t step;                  /* from one column to the next: 0 or QC_LANES */
+    struct qc_round_pairs *pairs; /* without `scale` alone; NULL: no limit */
 };
 
 /* Rounds QC_LANES rows. w, d: [n][QC_LANES] by column; d = w - q on return, q on the grid. factor, order: of
@@ -38,7 +49,8 @@ void qc_round_rescale(double *d, double *scale, const double *w, const double *h
                       double *scratch);
 void qc_round_nearest(double *d, const double *w, size_t n, const struct qc_round_grid *grid);
 
-/* d = w - q of one column, q rounded from w + sum; all [QC_LANES]. */
+/* d = w - q of one column, q rounded from w + sum; all [QC_LANES]. With pairs, w is part of an array of all columns.
+ */
 void qc_round_lanes(double *d, const double *w, const double *sum, const struct qc_round_grid *grid, size_t column);
 
 /* error[lane] += d' h d, h symmetric [n][n], d [n][QC_LANES]. */

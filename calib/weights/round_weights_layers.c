@@ -135,6 +135,22 @@ static bool wants_bias(const struct qc_round_weights_layer *l, const struct qc_q
     return wanted;
 }
 
+/* Scales that have become others: of blocks, or of outputs. */
+static bool bind_scales(struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id quantizer,
+                        struct qc_status *st)
+{
+    const struct qc_qparams *q = l->qparams;
+    float *scale = l->new_scale, *own = NULL;
+    for (size_t o = 0; !scale && !own && o < l->moments->outputs; o++)
+        if (l->made[o].scale > 0 && !(own = malloc(q->count * sizeof *own)))
+            return qc_fail_memory(st, q->count * sizeof *own);
+    for (size_t o = 0; own && o < q->count; o++) own[o] = l->made[o].scale > 0 ? l->made[o].scale : q->scale[o];
+    if (own) scale = own;
+    const bool ok = !scale || qc_graph_bind_quantizer(b->to, quantizer, q->count, scale, q->zero_point, st);
+    free(own);
+    return ok;
+}
+
 /* Copies a layer with its new constants. */
 static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id id, struct qc_status *st)
 {
@@ -142,9 +158,7 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
     const struct qc_node *n = &g->nodes[id], *weight = qc_second_moments_weight(g, n);
     const struct qc_type *type = &g->values[weight->outputs].type, *result = &g->values[n->outputs].type;
     qc_id inputs[3] = {qc_rebuild_value(b, n->inputs[0], st), 0, 0};
-    if (!inputs[0] || (l->new_scale && !qc_graph_bind_quantizer(b->to, type->qparams, l->qparams->count, l->new_scale,
-                                                                l->qparams->zero_point, st)))
-        return false;
+    if (!inputs[0] || !bind_scales(b, l, type->qparams, st)) return false;
     qc_id v = qc_graph_add_constant(b->to, g->values[weight->inputs[0]].name, l->rounded, st);
     struct qc_node_def q = {.op = QC_OP_Quantize,
                             .name = weight->name,

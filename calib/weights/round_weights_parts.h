@@ -34,6 +34,7 @@ struct qc_round_weights_layer {
 /* What was chosen for one output, and what nearest rounding is beside it. */
 struct qc_round_weights_output {
     bool moved;                  /* its weights are not the nearest */
+    float scale;                 /* of its weights, where it is another than that of the quantizer; else 0 */
     double shift, nearest_shift; /* to be added to the bias, real units */
     double error, nearest_error; /* mean square over rows */
 };

@@ -22,6 +22,11 @@ enum { AHEAD = 12 };
    that are not damped: an error that goes with the output adds up from layer to layer. */
 enum { AGAIN_COLUMNS = 1024, RESCALED = 3 };
 
+/* Scales that are tried below one that a limit on pairs has raised, and how far it must have been raised for that. A
+   bias of more steps, or a smaller step, may have raised the scale instead (calib/ranges/weights.c). */
+enum { SCALES_TRIED = 2 };
+static const double SCALE_WORTH = 0.99, BIAS_ROOM = 0x1p28, STEP_ROOM = 1e-28;
+
 /* Moments of few rows show likeness that is not there: they are shrunk toward a multiple of the identity (Ledoit and
    Wolf 2004), the more the more columns there are for a row. So many times the mean of the diagonal for each column of
    a row; of few levels, where errors are large, more, but for that at most so much
@@ -55,13 +60,14 @@ static bool is_crossed(const struct qc_round_weights_layer *l)
 }
 
 /* Scratch of one worker, for QC_LANES outputs. */
-enum { OWN_SIDES = 3, BLOCK_SIDES = 3 };
+enum { OWN_SIDES = 3, BLOCK_SIDES = 3, PAIR_SIDES = 1 };
 struct lanes {
-    double *d, *nearest, *x;  /* [w][QC_LANES] */
-    double *scratch;          /* [2 w][QC_LANES]; half of it where few rows were seen */
-    float *few;               /* the same memory */
-    double *lo, *hi, *scales; /* [w][QC_LANES] of weights in blocks */
-    double *target;           /* [w][QC_LANES] of crossed layers */
+    double *d, *nearest, *x;     /* [w][QC_LANES] */
+    double *scratch;             /* [2 w][QC_LANES]; half of it where few rows were seen */
+    float *few;                  /* the same memory */
+    double *lo, *hi, *scales;    /* [w][QC_LANES] of weights in blocks */
+    double *target;              /* [w][QC_LANES] of crossed layers */
+    struct qc_round_pairs pairs; /* of weights with a limit on pairs; else nothing */
 };
 
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
@@ -118,7 +124,7 @@ static size_t scratch_sides(const struct qc_second_moments_layer *l)
 
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l)
 {
-    return sizeof(double) * (OWN_SIDES + scratch_sides(l) + BLOCK_SIDES) * l->block * QC_LANES;
+    return sizeof(double) * (OWN_SIDES + scratch_sides(l) + BLOCK_SIDES + PAIR_SIDES) * l->block * QC_LANES;
 }
 
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l)
@@ -187,20 +193,24 @@ static bool new_matrix(struct matrix *m, const struct qc_second_moments_layer *l
 
 static void free_lanes(struct lanes *l, unsigned workers)
 {
-    for (unsigned i = 0; l && i < workers; i++) free(l[i].d);
+    for (unsigned i = 0; l && i < workers; i++) {
+        free(l[i].d);
+        free(l[i].pairs.known);
+    }
     free(l);
 }
 
 static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_round_weights_layer *of,
                       struct qc_status *st)
 {
-    const bool blocks = of->qparams->block != 0;
+    const bool blocks = of->qparams->block != 0, pairs = of->qparams->pair_limit != 0;
     const size_t side = of->moments->block * QC_LANES, scratch = scratch_sides(of->moments),
-                 all = OWN_SIDES + scratch + (blocks ? BLOCK_SIDES : 0) + (size_t)is_crossed(of);
+                 all = OWN_SIDES + scratch + (blocks ? BLOCK_SIDES : 0) + (pairs ? PAIR_SIDES : 0) +
+                       (size_t)is_crossed(of);
     *out = calloc(workers, sizeof **out);
     for (unsigned i = 0; *out && i < workers; i++) {
         struct lanes *l = &(*out)[i];
-        if (!(l->d = malloc(all * side * sizeof *l->d))) {
+        if (!(l->d = malloc(all * side * sizeof *l->d)) || (pairs && !(l->pairs.known = malloc(of->moments->block)))) {
             free_lanes(*out, workers);
             *out = NULL;
             break;
@@ -210,6 +220,8 @@ static bool new_lanes(struct lanes **out, unsigned workers, const struct qc_roun
         l->scratch = l->x + side;
         l->few = (float *)(void *)l->scratch;
         l->target = l->d + (all - 1) * side;
+        l->pairs.limit = of->qparams->pair_limit;
+        l->pairs.level = l->scratch + scratch * side;
         if (!blocks) continue;
         l->lo = l->scratch + scratch * side;
         l->hi = l->lo + side;
@@ -397,81 +409,200 @@ static void gather_lanes(float to[QC_LANES], const float *from, size_t step, siz
     for (size_t k = count; k < QC_LANES; k++) to[k] = from[0];
 }
 
+/* Some outputs of a group, which share a matrix, on their way. */
+struct outputs {
+    struct qc_round_weights_layer *layer;
+    const struct matrix *matrix;
+    struct lanes *own;
+    struct parts parts;
+    size_t first, count, column; /* column: of the block */
+    bool crossed;
+    struct qc_round_grid grid;
+    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES]; /* scale: 1 where weights are rounded in real units */
+};
+
+/* The weights in steps. Column by column: where outputs are side by side, each would go through the whole weight. */
+static void load_outputs(const struct outputs *o)
+{
+    const struct qc_round_weights_layer *l = o->layer;
+    const float *from = l->weight->data;
+    const size_t step = qc_round_weights_step(l);
+    float divisor[QC_LANES], was[QC_LANES];
+    for (size_t k = 0; k < QC_LANES; k++) divisor[k] = (float)o->scale[k];
+    for (size_t i = 0; i < o->matrix->w; i++) {
+        if (i + AHEAD < o->matrix->w)
+            __builtin_prefetch(from + qc_round_weights_element(l, o->first, o->column + i + AHEAD));
+        gather_lanes(was, from + qc_round_weights_element(l, o->first, o->column + i), step, o->count);
+        in_steps(o->own->x + i * QC_LANES, was, divisor);
+    }
+}
+
+/* Rounds what was loaded, with a factor: own->d, and its errors in steps squared. Of crossed outputs these are of the
+   samples that weights are fitted to, and only tell one scale from another. */
+static void compensate(double error[QC_LANES], const struct outputs *o)
+{
+    const struct matrix *m = o->matrix;
+    const struct qc_round_weights_layer *l = o->layer;
+    struct lanes *own = o->own;
+    const double *to = o->crossed ? own->target : own->x;
+    struct qc_round_grid grid = o->grid;
+    double fitted[QC_LANES] = {0};
+    if (l->qparams->pair_limit) {
+        own->pairs.count = m->w;
+        memset(own->pairs.known, 0, m->w);
+        grid.pairs = &own->pairs;
+    }
+    if (o->crossed) qc_crossed_target(own->target, &m->crossed, own->x, own->scratch);
+    if (o->parts.few_fit)
+        qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->few);
+    else
+        qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
+    if (m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+    for (int k = 0; k < RESCALED && o->crossed && m->seen && l->new_scale; k++) {
+        if (k) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
+        qc_round_rescale(own->d, own->scales, to, m->crossed.h, m->w, (size_t)l->qparams->block, own->scratch);
+    }
+    for (size_t k = 0; k < QC_LANES; k++) error[k] = 0;
+    if (o->crossed)
+        qc_row_errors(error, own->d, m->crossed.h, m->w);
+    else if (o->parts.few_fit && o->parts.fit == o->parts.judge)
+        memcpy(error, fitted, sizeof fitted);
+    else
+        errors_of(error, own->d, m, &o->parts, own->few);
+    for (size_t i = 0; o->crossed && i < m->w * QC_LANES; i++) own->d[i] += own->x[i] - to[i];
+}
+
+/* The least part of its scale with which an output's weights still fit, where a limit on pairs has raised the scale; 1:
+   its scale stays. */
+static double least_part(const struct outputs *o, size_t lane)
+{
+    const struct qc_round_weights_layer *l = o->layer;
+    const size_t at = o->first + (lane < o->count ? lane : 0);
+    const double scale = o->scale[lane],
+                 step = l->input && l->input->count == 1 ? scale * (double)l->input->scale[0] : scale,
+                 bias = l->bias && at < l->bias->count ? fabs((double)((const float *)l->bias->data)[at]) : 0;
+    double most = 0;
+    if (bias > BIAS_ROOM * step || step < STEP_ROOM) return 1; /* the scale was raised for that */
+    for (size_t i = 0; i < o->matrix->w; i++) most = fmax(most, fabs(o->own->x[i * QC_LANES + lane]));
+    return most > 0 ? fmin(most / o->hi[lane], 1) : 1;
+}
+
+/* With smaller scales than those with which the nearest weights keep the limit, compensated ones keep it by errors of
+   some pairs, for smaller errors of all others: of SCALES_TRIED the best for each output. errors: in steps squared of
+   the scale as it is. Leaves outputs loaded and rounded with what was chosen. */
+static void choose_scales(double errors[QC_LANES], struct outputs *o)
+{
+    double part[QC_LANES], best[QC_LANES], was[QC_LANES], error[QC_LANES];
+    bool any = false, again = false;
+    for (size_t k = 0; k < QC_LANES; k++) {
+        part[k] = least_part(o, k);
+        any = any || part[k] < SCALE_WORTH;
+        was[k] = best[k] = o->scale[k];
+    }
+    for (int t = 1; any && t <= SCALES_TRIED; t++) {
+        for (size_t k = 0; k < QC_LANES; k++)
+            o->scale[k] = (double)(float)(was[k] * pow(part[k], (double)t / SCALES_TRIED));
+        load_outputs(o);
+        compensate(error, o);
+        again = false;
+        for (size_t k = 0; k < QC_LANES; k++) {
+            const double ratio = o->scale[k] / was[k];
+            if (error[k] * ratio * ratio < errors[k]) {
+                errors[k] = error[k] * ratio * ratio;
+                best[k] = o->scale[k];
+            }
+            again = again || best[k] < o->scale[k] || best[k] > o->scale[k];
+        }
+    }
+    memcpy(o->scale, best, sizeof best);
+    if (!again) return;
+    load_outputs(o);
+    compensate(error, o);
+}
+
+/* The errors of crossed outputs as those of others, in steps squared of the scales that they had. */
+static void judge_crossed(double errors[QC_LANES], const struct outputs *o, const double was[QC_LANES])
+{
+    for (size_t k = 0; k < QC_LANES; k++) errors[k] = 0;
+    errors_of(errors, o->own->d, o->matrix, &o->parts, o->own->few);
+    for (size_t k = 0; k < QC_LANES; k++) errors[k] *= o->scale[k] / was[k] * (o->scale[k] / was[k]);
+}
+
+/* Outputs that take their nearest weights have the scale that they had. */
+static void load_unmoved(struct outputs *o, const struct settling *s, const double was[QC_LANES])
+{
+    bool any = false;
+    for (size_t k = 0; k < QC_LANES; k++) {
+        if (s->moved[k] || !(o->scale[k] < was[k])) continue;
+        o->scale[k] = was[k];
+        any = true;
+    }
+    if (any) load_outputs(o);
+}
+
 /* Outputs first .. first + count of a group, which share a matrix. */
 static void round_outputs(struct qc_round_weights_layer *l, const struct matrix *m, struct lanes *own, size_t first,
-                          size_t count, size_t column)
+                          size_t count, size_t column, bool may_scale)
 {
     const struct qc_second_moments_layer *g = l->moments;
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
     const float *from = l->weight->data;
-    float divisor[QC_LANES], was[QC_LANES], made_of[QC_LANES];
+    float was[QC_LANES], made_of[QC_LANES];
     const size_t per = g->outputs / g->groups;
-    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES], before[QC_LANES] = {0}, after[QC_LANES] = {0};
+    double before[QC_LANES] = {0}, after[QC_LANES] = {0}, base[QC_LANES];
     const bool blocks = l->qparams->block != 0;
-    struct qc_round_grid grid = {.lo = lo, .hi = hi};
-    if (blocks) grid = blocks_of(l, own, m->w, first, count, column);
-    for (size_t k = 0; blocks && k < QC_LANES; k++) divisor[k] = 1, scale[k] = 1; /* rounded in real units */
+    struct outputs o = {.layer = l,
+                        .matrix = m,
+                        .own = own,
+                        .parts = parts_of(g),
+                        .first = first,
+                        .count = count,
+                        .column = column,
+                        .crossed = m->factorised && m->crossed.w};
+    o.grid = blocks ? blocks_of(l, own, m->w, first, count, column) : (struct qc_round_grid){.lo = o.lo, .hi = o.hi};
+    for (size_t k = 0; blocks && k < QC_LANES; k++) o.scale[k] = 1; /* rounded in real units */
     for (size_t k = 0; !blocks && k < QC_LANES; k++) {
-        const size_t o = first + (k < count ? k : 0), c = l->qparams->count == 1 ? 0 : g->transposed ? o % per : o;
-        scale[k] = (double)l->qparams->scale[c];
-        lo[k] = (double)(levels.lo - l->qparams->zero_point[c]);
-        hi[k] = (double)(levels.hi - l->qparams->zero_point[c]);
-        divisor[k] = l->qparams->scale[c];
+        const size_t at = first + (k < count ? k : 0), c = l->qparams->count == 1 ? 0 : g->transposed ? at % per : at;
+        o.scale[k] = (double)l->qparams->scale[c];
+        o.lo[k] = (double)(levels.lo - l->qparams->zero_point[c]);
+        o.hi[k] = (double)(levels.hi - l->qparams->zero_point[c]);
     }
-    /* Column by column: where outputs are side by side, each would go through the whole weight. */
-    const size_t step = qc_round_weights_step(l);
-    for (size_t i = 0; i < m->w; i++) {
-        if (i + AHEAD < m->w) __builtin_prefetch(from + qc_round_weights_element(l, first, column + i + AHEAD));
-        gather_lanes(was, from + qc_round_weights_element(l, first, column + i), step, count);
-        in_steps(own->x + i * QC_LANES, was, divisor);
-    }
-    qc_round_nearest(own->nearest, own->x, m->w, &grid);
-    const struct parts p = parts_of(g);
-    double fitted[QC_LANES] = {0};
-    errors_of(before, own->nearest, m, &p, own->few);
-    const bool crossed = m->factorised && m->crossed.w;
-    const double *to = crossed ? own->target : own->x;
-    if (crossed) qc_crossed_target(own->target, &m->crossed, own->x, own->scratch);
-    if (m->factorised && p.few_fit)
-        qc_low_rank_round(fitted, own->d, own->x, &m->few_fit, &grid, own->few);
-    else if (m->factorised)
-        qc_round_compensated(own->d, to, m->square, m->order, m->w, &grid, own->scratch);
-    if (m->factorised && m->seen) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
-    for (int k = 0; k < RESCALED && crossed && m->seen && l->new_scale; k++) {
-        if (k) qc_round_again(own->d, to, m->seen, m->w, &grid, own->scratch);
-        qc_round_rescale(own->d, own->scales, to, m->crossed.h, m->w, (size_t)l->qparams->block, own->scratch);
-    }
-    for (size_t i = 0; crossed && i < m->w * QC_LANES; i++) own->d[i] += own->x[i] - to[i];
-    if (m->factorised && p.few_fit && p.fit == p.judge)
-        memcpy(after, fitted, sizeof after);
-    else if (m->factorised)
-        errors_of(after, own->d, m, &p, own->few);
+    memcpy(base, o.scale, sizeof base);
+    load_outputs(&o);
+    qc_round_nearest(own->nearest, own->x, m->w, &o.grid);
+    errors_of(before, own->nearest, m, &o.parts, own->few);
+    if (m->factorised) compensate(after, &o);
+    if (m->factorised && may_scale) choose_scales(after, &o);
+    if (o.crossed) judge_crossed(after, &o, base);
     struct settling s = {.moved = {0}};
-    memcpy(s.scale, scale, sizeof scale);
     for (size_t k = 0; k < count; k++) {
         struct qc_round_weights_output *made = &l->made[first + k];
-        const bool better = m->factorised && (crossed || after[k] < before[k]) && (first + k) % per < l->fitted;
+        const bool better = m->factorised && (o.crossed || after[k] < before[k]) && (first + k) % per < l->fitted;
         s.moved[k] = better;
         s.shift[k] = made->shift;
         s.nearest_shift[k] = made->nearest_shift;
         made->moved = made->moved || better;
-        made->nearest_error += before[k] * scale[k] * scale[k];
-        made->error += (better ? after[k] : before[k]) * scale[k] * scale[k];
+        made->nearest_error += before[k] * base[k] * base[k];
+        made->error += (better ? after[k] : before[k]) * base[k] * base[k];
+        if (better && o.scale[k] < base[k]) made->scale = (float)o.scale[k];
     }
+    load_unmoved(&o, &s, base);
+    memcpy(s.scale, o.scale, sizeof s.scale);
+    const size_t step = qc_round_weights_step(l);
     for (size_t i = 0; i < m->w; i++) {
-        const size_t base = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
+        const size_t place = qc_round_weights_element(l, first, column + i), at = i * QC_LANES;
         if (i + AHEAD < m->w) {
             const size_t next = qc_round_weights_element(l, first, column + i + AHEAD);
             __builtin_prefetch(from + next);
             __builtin_prefetch(l->new_weight + next);
         }
-        gather_lanes(was, from + base, step, count);
+        gather_lanes(was, from + place, step, count);
         settle(made_of, &s, was, own->x + at, (m->factorised ? own->d : own->nearest) + at, own->nearest + at,
                (const double[]){m->mean[i], m->mean[i] - m->quantized[i]});
         for (size_t k = 0; k < count; k++) {
-            l->new_weight[base + k * step] = made_of[k];
-            if (crossed && l->new_scale && s.moved[k])
-                l->new_scale[qc_scale_at(&l->scales, base + k * step)] = (float)own->scales[at + k];
+            l->new_weight[place + k * step] = made_of[k];
+            if (o.crossed && l->new_scale && s.moved[k])
+                l->new_scale[qc_scale_at(&l->scales, place + k * step)] = (float)own->scales[at + k];
         }
     }
     for (size_t k = 0; k < count; k++) {
@@ -485,6 +616,7 @@ struct rounding {
     const struct matrix *matrix;
     struct lanes *lanes;        /* [workers] */
     size_t group, block, every; /* one item of so many */
+    bool may_scale;             /* outputs may get smaller scales (choose_scales) */
 };
 
 static bool round_some(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -494,7 +626,7 @@ static bool round_some(void *user, size_t item, unsigned worker, struct qc_statu
     const size_t per = g->outputs / g->groups, first = item * r->every * QC_LANES;
     (void)st;
     round_outputs(r->layer, r->matrix, &r->lanes[worker], r->group * per + first,
-                  per - first < QC_LANES ? per - first : QC_LANES, r->block * g->block);
+                  per - first < QC_LANES ? per - first : QC_LANES, r->block * g->block, r->may_scale);
     return true;
 }
 
@@ -530,7 +662,11 @@ static bool round_layer(struct qc_round_weights_layer *l, const struct qc_round_
     bool pays = options->compensate;
     if (!qc_round_weights_pays(&pays, l, st) || !new_matrix(&m, g, pays && qc_qparams_are_few(l->qparams), st))
         return false;
-    struct rounding r = {.layer = l, .matrix = &m, .every = every};
+    struct rounding r = {.layer = l,
+                         .matrix = &m,
+                         .every = every,
+                         .may_scale = l->qparams->pair_limit && l->qparams->count == g->outputs && !l->recurrent &&
+                                      g->blocks == 1 && options->accumulator_bits % 32 == 0};
     bool ok =
         (!is_crossed(l) || qc_crossed_new(&m.crossed, l->quantized, st)) && new_lanes(&r.lanes, team->workers, l, st);
     for (r.group = 0; ok && r.group < g->groups; r.group++)

@@ -11,8 +11,8 @@
 #include "base/checked.h"
 #include "base/file.h"
 
-enum { HEX = 64, NUMBERS = 11, OF_OUTPUT = 5 };
-static const char magic[8] = "qcround1";
+enum { HEX = 64, NUMBERS = 11, OF_OUTPUT = 6 };
+static const char magic[8] = "qcround2";
 
 /* In front of a record; behind it stand NUMBERS numbers, OF_OUTPUT of each output, a byte of each weight, the sum. */
 struct head {
@@ -166,9 +166,9 @@ static bool key_of(char key[HEX + 1], const struct qc_round_weights_layer *l, st
         return false;
     FILE *f = open_memstream(&text, &size);
     if (!f) return qc_fail_memory(st, 1);
-    fprintf(f, "%s\n%s\n%s\n%d %d %u %lld %zu %d\n%s\n%s\n", q->name, l->moments->name, l->moments->geometry,
+    fprintf(f, "%s\n%s\n%s\n%d %d %u %lld %zu %d %d\n%s\n%s\n", q->name, l->moments->name, l->moments->geometry,
             (int)l->g->nodes[l->node].op, (int)q->dtype, q->bits, (long long)q->block, l->moments->block,
-            l->correctable, scales, zeros);
+            l->correctable, (int)q->pair_limit, scales, zeros);
     for (size_t i = 0; in && i < in->count; i++)
         fprintf(f, "%d %a %d\n", (int)in->dtype, (double)in->scale[i], (int)in->zero_point[i]);
     const bool ok = fclose(f) == 0 ? qc_sha256(key, text, size, st) : qc_fail_memory(st, 1);
@@ -210,6 +210,14 @@ static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], 
     return true;
 }
 
+/* The scale of element i, of an output of its own or as it was. */
+static double scale_of(const struct qc_round_weights_layer *l, const struct qc_round_weights_output *made, size_t i)
+{
+    const size_t c = qc_scale_at(&l->scales, i);
+    const bool own = l->qparams->pair_limit && l->scales.count == l->moments->outputs && made[c].scale > 0;
+    return (double)(own ? made[c].scale : l->qparams->scale[c]);
+}
+
 /* The integers as bytes, from the lowest level on. */
 static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
 {
@@ -219,7 +227,7 @@ static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
     unsigned char bytes[1024];
     for (size_t i = 0, n = 0; w->ok && i < l->rounded->count; i++) {
         const size_t c = qc_scale_at(&l->scales, i);
-        const double level = nearbyint((double)x[i] / (double)q->scale[c]) + q->zero_point[c];
+        const double level = nearbyint((double)x[i] / scale_of(l, l->made, i)) + q->zero_point[c];
         bytes[n++] = (unsigned char)(fmax(levels.lo, fmin(levels.hi, level)) - levels.lo);
         if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
         put(w, bytes, n);
@@ -227,7 +235,8 @@ static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
     }
 }
 
-static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l, struct qc_tensor *to)
+static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
+                        const struct qc_round_weights_output *made, struct qc_tensor *to)
 {
     const struct qc_qparams *q = l->qparams;
     const struct qc_levels levels = qc_qparams_levels(q);
@@ -239,18 +248,19 @@ static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l, 
             const size_t c = qc_scale_at(&l->scales, i + k);
             const int32_t level = levels.lo + bytes[k];
             if (level > levels.hi) return false;
-            ((float *)to->data)[i + k] = (float)((double)q->scale[c] * (level - q->zero_point[c]));
+            ((float *)to->data)[i + k] = (float)(scale_of(l, made, i + k) * (level - q->zero_point[c]));
         }
     }
     return w->ok;
 }
 
-/* Of each output five numbers, a chunk at a time. */
+/* Of each output its numbers, a chunk at a time. */
 static void put_outputs(struct flow *w, const struct qc_round_weights_layer *l)
 {
     for (size_t o = 0; w->ok && o < l->moments->outputs; o++) {
         const struct qc_round_weights_output *m = &l->made[o];
-        const double x[OF_OUTPUT] = {m->moved, m->shift, m->nearest_shift, m->error, m->nearest_error};
+        const double x[OF_OUTPUT] = {m->moved, m->shift,         m->nearest_shift,
+                                     m->error, m->nearest_error, (double)m->scale};
         put(w, x, sizeof x);
     }
 }
@@ -263,8 +273,12 @@ static bool take_outputs(struct flow *w, struct qc_round_weights_output *made, s
         if (!w->ok) return false;
         for (size_t i = 0; i < OF_OUTPUT; i++)
             if (!isfinite(x[i])) return false;
-        made[o] = (struct qc_round_weights_output){
-            .moved = x[0] != 0, .shift = x[1], .nearest_shift = x[2], .error = x[3], .nearest_error = x[4]};
+        made[o] = (struct qc_round_weights_output){.moved = x[0] != 0,
+                                                   .shift = x[1],
+                                                   .nearest_shift = x[2],
+                                                   .error = x[3],
+                                                   .nearest_error = x[4],
+                                                   .scale = (float)x[5]};
     }
     return true;
 }
@@ -281,7 +295,7 @@ static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weig
     add_sum(&w, &p->head, sizeof p->head);
     take(&w, numbers, sizeof numbers);
     if (!w.ok || !result_of(result, numbers, l) || !take_outputs(&w, made, l->moments->outputs) ||
-        !take_levels(&w, l, to))
+        !take_levels(&w, l, made, to))
         return false;
     return fread(&sum, sizeof sum, 1, f->file) == 1 && sum == w.sum;
 }

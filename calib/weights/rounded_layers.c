@@ -12,6 +12,7 @@ struct solved {
     char *moments;            /* name and geometry, one after the other */
     enum qc_op op;
     bool correctable, has_input;
+    int32_t pair_limit; /* of the weight */
     enum qc_dtype type, input_type;
     float input_scale;
     int32_t input_zero_point;
@@ -79,7 +80,7 @@ static bool is_same(const struct solved *s, const struct qc_round_weights_layer 
     const struct qc_qparams *q = l->qparams, *in = l->input;
     const size_t n = strlen(l->moments->name);
     if (s->weight != l->weight || s->op != l->g->nodes[l->node].op || s->correctable != l->correctable ||
-        s->type != q->dtype || s->scales != q->count || s->has_input != (in != NULL))
+        s->type != q->dtype || s->pair_limit != q->pair_limit || s->scales != q->count || s->has_input != (in != NULL))
         return false;
     if (in && in->count &&
         (s->input_type != in->dtype || s->input_zero_point != in->zero_point[0] ||
@@ -147,6 +148,7 @@ bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_w
                          .correctable = l->correctable,
                          .has_input = in != NULL,
                          .type = q->dtype,
+                         .pair_limit = q->pair_limit,
                          .scales = q->count,
                          .scale = copy(q->scale, q->count * sizeof *q->scale),
                          .zero_point = copy(q->zero_point, q->count * sizeof *q->zero_point),

@@ -106,6 +106,8 @@ struct qc_qparams {
     unsigned bits; /* of the levels, where they are fewer than those of the type; 0: all of the type */
     int64_t block; /* so many elements along the value's axis share a scale, and each element of the other axes has its
                       own (graph/core/scale_layout.h); 0: no blocks. Only constants, which are dequantized */
+    int32_t pair_limit; /* of weights: the largest sum of two neighbouring levels of one sign
+                           (graph/core/pair_order.h); 0: none */
     enum qc_symmetry symmetry;
     size_t count;                 /* number of scales: 1, the channels, or those of blocks */
     const float *scale;           /* [count], positive and normal */

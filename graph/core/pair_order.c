@@ -44,6 +44,21 @@ bool qc_pair_order_of(struct qc_pair_order *out, const struct qc_graph *g, const
     return true;
 }
 
+struct qc_pair_order qc_pair_order_of_rows(const struct qc_shape *weight)
+{
+    const int64_t count = weight->dim[weight->rank - 1];
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < weight->rank; i++) rows *= weight->dim[i];
+    return (struct qc_pair_order){
+        .channels = rows, .count = count, .inner = rows, .channel_step = count, .run = count, .step = 1};
+}
+
+int32_t qc_pair_limit(enum qc_dtype activation, int32_t highest)
+{
+    const int32_t most = activation == QC_I8 ? highest + 128 : activation == QC_U8 ? highest : 0;
+    return most > 0 ? INT16_MAX / most : 0;
+}
+
 /* Type of the integers of a value; QC_NONE for a real one. */
 static enum qc_dtype stored_type(const struct qc_graph *g, qc_id v)
 {

@@ -28,6 +28,14 @@ static inline int64_t qc_pair_order_at(const struct qc_pair_order *o, int64_t ch
            i % o->run * o->step;
 }
 
+/* The same for a weight whose rows lie side by side, as those of RNN, GRU and LSTM do. */
+struct qc_pair_order qc_pair_order_of_rows(const struct qc_shape *weight);
+
+/* The largest sum of two neighbouring weights of one sign that keeps the 16 bits of a pair, whatever the data: of
+   activations of this type up to this level. The kernel multiplies bytes without a sign, so int8 is shifted by 128.
+   0: no such kernel multiplies this type. */
+int32_t qc_pair_limit(enum qc_dtype activation, int32_t highest);
+
 /* Does ONNX Runtime compute Conv, Gemm, MatMul of a produced graph with such a kernel? It does where
    - the weights are int8;
    - the data are uint8. int8 data become uint8, shifted by 128, where the file says QuantizeLinear and DequantizeLinear

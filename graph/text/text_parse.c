@@ -196,7 +196,7 @@ static bool parse_state(struct parser *p, qc_id quantizer, struct qc_status *st)
     return true;
 }
 
-/* quantizer "w" i8 symmetric weight restricted per_channel bits 3 block 32 unbound observed %2 */
+/* quantizer "w" i8 symmetric weight restricted per_channel bits 3 block 32 pairs 128 unbound observed %2 */
 static bool parse_quantizer(qc_id *out, struct parser *p, struct qc_status *st)
 {
     struct qc_qparams s = {.kind = QC_QPARAMS_QUANTIZER};
@@ -221,6 +221,9 @@ static bool parse_quantizer(qc_id *out, struct parser *p, struct qc_status *st)
     s.bits = (unsigned)number;
     if (s.per_channel && qc_lex_try_word(&p->x, "block") && !qc_lex_int(&s.block, &p->x, 1, INT32_MAX, st))
         return false;
+    number = 0;
+    if (qc_lex_try_word(&p->x, "pairs") && !qc_lex_int(&number, &p->x, 1, INT16_MAX, st)) return false;
+    s.pair_limit = (int32_t)number;
     size_t before = p->g->qparams_count;
     if (!(*out = qc_graph_add_quantizer(p->g, &s, st))) return false;
     if (p->g->qparams_count == before) return qc_lex_fail(&start, st, "qparams named \"%s\" are there already", s.name);

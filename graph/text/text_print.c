@@ -150,6 +150,7 @@ static void print_qparams(FILE *f, const struct qc_graph *g, qc_id id)
             s->is_weight ? " weight" : "", s->restricted ? " restricted" : "", s->per_channel ? " per_channel" : "");
     if (s->bits) fprintf(f, " bits %u", s->bits);
     if (s->block) fprintf(f, " block %" PRId64, s->block);
+    if (s->pair_limit) fprintf(f, " pairs %" PRId32, s->pair_limit);
     fprintf(f, " %s", states[s->state]);
     if (s->state == QC_QPARAMS_BOUND) {
         fputs(" scale", f);

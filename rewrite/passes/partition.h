@@ -33,6 +33,10 @@ struct qc_type_choice {
     const char *glob;    /* as those of options.skip */
 };
 
+/* How weights are kept from saturating the 16 bits in which x86 without VNNI adds two products
+   (graph/core/pair_order.h): by a limit on pairs, by levels of 7 bits, not at all. */
+enum qc_overflow_fix { QC_OVERFLOW_FIX_OFF, QC_OVERFLOW_FIX_PAIRS, QC_OVERFLOW_FIX_REDUCE_RANGE };
+
 struct qc_partition_options {
     struct qc_scheme activation,
         weight;   /* .dtype QC_NONE: not quantized. No activations: weights alone, around float ops */
@@ -51,7 +55,8 @@ struct qc_partition_options {
     bool blocks_restricted; /* as weight.restricted, of weights in blocks */
     bool few_have_zeros; /* weights in blocks of fewer than 8 bits are not symmetric, whatever weight.symmetry says */
     bool dynamic_recurrent; /* so does an LSTM: a form of the file has an operator that does */
-    bool part;              /* the graph is a part of a model: names may be those of nodes in other parts */
+    enum qc_overflow_fix overflow_fix;
+    bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
     ((struct qc_partition_options){                                                                                    \

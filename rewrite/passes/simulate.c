@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "rewrite/passes/limit_pairs.h"
 #include "rewrite/passes/partition_types.h"
 
 struct simulation {
@@ -309,7 +310,8 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
     s.hidden = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
     s.next = link_classes(p, a, st);
     s.constant_use = QC_NEW_ARRAY(a, int, g->value_count + 1, st);
-    if (!uses || !s.quantizer || !s.computed || !s.hidden || !s.next || !s.constant_use || !qc_rebuild_begin(&s.r, g, st))
+    if (!uses || !s.quantizer || !s.computed || !s.hidden || !s.next || !s.constant_use ||
+        !qc_rebuild_begin(&s.r, g, st))
         goto out;
     s.r.to->simulated = true;
     find_hidden(&s, uses);
@@ -333,6 +335,7 @@ bool qc_simulate(struct qc_graph **out, const struct qc_partition *p, struct qc_
             if (!simulate_value(&s, n->outputs + k, st)) goto out;
     }
     if (!set_observed(&s, a, st)) goto out;
+    qc_limit_pairs(s.r.to, &p->options);
     ok = qc_types_check_products(s.r.to, st) && qc_rebuild_finish(out, &s.r, st);
 out:
     qc_rebuild_free(&s.r);

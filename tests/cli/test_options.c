@@ -91,6 +91,7 @@ static const struct row rows[QC_CLI_OPTION_COUNT] = {
     [QC_OPTION_PER_CHANNEL] = {"activations,weights", "activations+weights", "activations,none"},
     [QC_OPTION_SYMMETRIC] = {"activations,weights", "activations+weights", "activations,none"},
     [QC_OPTION_RANGE] = {"full", "full", "Full"},
+    [QC_OPTION_OVERFLOW_FIX] = {"reduce-range", "reduce-range", "reduce_range"},
     [QC_OPTION_FORMAT] = {"qdq", "qdq", "qdq,onnx"},
     [QC_OPTION_ONLY] = {"conv2d", "conv2d", ""},
     [QC_OPTION_SKIP] = {"/fc/*", "/fc/*", ""},

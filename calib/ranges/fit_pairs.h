@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Scales of weights with a limit on pairs (graph/core/pair_order.h): the smallest with which the weights, rounded to
+   nearest, keep it. */
+#ifndef QC_CALIB_RANGES_FIT_PAIRS_H
+#define QC_CALIB_RANGES_FIT_PAIRS_H
+
+#include "graph/core/graph.h"
+
+struct qc_pair_fit {
+    const struct qc_graph *g;
+    qc_id quantizer;                 /* of the weights; its pair_limit is not 0 */
+    qc_id node;                      /* that multiplies them; 0: rows of the weight lie side by side */
+    const struct qc_tensor *weights; /* float32 */
+    int axis;                        /* of the scales in the weights */
+};
+
+/* Raises scale [count of the quantizer's scales], each as little as its rows need, in steps of 1/512. */
+void qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pair_fit *fit);
+
+#endif
