@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "graph/core/multiply_adds.h"
+#include "graph/core/pair_proof.h"
+#include "quantize/canonical_model.h"
 #include "quantize/describe.h"
 
 static struct qc_json *shape_json(const struct qc_shape *s, const char *const *symbols)
@@ -116,6 +118,24 @@ static bool add_graph(struct qc_model_summary *s, const struct qc_graph *g, stru
     return collect_quantized(s, g, a, st);
 }
 
+/* A model that has no canonical form has no proof either; inspect shows it all the same. */
+static bool prove_pairs(struct qc_model_summary *s, const struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_status own = QC_STATUS_INIT;
+    struct qc_canonical_model c;
+    struct qc_pair_proof proof;
+    if (!qc_is_quantized(g)) return true;
+    if (!qc_canonical_model_of(&c, g, &own)) {
+        if (own.code == QC_MACHINE) *st = own;
+        return own.code != QC_MACHINE;
+    }
+    qc_prove_pairs(&proof, c.produced);
+    s->products = proof.products;
+    s->saturating = proof.saturating;
+    qc_canonical_model_free(&c);
+    return true;
+}
+
 bool qc_model_summarise(struct qc_model_summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     *s = (struct qc_model_summary){.parameters = 0};
@@ -123,7 +143,8 @@ bool qc_model_summarise(struct qc_model_summary *s, const struct qc_graph *g, st
     s->macs_known = !g->depth;
     return list_ports(&s->inputs, g, g->inputs, g->input_count, c->inputs, c->input_count, a, st) &&
            list_ports(&s->outputs, g, g->outputs, g->output_count, c->outputs, c->model_output_count, a, st) &&
-           (s->quantized = QC_NEW_ARRAY(a, struct qc_quantized_value, count_nodes(g), st)) && add_graph(s, g, a, st);
+           (s->quantized = QC_NEW_ARRAY(a, struct qc_quantized_value, count_nodes(g), st)) && add_graph(s, g, a, st) &&
+           prove_pairs(s, g, st);
 }
 
 int qc_quantized_zero_point(const struct qc_quantized_value *q, size_t i)
@@ -226,6 +247,7 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
     qc_json_set(root, "parameter_bytes", qc_json_integer((int64_t)s->parameter_bytes));
     qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
     qc_json_set(root, "quantized", quantized_json(s));
+    qc_json_set(root, "exact_without_vnni", s->products ? qc_json_bool(!s->saturating) : qc_json_null());
     qc_json_set(root, "notes", notes);
     if (values) qc_json_set(root, "node_list", nodes_json(g));
     if (values) qc_json_set(root, "values", values_json(g));

@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/multiply_adds.h"
+#include "graph/core/pair_proof.h"
 #include "graph/core/qlinear.h"
 #include "quantize/advice.h"
 #include "quantize/auto_method.h"
@@ -214,9 +215,27 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
                    j->r.float_op_count == 1 ? "" : "s", j->r.float_op_count == 1 ? "s" : "", list);
 }
 
+/* Of what is written. */
+static bool prove_pairs(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_graph *g = j->p.produced;
+    struct qc_pair_proof proof;
+    char label[QC_LABEL];
+    qc_prove_pairs(&proof, g);
+    j->r.pairs.products = proof.products;
+    j->r.pairs.saturating = proof.saturating;
+    j->r.pairs.channels = j->p.calibration->paired;
+    j->r.pairs.first = NULL;
+    if (!proof.first) return true;
+    const struct qc_node *n = &g->nodes[proof.first];
+    const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
+    return (j->r.pairs.first = qc_arena_strdup(j->p.arena, name, st)) != NULL;
+}
+
 static bool count_ops(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report *r = &j->r;
+    if (!prove_pairs(j, st)) return false;
     return qc_float_ops(&r->float_ops, &r->float_op_count, &r->quantized_ops, &j->p, st) &&
            qc_body_jobs_ops(r, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
 }

@@ -86,6 +86,7 @@ struct qc_calibration {
     size_t warning_count, warning_capacity;
     const char **warnings;
     size_t raised;               /* channels of weights that got a coarser scale for the bias */
+    size_t paired;               /* channels of weights whose nearest levels would exceed qparams.pair_limit */
     struct qc_collect_cost cost; /* zero when nothing was collected here */
     double collect_seconds, solve_seconds;
 };

@@ -48,7 +48,7 @@ static float fitting_scale(const struct row *r, float scale, int32_t limit)
     return (float)to;
 }
 
-void qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pair_fit *fit)
+size_t qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pair_fit *fit)
 {
     const struct qc_qparams *q = &fit->g->qparams_of[fit->quantizer];
     const struct qc_shape *shape = &fit->weights->shape;
@@ -56,11 +56,14 @@ void qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pair_
     struct qc_pair_order order;
     if (!fit->node || !qc_pair_order_of(&order, fit->g, &fit->g->nodes[fit->node]))
         order = qc_pair_order_of_rows(shape);
+    size_t raised = 0;
     struct row r = {.weights = fit->weights->data, .order = &order, .levels = qc_qparams_levels(q)};
     for (r.channel = 0; r.channel < order.channels; r.channel++) {
         const size_t at = qc_scale_at(&layout, (size_t)qc_pair_order_at(&order, r.channel, 0));
+        const float was = scale[at];
         r.zero_point = zero_point[at];
-        scale[at] = fitting_scale(&r, scale[at], q->pair_limit);
+        scale[at] = fitting_scale(&r, was, q->pair_limit);
+        raised += scale[at] > was;
     }
     /* A larger scale may round a pair of another row up. */
     for (bool again = layout.count < (size_t)order.channels; again;) {
@@ -73,4 +76,5 @@ void qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pair_
             again = again || scale[at] > was;
         }
     }
+    return raised;
 }

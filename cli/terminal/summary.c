@@ -290,6 +290,13 @@ void qc_print_summary(const struct qc_report *r)
     qc_say("quantized   %zu op%s; %zu stay%s in float\n", r->quantized_ops, r->quantized_ops == 1 ? "" : "s",
            r->float_op_count, r->float_op_count == 1 ? "s" : "");
     print_float_ops(r);
+    if (r->pairs.saturating)
+        qc_say("processors  exact on x86 without VNNI: no, %zu of %zu products can saturate, '%s' first\n",
+               r->pairs.saturating, r->pairs.products, r->pairs.first ? r->pairs.first : "in a body");
+    else if (r->pairs.products)
+        qc_say("processors  exact on x86 without VNNI: yes (%zu product%s; %zu channel%s of weights limited for it)\n",
+               r->pairs.products, r->pairs.products == 1 ? "" : "s", r->pairs.channels,
+               r->pairs.channels == 1 ? "" : "s");
     if (r->kept) qc_say("kept        %zu of %zu quantizers have the parameters of the model\n", r->kept, r->quantizers);
     if (r->bias_narrowed && r->quantized_ops)
         qc_say("bias        added after narrowing, with the parameters of the stored result\n");

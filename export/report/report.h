@@ -294,6 +294,11 @@ struct qc_report {
     size_t eval_positions;     /* labels that counted, where samples have several; else 0 */
     double fp32_nll, int8_nll; /* with eval_positions: mean negative log-likelihood in nats */
     size_t quantized_ops, float_op_count;
+    struct {
+        size_t products, saturating, channels;
+        const char *first;
+    } pairs; /* what x86 without VNNI makes of the file (graph/core/pair_proof.h): products of int8 weights, those that
+                may saturate and the first of them, or NULL; channels of weights that were kept from it */
     const struct qc_float_op *float_ops;
     double int8_share; /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
     size_t effect_count, effect_samples;       /* 0: not measured */

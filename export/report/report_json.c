@@ -471,6 +471,13 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     qc_json_set(o, "outputs", list);
     qc_json_set(o, "measured_samples", count(r->measured_samples));
     qc_json_set(o, "quantized_ops", count(r->quantized_ops));
+    item = qc_json_object();
+    qc_json_set(item, "exact_without_vnni", qc_json_bool(!r->pairs.saturating));
+    qc_json_set(item, "products", count(r->pairs.products));
+    qc_json_set(item, "saturating", count(r->pairs.saturating));
+    qc_json_set(item, "first", r->pairs.first ? text(r->pairs.first) : qc_json_null());
+    qc_json_set(item, "channels_limited", count(r->pairs.channels));
+    qc_json_set(o, "processors", item);
     list = qc_json_array();
     for (size_t i = 0; i < r->float_op_count; i++) {
         item = qc_json_object();
