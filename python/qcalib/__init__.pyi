@@ -137,6 +137,8 @@ def quantize(
     symmetric: Union[str, Sequence[str], bool, None] = None,
     # weights in [-128,127] or [-127,127]; of full restricted; default: restricted
     range: Union[Literal['full', 'restricted'], None] = None,
+    # int8 weights exact on x86 without VNNI; of auto reduce-range off; default: auto
+    overflow_fix: Union[Literal['auto', 'reduce-range', 'off'], None] = None,
     # even out channels; auto: --per-tensor; of auto on off; default: auto
     equalize: Union[Literal['auto', 'on', 'off'], bool, None] = None,
     # scale channels before rounding; auto: if better; of auto awq smooth off; default: auto
