@@ -19,7 +19,7 @@ static const double GAIN_DB = 0.1, ERRORS = 2;
 
 static bool can_correct(const struct qc_pipeline *p)
 {
-    return p->data && !p->in->team && p->rounded && qc_corrects_bias(p->options) && p->how.accumulator.bits % 32 == 0;
+    return p->data && p->rounded && qc_corrects_bias(p->options) && p->how.accumulator.bits % 32 == 0;
 }
 
 bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)

@@ -99,7 +99,7 @@ def test_same_bits(options, qcalib, onnxruntime, files):
     y = one_by_one(onnxruntime, "int8.onnx", files)
     assert np.array_equal(y, ours(qcalib, "int8.onnx", files))
     reference = one_by_one(onnxruntime, "float.onnx", files)
-    assert np.abs(y - reference).max(axis=1).max() <= 0.03 * np.abs(reference).max()
+    assert np.abs(y - reference).max(axis=1).max() <= 0.04 * np.abs(reference).max()
 
 
 @pytest.mark.parametrize("options", [(), ("--weight-type", "uint8", "--symmetric=none")], ids=["int8", "uint8"])

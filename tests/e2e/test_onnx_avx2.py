@@ -172,7 +172,8 @@ def test_the_report_measures_what_saturates(qcalib, tmp_path):
     np.savez(tmp_path / "x.npz", x=rng.uniform(0, 1, (24, 8, 6, 6)).astype(np.float32))
     files, errors = {}, {}
     for rounding in (EXACT, PAIRS):
-        qcalib("--data", "x.npz", "m.onnx", "-o", f"{rounding}.onnx", "--report", rounding, "--rounding", rounding)
+        qcalib("--data", "x.npz", "m.onnx", "-o", f"{rounding}.onnx", "--report", rounding, "--rounding", rounding,
+               "--overflow-fix=off")
         files[rounding] = (tmp_path / f"{rounding}.onnx").read_bytes()
         errors[rounding] = json.loads((tmp_path / rounding / "report.json").read_text())["outputs"][0]
     assert files[EXACT] == files[PAIRS]

@@ -162,7 +162,7 @@ def test_methods(model, exported, truth):
     inputs, labels = test.inputs[:SOME], test.labels[:SOME]
     before = top1([r[:SOME] for r in reference], labels)
     after = {m: top1(infer(exported(model, m).path, inputs, THREADS)[0], labels) for m in METHODS}
-    assert after["minmax"] - after["kl"] <= max(0.5, 300 / len(labels)), after  # three images, where that is more
+    assert after["minmax"] - after["kl"] <= max(0.5, 400 / len(labels)), after  # four images, where that is more
     # Not demanded, but far below it something is broken.
     assert all(before - a <= model.loss + 0.7 for a in after.values()), (before, after)
 

@@ -236,7 +236,8 @@ def test_curves_have_points_and_the_choice(quantize, examples, request, tmp_path
     assert len(found) == len(curves) > 5, "a chart is missing"
     for layer, (first, last, choice) in zip(curves, found):
         assert last - first > 50 and 46 <= choice <= 320, (layer["name"], first, last, choice)
-        assert first - 30 <= choice <= last + 30, (layer["name"], first, last, choice)
+        whole = layer["chosen"]["max"] >= layer["observed"]["max"] and choice == 320  # nothing is clipped: behind the last candidate
+        assert whole or first - 30 <= choice <= last + 30, (layer["name"], first, last, choice)
 
 
 def test_same_bytes(qcalib, examples, tmp_path):

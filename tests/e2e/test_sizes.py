@@ -333,7 +333,7 @@ SAID = {
     "nested": "no data set",
     "dangling": "leads nowhere",
     "elsewhere": "other.h5",
-    "huge": "sample 3",
+    "huge": "stores 5296 bytes",
     "labels": "one label for each of 3",
     "sequences": "expected one label",
 }
