@@ -66,7 +66,7 @@ def test_every_form_of_a_product(qcalib, tmp_path):
         onnx.save(layer.model, tmp_path / f"{i}.onnx")
     # DynamicQuantizeLinear looks at all that it is given, and qcalib at one sample.
     jobs = [Job(tmp_path / f"{i}.onnx", layer.feeds, batch=1) for i, layer in enumerate(made)]
-    expected = avx2_runtime.run(jobs, tmp_path)
+    expected = avx2_runtime.run(jobs)
     wrong, wanted = [], set(SATURATING)
     for i, layer in enumerate(made):
         np.savez(tmp_path / "x.npz", **layer.feeds)
@@ -141,7 +141,7 @@ def test_whole_networks(qcalib, data, tmp_path):
             file, case = tmp_path / f"{model}.{form}.{activations}.onnx", case_of(model, 32)
             of_onnxruntime(file, case, data, form, activations)
             wanted.append((file, case, (form, activations) != ("QOperator", "QInt8")))
-    expected = avx2_runtime.run([Job(file, inputs(case, data)) for file, case, _ in wanted], tmp_path)
+    expected = avx2_runtime.run([Job(file, inputs(case, data)) for file, case, _ in wanted])
     wrong = []
     for (file, case, saturates), want in zip(wanted, expected, strict=True):
         more = ["--samples", case.samples] + (["--preprocess", case.preprocess] if case.preprocess else [])
