@@ -63,6 +63,18 @@ def kernels():
     return "saturating" if emulated() else processor()
 
 
+def samples(count, less=32):
+    """How many of `count` samples of a real network are run: fewer where the processor is emulated, most of all of float models,
+    whose multiply-add QEMU computes without the processor's."""
+    return max(1, count // less) if emulated() else count
+
+
+def interpreter(python=sys.executable):
+    """The command that runs a Python whose ONNX Runtime is that of the tests' sessions."""
+    cpu = emulated()
+    return [EMULATOR, "-cpu", cpu + LACKING.get(cpu, ""), str(python)] if cpu else [str(python)]
+
+
 def rounding():
     """The `--rounding` of qcalib that equals the tests' sessions."""
     return "onnx-avx2" if kernels() == "saturating" else "onnx"
@@ -77,13 +89,13 @@ def described():
                 name = line.partition(":")[2].strip()
                 break
     if cpu := emulated():
-        name += f", ONNX Runtime under {EMULATOR} -cpu {cpu}"
+        name = f"{cpu}, emulated by {EMULATOR}"
     meaning = {
-        "exact": "exact (VNNI or AMX)",
-        "saturating": "pairs of products saturate (no VNNI)",
-        "other": "those of a processor without AVX2",
+        "exact": "computes int8 products exactly (VNNI or AMX)",
+        "saturating": "saturates pairs of int8 products (no VNNI; docs/processors.md)",
+        "other": "has kernels for a processor without AVX2",
     }
-    return f"{name}; int8 kernels: {meaning[kernels()]}"
+    return f"{name}; ONNX Runtime {meaning[kernels()]}"
 
 
 def missing():
