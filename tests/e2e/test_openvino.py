@@ -75,10 +75,18 @@ def test_products_of_one_sign(dense, qcalib, tmp_path):  # noqa: F811
     check(files, "dense.h5", feeds, 140, qcalib, tmp_path)
 
 
-@pytest.mark.parametrize("model", SAMPLES)
+ODD = pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="its first Conv has three channels: OpenVINO begins pairs anew at each position of the kernel",
+)
+
+
+@pytest.mark.parametrize("model", [*SAMPLES, pytest.param("resnet8_cifar10_mlperf", marks=ODD)])
 def test_given_networks(model, data, qcalib, tmp_path):
-    case = dataclasses.replace(next(c for c in real_models.CASES if c.model == model), samples=SAMPLES[model])
+    case = dataclasses.replace(next(c for c in real_models.CASES if c.model == model), samples=SAMPLES.get(model, 16))
     calibration = CALIBRATION.get(model, (case.data,))[0]
-    files = quantized(qcalib, "--data", data / calibration, data / f"models/{model}.onnx")
-    more = ("--samples", case.samples)
-    check(files, data / case.data, real_models.inputs(case, data), BOUND_DB[model], qcalib, tmp_path, *more)
+    preprocess = ("--preprocess", case.preprocess) if case.preprocess else ()
+    files = quantized(qcalib, *preprocess, "--data", data / calibration, data / f"models/{model}.onnx")
+    more = ("--samples", case.samples, *preprocess)
+    check(files, data / case.data, real_models.inputs(case, data), BOUND_DB.get(model, 35), qcalib, tmp_path, *more)
