@@ -69,6 +69,14 @@ def samples(count, less=32):
     return max(1, count // less) if emulated() else count
 
 
+def skip_if_emulated():
+    """For tests of the top-1 of float and quantized models; test_overflow_fix.py compares the outputs of such models on few samples."""
+    if emulated():
+        import pytest
+
+        pytest.skip("top-1 on all samples takes hours on an emulated processor")
+
+
 def interpreter(python=sys.executable):
     """The command that runs a Python whose ONNX Runtime is that of the tests' sessions."""
     cpu = emulated()

@@ -62,8 +62,7 @@ def exported(program, data, once):
 @pytest.fixture(scope="module")
 def truth(data, once):
     """truth(model): evaluation data and the float outputs on them, run once."""
-    if avx2_runtime.emulated():
-        pytest.skip("thousands of samples of float models take hours under an emulator; test_overflow_fix.py compares these models")
+    avx2_runtime.skip_if_emulated()
 
     @functools.lru_cache(3)
     def make(model):
