@@ -449,3 +449,48 @@ Test(histogram, one_pass_is_two)
                            &(struct qc_block){.min = at % 3 ? -1.0f : 0.0f, .max = 1}, x, 70));
     }
 }
+
+/* Few values are a list and many are counted; what comes of it is the same, in whatever pieces they come. */
+Test(histogram, is_the_same_from_a_list_and_from_counters)
+{
+    enum { MOST = 5000, PIECE = 7 };
+    static float x[MOST];
+    static const size_t sizes[] = {1, 63, 64, 65, 4095, 4096, 4097, MOST};
+    static uint64_t expected[COUNTERS];
+    struct qc_status st = QC_STATUS_INIT;
+    fill_wild(x, MOST, 11);
+    struct qc_scan *scan;
+    cr_assert(qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        const size_t n = sizes[k];
+        struct qc_histogram *pieces, *whole = samples_histogram(x, n);
+        memset(expected, 0, sizeof expected);
+        count_by_definition(expected, x, n);
+        cr_assert(has_counters(whole, expected), "%zu at once", n);
+        cr_assert(qc_histogram_new(&pieces, QC_NEED_HISTOGRAM, &st));
+        for (size_t i = 0; i < n; i += PIECE)
+            cr_assert(qc_scan_values(scan, x + i, n - i < PIECE ? n - i : PIECE, &st));
+        cr_assert(qc_histogram_add_scan(pieces, scan, &st));
+        cr_assert(has_counters(pieces, expected), "%zu in pieces", n);
+        qc_scan_reset(scan); /* a list the first times, counters after 4097 */
+        cr_assert(qc_histogram_add_scan(pieces, scan, &st) && has_counters(pieces, expected), "%zu and nothing", n);
+        qc_histogram_free(pieces);
+        qc_histogram_free(whole);
+    }
+    qc_scan_free(scan);
+}
+
+Test(histogram, takes_memory_for_what_is_seen)
+{
+    enum { N = 300 };
+    static float x[N];
+    for (int i = 0; i < N; i++) x[i] = (float)(i % 20) - 8;
+    struct qc_histogram *h = samples_histogram(x, N);
+    cr_assert_eq(h->used, 19, "%zu", h->used); /* without zero */
+    cr_assert_eq(qc_histogram_positive(h), 11);
+    qc_histogram_free(h);
+    cr_assert(qc_scan_bytes(QC_NEED_EXTREMES, 0) < 512 && qc_histogram_bytes(QC_NEED_EXTREMES, 0) < 512);
+    cr_assert(qc_scan_bytes(QC_NEED_HISTOGRAM, N) < 4096 && qc_histogram_bytes(QC_NEED_HISTOGRAM, N) < 4096);
+    cr_assert(qc_scan_bytes(QC_NEED_HISTOGRAM, 0) == qc_scan_bytes(QC_NEED_HISTOGRAM, 1 << 20));
+    cr_assert(qc_histogram_bytes(QC_NEED_HISTOGRAM, 0) == qc_histogram_bytes(QC_NEED_HISTOGRAM, 1 << 20));
+}
