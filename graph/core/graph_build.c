@@ -114,15 +114,20 @@ static struct qc_suffixes *suffixes_of(struct qc_graph *g, const char *name, str
     return &t->suffixes[i];
 }
 
+const char *qc_graph_free_name(struct qc_graph *g, const char *name, struct qc_status *st)
+{
+    if (!qc_graph_find_value(g, name)) return qc_arena_strdup(g->arena, name, st);
+    struct qc_suffixes *s = suffixes_of(g, name, st);
+    const char *unique;
+    do unique = s ? qc_arena_printf(g->arena, st, "%s_%u", name, s->next++) : NULL;
+    while (unique && qc_graph_find_value(g, unique));
+    return unique;
+}
+
 bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st)
 {
     if (!name || !*name || g->values[value].name) return true;
-    char *unique = qc_arena_strdup(g->arena, name, st);
-    if (unique && qc_graph_find_value(g, unique)) {
-        struct qc_suffixes *s = suffixes_of(g, name, st);
-        do unique = s ? qc_arena_printf(g->arena, st, "%s_%u", name, s->next++) : NULL;
-        while (unique && qc_graph_find_value(g, unique));
-    }
+    const char *unique = qc_graph_free_name(g, name, st);
     if (!unique || !qc_index_reserve(&g->tables->names, st)) return false;
     g->values[value].name = unique;
     qc_index_put(&g->tables->names, qc_hash_text(unique), value);
