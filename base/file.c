@@ -138,6 +138,7 @@ static bool cannot_write(const char *path, int error, struct qc_status *st)
                        : error == EACCES || error == EPERM  ? "; name a folder that you may write to"
                        : error == EROFS || error == ENOTDIR ? "; name another folder"
                        : error == ENOSPC || error == EDQUOT ? "; free some space or name another folder"
+                       : error == EFBIG                     ? "; raise the limit on the size of files (ulimit -f)"
                                                             : "";
     return qc_fail(st, QC_MACHINE, "cannot write %s: %s%s", path, strerror(error), hint);
 }
