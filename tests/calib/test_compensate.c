@@ -312,3 +312,57 @@ Test(compensate, factors_are_the_same_bits_for_any_workers_and_blocks)
     free(plain);
     free(scratch);
 }
+
+enum { LIMIT = 128 };
+
+/* The largest sum of two neighbouring integers of one sign. */
+static double largest_pair(const struct problem *p, const double *d, size_t lane)
+{
+    double most = 0;
+    for (size_t i = 0; i < p->n; i += 2) {
+        const size_t at = i * QC_LANES + lane, next = at + QC_LANES;
+        const double a = p->w[at] - d[at], b = i + 1 < p->n ? p->w[next] - d[next] : 0;
+        most = fmax(most, fmax(fmax(a, 0) + fmax(b, 0), fmax(-a, 0) + fmax(-b, 0)));
+    }
+    return most;
+}
+
+/* Pulls the second of each pair in afterwards, which is what the constraint is to be better than. */
+static void pull_in(double *d, const struct problem *p, size_t lane)
+{
+    for (size_t i = 0; i + 1 < p->n; i += 2) {
+        const size_t at = i * QC_LANES + lane, next = at + QC_LANES;
+        const double a = p->w[at] - d[at], b = p->w[next] - d[next], above = a + b - LIMIT, below = -a - b - LIMIT;
+        if (a > 0 && b > 0 && above > 0) d[next] += above;
+        if (a < 0 && b < 0 && below > 0) d[next] -= below;
+    }
+}
+
+Test(compensate, a_limit_on_pairs_is_a_constraint)
+{
+    double d[N * QC_LANES], free_d[N * QC_LANES], level[N * QC_LANES], a[N * N], scratch[QC_FACTOR_SCRATCH(N)];
+    double held = 0, pulled = 0, most = 0, unheld = 0;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        const size_t n = seed % 2 ? N : N - 1;
+        unsigned char known[N] = {0};
+        size_t order[N];
+        struct problem p;
+        make(&p, n, 127, seed);
+        struct qc_round_pairs pairs = {.limit = LIMIT, .count = n, .level = level, .known = known};
+        memcpy(a, p.h, n * n * sizeof *a);
+        cr_assert(factorise(a, order, n, 1e-3, scratch, 1));
+        qc_round_compensated(free_d, p.w, a, order, n, &(struct qc_round_grid){.lo = p.lo, .hi = p.hi}, scratch);
+        qc_round_compensated(d, p.w, a, order, n, &(struct qc_round_grid){.lo = p.lo, .hi = p.hi, .pairs = &pairs},
+                             scratch);
+        for (size_t l = 0; l < QC_LANES; l++) {
+            most = fmax(most, largest_pair(&p, d, l));
+            unheld = fmax(unheld, largest_pair(&p, free_d, l));
+            pull_in(free_d, &p, l);
+            held += error_of(&p, d, l);
+            pulled += error_of(&p, free_d, l);
+        }
+    }
+    cr_expect(unheld > LIMIT + 50, "the problem is too easy: %g", unheld);
+    cr_expect(most <= LIMIT + 1e-9, "%g", most);
+    cr_expect(held < pulled / 2, "%g with the constraint, %g pulled in afterwards", held, pulled);
+}
