@@ -69,8 +69,9 @@ def flip(path, find):
 
 @pytest.mark.parametrize("rows", [3, 5000], ids=["small", "large"])
 @pytest.mark.parametrize("how", ["value", "sum", "deflated"])
-def test_check_sums(how, rows, qcalib, tmp_path):
-    """5000 rows are more than the part of a member that is looked at for its header."""
+def test_check_sums(how, rows, qcalib, tmp_path, monkeypatch):
+    """5000 rows are more than the part of a member that is looked at for its header; the list of members is gone then."""
+    monkeypatch.setenv("MALLOC_PERTURB_", "85")
     identity(tmp_path / "m.onnx", ["N", 6])
     x = np.random.default_rng(3).normal(size=(rows, 6)).astype(np.float32)
     save = np.savez_compressed if how == "deflated" else np.savez
@@ -85,7 +86,7 @@ def test_check_sums(how, rows, qcalib, tmp_path):
         at = data.rindex(struct.pack("<I", crc))  # in the list of members
         (tmp_path / "x.npz").write_bytes(data[:at] + struct.pack("<I", crc ^ 1) + data[at + 4 :])
     (tmp_path / "out.h5").unlink()
-    refused(run(qcalib, "x.npz"), BAD, "x.npz", "check sum")
+    refused(run(qcalib, "x.npz"), BAD, "x.npz", "member 'x.npy'", "check sum")
 
 
 @pytest.mark.parametrize(
