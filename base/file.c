@@ -303,6 +303,18 @@ void qc_output_remove_all(void)
     errno = saved;
 }
 
+bool qc_path_is_below(const char *path, const char *folder)
+{
+    char *file = realpath(path, NULL);
+    const bool missing = !file && errno != ENOMEM;
+    char *top = realpath(folder, NULL);
+    const size_t n = top ? strlen(top) : 0;
+    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
+    free(file);
+    free(top);
+    return below;
+}
+
 bool qc_output_check(const char *path, struct qc_status *st)
 {
     struct qc_output *o;
