@@ -53,6 +53,10 @@ static struct output *output_of(struct packing *p, const char *name, struct qc_s
 {
     for (size_t i = 0; i < p->output_count; i++)
         if (strcmp(p->outputs[i].name, name) == 0) return &p->outputs[i];
+    if (p->output_count == QC_H5_SETS_MAX) {
+        qc_fail(st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
+        return NULL;
+    }
     if (p->output_count == p->capacity) {
         const size_t wanted = p->capacity ? 2 * p->capacity : 8;
         struct output *more = realloc(p->outputs, wanted * sizeof *more);

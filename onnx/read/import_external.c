@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/holes.h"
 #include "onnx/read/importing.h"
 
 /* Smaller ones are copied: a mapped page is as large as they are, or not much smaller. */
@@ -144,7 +145,11 @@ static bool open_external(struct opened *out, struct external *e, const Onnx__Te
         if (fd >= 0) close(fd);
         return false;
     }
-    struct qc_external_file *file = enter(beside->files, &info, st);
+    struct qc_external_file *file = NULL;
+    if (qc_check_holes(fd, st))
+        file = enter(beside->files, &info, st);
+    else
+        qc_where(st, "external data %s", path);
     if (!file) {
         close(fd);
         return false;
