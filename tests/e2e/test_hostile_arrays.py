@@ -51,7 +51,9 @@ def test_samples_that_nobody_stored(kind, qcalib, tmp_path):
     with h5py.File(tmp_path / "out.h5") as f:
         assert f["yx"].shape == (3, width)
     if kind == "npy":
-        refused(qcalib("pack", file, "-o", "p.h5", code=None, timeout=60), BAD, file, count)
+        done = qcalib("pack", file, "-o", "p.h5", code=None, timeout=60)
+        refused(done, BAD, file, count, "store the values")
+        assert "--samples" not in done.err  # which pack does not take
 
 
 def test_packed_constants_are_samples(qcalib, tmp_path):
