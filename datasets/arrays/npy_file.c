@@ -135,10 +135,8 @@ static bool add_member(struct qc_memory_data *m, struct file *f, const struct qc
                        struct qc_status *st)
 {
     struct qc_bytes head;
-    const size_t n = strlen(member->name);
-    char name[1024];
-    qc_text(name, sizeof name, "%.*s", (int)(n - 4 < sizeof name ? n - 4 : sizeof name - 1), member->name);
-    if (!qc_memory_data_storage(m, member->method ? "npz, deflated" : "npz", st) ||
+    const char *name = qc_arena_strndup(f->arena, member->name, strlen(member->name) - 4, st);
+    if (!name || !qc_memory_data_storage(m, member->method ? "npz, deflated" : "npz", st) ||
         !qc_zip_unpack(&head, &f->bytes, member, QC_NPY_HEADER_MAX, st))
         return false;
     const bool ok = add(m, f, name, member, &head, member->size, st);

@@ -234,3 +234,14 @@ def test_files_of_holes(kind, program, tmp_path):
         done = quick(program, tmp_path, *arguments)
         assert done.returncode == BAD and set(tmp_path.iterdir()) == before, (done.returncode, done.stderr)
         assert len(done.stderr.splitlines()) == 1 and file in done.stderr and "stores" in done.stderr, done.stderr
+
+
+def test_long_names_are_whole(qcalib, tmp_path):
+    """They differ in their last character alone."""
+    identity(tmp_path / "m.onnx", ["N", 6])
+    x = np.random.default_rng(3).normal(size=(3, 6)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", **{"a" * 2000 + end: x * float(end) for end in "12"})
+    names = [d["name"] for d in qcalib("inspect", "x.npz", "--json").json["datasets"]]
+    assert names == ["a" * 2000 + end for end in "12"]
+    got = read(qcalib, tmp_path, "x.npz", "--input", "x=" + names[1])[0]
+    np.testing.assert_array_equal(got, 2 * x)
