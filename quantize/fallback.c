@@ -90,7 +90,7 @@ static unsigned bits(enum qc_dtype t)
 static struct terms terms_of(const struct qc_pipeline *p, const struct qc_partition_options *base)
 {
     const bool integer = p->options->require_integer;
-    return (struct terms){base, integer, strcmp(p->options->target, "ort") == 0 && !integer};
+    return (struct terms){base, integer, strcmp(p->options->target, "fused") != 0 && !integer};
 }
 
 /* Weights of 4 bits go to 8 where 16 are computed in float. */

@@ -17,6 +17,7 @@
 #include "quantize/scale_channels.h"
 #include "quantize/scheme_options.h"
 #include "quantize/stage_calibrate.h"
+#include "quantize/targets.h"
 
 static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_op_counts *heavy,
                         bool *counted, struct qc_status *st)
@@ -151,7 +152,7 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
         !qc_rules_add_builtin(p->fold_rules, "requantize_once.rules", st) ||
         (qc_narrows_bias(o) && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)))
         return false;
-    if (!qc_rules_choose_target(p->rules, o->target, st)) return false;
+    if (!qc_rules_choose_target(p->rules, qc_target_of_rules(o->target), st)) return false;
     for (size_t i = 0; i < o->rules.count; i++)
         if (!qc_rules_add_file(p->rules, o->rules.items[i], st)) return false;
     return true;

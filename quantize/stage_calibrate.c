@@ -205,7 +205,7 @@ bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
     p->calibration_options.few = few_samples(p);
     p->calibration_options.unseen = may_go_further(p);
     if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
-    if (strcmp(p->options->target, "ort") == 0 && !qc_keep_runtime_limits(p->simulated, st)) return false;
+    if (strcmp(p->options->target, "fused") != 0 && !qc_keep_runtime_limits(p->simulated, st)) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;
 }

@@ -3,12 +3,21 @@
 #ifndef QC_QUANTIZE_TARGETS_H
 #define QC_QUANTIZE_TARGETS_H
 
+#include <string.h>
+
 /* TARGET(name, summary) for each, with BETWEEN between them; the first is the default. */
 #define QC_EACH_TARGET(TARGET, BETWEEN)                                                                                \
     TARGET("ort", "ONNX Runtime: a function behind a convolution is a piece of its own (the default)")                 \
-    BETWEEN TARGET("fused", "runtimes that compute a convolution and the function behind it in one piece")
+    BETWEEN TARGET("openvino", "OpenVINO: as ort; weights of an odd number of channels have 7 bits")                   \
+        BETWEEN TARGET("fused", "runtimes that compute a convolution and the function behind it in one piece")
 
 #define QC_TARGET_NAME(name, summary) name
+/* The target of rules: that of OpenVINO is ONNX Runtime's. */
+static inline const char *qc_target_of_rules(const char *target)
+{
+    return strcmp(target, "openvino") == 0 ? "ort" : target;
+}
+
 #define QC_TARGETS QC_EACH_TARGET(QC_TARGET_NAME, "|")
 
 #endif

@@ -149,8 +149,8 @@ def quantize(
     format: Union[str, Sequence[str], None] = None,
     # of MatMulNBits: 0 the runtime's, 1 float32, 4 int8; of 0 1 2 3 4; default: 0
     accuracy_level: Union[Literal['0', '1', '2', '3', '4'], None] = None,
-    # what the runtime runs in one piece; of ort fused; default: ort
-    target: Union[Literal['ort', 'fused'], None] = None,
+    # what the runtime runs in one piece; of ort openvino fused; default: ort
+    target: Union[Literal['ort', 'openvino', 'fused'], None] = None,
     # quantize only this pattern; repeatable; default: all
     only: Union[str, Sequence[str], None] = None,
     # leave these in float; repeatable

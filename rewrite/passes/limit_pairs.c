@@ -44,6 +44,12 @@ static bool any_dynamic(const struct qc_partition_options *o)
     return dynamic;
 }
 
+/* An odd number of channels: the last of each position is a pair with padding, or with the first of the next one. */
+static bool is_odd(const struct qc_pair_order *order)
+{
+    return order->run % 2 && order->run > 1 && order->run < order->count;
+}
+
 void qc_limit_pairs(struct qc_graph *g, const struct qc_partition_options *o)
 {
     const bool dynamic = any_dynamic(o);
@@ -52,7 +58,8 @@ void qc_limit_pairs(struct qc_graph *g, const struct qc_partition_options *o)
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (qc_pair_order_of(&order, g, n))
-            limit(g, weight_quantizer(g, n->inputs[1]), limit_of_data(g, n->inputs[0], dynamic), o->overflow_fix);
+            limit(g, weight_quantizer(g, n->inputs[1]), limit_of_data(g, n->inputs[0], dynamic),
+                  o->pads_channels && is_odd(&order) ? QC_OVERFLOW_FIX_REDUCE_RANGE : o->overflow_fix);
         if (!qc_is_recurrent(n->op) || !dynamic || !o->dynamic_recurrent) continue;
         for (unsigned i = QC_RECURRENT_W; i <= QC_RECURRENT_R; i++)
             limit(g, weight_quantizer(g, n->inputs[i]), limit_of_data(g, n->inputs[0], true), o->overflow_fix);

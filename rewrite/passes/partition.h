@@ -56,6 +56,7 @@ struct qc_partition_options {
     bool few_have_zeros; /* weights in blocks of fewer than 8 bits are not symmetric, whatever weight.symmetry says */
     bool dynamic_recurrent; /* so does an LSTM: a form of the file has an operator that does */
     enum qc_overflow_fix overflow_fix;
+    bool pads_channels; /* kernels of the target begin pairs anew at each position of a Conv */
     bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
