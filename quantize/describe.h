@@ -37,8 +37,9 @@ struct qc_model_summary {
     bool macs_known;
     size_t quantized_count, weights, activations, per_channel;
     struct qc_quantized_value *quantized;
-    size_t products, saturating; /* of int8 weights, and those that can saturate on x86 without VNNI
-                                    (graph/core/pair_proof.h); 0: it is not quantized, or not handled */
+    size_t products, saturating, unknown; /* of int8 weights, those that can saturate on x86 without VNNI, and those not
+                                             examined (graph/core/pair_proof.h); 0: it is not quantized, or not
+                                             handled */
 };
 
 /* All of it lives in the arena or belongs to the graph. */

@@ -132,6 +132,7 @@ static bool prove_pairs(struct qc_model_summary *s, const struct qc_graph *g, st
     qc_prove_pairs(&proof, c.produced);
     s->products = proof.products;
     s->saturating = proof.saturating;
+    s->unknown = proof.unknown;
     qc_canonical_model_free(&c);
     return true;
 }
@@ -247,7 +248,10 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
     qc_json_set(root, "parameter_bytes", qc_json_integer((int64_t)s->parameter_bytes));
     qc_json_set(root, "macs", s->macs_known ? qc_json_integer((int64_t)s->macs) : qc_json_null());
     qc_json_set(root, "quantized", quantized_json(s));
-    qc_json_set(root, "exact_without_vnni", s->products ? qc_json_bool(!s->saturating) : qc_json_null());
+    qc_json_set(root, "exact_without_vnni",
+                s->saturating                ? qc_json_bool(false)
+                : s->products && !s->unknown ? qc_json_bool(true)
+                                             : qc_json_null());
     qc_json_set(root, "notes", notes);
     if (values) qc_json_set(root, "node_list", nodes_json(g));
     if (values) qc_json_set(root, "values", values_json(g));

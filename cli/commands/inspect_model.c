@@ -100,9 +100,12 @@ static void print_text(const struct qc_model *m, const struct qc_model_summary *
         qc_say("int      %zu quantized values: %zu activations, %zu constants, %zu per channel%s\n", s->quantized_count,
                s->activations, s->weights, s->per_channel, verbose ? "" : "; -v lists them");
     }
-    if (s->products)
-        qc_say("x86      exact without VNNI: %s; %zu of %zu products of int8 weights can saturate\n",
-               s->saturating ? "no" : "yes", s->saturating, s->products);
+    if (s->products || s->unknown)
+        qc_say("x86      exact without VNNI: %s; %zu of %zu products of int8 weights can saturate%s\n",
+               s->saturating ? "no"
+               : s->unknown  ? "not known"
+                             : "yes",
+               s->saturating, s->products, s->unknown ? "; those of DynamicQuantizeLSTM are not examined" : "");
     if (!verbose) return;
     for (size_t i = 0; i < m->info.note_count; i++) {
         qc_say("note     %s\n", m->info.notes[i]);

@@ -43,7 +43,10 @@ static void prove_recurrent(struct qc_pair_proof *p, const struct qc_graph *g, q
     for (unsigned i = QC_RECURRENT_W; i <= QC_RECURRENT_R; i++) {
         const struct qc_node *d = qc_node_of(g, n->inputs[i]);
         if (d && d->op == QC_OP_Reshape) d = qc_node_of(g, d->inputs[0]); /* of two directions */
-        if (!d || (d->op != QC_OP_Dequantize && d->op != QC_OP_DequantizeLinear)) continue;
+        if (!d || (d->op != QC_OP_Dequantize && d->op != QC_OP_DequantizeLinear)) {
+            p->unknown++;
+            continue;
+        }
         const struct qc_pair_order order = qc_pair_order_of_rows(&g->values[d->inputs[0]].type.shape);
         prove_product(p, g, id, d->inputs[0], &order, qc_pair_limit(QC_U8, qc_levels_of(QC_U8, false).hi));
     }
@@ -71,6 +74,7 @@ void qc_prove_pairs(struct qc_pair_proof *out, const struct qc_graph *g)
             qc_prove_pairs(&body, n->attrs[i].graph);
             out->products += body.products;
             out->saturating += body.saturating;
+            out->unknown += body.unknown;
         }
     }
 }

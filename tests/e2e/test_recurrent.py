@@ -218,6 +218,8 @@ def test_dynamic(name, quantized, qcalib, onnxruntime, tmp_path):
                 and not g.value(node.input[i + 1]).any()
             )
     assert {n["reason"] for n in report["float_ops"] if n["op"] == op} == {"its input is quantized as it comes"}
+    assert "exact without VNNI: not known" in qcalib("inspect", "int8.onnx").out
+    assert qcalib("inspect", "--json", "int8.onnx").json["exact_without_vnni"] is None
     qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")
     first, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": X[:1]}, tmp_path)
     assert said == ""
