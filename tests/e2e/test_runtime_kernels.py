@@ -112,6 +112,66 @@ def test_a_bias_of_a_product_is_computed_as_qcalib_does(qcalib, onnxruntime, tmp
         assert said == "" and np.array_equal(f["y"][()], theirs["y"])
 
 
+def recurrent(path, op, gates):
+    """x [N,T,I] -> two layers -> a dense layer."""
+    rng, hidden, nodes, tensors, x = np.random.default_rng(8), 32, [], {"axes": np.array([1])}, "turned"
+    nodes.append(helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0, 2]))
+    for k in range(2):
+        for name, shape in (("w", (1, gates * hidden, hidden)), ("r", (1, gates * hidden, hidden))):
+            tensors[f"{name}{k}"] = (rng.normal(size=shape) / hidden**0.5).astype(np.float32)
+        nodes.append(helper.make_node(op, [x, f"w{k}", f"r{k}"], [f"all{k}"], f"layer{k}", hidden_size=hidden))
+        nodes.append(helper.make_node("Squeeze", [f"all{k}", "axes"], [f"s{k}"]))
+        x = f"s{k}"
+    tensors["d"] = rng.normal(size=(hidden, 64)).astype(np.float32)
+    nodes.append(helper.make_node("MatMul", [x, "d"], ["y"], "dense"))
+    save(path, nodes, tensors, {"x": ["N", 10, hidden]}, {"y": [10, "N", 64]})
+    return [10, hidden]
+
+
+def transposed(path):
+    """Conv -> ConvTranspose -> Conv -> ConvTranspose, the last of a result that no other operator reads."""
+    rng, nodes, tensors, x = np.random.default_rng(9), [], {}, "x"
+    for k, op in enumerate(("Conv", "ConvTranspose", "Conv", "ConvTranspose")):
+        tensors[f"w{k}"] = (rng.normal(size=(16, 16, 2, 2)) / 8).astype(np.float32)
+        nodes.append(helper.make_node(op, [x, f"w{k}"], [f"y{k}"], f"layer{k}", strides=[2, 2]))
+        x = f"y{k}"
+    save(path, nodes, tensors, {"x": ["N", 16, 16, 16]}, {x: ["N", 16, 16, 16]})
+    return [16, 16, 16]
+
+
+FLOATS = {
+    "LSTM": lambda path: recurrent(path, "LSTM", 4),
+    "GRU": lambda path: recurrent(path, "GRU", 3),
+    "RNN": lambda path: recurrent(path, "RNN", 1),
+    "ConvTranspose": transposed,
+}
+
+
+@pytest.mark.parametrize("op", FLOATS)
+def test_weights_of_float_kernels_are_float(op, qcalib, tmp_path):
+    samples(tmp_path / "x.h5", FLOATS[op](tmp_path / "float.onnx"))
+    for form in ("qdq", "qoperator"):
+        job = ["--data", "x.h5", "float.onnx", "-o", f"{form}.onnx", "--format", form, "--json", "--no-report"]
+        report = qcalib(*job).json
+        check(tmp_path / f"{form}.onnx")
+        assert [n["reason"][:16] for n in report["float_ops"] if n["op"] == op] == ["faster in float:"] * 2
+        fast = (tmp_path / f"{form}.onnx").stat().st_size
+        qcalib(*job, "--prefer", "size")
+        assert len(Optimized(tmp_path / f"{form}.onnx").weights()) == 2
+        assert (tmp_path / f"{form}.onnx").stat().st_size < 0.7 * fast
+
+
+def test_a_model_that_is_faster_in_float_is_made_smaller(qcalib, tmp_path):
+    """There is nothing else to gain, and the program says so."""
+    weight = np.random.default_rng(3).normal(size=(16, 16, 2, 2)).astype(np.float32)
+    nodes = [helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", strides=[2, 2])]
+    save(tmp_path / "float.onnx", nodes, {"w": weight}, {"x": ["N", 16, 8, 8]}, {"y": ["N", 16, 16, 16]})
+    samples(tmp_path / "x.h5", [16, 8, 8])
+    said = qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--no-report").err
+    assert "faster in float" in said and "--prefer size" in said
+    assert Optimized(tmp_path / "int8.onnx").weights() == [("ConvTranspose", "up")]
+
+
 @pytest.mark.parametrize("model", [c.model for c in CASES])
 def test_given_models(model, qcalib, data, tmp_path):
     case = next(c for c in CASES if c.model == model)
