@@ -22,8 +22,9 @@ bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
     p->scheme.part = p->joined->depth || p->of_body;
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
     if (is_all_faster(p->partition) && !p->scheme.part) {
-        qc_warn(p->warnings, "ONNX Runtime computes all of this model faster in float: its weights are stored in 8 bits "
-                             "for size alone (--prefer size)");
+        qc_warn(p->warnings,
+                "ONNX Runtime computes all of this model faster in float: its weights are stored in 8 bits "
+                "for size alone (--prefer size)");
         qc_partition_free(p->partition);
         p->partition = NULL;
         p->scheme.prefer = QC_PREFER_SIZE;

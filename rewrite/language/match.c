@@ -122,7 +122,8 @@ static bool is_closed(const struct matcher *x)
     return true;
 }
 
-/* A pattern whose template is the very op around other inputs leaves each of its results what it was, as a cost does. */
+/* A pattern whose template is the very op around other inputs leaves each of its results what it was, as a cost does.
+ */
 static bool stays_outermost(const struct qc_rule *rule, enum qc_op op)
 {
     if (rule->kind == QC_RULE_COST) return true;

@@ -6,8 +6,8 @@ enum { SMALL_WEIGHT = 64 };
 
 static bool are_for(const struct qc_partition_options *o)
 {
-    const struct qc_dtype_info *weight = qc_dtype_info(o->weight.dtype), *activation =
-                                                                             qc_dtype_info(o->activation.dtype);
+    const struct qc_dtype_info *weight = qc_dtype_info(o->weight.dtype),
+                               *activation = qc_dtype_info(o->activation.dtype);
     return o->prefer != QC_PREFER_INTEGERS && !o->only_count && !o->weight_block && !o->dynamic &&
            o->activation.dtype != QC_NONE && activation->bits == 8 && o->weight.dtype != QC_NONE && weight->bits == 8;
 }

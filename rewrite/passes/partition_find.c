@@ -17,7 +17,7 @@
 struct finder {
     struct qc_partition *p;
     bool *skip_used, *island; /* island: [node_count + 1], inside of an island */
-    const char **cost; /* [node_count + 1]: why it is faster in float, or NULL */
+    const char **cost;        /* [node_count + 1]: why it is faster in float, or NULL */
     struct qc_types_used types_used;
 };
 
