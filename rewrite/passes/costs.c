@@ -42,7 +42,8 @@ bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct 
             is_named(o->activation_types, o->activation_type_count, g, n) ||
             is_named(o->weight_types, o->weight_type_count, g, n))
             continue;
-        if (!((*reason)[id] = qc_arena_printf(a, st, "faster in float: %s", found.at[id]->rule->inside))) return false;
+        if (!((*reason)[id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", found.at[id]->rule->inside)))
+            return false;
     }
     return true;
 }

@@ -8,6 +8,9 @@
 
 #include "rewrite/passes/partition.h"
 
+/* What such a reason begins with. */
+#define QC_FASTER_IN_FLOAT "faster in float: "
+
 /* *reason: [node_count + 1], why the node stays in float, or NULL; in the arena. */
 bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct qc_rules *rules,
                    const struct qc_partition_options *options, struct qc_arena *a, struct qc_status *st);
