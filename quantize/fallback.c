@@ -19,6 +19,7 @@ struct terms {
     const struct qc_partition_options *base;
     bool integer;       /* nothing may stay in float */
     bool wide_is_float; /* the target has integer kernels for 8 bits alone */
+    bool fast;          /* nobody asked for wide types, and the target would dequantize their weights in every run */
 };
 
 struct search {
@@ -90,7 +91,9 @@ static unsigned bits(enum qc_dtype t)
 static struct terms terms_of(const struct qc_pipeline *p, const struct qc_partition_options *base)
 {
     const bool integer = p->options->require_integer;
-    return (struct terms){base, integer, strcmp(p->options->target, "fused") != 0 && !integer};
+    return (struct terms){.base = base,
+                          .integer = integer,
+                          .wide_is_float = strcmp(p->options->target, "fused") != 0 && !integer};
 }
 
 /* Weights of 4 bits go to 8 where 16 are computed in float. */
@@ -247,7 +250,8 @@ static bool changes(const struct search *s, size_t layers, enum rung rung)
 static bool holds(bool *out, struct search *s, size_t layers, struct qc_status *st)
 {
     *out = false;
-    for (int rung = 0; rung < RUNGS && !*out; rung++) {
+    const int first = s->terms.fast && wide_weight(&s->terms) != QC_I8 ? FLOATS : WIDE;
+    for (int rung = first; rung < RUNGS && !*out; rung++) {
         struct qc_report_fallback_step *step;
         if (!changes(s, layers, (enum rung)rung)) continue;
         if (!attempt(&step, s, layers, (enum rung)rung, st)) return false;
@@ -366,6 +370,7 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     struct qc_pipeline *p = d->p;
     struct search s = {
         .p = p, .demand = d, .s = effects, .base = p->scheme, .best = *has, .terms = terms_of(p, &s.base)};
+    s.terms.fast = d->outputs_alone && s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED;
     struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
     size_t layers = 0;
     /* Each step halves or doubles a number of layers, in two ways. */

@@ -83,6 +83,7 @@ struct qc_options {
 
     const char *accuracy_level;  /* "0" to "4" */
     const char *target;          /* of the rules: "ort" or "fused" */
+    const char *prefer;          /* "speed", "size" or "integers" */
     struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;

@@ -147,7 +147,7 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
     if (!(p->rules = qc_rules_new(st)) || !(p->fold_rules = qc_rules_new(st))) return false;
     if (!qc_rules_add_builtin(p->rules, "normalise.rules", st) ||
         !qc_rules_add_builtin(p->rules, "patterns.rules", st) || !qc_rules_add_builtin(p->rules, "islands.rules", st) ||
-        !qc_rules_add_builtin(p->rules, "allow.rules", st) ||
+        !qc_rules_add_builtin(p->rules, "costs.rules", st) || !qc_rules_add_builtin(p->rules, "allow.rules", st) ||
         !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
         !qc_rules_add_builtin(p->fold_rules, "requantize_once.rules", st) ||
         (qc_narrows_bias(o) && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)))

@@ -70,6 +70,9 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->weight.per_channel = !o->per_tensor;
     out->one_scale_joins = o->require_integer;
     out->activation.per_channel = o->per_channel_activations;
+    out->prefer = strcmp(o->prefer, "integers") == 0 || o->require_integer                     ? QC_PREFER_INTEGERS
+                  : strcmp(o->prefer, "size") == 0 || (o->size && !o->given[QC_OPTION_PREFER]) ? QC_PREFER_SIZE
+                                                                                               : QC_PREFER_SPEED;
     out->only_count = o->only.count;
     out->only = o->only.items;
     out->skip_count = o->skip.count;

@@ -11,10 +11,25 @@ bool qc_stage_functions(struct qc_pipeline *p, struct qc_status *st)
     return qc_join_functions(&p->joined, p->real, p->rules, &p->scheme, st);
 }
 
+/* Is all that could be quantized left in float for speed? */
+static bool is_all_faster(const struct qc_partition *p)
+{
+    return p->cost_count && p->options.prefer == QC_PREFER_SPEED && !p->matches.count && !p->weight_only_count;
+}
+
 bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
 {
     p->scheme.part = p->joined->depth || p->of_body;
     if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
+    if (is_all_faster(p->partition) && !p->scheme.part) {
+        qc_warn(p->warnings,
+                "ONNX Runtime computes all of this model faster in float: its weights are stored in 8 bits "
+                "for size alone (--prefer size)");
+        qc_partition_free(p->partition);
+        p->partition = NULL;
+        p->scheme.prefer = QC_PREFER_SIZE;
+        if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
+    }
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
     if (p->joined->depth && p->quantize_body) return true; /* there are bodies */

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/round_weights_parts.h"
 
-/* The constant operand of an Add with one number for each of so many outputs, which nothing else reads; 0: it has none.
- */
+/* The constant operand of an Add with one number for each of so many outputs; 0: it has none. */
 static qc_id addend(const struct qc_uses *u, const struct qc_node *n, size_t outputs)
 {
     const struct qc_graph *g = u->graph;
     for (unsigned i = 0; n->op == QC_OP_Add && i < 2; i++) {
         const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
         if (t && t->dtype == QC_F32 && t->count == outputs && t->shape.rank &&
-            t->shape.dim[t->shape.rank - 1] == (int64_t)outputs && qc_all_uses(u, n->inputs[i]).count == 1)
+            t->shape.dim[t->shape.rank - 1] == (int64_t)outputs)
             return n->inputs[i];
     }
     return 0;
@@ -67,8 +66,9 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
     qc_id inputs[2];
     if (n->op == QC_OP_Add) {
         const qc_id old = addend(u, n, (size_t)outputs_of(g, product));
+        const char *own = qc_all_uses(u, old).count == 1 ? g->values[old].name : NULL; /* others keep the old one */
         for (unsigned i = 0; i < 2; i++)
-            if (!(inputs[i] = n->inputs[i] == old ? qc_graph_add_constant(b->to, g->values[old].name, bias, st)
+            if (!(inputs[i] = n->inputs[i] == old ? qc_graph_add_constant(b->to, own, bias, st)
                                                   : qc_rebuild_value(b, n->inputs[i], st)))
                 return false;
         const struct qc_node_def with = {.inputs = inputs};

@@ -143,8 +143,10 @@ static bool list_roundings(struct table *t, struct qc_status *st)
 /* Each file by itself: one of them replaces patterns of another. */
 static bool list_rule_file(struct table *t, const char *name, const char *used, struct qc_status *st)
 {
-    static const char *const kinds[] = {
-        [QC_RULE_REWRITE] = "rewrite", [QC_RULE_PATTERN] = "pattern", [QC_RULE_ISLAND] = "island"};
+    static const char *const kinds[] = {[QC_RULE_REWRITE] = "rewrite",
+                                        [QC_RULE_PATTERN] = "pattern",
+                                        [QC_RULE_ISLAND] = "island",
+                                        [QC_RULE_COST] = "cost"};
     static const char *const allowed[] = {[QC_ALLOW_KEEP] = "allow keep",
                                           [QC_ALLOW_BOUND] = "allow bound",
                                           [QC_ALLOW_JOIN] = "allow join",
@@ -184,6 +186,7 @@ static const char *use_of_rules(const char *file)
     } sometimes[] = {
         {"functions.rules", "import"},
         {"functions_ml.rules", "import"},
+        {"costs.rules", "unless --prefer integers"},
         {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
         {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
     };

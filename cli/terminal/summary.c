@@ -6,6 +6,7 @@
 
 #include "cli/terminal/screen.h"
 #include "cli/terminal/summary.h"
+#include "rewrite/passes/costs.h"
 
 enum { WORST = 3, KINDS = 4 };
 
@@ -14,11 +15,14 @@ static void print_float_ops(const struct qc_report *r)
 {
     size_t kinds = 0, printed = 0;
     const char *reasons[KINDS];
-    for (size_t i = 0; i < r->float_op_count; i++) {
-        size_t k = 0;
-        while (k < kinds && strcmp(reasons[k], r->float_ops[i].reason) != 0) k++;
-        if (k == kinds && kinds < KINDS) reasons[kinds++] = r->float_ops[i].reason;
-    }
+    for (int others = 0; others < 2; others++) /* choices made for speed come first */
+        for (size_t i = 0; i < r->float_op_count; i++) {
+            const char *reason = r->float_ops[i].reason;
+            size_t k = 0;
+            if ((strncmp(reason, QC_FASTER_IN_FLOAT, strlen(QC_FASTER_IN_FLOAT)) != 0) != others) continue;
+            while (k < kinds && strcmp(reasons[k], reason) != 0) k++;
+            if (k == kinds && kinds < KINDS) reasons[kinds++] = reason;
+        }
     for (size_t k = 0; k < kinds; k++) {
         size_t same = 0, others = 0;
         const char *op = "";

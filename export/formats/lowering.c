@@ -279,7 +279,9 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     const char **names = calloc(n->output_count, sizeof *names);
     bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
     for (unsigned i = 0; ok && i < n->input_count; i++)
-        if (n->inputs[i]) ok = (inputs[i] = qc_lower_real(x, n->inputs[i], st));
+        if (n->inputs[i])
+            ok = (inputs[i] = qc_lower_is_bias(x, n, i) ? qc_lower_bias(x, n->inputs[i], st)
+                                                        : qc_lower_real(x, n->inputs[i], st));
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
     if (ok && is_rounded_by_runtime(x, n, inputs[0]))
         ok = (inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;

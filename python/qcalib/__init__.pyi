@@ -151,6 +151,8 @@ def quantize(
     accuracy_level: Union[Literal['0', '1', '2', '3', '4'], None] = None,
     # what the runtime runs in one piece; of ort openvino fused; default: ort
     target: Union[Literal['ort', 'openvino', 'fused'], None] = None,
+    # what is faster in float stays so, or is quantized; of speed size integers; default: speed
+    prefer: Union[Literal['speed', 'size', 'integers'], None] = None,
     # quantize only this pattern; repeatable; default: all
     only: Union[str, Sequence[str], None] = None,
     # leave these in float; repeatable

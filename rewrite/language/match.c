@@ -122,9 +122,11 @@ static bool is_closed(const struct matcher *x)
     return true;
 }
 
-/* A pattern whose template is the very op around other inputs leaves each of its results what it was. */
+/* A pattern whose template is the very op around other inputs leaves each of its results what it was, as a cost does.
+ */
 static bool stays_outermost(const struct qc_rule *rule, enum qc_op op)
 {
+    if (rule->kind == QC_RULE_COST) return true;
     return rule->kind == QC_RULE_PATTERN && rule->give && rule->give->kind == QC_EXPR_OP && has_op(rule->give, op);
 }
 

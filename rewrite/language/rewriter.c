@@ -19,7 +19,7 @@ static bool overlaps(const struct qc_match *m, const bool *taken)
 
 static bool is_for_target(const struct qc_rules *rules, const struct qc_rule *r)
 {
-    if (r->kind != QC_RULE_ISLAND) return r->give != NULL;
+    if (r->kind != QC_RULE_ISLAND && r->kind != QC_RULE_COST) return r->give != NULL;
     return !r->target || (rules->target && strcmp(r->target, rules->target) == 0);
 }
 

@@ -125,15 +125,16 @@ struct qc_template {
     struct qc_expr *give;
 };
 
-enum qc_rule_kind { QC_RULE_REWRITE, QC_RULE_PATTERN, QC_RULE_ISLAND };
+enum qc_rule_kind { QC_RULE_REWRITE, QC_RULE_PATTERN, QC_RULE_ISLAND, QC_RULE_COST };
 
 struct qc_rule {
     enum qc_rule_kind kind;
     const char *name, *file;
     unsigned line;
     struct qc_expr *match;
-    struct qc_expr *give;        /* the template of the chosen target; NULL: the rule is not for it, or an island */
-    const char *inside, *target; /* islands: what it is, for reports; the target that it is for, NULL: all */
+    struct qc_expr *give;        /* the template of the chosen target; NULL: the rule is not for it, or has none */
+    const char *inside, *target; /* islands and costs: what it is, or why, for reports; the target that it is for, NULL:
+                                    all */
     unsigned template_count;
     struct qc_template templates[QC_RULE_TARGETS];
     struct qc_scheme_clause activation, weight;

@@ -191,14 +191,15 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
     }
 }
 
-/* [ target NAME ] inside TEXT */
+/* [ target NAME ] ( inside | because ) TEXT */
 static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
 {
+    const char *word = p->rule->kind == QC_RULE_COST ? "because" : "inside";
     struct qc_rule *rule = p->rule;
     if (qc_lexer_take(&p->x, "target", st) &&
         !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
         return false;
-    return qc_lexer_expect(&p->x, "inside", st) && qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
+    return qc_lexer_expect(&p->x, word, st) && qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
 }
 
 static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct qc_status *st)
@@ -220,7 +221,7 @@ static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct 
     if (qc_lexer_take(&p->x, "when", st) && !qc_parse_guards(rule.guards, &rule.guard_count, QC_RULE_GUARDS, p, st))
         return false;
     p->in_guard = false;
-    if (kind == QC_RULE_ISLAND ? !parse_inside(p, st) : !parse_clauses(p, st)) return false;
+    if (kind == QC_RULE_ISLAND || kind == QC_RULE_COST ? !parse_inside(p, st) : !parse_clauses(p, st)) return false;
     choose_template(p->rules, &rule);
     return st->code == QC_OK && add_rule(p->rules, &rule, st);
 }
@@ -295,12 +296,14 @@ bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size
             ok = parse_rule(&p, QC_RULE_PATTERN, st);
         else if (qc_lexer_take(&p.x, "island", st))
             ok = parse_rule(&p, QC_RULE_ISLAND, st);
+        else if (qc_lexer_take(&p.x, "cost", st))
+            ok = parse_rule(&p, QC_RULE_COST, st);
         else if (qc_lexer_take(&p.x, "allow", st))
             ok = parse_allow(&p, st);
         else if (qc_lexer_take(&p.x, "function", st))
             ok = qc_parse_function(&p, st);
         else
-            ok = qc_lexer_error(&p.x, "rule, pattern, island, function or allow", st);
+            ok = qc_lexer_error(&p.x, "rule, pattern, island, cost, function or allow", st);
         if (!ok || st->code != QC_OK) return false;
     }
     return true;

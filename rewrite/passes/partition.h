@@ -37,6 +37,10 @@ struct qc_type_choice {
    (graph/core/pair_order.h): by a limit on pairs, by levels of 7 bits, not at all. */
 enum qc_overflow_fix { QC_OVERFLOW_FIX_OFF, QC_OVERFLOW_FIX_PAIRS, QC_OVERFLOW_FIX_REDUCE_RANGE };
 
+/* What is gained: what the target computes faster in float stays so (rewrite/passes/costs.h), but where its weights
+ * take room; as much as possible is of integers. */
+enum qc_prefer { QC_PREFER_SPEED, QC_PREFER_SIZE, QC_PREFER_INTEGERS };
+
 struct qc_partition_options {
     struct qc_scheme activation,
         weight;   /* .dtype QC_NONE: not quantized. No activations: weights alone, around float ops */
@@ -57,6 +61,7 @@ struct qc_partition_options {
     bool dynamic_recurrent; /* so does an LSTM: a form of the file has an operator that does */
     enum qc_overflow_fix overflow_fix;
     bool pads_channels; /* kernels of the target begin pairs anew at each position of a Conv */
+    enum qc_prefer prefer;
     bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
 };
 #define QC_PARTITION_INIT                                                                                              \
@@ -91,6 +96,7 @@ struct qc_partition {
     const struct qc_type_choice **weight_type; /* [value_count + 1]: the type that such a weight has by the name of its
                                                   node; NULL: none */
     size_t weight_only_count;
+    size_t cost_count;  /* nodes that are left in float for speed (rewrite/passes/costs.h) */
     bool *weights_only; /* [node_count + 1]: the match at this node quantizes its weights alone */
     int *block_axis; /* [value_count + 1]: 1 + the axis along which this weight is quantized in blocks; 0: it is not */
     size_t slight;   /* weights of products of no more elements have 8 bits beside larger ones in blocks of fewer */

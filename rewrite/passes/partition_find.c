@@ -10,12 +10,14 @@
 #include "base/shown.h"
 #include "base/union_find.h"
 #include "graph/core/uses.h"
+#include "rewrite/passes/costs.h"
 #include "rewrite/passes/joins.h"
 #include "rewrite/passes/partition_tables.h"
 
 struct finder {
     struct qc_partition *p;
     bool *skip_used, *island; /* island: [node_count + 1], inside of an island */
+    const char **cost;        /* [node_count + 1]: why it is faster in float, or NULL */
     struct qc_types_used types_used;
 };
 
@@ -95,6 +97,11 @@ static bool accept(void *user, const struct qc_match *m)
     for (unsigned i = 0; i < m->node_count; i++) {
         const struct qc_node *n = &g->nodes[m->nodes[i]];
         if (f->island[m->nodes[i]]) return false;
+        if (f->cost[m->nodes[i]]) {
+            p->cost_count += p->reason[m->nodes[i]] != f->cost[m->nodes[i]];
+            p->reason[m->nodes[i]] = f->cost[m->nodes[i]];
+            return false;
+        }
         if (n->outputs != m->root && qc_given_of_value(p->options.given, g, n->outputs)) return false;
     }
     each_quantized(m->rule->give, m, check_real, &c);
@@ -492,6 +499,7 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
         !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product || !p->dynamic ||
         !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
         !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !find_islands(&f, rules, st) ||
+        !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);

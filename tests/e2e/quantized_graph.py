@@ -106,7 +106,10 @@ def made_of(before):
 
 
 def reads_again(g, n):
-    """Is the node the Reshape, to its own shape, of an int8 weight that several nodes read?"""
+    """Is the node the Reshape, to its own shape, of an int8 weight that several nodes read, or the Sum of one value that
+    keeps ONNX Runtime from rounding float weights?"""
+    if n.op_type == "Sum" and len(n.input) == 1:
+        return True
     source = g.maker.get(n.input[0]) if n.op_type == "Reshape" else None
     weight = g.constants.get(n.input[0]) if n.op_type == "Reshape" else None
     if weight is None:

@@ -193,7 +193,7 @@ def test_recurrent_weights_that_cost_nothing_have_8_bits(qcalib, tmp_path):
     ]
     save(tmp_path / "m.onnx", nodes, constants, (WIDTH, STEPS), "y")
     np.savez(tmp_path / "x.npz", x=(R.normal(size=(24, WIDTH, STEPS)) * loud).astype(np.float32))
-    r = qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--json")
+    r = qcalib("--data", "x.npz", "m.onnx", "-o", "q.onnx", "--json", "--prefer", "size")
     g = QuantizedGraph(tmp_path / "q.onnx")
     assert {g.value(g.dequantize(name).input[0]).dtype for n in g.of("LSTM") for name in n.input[1:3]} == {np.dtype(np.int8)}
     assert of_output(r) > 20 and r.json["fallback"]["met"]

@@ -218,7 +218,7 @@ def quantized(qcalib, tmp_path):
 @pytest.mark.parametrize("name", ODD)
 def test_odd_model(name, quantized, onnxruntime, tmp_path):
     odd = ODD[name]
-    report, feeds = quantized(odd)
+    report, feeds = quantized(odd, "--prefer", "integers")
     path = tmp_path / "odd.int8.onnx"
     reference = reference_of(tmp_path / "odd.onnx", feeds, odd.batch)
     if onnxruntime.name != "1.16" or odd.opset <= 19:  # the old one refuses newer opsets, in float as well

@@ -76,7 +76,8 @@ def quantized(qcalib, tmp_path):
         onnx.save(model(op, **made), str(tmp_path / "float.onnx"))
         with h5py.File(tmp_path / "x.h5", "w") as f:
             f["x"] = x
-        report = qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--json", "--no-report", *options).json
+        files = ["--data", "x.h5", "float.onnx", "-o", "int8.onnx"]
+        report = qcalib(*files, "--prefer", "size", "--json", "--no-report", *options).json
         check_file(tmp_path / "int8.onnx")
         return QuantizedGraph(tmp_path / "int8.onnx"), report
 

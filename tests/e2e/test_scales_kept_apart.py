@@ -78,7 +78,7 @@ def test_float_weights_are_not_rounded_by_the_runtime(name, form, qcalib, tmp_pa
         assert sqnr([f["y"][...]], fast)[0] > 60
 
 
-def test_conv_transpose_reads_weights_of_eight_bits(qcalib, tmp_path):
+def test_conv_transpose_reads_float_weights_unless_size_counts(qcalib, tmp_path):
     odd = Odd(
         [
             conv("x", "a"),
@@ -93,14 +93,19 @@ def test_conv_transpose_reads_weights_of_eight_bits(qcalib, tmp_path):
     onnx.save(build(odd), str(tmp_path / "odd.onnx"))
     with h5py.File(tmp_path / "odd.h5", "w") as f:
         f["x"] = feeds_of(odd)["x"]
-    report = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report").json
-    g = QuantizedGraph(tmp_path / "odd.int8.onnx")
-    (up,) = g.of("ConvTranspose")
-    weight = g.dequantize(up.input[1])
-    assert weight is not None and weight.attribute[0].name == "axis" and weight.attribute[0].i == 1
-    reasons = {f["op"]: f["reason"] for f in report["float_ops"]}
-    assert set(reasons) == {"ConvTranspose", "InstanceNormalization"}, reasons  # the Add between them is on integers
-    assert "from quantized weights; in integers with --target fused" in reasons["ConvTranspose"]
+    for prefer, reason in (
+        ("speed", "faster in float: ONNX Runtime has no kernel on integers for it"),
+        ("size", "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused"),
+    ):
+        report = qcalib("--data", "odd.h5", "odd.onnx", "--json", "--no-report", "--prefer", prefer).json
+        g = QuantizedGraph(tmp_path / "odd.int8.onnx")
+        (up,) = g.of("ConvTranspose")
+        weight = g.dequantize(up.input[1])
+        assert (weight is None) == (prefer == "speed")
+        assert weight is None or (weight.attribute[0].name == "axis" and weight.attribute[0].i == 1)
+        reasons = {f["op"]: f["reason"] for f in report["float_ops"]}
+        assert set(reasons) == {"Add", "ConvTranspose", "InstanceNormalization"}, reasons
+        assert reasons["ConvTranspose"] == reason
     assert "slower in ONNX Runtime" in reasons["InstanceNormalization"]
 
 

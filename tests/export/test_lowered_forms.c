@@ -121,3 +121,46 @@ Test(lowered_forms, names_that_exist_are_left_to_their_values)
     cr_expect(qc_graph_find_value(g, "x_1_quantized"), "the quantized one has a name of its own");
     qc_graph_free(g);
 }
+
+/* A product of integers, its bias, and what reads the sum. DIMS: of the input before its last two. */
+#define PRODUCT(dims)                                                                                                  \
+    INPUT "u8 asymmetric bound scale 0.1 zero 3\nspace @2 site \"w\" i8 symmetric weight per_channel bound scale 0.5 " \
+          "0.25 zero 0 0\nspace @3 product @1 @2\nspace @4 site \"y\" u8 asymmetric bound scale 0.5 zero 9\n"          \
+          "input %1 \"x\" f32[" dims "3,2]\n%2 : u8[" dims "3,2] @1 = Quantize(%1)\n"                                  \
+          "const %3 \"w\" i8[2,2] @2 axis 1 = {1, 2, 3, 4}\nconst %4 \"b\" f32[2] = {0.5, 1}\n"                        \
+          "%5 : i32[" dims "3,2] @3 axis 2 = MatMul(%2, %3)\n%6 : f32[" dims "3,2] = Dequantize(%5)\n"                 \
+          "%7 \"s\" : f32[" dims "3,2] = Add(%6, %4)\n"
+
+Test(lowered_forms, a_bias_is_written_such_that_onnxruntime_makes_no_float_gemm_of_it)
+{
+    static const struct {
+        const char *name, *graph;
+        int rank; /* of the bias in the file */
+    } biases[] = {
+        {"fixed shapes, a sum in float", PRODUCT("1,") "%8 \"y\" : f32[1,3,2] = Exp(%7)\noutput \"y\" %8\n", 3},
+        {"a sum that is an output", PRODUCT("1,") "output \"s\" %7\n", 3},
+        {"a sum that is stored",
+         PRODUCT("1,") "%8 : u8[1,3,2] @4 = Quantize(%7)\n%9 \"y\" : f32[1,3,2] = Dequantize(%8)\noutput \"y\" %9\n",
+         1},
+        {"a sum that is stored and read in float",
+         PRODUCT("1,") "%8 : u8[1,3,2] @4 = Quantize(%7)\n%9 \"y\" : f32[1,3,2] = Dequantize(%8)\noutput \"y\" %9\n"
+                       "output \"s\" %7\n",
+         3},
+        {"a free shape", PRODUCT("N,") "output \"s\" %7\n", 1},
+    };
+    for (size_t i = 0; i < sizeof biases / sizeof *biases; i++) {
+        struct qc_graph *g = lowered(biases[i].graph, "qdq", biases[i].name);
+        size_t count = 0;
+        for (qc_id id = 1; id <= g->node_count; id++) {
+            if (g->nodes[id].op != QC_OP_Add) continue;
+            const struct qc_tensor *t = qc_constant_of(g, g->nodes[id].inputs[1]);
+            const qc_id result = g->nodes[id].outputs;
+            cr_expect(t && t->shape.rank == biases[i].rank && t->count == 2, "%s: %d", biases[i].name,
+                      t ? t->shape.rank : -1);
+            cr_expect_eq(g->values[result].type.shape.rank, 3, "%s", biases[i].name);
+            count++;
+        }
+        cr_expect_eq(count, 1, "%s", biases[i].name);
+        qc_graph_free(g);
+    }
+}

@@ -134,6 +134,7 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
         !qc_rules_add_builtin(p->fold_rules, "requantize_once.rules", st) ||
         !qc_rules_choose_target(p->rules, setup->target, st))
         return false;
+    if (setup->costs && !qc_rules_add_builtin(p->rules, "costs.rules", st)) return false;
     if (setup->narrows_bias && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)) return false;
     if (!qc_normalise(&p->normalised, g, p->rules, qc_evaluate, st) ||
         (setup->scheme.activation.dtype != QC_NONE && !set_apart(p, "as_convs.rules", st)) ||

@@ -12,6 +12,7 @@ struct pass_setup {
     struct qc_partition_options scheme;
     const char *target;   /* of the rules; NULL: none */
     bool narrows_bias;    /* --bias narrowed */
+    bool costs;           /* costs.rules hold, as scheme.prefer says */
     const char *rules;    /* further rules, as --rules FILE; NULL: none */
     size_t text_elements; /* graphs with more elements of constants than this are not printed and parsed back */
     size_t binding_count;

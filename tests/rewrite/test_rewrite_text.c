@@ -116,6 +116,11 @@ static bool read_option(struct pass_setup *s, char *line, struct qc_arena *a, st
         s->scheme.skip = list;
     } else if (item && strcmp(word, "bias") == 0 && strcmp(item, "narrowed") == 0) {
         s->narrows_bias = true;
+    } else if (item && strcmp(word, "prefer") == 0) {
+        s->costs = true;
+        s->scheme.prefer = strcmp(item, "speed") == 0  ? QC_PREFER_SPEED
+                           : strcmp(item, "size") == 0 ? QC_PREFER_SIZE
+                                                       : QC_PREFER_INTEGERS;
     } else if (item && strcmp(word, "target") == 0) {
         s->target = item;
     } else if (item && strchr(item, ':')) {

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "rewrite/passes/costs.h"
+
+/* Fewer elements than this are not worth storing in 8 bits: a scale and a zero point take as much. */
+enum { SMALL_WEIGHT = 64 };
+
+static bool are_for(const struct qc_partition_options *o)
+{
+    const struct qc_dtype_info *weight = qc_dtype_info(o->weight.dtype),
+                               *activation = qc_dtype_info(o->activation.dtype);
+    return o->prefer != QC_PREFER_INTEGERS && !o->only_count && !o->weight_block && !o->dynamic &&
+           o->activation.dtype != QC_NONE && activation->bits == 8 && o->weight.dtype != QC_NONE && weight->bits == 8;
+}
+
+static bool is_named(const struct qc_type_choice *choices, size_t count, const struct qc_graph *g,
+                     const struct qc_node *n)
+{
+    for (size_t i = 0; i < count; i++)
+        if (qc_node_fits(choices[i].glob, g, n)) return true;
+    return false;
+}
+
+static bool has_weights(const struct qc_graph *g, const struct qc_node *n)
+{
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_tensor *t = n->inputs[i] ? qc_constant_of(g, n->inputs[i]) : NULL;
+        if (t && t->dtype == QC_F32 && t->count > SMALL_WEIGHT) return true;
+    }
+    return false;
+}
+
+bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct qc_rules *rules,
+                   const struct qc_partition_options *o, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_matches found;
+    if (!(*reason = QC_NEW_ARRAY(a, const char *, g->node_count + 1, st))) return false;
+    if (!are_for(o)) return true;
+    if (!qc_matches_find(&found, g, rules, QC_RULE_COST, NULL, NULL, a, st)) return false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        if (!found.at[id] || (o->prefer == QC_PREFER_SIZE && has_weights(g, n)) ||
+            is_named(o->activation_types, o->activation_type_count, g, n) ||
+            is_named(o->weight_types, o->weight_type_count, g, n))
+            continue;
+        if (!((*reason)[id] = qc_arena_printf(a, st, QC_FASTER_IN_FLOAT "%s", found.at[id]->rule->inside)))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantized models as ONNX Runtime's CPU provider runs them: no operator dequantizes weights in every run, and no value
+is rounded that no kernel on integers makes or reads."""
+
+import collections
+
+import h5py
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from real_models import CASES
+from runtime_kernels import Optimized
+from test_convert import quantize
+
+ON_INTEGERS = {"MatMulIntegerToFloat", "QGemm", "QLinearMatMul"}
+
+
+def check(path):
+    graph = Optimized(path)
+    assert graph.weights() == []
+    assert graph.rounded() == []
+    return graph
+
+
+def save(path, nodes, tensors, inputs, outputs, opset=17):
+    value = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value(n, s) for n, s in inputs.items()],
+        [value(n, s) for n, s in outputs.items()],
+        [numpy_helper.from_array(np.asarray(t), n) for n, t in tensors.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), str(path))
+
+
+def samples(path, shape, count=24):
+    x = np.random.default_rng(7).normal(size=(count, *shape)).astype(np.float32)
+    with h5py.File(path, "w") as f:
+        f["x"] = x
+    return x
+
+
+# {name: (dimensions of x, of the bias of each of three products; None: it has none)}
+PRODUCTS = {
+    "of its own": ([1, 12, 48], [(48,), (48,), (48,)]),
+    "of one sentence": ([1, 12, 48], [(1, 48), (1, 1, 48), (48,)]),
+    "none": ([1, 12, 48], [None, None, None]),
+    "of heads": ([1, 3, 12, 48], [(48,), (48,), None]),
+    "of free shapes": (["N", 12, 48], [(48,), (48,), None]),
+    "of a word": ([1, 48], [(48,), None, (48,)]),
+}
+
+
+def products(path, shape, biases, zero=False):
+    """x + sum of sin(x w + b), three times, and one more product that is stored in between."""
+    rng = np.random.default_rng(5)
+    width = shape[-1]
+    nodes, tensors, x = [], {}, "x"
+    for k, bias in enumerate(biases):
+        tensors[f"w{k}"] = (rng.normal(size=(width, width)) / width**0.5).astype(np.float32)
+        nodes.append(helper.make_node("MatMul", [x, f"w{k}"], [f"m{k}"], f"product{k}"))
+        summed = f"m{k}"
+        if bias:
+            name = "zero" if zero else f"b{k}"
+            tensors[name] = np.zeros(bias, np.float32) if zero else rng.normal(size=bias).astype(np.float32)
+            nodes.append(helper.make_node("Add", [f"m{k}", name], [f"s{k}"], f"bias{k}"))
+            summed = f"s{k}"
+        nodes += [
+            helper.make_node("Sin", [summed], [f"f{k}"], f"sine{k}"),
+            helper.make_node("Add", [x, f"f{k}"], [f"x{k + 1}"], f"residual{k}"),
+        ]
+        x = f"x{k + 1}"
+    save(path, nodes, tensors, {"x": shape}, {x: shape})
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_of_integers(name, qcalib, tmp_path):
+    shape, biases = PRODUCTS[name]
+    products(tmp_path / "float.onnx", shape, biases)
+    samples(tmp_path / "x.h5", shape[1:])
+    for form in ("qdq", "qoperator"):
+        qcalib("--data", "x.h5", "float.onnx", "-o", f"{form}.onnx", "--format", form, "--no-report")
+        ops = collections.Counter(n.op_type for n in check(tmp_path / f"{form}.onnx").graph.node)
+        assert sum(ops[op] for op in ON_INTEGERS) == 3, ops
+
+
+def test_one_bias_for_a_product(qcalib, tmp_path):
+    """The correction joins the model's bias, though three products share that."""
+    products(tmp_path / "float.onnx", [1, 12, 48], [(48,)] * 3, zero=True)
+    samples(tmp_path / "x.h5", [12, 48])
+    qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--no-report")
+    graph = onnx.load(tmp_path / "int8.onnx").graph
+    assert [n.name for n in graph.node if n.op_type == "Add"] == [f"{w}{k}" for k in range(3) for w in ("bias", "residual")]
+    known = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    biases = [next(known[i] for i in n.input if i in known) for n in graph.node if n.name.startswith("bias")]
+    assert all(np.abs(b).max() > 0 for b in biases), "each has a correction of its own"
+
+
+def test_a_bias_of_a_product_is_computed_as_qcalib_does(qcalib, onnxruntime, tmp_path):
+    """Bit for bit, where no float operator stands behind it."""
+    rng = np.random.default_rng(6)
+    tensors = {"w": rng.normal(size=(48, 40)).astype(np.float32), "b": rng.normal(size=40).astype(np.float32)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Add", ["m", "b"], ["y"])]
+    save(tmp_path / "float.onnx", nodes, tensors, {"x": [1, 12, 48]}, {"y": [1, 12, 40]})
+    x = samples(tmp_path / "x.h5", [12, 48])
+    qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--no-report")
+    qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")
+    theirs, said = onnxruntime.run(tmp_path / "int8.onnx", {"x": x}, tmp_path)
+    with h5py.File(tmp_path / "ours.h5") as f:
+        assert said == "" and np.array_equal(f["y"][()], theirs["y"])
+
+
+def recurrent(path, op, gates):
+    """x [N,T,I] -> two layers -> a dense layer."""
+    rng, hidden, nodes, tensors, x = np.random.default_rng(8), 32, [], {"axes": np.array([1])}, "turned"
+    nodes.append(helper.make_node("Transpose", ["x"], ["turned"], perm=[1, 0, 2]))
+    for k in range(2):
+        for name, shape in (("w", (1, gates * hidden, hidden)), ("r", (1, gates * hidden, hidden))):
+            tensors[f"{name}{k}"] = (rng.normal(size=shape) / hidden**0.5).astype(np.float32)
+        nodes.append(helper.make_node(op, [x, f"w{k}", f"r{k}"], [f"all{k}"], f"layer{k}", hidden_size=hidden))
+        nodes.append(helper.make_node("Squeeze", [f"all{k}", "axes"], [f"s{k}"]))
+        x = f"s{k}"
+    tensors["d"] = rng.normal(size=(hidden, 64)).astype(np.float32)
+    nodes.append(helper.make_node("MatMul", [x, "d"], ["y"], "dense"))
+    save(path, nodes, tensors, {"x": ["N", 10, hidden]}, {"y": [10, "N", 64]})
+    return [10, hidden]
+
+
+def transposed(path):
+    """Conv -> ConvTranspose -> Conv -> ConvTranspose, the last of a result that no other operator reads."""
+    rng, nodes, tensors, x = np.random.default_rng(9), [], {}, "x"
+    for k, op in enumerate(("Conv", "ConvTranspose", "Conv", "ConvTranspose")):
+        tensors[f"w{k}"] = (rng.normal(size=(16, 16, 2, 2)) / 8).astype(np.float32)
+        nodes.append(helper.make_node(op, [x, f"w{k}"], [f"y{k}"], f"layer{k}", strides=[2, 2]))
+        x = f"y{k}"
+    save(path, nodes, tensors, {"x": ["N", 16, 16, 16]}, {x: ["N", 16, 16, 16]})
+    return [16, 16, 16]
+
+
+FLOATS = {
+    "LSTM": lambda path: recurrent(path, "LSTM", 4),
+    "GRU": lambda path: recurrent(path, "GRU", 3),
+    "RNN": lambda path: recurrent(path, "RNN", 1),
+    "ConvTranspose": transposed,
+}
+
+
+@pytest.mark.parametrize("op", FLOATS)
+def test_weights_of_float_kernels_are_float(op, qcalib, tmp_path):
+    samples(tmp_path / "x.h5", FLOATS[op](tmp_path / "float.onnx"))
+    for form in ("qdq", "qoperator"):
+        job = ["--data", "x.h5", "float.onnx", "-o", f"{form}.onnx", "--format", form, "--json", "--no-report"]
+        report = qcalib(*job).json
+        check(tmp_path / f"{form}.onnx")
+        assert [n["reason"][:16] for n in report["float_ops"] if n["op"] == op] == ["faster in float:"] * 2
+        fast = (tmp_path / f"{form}.onnx").stat().st_size
+        qcalib(*job, "--prefer", "size")
+        assert len(Optimized(tmp_path / f"{form}.onnx").weights()) == 2
+        assert (tmp_path / f"{form}.onnx").stat().st_size < 0.7 * fast
+
+
+def test_a_model_that_is_faster_in_float_is_made_smaller(qcalib, tmp_path):
+    """There is nothing else to gain, and the program says so."""
+    weight = np.random.default_rng(3).normal(size=(16, 16, 2, 2)).astype(np.float32)
+    nodes = [helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", strides=[2, 2])]
+    save(tmp_path / "float.onnx", nodes, {"w": weight}, {"x": ["N", 16, 8, 8]}, {"y": ["N", 16, 16, 16]})
+    samples(tmp_path / "x.h5", [16, 8, 8])
+    said = qcalib("--data", "x.h5", "float.onnx", "-o", "int8.onnx", "--no-report").err
+    assert "faster in float" in said and "--prefer size" in said
+    assert Optimized(tmp_path / "int8.onnx").weights() == [("ConvTranspose", "up")]
+
+
+@pytest.mark.parametrize("model", [c.model for c in CASES])
+def test_given_models(model, qcalib, data, tmp_path):
+    case = next(c for c in CASES if c.model == model)
+    for file in quantize(case, qcalib, data):
+        check(tmp_path / file)
