@@ -46,19 +46,22 @@ void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct 
                     struct qc_sums *sums);
 
 struct qc_tile_set {
-    qc_tile_fn *narrow; /* NULL: use wide */
-    qc_tile_fn *wide;
+    qc_tile_fn *narrow, *wide;
+    /* Of narrow, which the bias and whoever chooses it have to know (simq/kernels/integer/int_pack.h). */
+    bool pairs;                                         /* products 2i and 2i + 1 of a group are added in 16 bits */
+    bool is_signed;                                     /* data are multiplied less 128 */
     qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* both always there */
     qc_depthwise_pair_fn *depthwise_pair;               /* NULL: there is none */
     qc_depthwise_line_fn *depthwise_line;               /* the same */
-    bool interleaved;                                   /* how narrow_depthwise wants its weights */
+    enum qc_taps taps;                                  /* how narrow_depthwise wants its weights */
     bool amx;                                           /* simq/kernels/integer/tile_amx.h */
 };
 struct qc_tile_set qc_tile_set_of(enum qc_isa isa);
 
-/* Bytes and content of packed depthwise weights from w[tap][channel]. interleaved: uint8 data, for blocks of 64
-   channels, groups of 4 taps; else int16 weights in the order given. */
-size_t qc_depthwise_bytes(size_t taps, size_t channels, bool interleaved);
-void qc_depthwise_pack(void *to, const int32_t *w, size_t taps, size_t channels, bool interleaved);
+/* Bytes and content of packed depthwise weights from w[tap][channel]. */
+size_t qc_depthwise_bytes(size_t taps, size_t channels, enum qc_taps form);
+void qc_depthwise_pack(void *to, const int32_t *w, size_t taps, size_t channels, enum qc_taps form);
+/* Channels that make a vector of them. */
+size_t qc_depthwise_vector(enum qc_taps form);
 
 #endif
