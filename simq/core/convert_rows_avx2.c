@@ -81,10 +81,10 @@ QC_TARGET_AVX2 static QC_INLINE void rows_of(const struct qc_convert_rows *c, si
     for (size_t i = 0; i < n; i += FULL) {
         const size_t left = n - i < FULL ? n - i : FULL;
         for (int k = 0; k < 4; k++) {
-            b.mask[k] = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)left - LANES * k),
-                                           _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-            b.a[k] = channels ? _mm256_maskload_ps(factor + i + (ptrdiff_t)LANES * k, b.mask[k])
-                              : _mm256_set1_ps(*factor);
+            b.mask[k] =
+                _mm256_cmpgt_epi32(_mm256_set1_epi32((int)left - LANES * k), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+            b.a[k] =
+                channels ? _mm256_maskload_ps(factor + i + (ptrdiff_t)LANES * k, b.mask[k]) : _mm256_set1_ps(*factor);
         }
 #define QC_CASE(v, w)                                                                                                  \
     columns(y + i, y_step, x + i, x_step, rows, left, &b,                                                              \

@@ -7,6 +7,7 @@ qc_test(simq_plan SOURCES test_plan.c test_plan_packed.c LINKS simq)
 qc_test(simq_plan_run SOURCES test_plan_run.c test_shapes_of_data.c LINKS simq)
 qc_test(simq_plan_budget SOURCES test_plan_budget.c LINKS simq)
 qc_test(simq_rounding SOURCES random_graph.c test_convert_rows.c test_rounding.c LINKS simq)
+qc_test(simq_tile SOURCES random_graph.c test_tile.c LINKS simq)
 qc_test(simq_view SOURCES test_view.c LINKS simq)
 
 # Benchmark against ONNX Runtime: tests/bench/compare_plan.py

@@ -64,4 +64,13 @@ static inline size_t qc_depthwise_lane(enum qc_taps taps, size_t i)
     return i;
 }
 
+/* Bytes and content of packed depthwise weights from w[tap][channel]. */
+size_t qc_depthwise_bytes(size_t taps, size_t channels, enum qc_taps form);
+void qc_depthwise_pack(void *to, const int32_t *w, size_t taps, size_t channels, enum qc_taps form);
+/* Channels that make a vector of them. */
+size_t qc_depthwise_vector(enum qc_taps form);
+
+/* For all processors: uint8 data, int16 data; weights QC_TAPS_WORDS. */
+qc_depthwise_fn qc_depthwise_narrow, qc_depthwise_wide;
+
 #endif

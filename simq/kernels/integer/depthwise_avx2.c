@@ -69,8 +69,9 @@ QC_TARGET_AVX2 static QC_INLINE __m256i rounded(__m256i acc, const float *factor
 /* Packing within lanes puts channels in order; else as in simq/core/convert_rows.c. */
 QC_TARGET_AVX2 static QC_INLINE __m128i finished(const __m256i acc[2], const float *factor, const struct finish *f)
 {
-    const __m256i q = _mm256_adds_epi16(
-        _mm256_packs_epi32(rounded(acc[0], factor, f), rounded(acc[1], factor + BLOCK / 2, f)), f->zero);
+    const __m256i q =
+        _mm256_adds_epi16(_mm256_packs_epi32(rounded(acc[0], factor, f), rounded(acc[1], factor + BLOCK / 2, f)),
+                          f->zero);
     const __m256i v = f->is_signed ? _mm256_min_epi8(_mm256_max_epi8(_mm256_packs_epi16(q, q), f->lo), f->hi)
                                    : _mm256_min_epu8(_mm256_max_epu8(_mm256_packus_epi16(q, q), f->lo), f->hi);
     return _mm256_castsi256_si128(_mm256_permute4x64_epi64(v, 0x08));

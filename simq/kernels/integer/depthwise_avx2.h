@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/kernels/integer/: depthwise convolutions with AVX2, where the processor has it. Weights: QC_TAPS_PAIRS. */
+/* Inside simq/kernels/integer/: depthwise convolutions with AVX2, where the processor has it. Weights: QC_TAPS_PAIRS.
+ */
 #ifndef QC_SIMQ_KERNELS_INTEGER_DEPTHWISE_AVX2_H
 #define QC_SIMQ_KERNELS_INTEGER_DEPTHWISE_AVX2_H
 

@@ -292,8 +292,8 @@ static void *key_of(const struct qc_int_pack *p, int32_t most)
 static bool take_form(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
 {
     const struct qc_int_shape *s = p->shape;
-    const size_t bytes = key_bytes(p),
-                 packed = padded(m->weight_bytes), sums = (size_t)s->groups * m->channels * sizeof *m->bias;
+    const size_t bytes = key_bytes(p), packed = padded(m->weight_bytes),
+                 sums = (size_t)s->groups * m->channels * sizeof *m->bias;
     void *key = key_of(p, 0);
     if (!key) return qc_fail_memory(st, bytes);
     const void *form = qc_tensor_form(m->d.constant, key, bytes);
@@ -455,10 +455,7 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
         m->wide = true;
         if (!lay_out(m, st)) goto fail;
     }
-    if (!make_bias(m, st) ||
-        !(m->depthwise ? make_depthwise(m, st)
-          : m->pairs   ? make_pairs(m, st)
-                       : make_dense(m, st)))
+    if (!make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : m->pairs ? make_pairs(m, st) : make_dense(m, st)))
         goto fail;
     choose_amx(m);
     qc_text(m->name, sizeof m->name, "%s %s%s%s",

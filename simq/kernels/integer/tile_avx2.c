@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/kernels/integer/tile_body.h"
-#include "simq/kernels/integer/tile_sets.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -10,8 +9,7 @@
     QC_TILE_BODY(name, target, __m256i, 8, 2, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_set1_epi32, dot)         \
     QC_TILE_SMALL(name, target)
 #define QC_WIDE(acc, a, b) _mm256_add_epi32(acc, _mm256_madd_epi16(a, b))
-#define QC_PAIRS(acc, a, b)                                                                                            \
-    _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)))
+#define QC_PAIRS(acc, a, b) _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)))
 
 QC_BODY(qc_tile_wide_avx2, QC_TARGET_AVX2, QC_WIDE)
 QC_BODY(qc_tile_pairs_avx2, QC_TARGET_AVX2, QC_PAIRS)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/kernels/integer/tile_body.h"
-#include "simq/kernels/integer/tile_sets.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -9,8 +8,7 @@
     QC_TILE_BODY(name, target, __m512i, 16, 1, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_set1_epi32, dot)        \
     QC_TILE_ALL(name, target)
 #define QC_WIDE(acc, a, b) _mm512_add_epi32(acc, _mm512_madd_epi16(a, b))
-#define QC_PAIRS(acc, a, b)                                                                                            \
-    _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(a, b), _mm512_set1_epi16(1)))
+#define QC_PAIRS(acc, a, b) _mm512_add_epi32(acc, _mm512_madd_epi16(_mm512_maddubs_epi16(a, b), _mm512_set1_epi16(1)))
 
 QC_BODY(qc_tile_wide_avx512, QC_TARGET_AVX512, QC_WIDE)
 QC_BODY(qc_tile_pairs_avx512, QC_TARGET_AVX512, QC_PAIRS)
