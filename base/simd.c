@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/simd.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -19,13 +18,10 @@ static int widest(const char *limit)
     return strcasecmp(limit, "SSE41") == 0 || strcasecmp(limit, "AVX") == 0 ? 128 : 512;
 }
 
-bool qc_simd_allows(int bits)
+int qc_simd_bits = 512;
+
+/* Before anything runs: loops ask at every call. */
+__attribute__((constructor)) static void limit(void)
 {
-    static atomic_int known; /* 0: not yet */
-    int most = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!most) {
-        most = widest(qc_simd_limit());
-        atomic_store_explicit(&known, most, memory_order_relaxed);
-    }
-    return bits <= most;
+    qc_simd_bits = widest(qc_simd_limit());
 }

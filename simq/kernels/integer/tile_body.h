@@ -20,12 +20,11 @@ static QC_INLINE int32_t quad(const uint8_t *p)
 /* Row m from three pointers, so that they and the step fit in registers. */
 #define QC_ROW(m) ((m) < 3 ? p0 + (m)*step : (m) < 6 ? p1 + ((m)-3) * step : p2 + ((m)-6) * step)
 
-/* `blocks` blocks of one tile that has `all` of them; TYPE is a vector of LANES sums, VECTORS of them are a block. */
+/* n vectors of a tile of `all` blocks; TYPE is a vector of LANES sums, VECTORS of them are a block. */
 #define QC_TILE_BODY(name, target, TYPE, LANES, VECTORS, load, store, set1, dot)                                       \
-    target static QC_INLINE void name##_body(const struct qc_tile *t, const int rows, const int blocks, const int all) \
+    target static QC_INLINE void name##_body(const struct qc_tile *t, const int rows, const int n, const int all)      \
     {                                                                                                                  \
         TYPE acc[QC_TILE_ROWS][QC_TILE_BLOCKS * (VECTORS)], b[QC_TILE_BLOCKS * (VECTORS)];                             \
-        const int n = blocks * (VECTORS);                                                                              \
         const ptrdiff_t step = t->step, width = (ptrdiff_t)all * QC_TILE_CHANNELS;                                     \
         const uint8_t *w = t->w;                                                                                       \
         QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] =                     \
@@ -51,7 +50,7 @@ static QC_INLINE int32_t quad(const uint8_t *p)
 #define QC_TILE_ONE(name, target, m, n)                                                                                \
     target static void name##_##m##_##n(const struct qc_tile *t)                                                       \
     {                                                                                                                  \
-        name##_body(t, m, n, n);                                                                                       \
+        name##_body(t, m, n, n); /* a vector is a block */                                                             \
     }
 #define QC_TILE_ROW(name, target, m)                                                                                   \
     QC_TILE_ONE(name, target, m, 1)                                                                                    \
@@ -74,30 +73,33 @@ static QC_INLINE int32_t quad(const uint8_t *p)
         all[rows == 8 ? 3 : rows == 4 ? 2 : rows == 2 ? 1 : 0][blocks - 1](t);                                         \
     }
 
-/* Block n of a tile of so many blocks, from row m on. */
-static QC_INLINE struct qc_tile qc_tile_part(const struct qc_tile *t, int m, int n, int blocks)
+/* From channel c and row m on, of a tile of so many blocks. */
+static QC_INLINE struct qc_tile qc_tile_part(const struct qc_tile *t, int m, int c, int blocks)
 {
     struct qc_tile part = *t;
     part.a += m * t->step;
-    part.w += (ptrdiff_t)4 * n * QC_TILE_CHANNELS;
-    part.bias += n * QC_TILE_CHANNELS;
-    part.acc += (m * blocks + n) * QC_TILE_CHANNELS;
+    part.w += (ptrdiff_t)4 * c;
+    part.bias += c;
+    part.acc += m * blocks * QC_TILE_CHANNELS + c;
     return part;
 }
 
-/* Where registers hold the sums of four rows of one block and no more. */
-#define QC_TILE_SMALL(name, target)                                                                                    \
+/* Where registers do not hold the sums of a whole tile: four rows of SOME vectors, of three blocks MORE. */
+#define QC_TILE_SMALL(name, target, LANES, SOME, MORE)                                                                 \
     target void name(const struct qc_tile *t, int rows, int blocks)                                                    \
     {                                                                                                                  \
+        const int n = blocks == 3 && rows >= 4 ? (MORE) : (SOME);                                                      \
         for (int m = 0; m < rows; m += 4)                                                                              \
-            for (int n = 0; n < blocks; n++) {                                                                         \
-                const struct qc_tile part = qc_tile_part(t, m, n, blocks);                                             \
-                if (rows >= 4)                                                                                         \
-                    name##_body(&part, 4, 1, blocks);                                                                  \
+            for (int c = 0; c < blocks * QC_TILE_CHANNELS; c += n * (LANES)) {                                         \
+                const struct qc_tile part = qc_tile_part(t, m, c, blocks);                                             \
+                if (rows >= 4 && n == (MORE))                                                                          \
+                    name##_body(&part, 4, MORE, blocks);                                                               \
+                else if (rows >= 4)                                                                                    \
+                    name##_body(&part, 4, SOME, blocks);                                                               \
                 else if (rows == 2)                                                                                    \
-                    name##_body(&part, 2, 1, blocks);                                                                  \
+                    name##_body(&part, 2, SOME, blocks);                                                               \
                 else                                                                                                   \
-                    name##_body(&part, 1, 1, blocks);                                                                  \
+                    name##_body(&part, 1, SOME, blocks);                                                               \
             }                                                                                                          \
     }
 

@@ -10,7 +10,7 @@
 
 #define QC_NEON_BODY(name, set1, dot)                                                                                  \
     QC_TILE_BODY(name, , int32x4_t, 4, 4, vld1q_s32, vst1q_s32, set1, dot)                                             \
-    QC_TILE_SMALL(name, )
+    QC_TILE_SMALL(name, , 4, 4, 4)
 
 /* Data less 128 have a sign, as the weights do: 0x80 turned over in each byte. */
 #define QC_LESS_128(x) vdupq_n_s32((x) ^ (int32_t)0x80808080)

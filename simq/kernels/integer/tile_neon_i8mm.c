@@ -67,13 +67,13 @@ void qc_tile_narrow_i8mm(const struct qc_tile *t, int rows, int blocks)
 {
     for (int m = 0; m < rows; m += 4)
         for (int n = 0; n < blocks; n++) {
-            const struct qc_tile part = qc_tile_part(t, m, n, blocks);
+            const struct qc_tile part = qc_tile_part(t, m, n * QC_TILE_CHANNELS, blocks);
             if (rows >= 4)
                 matrix(&part, 2, blocks);
             else if (rows == 2)
                 matrix(&part, 1, blocks);
             else
-                mixed_body(&part, 1, 1, blocks);
+                mixed_body(&part, 1, VECTORS, blocks);
         }
 }
 #endif
