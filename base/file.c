@@ -138,6 +138,7 @@ static bool cannot_write(const char *path, int error, struct qc_status *st)
                        : error == EACCES || error == EPERM  ? "; name a folder that you may write to"
                        : error == EROFS || error == ENOTDIR ? "; name another folder"
                        : error == ENOSPC || error == EDQUOT ? "; free some space or name another folder"
+                       : error == EFBIG                     ? "; raise the limit on the size of files (ulimit -f)"
                                                             : "";
     return qc_fail(st, QC_MACHINE, "cannot write %s: %s%s", path, strerror(error), hint);
 }
@@ -300,6 +301,18 @@ void qc_output_remove_all(void)
         if (path) unlink(path);
     }
     errno = saved;
+}
+
+bool qc_path_is_below(const char *path, const char *folder)
+{
+    char *file = realpath(path, NULL);
+    const bool missing = !file && errno != ENOMEM;
+    char *top = realpath(folder, NULL);
+    const size_t n = top ? strlen(top) : 0;
+    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
+    free(file);
+    free(top);
+    return below;
 }
 
 bool qc_output_check(const char *path, struct qc_status *st)

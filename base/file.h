@@ -37,6 +37,9 @@ bool qc_output_commit(struct qc_output *o, struct qc_status *st);
 void qc_output_free(struct qc_output *o); /* NULL-safe; removes what was not committed */
 void qc_output_remove_all(void);          /* async-signal-safe */
 
+/* Does PATH lie in the folder or below it, all links resolved? What is not there does: it is left to open. */
+bool qc_path_is_below(const char *path, const char *folder);
+
 /* Fails early (QC_MACHINE) when PATH cannot be created: folder missing, not writable, a directory. */
 bool qc_output_check(const char *path, struct qc_status *st);
 

@@ -2,6 +2,7 @@
 /* The program: command line, dispatch, the one error message, exit code. */
 #include "cli/program.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/limits.h"
 #include "cli/terminal/screen.h"
 
 int main(int argc, char **argv)
@@ -11,7 +12,8 @@ int main(int argc, char **argv)
     qc_screen_begin();
     struct qc_arena *a = qc_arena_new();
     qc_interrupt_install(); /* no setlocale: numbers have a point everywhere */
-    bool ok = a ? qc_options_parse(&o, argc, argv, a, &st) && qc_program_run(&o, &st) : qc_fail_memory(&st, 1);
+    bool ok = a ? qc_limits_begin(&st) && qc_options_parse(&o, argc, argv, a, &st) && qc_program_run(&o, &st)
+                : qc_fail_memory(&st, 1);
     /* What was printed before an error still has to arrive; the first error is the one that is told. */
     ok = qc_screen_finish(&st) && ok;
     if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "failed without a reason: please report this");

@@ -8,6 +8,7 @@
 
 #include "cli/program.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/limits.h"
 #include "cli/terminal/screen.h"
 #include "quantize/team.h"
 
@@ -92,8 +93,8 @@ int main(int argc, char **argv)
                            .receive = receive_bytes};
     struct qc_arena *a = qc_arena_new();
     qc_interrupt_install();
-    bool ok = a ? qc_options_parse(&o, argc, argv, a, &st) && join(&o, &team, near, &st) && (rank == 0 || o.team) &&
-                      qc_program_run(&o, &st)
+    bool ok = a ? qc_limits_begin(&st) && qc_options_parse(&o, argc, argv, a, &st) && join(&o, &team, near, &st) &&
+                      (rank == 0 || o.team) && qc_program_run(&o, &st)
                 : qc_fail_memory(&st, 1);
     ok = qc_screen_finish(&st) && ok;
     if (!ok && st.code == QC_OK && rank == 0) qc_fail(&st, QC_MACHINE, "failed without a reason: please report this");

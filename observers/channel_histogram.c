@@ -148,7 +148,20 @@ static int32_t fine_key(float magnitude)
     return (int32_t)(qc_float_bits(magnitude) >> QC_KEY_SHIFT);
 }
 
-void qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel_histogram *h, size_t c)
+/* All of a histogram, those that are 0 too. */
+struct counters {
+    uint16_t slots[2 * QC_WINDOW_BINS];
+    uint64_t counts[2 * QC_WINDOW_BINS];
+};
+
+static bool set_counters(struct qc_histogram *out, struct counters *all, struct qc_status *st)
+{
+    for (size_t i = 0; i < (size_t)2 * QC_WINDOW_BINS; i++) all->slots[i] = (uint16_t)i;
+    return qc_histogram_set(out, (size_t)2 * QC_WINDOW_BINS, all->slots, all->counts, st);
+}
+
+bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel_histogram *h, size_t c,
+                               struct qc_status *st)
 {
     const struct qc_channel_tally *t = &h->tallies[c];
     const uint64_t *counts = h->counts + c * COUNTERS;
@@ -163,9 +176,9 @@ void qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
                                    .max = t->max};
     out->exponent = t->exponent;
     out->low_bits = t->exponent == NO_EXPONENT ? 0 : 1; /* values are not known to lie on edges */
-    memset(out->counts, 0, (size_t)2 * QC_WINDOW_BINS * sizeof *out->counts);
-    if (t->exponent == NO_EXPONENT) return;
-    for (int sign = 0; sign < 2; sign++) {
+    struct counters *all = calloc(1, sizeof *all);
+    if (!all) return qc_fail_memory(st, sizeof *all);
+    for (int sign = 0; sign < 2 && t->exponent != NO_EXPONENT; sign++) {
         const float least = sign ? -t->max : t->min, most = sign ? -t->min : t->max;
         const int32_t top = most > 0 ? fine_key(most) - base : 0, bottom = least > 0 ? fine_key(least) - base : 0;
         for (int32_t i = 0; i < BINS; i++) {
@@ -177,10 +190,13 @@ void qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
             if (last < first) first = last = last < 0 ? 0 : last; /* tiny ones below everything */
             const uint64_t bins = (uint64_t)(last - first + 1), each = n / bins, rest = n % bins;
             for (uint64_t k = 0; k < bins; k++) /* what is left over lies evenly among them */
-                out->counts[sign * QC_WINDOW_BINS + first + (int32_t)k] +=
+                all->counts[sign * QC_WINDOW_BINS + first + (int32_t)k] +=
                     each + ((k + 1) * rest / bins - k * rest / bins);
         }
     }
+    const bool ok = set_counters(out, all, st);
+    free(all);
+    return ok;
 }
 
 /* What is at each coarse key of the window of a tensor: all values, and the same weighted. */
@@ -208,9 +224,11 @@ bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogr
 {
     struct qc_histogram *own = NULL;
     struct shares *s = malloc(sizeof *s);
-    if (!s || !qc_histogram_new(&own, QC_NEED_HISTOGRAM, st)) {
+    uint64_t *weighted = malloc((h->used + 1) * sizeof *weighted);
+    if (!s || !weighted || !qc_histogram_new(&own, QC_NEED_HISTOGRAM, st)) {
         free(s);
-        return qc_fail_memory(st, sizeof *s);
+        free(weighted);
+        return qc_fail_memory(st, sizeof *s + h->used * sizeof *weighted);
     }
     double mean = 0;
     for (size_t k = 0; c && k < c->channels; k++) mean += gain[k] / (double)c->channels;
@@ -222,13 +240,14 @@ bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogr
     own->low_bits = h->low_bits;
     *s = (struct shares){0};
     if (c && h->exponent != NO_EXPONENT) find_shares(s, h->exponent, c, gain);
-    for (size_t i = 0; h->exponent != NO_EXPONENT && i < (size_t)2 * QC_WINDOW_BINS; i++) {
-        const size_t sign = i / QC_WINDOW_BINS, key = i % QC_WINDOW_BINS / FINE;
+    for (size_t i = 0; i < h->used; i++) {
+        const size_t sign = h->slots[i] / QC_WINDOW_BINS, key = h->slots[i] % QC_WINDOW_BINS / FINE;
         const double all = s->all[sign][key], share = all > 0 ? s->weighted[sign][key] / all : mean;
-        own->counts[i] = (uint64_t)llround((double)h->counts[i] * share * QC_CHANNEL_UNIT);
+        weighted[i] = (uint64_t)llround((double)h->counts[i] * share * QC_CHANNEL_UNIT);
     }
-    qc_histogram_add(to, own);
+    const bool ok = qc_histogram_set(own, h->used, h->slots, weighted, st) && qc_histogram_add(to, own, st);
     qc_histogram_free(own);
+    free(weighted);
     free(s);
-    return true;
+    return ok;
 }

@@ -41,8 +41,9 @@ void qc_channel_histogram_add(struct qc_channel_histogram *to, const struct qc_c
 
 /* Channel c as a histogram with counts, which becomes this and nothing else: extremes, counts and zeros are exact, the
    values of a coarse bin are spread evenly over those of its fine bins that the extremes allow, tiny ones lie right
-   below the window. */
-void qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel_histogram *h, size_t c);
+   below the window. Errors: memory. */
+bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel_histogram *h, size_t c,
+                               struct qc_status *st);
 
 /* A value of channel c counts gain[c] QC_CHANNEL_UNIT instead of once: adds the counters of h, the histogram of the
    whole tensor, so weighted to `to` (with counts; its tally and low bits become those of h and `to` joined, with counts

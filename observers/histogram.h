@@ -55,7 +55,8 @@ struct qc_tally {
     float min, max; /* of the finite values; -0 reads as 0; both 0 when count is 0 */
 };
 
-/* State of one worker for one quantizer: 64 KiB of counters (none for QC_NEED_EXTREMES). Not thread safe. */
+/* State of one worker for one quantizer: a list of at most 16 KiB as long as there are few values, then 64 KiB of
+   counters (neither for QC_NEED_EXTREMES). Not thread safe. */
 struct qc_scan;
 
 bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st);
@@ -67,6 +68,8 @@ void qc_scan_reset(struct qc_scan *s); /* as new */
    widened. */
 bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st);
 bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample, struct qc_status *st);
+/* Bytes of memory that a scan takes at most when so many values go in; 0: nobody knows how many. */
+size_t qc_scan_bytes(enum qc_need need, size_t values);
 /* Largest magnitude of the sample that went in last; +infinity when it had a value that is not finite. */
 float qc_scan_last_peak(const struct qc_scan *s);
 
@@ -76,15 +79,27 @@ struct qc_histogram {
     int32_t exponent; /* biased exponent field of the largest finite magnitude; -1 when there is no value but zeros */
     uint32_t
         low_bits; /* OR of the mantissa bits below the key: 0 says that every value lies on the inner edge of its bin */
-    uint64_t *counts; /* [2][QC_WINDOW_BINS], positive values first; NULL when only extremes were needed */
+    bool binned;  /* false: only extremes were needed, and there are no counters */
+    size_t used;  /* counters that are not 0 */
+    uint16_t *slots;  /* [used]: which of [2][QC_WINDOW_BINS] they are, ascending, those of positive values first */
+    uint64_t *counts; /* [used] */
 };
 
 bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_status *st);
 void qc_histogram_free(struct qc_histogram *h); /* NULL-safe */
 
-/* Adds what a scan or another histogram holds; the argument stays as it is. The needs must be the same (assert). */
-void qc_histogram_add_scan(struct qc_histogram *h, const struct qc_scan *s);
-void qc_histogram_add(struct qc_histogram *h, const struct qc_histogram *other);
+/* Bytes of memory that one takes at most when so many values were seen; 0: nobody knows how many. */
+size_t qc_histogram_bytes(enum qc_need need, size_t values);
+
+/* Adds what a scan or another histogram holds; the argument stays as it is. The needs must be the same (assert).
+   Errors: memory; the histogram is not to be used then. */
+bool qc_histogram_add_scan(struct qc_histogram *h, const struct qc_scan *s, struct qc_status *st);
+bool qc_histogram_add(struct qc_histogram *h, const struct qc_histogram *other, struct qc_status *st);
+/* Sets the counters alone, which must ascend; those that are 0 are left out. Errors: memory. */
+bool qc_histogram_set(struct qc_histogram *h, size_t used, const uint16_t *slots, const uint64_t *counts,
+                      struct qc_status *st);
+/* How many of the used counters, the first ones, are of positive values. */
+size_t qc_histogram_positive(const struct qc_histogram *h);
 
 /* `count` values in [lo, hi]. lo == hi when the values are known to be exactly there. */
 struct qc_bin {
@@ -94,7 +109,7 @@ struct qc_bin {
 
 /* The non-empty bins in ascending order, without the exact zeros; edges are tightened to the observed extremes. A tiny
    counter is a bin that touches 0. *out is owned by the caller (free); *n may be 0. Errors: memory. The histogram must
-   have counts (assert). */
+   be binned (assert). */
 bool qc_histogram_bins(struct qc_bin **out, size_t *n, const struct qc_histogram *h, struct qc_status *st);
 
 /* Magnitude at the inner (nearer to 0) edge of a key, 0 <= key <= 255 * QC_OCTAVE_BINS; the last one gives 2^128. */

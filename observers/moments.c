@@ -42,12 +42,13 @@ static double clamp(double x, double lo, double hi)
 
 static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t base, bool negative, struct qc_status *st)
 {
-    const uint64_t *counts = h->counts + (negative ? QC_WINDOW_BINS : 0);
+    const size_t positive = qc_histogram_positive(h), begin = negative ? positive : 0,
+                 stop = negative ? h->used : positive;
     double least = (double)(negative ? -h->tally.max : h->tally.min),
            most = (double)(negative ? -h->tally.min : h->tally.max);
-    int32_t first = 0, end = QC_WINDOW_BINS;
-    while (first < end && !counts[first]) first++;
-    while (end > first && !counts[end - 1]) end--;
+    const int32_t first = begin < stop ? h->slots[begin] % QC_WINDOW_BINS : 0,
+                  end = begin < stop ? h->slots[stop - 1] % QC_WINDOW_BINS + 1 : 0;
+    size_t at = begin;
     struct slot *slots = calloc((size_t)(end - first) + 2, sizeof *slots);
     if (!slots) return qc_fail_memory(st, ((uint64_t)(end - first) + 2) * sizeof *slots);
     double m0 = 0, m1 = 0, m2 = 0;
@@ -55,7 +56,8 @@ static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t ba
         struct slot *s = &slots[i - first];
         double inner = i ? qc_key_edge(base + i) : 0, outer = qc_key_edge(base + i + 1);
         if (i && h->low_bits == 0) outer = inner;
-        double a = clamp(inner, least, most), b = clamp(outer, least, most), c = (double)counts[i];
+        double a = clamp(inner, least, most), b = clamp(outer, least, most), c = 0;
+        if (h->slots[at] % QC_WINDOW_BINS == i) c = (double)h->counts[at++];
         *s = (struct slot){
             .inner = a, .outer = b, .count = c, .density = b > a ? c / (b - a) : 0, .m0 = m0, .m1 = m1, .m2 = m2};
         m0 += c;
@@ -136,7 +138,7 @@ const struct qc_output_function *qc_moments_look(const struct qc_solve *request)
 bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind,
                     struct qc_status *st)
 {
-    assert(h->counts);
+    assert(h->binned);
     struct qc_moments *m = calloc(1, sizeof *m);
     if (!m) return qc_fail_memory(st, sizeof *m);
     m->base = qc_window_base(h->exponent);

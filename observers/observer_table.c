@@ -195,7 +195,7 @@ bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, dou
     *out = 0;
     if (lo <= s->min && hi >= s->max) return true;
     *out = (double)NAN;
-    if (!s->histogram || !s->histogram->counts) return true;
+    if (!s->histogram || !s->histogram->binned) return true;
     struct qc_bin *bins;
     size_t n;
     if (!qc_histogram_bins(&bins, &n, s->histogram, st)) return false;
@@ -223,7 +223,7 @@ static const char *missing(const struct qc_observer *o, const struct qc_statisti
     if (o->fixed) return NULL; /* the histogram only tells what is clipped */
     switch (o->need) {
     case QC_NEED_EXTREMES: return NULL;
-    case QC_NEED_HISTOGRAM: return s->histogram && s->histogram->counts ? NULL : "a histogram";
+    case QC_NEED_HISTOGRAM: return s->histogram && s->histogram->binned ? NULL : "a histogram";
     case QC_NEED_SERIES: return s->series ? NULL : "the extremes of every sample";
     case QC_NEED_VALUES:
         return s->state && s->state->observer == o ? NULL : "the values themselves, while they stream through";
@@ -263,9 +263,9 @@ bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *ob
     struct qc_plugin_state state = {.observer = observer};
     bool ok = qc_scan_new(&scan, observer->need, st) && qc_histogram_new(&h, observer->need, st) &&
               qc_scan_sample(scan, x, n, 0, st) &&
-              (!observer->plugin || qc_plugin_scan(&state, observer, values, x, n, st));
+              (!observer->plugin || qc_plugin_scan(&state, observer, values, x, n, st)) &&
+              qc_histogram_add_scan(h, scan, st);
     if (ok) {
-        qc_histogram_add_scan(h, scan);
         struct qc_extremes only = qc_extremes_of(x, n, 0);
         struct qc_series series = {.count = 1, .items = &only};
         struct qc_statistics s = qc_statistics_of(h);

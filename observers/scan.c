@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "observers/histogram.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "observers/histogram_parts.h"
 #include "observers/scan_kernel.h"
 
-enum { COUNTERS = 2 * QC_WINDOW_BINS, NO_EXPONENT = -1 };
+/* Few values are kept in a list of keys with their signs, and counted when there are more. */
+enum { LIST_MAX = 4096, LIST_MIN = 64 };
 
 struct qc_scan {
     const struct qc_scan_kernels *kernels;
@@ -18,33 +19,13 @@ struct qc_scan {
     struct qc_tally tally;
     int32_t exponent;
     uint32_t low_bits;
-    uint32_t *counts;             /* [2][QC_WINDOW_BINS] or NULL */
+    bool binned;      /* counters are wanted */
+    uint32_t *counts; /* [2][QC_WINDOW_BINS], or NULL while there are so few values that ... */
+    uint32_t *list;   /* ... they are here: bits >> QC_KEY_SHIFT */
+    size_t list_count, list_capacity;
     uint64_t pending;             /* values in counts: never more than UINT32_MAX, so no counter can overflow */
     struct qc_histogram *widened; /* where counts were emptied to; NULL until needed */
 };
-
-static const struct qc_tally empty_tally = {.first_bad_sample = QC_NO_SAMPLE,
-                                            .min_sample = QC_NO_SAMPLE,
-                                            .max_sample = QC_NO_SAMPLE};
-
-int32_t qc_window_base(int32_t exponent)
-{
-    return (exponent + 1) * QC_OCTAVE_BINS - QC_WINDOW_BINS;
-}
-
-static inline double edge_of(int32_t key)
-{
-    if (key < QC_OCTAVE_BINS) return (double)key * 0x1p-134; /* denormals: key * 2^15 * 2^-149 */
-    uint64_t u = (uint64_t)(key + (1023 - 127) * QC_OCTAVE_BINS) << 44;
-    double edge;
-    memcpy(&edge, &u, sizeof edge);
-    return edge;
-}
-
-double qc_key_edge(int32_t key)
-{
-    return edge_of(key);
-}
 
 bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
 {
@@ -52,16 +33,9 @@ bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
     if (!s) return qc_fail_memory(st, sizeof *s);
     *s = (struct qc_scan){.kernels = qc_scan_best(),
                           .both = qc_scan_both(),
-                          .tally = empty_tally,
-                          .exponent = NO_EXPONENT};
-    if (need != QC_NEED_EXTREMES) {
-        s->counts = aligned_alloc(64, COUNTERS * sizeof *s->counts);
-        if (!s->counts) {
-            free(s);
-            return qc_fail_memory(st, COUNTERS * sizeof *s->counts);
-        }
-        memset(s->counts, 0, COUNTERS * sizeof *s->counts);
-    }
+                          .tally = QC_EMPTY_TALLY,
+                          .exponent = QC_NO_EXPONENT,
+                          .binned = need != QC_NEED_EXTREMES};
     *out = s;
     return true;
 }
@@ -71,6 +45,7 @@ void qc_scan_free(struct qc_scan *s)
     if (!s) return;
     qc_histogram_free(s->widened);
     free(s->counts);
+    free(s->list);
     free(s);
 }
 
@@ -78,20 +53,13 @@ void qc_scan_reset(struct qc_scan *s)
 {
     qc_histogram_free(s->widened);
     s->widened = NULL;
-    s->tally = empty_tally;
-    s->exponent = NO_EXPONENT;
+    s->tally = QC_EMPTY_TALLY;
+    s->exponent = QC_NO_EXPONENT;
     s->low_bits = 0;
     s->before = (struct qc_block){0};
     s->pending = 0;
-    if (s->counts) memset(s->counts, 0, COUNTERS * sizeof *s->counts);
-}
-
-/* Bins by which a window that ends at `from` moves up to end at `to`. */
-static size_t distance(int32_t from, int32_t to)
-{
-    assert(from <= to);
-    size_t d = (size_t)(to - from) * QC_OCTAVE_BINS;
-    return from == NO_EXPONENT ? 0 : d < QC_WINDOW_BINS ? d : QC_WINDOW_BINS - 1;
+    s->list_count = 0;
+    if (s->counts) memset(s->counts, 0, QC_COUNTERS * sizeof *s->counts);
 }
 
 static void move_narrow(uint32_t *counts, size_t d)
@@ -104,33 +72,12 @@ static void move_narrow(uint32_t *counts, size_t d)
     }
 }
 
-static void move_wide(uint64_t *counts, size_t d)
-{
-    if (d == 0) return;
-    for (int sign = 0; sign < 2; sign++, counts += QC_WINDOW_BINS) {
-        for (size_t i = 1; i <= d; i++) counts[0] += counts[i];
-        memmove(counts + 1, counts + 1 + d, (QC_WINDOW_BINS - 1 - d) * sizeof *counts);
-        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);
-    }
-}
-
-/* Takes min and max of `count` finite values into a tally. The + 0 turns -0 into 0. */
-static void take_extremes(struct qc_tally *t, float min, float max, uint64_t count)
-{
-    if (count == 0) return;
-    min += 0.0f;
-    max += 0.0f;
-    if (t->count == 0 || min < t->min) t->min = min;
-    if (t->count == 0 || max > t->max) t->max = max;
-    t->count += count;
-}
-
 static void raise_exponent(struct qc_scan *s, uint32_t magnitude)
 {
     if (magnitude == 0) return;
     int32_t e = (int32_t)(magnitude >> 23);
     if (e <= s->exponent) return;
-    if (s->counts) move_narrow(s->counts, distance(s->exponent, e));
+    if (s->counts) move_narrow(s->counts, qc_window_distance(s->exponent, e));
     s->exponent = e;
 }
 
@@ -146,19 +93,92 @@ static void scan_mixed(struct qc_scan *s, const float *x, size_t n)
         } else {
             struct qc_block one;
             qc_scan_plain.facts(&one, x + i, 1);
-            take_extremes(&s->tally, x[i], x[i], 1);
+            qc_tally_extremes(&s->tally, x[i], x[i], 1);
             s->tally.zeros += one.zeros;
             s->low_bits |= one.low_bits;
             raise_exponent(s, magnitude);
             if (s->counts && magnitude) qc_scan_plain.count(s->counts, qc_window_base(s->exponent), &one, x + i, 1);
+            if (s->binned && !s->counts && magnitude) s->list[s->list_count++] = u >> QC_KEY_SHIFT;
         }
     }
 }
 
 static bool widen(struct qc_scan *s, struct qc_status *st);
 
+size_t qc_scan_bytes(enum qc_need need, size_t values)
+{
+    size_t list = LIST_MIN;
+    if (need == QC_NEED_EXTREMES) return sizeof(struct qc_scan);
+    if (!values || values > LIST_MAX) return sizeof(struct qc_scan) + QC_COUNTERS * sizeof(uint32_t);
+    while (list < values) list *= 2;
+    return sizeof(struct qc_scan) + list * sizeof(uint32_t);
+}
+
+static void count_list(uint32_t *counts, const struct qc_scan *s)
+{
+    const int32_t base = qc_window_base(s->exponent);
+    memset(counts, 0, QC_COUNTERS * sizeof *counts);
+    for (size_t i = 0; i < s->list_count; i++) counts[qc_scan_slot(s->list[i] << QC_KEY_SHIFT, base)]++;
+}
+
+/* [QC_COUNTERS], not cleared; NULL: memory is out. */
+static uint32_t *new_counters(struct qc_status *st)
+{
+    uint32_t *counts = aligned_alloc(64, QC_COUNTERS * sizeof *counts);
+    if (!counts) qc_fail_memory(st, QC_COUNTERS * sizeof *counts);
+    return counts;
+}
+
+/* From a list to counters. */
+static bool begin_counting(struct qc_scan *s, struct qc_status *st)
+{
+    if (!(s->counts = new_counters(st))) return false;
+    count_list(s->counts, s);
+    free(s->list);
+    s->list = NULL;
+    s->list_count = s->list_capacity = 0;
+    return true;
+}
+
+/* At most LIST_MAX with those that are there. */
+static bool list_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st)
+{
+    size_t capacity = s->list_capacity ? s->list_capacity : LIST_MIN;
+    while (capacity < s->list_count + n) capacity *= 2;
+    if (capacity > s->list_capacity) {
+        uint32_t *list = realloc(s->list, capacity * sizeof *list);
+        if (!list) return qc_fail_memory(st, capacity * sizeof *list);
+        s->list = list;
+        s->list_capacity = capacity;
+    }
+    s->pending += n;
+    for (size_t at = 0; at < n; at += QC_SCAN_BLOCK) {
+        const size_t m = n - at < QC_SCAN_BLOCK ? n - at : QC_SCAN_BLOCK;
+        struct qc_block f;
+        s->kernels->facts(&f, x + at, m);
+        if (f.magnitude >= QC_INFINITY_BITS) {
+            scan_mixed(s, x + at, m);
+            continue;
+        }
+        qc_tally_extremes(&s->tally, f.min, f.max, m);
+        s->tally.zeros += f.zeros;
+        s->low_bits |= f.low_bits;
+        s->before = f;
+        raise_exponent(s, f.magnitude);
+        for (size_t i = at; i < at + m; i++) {
+            const uint32_t u = qc_float_bits(x[i]);
+            if (u & QC_MAGNITUDE_MASK) s->list[s->list_count++] = u >> QC_KEY_SHIFT;
+        }
+    }
+    return true;
+}
+
 bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st)
 {
+    if (s->binned && !s->counts) {
+        if (s->list_count + n <= LIST_MAX) return list_values(s, x, n, st);
+        if (!begin_counting(s, st)) return false;
+    }
     const bool both = s->counts && s->both;
     const size_t most = both ? QC_SCAN_SHORT_BLOCK : QC_SCAN_BLOCK;
     struct qc_scan_queue queue;
@@ -172,14 +192,14 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
         }
         s->pending += m;
         struct qc_block f;
-        const bool counted = both && s->exponent != NO_EXPONENT &&
+        const bool counted = both && s->exponent != QC_NO_EXPONENT &&
                              s->both(&f, &queue, s->counts, qc_window_base(s->exponent), &s->before, block, m);
         if (!counted) s->kernels->facts(&f, block, m);
         if (f.magnitude >= QC_INFINITY_BITS) {
             scan_mixed(s, block, m);
             continue;
         }
-        take_extremes(&s->tally, f.min, f.max, m);
+        qc_tally_extremes(&s->tally, f.min, f.max, m);
         s->tally.zeros += f.zeros;
         s->low_bits |= f.low_bits;
         s->before = f;
@@ -191,26 +211,10 @@ bool qc_scan_values(struct qc_scan *s, const float *x, size_t n, struct qc_statu
     return true;
 }
 
-static void add_tally(struct qc_tally *t, const struct qc_tally *o)
-{
-    if (o->count) {
-        bool lower = t->count == 0 || o->min < t->min, higher = t->count == 0 || o->max > t->max;
-        if (lower || (o->min == t->min && o->min_sample < t->min_sample)) t->min_sample = o->min_sample;
-        if (higher || (o->max == t->max && o->max_sample < t->max_sample)) t->max_sample = o->max_sample;
-    }
-    take_extremes(t, o->min, o->max, o->count);
-    t->zeros += o->zeros;
-    t->nan += o->nan;
-    t->pos_inf += o->pos_inf;
-    t->neg_inf += o->neg_inf;
-    t->samples += o->samples;
-    if (o->first_bad_sample < t->first_bad_sample) t->first_bad_sample = o->first_bad_sample;
-}
-
 bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample, struct qc_status *st)
 {
     struct qc_tally before = s->tally;
-    s->tally = empty_tally;
+    s->tally = QC_EMPTY_TALLY;
     bool ok = qc_scan_values(s, x, n, st);
     struct qc_tally *t = &s->tally;
     t->samples = ok;
@@ -220,7 +224,7 @@ bool qc_scan_sample(struct qc_scan *s, const float *x, size_t n, uint64_t sample
         t->first_bad_sample = sample;
     }
     if (t->count) t->min_sample = t->max_sample = sample;
-    add_tally(t, &before);
+    qc_tally_add(t, &before);
     return ok;
 }
 
@@ -229,115 +233,35 @@ float qc_scan_last_peak(const struct qc_scan *s)
     return s->last_peak;
 }
 
-bool qc_histogram_new(struct qc_histogram **out, enum qc_need need, struct qc_status *st)
-{
-    struct qc_histogram *h = calloc(1, sizeof *h);
-    if (!h) return qc_fail_memory(st, sizeof *h);
-    *h = (struct qc_histogram){.tally = empty_tally, .exponent = NO_EXPONENT};
-    if (need != QC_NEED_EXTREMES) {
-        h->counts = aligned_alloc(64, COUNTERS * sizeof *h->counts);
-        if (!h->counts) {
-            free(h);
-            return qc_fail_memory(st, COUNTERS * sizeof(uint64_t));
-        }
-        /* Not calloc, whose pages come one by one as values fall into them: peak memory would grow with the samples. */
-        memset(h->counts, 0, COUNTERS * sizeof *h->counts);
-    }
-    *out = h;
-    return true;
-}
-
-void qc_histogram_free(struct qc_histogram *h)
-{
-    if (!h) return;
-    free(h->counts);
-    free(h);
-}
-
-/* Adds counters whose window ends at `exponent`, given as 32-bit or 64-bit ones (the other is NULL). */
-static void add_counts(struct qc_histogram *h, int32_t exponent, const uint32_t *narrow, const uint64_t *wide)
-{
-    if (exponent == NO_EXPONENT) return;
-    if (exponent > h->exponent) {
-        if (h->counts) move_wide(h->counts, distance(h->exponent, exponent));
-        h->exponent = exponent;
-    }
-    if (!h->counts) return;
-    size_t d = distance(exponent, h->exponent);
-    for (size_t side = 0; side < COUNTERS; side += QC_WINDOW_BINS) {
-        uint64_t *to = h->counts + side;
-        for (size_t i = 0; i <= d; i++) to[0] += narrow ? narrow[side + i] : wide[side + i];
-        for (size_t i = d + 1; narrow && i < QC_WINDOW_BINS; i++) to[i - d] += narrow[side + i];
-        for (size_t i = d + 1; wide && i < QC_WINDOW_BINS; i++) to[i - d] += wide[side + i];
-    }
-}
-
-void qc_histogram_add_scan(struct qc_histogram *h, const struct qc_scan *s)
-{
-    assert(!h->counts == !s->counts);
-    add_tally(&h->tally, &s->tally);
-    h->low_bits |= s->low_bits;
-    add_counts(h, s->exponent, s->counts, NULL);
-    if (s->widened) add_counts(h, s->widened->exponent, NULL, s->widened->counts);
-}
-
-void qc_histogram_add(struct qc_histogram *h, const struct qc_histogram *other)
-{
-    assert(!h->counts == !other->counts);
-    add_tally(&h->tally, &other->tally);
-    h->low_bits |= other->low_bits;
-    add_counts(h, other->exponent, NULL, other->counts);
-}
-
 /* Empties the 32-bit counters into 64-bit ones; the tally stays in the scan. */
 static bool widen(struct qc_scan *s, struct qc_status *st)
 {
     if (!s->widened && !qc_histogram_new(&s->widened, QC_NEED_HISTOGRAM, st)) return false;
-    add_counts(s->widened, s->exponent, s->counts, NULL);
-    memset(s->counts, 0, COUNTERS * sizeof *s->counts);
+    if (!qc_histogram_add_counters(s->widened, s->exponent, s->counts, st)) return false;
+    memset(s->counts, 0, QC_COUNTERS * sizeof *s->counts);
     s->pending = 0;
     return true;
 }
 
-static double clamp(double x, double lo, double hi)
+bool qc_histogram_add_scan(struct qc_histogram *h, const struct qc_scan *s, struct qc_status *st)
 {
-    return x < lo ? lo : x > hi ? hi : x;
-}
-
-/* Counters of one side that are not 0 lie in [*first, *end). Returns how many there are. */
-static size_t occupied(size_t *first, size_t *end, const uint64_t *counts)
-{
-    size_t used = 0;
-    *first = 0;
-    *end = QC_WINDOW_BINS;
-    while (*end > *first && !counts[*end - 1]) --*end;
-    while (*first < *end && !counts[*first]) ++*first;
-    for (size_t i = *first; i < *end; i++) used += counts[i] != 0;
-    return used;
-}
-
-bool qc_histogram_bins(struct qc_bin **out, size_t *n, const struct qc_histogram *h, struct qc_status *st)
-{
-    assert(h->counts);
-    size_t first[2], end[2], used = 0;
-    for (int side = 0; side < 2; side++) used += occupied(&first[side], &end[side], h->counts + side * QC_WINDOW_BINS);
-    struct qc_bin *bins = malloc((used ? used : 1) * sizeof *bins);
-    if (!bins) return qc_fail_memory(st, used * sizeof *bins);
-    const int32_t base = qc_window_base(h->exponent);
-    const double min = (double)h->tally.min, max = (double)h->tally.max;
-    size_t k = 0;
-    for (int negative = 1; negative >= 0; negative--) /* ascending: from the largest negative magnitude inwards */
-        for (size_t i = first[negative]; i < end[negative]; i++) {
-            const size_t slot = negative ? first[1] + end[1] - 1 - i : i;
-            const uint64_t c = h->counts[(negative ? QC_WINDOW_BINS : 0) + slot];
-            if (!c) continue;
-            double inner = slot ? edge_of(base + (int32_t)slot) : 0, outer = edge_of(base + (int32_t)slot + 1);
-            if (slot && h->low_bits == 0) outer = inner;
-            bins[k++] = (struct qc_bin){.lo = clamp(negative ? -outer : inner, min, max),
-                                        .hi = clamp(negative ? -inner : outer, min, max),
-                                        .count = c};
-        }
-    *out = bins;
-    *n = k;
+    assert(h->binned == s->binned);
+    const struct qc_histogram *w = s->widened;
+    bool ok = true;
+    if (s->counts) {
+        ok = qc_histogram_add_counters(h, s->exponent, s->counts, st);
+    } else if (s->list_count) {
+        uint32_t *counts = new_counters(st);
+        ok = counts != NULL;
+        if (ok) count_list(counts, s);
+        ok = ok && qc_histogram_add_counters(h, s->exponent, counts, st);
+        free(counts);
+    } else if (s->exponent > h->exponent) {
+        h->exponent = s->exponent;
+    }
+    ok = ok && (!w || qc_histogram_add(h, w, st));
+    if (!ok) return false;
+    qc_tally_add(&h->tally, &s->tally);
+    h->low_bits |= s->low_bits;
     return true;
 }

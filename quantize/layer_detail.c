@@ -168,8 +168,7 @@ static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)
     struct qc_scan *s = NULL;
     struct qc_histogram *h = NULL;
     bool ok = qc_scan_new(&s, QC_NEED_HISTOGRAM, st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, st) &&
-              qc_scan_values(s, w->was->data, w->was->count, st);
-    if (ok) qc_histogram_add_scan(h, s);
+              qc_scan_values(s, w->was->data, w->was->count, st) && qc_histogram_add_scan(h, s, st);
     ok = ok && qc_outline_of(w->outline, h, st);
     if (ok) take_outline(w->layer, w->histogram, w->outline);
     qc_histogram_free(h);

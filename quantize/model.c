@@ -266,7 +266,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
     } else if (!qc_dataset_select(data, &(struct qc_selection){.samples = 0}, st)) {
         goto out;
     }
-    if (w && o->image && source->file && !qc_data_is_images(qc_dataset_file(data)))
+    if (w && o->image && source->file && !qc_data_is_images(qc_dataset_file(data), options.follow))
         qc_warn(w, "--image: %s is no folder of images; its samples are taken as they are", qc_dataset_file(data));
     size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
     if (dropped && w) {

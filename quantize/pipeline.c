@@ -30,6 +30,13 @@ static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, s
     return true;
 }
 
+/* A stage makes another graph, about as large as the last one. */
+static bool has_room(const struct qc_pipeline *p, const struct qc_graph *last, struct qc_status *st)
+{
+    const struct qc_budget budget = {.memory_limit = (size_t)p->options->memory_limit};
+    return !budget.memory_limit || !last || qc_budget_hold(&budget, qc_graph_bytes(last), st);
+}
+
 static bool tell(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st)
 {
     return !p->stage_done || p->stage_done(p->stage_user, p, s, st);
@@ -38,14 +45,17 @@ static bool tell(const struct qc_pipeline *p, const struct qc_stage *s, struct q
 bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_op_counts heavy;
+    const struct qc_graph *last = NULL;
     bool counted = false, repeated = false;
     for (size_t i = 0; i < qc_stage_count(); i++) {
         const struct qc_stage *s = qc_stage_at(i);
         if (s->repeated && !repeated) p->warnings_from = qc_warnings_count(p->warnings);
         repeated = s->repeated;
+        if (!has_room(p, last, st)) return qc_where(st, "before pass '%s'", s->name);
         if (!s->run(p, st) || !check_graph(p, s, &heavy, &counted, st) || !tell(p, s, st) ||
             !qc_progress_check(p->progress, st))
             return false;
+        if (s->graph && s->graph(p)) last = s->graph(p);
     }
     p->warnings_to = qc_warnings_count(p->warnings);
     return true;

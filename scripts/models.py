@@ -2,9 +2,10 @@
 """Quantizes every network of scripts/zoo.py with no options and with ONNX Runtime's own quantizer, runs all in ONNX
 Runtime, and prints the table of docs/models.md, with what the default is behind the best of the methods.
 
-    python scripts/models.py FOLDER PROGRAM [--method NAME]... [--only GLOB] [--peers FILE]
+    python scripts/models.py FOLDER PROGRAM [--method NAME]... [--options="OPTIONS"]... [--only GLOB] [--peers FILE]
 
---peers FILE keeps what ONNX Runtime's quantizer gave (JSON): what is there is not made again."""
+--method and --options each add a column: the default with that method, or with those options (docs/processors.md:
+--options="--overflow-fix off"). --peers FILE keeps what ONNX Runtime's quantizer gave (JSON): what is there is not made again."""
 
 import argparse
 import concurrent.futures
@@ -14,6 +15,7 @@ import io
 import json
 import logging
 import pathlib
+import shlex
 import subprocess
 import tempfile
 
@@ -95,7 +97,7 @@ def peer(model, samples, method, scratch):
     return results
 
 
-def ours(program, model, data, out, method):
+def ours(program, model, data, out, options):
     report = out.with_suffix(".report")
     command = [
         program,
@@ -109,7 +111,7 @@ def ours(program, model, data, out, method):
         str(out),
         "--report",
         str(report),
-        *(["--method", method] if method else []),
+        *options,
     ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -118,7 +120,7 @@ def ours(program, model, data, out, method):
 
 
 def measure(arguments):
-    program, model, methods, peers, known = arguments
+    program, model, variants, peers, known = arguments
     row = {"model": model.stem, "bytes": model.stat().st_size}
     base = model.stem.rsplit(".", 1)[0]
     session = measured_models.session(model)
@@ -128,15 +130,15 @@ def measure(arguments):
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
         noise = {}
-        for method in (None, *methods):
-            out = scratch / f"{method}.onnx"
-            report, error = ours(program, model, model.parent / f"{base}.h5", out, method)
+        for name, options in {"default": [], **variants}.items():
+            out = scratch / f"{len(noise)}.onnx"
+            report, error = ours(program, model, model.parent / f"{base}.h5", out, options)
             if error:
-                row[method or "default"] = error
+                row[name] = error
                 continue
-            noise[method or "default"] = Noise(reference, out, held)
-            row[method or "default"] = noise[method or "default"].decibels()
-            if method is None:
+            noise[name] = Noise(reference, out, held)
+            row[name] = noise[name].decibels()
+            if name == "default":
                 row.update(
                     quantized=report["quantized_ops"],
                     float=len(report["float_ops"]),
@@ -145,7 +147,7 @@ def measure(arguments):
                     seconds=report["timing"]["total_seconds"],
                 )
         if "default" in noise:
-            better = [noise["default"].behind(noise[m]) for m in methods if m in noise]
+            better = [noise["default"].behind(noise[v]) for v in variants if v in noise]
             row["behind"] = min(better, default=None)
         if peers:
             row.update(known)
@@ -175,6 +177,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("program")
     parser.add_argument("--method", action="append", default=[])
+    parser.add_argument("--options", action="append", default=[])
     parser.add_argument("--only", default="*")
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--peers", type=pathlib.Path)
@@ -182,11 +185,12 @@ def main():
     options = parser.parse_args()
     models = [m for m in sorted(options.folder.glob("*.onnx")) if fnmatch.fnmatch(m.stem, options.only)]
     peers = [] if options.no_peers else [f"ort {p}" for p in PEERS]
-    columns = ["default", *options.method, "to the best of these", *peers]
+    variants = {m: ["--method", m] for m in options.method} | {o: shlex.split(o) for o in options.options}
+    columns = ["default", *variants, "to the best of these", *peers]
     known = json.loads(options.peers.read_text()) if options.peers and options.peers.exists() else {}
     print("| network | " + " | ".join(columns) + " | quantized | in float | multiply-adds in int8 | size |")
     print("|---|" + "---|" * (len(columns) + 4))
-    jobs = [(options.program, m, options.method, bool(peers), known.get(m.stem, {})) for m in models]
+    jobs = [(options.program, m, variants, bool(peers), known.get(m.stem, {})) for m in models]
     behind = []
     with concurrent.futures.ProcessPoolExecutor(options.workers) as pool:
         for row in pool.map(measure, jobs):
@@ -210,7 +214,7 @@ def main():
                 flush=True,
             )
     if behind:
-        print(f"\nTo the best of {len(options.method)} methods: mean {np.mean(behind):+.2f}, worst {min(behind):+.2f} dB")
+        print(f"\nTo the best of these {len(variants)}: mean {np.mean(behind):+.2f}, worst {min(behind):+.2f} dB")
 
 
 if __name__ == "__main__":

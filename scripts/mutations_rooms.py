@@ -35,6 +35,7 @@ def graph(one):
 
 def observers(one):
     histogram, search, kl = "observers/scan.c", "observers/search.c", "observers/kl.c"
+    merge = "observers/histogram_merge.c"
     return [
         one("percentile: the share is cut off both ends in full", "observers/percentile.c", "if (two_sided) cut /= 2;",
             ""),
@@ -73,21 +74,19 @@ def observers(one):
         one("histogram: zeros beside NaN are not counted", histogram, "s->tally.zeros += one.zeros;", ""),
         one("histogram: zeros are not counted", histogram, "s->tally.zeros += f.zeros;\n", "\n"),
         one("histogram: what falls below the window is lost", histogram,
-            "for (size_t i = 1; i <= d; i++) counts[0] += counts[i];\n        memmove(counts + 1, counts + 1 + d, "
-            "(QC_WINDOW_BINS - 1 - d) * sizeof *counts);\n"
-             "        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);\n    }\n}\n\n"
-             "static void move_wide",
-            "memmove(counts + 1, counts + 1 + d, (QC_WINDOW_BINS - 1 - d) * sizeof *counts);\n"
-             "        memset(counts + QC_WINDOW_BINS - d, 0, d * sizeof *counts);\n"
-            "    }\n}\n\nstatic void move_wide"),
-        one("histogram: merging forgets the smaller exponent", histogram,
-            "for (size_t i = 0; i <= d; i++) to[0] += narrow ? narrow[side + i] : wide[side + i];", ""),
-        one("histogram: merged zeros", histogram, "t->zeros += o->zeros;", ""),
-        one("histogram: first bad sample is the last", histogram, "o->first_bad_sample < t->first_bad_sample",
+            "for (size_t i = 1; i <= d; i++) counts[0] += counts[i];", ""),
+        one("histogram: a list of values is not counted", histogram, "    count_list(s->counts, s);",
+            "    memset(s->counts, 0, QC_COUNTERS * sizeof *s->counts);"),
+        one("histogram: merging moves what falls below the window", merge, "(counter > d ? counter - d : 0)",
+            "(counter > d ? counter - d : counter)"),
+        one("histogram: merging keeps one of two counts", merge, "to->counts[to->used - 1] += count;",
+            "to->counts[to->used - 1] = count;"),
+        one("histogram: merged zeros", merge, "t->zeros += o->zeros;", ""),
+        one("histogram: first bad sample is the last", merge, "o->first_bad_sample < t->first_bad_sample",
             "o->first_bad_sample > t->first_bad_sample"),
-        one("histogram: sample of the least value", histogram,
+        one("histogram: sample of the least value", merge,
             "if (lower || (o->min == t->min && o->min_sample < t->min_sample))", "if (false)"),
-        one("histogram: bins reach beyond what was seen", histogram, ".hi = clamp(negative ? -inner : outer, min, max)",
+        one("histogram: bins reach beyond what was seen", merge, ".hi = clamp(negative ? -inner : outer, min, max)",
             ".hi = negative ? -inner : outer"),
     ]
 

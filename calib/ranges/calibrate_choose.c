@@ -74,9 +74,7 @@ static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const str
         return qc_fail(st, QC_UNSUPPORTED, "constant '%s' is %s, not float32", quantizer,
                        qc_dtype_info(t->dtype)->name);
     qc_scan_reset(scan);
-    if (!qc_scan_values(scan, t->data, t->count, st)) return false;
-    qc_histogram_add_scan(h, scan);
-    return true;
+    return qc_scan_values(scan, t->data, t->count, st) && qc_histogram_add_scan(h, scan, st);
 }
 
 /* For observers of outputs: the quantizer's values weighted, each observed one by the gains of its own channels. */
@@ -161,10 +159,8 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id id, struct qc_status *st)
                 st, QC_BAD_INPUT,
                 "%s: has no statistics of tensor '%s'; collect again with the same model and the same --rules",
                 k->source, name);
-        if (several)
-            qc_histogram_add(*h, seen);
-        else
-            k->histograms[id] = seen;
+        if (!several) k->histograms[id] = seen;
+        if (several && !qc_histogram_add(*h, seen, st)) return false;
         if (!qc_collection_join(&k->samples[id], k->seen, name, st)) return qc_where(st, "quantizer '%s'", s->name);
     }
     for (size_t i = 0; i < s->observed_count; i++) {
@@ -203,7 +199,7 @@ static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
     struct qc_choice *choice = &k->c->choices[id];
     struct qc_affine p =
         qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(qparams), qparams->symmetry);
-    if (!h->counts || k->options->ranges_alone) return true;
+    if (!h->binned || k->options->ranges_alone) return true;
     choice->outline = &k->outlines[id - 1];
     if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
     return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_qparams_levels(qparams), st);
@@ -355,7 +351,7 @@ bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *se
     const struct qc_histogram *h = k->histograms[id];
     const struct qc_one_scale *pair = k->pairs ? &k->pairs[id] : NULL;
     *shared = false;
-    if (!pair || !pair->behind || !h || !h->counts || by->fixed || by->plugin) return true;
+    if (!pair || !pair->behind || !h || !h->binned || by->fixed || by->plugin) return true;
     return qc_one_scale_choose(shared, first, second, points, pair, k->g, id, chosen, k->c->choices[id].known_lo, h,
                                st);
 }

@@ -36,10 +36,7 @@ double qc_times_further(const struct qc_series *s, double sign, double times)
 
 bool qc_were_integers(const struct qc_histogram *h)
 {
-    size_t sizes = 0;
-    if (!h->counts || h->tally.count < VALUES_LEAST) return false;
-    for (size_t i = 0; i < (size_t)2 * QC_WINDOW_BINS; i++) sizes += h->counts[i] > 0;
-    return sizes <= SIZES;
+    return h->binned && h->tally.count >= VALUES_LEAST && h->used <= SIZES;
 }
 
 static void widen(struct qc_range *range, double lo, double hi, double known_lo, double known_hi)

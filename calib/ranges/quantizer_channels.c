@@ -111,7 +111,7 @@ bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_ra
     bool ok =
         ranges ? qc_histogram_new(&fine, QC_NEED_HISTOGRAM, st) : qc_fail_memory(st, h->channels * sizeof *ranges);
     for (size_t c = 0; ok && c < h->channels; c++) {
-        qc_channel_histogram_fine(fine, h, c);
+        if (!(ok = qc_channel_histogram_fine(fine, h, c, st))) break;
         const struct qc_statistics statistics = qc_statistics_of(fine);
         ok =
             qc_observer_solve(&ranges[c], observer, values, &statistics, request, st) || qc_where(st, "channel %zu", c);
@@ -126,8 +126,8 @@ bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_ra
         const struct qc_affine p = qc_affine_from_range(ranges[c].lo, ranges[c].hi, request->levels, s->symmetry);
         out->scale[c] = p.scale;
         out->zero_point[c] = p.zero_point;
-        qc_channel_histogram_fine(fine, h, c);
-        ok = add_loss(&sums, loss, &ranges[c], &p, fine, request->levels, st);
+        ok = qc_channel_histogram_fine(fine, h, c, st) &&
+             add_loss(&sums, loss, &ranges[c], &p, fine, request->levels, st);
     }
     range->clipped_fraction = sums.count > 0 ? sums.clipped / sums.count : 0;
     loss->lost = sums.nonzero > 0 ? sums.lost / sums.nonzero : 0;

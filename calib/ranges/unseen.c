@@ -96,7 +96,7 @@ bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen
 {
     struct qc_bin *bins = NULL;
     size_t n = 0;
-    if (!seen->counts || qc_were_integers(seen)) return true;
+    if (!seen->binned || qc_were_integers(seen)) return true;
     if (!qc_histogram_bins(&bins, &n, seen, st)) return false;
     struct side s[2] = {{.sign = -1, .solved = -range->lo, .bins = bins, .count = n},
                         {.sign = 1, .solved = range->hi, .bins = bins, .count = n}};

@@ -303,8 +303,7 @@ static bool tally(struct qc_tally *t, const struct qc_tensor *x, struct qc_statu
     struct qc_scan *scan = NULL;
     struct qc_histogram seen = {.tally = {.first_bad_sample = QC_NO_SAMPLE}};
     if (!qc_scan_new(&scan, QC_NEED_EXTREMES, st)) return false;
-    const bool ok = qc_scan_values(scan, x->data, x->count, st);
-    if (ok) qc_histogram_add_scan(&seen, scan);
+    const bool ok = qc_scan_values(scan, x->data, x->count, st) && qc_histogram_add_scan(&seen, scan, st);
     if (ok) *t = seen.tally;
     t->samples = 1;
     qc_scan_free(scan);

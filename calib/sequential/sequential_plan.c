@@ -287,17 +287,16 @@ static bool make_planning(struct planning *s, struct qc_status *st)
            (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st));
 }
 
-/* One worker with the whole graph, and the buffers of a temporary file. */
+/* One worker with the whole graph, the histograms of all values, and the buffers of a temporary file. */
 bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                          const struct qc_calibration_options *options, const struct qc_budget *budget,
                          struct qc_status *st)
 {
     enum { FILE_RESERVE = 4 << 20 };
-    const size_t scan =
-        qc_need_of_scan(options->activation->need) == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
+    const enum qc_need need = qc_need_of_scan(options->activation->need);
     struct qc_plan *plan = NULL;
     struct qc_arena *a = qc_arena_new();
-    size_t count, largest = 0;
+    size_t count, largest = 0, histograms = 0;
     qc_id *values;
     const char **names;
     bool ok = a && qc_stream_one_size(data, "--propagate", st) && qc_observed_values(&count, &values, &names, g, a, st);
@@ -309,10 +308,12 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
         ok = qc_fail(st, QC_UNSUPPORTED,
                      "shapes in this model depend on data, and --propagate needs to know them; quantize it without");
     for (size_t i = 0; ok && i < count; i++) {
-        const size_t bytes = qc_plan_observed_elements(plan, i) * sizeof(float) + scan;
+        const size_t elements = qc_plan_observed_elements(plan, i), seen = elements * qc_dataset_units(data),
+                     bytes = elements * sizeof(float) + qc_scan_bytes(need, seen);
+        histograms += qc_histogram_bytes(need, seen);
         largest = bytes > largest ? bytes : largest;
     }
-    if (ok) *out = FILE_RESERVE + qc_plan_runner_bytes(plan) + largest;
+    if (ok) *out = FILE_RESERVE + qc_plan_runner_bytes(plan) + largest + histograms;
     qc_plan_free(plan);
     qc_arena_free(a);
     return ok || st->code != QC_OK || qc_fail_memory(st, 1);

@@ -271,8 +271,8 @@ static bool make_room(struct running *r, struct qc_status *st)
     const struct qc_calibration_options *c = p->options->calibration;
     size_t each = qc_plan_runner_bytes(r->plan), held = qc_stream_held_bytes(c->memory_limit), scans = 0;
     for (size_t i = 0; i < r->part->observed_count; i++) {
-        scans +=
-            r->part->observed[i].scan && p->seen->need == QC_NEED_HISTOGRAM ? 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0;
+        if (r->part->observed[i].scan)
+            scans += qc_scan_bytes(p->seen->need, qc_plan_observed_elements(r->plan, i) * p->units);
         if (r->part->observed[i].means || r->part->observed[i].keep || (r->part->observed[i].scan && p->seen->channels))
             each += qc_plan_observed_elements(r->plan, i) * sizeof(float);
     }
@@ -322,18 +322,20 @@ static void free_workers(struct running *r)
     }
 }
 
-static void finish(struct running *r)
+static bool finish(struct running *r, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
     for (size_t i = 0; i < r->part->observed_count; i++) {
         const struct qc_segment_observed *o = &r->part->observed[i];
         for (unsigned w = 0; o->scan && w < r->workers; w++)
-            qc_histogram_add_scan(p->seen->values[p->watch[o->value] - 1].histogram, r->at[w].scans[i]);
+            if (!qc_histogram_add_scan(p->seen->values[p->watch[o->value] - 1].histogram, r->at[w].scans[i], st))
+                return false;
     }
     for (qc_id v = 1; v <= p->g->value_count; v++)
         if (r->part->leaves[v]) qc_activation_cache_drop(p->frontier, v);
     for (size_t i = 0; i < r->part->observed_count; i++)
         if (r->part->observed[i].keep) qc_activation_cache_commit(p->frontier, r->part->observed[i].keep);
+    return true;
 }
 
 static bool step(void *user, size_t done, size_t count)
@@ -353,7 +355,7 @@ bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, str
     bool ok = a ? make_plan(&r, a, st) && make_room(&r, st) && make_workers(&r, a, st) : qc_fail_memory(st, 1);
     pool.workers = r.workers;
     ok = ok && qc_pool_run(p->units, run_unit, &r, &pool, st);
-    if (ok) finish(&r);
+    ok = ok && finish(&r, st);
     if (ok && part->counts) p->done += p->units;
     free_workers(&r);
     qc_plan_free(r.plan);

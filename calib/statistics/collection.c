@@ -225,8 +225,8 @@ static bool take_over(struct collecting *k, const struct qc_dataset *data, struc
 {
     size_t left = 0;
     bool ok = (!k->extremes || take_extremes(k, data, st)) && (!k->c->gram || qc_second_moments_end(k->c->gram, st));
-    for (size_t i = 0; i < k->workers * k->c->count; i++) {
-        qc_histogram_add_scan(k->c->values[i % k->c->count].histogram, k->scans[i]);
+    for (size_t i = 0; ok && i < k->workers * k->c->count; i++) {
+        ok = qc_histogram_add_scan(k->c->values[i % k->c->count].histogram, k->scans[i], st);
         qc_scan_reset(k->scans[i]);
     }
     for (size_t i = 0; ok && i < k->unit_count; i++) {
@@ -408,6 +408,17 @@ static size_t channel_bytes(const struct qc_collection *c)
     return bytes;
 }
 
+/* What a worker's scans take at most, and the histograms of all. */
+static void count_histograms(size_t *scans, size_t *histograms, const struct collecting *k, const struct qc_plan *plan)
+{
+    *scans = *histograms = 0;
+    for (size_t i = 0; i < k->c->count; i++) {
+        const size_t elements = qc_plan_observed_elements(plan, i);
+        *scans += qc_scan_bytes(k->c->need, elements * k->unit_count);
+        *histograms += qc_histogram_bytes(k->c->need, elements * k->total);
+    }
+}
+
 static size_t row_bytes(const struct collecting *k, const struct qc_plan *plan)
 {
     size_t widest = 0;
@@ -424,8 +435,8 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
 {
     struct qc_plan *plan = NULL;
     struct collecting k = {.options = o};
-    struct qc_collect_cost used = {
-        .statistics_bytes = o->need == QC_NEED_HISTOGRAM ? count * 2 * QC_WINDOW_BINS * sizeof(uint32_t) : 0};
+    struct qc_collect_cost used = {0};
+    size_t histograms;
     bool ok = false;
     const size_t series = needs_extremes(o) ? 2 * qc_extremes_table_bytes(count, qc_dataset_units(data)) : 0;
     if (!start(&k, g, count, values, names, data, st) || !keep_samples(&k, st) ||
@@ -436,12 +447,13 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
     if (o->known && qc_plan_shapes_known(plan)) qc_known_outputs_settle(o->known);
     used.runner_bytes = qc_plan_runner_bytes(plan);
     used.constant_bytes = qc_plan_constant_bytes(plan);
+    count_histograms(&used.statistics_bytes, &histograms, &k, plan);
     const size_t held = qc_stream_held_bytes(o->memory_limit), channels = channel_bytes(k.c),
                  saved = o->extremes || o->save ? 2 * channels : 0;
-    struct needs n = {.fixed_before = held + series + saved,
+    struct needs n = {.fixed_before = held + histograms + series + saved,
                       .each_before = used.runner_bytes + used.statistics_bytes + row_bytes(&k, plan) +
                                      qc_dataset_scratch_bytes(data),
-                      .later_before = o->later_bytes + series + used.statistics_bytes + channels};
+                      .later_before = o->later_bytes + histograms + series + used.statistics_bytes + channels};
     n.fixed = n.fixed_before;
     n.each = n.each_before;
     n.later = n.later_before;

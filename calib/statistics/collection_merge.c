@@ -197,7 +197,7 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
         other.tally.min_sample = mapped(other.tally.min_sample, map);
         other.tally.max_sample = mapped(other.tally.max_sample, map);
         other.tally.first_bad_sample = mapped(other.tally.first_bad_sample, map);
-        qc_histogram_add(to->values[i].histogram, &other);
+        ok = qc_histogram_add(to->values[i].histogram, &other, st);
         if (to->values[i].channels) qc_channel_histogram_add(to->values[i].channels, from->values[i].channels);
     }
     ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) &&

@@ -11,9 +11,7 @@ enum { BINS = QC_COLUMNS_BINS, TALLY_COLUMNS = QC_COLUMNS_TALLY };
 static bool new_columns(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
 {
     size_t n = c->count, bins = 0;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; c->need == QC_NEED_HISTOGRAM && k < BINS; k++)
-            bins += c->values[i].histogram->counts[k] != 0;
+    for (size_t i = 0; i < n; i++) bins += c->values[i].histogram->used;
     *t = (struct qc_columns){
         .part_count = c->part_count, .range_count = c->range_count, .count = n, .bin_count = bins, .edge_count = n + 1};
     t->part_sha256 = QC_NEW_ARRAY(a, const char *, c->part_count, st);
@@ -65,9 +63,8 @@ static void fill_columns(struct qc_columns *t, const struct qc_collection *c)
         t->exponent[i] = h->exponent;
         t->low_bits[i] = h->low_bits;
         t->first_bin[i] = bin;
-        for (size_t k = 0; h->counts && k < BINS; k++) {
-            if (!h->counts[k]) continue;
-            t->bin[bin] = (uint16_t)k;
+        for (size_t k = 0; k < h->used; k++) {
+            t->bin[bin] = h->slots[k];
             t->bin_values[bin++] = h->counts[k];
         }
     }
@@ -132,7 +129,7 @@ static int32_t exponent_of(const struct qc_tally *t)
 }
 
 /* What must hold of any histogram: the tally and the bins speak of the same values. */
-static bool take_value(struct qc_collection *c, const struct qc_columns *t, size_t i)
+static bool take_value(struct qc_collection *c, const struct qc_columns *t, size_t i, struct qc_status *st)
 {
     struct qc_histogram *h = c->values[i].histogram;
     const uint64_t *n = t->tallies + TALLY_COLUMNS * i, *where = t->where + 6 * i;
@@ -157,12 +154,13 @@ static bool take_value(struct qc_collection *c, const struct qc_columns *t, size
              possible = t->bin[b] < QC_WINDOW_BINS ? s.max > 0 : s.min < 0;
         if (!ascending || !possible || t->bin[b] >= BINS || !t->bin_values[b] || t->bin_values[b] > left) return false;
         left -= t->bin_values[b];
-        h->counts[t->bin[b]] = t->bin_values[b];
     }
     h->tally = s;
     h->exponent = t->exponent[i];
     h->low_bits = t->low_bits[i];
-    return !left || !h->counts;
+    if (!h->binned) return true;
+    return !left && qc_histogram_set(h, t->first_bin[i + 1] - t->first_bin[i], t->bin + t->first_bin[i],
+                                     t->bin_values + t->first_bin[i], st);
 }
 
 static bool check_columns(const struct qc_columns *t, enum qc_need need, struct qc_status *st)
@@ -179,8 +177,9 @@ bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enu
     struct qc_collection *c = NULL;
     bool ok = check_columns(t, need, st) && qc_collection_new(&c, t->count, t->names, need, st) && take_parts(c, t, st);
     for (size_t i = 0; ok && i < t->count; i++)
-        if (!take_value(c, t, i))
-            ok = qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' contradict themselves", t->names[i]);
+        if (!take_value(c, t, i, st))
+            ok = st->code == QC_OK &&
+                 qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' contradict themselves", t->names[i]);
     ok = ok && qc_columns_take_more(c, t, extremes, moments, st) && qc_columns_take_channels(c, t, st);
     if (ok)
         *out = c;

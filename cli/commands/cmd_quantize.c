@@ -72,12 +72,24 @@ static bool scratch_folder(const char **out, const struct qc_cli_options *o, str
     return !slash || *out;
 }
 
-static bool report(struct qc_job *j, const char *folder, const struct qc_cli_options *o, struct qc_status *st)
+/* Beside the error: models that are there all the same. */
+static bool tell_written(const struct outputs *to, size_t count, struct qc_status *st)
 {
+    char names[400] = "";
+    size_t at = 0;
+    for (size_t i = 0; i < count && at < sizeof names; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", i ? ", " : "", to->models[i]);
+    return count ? qc_where(st, "%s %s written, the rest is not", names, count == 1 ? "is" : "are") : false;
+}
+
+static bool report(struct qc_job *j, const struct outputs *to, size_t written, const struct qc_cli_options *o,
+                   struct qc_status *st)
+{
+    const char *folder = to->folder;
     struct qc_json *json = NULL;
     if (!qc_job_report_json(&json, j, st)) return false;
     const struct qc_report *r = qc_job_report(j);
-    bool ok = !folder || qc_report_write(r, json, folder, st);
+    bool ok = !folder || qc_report_write(r, json, folder, st) || tell_written(to, written, st);
     if (ok && !o->quiet && !o->json) {
         qc_print_summary(r);
         if (folder) qc_say("report      %s\n", folder);
@@ -96,8 +108,8 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
     const bool met = qc_job_check_demand(&models, j, &demand);
     if (!qc_interrupt_check(st)) return false;
     for (size_t i = 0; models && i < to->count; i++)
-        if (!qc_job_write(j, i, to->models[i], st)) return false;
-    if (!report(j, to->folder, o, st)) return false;
+        if (!qc_job_write(j, i, to->models[i], st)) return tell_written(to, i, st);
+    if (!report(j, to, models ? to->count : 0, o, st)) return false;
     if (!met) *st = demand;
     return met;
 }

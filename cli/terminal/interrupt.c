@@ -38,6 +38,12 @@ static void on_missing_page(int number)
         "a file was made shorter, or its disk failed, while it was read; leave models alone while they are used");
 }
 
+static void on_processor_limit(int number)
+{
+    (void)number;
+    qc_give_up("the limit on processor time is reached; raise it (ulimit -t) or give less work");
+}
+
 void qc_interrupt_install(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
@@ -52,8 +58,11 @@ void qc_interrupt_install(void)
     sigaction(SIGALRM, &act, NULL);
     act.sa_handler = on_missing_page;
     sigaction(SIGBUS, &act, NULL);
+    act.sa_handler = on_processor_limit;
+    sigaction(SIGXCPU, &act, NULL);
     act.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &act, NULL);
+    sigaction(SIGXFSZ, &act, NULL);
 }
 
 void qc_interrupt_wait(void)

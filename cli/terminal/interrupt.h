@@ -3,7 +3,7 @@
    file left behind. A second signal, or a second without an answer, removes unfinished files and exits from the
    handler. What the parent ignores (nohup, background jobs of scripts) stays ignored. SIGPIPE is ignored: see
    cli/terminal/screen.h. SIGBUS, which a mapped file gives that somebody makes shorter, ends the program with
-   QC_MACHINE and says so. */
+   QC_MACHINE and says so; so does SIGXCPU. SIGXFSZ is ignored: a write beyond the limit of a file fails with EFBIG. */
 #ifndef QC_CLI_TERMINAL_INTERRUPT_H
 #define QC_CLI_TERMINAL_INTERRUPT_H
 

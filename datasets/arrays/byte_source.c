@@ -11,6 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/holes.h"
+
 enum { MEMORY_BYTES = 16 << 20 }; /* more than that goes to a file */
 
 bool qc_bytes_open(struct qc_bytes *out, const char *path, struct qc_status *st)
@@ -22,6 +24,8 @@ bool qc_bytes_open(struct qc_bytes *out, const char *path, struct qc_status *st)
         qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
     } else if (!S_ISREG(info.st_mode)) {
         qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is no regular file", path);
+    } else if (!qc_check_holes(fd, st)) {
+        qc_where(st, "%s", path);
     } else {
         *out = (struct qc_bytes){.fd = fd, .own = true, .size = (uint64_t)info.st_size};
         return true;

@@ -12,6 +12,7 @@ enum { QC_NAMED = 5 }; /* files that cannot be used are named so far; then they 
 struct qc_data_look {
     const char *path;
     bool is_folder;
+    enum qc_follow follow;
     size_t size; /* bytes at head */
     unsigned char head[16];
 };

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/index.h"
 #include "datasets/arrays/memory_rows.h"
 #include "datasets/samples/entry_sizes.h"
 
@@ -39,6 +40,7 @@ struct qc_memory_data {
     const char *storage;
     size_t count, capacity;
     struct qc_memory_array **arrays; /* each in the arena */
+    struct qc_index by_name;         /* of numbers of arrays, from 1 */
     struct qc_spill *spill;          /* NULL until something is in it */
     size_t kept;                     /* bytes of blocks in memory */
 };
@@ -74,6 +76,7 @@ void qc_memory_data_free(struct qc_memory_data *m)
     for (size_t i = 0; i < m->count; i++) drop_rows(m, m->arrays[i]);
     qc_spill_free(m->spill);
     free(m->arrays);
+    qc_index_free(&m->by_name);
     qc_arena_free(m->arena); /* holds *m */
 }
 
@@ -143,9 +146,11 @@ static bool add_array(struct qc_memory_array **out, struct qc_memory_data *m, co
         m->arrays = more;
         m->capacity = wanted;
     }
+    if (!qc_index_reserve(&m->by_name, st)) return false;
     struct qc_memory_array *x = make_array(m, array, st);
     if (!x) return qc_where(st, "%s: array '%s'", m->name, array->name);
     m->arrays[m->count++] = x;
+    qc_index_put(&m->by_name, qc_hash_text(x->entry.name), (uint32_t)m->count);
     *out = x;
     return true;
 }
@@ -305,8 +310,10 @@ bool qc_memory_data_copy_list(struct qc_data_list *out, const struct qc_memory_d
 
 const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *m, const char *name)
 {
-    for (size_t i = 0; i < m->count; i++)
-        if (strcmp(m->arrays[i]->entry.name, name) == 0) return m->arrays[i];
+    const uint64_t hash = qc_hash_text(name);
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&m->by_name, hash, &slot));)
+        if (strcmp(m->arrays[i - 1]->entry.name, name) == 0) return m->arrays[i - 1];
     return NULL;
 }
 

@@ -7,8 +7,9 @@
 #include "datasets/arrays/npy_array.h"
 #include "datasets/arrays/zip_file.h"
 
-/* The file that all arrays of an .npz lie in. */
+/* The file that all arrays of an .npz lie in, and the list of its members. */
 struct file {
+    struct qc_arena *arena; /* holds the file itself */
     struct qc_bytes bytes;
     size_t users;
 };
@@ -25,7 +26,7 @@ static void drop_file(struct file *f)
 {
     if (--f->users) return;
     qc_bytes_close(&f->bytes);
-    free(f);
+    qc_arena_free(f->arena); /* holds *f */
 }
 
 static void drop_array(void *user)
@@ -85,13 +86,15 @@ static bool add(struct qc_memory_data *m, struct file *f, const char *name, cons
 
 static bool open_file(struct file **out, const char *path, struct qc_status *st)
 {
-    struct file *f = calloc(1, sizeof *f);
-    if (!f) return qc_fail_memory(st, sizeof *f);
-    f->users = 1;
-    if (!qc_bytes_open(&f->bytes, path, st)) {
-        free(f);
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    struct file *f = QC_NEW(a, struct file, st);
+    if (!f || !qc_bytes_open(&f->bytes, path, st)) {
+        qc_arena_free(a);
         return false;
     }
+    f->arena = a;
+    f->users = 1;
     *out = f;
     return true;
 }
@@ -132,10 +135,8 @@ static bool add_member(struct qc_memory_data *m, struct file *f, const struct qc
                        struct qc_status *st)
 {
     struct qc_bytes head;
-    const size_t n = strlen(member->name);
-    char name[1024];
-    qc_text(name, sizeof name, "%.*s", (int)(n - 4 < sizeof name ? n - 4 : sizeof name - 1), member->name);
-    if (!qc_memory_data_storage(m, member->method ? "npz, deflated" : "npz", st) ||
+    const char *name = qc_arena_strndup(f->arena, member->name, strlen(member->name) - 4, st);
+    if (!name || !qc_memory_data_storage(m, member->method ? "npz, deflated" : "npz", st) ||
         !qc_zip_unpack(&head, &f->bytes, member, QC_NPY_HEADER_MAX, st))
         return false;
     const bool ok = add(m, f, name, member, &head, member->size, st);
@@ -176,18 +177,13 @@ bool qc_read_npz(struct qc_memory_data *m, const struct qc_data_call *call, stru
     struct file *f;
     struct qc_zip_member *members;
     size_t count, arrays = 0;
-    struct qc_arena *a = qc_data_no_table(call, st) ? qc_arena_new() : NULL;
-    if (!a) return qc_fail_memory(st, 1);
-    bool ok = open_file(&f, call->path, st);
-    if (ok) {
-        ok = qc_zip_list(&members, &count, &f->bytes, a, st) && check_names(members, count, a, st);
-        for (size_t i = 0; ok && i < count; i++) {
-            arrays += is_array(&members[i]);
-            ok = !is_array(&members[i]) || add_member(m, f, &members[i], st);
-        }
-        if (ok && !arrays) ok = qc_fail(st, QC_BAD_INPUT, "it is an archive without arrays of numpy (.npy)");
-        drop_file(f);
+    if (!qc_data_no_table(call, st) || !open_file(&f, call->path, st)) return false;
+    bool ok = qc_zip_list(&members, &count, &f->bytes, f->arena, st) && check_names(members, count, f->arena, st);
+    for (size_t i = 0; ok && i < count; i++) {
+        arrays += is_array(&members[i]);
+        ok = !is_array(&members[i]) || add_member(m, f, &members[i], st);
     }
-    qc_arena_free(a);
+    if (ok && !arrays) ok = qc_fail(st, QC_BAD_INPUT, "it is an archive without arrays of numpy (.npy)");
+    drop_file(f);
     return ok;
 }

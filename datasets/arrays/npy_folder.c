@@ -217,7 +217,7 @@ static bool read_role(struct qc_memory_data *m, const char *path, enum role role
     if (!a) return qc_fail_memory(st, 1);
     struct qc_folder files;
     struct folder *f = QC_NEW(a, struct folder, st);
-    bool ok = f && qc_folder_list(&files, path, QC_FILE_NPY, a, st);
+    bool ok = f && qc_folder_list(&files, path, QC_FILE_NPY, options->follow, a, st);
     if (ok) {
         f->arena = a;
         ok = gather(f, path, &files, role, input, options, st);
@@ -237,7 +237,7 @@ static bool read_role(struct qc_memory_data *m, const char *path, enum role role
 
 bool qc_is_npy_folder(const struct qc_data_look *look)
 {
-    return look->is_folder && qc_folder_has(look->path, QC_FILE_NPY);
+    return look->is_folder && qc_folder_has(look->path, QC_FILE_NPY, look->follow);
 }
 
 bool qc_read_npy_folder(struct qc_memory_data *m, const struct qc_data_call *call, struct qc_status *st)

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/hdf5/data_reader.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/checked.h"
+#include "base/holes.h"
 #include "datasets/hdf5/hdf5_lib.h"
 #include "datasets/hdf5/row_windows.h"
 
@@ -170,6 +173,15 @@ static bool nonsense(struct qc_status *st)
         "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it again");
 }
 
+/* Of what cannot be opened the process says why. */
+static size_t stored_bytes(const char *path, size_t size)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const uint64_t stored = fd < 0 ? size : qc_stored_bytes(fd);
+    if (fd >= 0) close(fd);
+    return stored < size ? (size_t)stored : size;
+}
+
 bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow follow, struct qc_status *st)
 {
     const size_t length = strlen(path) + 1, size = sizeof(struct open_arguments) + length;
@@ -181,7 +193,7 @@ bool qc_reader_open(struct qc_reader **out, const char *path, enum qc_follow fol
         struct stat info;
         pthread_mutex_init(&r->lock, NULL);
         r->size = stat(path, &info) == 0 ? (size_t)info.st_size : 0;
-        r->stored = follow == QC_FOLLOW_NOTHING ? r->size : SIZE_MAX;
+        r->stored = follow == QC_FOLLOW_NOTHING ? stored_bytes(path, r->size) : SIZE_MAX;
         a->follow = follow;
         memcpy(a->path, path, length);
         ok = qc_process_start(&r->process, st) && qc_process_ask(&none, r->process, work_open, a, size, r->size, st);

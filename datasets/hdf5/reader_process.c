@@ -241,7 +241,10 @@ static void end(struct qc_process *p, enum why why)
         qc_fail(&p->why, QC_BAD_INPUT,
                 "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it "
                 "again");
-    else if (why == LATE || by == SIGPROF || by == SIGXCPU)
+    else if (by == SIGXCPU) /* its own limit sends SIGPROF */
+        qc_fail(&p->why, QC_MACHINE,
+                "the process that reads it reached the limit on processor time; raise it (ulimit -t)");
+    else if (why == LATE || by == SIGPROF)
         qc_fail(
             &p->why, QC_BAD_INPUT,
             "the HDF5 library cannot read it: it does not come to an end; the file is damaged, make or copy it again");
@@ -286,7 +289,11 @@ static bool receive_answer(struct qc_reply *out, struct qc_process *p, size_t by
     struct answer a;
     struct qc_status theirs = QC_STATUS_INIT;
     if (!receive_all(&a, sizeof a, p->channel, until)) return false;
-    if (a.message >= sizeof theirs.message || !receive_all(theirs.message, a.message, p->channel, until)) return false;
+    if (a.message >= sizeof theirs.message) {
+        end(p, NONSENSE);
+        return false;
+    }
+    if (!receive_all(theirs.message, a.message, p->channel, until)) return false;
     out->size = 0;
     if (a.code != QC_OK) {
         const bool known = a.code == QC_MACHINE || a.code == QC_UNSUPPORTED || a.code == QC_USAGE;

@@ -106,7 +106,8 @@ static bool tell(struct images *x, const uint32_t *files, size_t count, size_t b
     for (size_t i = 0; i < count && named < QC_NAMED && at < sizeof text; i++) {
         struct qc_status one = QC_STATUS_INIT;
         if (x->states[files[i]] != BROKEN) continue;
-        decode(room, x, files[i], &one);
+        if (decode(room, x, files[i], &one))
+            qc_fail(&one, QC_BAD_INPUT, "%s: it is being written", x->folder.files[files[i]]);
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.200s", named++ ? "; " : "", one.message);
     }
     free(room);
@@ -172,7 +173,7 @@ static bool is_image(const unsigned char *head, size_t size)
 
 bool qc_is_images(const struct qc_data_look *look)
 {
-    return look->is_folder ? qc_folder_has(look->path, QC_FILE_IMAGE) : is_image(look->head, look->size);
+    return look->is_folder ? qc_folder_has(look->path, QC_FILE_IMAGE, look->follow) : is_image(look->head, look->size);
 }
 
 static bool list(struct images *x, const char *path, bool is_folder, struct qc_status *st)
@@ -181,7 +182,7 @@ static bool list(struct images *x, const char *path, bool is_folder, struct qc_s
     if (!(x->name = qc_arena_strdup(a, path, st))) return false;
     if (is_folder) {
         x->root = x->name;
-        if (!qc_folder_list(&x->folder, path, QC_FILE_IMAGE, a, st)) return false;
+        if (!qc_folder_list(&x->folder, path, QC_FILE_IMAGE, x->options.follow, a, st)) return false;
     } else {
         x->root = "";
         x->folder.files = QC_NEW_ARRAY(a, const char *, 1, st);

@@ -45,8 +45,10 @@ bool qc_data_is_hdf5(const char *path);
 /* The same for all that qc_dataset_open reads. */
 bool qc_data_is_known(const char *path);
 /* A folder of images. */
-bool qc_data_is_images(const char *path);
-/* 64 hex digits of a file's bytes, or of the names and bytes of a folder's files. */
+bool qc_data_is_images(const char *path, enum qc_follow follow);
+/* 64 hex digits of a file's bytes, or of the names and bytes of a folder's files. Of what was opened: links are
+ * followed.
+ */
 bool qc_data_file_sha256(char hex[65], const char *path, struct qc_status *st);
 
 enum {

@@ -8,6 +8,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/index.h"
+
 static bool ends(const char *name, const char *end)
 {
     const size_t n = strlen(name), e = strlen(end);
@@ -39,9 +41,18 @@ struct listing {
     struct qc_folder *out;
     const char *root;
     enum qc_file_kind kind;
+    enum qc_follow follow;
     size_t capacity;
     struct qc_arena *arena; /* NULL: nothing is listed, it is asked whether there is one */
     bool found;
+    struct folder_id *folders; /* that were listed, by device and inode */
+    size_t folder_count, folder_capacity;
+    struct qc_index by_id;
+};
+
+struct folder_id {
+    dev_t device;
+    ino_t inode;
 };
 
 static bool keep(struct listing *l, const char *path, struct qc_status *st)
@@ -71,6 +82,39 @@ static bool take(struct listing *l, const char *below, const char *name, struct 
     return f->first_other != NULL;
 }
 
+/* Links may make circles, and so many ways to a folder that they never end: it is listed once. */
+static bool enter(struct listing *l, const struct stat *info, const char *path, struct qc_status *st)
+{
+    const struct folder_id id = {.device = info->st_dev, .inode = info->st_ino};
+    const uint64_t hash = qc_hash_number((uint64_t)id.inode) ^ (uint64_t)id.device;
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&l->by_id, hash, &slot));)
+        if (l->folders[i - 1].device == id.device && l->folders[i - 1].inode == id.inode)
+            return qc_fail(st, QC_BAD_INPUT, "%s is a folder that would be listed twice; remove the link to it", path);
+    if (l->folder_count == QC_FOLDER_FILES_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "%s: it has more than %d folders", l->root, (int)QC_FOLDER_FILES_MAX);
+    if (l->folder_count == l->folder_capacity) {
+        const size_t wanted = l->folder_capacity ? 2 * l->folder_capacity : 64;
+        struct folder_id *more = realloc(l->folders, wanted * sizeof *more);
+        if (!more) return qc_fail_memory(st, wanted * sizeof *more);
+        l->folders = more;
+        l->folder_capacity = wanted;
+    }
+    l->folders[l->folder_count++] = id;
+    return qc_index_add(&l->by_id, hash, (uint32_t)l->folder_count, st);
+}
+
+/* A link to what would be read. */
+static bool may_follow(struct listing *l, const char *path, const char *name, bool is_folder, struct qc_status *st)
+{
+    if (l->follow != QC_FOLLOW_NOTHING || (!is_folder && qc_file_kind(name) == QC_FILE_OTHER) ||
+        qc_path_is_below(path, l->root))
+        return true;
+    l->found = true;
+    return qc_fail(st, QC_BAD_INPUT,
+                   "%s is a link out of the folder; copy what it leads to, or allow it with --follow-links", path);
+}
+
 /* below: path under the root, "" for the root itself. */
 static bool walk(struct listing *l, const char *below, unsigned depth, struct qc_status *st)
 {
@@ -84,9 +128,10 @@ static bool walk(struct listing *l, const char *below, unsigned depth, struct qc
         const bool given = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
         return qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot list %s: %s", path, strerror(errno));
     }
-    bool ok = true;
+    struct stat info;
+    bool ok = fstat(dirfd(d), &info) == 0 || qc_fail(st, QC_MACHINE, "cannot list %s: %s", path, strerror(errno));
+    ok = ok && enter(l, &info, path, st);
     for (struct dirent *e; ok && (l->arena || !l->found) && (e = readdir(d));) {
-        struct stat info;
         if (e->d_name[0] == '.') continue;
         qc_text(child, sizeof child, "%s%s%s", below, *below ? "/" : "", e->d_name);
         if (strlen(l->root) + strlen(child) + 2 >= sizeof path) {
@@ -94,7 +139,11 @@ static bool walk(struct listing *l, const char *below, unsigned depth, struct qc
             break;
         }
         qc_text(path, sizeof path, "%s/%s", l->root, child);
-        if (stat(path, &info)) continue; /* a link to nothing */
+        if (lstat(path, &info)) continue;
+        if (S_ISLNK(info.st_mode)) {
+            if (stat(path, &info)) continue; /* a link to nothing */
+            if (!(ok = may_follow(l, path, e->d_name, S_ISDIR(info.st_mode), st))) break;
+        }
         if (S_ISDIR(info.st_mode))
             ok = walk(l, child, depth + 1, st);
         else if (S_ISREG(info.st_mode))
@@ -137,19 +186,28 @@ static bool number_classes(struct qc_folder *f, struct qc_arena *a, struct qc_st
     return true;
 }
 
-bool qc_folder_has(const char *path, enum qc_file_kind kind)
+static void drop_listing(struct listing *l)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct listing l = {.root = path, .kind = kind};
-    return walk(&l, "", 0, &st) && l.found;
+    free(l->folders);
+    qc_index_free(&l->by_id);
 }
 
-bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, struct qc_arena *a,
-                    struct qc_status *st)
+bool qc_folder_has(const char *path, enum qc_file_kind kind, enum qc_follow follow)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct listing l = {.root = path, .kind = kind, .follow = follow};
+    walk(&l, "", 0, &st);
+    drop_listing(&l);
+    return l.found;
+}
+
+bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, enum qc_follow follow,
+                    struct qc_arena *a, struct qc_status *st)
 {
     struct qc_folder f = {.count = 0};
-    struct listing l = {.out = &f, .root = path, .kind = kind, .arena = a};
+    struct listing l = {.out = &f, .root = path, .kind = kind, .follow = follow, .arena = a};
     bool ok = walk(&l, "", 0, st);
+    drop_listing(&l);
     if (ok && f.count) {
         qsort(f.files, f.count, sizeof *f.files, by_path);
         const char **own = qc_arena_dup(a, f.files, f.count, sizeof *f.files, st);

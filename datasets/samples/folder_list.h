@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/file.h"
 
 enum { QC_FOLDER_DEPTH_MAX = 16, QC_FOLDER_FILES_MAX = 20000000 };
 
@@ -30,12 +31,15 @@ struct qc_folder {
     const char *first_other; /* one of them */
 };
 
-/* Is there a file of this kind in the folder or those in it? Stops at the first. Never an error. */
-bool qc_folder_has(const char *path, enum qc_file_kind kind);
+/* Is there a file of this kind in the folder or those in it, or a link that is not followed? Stops at the first. Never
+   an error. */
+bool qc_folder_has(const char *path, enum qc_file_kind kind, enum qc_follow follow);
 
-/* Files of one kind in the folder and those in it, hidden ones left out; links are followed. In the arena.
-   QC_BAD_INPUT: cannot be listed (missing, no folder), too deep, too many; QC_MACHINE: permissions. */
-bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, struct qc_arena *a,
-                    struct qc_status *st);
+/* Files of one kind in the folder and those in it, hidden ones left out. In the arena. Links that stay in the folder
+   are followed. QC_BAD_INPUT: cannot be listed (missing, no folder), a link to a folder or to a file of any kind leads
+   out and is not to be followed, a folder is there twice; QC_UNSUPPORTED: too deep, too many; QC_MACHINE: permissions.
+ */
+bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, enum qc_follow follow,
+                    struct qc_arena *a, struct qc_status *st);
 
 #endif

@@ -9,7 +9,7 @@
 
 /* Fails (QC_BAD_INPUT, with both numbers) if so many samples of so many bytes each cannot come out of the stored bytes:
    shapes are free, and 10^12 samples without elements, or never written, would be read for ever. stored: SIZE_MAX where
-   it is unknown. */
-bool qc_check_stored(size_t samples, size_t sample_bytes, size_t stored, struct qc_status *st);
+   it is unknown. remedy: what else the user can do than to store the values; "" where there is nothing. */
+bool qc_check_stored(size_t samples, size_t sample_bytes, size_t stored, const char *remedy, struct qc_status *st);
 
 #endif

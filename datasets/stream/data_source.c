@@ -48,9 +48,10 @@ static const struct reader *reader_of(const struct qc_data_look *look)
 #define QC_KINDS "an HDF5 file, .npz, .npy, or a folder of images or of .npy"
 
 /* *out NULL: HDF5. */
-static bool find_reader(const struct reader **out, bool *is_folder, const char *path, struct qc_status *st)
+static bool find_reader(const struct reader **out, bool *is_folder, const char *path, enum qc_follow follow,
+                        struct qc_status *st)
 {
-    struct qc_data_look look = {.path = path};
+    struct qc_data_look look = {.path = path, .follow = follow};
     struct stat info;
     *out = NULL;
     *is_folder = false;
@@ -81,15 +82,15 @@ bool qc_data_is_hdf5(const char *path)
     struct qc_status st = QC_STATUS_INIT;
     const struct reader *r;
     bool is_folder;
-    return find_reader(&r, &is_folder, path, &st) && !r;
+    return find_reader(&r, &is_folder, path, QC_FOLLOW_NOTHING, &st) && !r;
 }
 
-bool qc_data_is_images(const char *path)
+bool qc_data_is_images(const char *path, enum qc_follow follow)
 {
     struct qc_status st = QC_STATUS_INIT;
     const struct reader *r;
     bool is_folder;
-    return find_reader(&r, &is_folder, path, &st) && r && r->read == qc_read_images;
+    return find_reader(&r, &is_folder, path, follow, &st) && r && r->read == qc_read_images;
 }
 
 bool qc_data_is_known(const char *path)
@@ -97,7 +98,7 @@ bool qc_data_is_known(const char *path)
     struct qc_status st = QC_STATUS_INIT;
     const struct reader *r;
     bool is_folder;
-    return find_reader(&r, &is_folder, path, &st);
+    return find_reader(&r, &is_folder, path, QC_FOLLOW_NOTHING, &st);
 }
 
 bool qc_data_source_open(struct qc_memory_data **out, const struct qc_data_call *call, struct qc_status *st)
@@ -105,7 +106,7 @@ bool qc_data_source_open(struct qc_memory_data **out, const struct qc_data_call 
     const struct reader *r;
     struct qc_memory_data *m = NULL;
     struct qc_data_call own = *call;
-    if (!find_reader(&r, &own.is_folder, call->path, st)) return false;
+    if (!find_reader(&r, &own.is_folder, call->path, call->options->follow, st)) return false;
     if (r && !qc_memory_data_new(&m, call->path, st)) return false;
     if (r && !r->read(m, &own, st)) {
         qc_memory_data_free(m);
@@ -167,7 +168,7 @@ void qc_data_warn(const struct qc_dataset_options *options, const char *fmt, ...
 static bool sum_folder(char hex[65], const char *path, enum qc_file_kind kind, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_folder files;
-    if (!qc_folder_list(&files, path, kind, a, st)) return false;
+    if (!qc_folder_list(&files, path, kind, QC_FOLLOW_LINKS, a, st)) return false;
     for (size_t i = 0; i < files.count; i++) {
         char text[4096 + 130], file[65];
         if (!qc_sha256_file(file, qc_text(text, sizeof text, "%s/%s", path, files.files[i]), st) ||

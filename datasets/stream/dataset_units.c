@@ -189,7 +189,8 @@ static bool check_stored(const struct qc_dataset *ds, size_t units, struct qc_st
         if (!qc_add_size(&bytes, bytes, b->file_bytes / each)) bytes = SIZE_MAX;
         if (!qc_add_size(&stored, stored, b->set.stored)) stored = SIZE_MAX;
     }
-    return qc_check_stored(units * each, bytes, stored, st) || qc_where(st, "%s", ds->file);
+    return qc_check_stored(units * each, bytes, stored, ", or take some of the samples with --samples N", st) ||
+           qc_where(st, "%s", ds->file);
 }
 
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)

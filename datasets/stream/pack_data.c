@@ -53,6 +53,10 @@ static struct output *output_of(struct packing *p, const char *name, struct qc_s
 {
     for (size_t i = 0; i < p->output_count; i++)
         if (strcmp(p->outputs[i].name, name) == 0) return &p->outputs[i];
+    if (p->output_count == QC_H5_SETS_MAX) {
+        qc_fail(st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
+        return NULL;
+    }
     if (p->output_count == p->capacity) {
         const size_t wanted = p->capacity ? 2 * p->capacity : 8;
         struct output *more = realloc(p->outputs, wanted * sizeof *more);
@@ -85,7 +89,7 @@ static bool add_array(struct packing *p, const struct qc_memory_data *m, const s
               memcmp(shape.dims + 1, o->shape.dims + 1, (shape.rank - 1) * sizeof *shape.dims) != 0))
         return qc_fail(st, QC_BAD_INPUT, "it has another type or shape than in the files before");
     const size_t rows = (size_t)shape.dims[0];
-    if (!qc_check_stored(rows, shape.row_bytes, shape.stored, st)) return false;
+    if (!qc_check_stored(rows, shape.row_bytes, shape.stored, "", st)) return false;
     if (shape.row_bytes > o->shape.row_bytes) o->shape.row_bytes = shape.row_bytes;
     o->pieces[o->piece_count++] = (struct piece){.from = m, .array = x, .first = o->rows, .count = rows};
     o->rows += rows; /* each is a row of some file */

@@ -44,13 +44,11 @@ static bool is_rewritten(const struct unsharing *u, const struct qc_node *n, con
     return v && u->constant[v] && u->r.from->values[v].type.dtype == QC_I8;
 }
 
-/* BASE_again, or a number behind it. */
+/* BASE_again, or with a number behind it. */
 static const char *fresh_name(const struct unsharing *u, const char *base, struct qc_status *st)
 {
     const char *name = qc_arena_printf(u->r.to->arena, st, "%s_again", base);
-    for (unsigned k = 1; name && qc_graph_find_value(u->r.to, name); k++)
-        name = qc_arena_printf(u->r.to->arena, st, "%s_again_%u", base, k);
-    return name;
+    return name ? qc_graph_free_name(u->r.to, name, st) : NULL;
 }
 
 /* A value of its own: Reshape of the last one. */

@@ -361,8 +361,8 @@ struct qc_json *qc_report_json(const struct qc_report *r);
    inputs and options. Owned by the caller (free); NULL and a status when memory is out. */
 char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st);
 
-/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html, each appearing only
-   when complete; makes the folder. */
+/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: all of them appear
+   or none, and each whole. Makes the folder, and removes it again after an error. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
 
 #endif

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/shown.h"
@@ -110,15 +112,64 @@ static char *csv(size_t *size, const struct qc_report *r, struct qc_status *st)
     return text;
 }
 
-static bool write_file(const char *folder, const char *name, const char *data, size_t size, struct qc_status *st)
+enum { FILES = 3 };
+
+struct part {
+    const char *name, *data;
+    size_t size;
+};
+
+/* All or none: what takes room is done before the first one appears. */
+static bool write_parts(const struct part *parts, const char *folder, struct qc_status *st)
 {
-    struct qc_output *o = NULL;
-    size_t n = strlen(folder) + strlen(name) + 2;
-    char *path = malloc(n);
-    if (!path) return qc_fail_memory(st, n);
-    snprintf(path, n, "%s/%s", folder, name);
-    bool ok = qc_output_open(&o, path, st) && qc_output_write(o, data, size, st) && qc_output_commit(o, st);
-    qc_output_free(o);
+    struct qc_output *o[FILES] = {NULL};
+    const size_t size = strlen(folder) + 32;
+    char *path = malloc(size);
+    bool ok = path || qc_fail_memory(st, size);
+    for (size_t i = 0; ok && i < FILES; i++) {
+        snprintf(path, size, "%s/%s", folder, parts[i].name);
+        ok = qc_output_open(&o[i], path, st) && qc_output_write(o[i], parts[i].data, parts[i].size, st) &&
+             qc_output_settle(o[i], st);
+    }
+    for (size_t i = 0; ok && i < FILES; i++) ok = qc_output_commit(o[i], st);
+    for (size_t i = 0; i < FILES; i++) qc_output_free(o[i]);
+    free(path);
+    return ok;
+}
+
+/* How much of the path is there. */
+static size_t there_already(char *path)
+{
+    struct stat info;
+    size_t n = strlen(path);
+    while (n) {
+        const char end = path[n];
+        path[n] = '\0';
+        const bool there = stat(path, &info) == 0;
+        path[n] = end;
+        if (there) break;
+        while (n && path[n - 1] != '/') n--;
+        while (n && path[n - 1] == '/') n--;
+    }
+    return n;
+}
+
+static void remove_empty(char *path, size_t keep)
+{
+    for (size_t n = strlen(path); n > keep && rmdir(path) == 0; path[n] = '\0') {
+        while (n && path[n - 1] == '/') n--;
+        while (n && path[n - 1] != '/') n--;
+        while (n && path[n - 1] == '/') n--;
+    }
+}
+
+static bool write_folder(const struct part *parts, const char *folder, struct qc_status *st)
+{
+    char *path = strdup(folder);
+    if (!path) return qc_fail_memory(st, strlen(folder) + 1);
+    const size_t keep = there_already(path);
+    const bool ok = qc_make_folder(folder, st) && write_parts(parts, folder, st);
+    if (!ok) remove_empty(path, keep);
     free(path);
     return ok;
 }
@@ -129,12 +180,14 @@ bool qc_report_write(const struct qc_report *r, const struct qc_json *json, cons
     char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st),
          *html = table ? qc_report_html(&html_size, r, st) : NULL;
     bool ok = false;
-    if (!text)
+    if (!text) {
         qc_fail_memory(st, 1);
-    else if (html)
-        ok = qc_make_folder(folder, st) && write_file(folder, "report.json", text, strlen(text), st) &&
-             write_file(folder, "layers.csv", table, csv_size, st) &&
-             write_file(folder, "report.html", html, html_size, st);
+    } else if (html) {
+        const struct part parts[FILES] = {{"report.json", text, strlen(text)},
+                                          {"layers.csv", table, csv_size},
+                                          {"report.html", html, html_size}};
+        ok = write_folder(parts, folder, st);
+    }
     free(text);
     free(table);
     free(html);

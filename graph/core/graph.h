@@ -154,6 +154,9 @@ struct qc_graph *qc_graph_new(struct qc_status *st);
 struct qc_graph *qc_graph_ref(const struct qc_graph *g);
 void qc_graph_free(struct qc_graph *g); /* NULL-safe; the last owner frees */
 
+/* Bytes of memory of the graph itself: values, nodes, names, hash tables; without constants and bodies. */
+size_t qc_graph_bytes(const struct qc_graph *g);
+
 /* Bytes of memory that a constant of so many bytes takes: none where it goes to a file. */
 size_t qc_graph_held_bytes(const struct qc_graph *g, size_t bytes);
 
@@ -192,11 +195,17 @@ struct qc_node_def {
    (QC_UNSUPPORTED). */
 qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_status *st);
 
+/* `name` if no value has it, or else with the first number behind it that is free, "name_1". The graph's; NULL: memory is
+   out. */
+const char *qc_graph_free_name(struct qc_graph *g, const char *name, struct qc_status *st);
+
 /* Names a value that has no name yet; does nothing when name is NULL or the value is named. */
 bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st);
 
 /* Qparams. A quantizer's name is that of the value; asking again for the same name gives the same qparams. */
 qc_id qc_graph_add_quantizer(struct qc_graph *g, const struct qc_qparams *def, struct qc_status *st);
+/* The quantizer of this name; 0: there is none. */
+qc_id qc_graph_find_quantizer(const struct qc_graph *g, const char *name);
 qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_status *st);
 /* Binds a quantizer (copies the arrays) and re-derives every product of it. Errors: scale not positive, normal and
  * finite; zero point outside the type. */

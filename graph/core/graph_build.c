@@ -34,6 +34,18 @@ struct qc_graph *qc_graph_new(struct qc_status *st)
     return g;
 }
 
+size_t qc_graph_bytes(const struct qc_graph *g)
+{
+    const struct qc_graph_tables *t = g->tables;
+    const struct qc_index *all[] = {&t->names, &t->constants, &t->nodes, &t->quantizer_names, &t->products};
+    size_t bytes = qc_arena_bytes(g->arena) + t->value_capacity * sizeof *g->values +
+                   t->node_capacity * (sizeof *g->nodes + sizeof *t->node_qparams) +
+                   t->qparams_capacity * sizeof *g->qparams_of;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        bytes += all[i]->capacity * (sizeof *all[i]->hashes + sizeof *all[i]->ids);
+    return bytes;
+}
+
 struct qc_graph *qc_graph_ref(const struct qc_graph *g)
 {
     struct qc_graph *shared = (struct qc_graph *)(uintptr_t)g;
@@ -58,6 +70,8 @@ void qc_graph_free(struct qc_graph *g)
         qc_index_free(&g->tables->nodes);
         qc_index_free(&g->tables->quantizer_names);
         qc_index_free(&g->tables->products);
+        qc_index_free(&g->tables->suffixed);
+        free(g->tables->suffixes);
         free(g->tables->node_qparams);
     }
     free(g->tables);
@@ -72,29 +86,51 @@ void qc_graph_free(struct qc_graph *g)
     free(g);
 }
 
-static uint64_t hash_text(const char *s)
-{
-    return qc_hash_bytes(QC_HASH_START, s, strlen(s));
-}
-
 qc_id qc_graph_find_value(const struct qc_graph *g, const char *name)
 {
-    uint64_t h = hash_text(name);
+    uint64_t h = qc_hash_text(name);
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->names, h, &slot));)
         if (strcmp(g->values[v].name, name) == 0) return v;
     return 0;
 }
 
+/* The suffixes of a name that is taken: those below `next` are taken too. NULL: memory is out. */
+static struct qc_suffixes *suffixes_of(struct qc_graph *g, const char *name, struct qc_status *st)
+{
+    struct qc_graph_tables *t = g->tables;
+    const uint64_t hash = qc_hash_text(name);
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&t->suffixed, hash, &slot));)
+        if (strcmp(t->suffixes[i].name, name) == 0) return &t->suffixes[i];
+    if (!qc_grow((void **)&t->suffixes, &t->suffix_capacity, t->suffixed.used, sizeof *t->suffixes, st) ||
+        !qc_index_reserve(&t->suffixed, st))
+        return NULL;
+    const struct qc_suffixes new = {.name = qc_arena_strdup(g->arena, name, st), .next = 1};
+    if (!new.name) return NULL;
+    const uint32_t i = (uint32_t)t->suffixed.used + 1;
+    t->suffixes[i] = new;
+    qc_index_put(&t->suffixed, hash, i);
+    return &t->suffixes[i];
+}
+
+const char *qc_graph_free_name(struct qc_graph *g, const char *name, struct qc_status *st)
+{
+    if (!qc_graph_find_value(g, name)) return qc_arena_strdup(g->arena, name, st);
+    struct qc_suffixes *s = suffixes_of(g, name, st);
+    const char *unique;
+    do unique = s ? qc_arena_printf(g->arena, st, "%s_%u", name, s->next++) : NULL;
+    while (unique && qc_graph_find_value(g, unique));
+    return unique;
+}
+
 bool qc_graph_name_value(struct qc_graph *g, qc_id value, const char *name, struct qc_status *st)
 {
     if (!name || !*name || g->values[value].name) return true;
-    char *unique = qc_arena_strdup(g->arena, name, st);
-    for (unsigned k = 1; unique && qc_graph_find_value(g, unique); k++)
-        unique = qc_arena_printf(g->arena, st, "%s_%u", name, k);
+    const char *unique = qc_graph_free_name(g, name, st);
     if (!unique || !qc_index_reserve(&g->tables->names, st)) return false;
     g->values[value].name = unique;
-    qc_index_put(&g->tables->names, hash_text(unique), value);
+    qc_index_put(&g->tables->names, qc_hash_text(unique), value);
     return true;
 }
 
@@ -152,13 +188,14 @@ static struct qc_tensor *keep(const struct qc_graph *g, const struct qc_tensor *
     return kept;
 }
 
-static uint64_t hash_of(const struct qc_tensor *t)
+static uint64_t hash_of(const struct qc_tensor *t, qc_id qparams)
 {
     uint64_t h = qc_hash_bytes(QC_HASH_START, &t->dtype, sizeof t->dtype);
     h = qc_hash_bytes(h, &t->shape.rank, sizeof t->shape.rank);
     h = qc_hash_bytes(h, t->shape.dim, sizeof t->shape.dim);
     const uint64_t data = qc_tensor_hash(t);
-    return qc_hash_bytes(h, &data, sizeof data);
+    h = qc_hash_bytes(h, &data, sizeof data);
+    return qc_hash_bytes(h, &qparams, sizeof qparams); /* zeros are the integers of many biases */
 }
 
 static qc_id new_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
@@ -178,7 +215,7 @@ static qc_id new_constant(struct qc_graph *g, const char *name, const struct qc_
 static qc_id add_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
                           struct qc_status *st)
 {
-    const uint64_t h = hash_of(t);
+    const uint64_t h = hash_of(t, qparams);
     size_t slot = SIZE_MAX;
     for (qc_id v; (v = qc_index_next(&g->tables->constants, h, &slot));)
         if (same_constant(&g->values[v], t, qparams, axis)) return v;

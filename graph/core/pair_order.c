@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/pair_order.h"
 
-static bool conv_order(struct qc_pair_order *o, const struct qc_node *n, const struct qc_shape *w)
+/* The zero points that are known. */
+static bool one_zero_point(const struct qc_graph *g, qc_id weights)
+{
+    const qc_id q = qc_value(g, weights)->type.qparams;
+    const struct qc_qparams *p = q == QC_REAL ? NULL : &g->qparams_of[q];
+    for (size_t c = 1; p && p->zero_point && c < p->count; c++)
+        if (p->zero_point[c] != p->zero_point[0]) return false;
+    return true;
+}
+
+static bool conv_order(struct qc_pair_order *o, const struct qc_graph *g, const struct qc_node *n,
+                       const struct qc_shape *w)
 {
     int64_t positions = 1;
     for (int i = 2; i < w->rank; i++) positions *= w->dim[i];
     const int64_t groups = qc_attr_int(n, "group", 1), inputs = w->dim[1];
-    if (groups > 1 && inputs == 1 && w->dim[0] == groups) return false;
+    if (groups > 1 && inputs == 1 && w->dim[0] == groups && one_zero_point(g, n->inputs[1])) return false;
     *o = (struct qc_pair_order){.channels = w->dim[0],
                                 .count = inputs * positions,
                                 .inner = w->dim[0],
@@ -39,7 +50,7 @@ bool qc_pair_order_of(struct qc_pair_order *out, const struct qc_graph *g, const
     if (w->rank < (n->op == QC_OP_Conv ? 3 : 1)) return false;
     for (int i = 0; i < w->rank; i++)
         if (w->dim[i] < 1) return false;
-    if (n->op == QC_OP_Conv) return conv_order(out, n, w);
+    if (n->op == QC_OP_Conv) return conv_order(out, g, n, w);
     matrix_order(out, n, w);
     return true;
 }

@@ -18,7 +18,8 @@ struct qc_pair_order {
 };
 
 /* False for an op whose kernel is exact whatever the weights - ConvTranspose, a depthwise convolution (several groups,
-   one channel in and out of each), no product - or whose weights have no known shape. */
+   one channel in and out of each) whose channels share a zero point, no product - or whose weights have no known
+   shape. */
 bool qc_pair_order_of(struct qc_pair_order *out, const struct qc_graph *g, const struct qc_node *n);
 
 /* Element of the weights, which lie row-major in memory. */

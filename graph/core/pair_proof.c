@@ -42,6 +42,7 @@ static void prove_recurrent(struct qc_pair_proof *p, const struct qc_graph *g, q
     if (!qc_attr_int(n, QC_RECURRENT_DYNAMIC, 0)) return;
     for (unsigned i = QC_RECURRENT_W; i <= QC_RECURRENT_R; i++) {
         const struct qc_node *d = qc_node_of(g, n->inputs[i]);
+        if (d && d->op == QC_OP_Reshape) d = qc_node_of(g, d->inputs[0]); /* of two directions */
         if (!d || (d->op != QC_OP_Dequantize && d->op != QC_OP_DequantizeLinear)) continue;
         const struct qc_pair_order order = qc_pair_order_of_rows(&g->values[d->inputs[0]].type.shape);
         prove_product(p, g, id, d->inputs[0], &order, qc_pair_limit(QC_U8, qc_levels_of(QC_U8, false).hi));

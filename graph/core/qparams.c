@@ -34,6 +34,11 @@ static qc_id find_qparams(const struct qc_graph *g, enum qc_qparams_kind kind, c
     return 0;
 }
 
+qc_id qc_graph_find_quantizer(const struct qc_graph *g, const char *name)
+{
+    return find_qparams(g, QC_QPARAMS_QUANTIZER, name, 0, 0);
+}
+
 qc_id qc_graph_add_quantizer(struct qc_graph *g, const struct qc_qparams *def, struct qc_status *st)
 {
     qc_id known = find_qparams(g, QC_QPARAMS_QUANTIZER, def->name, 0, 0);

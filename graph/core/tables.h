@@ -6,10 +6,18 @@
 #include "base/index.h"
 #include "graph/core/graph.h"
 
+struct qc_suffixes {
+    const char *name;
+    unsigned next; /* "name_1" to "name_(next - 1)" are taken */
+};
+
 struct qc_graph_tables {
     size_t value_capacity, node_capacity, qparams_capacity, input_capacity, output_capacity;
     struct qc_index names, constants, nodes, quantizer_names;
     struct qc_index products; /* by either factor */
+    struct qc_index suffixed; /* names that were asked for more than once: their places in suffixes, from 1 */
+    size_t suffix_capacity;
+    struct qc_suffixes *suffixes;
     uint64_t *node_qparams;   /* [node_capacity]: the qparams and axis a node was added with, part of its identity */
 };
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/holes.h"
 #include "onnx/read/importing.h"
 
 /* Smaller ones are copied: a mapped page is as large as they are, or not much smaller. */
@@ -53,19 +54,6 @@ static bool safe_location(const char *s)
         p += *p != '\0';
     }
     return true;
-}
-
-/* With all links resolved. What is not there is left to open. */
-static bool stays_below(const char *path, const char *folder)
-{
-    char *file = realpath(path, NULL);
-    const bool missing = !file && errno != ENOMEM;
-    char *top = realpath(folder, NULL);
-    const size_t n = top ? strlen(top) : 0;
-    const bool below = file ? top && strncmp(file, top, n) == 0 && (n == 1 || file[n] == '/' || !file[n]) : missing;
-    free(file);
-    free(top);
-    return below;
 }
 
 static bool parse_external(struct external *e, const Onnx__TensorProto *p, struct qc_status *st)
@@ -145,7 +133,7 @@ static bool open_external(struct opened *out, struct external *e, const Onnx__Te
     int length = snprintf(path, sizeof path, "%s/%s", beside->folder, e->location);
     if (length < 0 || (size_t)length >= sizeof path)
         return qc_fail(st, QC_BAD_INPUT, "the path of its external data is too long");
-    if (beside->follow == QC_FOLLOW_NOTHING && !stays_below(path, beside->folder))
+    if (beside->follow == QC_FOLLOW_NOTHING && !qc_path_is_below(path, beside->folder))
         return qc_fail(st, QC_BAD_INPUT,
                        "external data %s is a link out of the model's folder; copy the file there, or allow it with "
                        "--follow-links",
@@ -157,7 +145,11 @@ static bool open_external(struct opened *out, struct external *e, const Onnx__Te
         if (fd >= 0) close(fd);
         return false;
     }
-    struct qc_external_file *file = enter(beside->files, &info, st);
+    struct qc_external_file *file = NULL;
+    if (qc_check_holes(fd, st))
+        file = enter(beside->files, &info, st);
+    else
+        qc_where(st, "external data %s", path);
     if (!file) {
         close(fd);
         return false;

@@ -52,7 +52,7 @@ def _are_labels(array):
 def _add(handle, name, array, shape, values):
     sizes = (ctypes.c_int64 * len(shape))(*shape)
     _library.call("data_add", handle.pointer, _library.Array(
-        name=name.encode(), type=_CODES[array.dtype.name], rank=len(shape), shape=sizes, values=values))
+        name=_library.text_bytes(name), type=_CODES[array.dtype.name], rank=len(shape), shape=sizes, values=values))
 
 
 def _rows(array, rank):
@@ -149,6 +149,24 @@ def _batches(data):
     raise UsageError(f"data are a path, arrays by name, or an iterable of them, not {type(data).__name__}")
 
 
+def _holds(dtype, array):
+    """Are these values the same in another type? Floats of 32 bits and more are rounded, as what a file holds is."""
+    if np.can_cast(array.dtype, dtype):
+        return True
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+    if dtype.kind == "f" and dtype.itemsize >= 4:
+        return bool((np.isfinite(cast) == np.isfinite(array)).all())
+    if array.dtype.kind == "f" and not np.isfinite(array).all() and dtype.kind != "f":
+        return False
+    # A float as large as the end of the type is beyond it: 2^63 comes back from the largest int64.
+    if array.dtype.kind == "f" and dtype.kind in "iu" and (array >= float(np.iinfo(dtype).max) + 1).any():
+        return False
+    if array.dtype.kind in "iu" and dtype.kind in "iu" and ((cast < 0) != (array < 0)).any():
+        return False
+    return np.array_equal(cast.astype(array.dtype), array, equal_nan=array.dtype.kind == "f")
+
+
 class _Source:
     """Gives the library one sample after the other."""
 
@@ -180,6 +198,9 @@ class _Source:
                     a != b and not free for a, b, free in zip(shape, before, self.free[name])):
                 raise BadInputError(f"sample {self.given}: '{name}' has the shape {list(shape)}, the samples before "
                                     f"{list(before)}: sizes may differ where the model leaves them free")
+            if not _holds(like.dtype, array):
+                raise BadInputError(f"sample {self.given}: '{name}' has values that the type of the samples before, "
+                                    f"{like.dtype}, does not hold: it is {array.dtype}; give all of them one type")
             rows.append(np.ascontiguousarray(array, dtype=like.dtype))
         self._rows, self._at, self._left = rows, 0, len(rows[0])
         self._shapes = [np.array(array.shape[1:] or (1,), np.int64) for array in rows]

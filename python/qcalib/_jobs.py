@@ -62,6 +62,7 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
     statistics: what `collect` or `merge` gave, or a path of it; instead of data or beside it
     progress: PROGRESS
     """
+    _library.check_path(out)
     made = _library.Handle("result")
     said = _options.make("quantize", options)
     model = Model(model)
@@ -90,6 +91,7 @@ def collect(model, data, *, out=None, progress=None, **options):
     progress: PROGRESS
     """
     _needed("collect", data)
+    _library.check_path(out)
     made = _library.Handle("statistics")
     said = _options.make("collect", options)
     model = Model(model)
@@ -109,6 +111,7 @@ def merge(statistics, *, out=None):
     statistics: an iterable of Statistics or of paths; they stay as they are
     out: a path, to which the sum is written
     """
+    _library.check_path(out)
     parts = list(statistics)
     if not parts:
         raise UsageError("merge needs statistics")

@@ -6,7 +6,7 @@ import os
 from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t
 from ctypes import c_uint, c_uint64, c_void_p
 
-from ._errors import of_code
+from ._errors import UsageError, of_code
 
 RANK_MAX = 8
 
@@ -165,9 +165,26 @@ def text(found):
     return None if found is None else found.decode("utf-8", "replace")
 
 
+def text_bytes(given, encode=str.encode):
+    """A text as the library takes it, which ends at a NUL."""
+    try:
+        made = encode(given)
+    except UnicodeEncodeError:
+        raise UsageError(f"{given!r} is no text: it has half a character in it") from None
+    if b"\0" in made:
+        raise UsageError(f"{given!r} has a NUL in it, which no name and no path has")
+    return made
+
+
 def path_bytes(path):
     """A path, or its like, as the library takes it."""
-    return os.fsencode(path)
+    return text_bytes(path, os.fsencode)
+
+
+def check_path(out):
+    """Before the work for it begins. None: nobody asks for a file."""
+    if out is not None:
+        path_bytes(out)
 
 
 class Handle:

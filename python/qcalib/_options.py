@@ -73,7 +73,8 @@ def make(job, keywords):
         texts = _texts(option, value) if option else [_text(value)]
         name = option.name if option else keyword.replace("_", "-")
         for text in texts:
-            _library.call("options_set", handle.pointer, name.encode(), None if text is None else text.encode())
+            _library.call("options_set", handle.pointer, _library.text_bytes(name),
+                          None if text is None else _library.path_bytes(text))
     return handle
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the installed package; the package of the checkout is not on the path. They need numpy and pytest alone."""
+"""Tests of the installed package; the package of the checkout is not on the path. They need numpy and pytest alone.
+QCALIB_ORT_CPU: as in tests/e2e/conftest.py."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -12,6 +14,12 @@ import qcalib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "datasets/digits_cnn.onnx"
 assert ROOT not in pathlib.Path(qcalib.__file__).resolve().parents or "build" in pathlib.Path(qcalib.__file__).parts
+
+if os.environ.get("QCALIB_ORT_CPU"):
+    sys.path.append(str(ROOT / "tests/e2e"))
+    import avx2_runtime
+
+    avx2_runtime.install()
 
 
 def command_line(*arguments, folder=None, code=0):

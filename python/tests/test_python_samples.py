@@ -168,3 +168,61 @@ def test_what_is_wrong_with_data_is_said(message, samples):
     with pytest.raises(qcalib.QcalibError, match=message) as raised:
         qcalib.evaluate(DIGITS, WRONG[message](samples))
     assert isinstance(raised.value, ValueError)
+
+
+# ---- Types that differ from batch to batch, and names that C would cut ----
+
+
+def image(values, dtype=None):
+    return np.resize(np.array(values, dtype), (1, 1, 8, 8))
+
+
+@pytest.mark.parametrize("first, second", [
+    (image([1, 2, 3]), image([0.5, 1, 2])),
+    (image([1, 2, 3]).tolist(), image([0.5, 1, 2]).tolist()),
+    (image([1, 2, 3]), image([np.nan, 1, 2])),
+    (image([1, 2, 3], np.uint8), image([-1, 2, 3])),
+    (image([1, 2, 3], np.uint8), image([256, 2, 3])),
+    (image([1, 2, 3], np.int64), image([2**63 + 1, 2, 3], np.uint64)),
+    (image([1, 2, 3], np.int64), image([2.0**63, 2, 3])),
+    (image([True, False]), image([2, 0, 1])),
+    (image([1, 2, 3], np.float16), image([1e5, 2, 3])),
+    (image([1, 2, 3], np.float32), image([1e300, 2, 3])),
+])
+def test_values_that_the_type_of_the_first_batch_does_not_hold(first, second):
+    with pytest.raises(qcalib.BadInputError, match=r"sample 1: 'input' .*type"):
+        qcalib.run(DIGITS, iter([first, second]))
+
+
+@pytest.mark.parametrize("first, second", [
+    (image([1, 2, 3]), image([5.0, 6, 7])),
+    (image([1, 2, 3], np.uint8), image([255, 0, 7])),
+    (image([1, 2, 3], np.float32), image([0.1, 1e30, 3])),
+    (image([0.5, 1, 2]).tolist(), image([1, 2, 3]).tolist()),
+])
+def test_values_that_it_holds(first, second):
+    both = np.concatenate([np.asarray(v, np.float32) for v in (first, second)])
+    given = qcalib.run(DIGITS, iter([first, second]))
+    np.testing.assert_array_equal(given["logits"], qcalib.run(DIGITS, both)["logits"])
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0", "a\ud800"])
+def test_names_that_c_would_cut(name, samples, tmp_path):
+    there = str(tmp_path / name)
+    result = qcalib.quantize(DIGITS, data=samples, advice="off")
+    for call in (
+        lambda: qcalib.run(DIGITS, there),
+        lambda: qcalib.run(there, samples),
+        lambda: qcalib.run(DIGITS, {name: samples}),
+        lambda: qcalib.run(DIGITS, [{name: samples}]),
+        lambda: qcalib.run(DIGITS, samples, input="input=" + name),
+        lambda: qcalib.run(DIGITS, samples, **{name: 1}),
+        lambda: qcalib.quantize(DIGITS, data=samples, observer=name),
+        lambda: qcalib.quantize(DIGITS, data=samples, out=there),
+        lambda: result.save(there),
+        lambda: result.save_report(there),
+        lambda: qcalib.inspect(there),
+    ):
+        with pytest.raises(qcalib.UsageError, match="NUL" if "\0" in name else "no text"):
+            call()
+    assert list(tmp_path.iterdir()) == []

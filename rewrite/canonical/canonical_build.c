@@ -258,6 +258,7 @@ bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const
     ok = qc_rebuild_finish(out, &c.r, st);
 out:
     qc_rebuild_free(&c.r);
+    qc_index_free(&c.by_numbers);
     qc_arena_free(c.arena);
     return ok;
 }

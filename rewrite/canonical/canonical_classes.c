@@ -30,22 +30,22 @@ const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st)
 
 /* --- Qparams --- */
 
-static bool is_taken(const struct qc_graph *g, const char *name)
+static uint64_t hash_of(enum qc_dtype t, size_t count, const float *scale, const int32_t *zero)
 {
-    for (size_t i = 1; i <= g->qparams_count; i++)
-        if (g->qparams_of[i].kind == QC_QPARAMS_QUANTIZER && strcmp(g->qparams_of[i].name, name) == 0) return true;
-    return false;
+    const uint64_t h = qc_hash_bytes(qc_hash_number(t), scale, count * sizeof *scale);
+    return qc_hash_bytes(h, zero, count * sizeof *zero);
 }
 
-static qc_id find_equal(const struct qc_graph *g, enum qc_dtype t, size_t count, const float *scale,
+static qc_id find_equal(const struct qc_canon *c, enum qc_dtype t, size_t count, const float *scale,
                         const int32_t *zero)
 {
-    for (size_t i = 1; i <= g->qparams_count; i++) {
-        const struct qc_qparams *s = &g->qparams_of[i];
+    size_t slot = SIZE_MAX;
+    for (qc_id i; (i = qc_index_next(&c->by_numbers, hash_of(t, count, scale, zero), &slot));) {
+        const struct qc_qparams *s = &c->r.to->qparams_of[i];
         if (s->kind == QC_QPARAMS_QUANTIZER && s->dtype == t && s->count == count &&
             memcmp(s->scale, scale, count * sizeof *scale) == 0 &&
             memcmp(s->zero_point, zero, count * sizeof *zero) == 0)
-            return (qc_id)i;
+            return i;
     }
     return 0;
 }
@@ -82,10 +82,9 @@ bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zer
     float *scales = QC_NEW_ARRAY(c->arena, float, s->count, st);
     int32_t *zeros = QC_NEW_ARRAY(c->arena, int32_t, s->count, st);
     if (!scales || !zeros) return false;
-    if (!read_parameters(scales, zeros, s, z, t) || (*qparams = find_equal(c->r.to, t, s->count, scales, zeros)))
-        return true;
+    if (!read_parameters(scales, zeros, s, z, t) || (*qparams = find_equal(c, t, s->count, scales, zeros))) return true;
     const char *unique = name;
-    for (unsigned k = 1; unique && is_taken(c->r.to, unique); k++)
+    for (unsigned k = 1; unique && qc_graph_find_quantizer(c->r.to, unique); k++)
         unique = qc_arena_printf(c->arena, st, "%s_%u", name, k);
     if (!unique) return false;
     const struct qc_qparams def = {.name = unique,
@@ -93,7 +92,9 @@ bool qc_canon_qparams(qc_id *qparams, struct qc_canon *c, qc_id scale, qc_id zer
                                    .symmetry = is_symmetric(t, s->count, zeros) ? QC_SYMMETRIC : QC_ASYMMETRIC,
                                    .per_channel = s->count > 1};
     qc_id id = qc_graph_add_quantizer(c->r.to, &def, st);
-    if (!id || !qc_graph_bind_quantizer(c->r.to, id, s->count, scales, zeros, st)) return false;
+    if (!id || !qc_graph_bind_quantizer(c->r.to, id, s->count, scales, zeros, st) ||
+        !qc_index_add(&c->by_numbers, hash_of(t, s->count, scales, zeros), id, st))
+        return false;
     *qparams = id;
     return true;
 }

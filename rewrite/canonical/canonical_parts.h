@@ -4,6 +4,7 @@
 #ifndef QC_REWRITE_CANONICAL_CANONICAL_PARTS_H
 #define QC_REWRITE_CANONICAL_CANONICAL_PARTS_H
 
+#include "base/index.h"
 #include "graph/core/qlinear.h"
 #include "graph/core/rebuild.h"
 #include "rewrite/canonical/canonical.h"
@@ -27,7 +28,8 @@ struct qc_canon {
     bool *taken; /* [value_count + 1]: some node uses the value */
     qc_id *want; /* [value_count + 1]: the qparams that all users of a float value quantize it to; 0 none seen */
     bool *mixed; /* [value_count + 1]: users differ, or one wants it real */
-    bool merges[QC_OP_COUNT]; /* a pattern quantizes this op */
+    bool merges[QC_OP_COUNT];   /* a pattern quantizes this op */
+    struct qc_index by_numbers; /* quantizers of the new graph by their parameters */
 };
 
 /* Fills parent to mixed, but for affine. */

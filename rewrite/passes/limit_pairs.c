@@ -6,10 +6,12 @@
 
 enum { REDUCED_BITS = 7 };
 
-/* The quantizer of a weight that a node reads, as integers or as the real numbers behind them; 0: none. */
+/* The quantizer of a weight that a node reads, as integers or as the real numbers behind them; 0: none. Between those
+   and an LSTM of two directions is a Reshape, which keeps the rows. */
 static qc_id weight_quantizer(const struct qc_graph *g, qc_id value)
 {
     const struct qc_node *n = qc_node_of(g, value);
+    if (n && n->op == QC_OP_Reshape) n = qc_node_of(g, value = n->inputs[0]);
     if (n && n->op == QC_OP_Dequantize) value = n->inputs[0];
     const qc_id q = g->values[value].type.qparams;
     return q && g->qparams_of[q].kind == QC_QPARAMS_QUANTIZER && g->qparams_of[q].is_weight ? q : 0;

@@ -73,9 +73,10 @@ static bool index_steps(struct qc_plan *p, struct qc_status *st)
 {
     size_t k = 0;
     for (size_t i = 0; i < p->step_count; i++) p->overflow_count += p->steps[i].overflow_channels > 0;
-    p->overflow_steps = QC_NEW_ARRAY(p->arena, size_t, p->overflow_count, st);
-    p->elements = QC_NEW_ARRAY(p->arena, size_t, p->observed_count, st);
-    if (!p->overflow_steps || !p->elements) return false;
+    p->overflow_steps = calloc(p->overflow_count + 1, sizeof *p->overflow_steps);
+    p->elements = calloc(p->observed_count + 1, sizeof *p->elements);
+    if (!p->overflow_steps || !p->elements)
+        return qc_fail_memory(st, (p->overflow_count + p->observed_count + 2) * sizeof *p->elements);
     for (size_t i = 0; i < p->step_count; i++)
         if (p->steps[i].overflow_channels) p->overflow_steps[k++] = i;
     for (size_t i = p->report_count; i-- > 0;)
@@ -165,6 +166,8 @@ void qc_plan_free(struct qc_plan *p)
     free(p->steps);
     free(p->storages);
     free(p->reports);
+    free(p->elements);
+    free(p->overflow_steps);
     if (p->rest) qc_variants_free(p->rest->variants);
     if (p->open) qc_variants_free(p->open->variants);
     qc_graph_free(p->graph);

@@ -16,7 +16,7 @@ static struct qc_histogram *seen(bool integers)
     for (size_t i = 0; i < 4096; i++) x[i] = integers ? (float)(i % 200) : (float)case_normal(&seed);
     cr_assert(qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st) && qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
     cr_assert(qc_scan_values(scan, x, 4096, &st));
-    qc_histogram_add_scan(h, scan);
+    cr_assert(qc_histogram_add_scan(h, scan, &st));
     qc_scan_free(scan);
     return h;
 }

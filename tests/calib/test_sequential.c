@@ -312,7 +312,7 @@ static char *plain(const struct model *m, const struct how *h)
             cr_assert(qc_scan_new(&w.scan, qc_need_of_scan(b.options.activation->need), &st) &&
                       qc_histogram_new(&histogram, qc_need_of_scan(b.options.activation->need), &st));
             run_whole(&b, s->observed_count, s->observed, &w);
-            qc_histogram_add_scan(histogram, w.scan);
+            cr_assert(qc_histogram_add_scan(histogram, w.scan, &st));
             const struct qc_statistics seen = qc_statistics_of(histogram);
             request.known_lo = (double)INFINITY;
             request.known_hi = -(double)INFINITY;

@@ -30,7 +30,7 @@ static void see(struct seen *s, size_t samples, double spread)
         cr_assert(qc_scan_values(scan, x, EACH, &st));
         s->of[u] = qc_extremes_of(x, EACH, u);
     }
-    qc_histogram_add_scan(s->h, scan);
+    cr_assert(qc_histogram_add_scan(s->h, scan, &st));
     qc_scan_free(scan);
     s->series = (struct qc_series){.count = samples, .items = s->of};
 }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -205,6 +206,23 @@ static bool announce(struct qc_reply *out, void **state, const void *arguments, 
     return true;
 }
 
+/* Long enough to be waited for, not so long that the wait ends it. */
+static bool announce_message_and_exit(struct qc_reply *out, void **state, const void *arguments, size_t size,
+                                      struct qc_status *st)
+{
+    const struct head a = {.code = QC_BAD_INPUT, .message = (size_t)1 << 40};
+    (void)out, (void)state, (void)arguments, (void)size, (void)st;
+    if (send(find_channel(), &a, sizeof a, 0) == sizeof a) poll(NULL, 0, 2500);
+    _exit(QC_MACHINE);
+}
+
+static bool work_for_ever(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st)
+{
+    (void)out, (void)state, (void)arguments, (void)size, (void)st;
+    for (volatile bool more = true; more;) continue;
+    return true;
+}
+
 static const char hostile_text[] = "\033]0;owned\007\nqcalib: written\033[31m";
 
 static bool answer_and_live_on(struct qc_reply *out, void **state, const void *arguments, size_t size,
@@ -264,6 +282,37 @@ Test(reader_process, an_answer_larger_than_it_can_be_ends_it_at_once, .timeout =
         free(r.data);
         free(begun.reply.data);
     }
+}
+
+Test(reader_process, a_message_larger_than_it_can_be_ends_it_at_once, .timeout = 60)
+{
+    struct qc_process *p;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_reply r = {.data = NULL};
+    cr_assert(qc_process_start(&p, &st));
+    cr_expect_not(ask(&r, p, announce_message_and_exit, FEW_BYTES, &st));
+    cr_expect_eq(st.code, QC_BAD_INPUT, "it was waited for: %s", st.message);
+    cr_expect(strstr(st.message, "makes no sense"), "%s", st.message);
+    qc_process_end(p);
+    free(r.data);
+}
+
+/* The limit of the shell is no fault of the file. */
+Test(reader_process, the_limit_on_processor_time_is_named, .timeout = 60)
+{
+    struct qc_process *p;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_reply r = {.data = NULL};
+    struct rlimit cpu;
+    cr_assert_eq(getrlimit(RLIMIT_CPU, &cpu), 0);
+    cpu.rlim_cur = 1;
+    cr_assert_eq(setrlimit(RLIMIT_CPU, &cpu), 0);
+    cr_assert(qc_process_start(&p, &st));
+    cr_expect_not(ask(&r, p, work_for_ever, FEW_BYTES, &st));
+    cr_expect_eq(st.code, QC_MACHINE, "%s", st.message);
+    cr_expect(strstr(st.message, "ulimit -t"), "%s", st.message);
+    qc_process_end(p);
+    free(r.data);
 }
 
 Test(reader_process, text_that_it_answers_is_escaped_and_it_is_ended, .timeout = 60)

@@ -4,6 +4,7 @@
 QCALIB       the program; build/release/qcalib when unset
 QCALIB_DATA  folder with real models and data; tests that ask for `data` are skipped when it is unset
 QCALIB_LONG  set: also tests that take minutes and gigabytes (scripts/test --long)
+QCALIB_ORT_CPU  a processor of qemu-x86_64 (Haswell): ONNX Runtime runs there, emulated (avx2_runtime.py)
 """
 
 import fcntl
@@ -13,8 +14,10 @@ import pathlib
 import subprocess
 import sys
 
+import avx2_runtime
 import pytest
 
+avx2_runtime.install()  # before a test imports anything from onnxruntime
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts"))  # measured_models
 PYTHONS = {"newest": pathlib.Path(sys.executable), "1.16": ROOT / "build/venv/ort116/bin/python"}
@@ -121,6 +124,9 @@ def data():
     return pathlib.Path(folder)
 
 
+WARNINGS = 2  # log_severity_level
+
+
 class Runtime:
     """ONNX Runtime in a Python of its own."""
 
@@ -129,28 +135,13 @@ class Runtime:
 
     def run(self, model, feeds, folder, *entries):
         """feeds {input: array, first axis = sample}; entries: KEY=VALUE of the session's configuration. Returns ({output: array}, the runtime's warnings and errors as text)."""
-        import numpy
-
-        given, taken = folder / "feeds.npz", folder / "outputs.npz"
-        # Names with slashes do not survive as members of a zip file.
-        numpy.savez(given, names=numpy.array(list(feeds)), **{f"a{i}": v for i, v in enumerate(feeds.values())})
-        done = subprocess.run(
-            [
-                str(self.python),
-                str(ROOT / "tests/e2e/run_onnxruntime.py"),
-                str(model),
-                str(given),
-                str(taken),
-                *entries,
-            ],
-            capture_output=True,
-            text=True,
-            timeout=1200,
-            check=False,
-        )
-        assert done.returncode == 0, f"onnxruntime {self.name} does not run {model}:\n{done.stdout}\n{done.stderr}"
-        with numpy.load(taken) as outputs:
-            return {str(n): outputs[f"a{i}"] for i, n in enumerate(outputs["names"])}, done.stderr
+        worker = avx2_runtime.worker(self.python, avx2_runtime.emulated())
+        pairs = [tuple(e.split("=")) for e in entries]
+        try:
+            outputs = worker.ask("run_file", str(model), feeds, pairs, 32, WARNINGS)
+        except avx2_runtime.RuntimeFailed as error:
+            pytest.fail(f"onnxruntime {self.name} does not run {model}:\n{error}\n{worker.stderr()}")
+        return outputs, worker.stderr()
 
 
 @pytest.fixture(params=list(PYTHONS))

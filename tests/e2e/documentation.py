@@ -24,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 
+import avx2_runtime
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(`{3,})(\w*)$")
 MARK = re.compile(r"^<!-- (file|needs|not run|table): (.+) -->$")
@@ -147,7 +149,7 @@ def run(page, program, folder):
     """Runs the page in a checkout under `folder` and fills in what its commands printed."""
     place, out = checkout(folder / "checkout", program), folder / "out"
     out.mkdir()
-    script = ["alias python3=" + shlex.quote(sys.executable), "shopt -s expand_aliases"]
+    script = ["alias python3=" + shlex.quote(shlex.join(avx2_runtime.interpreter())), "shopt -s expand_aliases"]
     for k, step in enumerate(page.steps):
         if isinstance(step, Command):
             script += [

@@ -62,7 +62,7 @@ def parameters(rng, g, a, b, weights, inner, count, offset):
     """Scales and zero points as constants of g: sx, zx of the data, sw, zw of `count` channels (0: of all) of the weights,
     sy, zy of the result, whose 256 levels the sums fill."""
     sx, sw = np.float32(0.02), rng.uniform(0.001, 0.004, count or ()).astype(np.float32)
-    zw = np.full(sw.shape, (128 if b == "u8" else 0) + offset, TYPE[b])
+    zw = np.broadcast_to((128 if b == "u8" else 0) + offset, sw.shape).astype(TYPE[b])
     spread = np.sqrt(inner) * 75 * 75 * 3 / 128
     sy = np.float32(sx * np.mean(sw) * spread)
     for name, value in (("sx", sx), ("zx", zero_of(a, rng)), ("sw", sw), ("zw", zw), ("sy", sy), ("zy", zero_of(a, rng))):
@@ -102,7 +102,7 @@ def result_of(g, form, a, shape):
 
 def conv(rng, name, form, a, b, channels, outputs, kernel, size, group=1, per_channel=True, offset=0, **attributes):
     """form: "qlinear", "integer" (ConvInteger), "qdq", "qdq float" (nothing is quantized behind it), "qdq quantized"
-    (float in and out of the model). a, b: types of data and weights; offset: the weights' zero point less the usual."""
+    (float in and out of the model). a, b: types of data and weights; offset: the weights' zero point less the usual, or those of the channels."""
     g = Graph()
     x, w = levels(rng, a, (2, channels, *size)), levels(rng, b, (outputs, channels // group, *kernel))
     sx, sw, zw = parameters(rng, g, a, b, w, w[0].size, outputs * per_channel, offset)
@@ -230,7 +230,7 @@ BATCHES = {
 
 
 def layers(seed=1):
-    """Every form, pair of types and shape that ONNX Runtime 1.32 has a kernel for, or computes in float."""
+    """Every form, pair of types and shape that ONNX Runtime 1.32 has a kernel for, or computes in float; 799 of them."""
     rng = np.random.default_rng(seed)
     made = []
     types = [("u8", "s8"), ("u8", "u8"), ("s8", "s8"), ("s8", "u8")]
@@ -243,6 +243,12 @@ def layers(seed=1):
                     name = f"conv {form} {a} {b} {shape}" + " per tensor" * bool(offset)
                     more = {"per_channel": not offset, "offset": offset, **attributes}
                     made.append(conv(rng, name, form, a, b, channels, outputs, kernel, size, **more))
+    for form in ("qlinear", "qdq", "qdq quantized"):
+        channels, outputs, kernel, size, attributes = SHAPES["depthwise 16"]
+        for a, b in types:
+            if (form, a, b) != ("qlinear", "s8", "u8"):
+                name, more = f"conv {form} {a} {b} depthwise of several zero points", {"offset": np.arange(16) % 5}
+                made.append(conv(rng, name, form, a, b, channels, outputs, kernel, size, **more, **attributes))
     for shape, (rows, inner, columns, more) in {**MATRICES, **BATCHES}.items():
         for form in ("qlinear", "integer", "dynamic", "dynamic op", "to float", "qdq", "qdq float", "qdq quantized"):
             for a, b in types:

@@ -24,6 +24,6 @@ def test_a_pair_of_products_saturates(tmp_path):
     product(tmp_path / "m.onnx")
     (tmp_path / "bad.onnx").write_bytes(b"no model")
     feeds = {"x": np.array([[255, 255], [255, 0], [100, 100], [163, 164]], np.uint8)}
-    good, bad = avx2_runtime.try_run([Job(tmp_path / "m.onnx", feeds), Job(tmp_path / "bad.onnx", feeds)], tmp_path)
+    good, bad = avx2_runtime.try_run([Job(tmp_path / "m.onnx", feeds), Job(tmp_path / "bad.onnx", feeds)])
     assert good["y"].ravel().tolist() == [32767, 25500, 20000, 32700]
     assert isinstance(bad, str) and "bad.onnx" in bad

@@ -422,6 +422,37 @@ def test_full_disk(program, model, tmp_path):
     assert (tmp_path / "good.int8.onnx").read_bytes() == b"earlier"
 
 
+@pytest.mark.parametrize("earlier", [False, True], ids=["new", "earlier"])
+@pytest.mark.parametrize("formats", ["qdq", "qdq,qoperator"])
+def test_a_disk_that_is_full_when_the_report_is_written(formats, earlier, program, model, tmp_path):
+    """The report is there whole or not at all, and what was written before it is named."""
+    report = ["report.html", "report.json", "layers.csv"]
+    job = ["--data", "good.h5", "good.onnx", "--format", formats, "--report", "r", "--advice", "off"]
+    models = {tmp_path / f"good.{'int8' if f == 'qdq' else 'qoperator'}.onnx" for f in formats.split(",")}
+    files = {tmp_path / "r" / name for name in report}
+    if earlier:
+        (tmp_path / "r").mkdir()
+        for path in files:
+            path.write_bytes(b"earlier")
+    seen = set()
+    for blocks in (1, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024):
+        done, new = limited(program, tmp_path, blocks, *job)
+        assert (done.returncode, len(done.stderr.splitlines())) in ((0, 0), (MACHINE, 1)), done.stderr
+        written = new & models
+        seen.add((done.returncode, len(written)))
+        if done.returncode == 0:
+            assert written == models and new - models == (set() if earlier else files | {tmp_path / "r"})
+            break
+        assert new == written, (done.stderr, new)
+        assert ("is written" in done.stderr) == (len(written) == 1), done.stderr
+        assert ("are written" in done.stderr) == (len(written) > 1), done.stderr
+        for path in written:
+            assert path.name in done.stderr, done.stderr
+            path.unlink()
+        assert not earlier or {path.read_bytes() for path in files} == {b"earlier"}
+    assert {(MACHINE, 0), (MACHINE, len(models)), (0, len(models))} <= seen, seen
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["int", "term", "hup"])
 @pytest.mark.parametrize("command", [["run"], ["quantize", "--method", "kl"]], ids=["run", "quantize"])
 def test_interrupted(command, number, program, model, tmp_path):

@@ -5,6 +5,7 @@ give the same bytes."""
 import dataclasses
 import sys
 
+import avx2_runtime
 import numpy
 import onnx
 import pytest
@@ -85,7 +86,7 @@ def test_digits_is_onnx_runtime(qcalib, examples, tmp_path, form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_resnet20_is_onnx_runtime(qcalib, data, tmp_path, form):
-    case = dataclasses.replace(next(c for c in CASES if c.model == "resnet20_cifar10"), samples=256)
+    case = dataclasses.replace(next(c for c in CASES if c.model == "resnet20_cifar10"), samples=avx2_runtime.samples(256))
     calibration = data / CALIBRATION.get(case.data, case.data)
     qcalib(
         "--data",
@@ -102,7 +103,8 @@ def test_resnet20_is_onnx_runtime(qcalib, data, tmp_path, form):
     file = FORMS[form].format(case.model)
     sums, products = check_form(tmp_path / file, form)
     assert sums == products == 20
-    qcalib("run", file, "--data", data / case.data, "--samples", case.samples, "-o", "out.h5")
+    how = ("--rounding", avx2_runtime.rounding(), "--samples", case.samples)
+    qcalib("run", file, "--data", data / case.data, *how, "-o", "out.h5")
     expected, _ = Runtime("newest", sys.executable).run(tmp_path / file, inputs(case, data), tmp_path)
     equal(expected, by_name(tmp_path / "out.h5"))
 

@@ -2,6 +2,7 @@
 """Weights make good what the quantized network reads (docs/decisions/0045-rounding-on-what-is-read.md): of few bits,
 and of 8 where the network loses much."""
 
+import avx2_runtime
 import h5py
 import numpy as np
 import pytest
@@ -59,6 +60,7 @@ def test_outputs_of_other_samples_are_better(qcalib, tmp_path):
 
 def test_eight_bits_where_much_is_lost(qcalib, data, tmp_path):
     """MobileNetV1 has 25.0 dB without, and loses 9 images of 256 more or less by luck."""
+    avx2_runtime.skip_if_emulated()
     make(tmp_path)
     assert quantize(qcalib, method="auto") is None
     model = BY_NAME["mobilenetv1_075_224_imagenet"]
@@ -101,6 +103,7 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
 
 def test_mobilenet_in_blocks_of_four_bits(qcalib, data, tmp_path):
     """The least-squares scales of blocks too: divergence 0.030, with scales as they were before 0.035."""
+    avx2_runtime.skip_if_emulated()
     model = BY_NAME["mobilenetv1_075_224_imagenet"]
     x = Data(data / model.eval).inputs
     how = ("--weight-type", "int4", "--weight-block", 32, "--no-report", "--json", "-o", "m.onnx")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """--equalize where one scale per weight collapses without, and --target: what is rounded between a convolution and a function. Judged by ONNX Runtime."""
 
+import avx2_runtime
 import h5py
 import numpy as np
 import onnx
@@ -16,6 +17,7 @@ MOBILENET = next(m for m in REAL_MODELS if m.name.startswith("mobilenetv1"))
 def test_equalization_saves_one_scale_per_weight(qcalib, data, tmp_path):
     """Measured: 81.6 % in float, 81.2 % equalized, 74.2 % without (23.4 % before weights made good what the quantized
     network reads)."""
+    avx2_runtime.skip_if_emulated()
     test = Data(data / MOBILENET.eval, MOBILENET.preprocess)
     shares, warned = {}, {}
     for how in ("auto", "off"):

@@ -5,6 +5,7 @@ import itertools
 import json
 import subprocess
 
+import avx2_runtime
 import h5py
 import numpy as np
 import onnx
@@ -119,7 +120,7 @@ def test_every_form(qcalib, tmp_path):
         if not python.exists():
             pytest.skip(f"no Python with onnxruntime {runtime} (scripts/test makes it where a wheel exists)")
         done = subprocess.run(
-            [str(python), "-c", RUN, "ids.npy", json.dumps(names)],
+            [*avx2_runtime.interpreter(python), "-c", RUN, "ids.npy", json.dumps(names)],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -2,14 +2,18 @@
 """Arrays that were made to break something: samples that nobody stored, check sums that are wrong, headers that say nothing clear, archives whose members
 share their bytes or their names. scripts/test runs these with sanitizers too."""
 
+import io
+import resource
 import struct
+import subprocess
 import zipfile
 
 import h5py
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from test_arrays import identity, read
-from test_bad_input import BAD, refused
+from test_bad_input import BAD, UNSUPPORTED, refused
 
 pytestmark = pytest.mark.bad_input
 TRILLION = 10**12
@@ -47,7 +51,9 @@ def test_samples_that_nobody_stored(kind, qcalib, tmp_path):
     with h5py.File(tmp_path / "out.h5") as f:
         assert f["yx"].shape == (3, width)
     if kind == "npy":
-        refused(qcalib("pack", file, "-o", "p.h5", code=None, timeout=60), BAD, file, count)
+        done = qcalib("pack", file, "-o", "p.h5", code=None, timeout=60)
+        refused(done, BAD, file, count, "store the values")
+        assert "--samples" not in done.err  # which pack does not take
 
 
 def test_packed_constants_are_samples(qcalib, tmp_path):
@@ -69,8 +75,9 @@ def flip(path, find):
 
 @pytest.mark.parametrize("rows", [3, 5000], ids=["small", "large"])
 @pytest.mark.parametrize("how", ["value", "sum", "deflated"])
-def test_check_sums(how, rows, qcalib, tmp_path):
-    """5000 rows are more than the part of a member that is looked at for its header."""
+def test_check_sums(how, rows, qcalib, tmp_path, monkeypatch):
+    """5000 rows are more than the part of a member that is looked at for its header; the list of members is gone then."""
+    monkeypatch.setenv("MALLOC_PERTURB_", "85")
     identity(tmp_path / "m.onnx", ["N", 6])
     x = np.random.default_rng(3).normal(size=(rows, 6)).astype(np.float32)
     save = np.savez_compressed if how == "deflated" else np.savez
@@ -85,7 +92,7 @@ def test_check_sums(how, rows, qcalib, tmp_path):
         at = data.rindex(struct.pack("<I", crc))  # in the list of members
         (tmp_path / "x.npz").write_bytes(data[:at] + struct.pack("<I", crc ^ 1) + data[at + 4 :])
     (tmp_path / "out.h5").unlink()
-    refused(run(qcalib, "x.npz"), BAD, "x.npz", "check sum")
+    refused(run(qcalib, "x.npz"), BAD, "x.npz", "member 'x.npy'", "check sum")
 
 
 @pytest.mark.parametrize(
@@ -128,3 +135,113 @@ def test_names_of_members(names, word, qcalib, tmp_path):
         for n in names:
             z.writestr(f"{n}.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }") + bytes(24))
     refused(run(qcalib, "x.npz"), BAD, "x.npz", word)
+
+
+# ---- Much work for few bytes ----
+
+SECONDS = 10  # of processor time; what is bounded takes less than one
+
+
+def quick(program, folder, *arguments):
+    """The job under a limit of processor time, far above what it takes and far below what it took."""
+    return subprocess.run(
+        [program, *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5)),
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "pack", "inspect"])
+def test_many_members(command, program, tmp_path):
+    """As many as an archive may have, each an array of its own."""
+    identity(tmp_path / "m.onnx", ["N", 4])
+    file = io.BytesIO()
+    np.save(file, np.ones((2, 4), np.float32))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as z:
+        for name in ("x", *(f"array_{i}" for i in range(65534))):
+            z.writestr(f"{name}.npy", file.getvalue())
+    arguments = {"run": ["m.onnx", "--data", "x.npz", "-o", "out.h5"], "pack": ["x.npz", "-o", "p.h5"]}
+    done = quick(program, tmp_path, command, *arguments.get(command, ["x.npz"]))
+    if command == "pack":
+        assert done.returncode == UNSUPPORTED and "4096" in done.stderr, done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+
+
+def holes(path, size, head=b""):
+    with open(path, "wb") as file:
+        file.write(head)
+        file.truncate(size)
+
+
+@pytest.mark.parametrize("command", ["quantize", "run", "inspect"])
+@pytest.mark.parametrize("limit", [[], ["--memory-limit", "500M"]], ids=["", "limit"])
+def test_external_data_that_nobody_stored(limit, command, program, tmp_path):
+    """1024 x 2^28 weights in a file of holes."""
+    weight = TensorProto(name="w", data_type=1, dims=[1 << 10, 1 << 28], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.data")
+    ports = [helper.make_tensor_value_info(name, 1, ["N", size]) for name, size in (("x", 1 << 10), ("y", 1 << 28))]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ports[:1], ports[1:], [weight])
+    (tmp_path / "m.onnx").write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8).SerializeToString()
+    )
+    holes(tmp_path / "w.data", 1 << 40)
+    np.save(tmp_path / "x.npy", np.ones((2, 1 << 10), np.float32))
+    before = set(tmp_path.iterdir())
+    data = [] if command == "inspect" else ["--data", "x.npy", *limit, "-o", "out"]
+    done = quick(program, tmp_path, command, "m.onnx", *data)
+    assert done.returncode == BAD and set(tmp_path.iterdir()) == before, (done.returncode, done.stderr)
+    assert len(done.stderr.splitlines()) == 1
+    for word in ("'w'", "w.data", 1 << 40, "stores 0 "):
+        assert str(word) in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "hdf5"])
+def test_files_of_holes(kind, program, tmp_path):
+    identity(tmp_path / "m.onnx", ["N", 256])
+    rows = 1 << 30
+    if kind == "hdf5":
+        file = "x.h5"
+        with h5py.File(tmp_path / file, "w") as f:
+            properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            properties.set_layout(h5py.h5d.CONTIGUOUS)
+            properties.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+            properties.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+            h5py.h5d.create(f.id, b"x", h5py.h5t.NATIVE_FLOAT, h5py.h5s.create_simple((rows, 256)), properties)
+    else:
+        array = npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 256), }}")
+        size = len(array) + rows * 1024
+        file = f"x.{kind}"
+        holes(tmp_path / file, size, array)
+        if kind == "npz":
+            local = struct.pack("<4sHHHHHIIIHH", b"PK\3\4", 20, 0, 0, 0, 0, 0, 0xFFFFFFFF, 0xFFFFFFFF, 5, 0) + b"x.npy"
+            holes(tmp_path / file, len(local) + size, local + array)
+            extra = struct.pack("<HHQQ", 1, 16, size, size)
+            entry = struct.pack("<4sHHHHHHIIIHHHHHII", b"PK\1\2", 20, 20, 0, 0, 0, 0, 0, 0xFFFFFFFF, 0xFFFFFFFF, 5,
+                                len(extra), 0, 0, 0, 0, 0) + b"x.npy" + extra  # fmt: skip
+            at = len(local) + size
+            end64 = struct.pack("<4sQHHIIQQQQ", b"PK\6\6", 44, 20, 20, 0, 0, 1, 1, len(entry), at)
+            locator = struct.pack("<4sIQI", b"PK\6\7", 0, at + len(entry), 1)
+            end = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 1, 1, len(entry), 0xFFFFFFFF, 0)
+            with open(tmp_path / file, "ab") as f:
+                f.write(entry + end64 + locator + end)
+    before = set(tmp_path.iterdir())
+    for arguments in (["run", "m.onnx", "--data", file, "-o", "out.h5"], ["--data", file, "m.onnx", "-o", "out"]):
+        done = quick(program, tmp_path, *arguments)
+        assert done.returncode == BAD and set(tmp_path.iterdir()) == before, (done.returncode, done.stderr)
+        assert len(done.stderr.splitlines()) == 1 and file in done.stderr and "stores" in done.stderr, done.stderr
+
+
+def test_long_names_are_whole(qcalib, tmp_path):
+    """They differ in their last character alone."""
+    identity(tmp_path / "m.onnx", ["N", 6])
+    x = np.random.default_rng(3).normal(size=(3, 6)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", **{"a" * 2000 + end: x * float(end) for end in "12"})
+    names = [d["name"] for d in qcalib("inspect", "x.npz", "--json").json["datasets"]]
+    assert names == ["a" * 2000 + end for end in "12"]
+    got = read(qcalib, tmp_path, "x.npz", "--input", "x=" + names[1])[0]
+    np.testing.assert_array_equal(got, 2 * x)

@@ -129,7 +129,7 @@ def test_digits_are_the_same_without_vnni(digits, examples, qcalib, tmp_path):
         made["input"] = feeds["input"]
     want = outputs(qcalib, "int8.onnx", "x.h5", 64, tmp_path)
     saturating = outputs(qcalib, "int8.onnx", "x.h5", 64, tmp_path, "--rounding=onnx-avx2")
-    (found,) = avx2_runtime.run([Job(tmp_path / "int8.onnx", feeds)], tmp_path)
+    (found,) = avx2_runtime.run([Job(tmp_path / "int8.onnx", feeds)])
     for name, values in want.items():
         assert np.array_equal(values, saturating[name])
         assert np.array_equal(values.reshape(found[name].shape), found[name])
@@ -151,7 +151,7 @@ def test_given_networks_are_the_same_without_vnni(data, qcalib, tmp_path):
         assert pair_sums.largest(file)[1] <= LIMIT
         wanted.append(outputs(qcalib, file, data / case.data, samples, tmp_path, *preprocess))
         jobs.append(Job(file, real_models.inputs(used, data)))
-    for model, want, found in zip(CALIBRATION, wanted, avx2_runtime.run(jobs, tmp_path), strict=True):
+    for model, want, found in zip(CALIBRATION, wanted, avx2_runtime.run(jobs), strict=True):
         for name, values in want.items():
             is_ = found[name].reshape(values.shape)
             if model.startswith("text"):

@@ -98,7 +98,7 @@ def test_small_networks_load_and_are_exact(form, qcalib, examples, tmp_path):
         with h5py.File(data) as given:
             (k,) = given
             jobs.append(Job(file, {k: given[k][[0, 4]]}, PRECISE))
-    for case, want, found in zip(cases, expected, avx2_runtime.run(jobs, tmp_path), strict=True):
+    for case, want, found in zip(cases, expected, avx2_runtime.run(jobs), strict=True):
         (found,) = found.values()
         assert np.array_equal(want.reshape(found.shape), found), case
 
@@ -127,7 +127,7 @@ def test_products_of_dynamic_inputs_load(form, qcalib, tmp_path):
         with h5py.File(data) as given:
             x = given["x"][0] if name == "lstm" else given["x"][:1]
             jobs.append(Job(file, {"x": x}, PRECISE))
-    for case, want, found in zip(cases, expected, avx2_runtime.run(jobs, tmp_path), strict=True):
+    for case, want, found in zip(cases, expected, avx2_runtime.run(jobs), strict=True):
         (found,) = found.values()
         np.testing.assert_allclose(found, want.reshape(found.shape), atol=0.02 * np.abs(want).max(), err_msg=str(case))
 
@@ -159,6 +159,6 @@ def test_given_models_load_and_are_exact(form, qcalib, data, tmp_path):
         (feed,) = (i.name for i in onnx.load(file).graph.input)
         inputs = samples.inputs[[j * len(samples.inputs) // SAMPLES for j in range(SAMPLES)]]
         jobs.append(Job(file, {feed: inputs}, PRECISE))
-    for name, want, found in zip(names, expected, avx2_runtime.run(jobs, tmp_path), strict=True):
+    for name, want, found in zip(names, expected, avx2_runtime.run(jobs), strict=True):
         (found,) = found.values()
         assert np.array_equal(want.reshape(found.shape), found), name

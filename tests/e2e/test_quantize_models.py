@@ -7,6 +7,7 @@ import functools
 import json
 import subprocess
 
+import avx2_runtime
 import numpy as np
 import pytest
 from measured_models import METHODS, REAL_MODELS, TRANSFORMER, Data, infer, score, session, spread, sqnr, top1
@@ -61,6 +62,7 @@ def exported(program, data, once):
 @pytest.fixture(scope="module")
 def truth(data, once):
     """truth(model): evaluation data and the float outputs on them, run once."""
+    avx2_runtime.skip_if_emulated()
 
     @functools.lru_cache(3)
     def make(model):

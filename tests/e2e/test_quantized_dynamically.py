@@ -4,6 +4,7 @@
 import collections
 import logging
 
+import avx2_runtime
 import numpy as np
 import onnx
 import onnxruntime
@@ -86,7 +87,9 @@ def test_the_rest_is_quantized(what, qcalib, tmp_path):
     assert len(rest) == 4 - before["MatMulInteger"] - before["ConvInteger"]
     assert all(made[i].op_type == "DequantizeLinear" for n in rest for i in n.input[:2])
     real, given, got = (outputs(tmp_path / f, x) for f in ("float.onnx", "m.onnx", "q.onnx"))
-    assert decibels(given, got) > 35 and decibels(real, got) > 35
+    # Without VNNI the given products of int8 may saturate; the file is as far from the float model then as the given one.
+    near = 35 if avx2_runtime.kernels() != "saturating" else min(35, decibels(real, given) - 0.5)
+    assert decibels(given, got) > 35 and decibels(real, got) > near
 
 
 def test_all_of_it_is_quantized(qcalib, tmp_path):

@@ -209,6 +209,9 @@ def test_dynamic(name, quantized, qcalib, onnxruntime, tmp_path):
         assert g.value(node.input[1]).shape == (ways, (WIDTH, ways * HIDDEN)[k], 4 * HIDDEN) and g.value(
             node.input[2]
         ).shape == (ways, HIDDEN, 4 * HIDDEN)
+        for weights in (g.value(node.input[i]).astype(int) for i in (1, 2)):
+            pairs = weights.reshape(ways, -1, 2, 4 * HIDDEN)  # neighbours along the inputs
+            assert max(pairs.clip(0).sum(2).max(), (-pairs).clip(0).sum(2).max()) <= 128
         for i in (8, 10):
             assert (
                 g.value(node.input[i]).shape == g.value(node.input[i + 1]).shape == (ways, 4 * HIDDEN)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """qcalib run against ONNX Runtime: real models on real data, and the shipped example."""
 
+import dataclasses
 import sys
 
+import avx2_runtime
 import h5py
 import numpy
 import onnx
@@ -30,6 +32,10 @@ def reference(model, feeds, folder):
     return outputs
 
 
+def shorter(case, **how):
+    return dataclasses.replace(case, samples=avx2_runtime.samples(case.samples, **how))
+
+
 def arguments(case, data):
     extra = ["--preprocess", case.preprocess] if case.preprocess else []
     return [data / f"models/{case.model}.onnx", "--data", data / case.data, "--samples", case.samples, *extra]
@@ -37,6 +43,7 @@ def arguments(case, data):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.model)
 def test_fp32_equals_onnx_runtime(case, qcalib, data, tmp_path):
+    case = shorter(case, less=128)
     done = qcalib("run", *arguments(case, data), "-o", "out.h5")
     assert done.new_files == ["out.h5"] and len(done.out.splitlines()) <= 15 and done.err == ""
     ours = by_name(tmp_path / "out.h5")
@@ -55,7 +62,8 @@ def test_fp32_equals_onnx_runtime(case, qcalib, data, tmp_path):
 def test_qdq_model_equals_onnx_runtime(case, qcalib, data, tmp_path):
     """Bit for bit, where ONNX Runtime fuses all: by default it leaves some convolutions of int8 values in float
     (docs/decisions/0006-forms-differ-where-onnxruntime-leaves-floats.md)."""
-    qcalib("run", *arguments(case, data), "-o", "out.h5")
+    case = shorter(case)
+    qcalib("run", *arguments(case, data), "--rounding", avx2_runtime.rounding(), "-o", "out.h5")
     path = data / f"models/{case.model}.onnx"
     theirs, _ = Runtime("newest", sys.executable).run(path, inputs(case, data), tmp_path, "session.qdqisint8allowed=1")
     for name, expected in theirs.items():

@@ -5,6 +5,7 @@ Where ONNX Runtime has integer kernels (8-bit operands, and 4-bit ones that the 
 Around 16 bits and around float activations it computes in float32, so its numbers differ by float32's roundings, of which some fall over an edge.
 """
 
+import avx2_runtime
 import h5py
 import numpy as np
 import onnx
@@ -283,6 +284,7 @@ def test_text(digits, qcalib, tmp_path):
     ],
 )
 def test_accuracy(model, types, exact, loss, data, qcalib, tmp_path):
+    avx2_runtime.skip_if_emulated()
     real = BY_NAME[model]
     reference = Data(data / real.eval, real.preprocess)
     inputs, labels = reference.inputs[:1000], reference.labels[:1000]

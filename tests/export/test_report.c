@@ -2,9 +2,11 @@
 /* report.json and layers.csv as people's scripts read them; report.html is there too (test_report_html.c). */
 #include <criterion/criterion.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -438,6 +440,27 @@ Test(report, a_folder_that_cannot_be_made_is_an_error)
     struct qc_json *json = qc_report_json(&r);
     cr_expect(!qc_report_write(&r, json, "/dev/null/report", &st));
     cr_expect(st.code == QC_MACHINE && strstr(st.message, "/dev/null"), "%s", st.message);
+    qc_json_free(json);
+}
+
+/* A limit on the size of files stands for a full disk. */
+Test(report, of_a_report_that_cannot_be_written_nothing_is_left)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_report r = example();
+    struct qc_json *json = qc_report_json(&r);
+    struct rlimit limit;
+    char top[] = "report_XXXXXX", folder[64];
+    cr_assert_not_null(mkdtemp(top));
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = 100;
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_expect(!qc_report_write(&r, json, qc_text(folder, sizeof folder, "%s/a//b/c/", top), &st));
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    cr_expect(st.code == QC_MACHINE && strstr(st.message, "report.json"), "%s", st.message);
+    cr_expect_eq(rmdir(top), 0, "something is left in the folder");
     qc_json_free(json);
 }
 

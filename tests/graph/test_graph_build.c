@@ -118,6 +118,20 @@ Test(build, names_are_made_unique)
     qc_graph_free(f.g);
 }
 
+/* Suffixes are given out in order, and those that somebody took are left out. */
+Test(build, suffixes_skip_names_that_are_there)
+{
+    static const char *const asked[] = {"x", "x_3", "x", "x", "x_1", "x"}, *const given[] = {"x_1", "x_3",   "x_2",
+                                                                                             "x_4", "x_1_1", "x_5"};
+    struct fixture f = begin();
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        const struct qc_shape shape = QC_SHAPE((int64_t)i + 1);
+        const qc_id v = qc_graph_add_input(f.g, asked[i], QC_F32, &shape, &f.st);
+        cr_expect_str_eq(qc_value(f.g, v)->name, given[i]);
+    }
+    qc_graph_free(f.g);
+}
+
 Test(build, many_values_are_found_again)
 {
     struct fixture f = begin();

@@ -64,6 +64,16 @@ Test(pair_order, positions_come_before_channels)
     "input %3 \"w\" f32[" W_SHAPE "]\n"                                                                                \
     "%4 : " W "[" W_SHAPE "] @2 = Quantize(%3)\n"                                                                      \
     "%5 : i32[" SHAPE "] @3 axis 1 = " OP "(%2, %4)\n" TAIL
+/* Conv of two groups of one channel each, whose weights have these zero points. */
+#define DEPTHWISE(ZEROS)                                                                                               \
+    "graph \"g\" opset 13\n"                                                                                           \
+    "space @1 site \"x\" u8 asymmetric bound scale 1 zero 0\n"                                                         \
+    "space @2 site \"w\" i8 asymmetric per_channel bound scale 1 1 zero " ZEROS "\n"                                   \
+    "space @3 product @1 @2\n"                                                                                         \
+    "space @4 site \"y\" u8 asymmetric bound scale 1 zero 0\n"                                                         \
+    "input %1 \"x\" f32[1,2,1,1]\n%2 : u8[1,2,1,1] @1 = Quantize(%1)\n"                                                \
+    "input %3 \"w\" f32[2,1,1,1]\n%4 : i8[2,1,1,1] @2 axis 0 = Quantize(%3)\n"                                         \
+    "%5 : i32[1,2,1,1] @3 axis 1 = Conv(%2, %4) {group=2}\n" STORED("u8", "1,2,1,1")
 #define STORED(Y, SHAPE)                                                                                               \
     "%6 : " Y "[" SHAPE "] @4 = Requantize(%5)\n%7 : f32[" SHAPE "] = Dequantize(%6)\noutput \"y\" %7\n"
 #define CLAMPED(Y, SHAPE)                                                                                              \
@@ -91,6 +101,8 @@ static const struct {
      false},
     {"Conv u8 i8 of shared data", PRODUCT("u8", "i8", "u8", "Conv", "1,1,1,1", "1,1,1,1", SHARED("u8", "1,1,1,1")),
      true},
+    {"depthwise", DEPTHWISE("3 3"), false},
+    {"depthwise of several zero points", DEPTHWISE("3 4"), true},
     {"MatMul u8 i8", PRODUCT("u8", "i8", "u8", "MatMul", "1,1", "1,1", STORED("u8", "1,1")), true},
     {"MatMul in float", PRODUCT("u8", "i8", "u8", "MatMul", "1,1", "1,1", FLOAT("1,1")), true},
     {"Gemm in float", PRODUCT("u8", "i8", "u8", "Gemm", "1,1", "1,1", FLOAT("1,1")), true},

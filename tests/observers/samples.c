@@ -49,7 +49,7 @@ struct qc_histogram *samples_histogram(const float *x, size_t n)
     cr_assert(qc_scan_new(&scan, QC_NEED_HISTOGRAM, &st));
     cr_assert(qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st));
     cr_assert(qc_scan_sample(scan, x, n, 0, &st));
-    qc_histogram_add_scan(h, scan);
+    cr_assert(qc_histogram_add_scan(h, scan, &st));
     qc_scan_free(scan);
     return h;
 }

@@ -14,7 +14,7 @@ static struct qc_histogram *seen(const float *x, size_t n)
     struct qc_histogram *h;
     cr_assert(qc_scan_new(&s, QC_NEED_HISTOGRAM, &st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, &st) &&
               qc_scan_values(s, x, n, &st));
-    qc_histogram_add_scan(h, s);
+    cr_assert(qc_histogram_add_scan(h, s, &st));
     qc_scan_free(s);
     return h;
 }

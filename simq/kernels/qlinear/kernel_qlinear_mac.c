@@ -74,14 +74,24 @@ static void prepare_gemm(struct product *s, const struct qc_prepare *p)
     s->alpha = qc_attr_float(p->node, "alpha", 1.0f);
 }
 
+static bool one_zero_point(const struct qc_view *zero_point)
+{
+    for (size_t c = 1; zero_point->data && c < qc_view_count(zero_point); c++)
+        if (qc_qlinear_zero(zero_point, c) != qc_qlinear_zero(zero_point, 0)) return false;
+    return true;
+}
+
 /* Does ONNX Runtime multiply uint8 by int8 here? ConvInteger takes the weights as the left operand, and the data as
-   they lie in a window; all others take the data first, and a depthwise QLinearConv has an exact kernel. */
+   they lie in a window; all others take the data first, and a depthwise QLinearConv whose channels share a zero point
+   has an exact kernel. */
 static bool saturates(const struct product *s, const struct qc_prepare *p)
 {
     const enum qc_dtype x = p->in[s->x.value].dtype, w = p->in[s->w.value].dtype;
     if (qc_contract_info(p->contract)->products != QC_PRODUCTS_PAIRS) return false;
     if (p->node->op == QC_OP_ConvInteger) return x == QC_I8 && w == QC_U8;
-    if (s->real == QC_OP_Conv && s->groups > 1 && s->columns == 1 && p->in[s->w.value].dim[1] == 1) return false;
+    if (s->real == QC_OP_Conv && s->groups > 1 && s->columns == 1 && p->in[s->w.value].dim[1] == 1 &&
+        one_zero_point(&p->in[s->w.zero_point]))
+        return false;
     return x == QC_U8 && w == QC_I8;
 }
 

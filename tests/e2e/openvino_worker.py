@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""openvino_worker.py JOBS RESULTS: runs models in OpenVINO, one sample after the other. JOBS is a pickled list of (model, {input: array}),
+RESULTS one of ({output: array}, the kernels of convolutions and matrix products). ONEDNN_MAX_CPU_ISA caps the instructions of a
+process, so each needs its own. It imports nothing but openvino and numpy."""
+
+import pathlib
+import pickle
+import sys
+
+import numpy
+import openvino
+
+EXACT = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
+
+
+def run(core, path, feeds):
+    model = core.compile_model(core.read_model(path), "CPU", EXACT)
+    count = len(next(iter(feeds.values())))
+    parts = [model({name: v[i : i + 1] for name, v in feeds.items()}) for i in range(count)]
+    outputs = {o.get_any_name(): numpy.concatenate([p[o] for p in parts]) for o in model.outputs}
+    about = [op.get_rt_info() for op in model.get_runtime_model().get_ordered_ops()]
+    of_products = [a for a in about if a["layerType"].astype(str) in ("Convolution", "FullyConnected", "MatMul")]
+    return outputs, sorted({a["primitiveType"].astype(str) for a in of_products})
+
+
+if __name__ == "__main__":
+    runtime = openvino.Core()
+    jobs = pickle.loads(pathlib.Path(sys.argv[1]).read_bytes())
+    pathlib.Path(sys.argv[2]).write_bytes(pickle.dumps([run(runtime, *job) for job in jobs]))

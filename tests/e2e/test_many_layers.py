@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work and memory grow with the layers of a model, and with nothing else. Work is counted in instructions, by valgrind:
+the same on a busy machine."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from chain_models import chain
+from test_budget import MACHINE, MIB, STARTER
+
+LAYERS = (400, 800, 1600)
+# From 800 layers to 1,600 over from 400 to 800: 2 when linear, 4 when quadratic. Sorting and hash tables that double
+# are within this; a job of which a quarter is quadratic at 1,600 layers is not.
+RATIO_MAX = 2.25
+
+
+@pytest.fixture
+def instructions(program, tmp_path):
+    """instructions(ARGUMENT, ...) of a command, its start included."""
+    valgrind = shutil.which("valgrind")
+    if not valgrind:
+        pytest.fail("there is no valgrind: scripts/setup --test")
+
+    def run(*arguments):
+        done = subprocess.run(
+            [valgrind, "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null", program, *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0, done.stderr
+        return int(re.search(r"I +refs:\s+([\d,]+)", done.stderr)[1].replace(",", ""))
+
+    return run
+
+
+def ratio(counts):
+    return (counts[2] - counts[1]) / (counts[1] - counts[0])
+
+
+long = pytest.mark.skipif(not os.environ.get("QCALIB_LONG"), reason="it takes minutes: scripts/test --long")
+
+
+@pytest.mark.parametrize("kind", ["conv", pytest.param("residual", marks=long)])
+def test_work_grows_with_the_layers(kind, instructions, tmp_path):
+    jobs, runs, inspections = [], [], []
+    for layers in LAYERS:
+        model, samples = chain(kind, layers, tmp_path)
+        job = ("--threads", 1, "--method", "mse", "--advice", "off", "--data", samples, model)
+        jobs.append(instructions(*job, "-o", f"{layers}.onnx", "--report", "report"))
+        runs.append(instructions("run", "--threads", 1, "--data", samples, f"{layers}.onnx", "-o", "out.h5"))
+        inspections.append(instructions("inspect", model))
+    for what, counts in (("quantize", jobs), ("run", runs), ("inspect", inspections)):
+        assert ratio(counts) < RATIO_MAX, f"{what}: {counts}, {ratio(counts):.2f}"
+
+
+@pytest.fixture
+def peak(program, tmp_path):
+    """peak(ARGUMENT, ...): exit code, what was said, and the most memory the command had, in MiB."""
+
+    def run(*arguments):
+        done = subprocess.run(
+            [sys.executable, "-S", "-E", "-c", STARTER, tmp_path / "peak", program, *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=True,
+        )
+        code, kib, _ = map(float, (tmp_path / "peak").read_text().split())
+        return int(code), done.stderr, kib * 1024 / MIB
+
+    return run
+
+
+def test_memory_of_8000_layers(peak, tmp_path):
+    model, samples = chain("conv", 8000, tmp_path)
+    job = ("--threads", 1, "--method", "mse", "--no-report", "--data", samples, model, "-o", "out.onnx")
+    code, text, most = peak(*job)
+    assert code == 0, text
+    assert most < 700, f"{most:.0f} MiB"  # 90 KiB for a layer
+    for limit in (100, 200, 300):
+        code, text, held = peak(*job, "--memory-limit", f"{limit}M")
+        assert code == MACHINE and "--memory-limit" in text, f"{limit}: {code} {text}"
+        assert held < limit + 16, f"{limit}: {held:.0f} MiB"
+    code, text, held = peak(*job, "--memory-limit", "900M")
+    assert code == 0 and held < 900, f"{held:.0f} MiB\n{text}"
+
+
+def test_64000_nodes_are_inspected(qcalib, peak, tmp_path):
+    model, _ = chain("conv", 32000, tmp_path)
+    ops = json.dumps(qcalib("inspect", "--json", model).json)
+    assert '"Conv": 32000' in ops or re.search(r'"Conv".{0,40}32000', ops), ops[:2000]
+    code, text, most = peak("inspect", model)
+    assert code == 0 and most < 400, f"{most:.0f} MiB\n{text}"
