@@ -48,8 +48,8 @@ class Steps(Ours):
 
 def peaks(bench):
     """{(instructions, operands): products a second}"""
-    rows = (line.split("\t") for line in subprocess.run([bench], check=True, capture_output=True, text=True).stdout.splitlines())
-    return {(isa, operands): 1e9 * float(rate) for isa, operands, rate in rows}
+    lines = subprocess.run([bench], check=True, capture_output=True, text=True).stdout.splitlines()
+    return {(isa, operands): 1e9 * float(rate) for isa, operands, rate in (line.split("\t") for line in lines)}
 
 
 def layers_of(program, bench, data, name, cap, rounds, folder):
