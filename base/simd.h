@@ -17,6 +17,12 @@
 
 #define QC_INLINE inline __attribute__((always_inline))
 
+/* The environment variable ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA, which caps the instructions of all code (names:
+   simq/core/isa.h); NULL: it is not set. */
+const char *qc_simd_limit(void);
+/* The widest vectors that it allows: 128, 256 or 512 bits. Read when the program is loaded. */
+extern int qc_simd_bits;
+
 /* Before a loop whose iterations do not depend on each other, though its arrays may be the very same memory (in place).
  */
 #if defined(__clang__)
@@ -41,10 +47,10 @@ static QC_INLINE float qc_round_even(float x, const bool native)
 #if defined(__x86_64__) && defined(__GNUC__)
 #define QC_TARGET_AVX2 __attribute__((target("avx2,fma")))
 #define QC_TARGET_AVX512 __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")))
-#define QC_HAS_AVX2() (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+#define QC_HAS_AVX2() (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && qc_simd_bits >= 256)
 #define QC_HAS_AVX512()                                                                                                \
     (QC_HAS_AVX2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&                       \
-     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && qc_simd_bits >= 512)
 #define QC_SIMD(name, parameters, arguments)                                                                           \
     QC_TARGET_AVX512 static void name##_avx512 parameters                                                              \
     {                                                                                                                  \

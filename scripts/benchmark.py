@@ -17,6 +17,7 @@ import onnxruntime as ort
 
 from benchmark_large import HEADS, large_rows, part_rows
 from benchmark_layers import HEAD, layer_rows
+from benchmark_peak import HEAD as PEAK_HEAD, peak_rows
 from measured_models import BY_NAME, Data, run_measured, session
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -232,8 +233,10 @@ def main():
     if not program.exists():
         sys.exit(f"there is no {program}: cmake --preset release && cmake --build --preset release")
     bench = program.parent / "tests/simq/bench_plan"
-    if not bench.exists():
-        sys.exit(f"there is no {bench}: cmake --build --preset release --target bench_plan")
+    peak = bench.with_name("bench_peak")
+    for one in (bench, peak):
+        if not one.exists():
+            sys.exit(f"there is no {one}: cmake --build --preset release --target bench_plan bench_peak")
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         calibration = Calibration(program, pathlib.Path(folder))
@@ -248,6 +251,7 @@ def main():
                                "two threads over one"],
                               integer_rows(given.rounds, calibration, given.data, given.only or CASES)),
             "layers": table(HEAD, layer_rows(program, bench, given.data, given.rounds)),
+            "peak": table(PEAK_HEAD, peak_rows(program, bench, peak, given.data, given.rounds)),
             "default": table(["model", "threads", "statistics, ratio", "rounding, s", "whole process, s", "ratio",
                               "`--advice off`", "and `--method mse`", "peak, MiB"], default_rows(measured)),
             "peers": table(["model", "quantizer", "time, s", "peak, MiB"],

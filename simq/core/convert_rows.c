@@ -171,7 +171,11 @@ QC_ROWS(rows_i8_large, true, true)
 bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                          size_t x_step, size_t rows, size_t n)
 {
-    if (!QC_HAS_AVX512()) return false;
+    if (!QC_HAS_AVX512()) {
+        if (!c->uniform || !QC_HAS_AVX2()) return false;
+        qc_convert_rows_avx2(c, first, y, y_step, x, x_step, rows, n);
+        return true;
+    }
     if (!c->uniform)
         rows_any(c, first, y, y_step, x, x_step, rows, n);
     else if (c->is_signed && c->large)

@@ -23,4 +23,10 @@ void qc_convert_rows_of(struct qc_convert_rows *c);
 bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                          size_t x_step, size_t rows, size_t n);
 
+#if defined(__x86_64__) && defined(__GNUC__)
+/* The same with AVX2, where the processor has it. c->uniform. */
+void qc_convert_rows_avx2(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
+                          size_t x_step, size_t rows, size_t n);
+#endif
+
 #endif

@@ -3,7 +3,6 @@
 #include "simq/core/isa.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <strings.h>
 
 #include "base/simd.h"
@@ -22,8 +21,7 @@ static const char *const caps[QC_ISA_COUNT] = {
 
 static enum qc_isa environment(void)
 {
-    const char *text = getenv("ONEDNN_MAX_CPU_ISA");
-    if (!text) text = getenv("DNNL_MAX_CPU_ISA");
+    const char *text = qc_simd_limit();
     if (!text) return QC_ISA_BEST;
     for (enum qc_isa i = QC_ISA_PLAIN; i < QC_ISA_COUNT; i++)
         if (strcasecmp(text, caps[i]) == 0) return i;
@@ -69,10 +67,54 @@ static bool has(enum qc_isa isa)
     case QC_ISA_AVX_VNNI: return has_avx_vnni();
     case QC_ISA_AVX2: return QC_HAS_AVX2();
     case QC_ISA_PLAIN: return true;
+    case QC_ISA_NEON:
+    case QC_ISA_NEON_DOT:
+    case QC_ISA_NEON_I8MM:
     case QC_ISA_BEST:
     case QC_ISA_COUNT: break;
     }
     return false;
+}
+#elif defined(__aarch64__) && defined(__GNUC__)
+#if defined(__linux__)
+#include <sys/auxv.h>
+
+/* AT_HWCAP bit 20, AT_HWCAP2 bit 13 (Linux, Documentation/arch/arm64/elf_hwcaps.rst). */
+static bool has_dot(void)
+{
+    return getauxval(AT_HWCAP) >> 20 & 1;
+}
+
+static bool has_i8mm(void)
+{
+    return has_dot() && (getauxval(AT_HWCAP2) >> 13 & 1);
+}
+#else
+/* What the compiler may use anyway. */
+static bool has_dot(void)
+{
+#if defined(__ARM_FEATURE_DOTPROD)
+    return true;
+#else
+    return false;
+#endif
+}
+
+static bool has_i8mm(void)
+{
+#if defined(__ARM_FEATURE_DOTPROD) && defined(__ARM_FEATURE_MATMUL_INT8)
+    return true;
+#else
+    return false;
+#endif
+}
+#endif
+
+static bool has(enum qc_isa isa)
+{
+    if (isa == QC_ISA_NEON_DOT) return has_dot();
+    if (isa == QC_ISA_NEON_I8MM) return has_i8mm();
+    return isa == QC_ISA_PLAIN || isa == QC_ISA_NEON;
 }
 #else
 static bool has(enum qc_isa isa)

@@ -3,10 +3,14 @@
 #ifndef QC_SIMQ_CORE_ISA_H
 #define QC_SIMQ_CORE_ISA_H
 
-/* Each holds those before it, but for AVX_VNNI (256 bits wide), which AVX512 and AVX512_VNNI do not need.
+/* Each holds those of its processor before it, but for AVX_VNNI (256 bits wide), which AVX512 and AVX512_VNNI do not
+   need.
    NAME, name in the printed plan, name in DNNL_MAX_CPU_ISA */
 #define QC_ISAS(X)                                                                                                     \
     X(PLAIN, "plain", "SSE41")                                                                                         \
+    X(NEON, "neon", "ADVSIMD")                                                                                         \
+    X(NEON_DOT, "neon_dot", "ADVSIMD_DOT")                                                                             \
+    X(NEON_I8MM, "neon_i8mm", "ADVSIMD_I8MM")                                                                          \
     X(AVX2, "avx2", "AVX2")                                                                                            \
     X(AVX_VNNI, "avx_vnni", "AVX2_VNNI")                                                                               \
     X(AVX512, "avx512", "AVX512_CORE")                                                                                 \

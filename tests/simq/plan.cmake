@@ -1,12 +1,13 @@
 qc_test(simq_accumulator SOURCES test_accumulator.c LINKS simq)
 qc_test(simq_affine SOURCES test_affine.c LINKS simq)
 qc_test(simq_contracts SOURCES random_graph.c test_int_contracts.c LINKS simq)
-qc_test(simq_integer SOURCES random_graph.c test_int_depthwise.c test_int_pairs.c test_int_property.c test_int_wide.c LINKS simq)
+qc_test(simq_integer SOURCES random_graph.c test_int_depthwise.c test_int_fits.c test_int_pairs.c test_int_property.c test_int_wide.c LINKS simq)
 qc_test(simq_mac SOURCES test_mac.c test_product.c LINKS simq)
 qc_test(simq_plan SOURCES test_plan.c test_plan_packed.c LINKS simq)
 qc_test(simq_plan_run SOURCES test_plan_run.c test_shapes_of_data.c LINKS simq)
 qc_test(simq_plan_budget SOURCES test_plan_budget.c LINKS simq)
 qc_test(simq_rounding SOURCES random_graph.c test_convert_rows.c test_rounding.c LINKS simq)
+qc_test(simq_tile SOURCES random_graph.c test_tile.c LINKS simq)
 qc_test(simq_view SOURCES test_view.c LINKS simq)
 
 # Benchmark against ONNX Runtime: tests/bench/compare_plan.py
@@ -17,3 +18,8 @@ qc_link_rooms(bench_plan onnx simq)
 add_executable(bench_rounding EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/bench/bench_rounding.c)
 target_link_libraries(bench_rounding PRIVATE qc_flags)
 qc_link_rooms(bench_rounding simq)
+
+# What the processor can multiply and add: scripts/benchmark_peak.py
+add_executable(bench_peak EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/bench/bench_peak.c)
+target_link_libraries(bench_peak PRIVATE qc_flags)
+qc_link_rooms(bench_peak simq)

@@ -41,7 +41,7 @@ struct qc_depthwise_line {
     ptrdiff_t column, y_step;                    /* bytes from column to column, from result to result */
     size_t count, channels;                      /* of the results */
     size_t stride;                               /* columns from window to window, 1 or 2; with two lines 1 */
-    const int8_t *w, *below;                     /* [3 columns][4 lines], interleaved, as in qc_depthwise_pair */
+    const void *w, *below;                       /* [3 columns][4 lines], packed, as in qc_depthwise_pair */
     const int32_t *bias;                         /* [QC_DEPTHWISE_BLOCK], by qc_depthwise_lane */
     const float *factor;                         /* likewise */
     const struct qc_convert_rows *finish;        /* uniform; its own factors are not read */
@@ -49,10 +49,28 @@ struct qc_depthwise_line {
 };
 typedef void qc_depthwise_line_fn(const struct qc_depthwise_line *d);
 
-/* Number i of a block is of this channel. */
-static inline size_t qc_depthwise_lane(size_t i)
+/* How weights of 8 bits are packed. */
+enum qc_taps {
+    QC_TAPS_WORDS, /* int16 [tap][channel] */
+    QC_TAPS_PAIRS, /* int16, for blocks of 16 channels, for two taps, for each channel by qc_depthwise_lane: two */
+    QC_TAPS_QUADS  /* int8, for blocks of 64 channels, for four taps, likewise: four */
+};
+
+/* Number i of a block of QC_DEPTHWISE_BLOCK is of this channel. */
+static inline size_t qc_depthwise_lane(enum qc_taps taps, size_t i)
 {
-    return i % 16 / 4 * 16 + i / 16 * 4 + i % 4;
+    if (taps == QC_TAPS_QUADS) return i % 16 / 4 * 16 + i / 16 * 4 + i % 4;
+    if (taps == QC_TAPS_PAIRS) return i / 16 * 16 + i / 4 % 2 * 8 + i / 8 % 2 * 4 + i % 4;
+    return i;
 }
+
+/* Bytes and content of packed depthwise weights from w[tap][channel]. */
+size_t qc_depthwise_bytes(size_t taps, size_t channels, enum qc_taps form);
+void qc_depthwise_pack(void *to, const int32_t *w, size_t taps, size_t channels, enum qc_taps form);
+/* Channels that make a vector of them. */
+size_t qc_depthwise_vector(enum qc_taps form);
+
+/* For all processors: uint8 data, int16 data; weights QC_TAPS_WORDS. */
+qc_depthwise_fn qc_depthwise_narrow, qc_depthwise_wide;
 
 #endif

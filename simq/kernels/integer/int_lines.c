@@ -10,7 +10,7 @@ enum { BLOCK = QC_DEPTHWISE_BLOCK, GROUP = QC_DEPTHWISE_LINES + 1, COLUMNS = 3, 
 
 /* Of a block of channels. */
 struct qc_int_lines {
-    int8_t w[TAPS * BLOCK], below[TAPS * BLOCK];
+    int16_t w[TAPS * BLOCK], below[TAPS * BLOCK]; /* or bytes */
     int32_t bias[BLOCK];
     float factor[BLOCK];
 };
@@ -18,11 +18,11 @@ struct qc_int_lines {
 /* Windows side by side of few channels fill vectors better together. */
 static bool wanted(const struct qc_int_mac *m)
 {
-    enum { LEAST = 32 };
     const struct qc_int_shape *s = &m->d.shape;
+    const int64_t least = (int64_t)qc_depthwise_vector(m->tiles.taps) / 2;
     bool ok = m->tiles.depthwise_line && !m->wide && !s->transposed && m->d.finish.rows.usable &&
               m->d.finish.rows.uniform && s->kernel[0] == 1 && s->stride[1] == s->stride[2] &&
-              (s->stride[1] == 2 || (s->stride[1] == 1 && s->groups >= LEAST));
+              (s->stride[1] == 2 || (s->stride[1] == 1 && s->groups >= least));
     for (int i = 1; i < 3; i++) ok = ok && s->kernel[i] == 3 && s->dilation[i] == 1;
     return ok;
 }
@@ -44,10 +44,10 @@ static void fill(struct qc_int_lines *to, const struct qc_int_mac *m, const int3
             memcpy(upper + (t * GROUP + line) * BLOCK, from, n * sizeof *from);
             memcpy(lower + (t * GROUP + line + 1) * BLOCK, from, n * sizeof *from);
         }
-    qc_depthwise_pack(to->w, upper, TAPS, BLOCK, true);
-    qc_depthwise_pack(to->below, lower, TAPS, BLOCK, true);
+    qc_depthwise_pack(to->w, upper, TAPS, BLOCK, m->tiles.taps);
+    qc_depthwise_pack(to->below, lower, TAPS, BLOCK, m->tiles.taps);
     for (size_t i = 0; i < BLOCK; i++) {
-        const size_t c = qc_depthwise_lane(i);
+        const size_t c = qc_depthwise_lane(m->tiles.taps, i);
         to->bias[i] = c < n ? bias[first + c] : 0;
         to->factor[i] = c < n ? r->a[r->count > 1 ? first + c : 0] : 0;
     }

@@ -63,7 +63,7 @@ static void choose_width(struct qc_int_mac *m)
     if (m->pairs) return;
     data_range(&lo, &hi, m);
     const bool bytes = m->d.data_type == QC_F32 ? hi - lo <= UINT8_MAX : qc_dtype_size(m->d.data_type) == 1;
-    m->wide = m->d.wide || !bytes || (!m->depthwise && !m->tiles.narrow && !m->serial);
+    m->wide = m->d.wide || !bytes;
     for (size_t c = 0; c < w->count; c++)
         if (w->levels.lo - w->zero_point[c] < INT8_MIN || w->levels.hi - w->zero_point[c] > INT8_MAX) m->wide = true;
 }
@@ -137,6 +137,12 @@ static bool make_panels(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
+/* Are the tiles' narrow loops what computes it? */
+static bool uses_narrow(const struct qc_int_mac *m)
+{
+    return !m->wide && !m->depthwise && !m->serial && !m->pairs;
+}
+
 struct qc_int_pack qc_int_mac_pack(const struct qc_int_mac *m)
 {
     return (struct qc_int_pack){.shape = &m->d.shape,
@@ -151,7 +157,8 @@ struct qc_int_pack qc_int_mac_pack(const struct qc_int_mac *m)
                                 .blocks = m->blocks,
                                 .channels = m->channels,
                                 .zero = m->serial ? 0 : m->zero,
-                                .zeros = m->serial ? NULL : m->zeros};
+                                .zeros = m->serial ? NULL : m->zeros,
+                                .less = uses_narrow(m) && m->tiles.is_signed ? 128 : 0};
 }
 
 static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
@@ -165,25 +172,29 @@ static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-/* Pixels of a line, a power of two up to ROWS, of which the channels fill vectors of 64 bytes; 1 where they do not
+/* Pixels of a line, a power of two up to ROWS, of which the channels fill vectors; 1 where they do not
  * follow each other in memory. */
 static size_t pixels_together(const struct qc_int_mac *m)
 {
     const struct qc_int_shape *s = &m->d.shape;
     const int64_t step = m->plane_step[2] * (s->transposed ? 1 : s->stride[2]);
     size_t n = 1;
-    if (m->wide || !m->tiles.interleaved || step != s->groups) return 1;
-    while (n < ROWS && n * (size_t)s->groups % 64) n *= 2;
+    if (m->wide || step != s->groups) return 1;
+    while (n < ROWS && n * (size_t)s->groups % qc_depthwise_vector(m->tiles.taps)) n *= 2;
     return n;
+}
+
+static enum qc_taps taps_of(const struct qc_int_mac *m)
+{
+    return m->wide ? QC_TAPS_WORDS : m->tiles.taps;
 }
 
 static bool pack_depthwise(uint8_t **to, const struct qc_int_mac *m, const int32_t *w, size_t taps, size_t channels,
                            struct qc_status *st)
 {
-    const bool interleaved = !m->wide && m->tiles.interleaved;
-    const size_t bytes = padded(qc_depthwise_bytes(taps, channels, interleaved));
+    const size_t bytes = padded(qc_depthwise_bytes(taps, channels, taps_of(m)));
     if (!(*to = aligned_alloc(64, bytes))) return qc_fail_memory(st, bytes);
-    qc_depthwise_pack(*to, w, taps, channels, interleaved);
+    qc_depthwise_pack(*to, w, taps, channels, taps_of(m));
     return true;
 }
 
@@ -227,7 +238,7 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
         for (size_t i = 0; i < taps * m->together; i++)
             memcpy(w + i * one, single + i / m->together * one, one * sizeof *w);
         for (size_t i = 1; i < m->together; i++) memcpy(m->bias + i * one, m->bias, one * sizeof *w);
-        m->weight_bytes = qc_depthwise_bytes(taps, m->channels, !m->wide && m->tiles.interleaved);
+        m->weight_bytes = qc_depthwise_bytes(taps, m->channels, taps_of(m));
         ok = ok && pack_depthwise(&own, m, w, taps, m->channels, st);
         m->weights = own;
         ok = ok && make_pair(m, w, m->channels, st);
@@ -242,15 +253,18 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
 /* All that packed weights and their sums depend on, but for zero points of their own, which follow it. */
 struct pack_key {
     int64_t stride[6], kernel[3], inputs, outputs, groups;
-    uint64_t quads, panels, channels, transposed, wide, joined, type, zero_points;
+    uint64_t quads, panels, channels, transposed, wide, joined, type, zero_points, less, most;
 };
 
-/* Weights out of what the constant keeps: packed, and behind them the sums of their channels. */
-static bool take_form(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
+static size_t key_bytes(const struct qc_int_pack *p)
+{
+    return sizeof(struct pack_key) + p->scales->count * sizeof *p->scales->zero_point;
+}
+
+/* most: 0, packed weights, or of data, whether their sums fit. NULL: memory is out. */
+static void *key_of(const struct qc_int_pack *p, int32_t most)
 {
     const struct qc_int_shape *s = p->shape;
-    const size_t zeros = p->scales->count * sizeof *p->scales->zero_point, bytes = sizeof(struct pack_key) + zeros,
-                 packed = padded(m->weight_bytes), sums = (size_t)s->groups * m->channels * sizeof *m->bias;
     const struct pack_key of = {.stride = {p->stride[0], p->stride[1], p->stride[2], p->stride[3], p->stride[4],
                                            p->stride[5]},
                                 .kernel = {s->kernel[0], s->kernel[1], s->kernel[2]},
@@ -264,11 +278,24 @@ static bool take_form(struct qc_int_mac *m, const struct qc_int_pack *p, struct 
                                 .wide = p->wide,
                                 .joined = p->joined,
                                 .type = p->type,
-                                .zero_points = p->scales->count};
-    char *key = malloc(bytes);
-    if (!key) return qc_fail_memory(st, bytes);
+                                .zero_points = p->scales->count,
+                                .less = most ? (uint64_t)p->less : 0,
+                                .most = (uint64_t)most};
+    char *key = malloc(key_bytes(p));
+    if (!key) return NULL;
     memcpy(key, &of, sizeof of);
-    memcpy(key + sizeof of, p->scales->zero_point, zeros);
+    memcpy(key + sizeof of, p->scales->zero_point, key_bytes(p) - sizeof of);
+    return key;
+}
+
+/* Weights out of what the constant keeps: packed, and behind them the sums of their channels. */
+static bool take_form(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
+{
+    const struct qc_int_shape *s = p->shape;
+    const size_t bytes = key_bytes(p), packed = padded(m->weight_bytes),
+                 sums = (size_t)s->groups * m->channels * sizeof *m->bias;
+    void *key = key_of(p, 0);
+    if (!key) return qc_fail_memory(st, bytes);
     const void *form = qc_tensor_form(m->d.constant, key, bytes);
     bool ok = true;
     if (!form) {
@@ -366,6 +393,48 @@ static size_t scratch_of(struct qc_int_mac *m)
            (m->weights ? 0 : padded(groups * m->channels * sizeof *m->bias));
 }
 
+/* The greatest number that the tiles read. */
+static int32_t most_of_data(const struct qc_int_mac *m)
+{
+    int32_t lo, hi;
+    data_range(&lo, &hi, m);
+    return hi - m->shift;
+}
+
+/* May narrow tiles be used that add two products in 16 bits? Asked once of a constant. */
+static bool check_pairs(bool *fits, const struct qc_int_mac *m, struct qc_status *st)
+{
+    const struct qc_int_pack p = qc_int_mac_pack(m);
+    const int32_t most = most_of_data(m);
+    *fits = !m->tiles.pairs || !uses_narrow(m);
+    if (*fits || !m->d.weights) return true;
+    void *key = m->d.constant ? key_of(&p, most) : NULL;
+    if (m->d.constant && !key) return qc_fail_memory(st, key_bytes(&p));
+    const bool *known = key ? qc_tensor_form(m->d.constant, key, key_bytes(&p)) : NULL;
+    bool ok = true;
+    *fits = known ? *known : qc_int_pack_fits(&p, m->d.weights, most);
+    if (key && !known) {
+        bool *own = malloc(sizeof *own);
+        const void *kept;
+        ok = own || qc_fail_memory(st, sizeof *own);
+        if (own) *own = *fits;
+        ok = ok && qc_tensor_add_form(&kept, m->d.constant, key, key_bytes(&p), own, st);
+    }
+    free(key);
+    return ok;
+}
+
+static bool lay_out(struct qc_int_mac *m, struct qc_status *st)
+{
+    free(m->zeros);
+    free(m->run);
+    m->zeros = NULL;
+    m->run = NULL;
+    if (!choose_data(m, st)) return false;
+    choose_copy(m);
+    return make_runs(m, st);
+}
+
 bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_int_def *d, struct qc_status *st)
 {
     struct qc_int_mac *m = calloc(1, sizeof *m);
@@ -380,12 +449,13 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
     m->depthwise =
         !m->serial && !m->pairs && d->weights && d->shape.groups > 1 && d->shape.inputs == 1 && d->shape.outputs == 1;
     choose_width(m);
-    if (!check_weights(m, st) || !choose_data(m, st)) goto fail;
-    choose_copy(m);
-    if (!make_runs(m, st) || !make_bias(m, st) ||
-        !(m->depthwise ? make_depthwise(m, st)
-          : m->pairs   ? make_pairs(m, st)
-                       : make_dense(m, st)))
+    bool fits;
+    if (!check_weights(m, st) || !lay_out(m, st) || !check_pairs(&fits, m, st)) goto fail;
+    if (!fits) {
+        m->wide = true;
+        if (!lay_out(m, st)) goto fail;
+    }
+    if (!make_bias(m, st) || !(m->depthwise ? make_depthwise(m, st) : m->pairs ? make_pairs(m, st) : make_dense(m, st)))
         goto fail;
     choose_amx(m);
     qc_text(m->name, sizeof m->name, "%s %s%s%s",
@@ -426,7 +496,7 @@ void qc_int_mac_free(struct qc_int_mac *m)
 size_t qc_int_mac_bytes(const struct qc_int_mac *m)
 {
     const size_t columns = (size_t)m->d.shape.kernel[2] * (QC_DEPTHWISE_LINES + 1);
-    const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, true) : 0;
+    const size_t pair = m->pair[0] ? 2 * qc_depthwise_bytes(columns, m->channels, m->tiles.taps) : 0;
     return m->weights ? (m->shared ? m->held_bytes : m->weight_bytes) + pair + qc_int_lines_bytes(m) +
                             (m->depthwise ? 1 : (size_t)m->d.shape.groups) * m->channels * sizeof *m->bias
                       : 0;

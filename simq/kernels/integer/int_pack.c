@@ -167,7 +167,34 @@ void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t 
     for (int64_t g = 0; g < s->groups; g++, bias += p->channels, sums += p->channels, given += s->outputs)
         for (size_t c = 0; c < p->channels; c++)
             bias[c] = (int32_t)((c < outputs ? (uint32_t)given[c] : 0) -
-                                (uint32_t)(p->zeros ? p->zeros[g] : p->zero) * (uint32_t)sums[c]);
+                                (uint32_t)((p->zeros ? p->zeros[g] : p->zero) - p->less) * (uint32_t)sums[c]);
+}
+
+/* Data x of 0 to most give (x - less) * a + (y - less) * b; the extremes are at the ends. */
+static bool pair_fits(const struct qc_int_pack *p, int32_t a, int32_t b, int32_t most)
+{
+    const int32_t x = -p->less, y = most - p->less, up = (a > 0 ? y : x) * a + (b > 0 ? y : x) * b,
+                  down = (a > 0 ? x : y) * a + (b > 0 ? x : y) * b;
+    return up <= INT16_MAX && down >= INT16_MIN;
+}
+
+bool qc_int_pack_fits(const struct qc_int_pack *p, const void *weights, int32_t most)
+{
+    const struct qc_int_shape *s = p->shape;
+    const int64_t runs = s->kernel[0] * s->kernel[1] * (p->joined ? 1 : s->kernel[2]);
+    for (int64_t g = 0; g < s->groups; g++)
+        for (int64_t r = 0; r < runs; r++)
+            for (size_t i = 0; i < p->quads; i++) {
+                const struct quad q = quad_of(p, r, i);
+                for (int64_t c = 0; c < s->outputs; c++) {
+                    const size_t channel = (size_t)(g * s->outputs + c);
+                    const int64_t at = c * p->stride[0] + g * p->stride[1];
+                    int32_t w[4] = {0};
+                    for (size_t k = 0; k < q.count; k++) w[k] = weight_at(p, weights, at + q.at[k], channel);
+                    if (!pair_fits(p, w[0], w[1], most) || !pair_fits(p, w[2], w[3], most)) return false;
+                }
+            }
+    return true;
 }
 
 void qc_int_pack_pairs(int8_t *to, int32_t *sums, const struct qc_int_pack *p, const void *weights)

@@ -18,11 +18,15 @@ struct qc_int_pack {
     size_t channels;
     int32_t zero;         /* zero point of the data as the tiles see it ... */
     const int32_t *zeros; /* ... or, by group; NULL: the same for all */
+    int32_t less;         /* what the tiles subtract from the data */
 };
 
 /* to: panels of all groups, one after the other. sums[group][channels]: of the weights, modulo 2^32; 0 for channels
    that only fill up a block. They do not depend on the data's zero point. */
 void qc_int_pack(uint8_t *to, int32_t *sums, const struct qc_int_pack *p, const void *weights);
+/* Do all sums of two products that narrow tiles of this kind make fit in 16 bits, whatever the data from 0 to `most`?
+   less: as in the pack. */
+bool qc_int_pack_fits(const struct qc_int_pack *p, const void *weights, int32_t most);
 /* bias[group][channels]: given less zero times the sum, modulo 2^32. given: [groups * outputs]. Also in place. */
 void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t *sums, const int32_t *given);
 

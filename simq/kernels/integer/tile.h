@@ -15,8 +15,6 @@
 #include <stdint.h>
 
 #include "simq/core/accumulator.h"
-#include "simq/core/isa.h"
-#include "simq/kernels/integer/depthwise.h"
 
 enum { QC_TILE_ROWS = 8, QC_TILE_CHANNELS = 16, QC_TILE_BLOCKS = 3, QC_TILE_WIDTH = QC_TILE_CHANNELS * QC_TILE_BLOCKS };
 
@@ -45,20 +43,14 @@ struct qc_tile_narrow {
 void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how,
                     struct qc_sums *sums);
 
-struct qc_tile_set {
-    qc_tile_fn *narrow; /* NULL: use wide */
-    qc_tile_fn *wide;
-    qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* both always there */
-    qc_depthwise_pair_fn *depthwise_pair;               /* NULL: there is none */
-    qc_depthwise_line_fn *depthwise_line;               /* the same */
-    bool interleaved;                                   /* how narrow_depthwise wants its weights */
-    bool amx;                                           /* simq/kernels/integer/tile_amx.h */
-};
-struct qc_tile_set qc_tile_set_of(enum qc_isa isa);
-
-/* Bytes and content of packed depthwise weights from w[tap][channel]. interleaved: uint8 data, for blocks of 64
-   channels, groups of 4 taps; else int16 weights in the order given. */
-size_t qc_depthwise_bytes(size_t taps, size_t channels, bool interleaved);
-void qc_depthwise_pack(void *to, const int32_t *w, size_t taps, size_t channels, bool interleaved);
+/* By instruction set, where the processor has it. narrow: exact; pairs: narrow, where sums of the products 2i and 2i +
+   1 of a group fit in 16 bits. */
+qc_tile_fn qc_tile_wide_plain, qc_tile_narrow_plain;
+#if defined(__x86_64__) && defined(__GNUC__)
+qc_tile_fn qc_tile_wide_avx2, qc_tile_pairs_avx2, qc_tile_narrow_avx_vnni;
+qc_tile_fn qc_tile_wide_avx512, qc_tile_pairs_avx512, qc_tile_wide_vnni, qc_tile_narrow_vnni;
+#elif defined(__aarch64__) && defined(__GNUC__)
+qc_tile_fn qc_tile_wide_neon, qc_tile_pairs_neon, qc_tile_narrow_dot, qc_tile_narrow_i8mm;
+#endif
 
 #endif

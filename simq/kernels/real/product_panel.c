@@ -188,6 +188,13 @@ static void scattered(const struct qc_panel_product *p, struct qc_product_tile *
         for (size_t c = 0; c < n->count; c++) y[m * y_step + (ptrdiff_t)c * y_column] = tile[m * width + (ptrdiff_t)c];
 }
 
+/* Asking for numbers that lie in the second cache takes as long as a product with few rows does. */
+static bool asks(const struct qc_panel_product *p, const struct qc_panel_lines *l, size_t tiles)
+{
+    enum { CACHED = 1 << 19 };
+    return p->packed && (tiles * l->lines > 1 || qc_panel_numbers(p->shape) > CACHED);
+}
+
 /* Asks for part i of `parts` of what is multiplied next. */
 static void ask(const float *next, size_t numbers, size_t i, size_t parts)
 {
@@ -216,7 +223,7 @@ static void slice_lines(const struct qc_panel_product *p, const struct qc_panel_
                                     .tail = last ? p->tail : NULL};
         float *y = l->y + (ptrdiff_t)i * l->y_line + (ptrdiff_t)n->first * l->y_column;
         for (size_t k = 0; k < tiles; k++) {
-            if (p->packed)
+            if (asks(p, l, tiles))
                 ask(w + s->runs * s->length * (size_t)width, s->runs * s->length * (size_t)width, i * tiles + k,
                     tiles * l->lines);
             const ptrdiff_t count = (ptrdiff_t)(l->count / tiles + (k < l->count % tiles));

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/simd.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+const char *qc_simd_limit(void)
+{
+    const char *text = getenv("ONEDNN_MAX_CPU_ISA");
+    return text ? text : getenv("DNNL_MAX_CPU_ISA");
+}
+
+/* Names that are not known do not limit anything. */
+static int widest(const char *limit)
+{
+    if (!limit) return 512;
+    if (strncasecmp(limit, "AVX2", 4) == 0) return 256;
+    return strcasecmp(limit, "SSE41") == 0 || strcasecmp(limit, "AVX") == 0 ? 128 : 512;
+}
+
+int qc_simd_bits = 512;
+
+/* Before anything runs: loops ask at every call. */
+__attribute__((constructor)) static void limit(void)
+{
+    qc_simd_bits = widest(qc_simd_limit());
+}

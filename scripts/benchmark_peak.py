@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of what the processor can multiply and add the integer kernels reach, for each instruction set that it has:
+scripts/benchmark_peak.py PROGRAM BENCH_PLAN BENCH_PEAK DATA_FOLDER [ROUNDS] [--all], in the environment of
+scripts/benchmark; `cmake --build --preset release --target bench_plan bench_peak` makes the two programs.
+
+The peak is that of the innermost instructions on registers alone (tests/bench/bench_peak.c). Layers are those of more
+than a million multiply-adds, but for depthwise ones, which no such instruction computes; what a layer does beside the
+products (padding, conversion of sums to bytes) is in its time. --all prints every layer."""
+import collections
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from benchmark_layers import MODELS, RUNS, Ours, describe
+from measured_models import BY_NAME, Data, run_measured
+
+LEAST, AIM = 1_000_000, 0.6
+CAPS = {"avx2": "AVX2", "avx_vnni": "AVX2_VNNI", "avx512": "AVX512_CORE", "avx512_vnni": "AVX512_CORE_VNNI",
+        "amx_int8": "AVX512_CORE_AMX", "neon": "ADVSIMD", "neon_dot": "ADVSIMD_DOT", "neon_i8mm": "ADVSIMD_I8MM"}
+HEAD = ["instructions", "operands", "peak, 10^9 a second", "layers", "all layers", "median layer", "layers below 0.6",
+        "the lowest two"]
+Layer = collections.namedtuple("Layer", "what operands products seconds")
+
+
+class Steps(Ours):
+    """Answers with the integer products among the layers."""
+
+    def __call__(self):
+        self.process.stdin.write(f"{RUNS}\n")
+        self.process.stdin.flush()
+        self.process.stdout.readline()
+        layers = {}
+        for line in iter(self.process.stdout.readline, "\n"):
+            seconds, kernel, detail, op, value, *dims = line.rstrip("\n").split("\t")
+            words = detail.split()
+            if kernel not in ("int_conv", "int_product") or "depthwise" in words:
+                continue
+            weights, out = ([int(d) for d in dims[i].split("x")] for i in (1, -1))
+            terms = np.prod(weights[1:]) if op == "Conv" else np.prod(weights) / out[-1]
+            if (products := int(terms * np.prod(out))) > LEAST:
+                layers[value] = Layer(describe(op, detail, dims), (words[0], words[1]), products, float(seconds) / RUNS)
+        return layers
+
+
+def peaks(bench):
+    """{(instructions, operands): products a second}"""
+    lines = subprocess.run([bench], check=True, capture_output=True, text=True).stdout.splitlines()
+    return {(isa, operands): 1e9 * float(rate) for isa, operands, rate in (line.split("\t") for line in lines)}
+
+
+def layers_of(program, bench, data, name, cap, rounds, folder):
+    """The layers of a model, each with the least seconds of all rounds."""
+    model, path, graph = BY_NAME[name], folder / f"{name}.onnx", folder / f"{name}.ir"
+    if not graph.exists():
+        run_measured([program, "-q", "--no-report", "--method", "mse", "--weight-rounding", "nearest", "--advice",
+                      "off", "-o", path, "--dump", f"realise={graph}", *model.options(data)])
+        np.ascontiguousarray(Data(data / model.calib, model.preprocess, 1).inputs).tofile(folder / f"{name}.sample")
+    steps = Steps(bench, graph, folder / f"{name}.sample", cap)
+    steps()
+    seen = [steps() for _ in range(rounds)]
+    steps.close()
+    return [layer._replace(seconds=min(s[value].seconds for s in seen)) for value, layer in seen[0].items()]
+
+
+def peak_rows(program, bench, peak, data, rounds, every=False):
+    """A row for each instruction set and kind of operands: what part of the peak layers reach."""
+    top = peaks(peak)
+    with tempfile.TemporaryDirectory() as folder:
+        for isa in dict.fromkeys(isa for isa, _ in top):
+            found = collections.defaultdict(list)
+            for name in MODELS:
+                for layer in layers_of(program, bench, data, name, CAPS[isa], rounds, pathlib.Path(folder)):
+                    if layer.operands in top:  # what fills no tile of AMX is computed, and counted, with VNNI
+                        found[layer.operands].append(layer)
+            for key, layers in found.items():
+                if key[0] != isa:
+                    continue
+                parts = sorted((n.products / n.seconds / top[key], n.what) for n in layers)
+                for part, what in parts if every else ():
+                    print(f"{part:6.2f}  {' '.join(key)}  {what}")
+                everything = sum(n.products for n in layers) / sum(n.seconds for n in layers) / top[key]
+                yield [*key, f"{top[key] / 1e9:.0f}", f"{len(layers)}", f"{everything:.2f}",
+                       f"{statistics.median(p for p, _ in parts):.2f}", f"{sum(p < AIM for p, _ in parts)}",
+                       "; ".join(f"{p:.2f}: {w}" for p, w in parts[:2])]
+
+
+def main():
+    program, bench, peak, data = map(pathlib.Path, sys.argv[1:5])
+    rounds = [int(a) for a in sys.argv[5:] if a != "--all"]
+    print("| " + " | ".join(HEAD) + " |")
+    for row in peak_rows(program, bench, peak, data, rounds[0] if rounds else 5, "--all" in sys.argv):
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/kernels/integer/: the loops of simq/kernels/integer/tile.h for vectors of any width, to be made with the
+   instructions of one set. */
+#ifndef QC_SIMQ_KERNELS_INTEGER_TILE_BODY_H
+#define QC_SIMQ_KERNELS_INTEGER_TILE_BODY_H
+
+#include <string.h>
+
+#include "base/simd.h"
+#include "simq/core/unroll.h"
+#include "simq/kernels/integer/tile.h"
+
+static QC_INLINE int32_t quad(const uint8_t *p)
+{
+    int32_t v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+/* Row m from three pointers, so that they and the step fit in registers. */
+#define QC_ROW(m) ((m) < 3 ? p0 + (m)*step : (m) < 6 ? p1 + ((m)-3) * step : p2 + ((m)-6) * step)
+
+/* n vectors of a tile of `all` blocks; TYPE is a vector of LANES sums, VECTORS of them are a block. */
+#define QC_TILE_BODY(name, target, TYPE, LANES, VECTORS, load, store, set1, dot)                                       \
+    target static QC_INLINE void name##_body(const struct qc_tile *t, const int rows, const int n, const int all)      \
+    {                                                                                                                  \
+        TYPE acc[QC_TILE_ROWS][QC_TILE_BLOCKS * (VECTORS)], b[QC_TILE_BLOCKS * (VECTORS)];                             \
+        const ptrdiff_t step = t->step, width = (ptrdiff_t)all * QC_TILE_CHANNELS;                                     \
+        const uint8_t *w = t->w;                                                                                       \
+        QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] =                     \
+            load((const void *)(t->bias + k * (LANES)));                                                               \
+        for (size_t r = 0; r < t->runs; r++) {                                                                         \
+            const uint8_t *p0 = t->a + t->run[r], *p1 = p0 + 3 * step, *p2 = p0 + 6 * step;                            \
+            for (size_t q = 0; q < t->quads; q++) {                                                                    \
+                QC_UNROLL for (int k = 0; k < n; k++) b[k] = load((const void *)(w + 4 * k * (LANES)));                \
+                QC_UNROLL for (int m = 0; m < rows; m++)                                                               \
+                {                                                                                                      \
+                    const TYPE a = set1(quad(QC_ROW(m)));                                                              \
+                    QC_UNROLL for (int k = 0; k < n; k++) acc[m][k] = dot(acc[m][k], a, b[k]);                         \
+                }                                                                                                      \
+                p0 += 4;                                                                                               \
+                p1 += 4;                                                                                               \
+                p2 += 4;                                                                                               \
+                w += 4 * width;                                                                                        \
+            }                                                                                                          \
+        }                                                                                                              \
+        QC_UNROLL for (int m = 0; m < rows; m++) QC_UNROLL for (int k = 0; k < n; k++)                                 \
+            store((void *)(t->acc + m * width + k * (LANES)), acc[m][k]);                                              \
+    }
+#define QC_TILE_ONE(name, target, m, n)                                                                                \
+    target static void name##_##m##_##n(const struct qc_tile *t)                                                       \
+    {                                                                                                                  \
+        name##_body(t, m, n, n); /* a vector is a block */                                                             \
+    }
+#define QC_TILE_ROW(name, target, m)                                                                                   \
+    QC_TILE_ONE(name, target, m, 1)                                                                                    \
+    QC_TILE_ONE(name, target, m, 2)                                                                                    \
+    QC_TILE_ONE(name, target, m, 3)
+#define QC_TILE_ENTRIES(name, m)                                                                                       \
+    {                                                                                                                  \
+        name##_##m##_1, name##_##m##_2, name##_##m##_3                                                                 \
+    }
+#define QC_TILE_ALL(name, target)                                                                                      \
+    QC_TILE_ROW(name, target, 1)                                                                                       \
+    QC_TILE_ROW(name, target, 2)                                                                                       \
+    QC_TILE_ROW(name, target, 4)                                                                                       \
+    QC_TILE_ROW(name, target, 8)                                                                                       \
+    void name(const struct qc_tile *t, int rows, int blocks)                                                           \
+    {                                                                                                                  \
+        static void (*const all[4][QC_TILE_BLOCKS])(                                                                   \
+            const struct qc_tile *) = {QC_TILE_ENTRIES(name, 1), QC_TILE_ENTRIES(name, 2), QC_TILE_ENTRIES(name, 4),   \
+                                       QC_TILE_ENTRIES(name, 8)};                                                      \
+        all[rows == 8 ? 3 : rows == 4 ? 2 : rows == 2 ? 1 : 0][blocks - 1](t);                                         \
+    }
+
+/* From channel c and row m on, of a tile of so many blocks. */
+static QC_INLINE struct qc_tile qc_tile_part(const struct qc_tile *t, int m, int c, int blocks)
+{
+    struct qc_tile part = *t;
+    part.a += m * t->step;
+    part.w += (ptrdiff_t)4 * c;
+    part.bias += c;
+    part.acc += m * blocks * QC_TILE_CHANNELS + c;
+    return part;
+}
+
+/* Where registers do not hold the sums of a whole tile: four rows of SOME vectors, of three blocks MORE. */
+#define QC_TILE_SMALL(name, target, LANES, SOME, MORE)                                                                 \
+    target void name(const struct qc_tile *t, int rows, int blocks)                                                    \
+    {                                                                                                                  \
+        const int n = blocks == 3 && rows >= 4 ? (MORE) : (SOME);                                                      \
+        for (int m = 0; m < rows; m += 4)                                                                              \
+            for (int c = 0; c < blocks * QC_TILE_CHANNELS; c += n * (LANES)) {                                         \
+                const struct qc_tile part = qc_tile_part(t, m, c, blocks);                                             \
+                if (rows >= 4 && n == (MORE))                                                                          \
+                    name##_body(&part, 4, MORE, blocks);                                                               \
+                else if (rows >= 4)                                                                                    \
+                    name##_body(&part, 4, SOME, blocks);                                                               \
+                else if (rows == 2)                                                                                    \
+                    name##_body(&part, 2, SOME, blocks);                                                               \
+                else                                                                                                   \
+                    name##_body(&part, 1, SOME, blocks);                                                               \
+            }                                                                                                          \
+    }
+
+#endif

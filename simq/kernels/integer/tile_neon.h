@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside simq/kernels/integer/: the loops of simq/kernels/integer/tile_body.h with NEON, whatever multiplies. */
+#ifndef QC_SIMQ_KERNELS_INTEGER_TILE_NEON_H
+#define QC_SIMQ_KERNELS_INTEGER_TILE_NEON_H
+
+#include "simq/kernels/integer/tile_body.h"
+
+#if defined(__aarch64__) && defined(__GNUC__)
+#include <arm_neon.h>
+
+#define QC_NEON_BODY(name, set1, dot)                                                                                  \
+    QC_TILE_BODY(name, , int32x4_t, 4, 4, vld1q_s32, vst1q_s32, set1, dot)                                             \
+    QC_TILE_SMALL(name, , 4, 4, 4)
+
+/* Data less 128 have a sign, as the weights do: 0x80 turned over in each byte. */
+#define QC_LESS_128(x) vdupq_n_s32((x) ^ (int32_t)0x80808080)
+#endif
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which products are added two at a time in 16 bits: those whose weights and data cannot leave them, and no others; the
+   sums are exact either way. All scales are 1. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "graph/text/text.h"
+#include "simq/kernels/integer/tile_set.h"
+#include "simq/plan/plan.h"
+
+#define GEMM(X, X_ZERO, W, K, WEIGHTS)                                                                                 \
+    "graph \"g\" opset 13\n"                                                                                           \
+    "space @1 site \"x\" " X " asymmetric bound scale 1 zero " X_ZERO "\n"                                             \
+    "space @2 site \"w\" " W " asymmetric bound scale 1 zero 0\n"                                                      \
+    "space @3 product @1 @2\n"                                                                                         \
+    "input %1 \"x\" f32[1," K "]\n"                                                                                    \
+    "%2 : " X "[1," K "] @1 = Quantize(%1)\n"                                                                          \
+    "const %3 \"w\" " W "[" K ",1] @2 = {" WEIGHTS "}\n"                                                               \
+    "%4 : i32[1,1] @3 axis 1 = Gemm(%2, %3)\n"                                                                         \
+    "%5 : f32[1,1] = Dequantize(%4)\n"                                                                                 \
+    "output \"y\" %5\n"
+
+/* fits: data from 0 on; fits_signed: less 128. */
+static const struct {
+    const char *name, *graph;
+    bool fits, fits_signed;
+    float data[5], sum;
+} cases[] = {
+    {"at the upper end", GEMM("u8", "0", "i8", "4", "64, 64, 127, 1"), true, true, {255, 255, 255, 255}, 65280},
+    {"above it", GEMM("u8", "0", "i8", "4", "65, 64, 0, 0"), false, true, {255, 255, 1, 1}, 32895},
+    {"second pair", GEMM("u8", "0", "i8", "4", "0, 0, 127, 2"), false, true, {1, 1, 255, 255}, 32895},
+    {"at the lower end", GEMM("u8", "0", "i8", "4", "-100, -28, 0, -128"), true, true, {255, 255, 255, 255}, -65280},
+    {"below it", GEMM("u8", "0", "i8", "4", "-100, -29, 0, 0"), false, true, {255, 255, 1, 1}, -32895},
+    {"two signs", GEMM("u8", "0", "i8", "4", "127, -128, -128, 127"), true, true, {255, 255, 255, 0}, -32895},
+    {"neighbours of two pairs", GEMM("u8", "0", "i8", "4", "0, 127, 127, 0"), true, true, {255, 255, 255, 9}, 64770},
+    {"the lowest twice", GEMM("u8", "0", "i8", "4", "-128, -128, 0, 0"), false, false, {0, 1, 3, 3}, -128},
+    {"one that is alone", GEMM("u8", "0", "i8", "5", "1, 1, 1, 1, 127"), true, true, {1, 1, 1, 1, 255}, 32389},
+    {"int8 data", GEMM("i8", "0", "i8", "4", "64, 64, -64, -64"), true, true, {127, 127, -128, -128}, 32640},
+    {"too much for int8 data", GEMM("i8", "-128", "i8", "4", "90, 90, 0, 0"), false, true, {255, 255, 1, 1}, 45900},
+    {"small data", GEMM("u4", "0", "i8", "4", "127, 127, -128, -127"), true, true, {15, 15, 15, 0}, 1890},
+};
+
+/* Sum, and what the plan says of the product. */
+static float run(char **plan_text, const char *text, const float *data, enum qc_isa isa, const char *name)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_graph *g = NULL;
+    struct qc_plan *plan = NULL;
+    struct qc_runner *r = NULL;
+    const struct qc_plan_options options = {.isa = isa};
+    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s: %s", name, st.message);
+    cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, &options, &st) &&
+                  qc_runner_new(&r, plan, &st) && (*plan_text = qc_plan_print(plan, &st)),
+              "%s: %s", name, st.message);
+    const struct qc_view x = qc_runner_input(r, 0);
+    memcpy(x.data, data, qc_view_count(&x) * sizeof(float));
+    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+    const float y = *(const float *)qc_runner_output(r, 0).data;
+    qc_runner_free(r);
+    qc_plan_free(plan);
+    qc_graph_free(g);
+    return y;
+}
+
+Test(int_fits, pairs_are_added_in_16_bits_where_they_fit)
+{
+    for (enum qc_isa limit = QC_ISA_PLAIN; limit < QC_ISA_COUNT; limit++) {
+        const enum qc_isa isa = qc_isa_detect(limit);
+        const struct qc_tile_set s = qc_tile_set_of(isa);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            const bool fits = !s.pairs || (s.is_signed ? cases[i].fits_signed : cases[i].fits);
+            char *text = NULL;
+            const float y = run(&text, cases[i].graph, cases[i].data, isa, cases[i].name);
+            cr_expect_eq(y, cases[i].sum, "%s, %s: %g", cases[i].name, qc_isa_name(isa), (double)y);
+            cr_expect(strstr(text, fits ? " i8" : " i16"), "%s, %s: %s", cases[i].name, qc_isa_name(isa), text);
+            cr_expect(!strstr(text, fits ? " i16" : " i8 copied]"), "%s, %s: %s", cases[i].name, qc_isa_name(isa),
+                      text);
+            free(text);
+        }
+    }
+}
