@@ -4,6 +4,7 @@
 import ctypes
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -21,8 +22,13 @@ ARITH = [
     "tflite_softmax",
     "tflite_unary",
 ]
-SOURCES = ["tests/tflite/tflite_layers.c", *(f"arith/{name}.c" for name in ARITH), "base/arena.c", "base/status.c"]
-CONTRACTS = ["onnx", "tflite", "tflite-single", "qnn-tonearest"]
+SOURCES = [
+    "tests/tflite/tflite_layers.c",
+    *(f"arith/{name}.c" for name in ARITH),
+    *(f"base/{name}.c" for name in ("arena", "simd", "status")),
+]
+# In the order of enum qc_contract.
+CONTRACTS = re.findall(r'^QC_ROUNDING\(\w+, "([^"]+)"', (ROOT / "arith/roundings.def").read_text(), re.M)
 KINDS = ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"]
 MERGES = ["ADD", "SUB", "MUL"]
 UNARY = ["LEAKY_RELU", "RELU", "HARD_SWISH", "LOGISTIC", "TANH"]
