@@ -65,7 +65,7 @@ static bool add_report(struct files *f, const char *folder, struct qc_arena *a, 
 bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st)
 {
-    enum { SINGLE = 6 };
+    enum { SINGLE = 7 };
     const bool models = o->command == QC_COMMAND_quantize || o->command == QC_COMMAND_convert;
     struct files inputs = {.count = 0}, f = {.items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
                                                                    2 * count + SINGLE + o->dump.count, st)};
@@ -77,6 +77,11 @@ bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t c
         o->job.checkpoint && models ? qc_arena_printf(o->job.arena, st, "%s.layers", o->job.checkpoint) : NULL;
     if (o->job.checkpoint && models && !layers) return false;
     add(&f, "--checkpoint", layers);
+    if (o->job.benchmark && o->job.checkpoint) {
+        const char *latencies = qc_arena_printf(o->job.arena, st, "%s.benchmark", o->job.checkpoint);
+        if (!latencies) return false;
+        add(&f, "--checkpoint", latencies);
+    }
     for (size_t i = 0; i < o->dump.count; i++) {
         const char *file = strchr(o->dump.items[i], '=');
         add(&f, "--dump", file ? file + 1 : NULL);

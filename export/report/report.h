@@ -225,6 +225,29 @@ struct qc_report_size {
     double seconds;
 };
 
+/* A change that --benchmark tried. */
+struct qc_report_latency_step {
+    const char *group; /* "Conv 1x1" */
+    size_t op_count;   /* that it moves */
+    bool to_float;
+    double before_ms, after_ms; /* NaN where it could not be made: */
+    const char *reason;         /* why, else NULL */
+    bool kept;
+};
+
+/* What --benchmark measured, and the placement that it chose. */
+struct qc_report_latency {
+    const char *command;                               /* as given */
+    double float_ms, default_ms, integers_ms, best_ms; /* NaN: not measured; best_ms is of what is written */
+    bool all_float;                                    /* nothing is quantized: float is the fastest */
+    size_t step_count, left; /* left: groups that were not tried, being too many */
+    const struct qc_report_latency_step *steps;
+    const char *prefer; /* the options that place operators so: --prefer ... */
+    size_t skip_count;
+    const char *const *skip; /* ... and --skip, for each */
+    double seconds;
+};
+
 /* A place where error enters, and why. */
 struct qc_report_suggestion {
     const char *node, *op;      /* where */
@@ -316,6 +339,7 @@ struct qc_report {
     size_t output_bias_units;             /* that showed it */
     double output_bias_gain_db;           /* expected, of the output that gains most */
     const struct qc_report_size *size;    /* NULL: not asked for */
+    const struct qc_report_latency *latency; /* NULL: not asked for */
     size_t trial_count;                   /* 0: another method, or no data to run */
     const struct qc_report_trial *trials; /* mse first, parts last */
     size_t group_count;
