@@ -385,6 +385,9 @@ struct qc_json *qc_report_json(const struct qc_report *r);
    inputs and options. Owned by the caller (free); NULL and a status when memory is out. */
 char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st);
 
+/* The placement as a configuration (--config) of the next job. Owned by the caller. */
+struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
+
 /* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: all of them appear
    or none, and each whole. Makes the folder, and removes it again after an error. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
