@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "export/formats/exporter.h"
+#include "quantize/auto_method.h"
 #include "quantize/latency.h"
 #include "quantize/pipeline.h"
 #include "quantize/placement_groups.h"
@@ -114,10 +115,13 @@ static bool set_options(struct qc_options *o, const struct search *s, const bool
     return true;
 }
 
-/* Ranges and rounding do not change the latency: they are chosen the cheapest way. */
-static void set_cheap(struct qc_options *o)
+/* Ranges and rounding hardly change the latency (equal ranges save a requantize): they are chosen in a cheap way. */
+static void set_cheap(struct qc_options *o, const struct qc_pipeline *p)
 {
-    o->method = "minmax";
+    const struct qc_auto_method *found = p->auto_method;
+    if (p->calibration_options.activation->of_network) o->method = "mse";
+    for (size_t i = 0; found && i < found->trial_count; i++)
+        if (found->trials[i].chosen && !found->trials[i].part) o->method = found->trials[i].method;
     o->weight_rounding = "nearest";
     o->scale_channels = "off";
     o->advice = "off";
@@ -127,7 +131,7 @@ static void set_cheap(struct qc_options *o)
 static bool begin(struct search *s, struct qc_status *st)
 {
     s->options = *s->p->options;
-    set_cheap(&s->options);
+    set_cheap(&s->options, s->p);
     s->options.prefer = "integers";
     s->options.given[QC_OPTION_PREFER] = true;
     return (s->integers = calloc(1, sizeof *s->integers)) != NULL || qc_fail_memory(st, sizeof *s->integers);

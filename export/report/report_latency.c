@@ -81,7 +81,7 @@ struct qc_json *qc_json_latency(const struct qc_report_latency *l)
     }
     qc_json_set(o, "changes", list);
     qc_json_set(o, "groups_left", qc_json_whole(l->left));
-    qc_json_set(o, "placement", qc_latency_placement(l));
+    qc_json_set(o, "placement", l->all_float ? qc_json_null() : qc_latency_placement(l));
     qc_json_set(o, "seconds", qc_json_number(l->seconds));
     return o;
 }
