@@ -519,9 +519,10 @@ static bool place(struct qc_job *j, struct qc_status *st)
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
     const unsigned before = qc_pool_share((unsigned)j->p.options->threads);
-    const bool ok = qc_placement_check(&j->p, st) && qc_pipeline_run(&j->p, st) && fit_size(j, st) && place(j, st) && count_ops(j, st) && evaluate(j, st) &&
-                    begin_demand(j, st) && improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure(j, st) &&
-                    mend(j, st) && fill_report(j, st) && advise(j, st);
+    const bool ok = qc_placement_check(&j->p, st) && qc_pipeline_run(&j->p, st) && fit_size(j, st) && place(j, st) &&
+                    count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
+                    (!j->r.fallback || count_ops(j, st)) && measure(j, st) && mend(j, st) && fill_report(j, st) &&
+                    advise(j, st);
     qc_pool_share(before);
     return ok;
 }

@@ -11,7 +11,8 @@
 
 enum { ROUNDS = 3 };
 
-/* A change has to gain this part: the minima of three rounds of equal files differ by up to 1.5 % on a quiet machine. */
+/* A change has to gain this part: the minima of three rounds of equal files differ by up to 1.5 % on a quiet machine.
+ */
 static const double LEAST_GAIN = 0.02, MUCH_SLOWER = 1.1;
 
 #define BESIDE "%s.benchmark"
@@ -102,9 +103,9 @@ static bool run(double *ms, const struct qc_latency *l, const char *file, struct
     if (!qc_command_run(&said, l->words, file, go_on, l->p->progress, a, st))
         return st->code == QC_INTERRUPTED ? false : qc_where(st, "--benchmark");
     *ms = qc_last_number(said);
-    return *ms > 0 || qc_fail(st, QC_MACHINE,
-                              "--benchmark: the last number that the command prints is to be milliseconds, %s",
-                              isnan(*ms) ? "and it printed none" : "and it is 0");
+    return *ms > 0 ||
+           qc_fail(st, QC_MACHINE, "--benchmark: the last number that the command prints is to be milliseconds, %s",
+                   isnan(*ms) ? "and it printed none" : "and it is 0");
 }
 
 static bool run_rounds(struct qc_milliseconds *out, const struct qc_latency *l, const char *const *files, size_t count,

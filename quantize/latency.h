@@ -23,8 +23,8 @@ bool qc_latency_begin(struct qc_latency *l, const struct qc_pipeline *p, struct 
 bool qc_latency_try(const struct qc_latency *l, const char *file, struct qc_status *st);
 
 /* Runs the command on each file in turn, for three rounds; with `race` for fewer if the last file is slower than the
-   first by a tenth. What the checkpoint has is not measured again. Errors: those of the command (base/command.h); it printed no
-   number, or not one above 0 (QC_MACHINE); QC_INTERRUPTED. */
+   first by a tenth. What the checkpoint has is not measured again. Errors: those of the command (base/command.h); it
+   printed no number, or not one above 0 (QC_MACHINE); QC_INTERRUPTED. */
 bool qc_latency_measure(struct qc_milliseconds *out, struct qc_latency *l, const char *const *files, size_t count,
                         bool race, struct qc_status *st);
 

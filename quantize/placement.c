@@ -51,7 +51,9 @@ static bool make_folder(struct search *s, struct qc_status *st)
 {
     const char *tmp = getenv("TMPDIR"), *scratch = s->p->in->scratch;
     char *path = qc_arena_printf(s->p->arena, st, "%s/qcalib-benchmark-XXXXXX",
-                                 tmp && *tmp ? tmp : scratch ? scratch : ".");
+                                 tmp && *tmp ? tmp
+                                 : scratch   ? scratch
+                                             : ".");
     if (!path) return false;
     if (!mkdtemp(path))
         return qc_fail(st, QC_MACHINE, "%s: cannot make a temporary folder; set TMPDIR to a folder with room", path);
@@ -245,7 +247,7 @@ static bool compare_whole(struct placed *now, struct search *s, const bool *by_d
     const size_t count = apart ? MOST : INTEGERS;
     for (size_t i = 0; i < count; i++) files[i] = of[i].file;
     if (!qc_latency_measure(ms, &s->latency, files, count, false, st)) return false;
-    s->r->integers_ms = ms[apart ? INTEGERS : DEFAULT].least;
+    if (apart) s->r->integers_ms = ms[INTEGERS].least;
     size_t best = DEFAULT;
     for (size_t i = 1; i < count; i++)
         if (qc_latency_less(&ms[i], &ms[best])) best = i;
@@ -288,10 +290,12 @@ static bool settle(struct search *s, const bool *by_default, const struct placed
     const size_t count = 1 + (size_t)changed + (given != NULL);
     bool ok = qc_latency_measure(ms, &s->latency, files, count, false, st);
     s->r->default_ms = s->r->best_ms = ms[0].least;
+    if (isnan(s->r->integers_ms)) s->r->integers_ms = s->r->default_ms; /* they are one */
     s->r->float_ms = given ? ms[count - 1].least : (double)NAN;
     if (ok && changed && qc_latency_less(&ms[1], &ms[0])) {
         s->r->best_ms = ms[1].least;
     } else if (ok && changed) {
+        s->r->reverted = true;
         p->options = options;
         p->scheme = scheme;
         ok = qc_pipeline_again(p, st);
@@ -334,8 +338,7 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_latency l;
     const char *const file = model_file(p);
-    return !p->options->benchmark ||
-           (qc_latency_begin(&l, p, st) && (!file || qc_latency_try(&l, file, st)));
+    return !p->options->benchmark || (qc_latency_begin(&l, p, st) && (!file || qc_latency_try(&l, file, st)));
 }
 
 bool qc_place_by_latency(struct qc_report_latency **out, struct qc_pipeline *p, struct qc_status *st)

@@ -11,8 +11,8 @@
 /* Runs the command once on the model file, if there is one: its errors are known before any work begins. */
 bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st);
 
-/* p: has run. Afterwards p->options, p->scheme and the stages are those of the fastest placement, with --prefer integers
-   and a --skip for each operator in float; as before where nothing is faster. Errors: those of the command
+/* p: has run. Afterwards p->options, p->scheme and the stages are those of the fastest placement, with --prefer
+   integers and a --skip for each operator in float; as before where nothing is faster. Errors: those of the command
    (quantize/latency.h), of the stages, of temporary files. */
 bool qc_place_by_latency(struct qc_report_latency **out, struct qc_pipeline *p, struct qc_status *st);
 

@@ -18,12 +18,12 @@ struct finding {
     const struct qc_partition *partition;
     struct qc_arena *a;
     struct qc_placement_groups *to;
-    qc_id *node;          /* [ops] in g */
-    const char **kind;    /* [ops] */
-    const char **layer;   /* [ops]: the kind with the shape of the weight */
-    const char **island;  /* [ops]: the structure of what it is connected with */
-    uint64_t *work;       /* [ops] */
-    uint32_t *connected;  /* [nodes of g + 1]: sets */
+    qc_id *node;         /* [ops] in g */
+    const char **kind;   /* [ops] */
+    const char **layer;  /* [ops]: the kind with the shape of the weight */
+    const char **island; /* [ops]: the structure of what it is connected with */
+    uint64_t *work;      /* [ops] */
+    uint32_t *connected; /* [nodes of g + 1]: sets */
 };
 
 /* ---- Operators ---- */
@@ -46,8 +46,7 @@ static bool name_op(struct qc_placed_op *op, const struct finding *f, const stru
     struct qc_function steps = {.count = 0};
     if (n->op == QC_OP_Table && !qc_function_of(&steps, n, f->a, st)) return false;
     *op = (struct qc_placed_op){.skip = QC_NEW_ARRAY(f->a, const char *, steps.count + 1, st)};
-    if (!op->skip || !(op->name = qc_arena_strdup(f->a, name, st)) || !add_skip(op, name, f->a, st))
-        return false;
+    if (!op->skip || !(op->name = qc_arena_strdup(f->a, name, st)) || !add_skip(op, name, f->a, st)) return false;
     for (unsigned i = 0; i + 1 < steps.count; i++) {
         const struct qc_function_step *s = &steps.steps[i];
         if (!add_skip(op, s->node && *s->node ? s->node : s->value ? s->value : "", f->a, st)) return false;
@@ -93,9 +92,8 @@ static bool name_kind(struct finding *f, size_t i, const struct qc_match *m, str
                                      groups == 1            ? ""
                                      : w->shape.dim[1] == 1 ? ", depthwise"
                                                             : ", grouped");
-    f->layer[i] = groups == 1
-                      ? qc_arena_printf(f->a, st, "%s %s", op, all)
-                      : qc_arena_printf(f->a, st, "%s %s in %lld groups", op, all, (long long)groups);
+    f->layer[i] = groups == 1 ? qc_arena_printf(f->a, st, "%s %s", op, all)
+                              : qc_arena_printf(f->a, st, "%s %s in %lld groups", op, all, (long long)groups);
     return f->kind[i] && f->layer[i];
 }
 
@@ -158,8 +156,7 @@ static bool connect(struct finding *f, struct qc_status *st)
         if (!node) continue;
         qc_id at = g->values[n->outputs].type.qparams != QC_REAL ? n->outputs : 0;
         for (unsigned i = 0; i < n->input_count && !at; i++)
-            if (n->inputs[i] && !qc_constant_of(g, n->inputs[i]) &&
-                g->values[n->inputs[i]].type.qparams != QC_REAL)
+            if (n->inputs[i] && !qc_constant_of(g, n->inputs[i]) && g->values[n->inputs[i]].type.qparams != QC_REAL)
                 at = n->inputs[i];
         if (!at) continue;
         const uint32_t root = qc_union_root(values, at);
@@ -255,8 +252,7 @@ static bool add_groups(struct finding *f, const char *const *names, bool islands
         if (islands && !(g.what = describe_island(f, g.has, st))) return false;
         to->groups[to->group_count++] = g;
     }
-    if (to->group_count > before)
-        qsort(to->groups + before, to->group_count - before, sizeof *to->groups, by_work);
+    if (to->group_count > before) qsort(to->groups + before, to->group_count - before, sizeof *to->groups, by_work);
     return true;
 }
 

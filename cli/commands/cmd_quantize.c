@@ -21,8 +21,8 @@
 /* What is written where. */
 struct outputs {
     size_t count;
-    const char **models; /* [count]: one per format */
-    const char *folder;  /* of the report, or NULL */
+    const char **models;   /* [count]: one per format */
+    const char *folder;    /* of the report, or NULL */
     const char *placement; /* what --benchmark chose; NULL: not asked for */
 };
 

@@ -269,10 +269,14 @@ static void print_times(const struct qc_report *r)
         double seconds;
         bool always;
     } parts[] = {
-        {"calibration", r->collect_seconds, true},       {"choice", r->solve_seconds, true},
-        {"rounding", r->rounding_seconds, true},         {"check", r->measure_seconds + r->eval_seconds, true},
-        {"sensitivity", r->sensitivity_seconds, false},  {"wider types", r->fallback_seconds, false},
-        {"size", r->size ? r->size->seconds : 0, false}, {"advice", r->advice_seconds, false},
+        {"calibration", r->collect_seconds, true},
+        {"choice", r->solve_seconds, true},
+        {"rounding", r->rounding_seconds, true},
+        {"check", r->measure_seconds + r->eval_seconds, true},
+        {"sensitivity", r->sensitivity_seconds, false},
+        {"wider types", r->fallback_seconds, false},
+        {"size", r->size ? r->size->seconds : 0, false},
+        {"advice", r->advice_seconds, false},
         {"latency", r->latency ? r->latency->seconds : 0, false},
     };
     qc_say("time        %.2f s", r->total_seconds);
@@ -290,6 +294,7 @@ static void print_latency(const struct qc_report_latency *l)
     if (!isnan(l->float_ms)) qc_say("float %.3g, ", l->float_ms);
     qc_say("default %.3g, all integers %.3g; %zu of %zu changes kept\n", l->default_ms, l->integers_ms, kept,
            l->step_count);
+    if (l->reverted) qc_say("            they gain nothing beside the default, which is written\n");
     if (l->all_float) qc_say("            nothing is quantized: no placement is faster than float\n");
 }
 

@@ -239,7 +239,9 @@ struct qc_report_latency_step {
 struct qc_report_latency {
     const char *command;                               /* as given */
     double float_ms, default_ms, integers_ms, best_ms; /* NaN: not measured; best_ms is of what is written */
-    bool all_float;                                    /* nothing is quantized: float is the fastest */
+    bool reverted;  /* what was found is not faster than the default once it is made as it is written: that is the
+                       default */
+    bool all_float; /* nothing is quantized: float is the fastest */
     size_t step_count, left; /* left: groups that were not tried, being too many */
     const struct qc_report_latency_step *steps;
     const char *prefer; /* the options that place operators so: --prefer ... */
@@ -335,13 +337,13 @@ struct qc_report {
     double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to; its standard error: */
     double used_bias_error_db;
     bool used_bias_kept;
-    size_t output_bias_outputs;           /* whose layers took up the mean error there; 0: none */
-    size_t output_bias_units;             /* that showed it */
-    double output_bias_gain_db;           /* expected, of the output that gains most */
-    const struct qc_report_size *size;    /* NULL: not asked for */
+    size_t output_bias_outputs;              /* whose layers took up the mean error there; 0: none */
+    size_t output_bias_units;                /* that showed it */
+    double output_bias_gain_db;              /* expected, of the output that gains most */
+    const struct qc_report_size *size;       /* NULL: not asked for */
     const struct qc_report_latency *latency; /* NULL: not asked for */
-    size_t trial_count;                   /* 0: another method, or no data to run */
-    const struct qc_report_trial *trials; /* mse first, parts last */
+    size_t trial_count;                      /* 0: another method, or no data to run */
+    const struct qc_report_trial *trials;    /* mse first, parts last */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */

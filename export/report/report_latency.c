@@ -56,6 +56,7 @@ void qc_html_latency(FILE *f, const struct qc_report *r)
         fputs("</td></tr>\n", f);
     }
     fputs("</tbody></table></div>\n", f);
+    if (l->reverted) fputs("<p class=\"note\">They gain nothing beside the default, which was written.</p>\n", f);
     if (l->left) qc_html(f, "<p class=\"note\">%zu more groups were not tried.</p>\n", l->left);
 }
 
@@ -67,6 +68,7 @@ struct qc_json *qc_json_latency(const struct qc_report_latency *l)
     qc_json_set(o, "default_ms", qc_json_number(l->default_ms));
     qc_json_set(o, "integers_ms", qc_json_number(l->integers_ms));
     qc_json_set(o, "best_ms", qc_json_number(l->best_ms));
+    qc_json_set(o, "reverted", qc_json_bool(l->reverted));
     qc_json_set(o, "all_float", qc_json_bool(l->all_float));
     for (size_t i = 0; i < l->step_count; i++) {
         const struct qc_report_latency_step *s = &l->steps[i];
