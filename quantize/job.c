@@ -44,6 +44,7 @@ struct qc_job {
     struct qc_standing has;  /* what is written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
+    struct qc_report_latency *latency; /* NULL without --benchmark */
     struct qc_report r;
     const char **files; /* [formats]: of the report */
     size_t *file_bytes;
@@ -508,12 +509,17 @@ static bool fit_size(struct qc_job *j, struct qc_status *st)
 /* --benchmark: other operators in float than those that the stages began with. */
 static bool place(struct qc_job *j, struct qc_status *st)
 {
-    struct qc_report_latency *latency;
     const struct qc_options *before = j->p.options;
     if (!before->benchmark) return true;
-    if (!qc_place_by_latency(&latency, &j->p, st)) return false;
-    j->r.latency = latency;
+    if (!qc_place_by_latency(&j->latency, &j->p, st)) return false;
+    j->r.latency = j->latency;
     return j->p.options == before || qc_pipeline_tell_again(&j->p, st);
+}
+
+/* Wider types, or layers in float, for a demand: what is written is another file than the one that was measured. */
+static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
+{
+    return !j->latency || !j->r.fallback || qc_placement_measure_again(j->latency, &j->p, st);
 }
 
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
@@ -521,8 +527,8 @@ bool qc_job_run(struct qc_job *j, struct qc_status *st)
     const unsigned before = qc_pool_share((unsigned)j->p.options->threads);
     const bool ok = qc_placement_check(&j->p, st) && qc_pipeline_run(&j->p, st) && fit_size(j, st) && place(j, st) &&
                     count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
-                    (!j->r.fallback || count_ops(j, st)) && measure(j, st) && mend(j, st) && fill_report(j, st) &&
-                    advise(j, st);
+                    (!j->r.fallback || count_ops(j, st)) && measure(j, st) && mend(j, st) &&
+                    measure_latency_again(j, st) && fill_report(j, st) && advise(j, st);
     qc_pool_share(before);
     return ok;
 }

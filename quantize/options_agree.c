@@ -88,6 +88,9 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {o->benchmark && (o->size || o->propagate || o->require_integer || o->only.count || in->team),
          "--benchmark chooses what stays in float, and quantizes several times; leave out --size, --propagate, "
          "--require-integer, --only and MPI"},
+        {o->benchmark && !needs_samples(o),
+         "--benchmark moves operators whose inputs are quantized beforehand; leave out --activation-type dynamic and "
+         "none"},
         {o->benchmark && !writes_integers(o), "--benchmark runs a file of integers; take --format qdq or qoperator"},
         {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
          "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},

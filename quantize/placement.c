@@ -130,13 +130,16 @@ static void set_cheap(struct qc_options *o, const struct qc_pipeline *p)
     o->checkpoint = NULL;
 }
 
-static bool begin(struct search *s, struct qc_status *st)
+static bool branch_integers(struct search *s, struct qc_status *st)
 {
+    struct qc_status why = QC_STATUS_INIT;
     s->options = *s->p->options;
     set_cheap(&s->options, s->p);
     s->options.prefer = "integers";
     s->options.given[QC_OPTION_PREFER] = true;
-    return (s->integers = calloc(1, sizeof *s->integers)) != NULL || qc_fail_memory(st, sizeof *s->integers);
+    if (!(s->integers = calloc(1, sizeof *s->integers))) return qc_fail_memory(st, sizeof *s->integers);
+    return qc_pipeline_branch(s->integers, s->p, &s->options, false, &why) ||
+           qc_fail(st, why.code, "--benchmark, everything in integers: %s", why.message);
 }
 
 /* *reason is set where there is no such file. */
@@ -315,12 +318,9 @@ static void end_branch(struct search *s)
 static bool search(struct search *s, struct qc_status *st)
 {
     struct qc_pipeline *p = s->p;
-    struct qc_status why = QC_STATUS_INIT;
     struct placed now = {.file = NULL};
     bool *by_default;
-    if (!qc_pipeline_branch(s->integers, p, &s->options, false, &why))
-        return qc_fail(st, why.code, "--benchmark, everything in integers: %s", why.message);
-    if (!qc_placement_groups_find(&s->groups, s->integers, p->arena, st) ||
+    if (!branch_integers(s, st) || !qc_placement_groups_find(&s->groups, s->integers, p->arena, st) ||
         !qc_placement_of(&by_default, &s->groups, p, p->arena, st))
         return false;
     const bool ok = compare_whole(&now, s, by_default, st) && improve(&now, s, st);
@@ -341,17 +341,35 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
     return !p->options->benchmark || (qc_latency_begin(&l, p, st) && (!file || qc_latency_try(&l, file, st)));
 }
 
+static bool begin(struct search *s, struct qc_status *st)
+{
+    while (!writes_integers(s->p->exporters[s->format])) s->format++; /* there is one: quantize/options_agree.h */
+    return qc_latency_begin(&s->latency, s->p, st) && make_folder(s, st);
+}
+
+bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_pipeline *p, struct qc_status *st)
+{
+    struct search s = {.p = p};
+    struct placed m = {.file = NULL};
+    struct qc_milliseconds ms;
+    bool ok = begin(&s, st) && write_file(&m, &s, p, st);
+    const char *const files[] = {m.file};
+    ok = ok && qc_latency_measure(&ms, &s.latency, files, 1, false, st);
+    if (s.folder) remove_folder(&s);
+    if (ok) r->best_ms = ms.least;
+    return ok;
+}
+
 bool qc_place_by_latency(struct qc_report_latency **out, struct qc_pipeline *p, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     struct search s = {.p = p, .r = QC_NEW(p->arena, struct qc_report_latency, st)};
-    if (!s.r || !qc_latency_begin(&s.latency, p, st)) return false;
-    while (!writes_integers(p->exporters[s.format])) s.format++; /* there is one: quantize/options_agree.h */
+    if (!s.r) return false;
     *s.r = (struct qc_report_latency){.command = p->options->benchmark,
                                       .float_ms = (double)NAN,
                                       .integers_ms = (double)NAN};
     p->may_be_float = true;
-    bool ok = begin(&s, st) && make_folder(&s, st) && search(&s, st);
+    const bool ok = begin(&s, st) && search(&s, st);
     end_branch(&s);
     if (s.folder) remove_folder(&s);
     if (!ok) return false;

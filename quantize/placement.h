@@ -16,4 +16,7 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st);
    (quantize/latency.h), of the stages, of temporary files. */
 bool qc_place_by_latency(struct qc_report_latency **out, struct qc_pipeline *p, struct qc_status *st);
 
+/* The latency of p as it has become since: best_ms. */
+bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_pipeline *p, struct qc_status *st);
+
 #endif

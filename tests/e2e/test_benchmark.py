@@ -294,7 +294,7 @@ def test_interrupted(program, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [["--size", "50%"], ["--propagate"], ["--require-integer"], ["--only", "conv"], ["--format", "text"]]
+    "options", [["--size", "50%"], ["--propagate"], ["--require-integer"], ["--only", "conv"], ["--format", "text"], ["--activation-type", "dynamic"]]
 )
 def test_options_that_do_not_go_with_it(options, qcalib, tmp_path):
     small(tmp_path)
@@ -310,16 +310,25 @@ def test_no_configuration_names_a_command(qcalib, tmp_path):
     assert "benchmark" in done.err and done.new_files == []
 
 
-def test_layers_of_a_table_can_be_left_in_float(qcalib, tmp_path):
-    """--skip names a step of a function for which no pattern stands alone."""
+def test_a_step_of_a_function_can_be_left_in_float(qcalib, tmp_path):
+    """--skip names an operator that no pattern takes alone: it is quantized only as a part of a table."""
     n = Network(5, [1, 8])
     x = n.add("MatMul", "x", n.weight(8, 8))
-    y = n.add("Mul", x, n.add("Tanh", n.add("Softplus", x)))
+    y = n.add("Sqrt", n.add("Abs", x))
     n.save(tmp_path, n.add("MatMul", y, n.weight(8, 8)))
-    step = next(node.name for node in n.nodes if node.op_type == "Softplus")
-    mul = next(node.name for node in n.nodes if node.op_type == "Mul")
-    out = qcalib("--target", "fused", "m.onnx", "--data", "data.h5", "--skip", step, "--skip", mul).out
-    assert "Softplus" in out
+    arguments = ["--target", "fused", "m.onnx", "--data", "data.h5"]
+    assert "Abs" not in {o["op"] for o in qcalib(*arguments, "--json").json["float_ops"]}
+    assert "Abs" in {o["op"] for o in qcalib(*arguments, "--skip", "abs2", "--json").json["float_ops"]}
+
+
+def test_latency_of_wider_types(qcalib, command, cost, tmp_path):
+    """A demand changes the file after it was placed: the report has the latency of what is written."""
+    detector_like(tmp_path)
+    job(qcalib, command, "--report", "r")
+    before = json.loads((tmp_path / "r/report.json").read_text())["timing"]["benchmark"]["best_ms"]
+    job(qcalib, command, "--min-sqnr", "48", "--report", "r")
+    report = json.loads((tmp_path / "r/report.json").read_text())
+    assert report["fallback"]["met"] and report["timing"]["benchmark"]["best_ms"] == cost(tmp_path / "b.onnx") != before
 
 
 def test_onnxruntime(qcalib, tmp_path):
