@@ -54,7 +54,7 @@ bool qc_command_split(const char ***words, size_t *count, const char *text, stru
 }
 
 /* The word with the file in its places. */
-static char *filled(const char *word, const char *file, struct qc_arena *a, struct qc_status *st)
+static char *filled_word(const char *word, const char *file, struct qc_arena *a, struct qc_status *st)
 {
     char *out = qc_arena_strdup(a, "", st);
     for (const char *at; out && (at = strstr(word, QC_COMMAND_FILE)); word = at + strlen(QC_COMMAND_FILE))
@@ -71,7 +71,7 @@ struct tail {
     char text[2 * TAIL + 1];
 };
 
-static void take(struct tail *t)
+static void take_text(struct tail *t)
 {
     if (t->size > TAIL) {
         memmove(t->text, t->text + t->size - TAIL, TAIL);
@@ -105,7 +105,7 @@ static const char *last_line(struct tail *t)
     return line ? line + 1 : text;
 }
 
-static bool start(pid_t *pid, char *const *words, const int out[2], const int err[2], struct qc_status *st)
+static bool start_program(pid_t *pid, char *const *words, const int out[2], const int err[2], struct qc_status *st)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -129,16 +129,16 @@ static bool start(pid_t *pid, char *const *words, const int out[2], const int er
 }
 
 /* Reads both pipes to their ends. */
-static bool listen_to(struct tail *out, struct tail *err, bool (*go_on)(void *user, struct qc_status *st), void *user,
-                      struct qc_status *st)
+static bool listen_to_program(struct tail *out, struct tail *err, bool (*go_on)(void *user, struct qc_status *st),
+                              void *user, struct qc_status *st)
 {
     while (out->fd >= 0 || err->fd >= 0) {
         struct pollfd fds[2] = {{.fd = out->fd, .events = POLLIN}, {.fd = err->fd, .events = POLLIN}};
         const int ready = poll(fds, 2, ASK_MS);
         if (ready < 0 && errno != EINTR) return qc_fail(st, QC_MACHINE, "cannot wait for it: %s", strerror(errno));
         if (go_on && !go_on(user, st)) return false;
-        if (ready > 0 && fds[0].revents) take(out);
-        if (ready > 0 && fds[1].revents) take(err);
+        if (ready > 0 && fds[0].revents) take_text(out);
+        if (ready > 0 && fds[1].revents) take_text(err);
     }
     return true;
 }
@@ -174,14 +174,14 @@ bool qc_command_run(const char **out, const char *const *words, const char *file
     pid_t pid = 0;
     if (!argv || !tails) return false;
     for (size_t i = 0; i < count; i++)
-        if (!(argv[i] = filled(words[i], file, a, st))) return false;
+        if (!(argv[i] = filled_word(words[i], file, a, st))) return false;
     if (!open_pipes(from_out, from_err, st)) return false;
     tails[0].fd = from_out[0];
     tails[1].fd = from_err[0];
-    const bool started = start(&pid, argv, from_out, from_err, st);
+    const bool started = start_program(&pid, argv, from_out, from_err, st);
     close(from_out[1]);
     close(from_err[1]);
-    bool ok = started && listen_to(&tails[0], &tails[1], go_on, user, st);
+    bool ok = started && listen_to_program(&tails[0], &tails[1], go_on, user, st);
     if (started) {
         if (!ok) kill(-pid, SIGKILL);
         while (waitpid(pid, &how, 0) < 0 && errno == EINTR) continue;

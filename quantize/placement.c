@@ -70,7 +70,7 @@ static void remove_file(const struct search *s, size_t number)
             unlink(path);
 }
 
-static void drop(const struct search *s, const struct placed *m)
+static void drop_file(const struct search *s, const struct placed *m)
 {
     if (m->own) remove_file(s, m->number);
 }
@@ -99,7 +99,7 @@ static bool writes_integers(const struct qc_exporter *e)
 /* ---- Placements ---- */
 
 /* The options that leave these operators in float, and everything else in integers. */
-static bool set_options(struct qc_options *o, const struct search *s, const bool *in_float, struct qc_status *st)
+static bool set_placement(struct qc_options *o, const struct search *s, const bool *in_float, struct qc_status *st)
 {
     const struct qc_placement_groups *g = &s->groups;
     size_t count = o->skip.count;
@@ -118,7 +118,7 @@ static bool set_options(struct qc_options *o, const struct search *s, const bool
 }
 
 /* Ranges and rounding hardly change the latency (equal ranges save a requantize): they are chosen in a cheap way. */
-static void set_cheap(struct qc_options *o, const struct qc_pipeline *p)
+static void set_cheap_options(struct qc_options *o, const struct qc_pipeline *p)
 {
     const struct qc_auto_method *found = p->auto_method;
     if (p->calibration_options.activation->of_network) o->method = "mse";
@@ -134,7 +134,7 @@ static bool branch_integers(struct search *s, struct qc_status *st)
 {
     struct qc_status why = QC_STATUS_INIT;
     s->options = *s->p->options;
-    set_cheap(&s->options, s->p);
+    set_cheap_options(&s->options, s->p);
     s->options.prefer = "integers";
     s->options.given[QC_OPTION_PREFER] = true;
     if (!(s->integers = calloc(1, sizeof *s->integers))) return qc_fail_memory(st, sizeof *s->integers);
@@ -143,7 +143,8 @@ static bool branch_integers(struct search *s, struct qc_status *st)
 }
 
 /* *reason is set where there is no such file. */
-static bool make(struct placed *m, const char **reason, struct search *s, const bool *in_float, struct qc_status *st)
+static bool make_placement(struct placed *m, const char **reason, struct search *s, const bool *in_float,
+                           struct qc_status *st)
 {
     struct qc_status why = QC_STATUS_INIT;
     struct qc_options o = s->options;
@@ -151,7 +152,7 @@ static bool make(struct placed *m, const char **reason, struct search *s, const 
     *m = (struct placed){.in_float = in_float};
     *reason = NULL;
     if (!t) return qc_fail_memory(st, sizeof *t);
-    const bool ok = set_options(&o, s, in_float, st) && qc_pipeline_branch(t, s->integers, &o, false, &why) &&
+    const bool ok = set_placement(&o, s, in_float, st) && qc_pipeline_branch(t, s->integers, &o, false, &why) &&
                     write_file(m, s, t, &why);
     qc_pipeline_branch_end(t, s->integers);
     free(t);
@@ -162,14 +163,14 @@ static bool make(struct placed *m, const char **reason, struct search *s, const 
 
 /* ---- The search ---- */
 
-static bool *copy_of(const struct search *s, const bool *in_float, struct qc_status *st)
+static bool *copy_of_placement(const struct search *s, const bool *in_float, struct qc_status *st)
 {
     bool *to = QC_NEW_ARRAY(s->p->arena, bool, s->groups.op_count, st);
     for (size_t i = 0; to && i < s->groups.op_count; i++) to[i] = in_float[i];
     return to;
 }
 
-static bool are_equal(const struct search *s, const bool *a, const bool *b)
+static bool are_equal_placements(const struct search *s, const bool *a, const bool *b)
 {
     return memcmp(a, b, s->groups.op_count * sizeof *a) == 0;
 }
@@ -180,7 +181,7 @@ static bool try_change(bool *kept, struct placed *now, struct search *s, const s
 {
     struct qc_report_latency_step *step = &s->steps[s->r->step_count];
     struct placed then;
-    bool *in_float = copy_of(s, now->in_float, st);
+    bool *in_float = copy_of_placement(s, now->in_float, st);
     *kept = false;
     if (!in_float) return false;
     *step = (struct qc_report_latency_step){.group = g->what, .to_float = to_float};
@@ -190,7 +191,7 @@ static bool try_change(bool *kept, struct placed *now, struct search *s, const s
         in_float[i] = to_float;
     }
     if (!step->op_count) return true;
-    if (!make(&then, &step->reason, s, in_float, st)) return false;
+    if (!make_placement(&then, &step->reason, s, in_float, st)) return false;
     step->before_ms = step->after_ms = (double)NAN;
     if (!step->reason) {
         const char *const files[] = {now->file, then.file};
@@ -201,12 +202,12 @@ static bool try_change(bool *kept, struct placed *now, struct search *s, const s
         *kept = step->kept = qc_latency_less(&ms[1], &ms[0]);
     }
     s->r->step_count++;
-    drop(s, *kept ? now : &then);
+    drop_file(s, *kept ? now : &then);
     if (*kept) *now = then;
     return true;
 }
 
-static bool improve(struct placed *now, struct search *s, struct qc_status *st)
+static bool try_groups(struct placed *now, struct search *s, struct qc_status *st)
 {
     const size_t all = s->groups.group_count, count = all < GROUPS ? all : GROUPS;
     bool again = true, ok = true;
@@ -240,11 +241,11 @@ static bool compare_whole(struct placed *now, struct search *s, const bool *by_d
     const char *files[MOST], *reason = NULL;
     if (!all || !none) return false;
     for (size_t i = 0; i < s->groups.op_count; i++) all[i] = true;
-    if (!make(&of[DEFAULT], &reason, s, by_default, st)) return false;
-    if (!of[FLOAT].file && !reason && !make(&of[FLOAT], &reason, s, all, st)) return false;
+    if (!make_placement(&of[DEFAULT], &reason, s, by_default, st)) return false;
+    if (!of[FLOAT].file && !reason && !make_placement(&of[FLOAT], &reason, s, all, st)) return false;
     if (reason) return qc_fail(st, QC_UNSUPPORTED, "--benchmark: %s", reason);
     of[FLOAT].in_float = all;
-    const bool apart = !are_equal(s, by_default, none);
+    const bool apart = !are_equal_placements(s, by_default, none);
     if (apart && (!write_file(&of[INTEGERS], s, s->integers, st))) return false;
     of[INTEGERS].in_float = none;
     const size_t count = apart ? MOST : INTEGERS;
@@ -255,7 +256,7 @@ static bool compare_whole(struct placed *now, struct search *s, const bool *by_d
     for (size_t i = 1; i < count; i++)
         if (qc_latency_less(&ms[i], &ms[best])) best = i;
     for (size_t i = 0; i < count; i++)
-        if (i != best) drop(s, &of[i]);
+        if (i != best) drop_file(s, &of[i]);
     *now = of[best];
     return true;
 }
@@ -263,13 +264,13 @@ static bool compare_whole(struct placed *now, struct search *s, const bool *by_d
 /* ---- The result ---- */
 
 /* The pipeline with what was found. */
-static bool take(struct search *s, const bool *in_float, struct qc_status *st)
+static bool take_placement(struct search *s, const bool *in_float, struct qc_status *st)
 {
     struct qc_pipeline *p = s->p;
     struct qc_options *o = QC_NEW(p->arena, struct qc_options, st);
     if (!o) return false;
     *o = *p->options;
-    if (!set_options(o, s, in_float, st)) return false;
+    if (!set_placement(o, s, in_float, st)) return false;
     p->options = o;
     p->scheme.prefer = QC_PREFER_INTEGERS;
     p->scheme.skip = o->skip.items;
@@ -278,7 +279,7 @@ static bool take(struct search *s, const bool *in_float, struct qc_status *st)
 }
 
 /* Makes the file as it will be written, and measures it beside the default; the default stays if that is as fast. */
-static bool settle(struct search *s, const bool *by_default, const struct placed *now, struct qc_status *st)
+static bool settle_placement(struct search *s, const bool *by_default, const struct placed *now, struct qc_status *st)
 {
     struct qc_pipeline *p = s->p;
     const struct qc_options *options = p->options;
@@ -286,9 +287,9 @@ static bool settle(struct search *s, const bool *by_default, const struct placed
     struct placed was = {.in_float = by_default}, is = {.in_float = now->in_float};
     struct qc_milliseconds ms[3];
     const char *given = model_file(p);
-    const bool changed = !are_equal(s, by_default, now->in_float);
+    const bool changed = !are_equal_placements(s, by_default, now->in_float);
     if (!write_file(&was, s, p, st)) return false;
-    if (changed && (!take(s, now->in_float, st) || !write_file(&is, s, p, st))) return false;
+    if (changed && (!take_placement(s, now->in_float, st) || !write_file(&is, s, p, st))) return false;
     const char *const files[] = {was.file, changed ? is.file : given, given};
     const size_t count = 1 + (size_t)changed + (given != NULL);
     bool ok = qc_latency_measure(ms, &s->latency, files, count, false, st);
@@ -303,8 +304,8 @@ static bool settle(struct search *s, const bool *by_default, const struct placed
         p->scheme = scheme;
         ok = qc_pipeline_again(p, st);
     }
-    drop(s, &was);
-    drop(s, &is);
+    drop_file(s, &was);
+    drop_file(s, &is);
     return ok;
 }
 
@@ -315,7 +316,7 @@ static void end_branch(struct search *s)
     s->integers = NULL;
 }
 
-static bool search(struct search *s, struct qc_status *st)
+static bool search_placement(struct search *s, struct qc_status *st)
 {
     struct qc_pipeline *p = s->p;
     struct placed now = {.file = NULL};
@@ -323,10 +324,10 @@ static bool search(struct search *s, struct qc_status *st)
     if (!branch_integers(s, st) || !qc_placement_groups_find(&s->groups, s->integers, p->arena, st) ||
         !qc_placement_of(&by_default, &s->groups, p, p->arena, st))
         return false;
-    const bool ok = compare_whole(&now, s, by_default, st) && improve(&now, s, st);
-    drop(s, &now);
+    const bool ok = compare_whole(&now, s, by_default, st) && try_groups(&now, s, st);
+    drop_file(s, &now);
     end_branch(s);
-    return ok && settle(s, by_default, &now, st);
+    return ok && settle_placement(s, by_default, &now, st);
 }
 
 static bool all_in_float(const struct qc_pipeline *p)
@@ -341,7 +342,7 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
     return !p->options->benchmark || (qc_latency_begin(&l, p, st) && (!file || qc_latency_try(&l, file, st)));
 }
 
-static bool begin(struct search *s, struct qc_status *st)
+static bool begin_search(struct search *s, struct qc_status *st)
 {
     while (!writes_integers(s->p->exporters[s->format])) s->format++; /* there is one: quantize/options_agree.h */
     return qc_latency_begin(&s->latency, s->p, st) && make_folder(s, st);
@@ -352,7 +353,7 @@ bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_pipeline 
     struct search s = {.p = p};
     struct placed m = {.file = NULL};
     struct qc_milliseconds ms;
-    bool ok = begin(&s, st) && write_file(&m, &s, p, st);
+    bool ok = begin_search(&s, st) && write_file(&m, &s, p, st);
     const char *const files[] = {m.file};
     ok = ok && qc_latency_measure(&ms, &s.latency, files, 1, false, st);
     if (s.folder) remove_folder(&s);
@@ -369,11 +370,11 @@ bool qc_place_by_latency(struct qc_report_latency **out, struct qc_pipeline *p, 
                                       .float_ms = (double)NAN,
                                       .integers_ms = (double)NAN};
     p->may_be_float = true;
-    const bool ok = begin(&s, st) && search(&s, st);
+    const bool ok = begin_search(&s, st) && search_placement(&s, st);
     end_branch(&s);
     if (s.folder) remove_folder(&s);
     if (!ok) return false;
-    s.r->all_float = all_in_float(p);
+    s.r->all_float = p->may_be_float = all_in_float(p);
     s.r->prefer = p->options->prefer;
     s.r->skip_count = p->options->skip.count;
     s.r->skip = p->options->skip.items;

@@ -131,7 +131,7 @@ static qc_id node_named(const struct finding *f, qc_id made)
 
 /* Nodes that integers pass between are one set: values of the produced graph that one node reads and makes in integers
    are connected, and nodes of g are known there by the names of their results. */
-static bool connect(struct finding *f, struct qc_status *st)
+static bool connect_nodes(struct finding *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->made;
     uint32_t *values = QC_NEW_ARRAY(f->a, uint32_t, g->value_count + 1, st);
@@ -190,7 +190,7 @@ static bool name_island(struct finding *f, uint32_t root, struct qc_status *st)
 
 static bool find_islands(struct finding *f, struct qc_status *st)
 {
-    if (!(f->island = QC_NEW_ARRAY(f->a, const char *, f->to->op_count, st)) || !connect(f, st)) return false;
+    if (!(f->island = QC_NEW_ARRAY(f->a, const char *, f->to->op_count, st)) || !connect_nodes(f, st)) return false;
     for (size_t i = 0; i < f->to->op_count; i++)
         if (!f->island[i] && !name_island(f, qc_union_root(f->connected, f->node[i]), st)) return false;
     return true;

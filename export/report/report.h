@@ -239,8 +239,7 @@ struct qc_report_latency_step {
 struct qc_report_latency {
     const char *command;                               /* as given */
     double float_ms, default_ms, integers_ms, best_ms; /* NaN: not measured; best_ms is of what is written */
-    bool reverted;  /* what was found is not faster than the default once it is made as it is written: that is the
-                       default */
+    bool reverted;  /* made with all options, the placement was not faster than the default, which is written */
     bool all_float; /* nothing is quantized: float is the fastest */
     size_t step_count, left; /* left: groups that were not tried, being too many */
     const struct qc_report_latency_step *steps;

@@ -234,9 +234,11 @@ def test_a_stopped_job_goes_on(qcalib, command, tmp_path):
     assert {"c", "c.benchmark"} <= set(stopped.new_files)
     script.write_text(good)
     (tmp_path / "runs.txt").unlink()
+    latencies = tmp_path / "c.benchmark"
+    latencies.write_bytes(latencies.read_bytes()[:-8])  # the machine went down while the last line was written
     done = job(qcalib, command, "--checkpoint", "c")
     rest = len((tmp_path / "runs.txt").read_text())
-    assert rest <= whole - whole // 2 + 6 and (tmp_path / "b.onnx").read_bytes() == model
+    assert rest <= whole - whole // 2 + 12 and (tmp_path / "b.onnx").read_bytes() == model
     assert not {p.name for p in tmp_path.iterdir()} & {"c", "c.benchmark"}, done.out
     (tmp_path / "c.benchmark").write_text("other\n")
     assert "no file of latencies" in job(qcalib, command, "--checkpoint", "c", code=BAD_INPUT).err
