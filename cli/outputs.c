@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/options/file_names.h"
 #include "datasets/samples/dataset.h"
 
 struct files {
@@ -65,7 +66,7 @@ static bool add_report(struct files *f, const char *folder, struct qc_arena *a, 
 bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st)
 {
-    enum { SINGLE = 6 };
+    enum { SINGLE = 8 };
     const bool models = o->command == QC_COMMAND_quantize || o->command == QC_COMMAND_convert;
     struct files inputs = {.count = 0}, f = {.items = QC_NEW_ARRAY(o->job.arena, struct qc_named_file,
                                                                    2 * count + SINGLE + o->dump.count, st)};
@@ -77,6 +78,14 @@ bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t c
         o->job.checkpoint && models ? qc_arena_printf(o->job.arena, st, "%s.layers", o->job.checkpoint) : NULL;
     if (o->job.checkpoint && models && !layers) return false;
     add(&f, "--checkpoint", layers);
+    if (o->job.benchmark) {
+        const char *checkpoint = o->job.checkpoint ? o->job.checkpoint : "";
+        const char *latencies = qc_arena_printf(o->job.arena, st, "%s.benchmark", checkpoint),
+                   *placement = qc_placement_file(o->job.arena, paths[0], st);
+        if (!latencies || !placement) return false;
+        add(&f, "--checkpoint", *checkpoint ? latencies : NULL);
+        add(&f, "the placement", placement);
+    }
     for (size_t i = 0; i < o->dump.count; i++) {
         const char *file = strchr(o->dump.items[i], '=');
         add(&f, "--dump", file ? file + 1 : NULL);

@@ -79,7 +79,7 @@ static bool set_options(struct body_work *w, const struct qc_pipeline *around, c
     o->inputs = (struct qc_text_list){0};
     o->samples = 0;
     o->sensitivity = o->require_integer = false;
-    o->size = NULL;
+    o->size = o->benchmark = NULL;
     o->max_drop = o->min_sqnr = o->max_nll = (double)NAN;
     return names_inside(&o->skip, &from->skip, body, false, a, st) &&
            names_inside(&o->activation_types, &from->activation_types, body, true, a, st) &&

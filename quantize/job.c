@@ -22,8 +22,10 @@
 #include "quantize/fallback.h"
 #include "quantize/fit_size.h"
 #include "quantize/integer_options.h"
+#include "quantize/latency.h"
 #include "quantize/mend.h"
 #include "quantize/pipeline.h"
+#include "quantize/placement.h"
 #include "quantize/produced_ops.h"
 #include "quantize/quantize_groups.h"
 #include "quantize/quantize_report.h"
@@ -42,6 +44,7 @@ struct qc_job {
     struct qc_standing has;  /* what is written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
+    struct qc_report_latency *latency; /* NULL without --benchmark */
     struct qc_report r;
     const char **files; /* [formats]: of the report */
     size_t *file_bytes;
@@ -503,12 +506,29 @@ static bool fit_size(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
+/* --benchmark: other operators in float than those that the stages began with. */
+static bool place(struct qc_job *j, struct qc_status *st)
+{
+    const struct qc_options *before = j->p.options;
+    if (!before->benchmark) return true;
+    if (!qc_place_by_latency(&j->latency, &j->p, st)) return false;
+    j->r.latency = j->latency;
+    return j->p.options == before || qc_pipeline_tell_again(&j->p, st);
+}
+
+/* Wider types, or layers in float, for a demand: what is written is another file than the one that was measured. */
+static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
+{
+    return !j->latency || !j->r.fallback || qc_placement_measure_again(j->latency, &j->p, st);
+}
+
 bool qc_job_run(struct qc_job *j, struct qc_status *st)
 {
     const unsigned before = qc_pool_share((unsigned)j->p.options->threads);
-    const bool ok = qc_pipeline_run(&j->p, st) && fit_size(j, st) && count_ops(j, st) && evaluate(j, st) &&
-                    begin_demand(j, st) && improve(j, st) && (!j->r.fallback || count_ops(j, st)) && measure(j, st) &&
-                    mend(j, st) && fill_report(j, st) && advise(j, st);
+    const bool ok = qc_placement_check(&j->p, st) && qc_pipeline_run(&j->p, st) && fit_size(j, st) && place(j, st) &&
+                    count_ops(j, st) && evaluate(j, st) && begin_demand(j, st) && improve(j, st) &&
+                    (!j->r.fallback || count_ops(j, st)) && measure(j, st) && mend(j, st) &&
+                    measure_latency_again(j, st) && fill_report(j, st) && advise(j, st);
     qc_pool_share(before);
     return ok;
 }
@@ -553,6 +573,7 @@ bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status
 void qc_job_done(const struct qc_job *j)
 {
     qc_collecting_end(j->p.options);
+    qc_latency_forget(j->p.options);
 }
 
 bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_status *st)

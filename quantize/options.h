@@ -84,6 +84,7 @@ struct qc_options {
     const char *accuracy_level;  /* "0" to "4" */
     const char *target;          /* of the rules: "ort" or "fused" */
     const char *prefer;          /* "speed", "size" or "integers" */
+    const char *benchmark;       /* a command that measures a model file; NULL: nothing is measured */
     struct qc_text_list formats; /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
@@ -109,10 +110,10 @@ static inline bool qc_options_demand(const struct qc_options *o)
     return o->max_drop >= 0 || o->min_sqnr >= 0 || o->max_nll >= 0;
 }
 
-/* May stages come again with other types, for a demand or a size? */
+/* May stages come again with other types or in other places, for a demand, a size or a latency? */
 static inline bool qc_options_repeats(const struct qc_options *o)
 {
-    return qc_options_demand(o) || o->size;
+    return qc_options_demand(o) || o->size || o->benchmark;
 }
 
 /* --follow-links */

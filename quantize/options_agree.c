@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/command.h"
 #include "quantize/integer_options.h"
 
 /* Are there quantizers of activations, whose ranges samples show? */
@@ -82,6 +83,15 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {qc_options_scale(o) && (o->propagate || o->per_tensor || (!data && !stats)),
          "--scale-channels awq and smooth judge scales of channels by second moments of the float network: they need "
          "--data or --stats, and go neither with --propagate nor with --per-tensor (--equalize on does)"},
+        {o->benchmark && !strstr(o->benchmark, QC_COMMAND_FILE),
+         "--benchmark is a command with {} in place of the model file: --benchmark 'python -m qcalib.benchmark {}'"},
+        {o->benchmark && (o->size || o->propagate || o->require_integer || o->only.count || in->team),
+         "--benchmark chooses what stays in float, and quantizes several times; leave out --size, --propagate, "
+         "--require-integer, --only and MPI"},
+        {o->benchmark && !needs_samples(o),
+         "--benchmark moves operators whose inputs are quantized beforehand; leave out --activation-type dynamic and "
+         "none"},
+        {o->benchmark && !writes_integers(o), "--benchmark runs a file of integers; take --format qdq or qoperator"},
         {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
          "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},
     };

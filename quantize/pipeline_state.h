@@ -107,6 +107,7 @@ struct qc_pipeline {
     struct qc_rounded_file *rounded_file; /* with --checkpoint: layers that are rounded, for a job that is stopped */
     struct qc_rounded_layers *rounded_layers; /* for advice: what branches need not solve again; else NULL */
     bool sized;                               /* with --size: bits are chosen, what follows is the file */
+    bool may_be_float;                        /* with --benchmark: nothing at all has to be quantized */
     bool memory_planned, moments_dropped;     /* moments: those that were seen are used, and gone */
     size_t warnings_from, warnings_to;        /* of the stages that qc_pipeline_again repeats */
     double import_seconds, export_seconds;

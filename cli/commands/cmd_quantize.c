@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qcalib quantize MODEL --data CALIB.h5 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -20,8 +21,9 @@
 /* What is written where. */
 struct outputs {
     size_t count;
-    const char **models; /* [count]: one per format */
-    const char *folder;  /* of the report, or NULL */
+    const char **models;   /* [count]: one per format */
+    const char *folder;    /* of the report, or NULL */
+    const char *placement; /* what --benchmark chose; NULL: not asked for */
 };
 
 static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, struct qc_status *st)
@@ -36,6 +38,7 @@ static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, st
         const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]); /* one of the option's choices */
         if (!(out->models[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, e->suffix))) return false;
     }
+    if (o->job.benchmark && !(out->placement = qc_placement_file(a, out->models[0], st))) return false;
     if (o->report && !*o->report) return true;
     const char *base = o->output ? qc_stem(a, o->output, st) : NULL;
     const char *slash = o->output ? strrchr(o->output, '/') : NULL;
@@ -56,6 +59,7 @@ static bool check_outputs(const struct outputs *to, struct qc_arena *a, struct q
     struct stat s;
     for (size_t i = 0; i < to->count; i++)
         if (!qc_output_check(to->models[i], st)) return false;
+    if (to->placement && !qc_output_check(to->placement, st)) return false;
     if (!folder) return true;
     if (stat(folder, &s) == 0) {
         const char *file = qc_arena_printf(a, st, "%s/report.json", folder);
@@ -93,8 +97,26 @@ static bool report(struct qc_job *j, const struct outputs *to, size_t written, c
     if (ok && !o->quiet && !o->json) {
         qc_print_summary(r);
         if (folder) qc_say("report      %s\n", folder);
+        if (r->latency && !r->latency->all_float) qc_say("placement   %s\n", to->placement);
     }
     if (o->json && ok) return qc_print_json(json, st);
+    qc_json_free(json);
+    return ok;
+}
+
+/* A configuration for the next job; not where nothing is quantized, which no job would do. */
+static bool write_placement(struct qc_job *j, const struct outputs *to, struct qc_status *st)
+{
+    const struct qc_report_latency *l = qc_job_report(j)->latency;
+    if (!to->placement || !l || l->all_float) return true;
+    struct qc_json *json = qc_latency_placement(l);
+    struct qc_output *f = NULL;
+    char *text = qc_json_is_whole(json) ? qc_json_print(json, 2) : NULL;
+    const bool ok = text ? qc_output_open(&f, to->placement, st) && qc_output_write(f, text, strlen(text), st) &&
+                               qc_output_commit(f, st)
+                         : qc_fail_memory(st, 1);
+    qc_output_free(f);
+    free(text);
     qc_json_free(json);
     return ok;
 }
@@ -109,6 +131,7 @@ static bool write_files(struct qc_job *j, const struct outputs *to, const struct
     if (!qc_interrupt_check(st)) return false;
     for (size_t i = 0; models && i < to->count; i++)
         if (!qc_job_write(j, i, to->models[i], st)) return tell_written(to, i, st);
+    if (models && !write_placement(j, to, st)) return tell_written(to, to->count, st);
     if (!report(j, to, models ? to->count : 0, o, st)) return false;
     if (!met) *st = demand;
     return met;

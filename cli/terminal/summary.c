@@ -269,16 +269,33 @@ static void print_times(const struct qc_report *r)
         double seconds;
         bool always;
     } parts[] = {
-        {"calibration", r->collect_seconds, true},       {"choice", r->solve_seconds, true},
-        {"rounding", r->rounding_seconds, true},         {"check", r->measure_seconds + r->eval_seconds, true},
-        {"sensitivity", r->sensitivity_seconds, false},  {"wider types", r->fallback_seconds, false},
-        {"size", r->size ? r->size->seconds : 0, false}, {"advice", r->advice_seconds, false},
+        {"calibration", r->collect_seconds, true},
+        {"choice", r->solve_seconds, true},
+        {"rounding", r->rounding_seconds, true},
+        {"check", r->measure_seconds + r->eval_seconds, true},
+        {"sensitivity", r->sensitivity_seconds, false},
+        {"wider types", r->fallback_seconds, false},
+        {"size", r->size ? r->size->seconds : 0, false},
+        {"advice", r->advice_seconds, false},
+        {"latency", r->latency ? r->latency->seconds : 0, false},
     };
     qc_say("time        %.2f s", r->total_seconds);
     for (size_t i = 0, shown = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i].always || parts[i].seconds > 0)
             qc_say("%s %s %.2f s", shown++ ? "," : ":", parts[i].name, parts[i].seconds);
     putchar('\n');
+}
+
+static void print_latency(const struct qc_report_latency *l)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < l->step_count; i++) kept += l->steps[i].kept;
+    qc_say("latency     %.3g ms: ", l->best_ms);
+    if (!isnan(l->float_ms)) qc_say("float %.3g, ", l->float_ms);
+    qc_say("default %.3g, all integers %.3g; %zu of %zu changes kept\n", l->default_ms, l->integers_ms, kept,
+           l->step_count);
+    if (l->reverted) qc_say("            they gain nothing beside the default, which is written\n");
+    if (l->all_float) qc_say("            nothing is quantized: no placement is faster than float\n");
 }
 
 void qc_print_summary(const struct qc_report *r)
@@ -309,6 +326,7 @@ void qc_print_summary(const struct qc_report *r)
     if (r->accumulator) print_accumulator(r->accumulator);
     print_reference(r);
     print_accuracy(r);
+    if (r->latency) print_latency(r->latency);
     if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback);
     if (r->size) print_size(r->size);

@@ -225,6 +225,30 @@ struct qc_report_size {
     double seconds;
 };
 
+/* A change that --benchmark tried. */
+struct qc_report_latency_step {
+    const char *group; /* "Conv 1x1" */
+    size_t op_count;   /* that it moves */
+    bool to_float;
+    double before_ms, after_ms; /* NaN where it could not be made: */
+    const char *reason;         /* why, else NULL */
+    bool kept;
+};
+
+/* What --benchmark measured, and the placement that it chose. */
+struct qc_report_latency {
+    const char *command;                               /* as given */
+    double float_ms, default_ms, integers_ms, best_ms; /* NaN: not measured; best_ms is of what is written */
+    bool reverted;  /* made with all options, the placement was not faster than the default, which is written */
+    bool all_float; /* nothing is quantized: float is the fastest */
+    size_t step_count, left; /* left: groups that were not tried, being too many */
+    const struct qc_report_latency_step *steps;
+    const char *prefer; /* the options that place operators so: --prefer ... */
+    size_t skip_count;
+    const char *const *skip; /* ... and --skip, for each */
+    double seconds;
+};
+
 /* A place where error enters, and why. */
 struct qc_report_suggestion {
     const char *node, *op;      /* where */
@@ -312,12 +336,13 @@ struct qc_report {
     double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to; its standard error: */
     double used_bias_error_db;
     bool used_bias_kept;
-    size_t output_bias_outputs;           /* whose layers took up the mean error there; 0: none */
-    size_t output_bias_units;             /* that showed it */
-    double output_bias_gain_db;           /* expected, of the output that gains most */
-    const struct qc_report_size *size;    /* NULL: not asked for */
-    size_t trial_count;                   /* 0: another method, or no data to run */
-    const struct qc_report_trial *trials; /* mse first, parts last */
+    size_t output_bias_outputs;              /* whose layers took up the mean error there; 0: none */
+    size_t output_bias_units;                /* that showed it */
+    double output_bias_gain_db;              /* expected, of the output that gains most */
+    const struct qc_report_size *size;       /* NULL: not asked for */
+    const struct qc_report_latency *latency; /* NULL: not asked for */
+    size_t trial_count;                      /* 0: another method, or no data to run */
+    const struct qc_report_trial *trials;    /* mse first, parts last */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
@@ -360,6 +385,9 @@ struct qc_json *qc_report_json(const struct qc_report *r);
 /* The report as one page of HTML without anything from elsewhere; no seconds in it, so the same bytes for the same
    inputs and options. Owned by the caller (free); NULL and a status when memory is out. */
 char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st);
+
+/* The placement as a configuration (--config) of the next job. Owned by the caller. */
+struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
 
 /* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: all of them appear
    or none, and each whole. Makes the folder, and removes it again after an error. */

@@ -5,6 +5,7 @@
 
 #include "export/report/html.h"
 #include "export/report/report_effects.h"
+#include "export/report/report_latency.h"
 #include "export/report/report_page.h"
 #include "export/report/report_size.h"
 
@@ -125,6 +126,7 @@ void qc_html_advice(FILE *f, const struct qc_report *r)
 {
     fputs("<section class=\"screen\" id=\"advice\">\n", f);
     qc_html_size(f, r);
+    qc_html_latency(f, r);
     qc_html_fallback(f, r);
     advice(f, r);
     suggestions(f, r);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "export/report/report.h"
+#include "export/report/report_latency.h"
 #include "export/report/report_size.h"
 
 enum { PARAMETERS_LISTED = 16384 }; /* scales of a layer; of more, how many and from where to where */
@@ -432,6 +433,7 @@ static struct qc_json *timing(const struct qc_report *r)
     qc_json_set(o, "sensitivity_seconds", qc_json_number(r->sensitivity_seconds));
     qc_json_set(o, "fallback_seconds", qc_json_number(r->fallback_seconds));
     if (r->size) qc_json_set(o, "size_seconds", qc_json_number(r->size->seconds));
+    if (r->latency) qc_json_set(o, "benchmark", qc_json_latency(r->latency));
     qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
     qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
     qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, since nothing else depends on it */

@@ -7,6 +7,7 @@
 #include "export/report/html.h"
 #include "export/report/report_advice.h"
 #include "export/report/report_charts.h"
+#include "export/report/report_latency.h"
 #include "export/report/report_page.h"
 
 /* What was done, in one paragraph. */
@@ -143,7 +144,9 @@ static void tiles(FILE *f, const struct qc_report *r)
     else
         qc_html(f, "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div>", r->quantized_ops,
                 r->quantized_ops + r->float_op_count);
-    fputs("</section></div>\n", f);
+    fputs("</section>", f);
+    qc_html_latency_tile(f, r);
+    fputs("</div>\n", f);
 }
 
 static void warnings(FILE *f, const struct qc_report *r)

@@ -70,6 +70,8 @@ class Result:
     @property
     def report(self) -> dict[str, Any]: ...
     @property
+    def latency(self) -> Union[dict[str, Any], None]: ...
+    @property
     def layers(self) -> Rows: ...
     @property
     def warnings(self) -> list[str]: ...
@@ -153,6 +155,8 @@ def quantize(
     target: Union[Literal['ort', 'openvino', 'fused'], None] = None,
     # what is faster in float stays so, or is quantized; of speed size integers; default: speed
     prefer: Union[Literal['speed', 'size', 'integers'], None] = None,
+    # what is faster in float, measured: CMD prints ms
+    benchmark: Union[str, None] = None,
     # quantize only this pattern; repeatable; default: all
     only: Union[str, Sequence[str], None] = None,
     # leave these in float; repeatable

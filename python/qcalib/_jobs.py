@@ -5,6 +5,8 @@ import ctypes
 import inspect as _inspect
 import json
 import os
+import shlex
+import sys
 import tempfile
 
 import numpy as np
@@ -15,6 +17,7 @@ from ._errors import DemandError, UsageError
 from ._job import perform
 from ._model import TYPES, Model
 from ._result import Comparison, Metric, Result, Statistics, difference, rows_of
+from .benchmark import RUNTIMES
 
 _TEXTS = {
     "MODEL": "a path, the bytes of a file, an onnx.ModelProto, or what torch.onnx.export gives",
@@ -45,6 +48,14 @@ def _statistics(given):
     return given if given is None or isinstance(given, Statistics) else Statistics.load(given)
 
 
+def _benchmark(command):
+    """A runtime stands for the command of this package that measures in it."""
+    if command not in RUNTIMES:
+        return command
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "benchmark.py")
+    return f"{shlex.quote(sys.executable)} {shlex.quote(script)} --runtime {command} {{}}"
+
+
 def _needed(job, data):
     if data is None:
         raise UsageError(f"{job} needs data")
@@ -61,9 +72,11 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
         (inputs, labels). The report then has the accuracy before and after
     statistics: what `collect` or `merge` gave, or a path of it; instead of data or beside it
     progress: PROGRESS
+    benchmark: also "onnxruntime" or "openvino", which have to be installed: measured with one thread
     """
     _library.check_path(out)
     made = _library.Handle("result")
+    options["benchmark"] = _benchmark(options.get("benchmark"))
     said = _options.make("quantize", options)
     model = Model(model)
     samples = None if data is None else Data(data, model, truth=False, options=options)

@@ -98,6 +98,13 @@ class Result:
         return self._report
 
     @property
+    def latency(self):
+        """What `benchmark` measured, as the report has it: "float_ms", "default_ms", "integers_ms", "best_ms", "changes"
+        and "placement", options that give the same model without measuring (None: everything is in float). None: it was
+        not asked for."""
+        return self.report["timing"].get("benchmark")
+
+    @property
     def layers(self):
         """A Layer for each quantized tensor, in the order of the network. `.to_pandas()` makes a DataFrame."""
         if self._layers is None:
@@ -119,6 +126,8 @@ class Result:
         for output in report.get("outputs") or ():
             if output["sqnr_db"] is not None:
                 facts.append((f"output {output['name']}", f"{output['sqnr_db']:.2f} dB"))
+        if self.latency:
+            facts.append(("latency", "{best_ms:.3g} ms; {default_ms:.3g} by default".format(**self.latency)))
         return facts + [("warning", text) for text in self.warnings]
 
     def __repr__(self):

@@ -450,6 +450,15 @@ static bool unknown_node(const struct qc_partition *p, const char *given, struct
                             "'qcalib inspect -v MODEL' lists them", st);
 }
 
+/* Does --skip keep a step out of a table? Alone no pattern may take it. */
+static bool skips_step(const struct qc_partition *p, const struct qc_rules *rules, const char *glob)
+{
+    const struct qc_graph *g = p->graph;
+    for (qc_id id = 1; id <= g->node_count; id++)
+        if (qc_node_fits(glob, g, &g->nodes[id]) && qc_rules_in_table(rules, g, &g->nodes[id])) return true;
+    return false;
+}
+
 static bool check_names(const struct qc_partition *p, const struct qc_rules *rules, const bool *skip_used,
                         const struct qc_types_used *types_used, struct qc_status *st)
 {
@@ -462,7 +471,7 @@ static bool check_names(const struct qc_partition *p, const struct qc_rules *rul
     }
     if (o->part) return true;
     for (size_t i = 0; i < o->skip_count; i++)
-        if (!skip_used[i]) return unknown_node(p, o->skip[i], st);
+        if (!skip_used[i] && !skips_step(p, rules, o->skip[i])) return unknown_node(p, o->skip[i], st);
     return qc_types_check(o, types_used, st);
 }
 

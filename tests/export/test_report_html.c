@@ -335,6 +335,38 @@ Test(report_html, shows_the_path_of_a_demand)
     free(text);
 }
 
+Test(report_html, shows_latencies_where_they_were_measured)
+{
+    static const struct qc_report_latency_step steps[] = {
+        {.group = HOSTILE, .op_count = 3, .to_float = true, .before_ms = 8, .after_ms = 6.5, .kept = true},
+        {.group = "Gemm", .op_count = 1, .before_ms = (double)NAN, .after_ms = (double)NAN, .reason = "no room"}};
+    struct qc_report_latency latency = {.command = "cmd " HOSTILE " {}",
+                                        .float_ms = 12.5,
+                                        .default_ms = 8,
+                                        .integers_ms = 9.5,
+                                        .best_ms = 6.5,
+                                        .step_count = 2,
+                                        .steps = steps,
+                                        .left = 4};
+    struct qc_report r = hostile();
+    char *text = page(&r);
+    cr_expect(!strstr(text, "Latency") && !strstr(text, "Placement by latency"));
+    free(text);
+    r.latency = &latency;
+    text = page(&r);
+    cr_expect(strstr(text, "Float 12.5 ms, default 8 ms, everything in integers 9.5 ms. Measured by <code>cmd &lt;/"));
+    cr_expect(strstr(text, "Placement by latency: 1 of 2 changes kept") && strstr(text, "4 more groups"));
+    cr_expect(
+        strstr(text, ">3</td><td>float</td><td class=\"n\">8</td><td class=\"n\">6.5</td><td class=\"name\"><b>kept"));
+    cr_expect(strstr(text, "not possible: no room"));
+    free(text);
+    latency.float_ms = (double)NAN;
+    latency.reverted = true;
+    text = page(&r);
+    cr_expect(strstr(text, "\"note\">Default 8 ms, everything") && strstr(text, "gain nothing beside the default"));
+    free(text);
+}
+
 Test(report_html, needs_nothing_from_elsewhere_and_knows_no_time)
 {
     struct qc_report r = hostile(), later = hostile();

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "export/report/report_latency.h"
+
+#include <math.h>
+
+#include "export/report/html.h"
+
+static void number(FILE *f, const char *name, double ms)
+{
+    if (isnan(ms)) return;
+    qc_html(f, "%s ", name);
+    qc_html_short(f, ms);
+    fputs(" ms", f);
+}
+
+void qc_html_latency_tile(FILE *f, const struct qc_report *r)
+{
+    const struct qc_report_latency *l = r->latency;
+    if (!l) return;
+    fputs("<section class=\"tile\" style=\"grid-column: 1 / -1\"><h2>Latency</h2><div class=\"big\">", f);
+    qc_html_short(f, l->best_ms);
+    fputs(" ms</div><div class=\"note\">", f);
+    number(f, "Float", l->float_ms);
+    number(f, isnan(l->float_ms) ? "Default" : ", default", l->default_ms);
+    number(f, ", everything in integers", l->integers_ms);
+    fputs(". Measured by <code>", f);
+    qc_html_text(f, l->command);
+    fputs("</code></div></section>", f);
+}
+
+void qc_html_latency(FILE *f, const struct qc_report *r)
+{
+    const struct qc_report_latency *l = r->latency;
+    size_t kept = 0;
+    if (!l) return;
+    for (size_t i = 0; i < l->step_count; i++) kept += l->steps[i].kept;
+    qc_html(f, "<h2>Placement by latency: %zu of %zu changes kept</h2>\n", kept, l->step_count);
+    fputs("<div class=\"scroll\"><table><thead><tr><th>operators</th><th class=\"n\">count</th><th>to</th><th "
+          "class=\"n\">ms before</th><th class=\"n\">ms after</th><th></th></tr></thead><tbody>\n",
+          f);
+    for (size_t i = 0; i < l->step_count; i++) {
+        const struct qc_report_latency_step *s = &l->steps[i];
+        fputs("<tr><td class=\"name\">", f);
+        qc_html_text(f, s->group);
+        qc_html(f, "</td><td class=\"n\">%zu</td><td>%s</td><td class=\"n\">", s->op_count,
+                s->to_float ? "float" : "integers");
+        qc_html_short(f, s->before_ms);
+        fputs("</td><td class=\"n\">", f);
+        qc_html_short(f, s->after_ms);
+        fputs("</td><td class=\"name\">", f);
+        if (s->reason) {
+            fputs("not possible: ", f);
+            qc_html_text(f, s->reason);
+        } else
+            fputs(s->kept ? "<b>kept</b>" : "", f);
+        fputs("</td></tr>\n", f);
+    }
+    fputs("</tbody></table></div>\n", f);
+    if (l->reverted) fputs("<p class=\"note\">They gain nothing beside the default, which was written.</p>\n", f);
+    if (l->left) qc_html(f, "<p class=\"note\">%zu more groups were not tried.</p>\n", l->left);
+}
+
+struct qc_json *qc_json_latency(const struct qc_report_latency *l)
+{
+    struct qc_json *o = qc_json_object(), *list = qc_json_array(), *item;
+    qc_json_set(o, "command", qc_json_string(l->command));
+    qc_json_set(o, "float_ms", qc_json_number(l->float_ms));
+    qc_json_set(o, "default_ms", qc_json_number(l->default_ms));
+    qc_json_set(o, "integers_ms", qc_json_number(l->integers_ms));
+    qc_json_set(o, "best_ms", qc_json_number(l->best_ms));
+    qc_json_set(o, "reverted", qc_json_bool(l->reverted));
+    qc_json_set(o, "all_float", qc_json_bool(l->all_float));
+    for (size_t i = 0; i < l->step_count; i++) {
+        const struct qc_report_latency_step *s = &l->steps[i];
+        qc_json_add(list, item = qc_json_object());
+        qc_json_set(item, "group", qc_json_string(s->group));
+        qc_json_set(item, "ops", qc_json_whole(s->op_count));
+        qc_json_set(item, "to", qc_json_string(s->to_float ? "float" : "integers"));
+        qc_json_set(item, "before_ms", qc_json_number(s->before_ms));
+        qc_json_set(item, "after_ms", qc_json_number(s->after_ms));
+        qc_json_set(item, "kept", qc_json_bool(s->kept));
+        qc_json_set(item, "reason", qc_json_string(s->reason));
+    }
+    qc_json_set(o, "changes", list);
+    qc_json_set(o, "groups_left", qc_json_whole(l->left));
+    qc_json_set(o, "placement", l->all_float ? qc_json_null() : qc_latency_placement(l));
+    qc_json_set(o, "seconds", qc_json_number(l->seconds));
+    return o;
+}
+
+struct qc_json *qc_latency_placement(const struct qc_report_latency *l)
+{
+    struct qc_json *o = qc_json_object(), *skip = qc_json_array();
+    for (size_t i = 0; i < l->skip_count; i++) qc_json_add(skip, qc_json_string(l->skip[i]));
+    qc_json_set(o, "prefer", qc_json_string(l->prefer));
+    qc_json_set(o, "skip", skip);
+    return o;
+}

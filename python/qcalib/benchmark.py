@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The latency of an ONNX model in a runtime, in milliseconds: for `qcalib --benchmark 'python -m qcalib.benchmark {}'`.
+
+The model runs on values of its inputs' types and shapes; a dimension without a size is 1. The command prints the least
+time of a run, which other work on the machine disturbs the least.
+"""
+
+import argparse
+import time
+
+import numpy as np
+
+# Runs that are not measured: a runtime allocates and tunes in the first ones.
+WARM_UP = 3
+
+
+def sizes(text):
+    """"x=1,3,224,224" -> ("x", (1, 3, 224, 224))"""
+    name, _, shape = text.rpartition("=")
+    try:
+        return name, tuple(int(d) for d in shape.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=D,D,..") from None
+
+
+def values(dtype, shape):
+    """Small integers, so that indices are in range; other numbers are normally distributed."""
+    random = np.random.default_rng(0)
+    if np.dtype(dtype).kind == "f":
+        return random.normal(size=shape).astype(dtype)
+    return random.integers(0, 2, size=shape).astype(dtype)
+
+
+def onnxruntime(path, threads, shapes):
+    """-> a function that runs the model once"""
+    import onnxruntime as ort
+
+    types = {"float": "float32", "double": "float64"}
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    feeds = {}
+    for given in session.get_inputs():
+        name = given.type.removeprefix("tensor(").removesuffix(")")
+        shape = shapes.get(given.name) or [d if isinstance(d, int) and d > 0 else 1 for d in given.shape]
+        feeds[given.name] = values(types.get(name, name), shape)
+    return lambda: session.run(None, feeds)
+
+
+def openvino(path, threads, shapes):
+    """-> a function that runs the model once"""
+    import openvino as ov
+
+    core = ov.Core()
+    model = core.read_model(path)
+    model.reshape({given.any_name: shapes.get(given.any_name)
+                   or [d.get_length() if d.is_static else 1 for d in given.partial_shape] for given in model.inputs})
+    compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"})
+    request = compiled.create_infer_request()
+    feeds = {given.any_name: values(given.element_type.to_dtype(), tuple(given.shape)) for given in compiled.inputs}
+    return lambda: request.infer(feeds)
+
+
+RUNTIMES = {"onnxruntime": onnxruntime, "openvino": openvino}
+
+
+def measure(run, seconds):
+    """The least time of a run, in milliseconds, of those that fit into so many seconds; at least three."""
+    for _ in range(WARM_UP):
+        run()
+    times = []
+    end = time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return 1e3 * min(times)
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="qcalib.benchmark", description=__doc__.splitlines()[0])
+    parser.add_argument("model", help="an ONNX file")
+    parser.add_argument("--runtime", choices=RUNTIMES, default="onnxruntime")
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="time of measurement; default: 0.5")
+    parser.add_argument("--shape", type=sizes, action="append", default=[], metavar="NAME=D,D,..",
+                        help="of an input; repeatable")
+    given = parser.parse_args(arguments)
+    try:
+        run = RUNTIMES[given.runtime](given.model, given.threads, dict(given.shape))
+    except ImportError as error:
+        parser.exit(2, f"{error}: install {given.runtime}\n")
+    print(f"{measure(run, given.seconds):.6f}")
+
+
+if __name__ == "__main__":
+    main()
