@@ -40,6 +40,29 @@ const struct qc_observer *qc_observer_find(const char *name)
     return NULL;
 }
 
+/* The observer that other programs call by this name; NULL: none. */
+static const char *other_name(const char *given)
+{
+    static const struct {
+        const char *given, *name;
+    } names[] = {{"entropy", "kl"},
+                 {"kullback-leibler", "kl"},
+                 {"kld", "kl"},
+                 {"absmax", "minmax"},
+                 {"max", "minmax"},
+                 {"naive", "minmax"},
+                 {"l2", "mse"},
+                 {"histogram", "mse"},
+                 {"hist", "mse"},
+                 {"average", "avgmax"},
+                 {"moving-average", "ema"},
+                 {"moving_average", "ema"},
+                 {"distribution", "gaussian"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(given, names[i].given) == 0) return names[i].name;
+    return NULL;
+}
+
 struct list {
     char text[1024];
     const char *near; /* the most similar to what was wanted; NULL: none is */
@@ -138,6 +161,7 @@ static const struct qc_observer *find_among(const char *name, const struct qc_pl
     struct list known = {.near = NULL};
     for (size_t i = 0; i < OBSERVERS; i++) list_add(&known, observers[i]->name, name);
     for (size_t i = 0; i < qc_plugins_count(plugins); i++) list_add(&known, qc_plugins_at(plugins, i)->name, name);
+    if (other_name(name)) known.near = other_name(name);
     fail_unknown(st, "unknown observer", name, &known);
     return NULL;
 }

@@ -86,6 +86,8 @@ Test(observer, refuses_wrong_specs_and_says_why)
         {"mse:norm=9", "a number from 1 to 8"},
         {"precentile", "did you mean 'percentile'"},
         {"", "unknown observer ''"},
+        {"entropy", "did you mean 'kl'?"},
+        {"absmax", "did you mean 'minmax'?"},
         {"entropy-of-all-things", "known are auto"},
         {"kl:", "unknown option ''"},
         {"kl:bin=3", "did you mean 'bins'"},
