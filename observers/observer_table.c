@@ -214,8 +214,10 @@ struct qc_statistics qc_statistics_of(const struct qc_histogram *h)
                                   .histogram = h};
 }
 
-bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_status *st)
+bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_levels levels,
+                      enum qc_symmetry symmetry, struct qc_status *st)
 {
+    qc_affine_reach(&lo, &hi, qc_affine_from_range(lo, hi, levels, symmetry), levels);
     *out = 0;
     if (lo <= s->min && hi >= s->max) return true;
     *out = (double)NAN;
@@ -273,7 +275,7 @@ bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
     }
     if ((r.lo < r.hi || observer->fixed) && !observer->solve(&r, s, request, r, values, st))
         return qc_where(st, "observer '%s'", observer->name);
-    if (!qc_clipped_share(&r.clipped_fraction, s, r.lo, r.hi, st)) return false;
+    if (!qc_clipped_share(&r.clipped_fraction, s, r.lo, r.hi, request->levels, request->symmetry, st)) return false;
     *out = r;
     return true;
 }
