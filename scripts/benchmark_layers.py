@@ -35,14 +35,17 @@ class Ours:
                                         stdout=subprocess.PIPE, text=True,
                                         env={**os.environ, **({"DNNL_MAX_CPU_ISA": cap} if cap else {})})
 
-    def __call__(self):
-        """{value: Layer}; what brings data into the order that a layer takes counts for the layer."""
+    def steps(self):
+        """(seconds, kernel, detail, operator, value, dims of each operand...) of each step, as text."""
         self.process.stdin.write(f"{RUNS}\n")
         self.process.stdin.flush()
         self.process.stdout.readline()
+        return [line.rstrip("\n").split("\t") for line in iter(self.process.stdout.readline, "\n")]
+
+    def __call__(self):
+        """{value: Layer}; what brings data into the order that a layer takes counts for the layer."""
         layers = {}
-        for line in iter(self.process.stdout.readline, "\n"):
-            seconds, _, detail, op, value, *dims = line.rstrip("\n").split("\t")
+        for seconds, _, detail, op, value, *dims in self.steps():
             before = layers.get(value, Layer("", 0)).seconds
             layers[value] = Layer(describe(op, detail, dims), before + float(seconds) / RUNS)
         return layers

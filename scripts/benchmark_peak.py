@@ -30,12 +30,8 @@ class Steps(Ours):
     """Answers with the integer products among the layers."""
 
     def __call__(self):
-        self.process.stdin.write(f"{RUNS}\n")
-        self.process.stdin.flush()
-        self.process.stdout.readline()
         layers = {}
-        for line in iter(self.process.stdout.readline, "\n"):
-            seconds, kernel, detail, op, value, *dims = line.rstrip("\n").split("\t")
+        for seconds, kernel, detail, op, value, *dims in self.steps():
             words = detail.split()
             if kernel not in ("int_conv", "int_product") or "depthwise" in words:
                 continue

@@ -4,9 +4,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "graph/text/text.h"
+#include "one_number.h"
 #include "simq/kernels/integer/tile_set.h"
-#include "simq/plan/plan.h"
 
 #define GEMM(X, X_ZERO, W, K, WEIGHTS)                                                                                 \
     "graph \"g\" opset 13\n"                                                                                           \
@@ -40,28 +39,6 @@ static const struct {
     {"small data", GEMM("u4", "0", "i8", "4", "127, 127, -128, -127"), true, true, {15, 15, 15, 0}, 1890},
 };
 
-/* Sum, and what the plan says of the product. */
-static float run(char **plan_text, const char *text, const float *data, enum qc_isa isa, const char *name)
-{
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    struct qc_plan *plan = NULL;
-    struct qc_runner *r = NULL;
-    const struct qc_plan_options options = {.isa = isa};
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s: %s", name, st.message);
-    cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, &options, &st) &&
-                  qc_runner_new(&r, plan, &st) && (*plan_text = qc_plan_print(plan, &st)),
-              "%s: %s", name, st.message);
-    const struct qc_view x = qc_runner_input(r, 0);
-    memcpy(x.data, data, qc_view_count(&x) * sizeof(float));
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
-    const float y = *(const float *)qc_runner_output(r, 0).data;
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
-    return y;
-}
-
 Test(int_fits, pairs_are_added_in_16_bits_where_they_fit)
 {
     for (enum qc_isa limit = QC_ISA_PLAIN; limit < QC_ISA_COUNT; limit++) {
@@ -70,7 +47,8 @@ Test(int_fits, pairs_are_added_in_16_bits_where_they_fit)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             const bool fits = !s.pairs || (s.is_signed ? cases[i].fits_signed : cases[i].fits);
             char *text = NULL;
-            const float y = run(&text, cases[i].graph, cases[i].data, isa, cases[i].name);
+            const struct qc_plan_options options = {.isa = isa};
+            const float y = one_number(&text, cases[i].graph, cases[i].data, &options, cases[i].name);
             cr_expect_eq(y, cases[i].sum, "%s, %s: %g", cases[i].name, qc_isa_name(isa), (double)y);
             cr_expect(strstr(text, fits ? " i8" : " i16"), "%s, %s: %s", cases[i].name, qc_isa_name(isa), text);
             cr_expect(!strstr(text, fits ? " i16" : " i8 copied]"), "%s, %s: %s", cases[i].name, qc_isa_name(isa),

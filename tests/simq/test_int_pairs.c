@@ -2,10 +2,8 @@
 /* Products under the contract "onnx-avx2", by hand: which weights are a pair, what saturates and what does not. All
    scales are 1, so that results are the sums. */
 #include <criterion/criterion.h>
-#include <string.h>
 
-#include "graph/text/text.h"
-#include "simq/plan/plan.h"
+#include "one_number.h"
 
 /* The sum of a Gemm is read in float, that of a Conv is stored. */
 #define HEADER(X, X_ZERO, W, W_ZERO)                                                                                   \
@@ -73,23 +71,7 @@ static const struct {
 
 static float result_of(const char *text, const float *data, enum qc_contract contract, const char *name)
 {
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_graph *g = NULL;
-    struct qc_plan *plan = NULL;
-    struct qc_runner *r = NULL;
-    const struct qc_plan_options options = {.rounding = contract};
-    cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s: %s", name, st.message);
-    cr_assert(qc_plan_new(&plan, g, &g->values[g->inputs[0].value].type.shape, &options, &st) &&
-                  qc_runner_new(&r, plan, &st),
-              "%s: %s", name, st.message);
-    const struct qc_view x = qc_runner_input(r, 0);
-    memcpy(x.data, data, qc_view_count(&x) * sizeof(float));
-    cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
-    const float y = *(const float *)qc_runner_output(r, 0).data;
-    qc_runner_free(r);
-    qc_plan_free(plan);
-    qc_graph_free(g);
-    return y;
+    return one_number(NULL, text, data, &(struct qc_plan_options){.rounding = contract}, name);
 }
 
 Test(int_pairs, sums_are_those_of_the_saturating_kernels)

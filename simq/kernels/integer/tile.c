@@ -5,13 +5,14 @@
 
 #include "base/simd.h"
 
+/* Sums are modulo 2^32, as those of vectors are. */
 static QC_INLINE int32_t dot_narrow(int32_t acc, const uint8_t *a, const uint8_t *w)
 {
-    for (int i = 0; i < 4; i++) acc += (int32_t)a[i] * (int8_t)w[i];
-    return acc;
+    uint32_t sum = (uint32_t)acc;
+    for (int i = 0; i < 4; i++) sum += (uint32_t)((int32_t)a[i] * (int8_t)w[i]);
+    return (int32_t)sum;
 }
 
-/* Modulo 2^32. */
 static QC_INLINE int32_t dot_wide(int32_t acc, const uint8_t *a, const uint8_t *w)
 {
     int16_t x[2], y[2];
