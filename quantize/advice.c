@@ -270,9 +270,10 @@ static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct 
 }
 
 /* Notes an idea that the budget has no room for. */
-static void leave(struct trying *t, const struct qc_idea *idea)
+static void leave(struct trying *t, const struct qc_idea *idea, bool cheaper)
 {
-    t->left_out[t->r->advice_left++] = (struct qc_report_left){.action = idea->action, .node = idea->node};
+    const char *action = cheaper ? "Give weights 4 bits" : idea->action; /* without what has not been measured */
+    t->left_out[t->r->advice_left++] = (struct qc_report_left){.action = action, .node = idea->node};
     t->r->advice_left_out = t->left_out;
 }
 
@@ -286,7 +287,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     *good = false;
     if (idea->mends || (best && !t->r->advice_tried)) t->left += work_before(t, idea, cheaper) + 2 * work_behind(t);
     if (work_before(t, idea, cheaper) + work_behind(t) > t->left) {
-        leave(t, idea);
+        leave(t, idea, cheaper);
         return true;
     }
     struct qc_arena *a = qc_arena_new();
@@ -303,7 +304,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
         if (tried)
             t->r->advice_tried++;
         else
-            leave(t, idea);
+            leave(t, idea, cheaper);
         if (branch) qc_pipeline_branch_end(branch, t->p);
         free(branch);
         if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);

@@ -385,7 +385,7 @@ static qc_id node_named(const struct qc_graph *g, const char *name)
     return 0;
 }
 
-/* Where a layer adds noise: at its op, or at the value that the op reads. */
+/* The place where an op adds noise; NULL: its result has no more than what it reads. */
 static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
 {
     for (size_t i = 0; i < f->noise.count; i++)
@@ -393,7 +393,8 @@ static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
     return NULL;
 }
 
-/* A layer whose result has no more noise than what it reads: its effect is that of the values it reads. */
+/* Explains a layer that adds no noise: its effect is that of the values it reads. Leaves *out empty if it reads none
+   that is quantized. */
 static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f, qc_id node)
 {
     const struct qc_node *n = &f->g->nodes[node];

@@ -18,12 +18,13 @@ static bool same_data(bool *same, const char *data, const char *eval, struct qc_
     return true;
 }
 
-bool qc_warn_samples(struct qc_warnings *w, size_t samples, const struct qc_job_inputs *in,
-                     struct qc_arena *a, struct qc_status *st)
+bool qc_warn_samples(struct qc_warnings *w, size_t samples, const struct qc_job_inputs *in, struct qc_arena *a,
+                     struct qc_status *st)
 {
     bool same = false;
     if (samples == 1 && !in->team)
-        qc_warn(w, "too few samples: ranges are chosen from 1 sample, and the next one may exceed them; give some dozens");
+        qc_warn(w,
+                "too few samples: ranges are chosen from 1 sample, and the next one may exceed them; give some dozens");
     if (in->data.file && in->eval.file && !same_data(&same, in->data.file, in->eval.file, a, st)) return false;
     if (same)
         qc_warn(w,

@@ -8,7 +8,7 @@
 
 /* Warns if one sample alone is calibrated on, and if --eval reads the data set that --data reads. samples: of
    --data, that were chosen; 0: there is no --data. Errors: memory. */
-bool qc_warn_samples(struct qc_warnings *w, size_t samples, const struct qc_job_inputs *in,
-                     struct qc_arena *a, struct qc_status *st);
+bool qc_warn_samples(struct qc_warnings *w, size_t samples, const struct qc_job_inputs *in, struct qc_arena *a,
+                     struct qc_status *st);
 
 #endif

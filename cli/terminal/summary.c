@@ -211,7 +211,7 @@ static void print_demand(const struct qc_report_demand *d)
 }
 
 /* What was done for a demand, and how to ask for the same by hand. */
-static void print_fallback(const struct qc_report_fallback *f)
+static void print_fallback(const struct qc_report_fallback *f, bool with_report)
 {
     enum { OPTIONS = 16 };
     for (size_t i = 0; f->met && i < f->step_count; i++) {
@@ -224,7 +224,7 @@ static void print_fallback(const struct qc_report_fallback *f)
         if (f->option_count <= OPTIONS)
             qc_say("%s", f->command);
         else
-            qc_say("%zu options, in report.json", f->option_count);
+            qc_say("%zu options, %s", f->option_count, with_report ? "in report.json" : "which --json lists");
         putchar('\n');
     }
 }
@@ -306,7 +306,8 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
     else
         qc_say(
             "data        none: weights are rounded to nearest; with --data FILE rounding makes good its errors, and\n"
-            "            the report measures layers and outputs\n");
+            "            %s\n",
+            with_report ? "the report measures layers and outputs" : "errors of layers and outputs are measured");
     print_quantized(r);
     print_float_ops(r, with_report);
     if (r->pairs.saturating)
@@ -325,7 +326,7 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
     print_reference(r);
     print_accuracy(r);
     if (r->demand) print_demand(r->demand);
-    if (r->fallback) print_fallback(r->fallback);
+    if (r->fallback) print_fallback(r->fallback, with_report);
     if (r->size) print_size(r->size);
     if (r->effect_count)
         print_effects(r);

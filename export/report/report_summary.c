@@ -18,7 +18,7 @@ static void done(FILE *f, const struct qc_report *r)
     qc_html_text(f, qc_page_file_name(r->model_file));
     fputs("</h2>\n<p>", f);
     if (!isnan(r->integer_share))
-        qc_html(f, "<b>%.1f %%</b> of the multiply-adds in integers: ", 100 * r->integer_share);
+        qc_html(f, "%.1f %% of the multiply-adds in integers: ", 100 * r->integer_share);
     qc_html(f, "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters",
             r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights,
             r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s");

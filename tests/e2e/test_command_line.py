@@ -90,15 +90,18 @@ def test_share_of_multiply_adds(job, tmp_path):
     assert "quantized   100.0 % of multiply-adds in integers; 11 ops, 0 stay in float" in job("--no-report").out
     wide = job("--activation-type", "uint16", "--json").json
     assert wide["integer_share"] == 1 and wide["int8_share"] == 0
-    assert "<b>100.0 %</b> of the multiply-adds in integers" in (tmp_path / "m.int8.report/report.html").read_text()
+    assert "<p>100.0 % of the multiply-adds in integers" in (tmp_path / "m.int8.report/report.html").read_text()
     part = job("--skip", "res1_conv_node", "--json", "--no-report").json
     assert 0 < part["integer_share"] == part["int8_share"] < 1
 
 
-def test_no_word_of_a_report_that_is_not_written(job):
+def test_no_word_of_a_report_that_is_not_written(job, qcalib):
     coarse = ("--weight-type", "int3", "--advice", "on")
     assert "report" not in job(*coarse, "--no-report").out
     assert "report" in job(*coarse).out
+    weights = ("quantize", "m.onnx", "--activation-type", "none")
+    assert "report" not in qcalib(*weights, "--no-report").out
+    assert "the report measures" in qcalib(*weights).out
 
 
 def test_a_configuration_loads_no_code(job, tmp_path):
