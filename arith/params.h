@@ -34,6 +34,13 @@ enum qc_symmetry { QC_ASYMMETRIC, QC_SYMMETRIC };
    / DynamicQuantizeLinear-11. */
 struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
 
+/* The values that are not clipped: from half a step below the lowest level to half a step above the highest. */
+static inline void qc_affine_reach(double *lo, double *hi, struct qc_affine p, struct qc_levels levels)
+{
+    *lo = (double)p.scale * ((double)levels.lo - p.zero_point - 0.5);
+    *hi = (double)p.scale * ((double)levels.hi - p.zero_point + 0.5);
+}
+
 /* False and QC_BAD_INPUT, naming `what`, when the scale is not positive and finite. */
 bool qc_scale_usable(float scale, const char *what, struct qc_status *st);
 

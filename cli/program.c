@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands/cmd.h"
+#include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
 
 static const struct {
@@ -17,6 +18,12 @@ static const struct {
 
 bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
 {
+    if (o->job.threads_refused && !o->quiet) {
+        char text[120];
+        snprintf(text, sizeof text, "--threads %llu: %llu are used, more would only take memory on this machine",
+                 (unsigned long long)o->job.threads_refused, (unsigned long long)o->job.threads);
+        qc_warning_print(text);
+    }
     return (o->help || o->version ? qc_cmd_help : table[o->command].run)(o, st);
 }
 

@@ -89,7 +89,7 @@ struct qc_range {
     double lo, hi;
     double objective;        /* the observer's objective at the choice; NaN when it has none (minmax, percentile) */
     double objective_minmax; /* the same at the observed extremes */
-    double clipped_fraction; /* of count: values beyond lo or hi (within a bin taken as uniform) */
+    double clipped_fraction; /* of count: values that are clipped (qc_clipped_share; uniform within a bin) */
     uint32_t candidates;     /* ranges that were tried */
     bool behind;             /* the errors were those behind the function of the request */
 };
@@ -153,8 +153,10 @@ bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
                        const struct qc_observer_values *values, const struct qc_statistics *s,
                        const struct qc_solve *request, struct qc_status *st);
 
-/* Share of the values beyond [lo, hi]; NaN when only a histogram, which is not there, could tell. Errors: memory. */
-bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_status *st);
+/* Share of the values that are clipped: more than half a step outside the levels of the range [lo, hi]. NaN if only a
+   histogram, which is not there, could tell. Errors: memory. */
+bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_levels levels,
+                      enum qc_symmetry symmetry, struct qc_status *st);
 
 /* Scan and solve in one go: n values in memory, say one output channel of a weight. */
 bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer,

@@ -40,6 +40,29 @@ const struct qc_observer *qc_observer_find(const char *name)
     return NULL;
 }
 
+/* The observer that other programs call by this name; NULL: none. */
+static const char *other_name(const char *given)
+{
+    static const struct {
+        const char *given, *name;
+    } names[] = {{"entropy", "kl"},
+                 {"kullback-leibler", "kl"},
+                 {"kld", "kl"},
+                 {"absmax", "minmax"},
+                 {"max", "minmax"},
+                 {"naive", "minmax"},
+                 {"l2", "mse"},
+                 {"histogram", "mse"},
+                 {"hist", "mse"},
+                 {"average", "avgmax"},
+                 {"moving-average", "ema"},
+                 {"moving_average", "ema"},
+                 {"distribution", "gaussian"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(given, names[i].given) == 0) return names[i].name;
+    return NULL;
+}
+
 struct list {
     char text[1024];
     const char *near; /* the most similar to what was wanted; NULL: none is */
@@ -138,6 +161,7 @@ static const struct qc_observer *find_among(const char *name, const struct qc_pl
     struct list known = {.near = NULL};
     for (size_t i = 0; i < OBSERVERS; i++) list_add(&known, observers[i]->name, name);
     for (size_t i = 0; i < qc_plugins_count(plugins); i++) list_add(&known, qc_plugins_at(plugins, i)->name, name);
+    if (other_name(name)) known.near = other_name(name);
     fail_unknown(st, "unknown observer", name, &known);
     return NULL;
 }
@@ -190,8 +214,10 @@ struct qc_statistics qc_statistics_of(const struct qc_histogram *h)
                                   .histogram = h};
 }
 
-bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_status *st)
+bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, double hi, struct qc_levels levels,
+                      enum qc_symmetry symmetry, struct qc_status *st)
 {
+    qc_affine_reach(&lo, &hi, qc_affine_from_range(lo, hi, levels, symmetry), levels);
     *out = 0;
     if (lo <= s->min && hi >= s->max) return true;
     *out = (double)NAN;
@@ -249,7 +275,7 @@ bool qc_observer_solve(struct qc_range *out, const struct qc_observer *observer,
     }
     if ((r.lo < r.hi || observer->fixed) && !observer->solve(&r, s, request, r, values, st))
         return qc_where(st, "observer '%s'", observer->name);
-    if (!qc_clipped_share(&r.clipped_fraction, s, r.lo, r.hi, st)) return false;
+    if (!qc_clipped_share(&r.clipped_fraction, s, r.lo, r.hi, request->levels, request->symmetry, st)) return false;
     *out = r;
     return true;
 }

@@ -12,6 +12,7 @@
 #include "quantize/advice_work.h"
 #include "quantize/collecting.h"
 #include "quantize/fallback.h"
+#include "quantize/layer_ranking.h"
 #include "quantize/noise_points.h"
 #include "quantize/pipeline.h"
 
@@ -45,6 +46,7 @@ struct trying {
     struct qc_advice_work work;
     double left; /* that may be tried, of that kind */
     struct qc_report_advice *list;
+    struct qc_report_left *left_out; /* [QC_IDEAS] */
 };
 
 struct qc_selection qc_measured_samples(const struct qc_dataset *data)
@@ -267,17 +269,25 @@ static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct 
     return !*good || fill_outputs(out, t, then, st);
 }
 
-/* Where it is too much work it is counted as left out; what mends a broken network is not. */
+/* Notes an idea that the budget has no room for. */
+static void leave(struct trying *t, const struct qc_idea *idea, bool cheaper)
+{
+    const char *action = cheaper ? "Give weights 4 bits" : idea->action; /* without what has not been measured */
+    t->left_out[t->r->advice_left++] = (struct qc_report_left){.action = action, .node = idea->node};
+    t->r->advice_left_out = t->left_out;
+}
+
+/* Leaves out an idea that is too much work, unless it mends a broken network or is the best one. */
 static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_idea *idea,
-                     bool cheaper, struct qc_status *st)
+                     bool cheaper, bool best, struct qc_status *st)
 {
     struct qc_command_change change = idea->change;
     struct qc_status why = QC_STATUS_INIT;
     struct qc_options o;
     *good = false;
-    if (idea->mends) t->left += work_before(t, idea, cheaper) + 2 * work_behind(t);
+    if (idea->mends || (best && !t->r->advice_tried)) t->left += work_before(t, idea, cheaper) + 2 * work_behind(t);
     if (work_before(t, idea, cheaper) + work_behind(t) > t->left) {
-        t->r->advice_left++;
+        leave(t, idea, cheaper);
         return true;
     }
     struct qc_arena *a = qc_arena_new();
@@ -291,7 +301,10 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
                     change_options(&o, t->p->options, &change, a, &why) &&
                     qc_pipeline_branch(branch, t->p, &o, idea->anew, &why) &&
                     judge(&tried, good, out, t, branch, cheaper, a, &why);
-        *(tried ? &t->r->advice_tried : &t->r->advice_left) += 1;
+        if (tried)
+            t->r->advice_tried++;
+        else
+            leave(t, idea, cheaper);
         if (branch) qc_pipeline_branch_end(branch, t->p);
         free(branch);
         if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);
@@ -383,7 +396,7 @@ static int by_gain(const void *a, const void *b)
 }
 
 /* What layers do alone, as far as there is work left for that; else what is believed of it. */
-static bool find_effects(struct qc_sensitivity **out, struct trying *t, struct qc_status *st)
+static bool find_effects(struct qc_sensitivity **out, bool *measured, struct trying *t, struct qc_status *st)
 {
     struct qc_pipeline *p = t->p;
     const size_t share = qc_dataset_units(p->data) / PER_BATCH, batches = share < 1 ? 1 : share < FEW ? share : FEW;
@@ -395,6 +408,7 @@ static bool find_effects(struct qc_sensitivity **out, struct trying *t, struct q
     double *believed;
     if (!qc_noise_believed(&believed, p->folded, t->m, t->r, p->arena, st)) return false;
     if (most) t->left -= (double)most * each;
+    *measured = most > 0;
     return qc_measure_sensitivity(out, p, p->eval, batches, believed, most, st);
 }
 
@@ -412,19 +426,29 @@ static void in_order(size_t order[QC_IDEAS], const struct qc_ideas *ideas, size_
         if (!ideas->of[i].mends) order[n++] = i;
 }
 
+/* Ranks the layers, names the causes of the worst ones, and takes ideas from both. effects: NULL, none was run. */
+static bool rank_layers(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
+                        struct qc_status *st)
+{
+    const bool same = !t->r->fallback; /* else they are of the network before its layers became wider */
+    return qc_fill_ranking(t->r, t->p, t->m, same ? effects : NULL, st) &&
+           ((t->r->fallback && t->r->fallback->met) || qc_fill_suggestions(t->r, ideas, t->p, t->m, st));
+}
+
 static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
                     struct qc_status *st)
 {
     struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
-    const size_t causes = ideas->count;
-    bool ok = effects || find_effects(&own, t, st);
+    bool measured = effects != NULL, ok = effects || find_effects(&own, &measured, t, st);
     if (!ok && only_the_idea(t, st)) { /* it needs more memory than there is, or shapes that stay */
         *st = QC_STATUS_INIT;
         ok = select_all(t, st);
-    } else if (ok) {
-        ok = add_worst(ideas, t, effects ? effects : own, st);
     }
+    const struct qc_sensitivity *found = effects ? effects : own;
+    ok = ok && rank_layers(t, ideas, measured ? found : NULL, st);
+    const size_t causes = ideas->count;
+    if (ok && found) ok = add_worst(ideas, t, found, st);
     t->list = QC_NEW_ARRAY(t->p->arena, struct qc_report_advice, QC_IDEAS, st);
     ok = ok && t->list;
     /* With --propagate each takes nearly all of a job: one is tried, of the layer that loses most. */
@@ -436,7 +460,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
         const size_t i = one ? first : order[k];
         bool good;
         if (known(ideas, i, &ideas->of[i].change)) continue;
-        ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, st);
+        ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, !one, st);
         if (ok && good) r->advice_count++;
     }
     qc_sensitivity_free(own);
@@ -455,7 +479,7 @@ static bool try_cheaper(struct trying *t, struct qc_status *st)
     bool good;
     if (!is_named(t->p->options, "int8")) return true;
     t->list = QC_NEW(t->p->arena, struct qc_report_advice, st);
-    if (!t->list || !try_idea(&good, t->list, t, &idea, true, st)) return false;
+    if (!t->list || !try_idea(&good, t->list, t, &idea, true, false, st)) return false;
     if (good) t->r->cheaper = t->list;
     return true;
 }
@@ -487,11 +511,16 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
         qc_progress_phase(p->progress, "trying advice");
         ok = select_all(&t, st) && qc_advice_work_of(&t.work, p, r, st);
+        t.left_out = QC_NEW_ARRAY(p->arena, struct qc_report_left, QC_IDEAS + 1, st);
+        ok = ok && t.left_out;
         t.left = strcmp(p->options->advice, "auto") != 0 ? (double)INFINITY
                                                          : fmax(t.chooses ? FLOOR_CHOOSES : FLOOR, t.work.job / PART);
-        ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st) : try_cheaper(&t, st));
+        ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st)
+                                                       : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
         qc_progress_end(p->progress);
         r->advice_seconds = qc_seconds() - t0;
+    } else {
+        ok = rank_layers(&t, ideas, effects, st);
     }
     return ok;
 }

@@ -11,9 +11,9 @@
 #include "calib/metrics/sensitivity.h"
 #include "quantize/quantize_suggest.h"
 
-/* Fills the advice of r. effects: of the layers of p, or NULL: they are measured here on a few samples. ideas: of the
-   causes; others are added. The chosen samples of --data are all of them afterwards. Errors: of reading samples;
-   QC_INTERRUPTED. What cannot be tried is left out. */
+/* Fills the ranking of layers, the suggestions and the advice of r. effects: of the layers of p, or NULL: they are
+   measured here on a few samples. Ideas are added to `ideas`. The chosen samples of --data are all of them afterwards.
+   Errors: of reading samples; QC_INTERRUPTED. What cannot be tried is left out. */
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipeline *p, const struct qc_measurement *m,
                     const struct qc_sensitivity *effects, struct qc_status *st);
 

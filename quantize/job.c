@@ -29,8 +29,8 @@
 #include "quantize/produced_ops.h"
 #include "quantize/quantize_groups.h"
 #include "quantize/quantize_report.h"
-#include "quantize/quantize_suggest.h"
 #include "quantize/report_nodes.h"
+#include "quantize/sample_warnings.h"
 #include "quantize/scale_channels.h"
 #include "rewrite/passes/observable.h"
 
@@ -186,6 +186,7 @@ static void fill_accuracy(struct qc_job *j)
     struct qc_report *r = &j->r;
     const struct qc_metric m[2] = {j->demand.fp32, j->has.metric};
     r->int8_share = qc_int8_share(j->p.produced);
+    r->integer_share = qc_integer_share(j->p.produced);
     if (!j->p.eval) return;
     r->metric = m[0].name;
     r->eval_file = eval_name(j);
@@ -356,6 +357,7 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
         r->data_samples = (size_t)qc_collection_samples(p->seen);
         for (size_t i = 0; i < p->seen->part_count; i++) r->data_total += (size_t)p->seen->parts[i].samples;
     }
+    if (!qc_warn_samples(p->warnings, p->data ? r->data_samples : 0, &j->in, p->arena, st)) return false;
     r->statistics_samples = qc_has_statistics(p->in) ? (size_t)qc_collection_samples(p->seen) : 0;
     fill_accuracy(j);
     if (!fill_demand(j, st)) return false;
@@ -424,8 +426,7 @@ static bool fill_warnings(struct qc_job *j, struct qc_status *st)
 static bool advise(struct qc_job *j, struct qc_status *st)
 {
     struct qc_ideas ideas = {.count = 0};
-    return ((j->r.fallback && j->r.fallback->met) || qc_fill_suggestions(&j->r, &ideas, &j->p, j->measurement, st)) &&
-           qc_fill_advice(&j->r, &ideas, &j->p, j->measurement, j->sensitivity, st) &&
+    return qc_fill_advice(&j->r, &ideas, &j->p, j->measurement, j->sensitivity, st) &&
            qc_body_jobs_layers(&j->r, &j->p, st) && qc_warn_useless(&j->r, &ideas, &j->p, j->measurement, st) &&
            fill_warnings(j, st);
 }

@@ -57,6 +57,7 @@ struct qc_option_info {
     unsigned commands; /* that take it: bits 1 << enum qc_command */
     bool where_given;  /* the report has it only where it was given */
     bool not_in_file;  /* has no place in a configuration file */
+    bool loads_code;   /* names files that are loaded as code: refused in a configuration file */
     size_t field;      /* offset in the struct of the options */
     const char *help;  /* one line */
 };
@@ -90,7 +91,7 @@ struct qc_option_set {
 };
 
 /* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. file: what
-   messages begin with. Errors: QC_USAGE: unknown key, wrong value. */
+   messages begin with. Errors: QC_USAGE: unknown key, wrong value, an option that loads code. */
 bool qc_option_set_configure(const struct qc_option_set *set, const struct qc_json *config, const char *file,
                              struct qc_status *st);
 

@@ -22,6 +22,33 @@ bool qc_text_list_add(struct qc_text_list *list, const char *text, struct qc_are
     return true;
 }
 
+/* Where a name and its number of bits begin: "int" and "5" of "int5"; NULL: it does not end in digits. */
+static const char *bits_of(const char *name)
+{
+    const char *digits = name + strlen(name);
+    while (digits > name && digits[-1] >= '0' && digits[-1] <= '9') digits--;
+    return *digits && digits > name ? digits : NULL;
+}
+
+/* "int4 or int8" for int5: the same type with the next fewer and the next more bits. false: no choice is of that type.
+ */
+static bool other_bits(char *text, unsigned size, const char *given, const char *const *names, size_t n)
+{
+    const char *wanted = bits_of(given), *fewer = NULL, *more = NULL;
+    if (!wanted) return false;
+    const long bits = strtol(wanted, NULL, 10);
+    for (size_t k = 0; k < n; k++) {
+        const char *has = bits_of(names[k]);
+        if (!has || has - names[k] != wanted - given || strncmp(names[k], given, (size_t)(wanted - given)) != 0)
+            continue;
+        const long b = strtol(has, NULL, 10);
+        if (b < bits && (!fewer || b > strtol(bits_of(fewer), NULL, 10))) fewer = names[k];
+        if (b > bits && (!more || b < strtol(bits_of(more), NULL, 10))) more = names[k];
+    }
+    qc_text(text, size, "%s%s%s", fewer ? fewer : "", fewer && more ? " or " : "", more ? more : "");
+    return fewer || more;
+}
+
 /* The choice as it stands in the arena, or NULL and a status that lists what there is. */
 static const char *choose(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
                           struct qc_status *st)
@@ -43,7 +70,8 @@ static const char *choose(const struct qc_option_info *i, const char *value, siz
         qc_text(text + used, (unsigned)(sizeof text - used), "%s%s", k == 0 ? "" : k + 1 < n ? ", " : " or ", names[k]);
         used = strlen(text);
     }
-    const char *meant = qc_closest(given, names, n);
+    char bits[64];
+    const char *meant = other_bits(bits, sizeof bits, given, names, n) ? bits : qc_closest(given, names, n);
     qc_fail(st, QC_USAGE, "--%s: unknown value '%s'%s%s%s; expected %s", i->name, given, meant ? "; did you mean " : "",
             meant ? meant : "", meant ? "?" : "", text);
     return NULL;
@@ -190,8 +218,37 @@ bool qc_option_has_default(const struct qc_option_info *i)
                          i->kind == QC_KIND_BY_NAME);
 }
 
+/* What to use for an option that other programs have; NULL: nothing is known of it. */
+static const char *other_name(const char *name)
+{
+    static const struct {
+        const char *name, *use;
+    } others[] = {
+        {"bits",
+         "--weight-type int4 sets the bits of weights, --activation-type those of activations, --size the file's"},
+        {"w-bits", "--weight-type int4 sets the bits of weights"},
+        {"weight-bits", "--weight-type int4 sets the bits of weights"},
+        {"activation-bits", "--activation-type uint16 sets the bits of activations"},
+        {"group-size", "--weight-block 32 gives each 32 weights a scale of their own"},
+        {"block-size", "--weight-block 32 gives each 32 weights a scale of their own"},
+        {"calibrate-method", "--method NAME chooses ranges"},
+        {"calibration-data", "--data FILE names the samples"},
+        {"dataset", "--data FILE names the samples"},
+        {"reduce-range", "--overflow-fix reduce-range takes 7 bits for weights"},
+        {"exclude", "--skip NODE leaves an operator in float"},
+        {"nodes-to-exclude", "--skip NODE leaves an operator in float"},
+        {"out", "-o FILE names the file to write"},
+        {"jobs", "--threads N sets the number of threads"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i].name) == 0) return others[i].use;
+    return NULL;
+}
+
 bool qc_option_unknown(const char *name, const char *const *names, size_t count, struct qc_status *st)
 {
+    const char *use = other_name(name);
+    if (use) return qc_fail(st, QC_USAGE, "unknown option --%s; %s", name, use);
     const char *meant = qc_closest(name, names, count);
     return qc_fail(st, QC_USAGE, "unknown option --%s%s%s%s", name, meant ? "; did you mean --" : "",
                    meant ? meant : "", meant ? "?" : "");

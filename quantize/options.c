@@ -30,7 +30,14 @@ const struct qc_option_info *qc_option_info(enum qc_option o)
     return &infos[o];
 }
 
-enum { THREADS_MAX = 1024 };
+/* More threads than this for each processor only take memory; some are allowed where there are few processors. */
+enum { THREADS_PER_CORE = 4, THREADS_LEAST = 64 };
+
+static uint64_t most_threads(void)
+{
+    const uint64_t most = (uint64_t)THREADS_PER_CORE * qc_pool_cores();
+    return most > THREADS_LEAST ? most : THREADS_LEAST;
+}
 
 /* A list of activations, weights or none. */
 static bool both(bool *activations, bool *weights, const struct qc_text_list *list, const char *name,
@@ -62,9 +69,9 @@ static bool derive(struct qc_options *o, enum qc_option option, const char *valu
         if (!qc_text_list_add(&list, o->per_channel_activations ? "activations" : "none", o->arena, st)) return false;
         o->per_channel = list;
     }
-    if (option == QC_OPTION_THREADS && o->threads > THREADS_MAX) {
-        o->threads = THREADS_MAX;
-        return qc_option_wrong(&infos[option], value, "at most 1024", st);
+    if (option == QC_OPTION_THREADS) {
+        o->threads_refused = o->threads > most_threads() ? o->threads : 0;
+        if (o->threads_refused) o->threads = most_threads();
     }
     if (option == QC_OPTION_SIZE) {
         o->size_bytes = 0;

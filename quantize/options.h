@@ -97,9 +97,10 @@ struct qc_options {
     double size_percent; /* of it, of the model's file; 0: not so */
     double tolerance;    /* of outputs, in their own units; NaN: no demand */
 
-    uint64_t threads;       /* default: all cores */
-    uint64_t memory_limit;  /* bytes; 0: none */
-    const char *checkpoint; /* statistics file of an unfinished run */
+    uint64_t threads;         /* default: all cores */
+    uint64_t threads_refused; /* number that was asked for, if it is more than `threads`; else 0 */
+    uint64_t memory_limit;    /* bytes; 0: none */
+    const char *checkpoint;   /* statistics file of an unfinished run */
     bool follow_links;
     bool strict; /* files of a folder that cannot be read are errors */
 };

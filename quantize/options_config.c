@@ -120,6 +120,12 @@ static bool unknown_key(const struct qc_option_set *o, const char *key, const ch
     return false;
 }
 
+/* Says a value nothing? The options of a report have null and empty lists. */
+static bool is_empty(const struct qc_json *v)
+{
+    return qc_json_kind(v) == QC_JSON_NULL || (qc_json_kind(v) == QC_JSON_ARRAY && !qc_json_size(v));
+}
+
 bool qc_option_set_configure(const struct qc_option_set *o, const struct qc_json *config, const char *file,
                              struct qc_status *st)
 {
@@ -132,6 +138,9 @@ bool qc_option_set_configure(const struct qc_option_set *o, const struct qc_json
         if (option == o->count) return unknown_key(o, key, file, st);
         if (o->info(option)->not_in_file)
             return qc_fail(st, QC_USAGE, "%s: \"%s\" has no place in a configuration", file, key);
+        if (o->info(option)->loads_code && !is_empty(qc_json_at(config, k)))
+            return qc_fail(st, QC_USAGE, "%s: \"%s\" loads code, which a configuration must not; give --%s itself",
+                           file, key, key);
         if (o->takes(o->user, option) && !set_one(o, option, qc_json_at(config, k), file, st)) return false;
     }
     return true;

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Why the ops that add most error do so (quantize/noise_points.h). It is looked up in what was measured: the loss of
+/* Why the layers with the largest effect on the outputs add error. It is looked up in what was measured: the loss of
    the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause
    names its remedies in order of preference; the first one whose option is not in use becomes an idea, which is tried
-   before anybody hears of it (quantize/advice.h). Ops whose cause is known come before those where rounding merely adds
-   up.
-   */
+   before anybody hears of it (quantize/advice.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -376,31 +374,69 @@ static bool idea_of(struct qc_idea *out, const struct finder *f, const struct re
     return true;
 }
 
+/* The op of a layer, by the name that options find it by; 0: none. */
+static qc_id node_named(const struct qc_graph *g, const char *name)
+{
+    for (qc_id id = 1; *name && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const char *own = n->name && *n->name ? n->name : g->values[n->outputs].name;
+        if (own && strcmp(own, name) == 0 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize) return id;
+    }
+    return 0;
+}
+
+/* The place where an op adds noise; NULL: its result has no more than what it reads. */
+static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
+{
+    for (size_t i = 0; i < f->noise.count; i++)
+        if (f->noise.points[i].node == node) return &f->noise.points[i];
+    return NULL;
+}
+
+/* Explains a layer that adds no noise: its effect is that of the values it reads. Leaves *out empty if it reads none
+   that is quantized. */
+static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f, qc_id node)
+{
+    const struct qc_node *n = &f->g->nodes[node];
+    char label[QC_LABEL];
+    qc_id value = 0;
+    const struct qc_layer *input = input_of(f, n, &value);
+    *fix = (struct remedy){0};
+    if (!input) return true;
+    const struct qc_noise_point pt = {.node = node, .layer = (size_t)(input - f->r->layers)};
+    if (!wide(fix, f, input) && !skip(fix, f, &pt, input)) fix->action = NULL;
+    out->why = qc_arena_printf(f->p->arena, f->st,
+                               "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
+                               input->name, input->sqnr_db, input->type);
+    out->op = qc_op_info(n->op)->name;
+    out->node =
+        qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
+    out->before_db = out->after_db = input->sqnr_db;
+    out->layer = pt.layer;
+    return out->why && out->node;
+}
+
 bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_pipeline *p,
                          const struct qc_measurement *m, struct qc_status *st)
 {
     if (!m) return true;
     struct finder f = {.p = p, .g = p->folded, .r = r, .st = st};
-    struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st), rest[SHOWN];
-    struct remedy fixes[SHOWN];
+    struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st);
+    struct remedy fix;
     if (!list || !qc_noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
-    size_t count = 0, rest_count = 0;
-    for (size_t i = 0; i < f.noise.count && i < LOOKED_AT && count < SHOWN; i++) {
+    size_t count = 0;
+    for (size_t i = 0; i < r->rank_count && i < LOOKED_AT && count < SHOWN; i++) {
+        const qc_id node = isfinite(r->ranks[i].sqnr_db) ? node_named(f.g, r->ranks[i].node) : 0;
+        const struct qc_noise_point *pt = node ? point_of(&f, node) : NULL;
         struct qc_report_suggestion s = {0};
-        struct remedy fix;
-        bool known = false;
-        if (!suggest(&s, &fix, &f, &f.noise.points[i], &known)) return false;
-        if (known) {
-            fixes[count] = fix;
-            list[count++] = s;
-        } else if (rest_count < SHOWN) {
-            rest[rest_count++] = s;
-        }
+        bool known = true;
+        if (!node) continue;
+        if (!(pt ? suggest(&s, &fix, &f, pt, &known) : suggest_input(&s, &fix, &f, node))) return false;
+        if (!s.why) continue;
+        list[count++] = s;
+        if (known && fix.action && ideas->count < CAUSES && !idea_of(&ideas->of[ideas->count++], &f, &fix, &s))
+            return false;
     }
-    const size_t causes = count;
-    for (size_t i = 0; i < rest_count && count < SHOWN; i++) list[count++] = rest[i];
-    for (size_t i = 0; i < causes && ideas->count < CAUSES; i++)
-        if (fixes[i].action && !idea_of(&ideas->of[ideas->count++], &f, &fixes[i], &list[i])) return false;
     r->suggestions = list;
     r->suggestion_count = count;
     return true;

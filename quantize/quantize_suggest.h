@@ -22,8 +22,9 @@ struct qc_ideas {
     struct qc_idea of[QC_IDEAS];
 };
 
-/* Where error enters, worst first, and why; and ideas for the first whose cause is known, where there is an option for
-   it. Nothing without a measurement (NULL). Behind everything else of r. */
+/* Where error enters, and why: of the worst layers of the ranking (quantize/layer_ranking.h), in its order. Adds ideas
+   for the first whose cause is known, where there is an option for it. Nothing without a measurement (NULL). Needs the
+   ranking and everything before it of r. */
 bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_pipeline *p,
                          const struct qc_measurement *m, struct qc_status *st);
 

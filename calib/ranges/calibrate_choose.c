@@ -281,6 +281,15 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
     return NULL;
 }
 
+/* The share of what was seen at a quantizer that its range clips. */
+static bool clip(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_statistics *seen,
+                 struct qc_status *st)
+{
+    const struct qc_qparams *s = &k->g->qparams_of[id];
+    return qc_clipped_share(&range->clipped_fraction, seen, range->lo, range->hi, qc_qparams_levels(s), s->symmetry,
+                            st);
+}
+
 /* As far as qc_chooser_unseen and qc_chooser_reach say, and how much of what was seen it cuts off then. */
 static bool widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
                   double wider, struct qc_status *st)
@@ -288,8 +297,7 @@ static bool widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, 
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     if (!qc_chooser_unseen(range, k, id, by, st)) return false;
     const bool reached = qc_chooser_reach(range, k, id, by, wider);
-    return (!reached && !k->options->unseen) ||
-           qc_clipped_share(&range->clipped_fraction, &seen, range->lo, range->hi, st);
+    return (!reached && !k->options->unseen) || clip(range, k, id, &seen, st);
 }
 
 static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -336,8 +344,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
     if (!qc_observer_solve(&choice->range, by.observer, &by.values, &statistics, &request, st) ||
-        (k->weighted[id] &&
-         !qc_clipped_share(&choice->range.clipped_fraction, &all, choice->range.lo, choice->range.hi, st)))
+        (k->weighted[id] && !clip(&choice->range, k, id, &all, st)))
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = text_behind(k, id);
     choice->solved = choice->range;
@@ -364,7 +371,7 @@ static bool change_range(struct qc_chooser *k, qc_id id, const struct qc_range *
     choice->range.lo = range->lo;
     choice->range.hi = range->hi;
     choice->range.objective = (double)NAN; /* that of the range that was solved */
-    return qc_clipped_share(&choice->range.clipped_fraction, &seen, range->lo, range->hi, st) && outline(k, id, st);
+    return clip(&choice->range, k, id, &seen, st) && outline(k, id, st);
 }
 
 /* Behind solve_quantizer: the quantizer before a function decides for both ... */

@@ -81,13 +81,15 @@ static void widen(struct qc_range *ranges, const struct qc_range *widest, size_t
 
 /* What the range of a channel loses. */
 static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_range *r, const struct qc_affine *p,
-                     const struct qc_histogram *h, const struct qc_levels levels, struct qc_status *st)
+                     const struct qc_histogram *h, const struct qc_levels levels, enum qc_symmetry symmetry,
+                     struct qc_status *st)
 {
     const struct qc_statistics s = qc_statistics_of(h);
     const double nonzero = (double)(h->tally.count - h->tally.zeros);
     struct qc_loss one;
     double clipped;
-    if (!qc_loss_of(&one, h, p, levels, st) || !qc_clipped_share(&clipped, &s, r->lo, r->hi, st)) return false;
+    if (!qc_loss_of(&one, h, p, levels, st) || !qc_clipped_share(&clipped, &s, r->lo, r->hi, levels, symmetry, st))
+        return false;
     sums->clipped += clipped * (double)h->tally.count;
     sums->count += (double)h->tally.count;
     sums->lost += one.lost * nonzero;
@@ -127,7 +129,7 @@ bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_ra
         out->scale[c] = p.scale;
         out->zero_point[c] = p.zero_point;
         ok = qc_channel_histogram_fine(fine, h, c, st) &&
-             add_loss(&sums, loss, &ranges[c], &p, fine, request->levels, st);
+             add_loss(&sums, loss, &ranges[c], &p, fine, request->levels, s->symmetry, st);
     }
     range->clipped_fraction = sums.count > 0 ? sums.clipped / sums.count : 0;
     loss->lost = sums.nonzero > 0 ? sums.lost / sums.nonzero : 0;

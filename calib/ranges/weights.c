@@ -160,10 +160,14 @@ static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
         r[c].hi = fmax(r[c].hi, (double)x[i]);
     }
     if (!qc_output_ranges(r, &e, st)) return qc_where(st, "weight '%s'", g->qparams_of[id].name);
-    for (size_t i = 0; i < t->count; i++) {
+    const struct qc_levels levels = qc_levels_around_zero(e.qparams);
+    double lo = 0, hi = 0;
+    for (size_t i = 0, last = channels; i < t->count; i++) {
         const size_t c = channel_at(t, use->axis, channels, i);
-        r[c].clipped_fraction +=
-            ((double)x[i] < r[c].lo || (double)x[i] > r[c].hi) * (double)channels / (double)t->count;
+        if (c != last)
+            qc_affine_reach(&lo, &hi, qc_affine_from_range(r[c].lo, r[c].hi, levels, e.qparams->symmetry), levels);
+        last = c;
+        r[c].clipped_fraction += ((double)x[i] < lo || (double)x[i] > hi) * (double)channels / (double)t->count;
     }
     *ranges = r;
     return true;

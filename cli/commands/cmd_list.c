@@ -273,6 +273,19 @@ static bool print_json(const struct table *t, struct qc_status *st)
     return qc_print_json(root, st);
 }
 
+/* The table that other programs call by this name; NULL: none. */
+static const char *other_name(const char *given)
+{
+    static const struct {
+        const char *given, *table;
+    } names[] = {{"methods", "observers"}, {"method", "observers"}, {"calibrators", "observers"},
+                 {"operators", "ops"},     {"patterns", "rules"},   {"stages", "passes"},
+                 {"backends", "targets"},  {"runtimes", "targets"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(given, names[i].given) == 0) return names[i].table;
+    return NULL;
+}
+
 bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct table t = {.arena = o->job.arena, .plugins = &o->job.plugins, .name = o->operands.items[0]};
@@ -285,7 +298,8 @@ bool qc_cmd_list(const struct qc_cli_options *o, struct qc_status *st)
         print_text(&t);
         return true;
     }
-    const char *meant = qc_closest(t.name, names, TABLES);
+    const char *meant = other_name(t.name);
+    if (!meant) meant = qc_closest(t.name, names, TABLES);
     return qc_fail(st, QC_USAGE, "list: there is no table '%s'%s%s%s; there is %s", t.name,
                    meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "",
                    qc_command_info(QC_COMMAND_list)->operands);

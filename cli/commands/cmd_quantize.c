@@ -26,17 +26,38 @@ struct outputs {
     const char *placement; /* what --benchmark chose; NULL: not asked for */
 };
 
+/* What a file is called for: the type of most of its weights, without its sign: "int4", "fp8". */
+static const char *type_label(const struct qc_options *o, struct qc_arena *a, struct qc_status *st)
+{
+    const char *type = o->weight_types.items[0];
+    if (strncmp(type, "float8", strlen("float8")) == 0) return "fp8";
+    if (strncmp(type, "float4", strlen("float4")) == 0) return "fp4";
+    if (strcmp(type, "none") == 0) return "int8";
+    return qc_arena_strndup(a, type + (*type == 'u'), strcspn(type, ":") - (*type == 'u'), st);
+}
+
+/* The suffix of a format with that label in place of "int8". */
+static const char *suffix_of(const struct qc_exporter *e, const char *label, struct qc_arena *a, struct qc_status *st)
+{
+    static const char usual[] = ".int8";
+    const size_t n = sizeof usual - 1;
+    return strncmp(e->suffix, usual, n) != 0 ? e->suffix : qc_arena_printf(a, st, ".%s%s", label, e->suffix + n);
+}
+
 static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_arena *a = o->job.arena;
     const char *stem = qc_stem(a, o->operands.items[0], st);
+    const char *label = type_label(&o->job, a, st);
     const size_t n = out->count = o->job.formats.count;
-    if (!stem || !(out->models = QC_NEW_ARRAY(a, const char *, n, st))) return false;
+    if (!stem || !label || !(out->models = QC_NEW_ARRAY(a, const char *, n, st))) return false;
     if (o->output && n > 1)
         return qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; i < n; i++) {
         const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]); /* one of the option's choices */
-        if (!(out->models[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, e->suffix))) return false;
+        const char *suffix = suffix_of(e, label, a, st);
+        if (!suffix || !(out->models[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, suffix)))
+            return false;
     }
     if (o->job.benchmark && !(out->placement = qc_placement_file(a, out->models[0], st))) return false;
     if (o->report && !*o->report) return true;
@@ -48,7 +69,7 @@ static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, st
         out->folder =
             qc_arena_printf(a, st, "%.*s%s.report", slash ? (int)(slash - o->output) + 1 : 0, o->output, base);
     else
-        out->folder = qc_arena_printf(a, st, "%s.int8.report", stem);
+        out->folder = qc_arena_printf(a, st, "%s.%s.report", stem, label);
     return out->folder != NULL;
 }
 
@@ -95,7 +116,7 @@ static bool report(struct qc_job *j, const struct outputs *to, size_t written, c
     const struct qc_report *r = qc_job_report(j);
     bool ok = !folder || qc_report_write(r, json, folder, st) || tell_written(to, written, st);
     if (ok && !o->quiet && !o->json) {
-        qc_print_summary(r);
+        qc_print_summary(r, folder != NULL);
         if (folder) qc_say("report      %s\n", folder);
         if (r->latency && !r->latency->all_float) qc_say("placement   %s\n", to->placement);
     }

@@ -81,7 +81,22 @@ static void paragraph(const char *const *lines, size_t n)
 static void data_files(void)
 {
     section("DATA FILES");
-    PARAGRAPH("HDF5; one data set per model input, first axis = sample, any float or integer type.",
+    PARAGRAPH(
+        "--data and --eval take an HDF5 file, a .npz file, a .npy file, a folder of .npy files, or a folder of images",
+        "(JPEG, PNG, WebP). 'qcalib pack' makes one HDF5 file of images or arrays.");
+    section("IMAGES");
+    PARAGRAPH("The short side of an image is resized, and its centre is cut out, to the size of the model's input.",
+              "--image overrides this: resize=N crop=N layout=nchw|nhwc color=rgb|bgr|grey.",
+              "Pixels are 0 to 255; --preprocess says how they become the input: 'scale=1/255 mean=.485,.456,.406",
+              "std=.229,.224,.225', or the name of a convention: imagenet, tensorflow, caffe, yolo.",
+              "In --eval, folders inside the folder are labels, in sorted order.",
+              "An image that cannot be decoded is left out with a warning; with --strict it is an error.");
+    section("ARRAYS");
+    PARAGRAPH(
+        "A .npz file holds one array for each model input, named as the input; a .npy file is for models with one",
+        "input. The first axis is the sample. labels and target in a .npz file mean the same as in HDF5.");
+    section("HDF5 FILES");
+    PARAGRAPH("One data set per model input, first axis = sample, any float or integer type.",
               "Numeric attributes scale, mean and std (one value, or one per channel of axis 1)",
               "become (x*scale - mean)/std.", "A data set of the input's own rank is cut into batches along axis 0;",
               "one of a rank more holds whole inputs.",
@@ -137,7 +152,7 @@ void qc_help_man(void)
         line(i->operands);
     }
     section("DESCRIPTION");
-    PARAGRAPH("Reads an fp32 ONNX model, runs it over samples in an HDF5 file,",
+    PARAGRAPH("Reads an fp32 ONNX model, runs it over samples (images, arrays or HDF5),",
               "chooses quantization parameters, and writes an int8 ONNX graph and a report.",
               "Results do not depend on the number of threads.");
     section("COMMANDS");

@@ -56,10 +56,11 @@ struct qc_cli_options {
 
 /* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before
    and behind operands, as --name=VALUE, --name VALUE, -o VALUE, -oVALUE, -qv; "--" ends them; what is given twice
-   counts the second time, except for lists. Without a command name the command is `quantize` when the first operand is
-   an existing file or ends in ".onnx", and `help` when there is no operand but --help or --version.
-   Errors: QC_USAGE, one message that names the option and, where there is one, what may have been meant; a
-   configuration file that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT). */
+   counts the second time, except for lists and for --data, --eval and --stats, which are refused. Without a command
+   name the command is `quantize` when the first operand is an existing file or ends in ".onnx", and `help` when there
+   is no operand but --help or --version. Errors: QC_USAGE, one message that names the option and, where there is one,
+   what may have been meant; a configuration file that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT).
+ */
 bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st);
 
 #endif

@@ -140,6 +140,25 @@ static bool looks_like_model(const char *s)
     return stat(s, &info) == 0 || (n > 5 && strcasecmp(s + n - 5, ".onnx") == 0);
 }
 
+/* Options that name one input file. A second one would silently win. */
+static bool check_repeated(const struct words *w, struct qc_status *st)
+{
+    static const unsigned single[] = {QC_OPTION_DATA, QC_OPTION_EVAL, QC_OPTION_STATS};
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
+        const struct word *first = NULL;
+        for (size_t k = 0; k < w->count; k++) {
+            if (w->given[k].option != single[i]) continue;
+            if (first)
+                return qc_fail(st, QC_USAGE,
+                               "--%s is given twice: %s and %s; to use several files, run 'qcalib collect' on each, "
+                               "then 'qcalib merge' and --stats",
+                               qc_cli_option_info(single[i])->name, first->value, w->given[k].value);
+            first = &w->given[k];
+        }
+    }
+    return true;
+}
+
 static bool find_command(struct qc_cli_options *o, struct words *w, struct qc_status *st)
 {
     bool about = false;
@@ -159,6 +178,10 @@ static bool find_command(struct qc_cli_options *o, struct words *w, struct qc_st
     }
     o->command = QC_COMMAND_quantize;
     if (looks_like_model(first)) return true;
+    if (strcmp(first, "version") == 0 && w->operands.count == 1) {
+        o->version = true;
+        return true;
+    }
     const char *names[QC_CLI_COMMAND_COUNT];
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) names[c] = qc_command_info(c)->name;
     const char *meant = qc_closest(first, names, QC_CLI_COMMAND_COUNT);
@@ -274,7 +297,7 @@ bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct 
             qc_text(st->message + used, (unsigned)(sizeof st->message - used), "; see 'qcalib help'");
         return false;
     }
-    if (!find_command(out, &w, st)) return false;
+    if (!check_repeated(&w, st) || !find_command(out, &w, st)) return false;
     if (out->command < QC_COMMAND_COUNT) out->job.command = (enum qc_command)out->command;
     if (!configure(out, &w, st)) return false;
     if (!apply(out, &w, st)) return false;

@@ -11,7 +11,7 @@
 enum { WORST = 3, KINDS = 4 };
 
 /* One line a kind: "4 Softmax, 2 Reshape: no pattern matches". */
-static void print_float_ops(const struct qc_report *r)
+static void print_float_ops(const struct qc_report *r, bool with_report)
 {
     size_t kinds = 0, printed = 0;
     const char *reasons[KINDS];
@@ -40,7 +40,8 @@ static void print_float_ops(const struct qc_report *r)
         printed += same + others;
     }
     if (printed < r->float_op_count)
-        qc_say("            float: %zu more, see the report\n", r->float_op_count - printed);
+        qc_say("            float: %zu more, see %s\n", r->float_op_count - printed,
+               with_report ? "the report" : "--json");
 }
 
 static void print_accumulator(const struct qc_report_accumulator *a)
@@ -73,20 +74,21 @@ static void print_reference(const struct qc_report *r)
 
 static void print_accuracy(const struct qc_report *r)
 {
-    const char *real = r->quantized_in_part ? "reference" : "float";
+    const char *real = r->quantized_in_part ? "reference" : "float", *plural = r->measured_samples == 1 ? "" : "s";
     if (!r->metric) {
         for (size_t i = 0; i < r->output_count && i < 2; i++) {
             qc_say("output      %s", r->outputs[i].name);
             if (!r->measured_samples)
                 qc_say(": not measured, there is no --data\n");
             else if (isfinite(r->outputs[i].sqnr_db))
-                qc_say(": SQNR %.2f dB over %zu samples\n", r->outputs[i].sqnr_db, r->measured_samples);
+                qc_say(": SQNR %.2f dB over %zu sample%s\n", r->outputs[i].sqnr_db, r->measured_samples, plural);
             else if (isnan(r->outputs[i].sqnr_db))
                 qc_say(": not measured, it has no finite float values\n");
             else if (r->outputs[i].sqnr_db > 0)
-                qc_say(": equal on %zu samples\n", r->measured_samples);
+                qc_say(": equal on %zu sample%s\n", r->measured_samples, plural);
             else
-                qc_say(": NaN or infinite where the float model has numbers, on %zu samples\n", r->measured_samples);
+                qc_say(": NaN or infinite where the float model has numbers, on %zu sample%s\n", r->measured_samples,
+                       plural);
         }
         return;
     }
@@ -104,23 +106,14 @@ static void print_accuracy(const struct qc_report *r)
                real, r->int8_nll, r->int8_nll - r->fp32_nll, r->eval_positions, exp(r->fp32_nll), exp(r->int8_nll));
 }
 
+/* The layers with the largest effect on the outputs. */
 static void print_worst(const struct qc_report *r)
 {
-    const struct qc_layer *worst[WORST] = {NULL};
-    for (size_t i = 0; i < r->layer_count; i++) {
-        const struct qc_layer *l = &r->layers[i];
-        if (!isfinite(l->sqnr_db) || l->solver.behind) continue; /* what counts is the error behind the function */
-        for (size_t k = 0; k < WORST; k++) {
-            if (worst[k] && worst[k]->sqnr_db <= l->sqnr_db) continue;
-            const struct qc_layer *down = worst[k];
-            worst[k] = l;
-            l = down;
-            if (!l) break;
-        }
-    }
-    for (size_t k = 0; k < WORST && worst[k]; k++) {
-        qc_say("%s%.2f dB  %s  ", k ? "            " : "worst       ", worst[k]->sqnr_db, worst[k]->op);
-        qc_say("%s\n", worst[k]->name);
+    for (size_t k = 0, shown = 0; k < r->rank_count && shown < WORST; k++) {
+        const struct qc_report_rank *e = &r->ranks[k];
+        if (!isfinite(e->sqnr_db) || !*e->node) continue;
+        qc_say("%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", e->sqnr_db, e->op);
+        qc_say("%s\n", e->node);
     }
 }
 
@@ -160,7 +153,7 @@ static void print_trial(const struct qc_report *r)
             qc_say("%.2f dB better than mse", t->gain_db);
         else
             qc_say("no other was better%s", own < all ? " in the whole network" : "");
-        qc_say(" for the outputs of %zu samples; %zu tried\n", t->samples, tried);
+        qc_say(" for the outputs of %zu sample%s; %zu tried\n", t->samples, t->samples == 1 ? "" : "s", tried);
     }
     const size_t whole = r->trial_count ? tensors_of(r, NULL, false) : 0,
                  steps = r->trial_count ? tensors_of(r, NULL, true) : 0;
@@ -218,7 +211,7 @@ static void print_demand(const struct qc_report_demand *d)
 }
 
 /* What was done for a demand, and how to ask for the same by hand. */
-static void print_fallback(const struct qc_report_fallback *f)
+static void print_fallback(const struct qc_report_fallback *f, bool with_report)
 {
     enum { OPTIONS = 16 };
     for (size_t i = 0; f->met && i < f->step_count; i++) {
@@ -231,7 +224,7 @@ static void print_fallback(const struct qc_report_fallback *f)
         if (f->option_count <= OPTIONS)
             qc_say("%s", f->command);
         else
-            qc_say("%zu options, in report.json", f->option_count);
+            qc_say("%zu options, %s", f->option_count, with_report ? "in report.json" : "which --json lists");
         putchar('\n');
     }
 }
@@ -248,17 +241,32 @@ static void print_size(const struct qc_report_size *s)
     putchar('\n');
 }
 
-/* What gains most of all that was tried. */
-static void print_advice(const struct qc_report *r)
+static void print_idea(const char *action, const char *node)
+{
+    qc_say("%s%s%s", action, node ? ": " : "", node ? node : "");
+}
+
+/* The idea that gains most of all that were tried, and those that were not tried, in one line. */
+static void print_advice(const struct qc_report *r, bool with_report)
 {
     const struct qc_report_advice *a = r->advice;
-    if (!r->advice_count && r->advice_left)
-        qc_say("advice      %zu of %zu commands tried, the others are more than a tenth of the job: --advice on\n",
-               r->advice_tried, r->advice_tried + r->advice_left);
-    if (!r->advice_count) return;
-    qc_say("advice      %s%s%s: outputs %.2f dB, now %.2f; ", a->action, a->node ? ": " : "", a->node ? a->node : "",
-           a->after_db, a->before_db);
-    qc_say("the report has %s\n", r->advice_count == 1 ? "the command" : "this and other commands");
+    if (r->advice_count) {
+        qc_say("advice      ");
+        print_idea(a->action, a->node);
+        qc_say(": output SQNR %.2f -> %.2f dB", a->before_db, a->after_db);
+        if (with_report)
+            qc_say("; the report has %s\n", r->advice_count == 1 ? "the command" : "this and other commands");
+        else
+            qc_say("\n            %s\n", a->command);
+    }
+    if (!r->advice_left) return;
+    qc_say("%s%zu idea%s not tried, to save time (--advice on): ", r->advice_count ? "            " : "advice      ",
+           r->advice_left, r->advice_left == 1 ? "" : "s");
+    for (size_t i = 0; i < r->advice_left; i++) {
+        if (i) qc_say("; ");
+        print_idea(r->advice_left_out[i].action, r->advice_left_out[i].node);
+    }
+    putchar('\n');
 }
 
 /* What was asked for beside the usual parts stands there when it took any time. */
@@ -298,7 +306,15 @@ static void print_latency(const struct qc_report_latency *l)
     if (l->all_float) qc_say("            nothing is quantized: no placement is faster than float\n");
 }
 
-void qc_print_summary(const struct qc_report *r)
+static void print_quantized(const struct qc_report *r)
+{
+    qc_say("quantized   ");
+    if (!isnan(r->integer_share)) qc_say("%.1f %% of multiply-adds in integers; ", 100 * r->integer_share);
+    qc_say("%zu op%s, %zu stay%s in float\n", r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count,
+           r->float_op_count == 1 ? "s" : "");
+}
+
+void qc_print_summary(const struct qc_report *r, bool with_report)
 {
     char size[QC_NUMBER_TEXT];
     qc_say("model       %s (%s)\n", r->model_file, qc_bytes_text(size, r->model_bytes));
@@ -307,10 +323,10 @@ void qc_print_summary(const struct qc_report *r)
     else
         qc_say(
             "data        none: weights are rounded to nearest; with --data FILE rounding makes good its errors, and\n"
-            "            the report measures layers and outputs\n");
-    qc_say("quantized   %zu op%s; %zu stay%s in float\n", r->quantized_ops, r->quantized_ops == 1 ? "" : "s",
-           r->float_op_count, r->float_op_count == 1 ? "s" : "");
-    print_float_ops(r);
+            "            %s\n",
+            with_report ? "the report measures layers and outputs" : "errors of layers and outputs are measured");
+    print_quantized(r);
+    print_float_ops(r, with_report);
     if (r->pairs.saturating)
         qc_say("processors  exact on x86 without VNNI: no, %zu of %zu products can saturate, '%s' first\n",
                r->pairs.saturating, r->pairs.products, r->pairs.first ? r->pairs.first : "in a body");
@@ -328,13 +344,13 @@ void qc_print_summary(const struct qc_report *r)
     print_accuracy(r);
     if (r->latency) print_latency(r->latency);
     if (r->demand) print_demand(r->demand);
-    if (r->fallback) print_fallback(r->fallback);
+    if (r->fallback) print_fallback(r->fallback, with_report);
     if (r->size) print_size(r->size);
     if (r->effect_count)
         print_effects(r);
     else
         print_worst(r);
-    print_advice(r);
+    print_advice(r, with_report);
     print_times(r);
     for (size_t i = 0; i < r->file_count; i++) {
         qc_say("%s%s (%s)\n", i ? "            " : "written     ", r->files[i], qc_bytes_text(size, r->file_bytes[i]));

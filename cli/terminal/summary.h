@@ -5,6 +5,7 @@
 #include "export/report/report.h"
 
 /* What a person wants of a report: at most some fifteen lines on standard output. */
-void qc_print_summary(const struct qc_report *r);
+/* with_report: the report is written too, so that the text may refer to it. */
+void qc_print_summary(const struct qc_report *r, bool with_report);
 
 #endif

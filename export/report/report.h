@@ -161,6 +161,13 @@ struct qc_report_effect {
     double metric, lost;             /* accuracy with it, and what it costs: points or dB; NaN without labelled data */
 };
 
+/* A layer in the one ranking: by its effect on the outputs. */
+struct qc_report_rank {
+    const char *node, *op; /* node: as options find it; "": by no name */
+    double sqnr_db;        /* of the outputs with this layer alone quantized; infinity without noise */
+    bool measured;         /* else an estimate from the errors of all tensors */
+};
+
 /* One attempt to meet --max-drop, --min-sqnr or --max-nll. */
 struct qc_report_fallback_step {
     size_t layers;                  /* the worst of the ranking; 0: the beginning */
@@ -270,6 +277,11 @@ struct qc_report_advice {
     const double *outputs_before_db, *outputs_after_db; /* [output_count] of the report */
 };
 
+/* An idea that --advice auto had no room for. */
+struct qc_report_left {
+    const char *action, *node; /* as above */
+};
+
 /* Why there is no advice. */
 enum qc_advice_state {
     QC_ADVICE_NOT_ASKED,  /* --advice off */
@@ -324,7 +336,10 @@ struct qc_report {
     } pairs; /* what x86 without VNNI makes of the file (graph/core/pair_proof.h): products of int8 weights, those that
                 may saturate and the first of them, or NULL; channels of weights that were kept from it */
     const struct qc_float_op *float_ops;
-    double int8_share; /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
+    double int8_share;    /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
+    double integer_share; /* the same with integers of any number of bits */
+    size_t rank_count;    /* 0: nothing was measured */
+    const struct qc_report_rank *ranks;        /* the worst first */
     size_t effect_count, effect_samples;       /* 0: not measured */
     const struct qc_report_effect *effects;    /* the worst first */
     const struct qc_report_demand *demand;     /* NULL: neither was asked for */
@@ -363,8 +378,9 @@ struct qc_report {
     size_t suggestion_count; /* worst first */
     const struct qc_report_suggestion *suggestions;
     enum qc_advice_state advice_state;
-    size_t advice_count, advice_tried; /* what gains most first; commands that were tried */
-    size_t advice_left;                /* that would have been too much work for --advice auto */
+    size_t advice_count, advice_tried;            /* what gains most first; commands that were tried */
+    size_t advice_left;                           /* that would have been too much work for --advice auto */
+    const struct qc_report_left *advice_left_out; /* [advice_left], the best first */
     const struct qc_report_advice *advice;
     const struct qc_report_advice *cheaper; /* NULL, or what costs no more than a file of half the size would */
     size_t node_count;

@@ -157,6 +157,16 @@ static struct qc_json *histogram(const struct qc_report_histogram *h)
     return o;
 }
 
+static struct qc_json *rank(const struct qc_report_rank *e)
+{
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "node", text(e->node));
+    qc_json_set(o, "op", text(e->op));
+    qc_json_set(o, "output_sqnr_db", qc_json_number(e->sqnr_db));
+    qc_json_set(o, "measured", qc_json_bool(e->measured));
+    return o;
+}
+
 static struct qc_json *suggestion(const struct qc_report_suggestion *s)
 {
     struct qc_json *o = qc_json_object();
@@ -496,6 +506,7 @@ struct qc_json *qc_report_json(const struct qc_report *r)
         qc_json_set(o, "given", kept);
     }
     qc_json_set(o, "int8_share", qc_json_number(r->int8_share));
+    qc_json_set(o, "integer_share", qc_json_number(r->integer_share));
     qc_json_set(o, "sensitivity", effects(r));
     qc_json_set(o, "sensitivity_samples", count(r->effect_samples));
     if (r->demand) qc_json_set(o, "demand", demand(r->demand));
@@ -509,6 +520,9 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     list = qc_json_array();
     for (size_t i = 0; i < r->group_count; i++) qc_json_add(list, group(&r->groups[i]));
     qc_json_set(o, "groups", list);
+    list = qc_json_array();
+    for (size_t i = 0; i < r->rank_count; i++) qc_json_add(list, rank(&r->ranks[i]));
+    qc_json_set(o, "ranking", list);
     list = qc_json_array();
     for (size_t i = 0; i < r->suggestion_count; i++) qc_json_add(list, suggestion(&r->suggestions[i]));
     qc_json_set(o, "suggestions", list);

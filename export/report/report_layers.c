@@ -59,7 +59,8 @@ static const struct column columns[] = {
      "to the output",
      "n more", alone, decibel},
     {"cosine", "of the quantized tensor with the float one", "n more", cosine, near_one},
-    {"clipped", "share of the values beyond the chosen range", "n more", clipped, qc_html_percent},
+    {"clipped", "share of the values more than half a step outside the chosen range", "n more", clipped,
+     qc_html_percent},
     {"lost", "share of the non-zero values that round to zero", "n more lost", lost, qc_html_percent},
     {"acc. bits", "proved from weights and levels, whatever the data", "n more", bits, whole},
 };

@@ -18,6 +18,8 @@ static void done(FILE *f, const struct qc_report *r)
     fputs("<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">", f);
     qc_html_text(f, qc_page_file_name(r->model_file));
     fputs("</h2>\n<p>", f);
+    if (!isnan(r->integer_share))
+        qc_html(f, "%.1f %% of the multiply-adds in integers: ", 100 * r->integer_share);
     qc_html(f, "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters",
             r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights,
             r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s");
@@ -141,6 +143,11 @@ static void tiles(FILE *f, const struct qc_report *r)
     fputs("</section>\n<section class=\"tile\">", f);
     if (r->metric)
         output_tile(f, r);
+    else if (!isnan(r->integer_share))
+        qc_html(f,
+                "<h2>Multiply-adds in integers</h2><div class=\"big\">%.1f %%</div><div class=\"note\">%zu of %zu "
+                "ops</div>",
+                100 * r->integer_share, r->quantized_ops, r->quantized_ops + r->float_op_count);
     else
         qc_html(f, "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div>", r->quantized_ops,
                 r->quantized_ops + r->float_op_count);

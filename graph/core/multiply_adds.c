@@ -62,11 +62,12 @@ bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node)
     return true;
 }
 
-static bool narrow(const struct qc_graph *g, qc_id value)
+/* Is the value stored in integers of at most so many bits? */
+static bool narrow(const struct qc_graph *g, qc_id value, unsigned bits)
 {
     const struct qc_type *t = &qc_value(g, value)->type;
     return t->qparams != QC_REAL && g->qparams_of[t->qparams].kind == QC_QPARAMS_QUANTIZER &&
-           qc_dtype_info(g->qparams_of[t->qparams].dtype)->bits <= 8;
+           qc_dtype_info(g->qparams_of[t->qparams].dtype)->bits <= bits;
 }
 
 /* Does a node that reads this accumulator, or what is computed of it in 32 bits, store it wider? Nodes are in order. */
@@ -81,33 +82,38 @@ static bool stored_wide(const struct qc_graph *g, qc_id product)
         for (unsigned i = 0; i < n->input_count; i++) reads = reads || n->inputs[i] == sum;
         if (!reads) continue;
         const struct qc_type *y = &qc_value(g, n->outputs)->type;
-        if (y->qparams != t->qparams) return y->qparams != QC_REAL && !narrow(g, n->outputs);
+        if (y->qparams != t->qparams) return y->qparams != QC_REAL && !narrow(g, n->outputs, 8);
         sum = n->outputs;
     }
     return false;
 }
 
-static double share(const struct qc_graph *g, bool stored)
+static double share(const struct qc_graph *g, unsigned bits, bool stored)
 {
-    uint64_t all = 0, in_int8 = 0;
+    uint64_t all = 0, counted = 0;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         uint64_t one;
         if (!qc_multiplies(n->op)) continue;
         if (!qc_multiply_adds(&one, g, id) || __builtin_add_overflow(all, one, &all)) return (double)NAN;
         const bool integer = n->op == QC_OP_MatMulInteger;
-        const bool narrow_factors = narrow(g, n->inputs[0]) && narrow(g, n->inputs[1]);
-        if (integer || (narrow_factors && !(stored && stored_wide(g, id)))) in_int8 += one;
+        const bool factors = narrow(g, n->inputs[0], bits) && narrow(g, n->inputs[1], bits);
+        if (integer || (factors && !(stored && stored_wide(g, id)))) counted += one;
     }
-    return all ? (double)in_int8 / (double)all : (double)NAN;
+    return all ? (double)counted / (double)all : (double)NAN;
 }
 
 double qc_int8_share(const struct qc_graph *g)
 {
-    return share(g, false);
+    return share(g, 8, false);
+}
+
+double qc_integer_share(const struct qc_graph *g)
+{
+    return share(g, 32, false);
 }
 
 double qc_int8_share_stored(const struct qc_graph *g)
 {
-    return share(g, true);
+    return share(g, 8, true);
 }

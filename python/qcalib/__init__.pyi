@@ -27,6 +27,7 @@ class DemandError(QcalibError):
 
 class UsageError(QcalibError, ValueError): ...
 class BadInputError(QcalibError, ValueError): ...
+class MissingFileError(BadInputError, FileNotFoundError): ...
 class UnsupportedError(QcalibError): ...
 class MachineError(QcalibError, OSError): ...
 class QcalibWarning(UserWarning): ...
@@ -67,6 +68,7 @@ class Result:
     def model_of(self, format: Union[str, None] = None) -> bytes: ...
     def save(self, path: _Path, format: Union[str, None] = None) -> None: ...
     def save_report(self, folder: _Path) -> None: ...
+    def plot(self, most: int = ..., ax: Any = ...) -> Any: ...
     @property
     def report(self) -> dict[str, Any]: ...
     @property
@@ -99,101 +101,101 @@ def quantize(
     eval: Union[_Data, None] = None,
     statistics: Union[Statistics, _Path, None] = None,
     progress: _Progress = None,
-    # data set for a model input (X:nhwc: channels last); repeatable; default: same names
+    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo; default: the data set's attributes
+    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # also layout=nchw|nhwc color=rgb|bgr|grey; default: from the model's input
+    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
     image: Union[str, None] = None,
-    # use N samples, spread evenly; default: all
+    # Use N samples, spread evenly. Default: all.
     samples: Union[int, None] = None,
-    # draw the samples with this seed instead
+    # Draw the samples with this seed instead.
     seed: Union[int, None] = None,
-    # NaN and infinity: count, or fail; of count error; default: count
+    # NaN and infinity: count, or fail. One of count, error. Default: count.
     nonfinite: Union[Literal['count', 'error'], None] = None,
-    # observer: qcalib list observers; default: auto
+    # Observer: qcalib list observers. Default: auto.
     method: Union[str, None] = None,
-    # observer for weights; default: minmax
+    # Observer for weights. Default: minmax.
     weight_method: Union[str, None] = None,
-    # an observer of your own (qcalib_observer.h); repeatable
+    # An observer of your own (qcalib_observer.h); repeatable.
     plugin: Union[str, Sequence[str], None] = None,
-    # uint8 int8 uint16 int16 uint4 int4 dynamic none; repeatable; of uint8 int8 uint16 int16 uint4 int4 dynamic none; default: uint8
+    # Uint8 int8 uint16 int16 uint4 int4 dynamic none; repeatable. One of uint8, int8, uint16, int16, uint4, int4, dynamic, none. Default: uint8.
     activation_type: Union[str, Sequence[str], None] = None,
-    # [u]int8 [u]int4 [u]int3 [u]int2 int16 or none; repeatable; of int8 uint8 int4 uint4 int3 uint3 int2 uint2 int16 none; default: int8
+    # [u]int8 [u]int4 [u]int3 [u]int2 int16 or none; repeatable. One of int8, uint8, int4, uint4, int3, uint3, int2, uint2, int16, none. Default: int8.
     weight_type: Union[str, Sequence[str], None] = None,
-    # a scale for each N weights of a product; of 16 32 64 128 256 none; default: none
+    # A scale for each N weights of a product. One of 16, 32, 64, 128, 256, none. Default: none.
     weight_block: Union[Literal['16', '32', '64', '128', '256', 'none'], None] = None,
-    # round weights one by one, or make good errors; of nearest compensated; default: compensated
+    # Round weights one by one, or make good errors. One of nearest, compensated. Default: compensated.
     weight_rounding: Union[Literal['nearest', 'compensated'], None] = None,
-    # mean error of rounded weights into the bias; of on off; default: on
+    # Mean error of rounded weights into the bias. One of on, off. Default: on.
     bias_correction: Union[Literal['on', 'off'], bool, None] = None,
-    # where it is added: before narrowing or after; of accumulator narrowed; default: accumulator
+    # Where it is added: before narrowing or after. One of accumulator, narrowed. Default: accumulator.
     bias: Union[Literal['accumulator', 'narrowed'], None] = None,
-    # errors behind a unary function, or before it; of on off; default: on
+    # Errors behind a unary function, or before it. One of on, off. Default: on.
     look_through: Union[Literal['on', 'off'], bool, None] = None,
-    # one scale per weight
+    # One scale per weight.
     per_tensor: Union[bool, None] = None,
-    # what has a scale per channel, or none; of activations weights none; default: weights
+    # What has a scale per channel, or none. One of activations, weights, none. Default: weights.
     per_channel: Union[str, Sequence[str], bool, None] = None,
-    # what is symmetric about 0, or none; of activations weights none; default: weights
+    # What is symmetric about 0, or none. One of activations, weights, none. Default: weights.
     symmetric: Union[str, Sequence[str], bool, None] = None,
-    # weights in [-128,127] or [-127,127]; of full restricted; default: restricted
+    # Weights in [-128,127] or [-127,127]. One of full, restricted. Default: restricted.
     range: Union[Literal['full', 'restricted'], None] = None,
-    # int8 weights exact on x86 without VNNI; of auto reduce-range off; default: auto
+    # Int8 weights exact on x86 without VNNI. One of auto, reduce-range, off. Default: auto.
     overflow_fix: Union[Literal['auto', 'reduce-range', 'off'], None] = None,
-    # even out channels; auto: --per-tensor; of auto on off; default: auto
+    # Even out channels; auto: --per-tensor. One of auto, on, off. Default: auto.
     equalize: Union[Literal['auto', 'on', 'off'], bool, None] = None,
-    # scale channels before rounding; auto: if better; of auto awq smooth off; default: auto
+    # Scale channels before rounding; auto: if better. One of auto, awq, smooth, off. Default: auto.
     scale_channels: Union[Literal['auto', 'awq', 'smooth', 'off'], None] = None,
-    # calibrate each quantizer on the errors before it
+    # Calibrate each quantizer on the errors before it.
     propagate: Union[bool, None] = None,
-    # form of the result: qcalib list formats; of qdq qoperator annotated text; default: qdq
+    # Form of the result: qcalib list formats. One of qdq, qoperator, annotated, text. Default: qdq.
     format: Union[str, Sequence[str], None] = None,
-    # of MatMulNBits: 0 the runtime's, 1 float32, 4 int8; of 0 1 2 3 4; default: 0
+    # Of MatMulNBits: 0 the runtime's, 1 float32, 4 int8. One of 0, 1, 2, 3, 4. Default: 0.
     accuracy_level: Union[Literal['0', '1', '2', '3', '4'], None] = None,
-    # what the runtime runs in one piece; of ort openvino fused; default: ort
+    # What the runtime runs in one piece. One of ort, openvino, fused. Default: ort.
     target: Union[Literal['ort', 'openvino', 'fused'], None] = None,
-    # what is faster in float stays so, or is quantized; of speed size integers; default: speed
+    # What is faster in float stays so, or is quantized. One of speed, size, integers. Default: speed.
     prefer: Union[Literal['speed', 'size', 'integers'], None] = None,
-    # what is faster in float, measured: CMD prints ms
+    # What is faster in float, measured: CMD prints ms.
     benchmark: Union[str, None] = None,
-    # quantize only this pattern; repeatable; default: all
+    # Quantize only this pattern; repeatable. Default: all.
     only: Union[str, Sequence[str], None] = None,
-    # leave these in float; repeatable
+    # Leave these in float; repeatable.
     skip: Union[str, Sequence[str], None] = None,
-    # more patterns and rewrites; repeatable
+    # More patterns and rewrites; repeatable.
     rules: Union[str, Sequence[str], None] = None,
-    # fail, naming each op, when one stays in float
+    # Fail, naming each op, when one stays in float.
     require_integer: Union[bool, None] = None,
-    # with --eval: layers go wider until it falls by no more
+    # With --eval: layers go wider until it falls by no more.
     max_drop: Union[float, None] = None,
-    # layers go wider until every output has this SQNR
+    # Layers go wider until every output has this SQNR.
     min_sqnr: Union[float, None] = None,
-    # with --eval: the same, until nll is no more than this
+    # With --eval: the same, until nll is no more than this.
     max_nll: Union[float, None] = None,
-    # bits per layer by the size of the file: 300K, 20%
+    # Bits per layer by the size of the file: 300K, 20%.
     size: Union[str, None] = None,
-    # try what would lose less; auto: for a tenth of the work; of auto on off; default: auto
+    # Try what would lose less; auto: for a tenth of the work. One of auto, on, off. Default: auto.
     advice: Union[Literal['auto', 'on', 'off'], bool, None] = None,
-    # what each layer alone does, with --eval to accuracy
+    # What each layer alone does, with --eval to accuracy.
     sensitivity: Union[bool, None] = None,
-    # contract for integers, compare: of each model; what quantize reports is by it; default: onnx
+    # Contract for integers, compare: of each model; what quantize reports is by it. Default: onnx.
     rounding: Union[str, None] = None,
-    # width of integer accumulators, compare: as --rounding; default: 32
+    # Width of integer accumulators, compare: as --rounding. Default: 32.
     accumulator: Union[str, None] = None,
-    # what keeps them from overflowing: proof or data; of auto proven seen; default: auto
+    # What keeps them from overflowing: proof or data. One of auto, proven, seen. Default: auto.
     accumulator_bound: Union[Literal['auto', 'proven', 'seen'], None] = None,
-    # threads; results do not depend on it; default: all cores
+    # Threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # such as 2G; fewer threads where needed; default: none
+    # Such as 2G; fewer threads where needed. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # read other files that models or data name
+    # Read other files that models or data name.
     follow_links: Union[bool, None] = None,
-    # an operator of your own (qcalib_kernel.h); repeatable
+    # An operator of your own (qcalib_kernel.h); repeatable.
     kernel: Union[str, Sequence[str], None] = None,
-    # a broken file of a folder is an error
+    # A broken file of a folder is an error.
     strict: Union[bool, None] = None,
-    # keep what was done in FILE; go on from it
+    # Keep what was done in FILE; go on from it.
     checkpoint: Union[str, None] = None,
 ) -> Result: ...
 def collect(
@@ -202,37 +204,37 @@ def collect(
     *,
     out: Union[_Path, None] = None,
     progress: _Progress = None,
-    # data set for a model input (X:nhwc: channels last); repeatable; default: same names
+    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo; default: the data set's attributes
+    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # also layout=nchw|nhwc color=rgb|bgr|grey; default: from the model's input
+    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
     image: Union[str, None] = None,
-    # use N samples, spread evenly; default: all
+    # Use N samples, spread evenly. Default: all.
     samples: Union[int, None] = None,
-    # draw the samples with this seed instead
+    # Draw the samples with this seed instead.
     seed: Union[int, None] = None,
-    # of these, samples K, K+N, ..; 0 <= K < N
+    # Of these, samples K, K+N, ..; 0 <= K < N.
     shard: Union[str, None] = None,
-    # collect what weight rounding needs; of on off; default: on
+    # Collect what weight rounding needs. One of on, off. Default: on.
     second_moments: Union[Literal['on', 'off'], bool, None] = None,
-    # collect what --method output needs; of on off; default: off
+    # Collect what --method output needs. One of on, off. Default: off.
     channel_statistics: Union[Literal['on', 'off'], bool, None] = None,
-    # where it is added: before narrowing or after; of accumulator narrowed; default: accumulator
+    # Where it is added: before narrowing or after. One of accumulator, narrowed. Default: accumulator.
     bias: Union[Literal['accumulator', 'narrowed'], None] = None,
-    # more patterns and rewrites; repeatable
+    # More patterns and rewrites; repeatable.
     rules: Union[str, Sequence[str], None] = None,
-    # threads; results do not depend on it; default: all cores
+    # Threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # such as 2G; fewer threads where needed; default: none
+    # Such as 2G; fewer threads where needed. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # read other files that models or data name
+    # Read other files that models or data name.
     follow_links: Union[bool, None] = None,
-    # an operator of your own (qcalib_kernel.h); repeatable
+    # An operator of your own (qcalib_kernel.h); repeatable.
     kernel: Union[str, Sequence[str], None] = None,
-    # a broken file of a folder is an error
+    # A broken file of a folder is an error.
     strict: Union[bool, None] = None,
-    # keep what was done in FILE; go on from it
+    # Keep what was done in FILE; go on from it.
     checkpoint: Union[str, None] = None,
 ) -> Statistics: ...
 def run(
@@ -240,31 +242,31 @@ def run(
     data: _Data,
     *,
     progress: _Progress = None,
-    # data set for a model input (X:nhwc: channels last); repeatable; default: same names
+    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo; default: the data set's attributes
+    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # also layout=nchw|nhwc color=rgb|bgr|grey; default: from the model's input
+    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
     image: Union[str, None] = None,
-    # use N samples, spread evenly; default: all
+    # Use N samples, spread evenly. Default: all.
     samples: Union[int, None] = None,
-    # draw the samples with this seed instead
+    # Draw the samples with this seed instead.
     seed: Union[int, None] = None,
-    # contract for integers, compare: of each model; what quantize reports is by it; default: onnx
+    # Contract for integers, compare: of each model; what quantize reports is by it. Default: onnx.
     rounding: Union[str, None] = None,
-    # width of integer accumulators, compare: as --rounding; default: 32
+    # Width of integer accumulators, compare: as --rounding. Default: 32.
     accumulator: Union[str, None] = None,
-    # operands of products; the results are equal; of int8 int16; default: int8
+    # Operands of products; the results are equal. One of int8, int16. Default: int8.
     lowering: Union[Literal['int8', 'int16'], None] = None,
-    # threads; results do not depend on it; default: all cores
+    # Threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # such as 2G; fewer threads where needed; default: none
+    # Such as 2G; fewer threads where needed. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # read other files that models or data name
+    # Read other files that models or data name.
     follow_links: Union[bool, None] = None,
-    # an operator of your own (qcalib_kernel.h); repeatable
+    # An operator of your own (qcalib_kernel.h); repeatable.
     kernel: Union[str, Sequence[str], None] = None,
-    # a broken file of a folder is an error
+    # A broken file of a folder is an error.
     strict: Union[bool, None] = None,
 ) -> dict[str, Any]: ...
 def evaluate(
@@ -272,31 +274,31 @@ def evaluate(
     data: _Data,
     *,
     progress: _Progress = None,
-    # data set for a model input (X:nhwc: channels last); repeatable; default: same names
+    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo; default: the data set's attributes
+    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # also layout=nchw|nhwc color=rgb|bgr|grey; default: from the model's input
+    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
     image: Union[str, None] = None,
-    # use N samples, spread evenly; default: all
+    # Use N samples, spread evenly. Default: all.
     samples: Union[int, None] = None,
-    # draw the samples with this seed instead
+    # Draw the samples with this seed instead.
     seed: Union[int, None] = None,
-    # contract for integers, compare: of each model; what quantize reports is by it; default: onnx
+    # Contract for integers, compare: of each model; what quantize reports is by it. Default: onnx.
     rounding: Union[str, None] = None,
-    # width of integer accumulators, compare: as --rounding; default: 32
+    # Width of integer accumulators, compare: as --rounding. Default: 32.
     accumulator: Union[str, None] = None,
-    # operands of products; the results are equal; of int8 int16; default: int8
+    # Operands of products; the results are equal. One of int8, int16. Default: int8.
     lowering: Union[Literal['int8', 'int16'], None] = None,
-    # threads; results do not depend on it; default: all cores
+    # Threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # such as 2G; fewer threads where needed; default: none
+    # Such as 2G; fewer threads where needed. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # read other files that models or data name
+    # Read other files that models or data name.
     follow_links: Union[bool, None] = None,
-    # an operator of your own (qcalib_kernel.h); repeatable
+    # An operator of your own (qcalib_kernel.h); repeatable.
     kernel: Union[str, Sequence[str], None] = None,
-    # a broken file of a folder is an error
+    # A broken file of a folder is an error.
     strict: Union[bool, None] = None,
 ) -> Metric: ...
 def compare(
@@ -305,30 +307,30 @@ def compare(
     data: _Data,
     *,
     progress: _Progress = None,
-    # data set for a model input (X:nhwc: channels last); repeatable; default: same names
+    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo; default: the data set's attributes
+    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # also layout=nchw|nhwc color=rgb|bgr|grey; default: from the model's input
+    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
     image: Union[str, None] = None,
-    # use N samples, spread evenly; default: all
+    # Use N samples, spread evenly. Default: all.
     samples: Union[int, None] = None,
-    # draw the samples with this seed instead
+    # Draw the samples with this seed instead.
     seed: Union[int, None] = None,
-    # contract for integers, compare: of each model; what quantize reports is by it; default: onnx
+    # Contract for integers, compare: of each model; what quantize reports is by it. Default: onnx.
     rounding: Union[str, None] = None,
-    # width of integer accumulators, compare: as --rounding; default: 32
+    # Width of integer accumulators, compare: as --rounding. Default: 32.
     accumulator: Union[str, None] = None,
-    # fail when an output differs by more than X
+    # Fail when an output differs by more than X.
     tolerance: Union[float, None] = None,
-    # threads; results do not depend on it; default: all cores
+    # Threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # such as 2G; fewer threads where needed; default: none
+    # Such as 2G; fewer threads where needed. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # read other files that models or data name
+    # Read other files that models or data name.
     follow_links: Union[bool, None] = None,
-    # an operator of your own (qcalib_kernel.h); repeatable
+    # An operator of your own (qcalib_kernel.h); repeatable.
     kernel: Union[str, Sequence[str], None] = None,
-    # a broken file of a folder is an error
+    # A broken file of a folder is an error.
     strict: Union[bool, None] = None,
 ) -> Comparison: ...

@@ -138,6 +138,16 @@ class _Reading:
             yield arrays
 
 
+def _is_whole(source, inputs):
+    """Is it (inputs..., truth), or ({name: array}, truth), of all samples? Where truth is asked for, a tuple of so many
+    arrays cannot be batches: they would have none."""
+    if not isinstance(source, tuple) or len(source) < 2:
+        return False
+    if isinstance(source[0], Mapping):
+        return len(source) == 2
+    return len(source) == inputs + 1 and all(hasattr(a, "shape") or _is_numbers(a) for a in source)
+
+
 def _batches(data):
     """An iterator over anything that gives samples."""
     if callable(getattr(data, "get_next", None)):  # ONNX Runtime's CalibrationDataReader
@@ -243,6 +253,8 @@ class Data:
             return
         _library.call("data_new", self._handle.out, None)
         reading = _Reading(model, truth, options.get("input") is not None)
+        if truth and _is_whole(source, len(reading.ranks)):
+            source = [source]
         if hasattr(source, "__array__") or isinstance(source, np.ndarray):
             if len(reading.ranks) != 1:
                 raise UsageError(f"one array for {len(reading.ranks)} inputs: name them, as in "

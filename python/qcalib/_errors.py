@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes wrong, by kind: the exit codes of the command line."""
 
+import errno
+import os
+
 
 class QcalibError(Exception):
     """Any error of qcalib. `code` is the exit code that the command line has for it."""
@@ -27,6 +30,10 @@ class BadInputError(QcalibError, ValueError):
     code = 3
 
 
+class MissingFileError(BadInputError, FileNotFoundError):
+    """A file that is not there."""
+
+
 class UnsupportedError(QcalibError):
     """Operators, types or an opset that qcalib does not handle; the message names all of them."""
 
@@ -44,6 +51,13 @@ class QcalibWarning(UserWarning):
 
 
 INTERRUPTED = 130
+_MISSING = os.strerror(errno.ENOENT)
+
+
+def _missing(message):
+    error = MissingFileError(message)
+    error.errno = errno.ENOENT
+    return error
 
 
 def of_code(code, message):
@@ -52,7 +66,7 @@ def of_code(code, message):
         return KeyboardInterrupt(message)
     for kind in (DemandError, UsageError, BadInputError, UnsupportedError, MachineError):
         if kind.code == code:
-            return kind(message)
+            return kind(message) if code != 3 or _MISSING not in message else _missing(message)
     error = QcalibError(message)
     error.code = code
     return error

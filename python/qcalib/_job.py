@@ -9,6 +9,7 @@ from ctypes import byref
 
 from . import _library
 from ._errors import QcalibWarning
+from ._words import in_python
 
 
 class _Bars:
@@ -31,10 +32,22 @@ class _Bars:
         self._bar, self._phase = None, ""
 
 
+class _Steps:
+    """Tells a function of each step once; where a phase begins or is over there is nothing to tell."""
+
+    def __init__(self, told):
+        self._told, self._last = told, None
+
+    def __call__(self, phase, done, total):
+        if phase and total and (phase, done, total) != self._last:
+            self._last = phase, done, total
+            self._told(phase, done, total)
+
+
 def _shown(progress):
     """Whom progress is told: a function, bars, or nobody. None: bars where somebody looks at them."""
     if callable(progress):
-        return lambda phase, done, total: progress(phase, done, total) if phase else None
+        return _Steps(progress)
     if progress is None:
         progress = (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
     if not progress:
@@ -64,7 +77,7 @@ class _Listener:
         return int(self.stop)
 
     def _message(self, _user, text):
-        self.warnings.append(_library.text(text))
+        self.warnings.append(in_python(_library.text(text)))
 
 
 def _wait(listener, thread, told):

@@ -20,7 +20,7 @@ from ._result import Comparison, Metric, Result, Statistics, difference, rows_of
 from .benchmark import RUNTIMES
 
 _TEXTS = {
-    "MODEL": "a path, the bytes of a file, an onnx.ModelProto, or what torch.onnx.export gives",
+    "MODEL": "a path, the bytes of a file, a Result, an onnx.ModelProto, or what torch.onnx.export gives",
     "DATA": """a path as --data takes it; arrays by input name; or an iterable of batches or samples (dicts, arrays,
         tuples), as PyTorch's DataLoader or ONNX Runtime's CalibrationDataReader is. A batch has the rank of the
         model's input; without its first axis it is one sample. Iterables are read once, sample by sample, and with
@@ -58,7 +58,7 @@ def _benchmark(command):
 
 def _needed(job, data):
     if data is None:
-        raise UsageError(f"{job} needs data")
+        raise UsageError(f"{job} needs data=")
 
 
 @_documented
@@ -68,8 +68,8 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
     model: MODEL
     data: DATA
     out: a path, to which the (first) quantized model is written
-    eval: held-out samples with labels or a target, like data: {"input": ..., "labels": ...}, or a loader that gives
-        (inputs, labels). The report then has the accuracy before and after
+    eval: held-out samples with labels or a target, like data: (inputs, labels), {"input": ..., "labels": ...}, or a
+        loader that gives (inputs, labels). The report then has the accuracy before and after
     statistics: what `collect` or `merge` gave, or a path of it; instead of data or beside it
     progress: PROGRESS
     benchmark: also "onnxruntime" or "openvino", which have to be installed: measured with one thread

@@ -7,6 +7,7 @@ from ctypes import POINTER, Structure, byref, c_char, c_char_p, c_double, c_floa
 from ctypes import c_uint, c_uint64, c_void_p
 
 from ._errors import UsageError, of_code
+from ._words import in_python
 
 RANK_MAX = 8
 
@@ -146,7 +147,7 @@ def outcome(name, *arguments):
     """Calls qcalib_NAME; the exception that its error is, or None."""
     error = Error()
     code = getattr(_library, "qcalib_" + name)(*arguments, byref(error))
-    return of_code(code, error.message.decode("utf-8", "replace")) if code else None
+    return of_code(code, in_python(error.message.decode("utf-8", "replace"))) if code else None
 
 
 def call(name, *arguments):

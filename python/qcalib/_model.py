@@ -12,12 +12,15 @@ TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32
 
 
 class Model:
-    """path: a file; bytes: of such a file; else what has one inside, as onnx.ModelProto and PyTorch's ONNXProgram."""
+    """path: a file; bytes: of such a file; else what has one inside: a Result, an
+    onnx.ModelProto, PyTorch's ONNXProgram."""
 
     def __init__(self, source):
         self._handle = _library.Handle("model")
         self.pointer = self._handle.pointer
         source = getattr(source, "model_proto", source)
+        if hasattr(source, "model_of"):  # a Result
+            source = source.model_of()
         if hasattr(source, "SerializeToString"):
             source = source.SerializeToString()
         if isinstance(source, (str, os.PathLike)):

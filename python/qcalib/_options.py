@@ -60,6 +60,12 @@ def _texts(option, value):
     return [_text(value)]
 
 
+# What people write for parameters and options.
+_MEANT = {"stats": "statistics", "output": "out", "output_path": "out", "save": "out", "path": "out",
+          "calibration_data": "data", "dataset": "data", "loader": "data", "eval_data": "eval", "test": "eval",
+          "bits": "weight_type", "nodes_to_exclude": "skip", "reduce_range": "overflow_fix"}
+
+
 def make(job, keywords):
     """The library's options object. None is as if an option was not given."""
     handle = _library.Handle("options")
@@ -68,6 +74,8 @@ def make(job, keywords):
         if value is None:
             continue
         option = TABLE.get(keyword)
+        if keyword in _MEANT and not (option and option.jobs & JOBS[job]):
+            raise UsageError(f"{job} takes no option {keyword}; did you mean {_MEANT[keyword]}=?")
         if option and not option.jobs & JOBS[job]:
             raise UsageError(f"{job} takes no option {keyword}: see help(qcalib.{job})")
         texts = _texts(option, value) if option else [_text(value)]
@@ -78,14 +86,18 @@ def make(job, keywords):
     return handle
 
 
+def _sentence(text):
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
 def about(option):
-    """One line."""
-    parts = [option.help]
+    """Sentences, in one line."""
+    parts = [_sentence(option.help)]
     if option.choices:
-        parts.append("of " + " ".join(option.choices))
+        parts.append(f"One of {', '.join(option.choices)}.")
     if option.preset:
-        parts.append(f"default: {option.preset}")
-    return "; ".join(parts)
+        parts.append(_sentence(f"Default: {option.preset}"))
+    return " ".join(parts)
 
 
 def described(job):

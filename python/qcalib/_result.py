@@ -2,13 +2,11 @@
 """What jobs give."""
 
 import json
-import math
 from collections import namedtuple
-from html import escape
 
 import numpy as np
 
-from . import _library
+from . import _library, _page
 from ._errors import UsageError
 from ._model import TYPES
 
@@ -116,31 +114,31 @@ class Result:
         count = _library.value("result_warning_count", self._handle.pointer)
         return [_library.value("result_warning", self._handle.pointer, i) for i in range(count)]
 
-    def _facts(self):
-        report = self.report
-        facts = [("model", report["model"]["file"]),
-                 ("quantized", f"{report['quantized_ops']} ops; {len(report['float_ops'])} stay in float")]
-        accuracy = report.get("accuracy")
-        if accuracy:
-            facts.append(("accuracy", "{metric}: {fp32:.6g} float, {int8:.6g} quantized".format(**accuracy)))
-        for output in report.get("outputs") or ():
-            if output["sqnr_db"] is not None:
-                facts.append((f"output {output['name']}", f"{output['sqnr_db']:.2f} dB"))
-        if self.latency:
-            facts.append(("latency", "{best_ms:.3g} ms; {default_ms:.3g} by default".format(**self.latency)))
-        return facts + [("warning", text) for text in self.warnings]
+    def plot(self, most=_page.SHOWN, ax=None):
+        """Draws the layers with the largest effect on the outputs, with matplotlib. -> its Axes"""
+        try:
+            from matplotlib import pyplot
+        except ImportError:
+            raise ImportError("plot() draws with matplotlib, which is not installed: pip install matplotlib") from None
+        rows = _page.worst(self.report, most)[::-1]
+        if ax is None:
+            _, ax = pyplot.subplots(figsize=(7, 0.4 * len(rows) + 1), layout="constrained")
+        ax.barh([node for node, _, _ in rows], [db for _, _, db in rows])
+        ax.set_xlabel("output SQNR with this layer alone quantized, dB (lower is worse)")
+        ax.set_title(_page.verdict(self.report), fontsize="medium", wrap=True)
+        return ax
 
     def __repr__(self):
-        return "qcalib.Result\n" + "\n".join(f"  {name:<10} {text}" for name, text in self._facts())
+        lines = [("model", self.report["model"]["file"]), ("verdict", _page.verdict(self.report))]
+        lines += [("worst", f"{db:.2f} dB  {op}  {node}") for node, op, db in _page.worst(self.report, 3)]
+        lines += [("advice", a["action"] + (f": {a['node']}" if a["node"] else "")) for a in (self.report.get("advice") or ())[:1]]
+        if self.latency:
+            lines.append(("latency", "{best_ms:.3g} ms; {default_ms:.3g} by default".format(**self.latency)))
+        lines += [("warning", text) for text in self.warnings]
+        return "qcalib.Result\n" + "\n".join(f"  {name:<8} {text}" for name, text in lines)
 
     def _repr_html_(self):
-        worst = sorted((row for row in self.layers if not math.isnan(row.sqnr_db)), key=lambda row: row.sqnr_db)[:10]
-        facts = "".join(f"<tr><th style='text-align:left'>{escape(name)}</th><td style='text-align:left'>"
-                        f"{escape(text)}</td></tr>" for name, text in self._facts())
-        rows = "".join(f"<tr><td style='text-align:left'>{escape(row.name or '')}</td><td>{escape(row.op or '')}</td>"
-                       f"<td>{escape(row.type or '')}</td><td>{row.sqnr_db:.2f}</td></tr>" for row in worst)
-        return (f"<table>{facts}</table><table><thead><tr><th style='text-align:left'>what lost most</th><th>op</th>"
-                f"<th>type</th><th>SQNR, dB</th></tr></thead><tbody>{rows}</tbody></table>")
+        return _page.page(self.report, self.warnings)
 
 
 class Statistics:

@@ -276,8 +276,8 @@ Test(options, symmetry)
 
 Test(options, order_and_repetition)
 {
-    accepts("--data a.h5 -o x.onnx --data=b.h5 m.onnx --skip a --skip=b,c --per-tensor --per-channel -qv");
-    cr_assert_str_eq(o.job.data, "b.h5");
+    accepts("-o y.onnx --data=b.h5 -o x.onnx m.onnx --skip a --skip=b,c --per-tensor --per-channel -qv");
+    cr_assert_str_eq(o.output, "x.onnx");
     cr_assert_eq(o.job.skip.count, 2);
     cr_assert_str_eq(o.job.skip.items[1], "b,c");
     cr_assert(!o.job.per_tensor && o.quiet && o.verbose);
@@ -320,11 +320,41 @@ Test(options, wrong_ones_are_named)
     refuses("m.onnx --method --data x.h5", QC_USAGE, "--method needs a value", NULL);
     refuses("m.onnx -o", QC_USAGE, "-o needs a value", "FILE");
     refuses("run m.onnx --method kl", QC_USAGE, "run has no option --method", "qcalib help run");
-    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8?", "int4, dynamic or none");
+    refuses("m.onnx --activation-type int9", QC_USAGE, "did you mean int8 or int16?", "int4, dynamic or none");
     refuses("m.onnx --threads 99999999999999999999", QC_USAGE, "--threads", NULL);
-    refuses("m.onnx --threads 1025", QC_USAGE, "--threads", "1024");
     refuses("m.onnx --samples 1e3", QC_USAGE, "'1e3'", "whole number");
     refuses("m.onnx --config /nonexistent/file", QC_BAD_INPUT, "/nonexistent/file", NULL);
+}
+
+/* Words of other programs, and what a name says by its digits. */
+Test(options, words_of_others)
+{
+    refuses("m.onnx --bits 4", QC_USAGE, "unknown option --bits", "--weight-type int4");
+    refuses("m.onnx --weight-type int5", QC_USAGE, "did you mean int4 or int8?", NULL);
+    refuses("m.onnx --weight-type int1", QC_USAGE, "did you mean int2?", NULL);
+    refuses("m.onnx --weight-type uint32", QC_USAGE, "did you mean uint8?", NULL);
+    accepts("version");
+    cr_assert(o.version);
+    accepts("-V");
+    cr_assert(o.version);
+}
+
+Test(options, one_data_file)
+{
+    refuses("m.onnx --data a.h5 --data b.h5", QC_USAGE, "--data is given twice: a.h5 and b.h5", "qcalib merge");
+    refuses("m.onnx --eval a.h5 --eval a.h5", QC_USAGE, "--eval is given twice", NULL);
+    accepts("m.onnx --data a.h5 --method kl --method mse");
+    cr_assert_str_eq(o.job.method, "mse");
+}
+
+Test(options, too_many_threads)
+{
+    accepts("m.onnx --threads 1000000");
+    cr_assert_eq(o.job.threads_refused, 1000000);
+    cr_assert_eq(o.job.threads, qc_pool_cores() > 16 ? 4 * qc_pool_cores() : 64);
+    accepts("m.onnx --threads 64");
+    cr_assert_eq(o.job.threads_refused, 0);
+    cr_assert_eq(o.job.threads, 64);
 }
 
 Test(options, sizes)

@@ -45,6 +45,14 @@ static void refuses(const char *json, enum qc_code code, const char *part)
     cr_assert(strstr(st.message, part) && strstr(st.message, file), "%s: %s", json, st.message);
 }
 
+Test(config, loads_no_code)
+{
+    refuses("{\"plugin\": \"a.so\"}", QC_USAGE, "\"plugin\" loads code");
+    refuses("{\"kernel\": [\"a.so\"]}", QC_USAGE, "give --kernel itself");
+    cr_assert(parse_with("{\"plugin\": [], \"kernel\": null}", NULL, NULL), "%s", st.message);
+    cr_assert(parse_with("{\"data\": \"c.h5\"}", "--plugin", "a.so") && o.job.plugins.count == 1, "%s", st.message);
+}
+
 Test(config, values)
 {
     cr_assert(

@@ -99,7 +99,7 @@ def test_every_form(qcalib, tmp_path):
             "-q",
             "m.onnx",
         )
-        for form, suffix in zip(FORMATS, (".int8.onnx", ".qoperator.onnx")):
+        for form, suffix in zip(FORMATS, (f".{weights.removeprefix('u')}.onnx", ".qoperator.onnx")):
             name = f"{form}_{weights}_{block}_{activations}.onnx"
             (tmp_path / f"m{suffix}").rename(tmp_path / name)
             every.append(name)

@@ -206,7 +206,7 @@ def test_what_stays_in_float_and_the_size_with_external_data(quantize, tmp_path)
     report = quantize("--advice", "off", "--data", tmp_path / "d.npz", "-o", tmp_path / "q.onnx", tmp_path / "m.onnx")
     page = (tmp_path / "report/report.html").read_text()
     assert re.search(r"256\u00a0KB → \d\d\.\d\u00a0KB</div><div class=\"note\">2\d % of it", page)
-    assert "1 op in integers, 1 in float" in page and "1 op stays in float" in page
+    assert "<p>100.0 % of the multiply-adds in integers: 1 op in integers, 1 in float" in page and "1 op stays in float" in page
     assert [f["reason"] for f in report["float_ops"]] == [
         "it reads an input of the model that nothing else reads in integers"
     ]
@@ -263,10 +263,11 @@ def test_same_bytes(qcalib, examples, tmp_path):
 
 
 def test_advice_counts_what_auto_chooses_anew(quantize, data):
-    """With 32 to 64 samples ranges reach beyond those of an observer by name, so each idea needs a choice of its own."""
+    """With 32 to 64 samples ranges reach beyond those of an observer by name, so each idea needs a choice of its own:
+    the best one is tried all the same."""
     arguments = ["--data", data / "imagenet_calib100_224.h5", data / "models/mobilenetv1_075_224_imagenet.onnx"]
     tried = [quantize("--advice=auto", f"--samples={n}", *arguments)["advice_tried"] for n in (48, 72)]
-    assert tried[0] == 0 < tried[1]
+    assert tried[0] == 1 < tried[1]
 
 
 def test_advice_takes_a_tenth_of_the_work(quantize, data, tmp_path):

@@ -86,6 +86,8 @@ Test(observer, refuses_wrong_specs_and_says_why)
         {"mse:norm=9", "a number from 1 to 8"},
         {"precentile", "did you mean 'percentile'"},
         {"", "unknown observer ''"},
+        {"entropy", "did you mean 'kl'?"},
+        {"absmax", "did you mean 'minmax'?"},
         {"entropy-of-all-things", "known are auto"},
         {"kl:", "unknown option ''"},
         {"kl:bin=3", "did you mean 'bins'"},
@@ -224,15 +226,18 @@ Test(observer, stays_inside_extremes_and_known_bounds)
 }
 
 /* Against a count of the values themselves. */
-Test(observer, clipped_fraction_is_the_share_beyond_the_range)
+Test(observer, clipped_fraction_is_the_share_more_than_half_a_step_outside)
 {
     static float x[SAMPLE_SIZE];
     for (int kind = 0; kind < SAMPLE_KINDS; kind++) {
         samples_fill(x, SAMPLE_SIZE, (enum sample_kind)kind);
         struct qc_solve request = QC_SOLVE_INIT(u8, QC_ASYMMETRIC);
         struct qc_range r = solve_values("percentile:p=90", x, SAMPLE_SIZE, &request);
+        const struct qc_affine p = qc_affine_from_range(r.lo, r.hi, u8, QC_ASYMMETRIC);
+        const double half = (double)p.scale / 2, lo = (double)qc_dequantize_one(u8.lo, p),
+                     hi = (double)qc_dequantize_one(u8.hi, p);
         size_t beyond = 0;
-        for (size_t i = 0; i < SAMPLE_SIZE; i++) beyond += (double)x[i] < r.lo || (double)x[i] > r.hi;
+        for (size_t i = 0; i < SAMPLE_SIZE; i++) beyond += (double)x[i] < lo - half || (double)x[i] > hi + half;
         cr_assert_float_eq(r.clipped_fraction, (double)beyond / SAMPLE_SIZE, 2e-3, "%s", sample_names[kind]);
     }
 }
@@ -251,8 +256,8 @@ Test(observer, clipped_fraction_divides_a_bin)
             request.known_lo = -1 - 1.0 / 1024;
         }
         struct qc_range r = solve_values("mse", x, 256, &request);
-        cr_assert_float_eq(r.clipped_fraction, 0.75, 0.01);
-        r = solve_values("minmax", x, 256, &request); /* no histogram to tell from */
+        cr_assert_float_eq(r.clipped_fraction, 0.25, 0.02); /* half a step is half of the bin */
+        r = solve_values("minmax", x, 256, &request);       /* no histogram to tell from */
         cr_assert(isnan(r.clipped_fraction));
     }
 }

@@ -115,7 +115,7 @@ def test_the_page_is_right(samples, labels, tmp_path, monkeypatch, capsys):
     loader = [(samples, labels)]
     run_page("python.md", tmp_path, monkeypatch, train_loader=loader, test_loader=loader,
              reader=Reader([samples[:32], samples[32:]]))
-    assert "top1: 0.988275 float" in capsys.readouterr().out
+    assert "top1 0.9883 in float" in capsys.readouterr().out
     made = {p.name for p in pathlib.Path.cwd().iterdir()}
     assert {"digits.int8.onnx", "model.int8.onnx", "digits.report"} <= made
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person meets in Python: samples with labels as a pair, errors in Python's words, a result in a notebook."""
+
+import errno
+import sys
+import types
+
+import numpy as np
+import pytest
+from conftest import DIGITS, ROOT
+
+import qcalib
+from qcalib import _words
+
+
+def test_samples_and_labels_as_a_pair(samples, labels):
+    pair = qcalib.quantize(DIGITS, samples, method="minmax", eval=(samples, labels))
+    named = qcalib.quantize(DIGITS, samples, method="minmax", eval={"input": samples, "labels": labels})
+    assert pair.report["accuracy"] == named.report["accuracy"] and pair.report["accuracy"]["samples"] == 64
+    assert qcalib.evaluate(DIGITS, (samples, labels)).value == 1
+    assert qcalib.evaluate(DIGITS, ({"input": samples}, labels)).value == 1
+    assert qcalib.evaluate(DIGITS, (samples, labels.tolist())).value == 1
+    batches = ((samples[:32], labels[:32]), (samples[32:], labels[32:]))  # a tuple of batches stays one
+    assert qcalib.evaluate(DIGITS, batches).samples == 64
+
+
+def test_a_result_is_a_model(samples, labels):
+    result = qcalib.quantize(DIGITS, samples, method="minmax")
+    assert qcalib.evaluate(result, (samples, labels))[:2] == qcalib.evaluate(result.model, (samples, labels))[:2]
+    np.testing.assert_array_equal(qcalib.run(result, samples)["logits"], qcalib.run(result.model, samples)["logits"])
+
+
+@pytest.mark.parametrize("wrong, meant", [("stats", "statistics"), ("output", "out"), ("bits", "weight_type")])
+def test_names_lead_to_what_was_meant(samples, wrong, meant):
+    with pytest.raises(qcalib.UsageError, match=f"no option {wrong}; did you mean {meant}="):
+        qcalib.quantize(DIGITS, samples, **{wrong: "x"})
+
+
+def test_a_missing_file(samples, tmp_path):
+    for call in (lambda: qcalib.quantize(tmp_path / "no.onnx", samples), lambda: qcalib.run(DIGITS, tmp_path / "no.h5"),
+                 lambda: qcalib.inspect(tmp_path / "no.h5"), lambda: qcalib.Statistics.load(tmp_path / "no.h5")):
+        with pytest.raises(FileNotFoundError, match="no[.]") as raised:
+            call()
+        assert isinstance(raised.value, qcalib.BadInputError) and raised.value.code == 3
+        assert raised.value.errno == errno.ENOENT
+    (tmp_path / "bad.onnx").write_bytes(b"not a model")
+    with pytest.raises(qcalib.BadInputError) as raised:
+        qcalib.quantize(tmp_path / "bad.onnx", samples)
+    assert not isinstance(raised.value, OSError)
+
+
+def test_errors_speak_python(samples, tmp_path):
+    with pytest.raises(qcalib.UsageError) as raised:
+        qcalib.quantize(DIGITS)
+    text = str(raised.value)
+    assert "data= with samples" in text and "statistics= from qcalib.collect" in text and "--" not in text
+    assert 'activation_type="dynamic"' in text
+    with pytest.raises(qcalib.UsageError, match='^advice="on" tries what it advises on samples: give data='):
+        qcalib.quantize(DIGITS, advice="on", activation_type="none")
+    with pytest.warns(qcalib.QcalibWarning, match="too few samples"):
+        qcalib.quantize(DIGITS, samples[:1], method="minmax")
+
+
+@pytest.mark.parametrize("said, spoken", [
+    ("--max-drop needs --eval FILE with labels", "max_drop needs eval= with labels"),
+    ("--threads: '0' is not a whole number", "threads: '0' is not a whole number"),
+    ("leave out --per-tensor, or --weight-block", "leave out per_tensor, or weight_block"),
+    ("--bias-correction on goes into biases", 'bias_correction="on" goes into biases'),
+    ("--min-sqnr 10 widens the worst layers", "min_sqnr=10 widens the worst layers"),
+    ("try: qcalib quantize --data=x m.onnx", "try: qcalib quantize --data=x m.onnx"),
+])
+def test_words_of_options(said, spoken):
+    assert _words.in_python(said) == spoken
+
+
+def test_progress_is_told_of_steps_alone(samples):
+    seen = []
+    qcalib.quantize(DIGITS, samples, progress=lambda *what: seen.append(what))
+    assert seen and all(phase and total and 0 <= done <= total for phase, done, total in seen)
+    assert all(a != b for a, b in zip(seen, seen[1:]))
+
+
+def test_a_notebook_shows_verdict_plot_layers_and_advice(samples):
+    coarse = qcalib.quantize(DIGITS, samples, weight_type="int3", method="minmax", advice="on", per_tensor=True)
+    page, report = coarse._repr_html_(), coarse.report
+    assert "output SQNR" in page and "100.0 % of multiply-adds in integers" in page
+    shown = [e["node"] for e in report["ranking"] if e["output_sqnr_db"] is not None][:10]
+    assert len(shown) > 3 and page.count("<rect") == len(shown)
+    assert all(page.index(f"<td style='text-align:left'>{a}") < page.index(f"<td style='text-align:left'>{b}")
+               for a, b in zip(shown, shown[1:]))
+    assert report["advice"] and report["advice"][0]["action"] in page
+    assert "&lt;" not in page and page.count("<tr>") == page.count("</tr>")
+
+
+def test_plot_needs_matplotlib_only_when_it_is_called(samples, monkeypatch):
+    result = qcalib.quantize(DIGITS, samples, method="minmax")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match="pip install matplotlib"):
+        result.plot()
+    drawn = {}
+    axes = types.SimpleNamespace(barh=lambda names, values: drawn.update(zip(names, values)),
+                                 set_xlabel=lambda text: None, set_title=lambda text, **how: drawn.update(title=text))
+    matplotlib = types.ModuleType("matplotlib")
+    matplotlib.pyplot = types.ModuleType("matplotlib.pyplot")
+    matplotlib.pyplot.subplots = lambda **how: (None, axes)
+    monkeypatch.setitem(sys.modules, "matplotlib", matplotlib)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", matplotlib.pyplot)
+    assert result.plot(most=3) is axes and len(drawn) == 4 and "in integers" in drawn["title"]
+    worst = result.report["ranking"][0]
+    assert drawn[worst["node"]] == worst["output_sqnr_db"]
+
+
+def test_help_reads_as_sentences():
+    lines = [line.strip() for line in qcalib.quantize.__doc__.split("Options of the command line:")[1].splitlines()]
+    for line in filter(None, lines):
+        text = line.split(": ", 1)[1]
+        assert text.endswith(".") and not text[0].islower() and ";  " not in text, line
+
+
+def test_the_pages_promise_no_package_index():
+    assert "pip install qcalib\n" not in (ROOT / "docs/python.md").read_text()
