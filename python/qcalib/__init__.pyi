@@ -175,7 +175,7 @@ def quantize(
     max_nll: Union[float, None] = None,
     # Bits per layer by the size of the file: 300K, 20%.
     size: Union[str, None] = None,
-    # Try what would lose less; auto: for a tenth of the work. One of auto, on, off. Default: auto.
+    # Try what would lose less; auto: the best idea at least. One of auto, on, off. Default: auto.
     advice: Union[Literal['auto', 'on', 'off'], bool, None] = None,
     # What each layer alone does, with --eval to accuracy.
     sensitivity: Union[bool, None] = None,

@@ -84,7 +84,7 @@ def test_memory_of_8000_layers(peak, tmp_path):
     job = ("--threads", 1, "--method", "mse", "--no-report", "--data", samples, model, "-o", "out.onnx")
     code, text, most = peak(*job)
     assert code == 0, text
-    assert most < 700, f"{most:.0f} MiB"  # 90 KiB for a layer
+    assert most < 800, f"{most:.0f} MiB"  # 100 KiB for a layer, 16 of them for the idea that advice always tries
     for limit in (100, 200, 300):
         code, text, held = peak(*job, "--memory-limit", f"{limit}M")
         assert code == MACHINE and "--memory-limit" in text, f"{limit}: {code} {text}"
