@@ -149,7 +149,11 @@ def run(page, program, folder):
     """Runs the page in a checkout under `folder` and fills in what its commands printed."""
     place, out = checkout(folder / "checkout", program), folder / "out"
     out.mkdir()
-    script = ["alias python3=" + shlex.quote(shlex.join(avx2_runtime.interpreter())), "shopt -s expand_aliases"]
+    commands = folder / "bin"
+    commands.mkdir()
+    (commands / "python3").write_text(f'#!/bin/sh\nexec {shlex.join(avx2_runtime.interpreter())} "$@"\n')
+    (commands / "python3").chmod(0o755)
+    script = []
     for k, step in enumerate(page.steps):
         if isinstance(step, Command):
             script += [
@@ -162,6 +166,7 @@ def run(page, program, folder):
     env = {k: v for k, v in os.environ.items() if k not in ("QCALIB_DATA", "MAKEFLAGS")}
     env.update(
         LC_ALL="C.UTF-8",
+        PATH=f"{commands}:{os.environ['PATH']}",
         OMPI_ALLOW_RUN_AS_ROOT="1",
         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
         OMPI_MCA_rmaps_base_oversubscribe="1",
