@@ -87,7 +87,9 @@ def make(job, keywords):
 
 
 def _sentence(text):
-    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    name = text.split(" ")[0]
+    start = text if any(c.isdigit() for c in name) else text[:1].upper() + text[1:]  # uint8 is a value
+    return start + ("" if text.endswith(".") else ".")
 
 
 def about(option):
