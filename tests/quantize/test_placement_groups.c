@@ -69,6 +69,7 @@ Test(placement_groups, are_kinds_then_what_is_connected_then_weight_shapes)
     cr_expect_eq(connected, 1, "the network is one piece in integers: %zu", connected);
     qc_pipeline_end(&p);
     qc_arena_free(arena);
+    arena = NULL;
 }
 
 Test(placement_groups, know_what_another_pipeline_leaves_in_float)
@@ -91,4 +92,5 @@ Test(placement_groups, know_what_another_pipeline_leaves_in_float)
     qc_pipeline_end(&other);
     qc_pipeline_end(&p);
     qc_arena_free(arena);
+    arena = NULL;
 }
