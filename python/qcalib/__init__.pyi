@@ -119,7 +119,7 @@ def quantize(
     weight_method: Union[str, None] = None,
     # An observer of your own (qcalib_observer.h); repeatable.
     plugin: Union[str, Sequence[str], None] = None,
-    # uint8 int8 uint16 int16 uint4 int4 dynamic none; repeatable. One of uint8, int8, uint16, int16, uint4, int4, dynamic, none. Default: uint8.
+    # Uint8 int8 uint16 int16 uint4 int4 dynamic none; repeatable. One of uint8, int8, uint16, int16, uint4, int4, dynamic, none. Default: uint8.
     activation_type: Union[str, Sequence[str], None] = None,
     # [u]int8 [u]int4 [u]int3 [u]int2 int16 or none; repeatable. One of int8, uint8, int4, uint4, int3, uint3, int2, uint2, int16, none. Default: int8.
     weight_type: Union[str, Sequence[str], None] = None,

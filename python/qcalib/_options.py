@@ -87,9 +87,7 @@ def make(job, keywords):
 
 
 def _sentence(text):
-    name = text.split(" ")[0]
-    start = text if any(c.isdigit() for c in name) else text[:1].upper() + text[1:]  # uint8 is a value
-    return start + ("" if text.endswith(".") else ".")
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 def about(option):

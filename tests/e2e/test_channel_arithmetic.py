@@ -82,7 +82,7 @@ def test_nothing_stays_float(case, qcalib, tmp_path):
     make, shape = CASES[case]
     x = save(tmp_path, *make(np.random.default_rng(2)), shape=shape)
     done = qcalib("--data", "x.h5", "m.onnx", "-o", "q.onnx")
-    assert "; 0 stay in float" in done.out, done.out
+    assert ", 0 stay in float" in done.out, done.out
     assert not {"BatchNormalization", "PRelu"} & {n.op_type for n in onnx.load(str(tmp_path / "q.onnx")).graph.node}
     qcalib("run", "q.onnx", "--data", "x.h5", "-o", "o.h5")
     got, truth = run(tmp_path / "q.onnx", x), run(tmp_path / "m.onnx", x)
@@ -97,7 +97,7 @@ def test_a_refusal_says_which_target_has_a_table(op, qcalib, tmp_path):
     done = qcalib("--data", "x.h5", "--require-integer", "m.onnx", "-o", "q.onnx", code=1)
     assert f"'unary' ({op}: ONNX Runtime computes it in float; a table of integers with --target fused)" in done.err
     assert (
-        "; 0 stay in float"
+        ", 0 stay in float"
         in qcalib("--data", "x.h5", "--require-integer", "--target", "fused", "m.onnx", "-o", "q.onnx").out
     )
 
