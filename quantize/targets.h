@@ -12,12 +12,12 @@
         BETWEEN TARGET("fused", "runtimes that compute a convolution and the function behind it in one piece")
 
 #define QC_TARGET_NAME(name, summary) name
+#define QC_TARGETS QC_EACH_TARGET(QC_TARGET_NAME, "|")
+
 /* The target of rules: that of OpenVINO is ONNX Runtime's. */
 static inline const char *qc_target_of_rules(const char *target)
 {
     return strcmp(target, "openvino") == 0 ? "ort" : target;
 }
-
-#define QC_TARGETS QC_EACH_TARGET(QC_TARGET_NAME, "|")
 
 #endif
