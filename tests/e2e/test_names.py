@@ -8,7 +8,6 @@ import io
 import json
 import os
 import pathlib
-import pty
 import re
 import subprocess
 import unicodedata
@@ -18,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from terminal import on_terminal
 
 pytestmark = pytest.mark.bad_input
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -294,19 +294,8 @@ def test_messages(command, walked, made, program):
 
 def test_colours_stay(made, program):
     """Our own sequences reach a terminal, those of names do not."""
-    main, side = pty.openpty()
-    run = subprocess.Popen(
-        [program, "quantize", M, "--data", f"no{FILE}.h5"],
-        cwd=made,
-        stdin=subprocess.DEVNULL,
-        stdout=side,
-        stderr=side,
-        env={**{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm"},
-    )
-    assert run.wait() == 3
-    os.close(side)
-    text = os.read(main, 65536).decode()
-    os.close(main)
+    code, text = on_terminal(program, made, "quantize", M, "--data", f"no{FILE}.h5")
+    assert code == 3
     assert (
         text.startswith("\x1b[1;31mqcalib:\x1b[0m ") and r"no\x1b[2J\u202e\x0a.h5" in text and text.count("\x1b") == 2
     )

@@ -1,35 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a terminal sees: colours and a progress bar, and neither where they are not wanted."""
 
-import os
-import pty
 import subprocess
 import sys
 
 import pytest
+from terminal import on_terminal
 
 ESCAPE = "\x1b["
-
-
-def on_terminal(program, folder, *arguments, **environment):
-    """Runs with standard output and error on a pseudo terminal; returns all that was written."""
-    main, side = pty.openpty()
-    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")} | {"TERM": "xterm"} | environment
-    run = subprocess.Popen(
-        [program, *map(str, arguments)], cwd=folder, stdin=subprocess.DEVNULL, stdout=side, stderr=side, env=env
-    )
-    os.close(side)
-    text = b""
-    while True:
-        try:
-            part = os.read(main, 65536)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        text += part
-    os.close(main)
-    return run.wait(), text.decode()
 
 
 @pytest.fixture
