@@ -15,6 +15,7 @@ set(QC_LEVEL_cli 6)
 option(QC_WERROR "Warnings are errors" OFF)
 set(QC_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=")
 option(QC_COVERAGE "Count executed lines" OFF)
+option(QC_ABLATION "Rules of the default can be switched off: calib/ablation.h" OFF)
 option(QC_ARENA_DEBUG "Every item of an arena is its own malloc" OFF)
 
 # Flags of every file of the project. No -march and no -ffast-math: vector kernels are chosen at run time, sums are
@@ -33,7 +34,8 @@ if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|
    AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND CMAKE_C_COMPILER_VERSION VERSION_LESS 12.3)
   target_compile_options(qc_flags INTERFACE -fno-builtin-fmax -fno-builtin-fmin)
 endif()
-target_compile_definitions(qc_flags INTERFACE _XOPEN_SOURCE=700 $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>)
+target_compile_definitions(qc_flags INTERFACE _XOPEN_SOURCE=700 $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>
+  $<$<BOOL:${QC_ABLATION}>:QC_ABLATION>)
 
 # Sanitizers and coverage hold for everything that is built here, generated code and tests too.
 if(QC_SANITIZE MATCHES thread AND NOT CMAKE_C_COMPILER_ID STREQUAL Clang)

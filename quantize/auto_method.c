@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "calib/ablation.h"
 #include "calib/ranges/few_samples.h"
 #include "calib/trials/input_steps.h"
 #include "calib/trials/input_tail.h"
@@ -72,6 +73,7 @@ static bool take_steps(bool *taken, struct qc_auto_found *f, qc_id s, size_t inp
     if (!qc_input_step_once(&step, &f->p->steps[input], f->p->data, input, (double)levels.hi - levels.lo, st))
         return false;
     *taken = qc_range_of_step(&lo, &hi, step, levels, q->symmetry);
+    if (*taken && qc_ablated("input_steps")) *taken = false;
     if (!*taken) return true;
     struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
     char name[64];
@@ -105,8 +107,11 @@ static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
         if (!qc_input_tail_of(&t, f->p->data, input, usual, qc_qparams_levels(q), q->symmetry,
                               f->p->options->memory_limit ? 1 : (unsigned)f->p->options->threads, st))
             return false;
-        const bool many = units >= QC_MANY_SAMPLES, beyond = many && t.error[QC_REACH_BEYOND] < t.error[QC_REACH_WHOLE];
+        const bool many = units >= QC_MANY_SAMPLES;
+        bool beyond = many && t.error[QC_REACH_BEYOND] < t.error[QC_REACH_WHOLE];
         if (!t.few || (many && !beyond && t.error[QC_REACH_USUAL] < SURELY * t.error[QC_REACH_WHOLE])) continue;
+        if (qc_ablated("input_tail")) continue;
+        beyond = beyond && !qc_ablated("input_beyond");
         if (!keep_whole(f, s, &t, beyond, st)) return false;
     }
     return true;

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "calib/ablation.h"
 #include "calib/trials/trial_run.h"
 #include "graph/core/rebuild.h"
 #include "quantize/pipeline_state.h"
@@ -142,6 +143,7 @@ static bool add(struct candidate *all, size_t *count, struct race *r, size_t met
 
 static double doubt_of(const struct candidate *c, size_t units)
 {
+    if (qc_ablated("doubt_by_number")) return DOUBT;
     if ((double)units <= DOUBT_UNITS) return DOUBT_FEW;
     return DOUBT * fmin(1, (c->part < PARTS || c->part == AS_TAKEN ? DOUBT_PARTS : 1) * DOUBT_UNITS / (double)units);
 }
@@ -158,7 +160,8 @@ static bool measure(struct gain *g, const struct race *r, const struct qc_error 
     g->gain =
         qc_trials_gain(qc_trials_noise(from, r->outputs, 0, end, 1), qc_trials_noise(errors, r->outputs, 0, end, 1));
     g->worth = g->gain - doubt * g->error;
-    if (!(without > LEFT * g->gain)) g->worth = fmin(g->worth, without);
+    if (!(without > LEFT * g->gain) && g->worth > without && !qc_ablated("one_sample"))
+        g->worth = fmin(g->worth, without);
     return true;
 }
 
@@ -174,7 +177,9 @@ static bool weigh(struct race *r, const struct candidate *from, size_t count, si
         const double doubt = doubt_of(c, end);
         if (!measure(&more, r, from->errors, c->errors, doubt, end, st)) return false;
         other = more;
-        if (c->judged != c->errors && !measure(&other, r, from->judged, c->judged, doubt, end, st)) return false;
+        if (c->judged != c->errors && !qc_ablated("divergence") &&
+            !measure(&other, r, from->judged, c->judged, doubt, end, st))
+            return false;
         if (other.worth > more.worth) {
             const struct gain swapped = more;
             more = other;
@@ -243,7 +248,7 @@ static bool may_gain(const struct race *r, const struct candidate *c)
 {
     const size_t all = qc_trials_units(r->trials);
     const double share = (double)c->done / (double)all;
-    return !isfinite(c->error) ||
+    return !isfinite(c->error) || qc_ablated("no_chance") ||
            c->gain + CHANCE * c->error * sqrt(1 - share) > asked_of(c) + doubt_of(c, all) * c->error * sqrt(share);
 }
 
@@ -307,7 +312,9 @@ static bool run_race(struct candidate *best, struct race *r, struct qc_status *s
     struct candidate all[CANDIDATES];
     size_t running = 0;
     for (size_t m = 0; m < QC_AUTO_METHODS; m++)
-        if (!add(all, &running, r, m, WHOLE_NETWORK, st)) return false;
+        if (!(m && (qc_ablated("race") || qc_ablated(r->found->methods[m].name))) &&
+            !add(all, &running, r, m, WHOLE_NETWORK, st))
+            return false;
     for (size_t k = 0; k < running; k++) r->running[k] = &all[k];
     for (size_t h = 0; h < HEATS && (!h || running > 1); h++) {
         bool kept[CANDIDATES] = {true};
@@ -318,8 +325,9 @@ static bool run_race(struct candidate *best, struct race *r, struct qc_status *s
         for (size_t k = 0; k < running; k++) ahead = fmax(ahead, r->running[k]->gain);
         for (size_t k = 1; k < running; k++)
             kept[k] = may_gain(r, r->running[k]) && rank(r, running, k) < heats[h].places &&
-                      (r->running[k]->gain > ahead - heats[h].behind_db ||
-                       (!h && r->running[k]->gain > SURE * r->running[k]->error));
+                          (r->running[k]->gain > ahead - heats[h].behind_db ||
+                           (!h && r->running[k]->gain > SURE * r->running[k]->error && !qc_ablated("sure"))) ||
+                      qc_ablated("heats");
         for (size_t k = 0; k < running; k++)
             if (kept[k]) r->running[left++] = r->running[k];
         running = left;
@@ -365,7 +373,7 @@ static bool refine(struct race *r, struct candidate *from, struct qc_status *st)
     const size_t all = qc_trials_units(r->trials);
     struct candidate tried[CANDIDATES] = {*from}, *kept[WHOLE_NETWORK];
     size_t count = 1, left = 0;
-    for (size_t part = 0; all >= PART_UNITS && part < PARTS; part++)
+    for (size_t part = 0; all >= PART_UNITS && part < PARTS && !qc_ablated("parts"); part++)
         for (size_t i = 0; i < IN_PARTS; i++)
             if (!add(tried, &count, r, in_parts[i], part, st)) return false;
     for (size_t k = 1; k < count; k++) r->running[k - 1] = &tried[k];
@@ -387,6 +395,7 @@ static bool widen(struct race *r, struct candidate *from, size_t method, struct 
 {
     struct candidate tried[QC_AUTO_WIDTHS] = {*from};
     size_t count = 1, left;
+    if (qc_ablated("widths")) return true;
     if (!add(tried, &count, r, method, WIDER_LITTLE, st) || !add(tried, &count, r, method, WIDER_MORE, st))
         return false;
     for (size_t k = 1; k < count; k++) r->running[k - 1] = &tried[k];

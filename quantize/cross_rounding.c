@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "calib/ablation.h"
 #include "calib/sequential/sequential.h"
 #include "calib/trials/layer_bias.h"
 #include "quantize/auto_method.h"
@@ -27,9 +28,9 @@ struct beside {
 static bool can_round(const struct qc_pipeline *p)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
-    return p->data && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate &&
-           r.correct_bias && !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body &&
-           (!p->options->size || p->sized) && !qc_dataset_varies(p->data);
+    return p->data && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate && r.correct_bias &&
+           !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
+           !qc_dataset_varies(p->data);
 }
 
 /* The float value behind what a layer reads, where the float network computes it: by its name. */
@@ -94,7 +95,7 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
     bool done = false;
     how.file = NULL;
     bool ok = qc_weight_rounder_new(&first, g, qc_moments_of(p), &how, st);
-    if (ok && !any_crosses(first, g) && loses_much(p->auto_method)) {
+    if (ok && !any_crosses(first, g) && loses_much(p->auto_method) && !qc_ablated("cross_all")) {
         qc_weight_rounder_free(first);
         first = NULL;
         how.cross_all = p->crossed.all = true;

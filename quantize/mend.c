@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "calib/ablation.h"
 #include "graph/core/recurrent.h"
 #include "quantize/command_text.h"
 #include "quantize/demand.h"
@@ -171,7 +172,7 @@ bool qc_mend(struct qc_report_fallback **out, bool *again, struct qc_pipeline *p
     const bool recurrent = db < RECURRENT && !p->scheme.dynamic && !p->scheme.activation_type_count &&
                            recurrent_ops(ops, &layers, p->partition);
     const bool any = db < USELESS && !p->options->given[QC_OPTION_ACTIVATION_TYPE];
-    if (!recurrent && !any) return true;
+    if ((!recurrent && !any) || qc_ablated("mend")) return true;
     *again = true;
     bool ok = qc_demand_begin_outputs(&d, p, MENDED, st) && qc_demand_measure(&has, &d, st);
     ok = ok && (!recurrent || widen_recurrent(out, &has, &d, st));

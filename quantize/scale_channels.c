@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "calib/ablation.h"
 #include "export/report/report.h"
 #include "quantize/round_options.h"
 #include "quantize/scale_search.h"
@@ -92,7 +93,7 @@ static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_
 
 bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!wants(p)) return true;
+    if (!wants(p) || qc_ablated("scale_channels")) return true;
     const bool automatic = strcmp(p->options->scale_channels, "auto") == 0;
     struct qc_second_moments **gram = p->gram ? &p->gram : &p->seen->gram;
     struct qc_arena *a = qc_arena_new();

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "calib/ablation.h"
 #include "calib/ranges/few_samples.h"
 #include "calib/ranges/unseen.h"
 #include "calib/sequential/sequential.h"
@@ -202,8 +203,8 @@ bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
         !qc_collecting_layers(&p->rounded_file, p, st))
         return false;
     if (!know_outputs(p, st)) return false;
-    p->calibration_options.few = few_samples(p);
-    p->calibration_options.unseen = may_go_further(p);
+    p->calibration_options.few = few_samples(p) && !qc_ablated("few");
+    p->calibration_options.unseen = may_go_further(p) && !qc_ablated("unseen");
     if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
     if (strcmp(p->options->target, "fused") != 0 && !qc_keep_runtime_limits(p->simulated, st)) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "calib/ablation.h"
 #include "calib/trials/correct_used.h"
 #include "calib/trials/output_means.h"
 #include "quantize/auto_method.h"
@@ -31,7 +32,7 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
     struct qc_graph *corrected = NULL;
     struct qc_error *errors[2] = {NULL, NULL};
     struct qc_trial_pair both = {.p = p};
-    if (!p->options->propagate || !can_correct(p)) return true;
+    if (!p->options->propagate || !can_correct(p) || qc_ablated("used_bias")) return true;
     struct qc_arena *a = qc_arena_new();
     bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, UNITS, &how, st);
     const size_t units = ok ? qc_trials_units(trials) : 0, fit = units / 2 < UNITS_FIT ? units / 2 : UNITS_FIT;
@@ -77,7 +78,7 @@ bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st)
     struct qc_trials *trials = NULL;
     struct qc_graph *corrected = NULL;
     if (!p->auto_method || !p->auto_method->trial_count || !can_correct(p)) return true;
-    if (qc_dataset_units(p->data) < OUTPUT_UNITS) return true;
+    if (qc_dataset_units(p->data) < OUTPUT_UNITS || qc_ablated("output_bias")) return true;
     bool ok = qc_trials_new(&trials, p->real, p->data, OUTPUT_UNITS, &how, st) &&
               qc_correct_outputs(&corrected, &p->output_bias, p->rounded, trials, make_rounded, p, st);
     if (ok && corrected) {

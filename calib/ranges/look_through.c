@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/ranges/look_through.h"
 
+#include "calib/ablation.h"
 #include "graph/core/output_function.h"
 #include "simq/kernels/real/unary.h"
 
@@ -40,7 +41,7 @@ bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_a
     struct qc_look *looks = QC_NEW_ARRAY(a, struct qc_look, g->qparams_count + 1, st);
     if (!looks || !qc_uses_of(&uses, g, a, st) || !qc_output_functions(&texts, g, &uses, a, st)) return false;
     for (qc_id s = 1; s <= g->qparams_count; s++) {
-        looks[s].text = texts[s];
+        looks[s].text = texts[s] && !qc_ablated("look_through") ? texts[s] : NULL;
         if (looks[s].text && !prepare(&looks[s], a, st)) return qc_where(st, "quantizer '%s'", g->qparams_of[s].name);
     }
     *out = looks;

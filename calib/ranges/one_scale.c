@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/simd.h"
+#include "calib/ablation.h"
 #include "graph/core/stored_values.h"
 
 /* How much more room below zero than the observer gave: what is cut off there is of one sign, so it does not average
@@ -111,7 +112,7 @@ bool qc_one_scale_pairs(struct qc_one_scale **out, const struct qc_graph *g, con
         struct qc_output_function f = {0};
         if (n->op == QC_OP_PRelu && !function_of_prelu(&f, g, n, a, st)) return false;
         if (looks[s].text && is_whole(looks[s].text, n)) f = looks[s].behind;
-        if (!f.run) continue;
+        if (!f.run || qc_ablated("one_scale")) continue;
         pairs[s].behind = behind;
         pairs[s].f = f;
         pairs[behind].before = s;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/simd.h"
+#include "calib/ablation.h"
 #include "calib/weights/round_weights_parts.h"
 
 /* 40 dB: the outputs' error would get smaller by a twenty-thousandth of a decibel at most. */
@@ -63,6 +64,6 @@ bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, s
         of_weights += steps * sum;
         of_inputs += squares * noise;
     }
-    *pays = !(of_weights < BESIDE * of_inputs);
+    *pays = !(of_weights < BESIDE * of_inputs) || qc_ablated("good_enough");
     return true;
 }

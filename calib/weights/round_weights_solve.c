@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/simd.h"
+#include "calib/ablation.h"
 #include "calib/moments/moments_parts.h"
 #include "calib/weights/compensate.h"
 #include "calib/weights/crossed.h"
@@ -35,7 +36,8 @@ static const double DAMPING_A_ROW = 0.03, FEW_LEVELS_A_ROW = 2, FEW_LEVELS_MOST 
 
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 {
-    return l->parts[QC_MOMENTS_HELD].samples >= HELD_MIN && l->parts[QC_MOMENTS_FIT].samples >= 2 * HELD_MIN;
+    return !qc_ablated("held") && l->parts[QC_MOMENTS_HELD].samples >= HELD_MIN &&
+           l->parts[QC_MOMENTS_FIT].samples >= 2 * HELD_MIN;
 }
 
 /* Scratch of one matrix of w columns, for the whole team. */
@@ -275,7 +277,9 @@ static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsi
 {
     const double rows = (double)qc_second_moments_rows(l->moments, parts), columns = rows > 0 ? (double)w / rows : 0,
                  few_levels = qc_qparams_are_few(l->qparams) ? fmin(FEW_LEVELS_A_ROW * columns, FEW_LEVELS_MOST) : 0;
-    return (struct qc_damping){.part = fmax(fmax(DAMPING_A_ROW * columns, few_levels), QC_DAMPING),
+    return (struct qc_damping){.part = DAMPING_A_ROW * columns > QC_DAMPING && qc_ablated("damping")
+                                           ? QC_DAMPING
+                                           : fmax(fmax(DAMPING_A_ROW * columns, few_levels), QC_DAMPING),
                                .noise = qc_round_weights_input_noise(l->input, group)};
 }
 

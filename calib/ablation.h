@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rules of the default that scripts/ablation switches off one by one. A build with -DQC_ABLATION=ON reads their names,
+   with commas between, from QC_ABLATE ("all": every one), and appends to the file QC_ABLATION_LOG each name that it is
+   asked for: a rule that nobody asks for has no part in a result. In any other build every rule is on. */
+#ifndef QC_CALIB_ABLATION_H
+#define QC_CALIB_ABLATION_H
+
+#include <stdbool.h>
+
+#ifdef QC_ABLATION
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static inline bool qc_ablated(const char *rule)
+{
+    const char *off = getenv("QC_ABLATE"), *log = getenv("QC_ABLATION_LOG");
+    const size_t length = strlen(rule);
+    FILE *f = log ? fopen(log, "a") : NULL;
+    if (f) {
+        fprintf(f, "%s\n", rule);
+        fclose(f);
+    }
+    for (const char *at = off; at && *at; at += strcspn(at, ",") + (strchr(at, ',') != NULL))
+        if (strcspn(at, ",") == length && strncmp(at, rule, length) == 0) return true;
+    return off && strcmp(off, "all") == 0;
+}
+#else
+static inline bool qc_ablated(const char *rule)
+{
+    (void)rule;
+    return false;
+}
+#endif
+
+#endif
