@@ -324,10 +324,10 @@ static bool run_race(struct candidate *best, struct race *r, struct qc_status *s
         if (h + 1 == HEATS) break;
         for (size_t k = 0; k < running; k++) ahead = fmax(ahead, r->running[k]->gain);
         for (size_t k = 1; k < running; k++)
-            kept[k] = may_gain(r, r->running[k]) && rank(r, running, k) < heats[h].places &&
-                          (r->running[k]->gain > ahead - heats[h].behind_db ||
-                           (!h && r->running[k]->gain > SURE * r->running[k]->error && !qc_ablated("sure"))) ||
-                      qc_ablated("heats");
+            kept[k] = qc_ablated("heats") ||
+                      (may_gain(r, r->running[k]) && rank(r, running, k) < heats[h].places &&
+                       (r->running[k]->gain > ahead - heats[h].behind_db ||
+                        (!h && r->running[k]->gain > SURE * r->running[k]->error && !qc_ablated("sure"))));
         for (size_t k = 0; k < running; k++)
             if (kept[k]) r->running[left++] = r->running[k];
         running = left;

@@ -389,10 +389,6 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->crossed = p->crossed.tried;
     r->crossed_gain_db = p->crossed.gain_db;
     r->crossed_kept = p->crossed.kept;
-    r->used_bias_layers = p->used_bias.layers;
-    r->used_bias_gain_db = p->used_bias.gain_db;
-    r->used_bias_error_db = p->used_bias.error_db;
-    r->used_bias_kept = p->used_bias.kept;
     r->output_bias_outputs = p->output_bias.outputs;
     r->output_bias_units = p->output_bias.units;
     r->output_bias_gain_db = p->output_bias.gain_db;

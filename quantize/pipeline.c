@@ -75,7 +75,6 @@ static void forget_repeated(struct qc_pipeline *p)
     p->weight_rounding = NULL;
     p->weight_rounder = NULL;
     p->crossed = (struct qc_crossed_rounding){0};
-    p->used_bias = (struct qc_used_bias){0};
     p->output_bias = (struct qc_output_correction){0};
 }
 

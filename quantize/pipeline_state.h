@@ -24,13 +24,6 @@ struct qc_stage;
 struct qc_body_job;
 struct qc_body_samples;
 
-/* What came of correcting biases where they are used (quantize/used_bias.h). */
-struct qc_used_bias {
-    size_t layers;            /* whose biases became others; 0: it was not tried */
-    double gain_db, error_db; /* for the outputs, on samples, and the standard error of that */
-    bool kept;
-};
-
 /* What came of rounding again (quantize/cross_rounding.h). */
 struct qc_crossed_rounding {
     bool all; /* layers of many levels as well */
@@ -84,7 +77,6 @@ struct qc_pipeline {
     struct qc_weight_rounding
         *weight_rounding;               /* round: NULL when weights are rounded to nearest and biases left alone */
     struct qc_crossed_rounding crossed; /* round: weights that make good what the quantized network reads */
-    struct qc_used_bias used_bias;      /* round: biases corrected where they are used */
     struct qc_graph
         *uncorrected; /* round: `rounded` before that; NULL: the same. What one layer alone does is seen in it */
     struct qc_output_correction output_bias; /* round: those of the layers that make the outputs */

@@ -11,13 +11,13 @@
 #include "quantize/collecting.h"
 #include "quantize/cross_rounding.h"
 #include "quantize/input_range.h"
+#include "quantize/output_bias.h"
 #include "quantize/propagate_check.h"
 #include "quantize/round_options.h"
 #include "quantize/runtime_limits.h"
 #include "quantize/stage_bodies.h"
 #include "quantize/stage_calibrate.h"
 #include "quantize/stage_simulate.h"
-#include "quantize/used_bias.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
 
@@ -221,7 +221,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
                   : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
     qc_progress_end(p->progress);
     ok = ok && (p->unpropagated ? qc_plain_or_propagated(p, st) : p->options->propagate || qc_round_crossed(p, st)) &&
-         qc_correct_used_biases(p, st) && qc_correct_output_biases(p, st);
+         qc_correct_output_biases(p, st);
     if (!ok) return false;
     warn_of_blocks(p);
     warn_of_bounds(p);

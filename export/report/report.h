@@ -347,10 +347,6 @@ struct qc_report {
     bool crossed;           /* weights of few bits were rounded again, on what the quantized network reads */
     double crossed_gain_db; /* for the outputs, on samples */
     bool crossed_kept;
-    size_t used_bias_layers;  /* biases corrected where they are used: of so many layers; 0: not tried */
-    double used_bias_gain_db; /* for the outputs, on samples that they were not fitted to; its standard error: */
-    double used_bias_error_db;
-    bool used_bias_kept;
     size_t output_bias_outputs;              /* whose layers took up the mean error there; 0: none */
     size_t output_bias_units;                /* that showed it */
     double output_bias_gain_db;              /* expected, of the output that gains most */

@@ -392,16 +392,6 @@ static struct qc_json *crossed(const struct qc_report *r)
     return o;
 }
 
-static struct qc_json *used_bias(const struct qc_report *r)
-{
-    struct qc_json *o = qc_json_object();
-    qc_json_set(o, "layers", count(r->used_bias_layers));
-    qc_json_set(o, "gain_db", qc_json_number(r->used_bias_gain_db));
-    qc_json_set(o, "gain_error_db", qc_json_number(r->used_bias_error_db));
-    qc_json_set(o, "kept", qc_json_bool(r->used_bias_kept));
-    return o;
-}
-
 static struct qc_json *output_bias(const struct qc_report *r)
 {
     struct qc_json *o = qc_json_object();
@@ -514,7 +504,6 @@ struct qc_json *qc_report_json(const struct qc_report *r)
     if (r->size) qc_json_size_choice(o, r->size);
     if (r->trial_count) qc_json_set(o, "trials", trials(r));
     if (r->crossed) qc_json_set(o, "rounded_on_what_is_read", crossed(r));
-    if (r->used_bias_layers) qc_json_set(o, "biases_where_used", used_bias(r));
     if (r->output_bias_outputs) qc_json_set(o, "biases_of_outputs", output_bias(r));
     if (r->scaled_count) qc_json_set(o, "scaled_channels", scaled(r));
     list = qc_json_array();
