@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/ranges/unseen.h"
 #include "calib/trials/output_errors.h"
 #include "calib/trials/trial_run.h"
 #include "quantize/advice_work.h"
@@ -138,12 +137,6 @@ static bool change_options(struct qc_options *out, const struct qc_options *o, c
             return false;
     }
     return true;
-}
-
-/* Ranges of --method auto reach further than those of its observer by name (calib/ranges/unseen.h). */
-static bool by_unseen(const struct qc_pipeline *p)
-{
-    return p->calibration_options.unseen && p->seen && p->seen->extremes && p->seen->extremes->count <= QC_UNSEEN_MOST;
 }
 
 /* With the observer that --method auto found in its place; another network is left to --method auto. */
@@ -504,9 +497,10 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
 {
     const double t0 = qc_seconds();
     struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .m = m, .now = m ? m->outputs : NULL};
-    t.chooses = r->trial_count && by_unseen(p);
+    /* Of few samples ranges of --method auto reach further than those of its observer by name. */
+    t.chooses = r->trial_count && p->calibration_options.few;
     for (size_t i = 0; i < r->trial_count; i++)
-        if (r->trials[i].chosen && !r->trials[i].part && !t.chooses) t.method = r->trials[i].method;
+        if (r->trials[i].chosen && !t.chooses) t.method = r->trials[i].method;
     r->advice_state = state_of(&t);
     bool ok = true;
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {

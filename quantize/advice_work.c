@@ -127,7 +127,7 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
        job, and advice would try more for it, just where weights are mended already. */
     for (size_t i = 0; i < r->trial_count; i++) {
         trials += (double)r->trials[i].samples;
-        solved += r->trials[i].part ? 0 : (double)r->layer_count;
+        solved += (double)r->layer_count;
     }
     const double weights = weights_of(p->real),
                  batch = qc_dataset_batch(p->data) > 1 ? (double)qc_dataset_batch(p->data) : 1,

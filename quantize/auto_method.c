@@ -5,9 +5,7 @@
 
 #include "base/clock.h"
 #include "calib/ablation.h"
-#include "calib/ranges/few_samples.h"
 #include "calib/trials/input_steps.h"
-#include "calib/trials/input_tail.h"
 #include "quantize/auto_trials.h"
 #include "quantize/pipeline_state.h"
 
@@ -15,16 +13,6 @@ static const char *const solved[] = {"mse",        "mse:clip=3", "mse:clip=6", "
                                      "percentile", "kl:clip=1",  "minmax"};
 _Static_assert(sizeof solved / sizeof *solved == QC_AUTO_SOLVED, "a name for each");
 enum { WHOLE = QC_AUTO_SOLVED - 1 }; /* which cuts nothing off, for inputs */
-
-/* What ranges cut off of samples that they were not made from is more than these show: wider ones are tried last. */
-const double qc_auto_widths[QC_AUTO_WIDTHS] = {1, 1.02, 1.03};
-
-/* An input whose clipping comes from few samples keeps all that was seen, since what it cuts off is not
-   known (calib/trials/input_tail.h), or reaches further, by what either does to samples left out; not where its steps
-   would be so much coarser, for one odd sample. With many samples it is known; of few ranges are wider as it is. */
-static const float COARSER = 1.25F;
-static const double SURELY = 0.93; /* 0.3 dB: by less they are alike, or differ by luck */
-enum { UNITS_READ = 256 };
 
 /* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
 static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qparams *q)
@@ -40,29 +28,8 @@ static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qp
     return false;
 }
 
-/* Its range is its own, whatever is taken for others. */
-static bool keep_whole(struct qc_auto_found *f, qc_id s, const struct qc_input_tail *t, bool beyond,
-                       struct qc_status *st)
-{
-    const size_t row = f->qparams + 1;
-    const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
-    struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
-    if (!own) return false;
-    *own = f->methods[WHOLE];
-    f->whole[s] = own;
-    if (beyond) {
-        own->lo_times = t->lo_times;
-        own->hi_times = t->hi_times;
-    }
-    const struct qc_affine all = f->params[WHOLE * row + s],
-                           far = qc_affine_from_range(t->lo * t->lo_times, t->hi * t->hi_times, qc_qparams_levels(q),
-                                                      q->symmetry);
-    for (size_t k = 0; k < QC_AUTO_WIDTHS * QC_AUTO_SOLVED; k++) f->params[k * row + s] = beyond ? far : all;
-    return true;
-}
-
 /* An input of multiples of one step that has them as its levels. */
-static bool take_steps(bool *taken, struct qc_auto_found *f, qc_id s, size_t input, struct qc_status *st)
+static bool take_steps(struct qc_auto_found *f, qc_id s, size_t input, struct qc_status *st)
 {
     const size_t row = f->qparams + 1;
     const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
@@ -72,47 +39,29 @@ static bool take_steps(bool *taken, struct qc_auto_found *f, qc_id s, size_t inp
                  hi = (double)all->scale * (levels.hi - all->zero_point);
     if (!qc_input_step_once(&step, &f->p->steps[input], f->p->data, input, (double)levels.hi - levels.lo, st))
         return false;
-    *taken = qc_range_of_step(&lo, &hi, step, levels, q->symmetry);
-    if (*taken && qc_ablated("input_steps")) *taken = false;
-    if (!*taken) return true;
+    if (!qc_range_of_step(&lo, &hi, step, levels, q->symmetry) || qc_ablated("input_steps")) return true;
     struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
     char name[64];
     qc_text(name, sizeof name, "fixed:min=%.9g,max=%.9g", lo, hi);
     if (!own || !(own->name = qc_arena_strdup(f->arena, name, st)) ||
         !qc_observer_parse(&own->observer, &own->values, own->name, st))
         return false;
-    f->whole[s] = own;
-    for (size_t k = 0; k < QC_AUTO_WIDTHS * QC_AUTO_SOLVED; k++)
+    f->steps[s] = own;
+    for (size_t k = 0; k < QC_AUTO_SOLVED; k++)
         f->params[k * row + s] = qc_affine_from_range(lo, hi, levels, q->symmetry);
     return true;
 }
 
-/* Inputs that were integers, and those of which the first method cuts something off that few samples have. */
+/* Inputs that were integers. */
 static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->p->simulated;
-    const size_t units = qc_dataset_units(f->p->data);
     if (!f->p->steps && !(f->p->steps = QC_NEW_ARRAY(f->p->arena, struct qc_input_steps, g->input_count, st)))
         return false;
     for (qc_id s = 1; s <= f->qparams; s++) {
-        const struct qc_affine *usual = &f->params[s];
-        const struct qc_qparams *q = &g->qparams_of[s];
         size_t input;
-        struct qc_input_tail t;
-        bool taken;
-        if (!(usual->scale > 0) || !input_of(&input, g, q)) continue;
-        if (!take_steps(&taken, f, s, input, st)) return false;
-        if (taken || units > UNITS_READ || f->params[WHOLE * (f->qparams + 1) + s].scale > COARSER * usual->scale)
-            continue;
-        if (!qc_input_tail_of(&t, f->p->data, input, usual, qc_qparams_levels(q), q->symmetry,
-                              f->p->options->memory_limit ? 1 : (unsigned)f->p->options->threads, st))
+        if (f->params[s].scale > 0 && input_of(&input, g, &g->qparams_of[s]) && !take_steps(f, s, input, st))
             return false;
-        const bool many = units >= QC_MANY_SAMPLES;
-        bool beyond = many && t.error[QC_REACH_BEYOND] < t.error[QC_REACH_WHOLE];
-        if (!t.few || (many && !beyond && t.error[QC_REACH_USUAL] < SURELY * t.error[QC_REACH_WHOLE])) continue;
-        if (qc_ablated("input_tail")) continue;
-        beyond = beyond && !qc_ablated("input_beyond");
-        if (!keep_whole(f, s, &t, beyond, st)) return false;
     }
     return true;
 }
@@ -123,17 +72,16 @@ static bool solve(struct qc_auto_found *f, struct qc_status *st)
     struct qc_arena *a = f->arena;
     f->qparams = p->simulated->qparams_count;
     f->methods = QC_NEW_ARRAY(a, struct qc_method, QC_AUTO_SOLVED, st);
-    f->params = QC_NEW_ARRAY(a, struct qc_affine, QC_AUTO_WIDTHS * QC_AUTO_SOLVED * (f->qparams + 1), st);
-    f->whole = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
-    f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
-    f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
-    if (!f->methods || !f->params || !f->whole || !f->taken || !f->before) return false;
+    f->params = QC_NEW_ARRAY(a, struct qc_affine, QC_AUTO_SOLVED * (f->qparams + 1), st);
+    f->steps = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
+    f->choices = QC_NEW_ARRAY(a, struct qc_report_choice, f->qparams + 1, st);
+    if (!f->methods || !f->params || !f->steps || !f->choices) return false;
     for (size_t m = 0; m < QC_AUTO_SOLVED; m++) {
         f->methods[m].name = solved[m];
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
     }
-    return qc_solve_methods(f->params, f->before, p->simulated, p->seen, qc_dataset_file(p->data), f->methods,
-                            QC_AUTO_SOLVED, qc_auto_widths, QC_AUTO_WIDTHS, &p->calibration_options, st) &&
+    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->data), f->methods, QC_AUTO_SOLVED,
+                            &p->calibration_options, st) &&
            look_at_inputs(f, st);
 }
 
@@ -171,12 +119,14 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     const bool ok =
         make_base(&f, moments, rounding, st) && qc_auto_try_all(&f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)
-        if (f.params[s].scale > 0) m->methods[s] = f.whole[s] ? f.whole[s] : &f.methods[f.taken[s]];
+        if (f.params[s].scale > 0) {
+            m->methods[s] = f.steps[s] ? f.steps[s] : &f.methods[f.taken];
+            f.choices[s] = (struct qc_report_choice){.trial = f.steps[s] ? NULL : f.chosen, .steps = f.steps[s]};
+        }
     if (ok) {
         m->trials = f.trials;
         m->trial_count = f.trial_count;
         m->choices = f.choices;
-        m->wider = f.wider;
         qc_graph_free(p->simulated);
         p->simulated = unbound;
     }

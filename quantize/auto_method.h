@@ -5,9 +5,7 @@
    Several observers choose a range for each quantizer. The network is quantized with the ranges of each, as it would be
    written, and runs on some samples; what is judged is the noise of its outputs relative to their signals, of
    probabilities their divergence (calib/trials/divergence.h). What is not
-   better than mse by more than may be luck is not taken. Then others are tried in one part of the network each, and
-   kept likewise; and the ranges that were taken, a little wider. An input of which mse cuts off what only one or two
-   samples have keeps all that was seen. */
+   better than mse by more than may be luck is not taken. */
 #ifndef QC_QUANTIZE_AUTO_METHOD_H
 #define QC_QUANTIZE_AUTO_METHOD_H
 
@@ -20,11 +18,9 @@ struct qc_pipeline;
 struct qc_auto_method {
     struct qc_arena *arena;
     size_t trial_count;
-    struct qc_report_trial
-        *trials; /* mse first, parts last; those that give no other range than an earlier one are left out */
-    const struct qc_method **methods;    /* [qparams_count + 1], for struct qc_calibration_options */
-    double wider;                        /* and how many times as far ranges then reach, likewise */
-    struct qc_report_choice *choices;    /* [qparams_count + 1], of those that have a method there */
+    struct qc_report_trial *trials;   /* mse first; those that give no other range than an earlier one are left out */
+    const struct qc_method **methods; /* [qparams_count + 1], for struct qc_calibration_options */
+    struct qc_report_choice *choices; /* [qparams_count + 1], of those that have a method there */
     struct qc_weight_rounding *rounding; /* with the ranges of mse; NULL: to nearest, or taken */
     struct qc_graph *rounded;
     double seconds;          /* but for rounding, which is: */

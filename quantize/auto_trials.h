@@ -11,11 +11,8 @@ struct qc_pipeline;
 
 enum {
     QC_AUTO_METHODS = 6, /* that are tried, the one that is fallen back to first */
-    QC_AUTO_SOLVED,      /* and one behind them that cuts nothing off */
-    QC_AUTO_WIDTHS = 3
+    QC_AUTO_SOLVED       /* and one behind them that cuts nothing off */
 };
-/* How many times as far ranges reach: as they are first, and those that are tried last. */
-extern const double qc_auto_widths[QC_AUTO_WIDTHS];
 
 /* What the observers give, and what is taken of it. */
 struct qc_auto_found {
@@ -24,16 +21,15 @@ struct qc_auto_found {
     const struct qc_graph *base; /* bound with the first method, weights rounded */
     size_t qparams;
     struct qc_method *methods;      /* [QC_AUTO_SOLVED] */
-    struct qc_affine *params;       /* [QC_AUTO_WIDTHS][QC_AUTO_SOLVED][qparams + 1] */
-    qc_id *before;                  /* [qparams + 1]: the quantizer whose scale it may take, or 0 */
-    const struct qc_method **whole; /* [qparams + 1]: by what those of inputs that keep all that was seen, whatever is
-                                       taken, get their range; NULL: others */
-    /* What qc_auto_try_all finds: */
-    size_t *taken; /* [qparams + 1]: the method of each quantizer, but for those; the first before */
-    struct qc_report_trial *trials;
-    size_t trial_count;
+    struct qc_affine *params;       /* [QC_AUTO_SOLVED][qparams + 1] */
+    const struct qc_method **steps; /* [qparams + 1]: by what inputs of multiples of one step get their range, whatever
+                                       is taken; NULL: others */
     struct qc_report_choice *choices; /* [qparams + 1] */
-    double wider;                     /* how many times as far ranges then reach; 0: as they are */
+    /* What qc_auto_try_all finds: */
+    size_t taken; /* the method of all but those */
+    struct qc_report_trial *trials;
+    const struct qc_report_trial *chosen;
+    size_t trial_count;
 };
 
 /* Is there a quantizer whose range is not the same by all that are tried, or is not of these? */

@@ -78,7 +78,7 @@ static bool any_crosses(const struct qc_weight_rounder *r, const struct qc_graph
 static bool loses_much(const struct qc_auto_method *m)
 {
     for (size_t i = 0; m && i < m->trial_count; i++)
-        if (m->trials[i].chosen && !m->trials[i].part) return m->trials[i].sqnr_db < LOSES_DB;
+        if (m->trials[i].chosen) return m->trials[i].sqnr_db < LOSES_DB;
     return false;
 }
 

@@ -123,7 +123,7 @@ static void set_cheap_options(struct qc_options *o, const struct qc_pipeline *p)
     const struct qc_auto_method *found = p->auto_method;
     if (p->calibration_options.activation->of_network) o->method = "mse";
     for (size_t i = 0; found && i < found->trial_count; i++)
-        if (found->trials[i].chosen && !found->trials[i].part) o->method = found->trials[i].method;
+        if (found->trials[i].chosen) o->method = found->trials[i].method;
     o->weight_rounding = "nearest";
     o->scale_channels = "off";
     o->advice = "off";

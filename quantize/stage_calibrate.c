@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "calib/ablation.h"
+#include "calib/ranges/expected_error.h"
 #include "calib/ranges/few_samples.h"
-#include "calib/ranges/unseen.h"
 #include "calib/sequential/sequential.h"
 #include "calib/statistics/collect_channels.h"
 #include "quantize/auto_method.h"
@@ -58,7 +58,8 @@ static bool few_samples(const struct qc_pipeline *p)
    are, and statistics may be of others than the data. */
 static bool may_go_further(const struct qc_pipeline *p)
 {
-    return p->calibration_options.activation->of_network && p->data &&
+    const struct qc_observer *by = p->calibration_options.activation;
+    return (by->of_network || strcmp(by->name, "mse") == 0) && p->data &&
            (p->in->team || qc_has_statistics(p->in) || qc_dataset_units(p->data) <= QC_UNSEEN_MOST);
 }
 
@@ -95,7 +96,6 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
     c->methods = NULL;
-    c->wider = 0;
     if (!c->activation->of_network || (!p->data && !qc_has_statistics(p->in))) return true;
     if (!p->data) {
         qc_warn(p->warnings, "--method auto is mse here: statistics alone do not tell what a range does to the "
@@ -109,7 +109,6 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
         qc_auto_method_find(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st);
     qc_progress_end(p->progress);
     if (ok) c->methods = p->auto_method->methods;
-    if (ok) c->wider = p->auto_method->wider;
     return ok;
 }
 

@@ -14,7 +14,6 @@ struct qc_method {
     const char *name; /* for the report: "mse:clip=4" */
     const struct qc_observer *observer;
     struct qc_observer_values values;
-    double lo_times, hi_times; /* how many times as far its ranges reach; 0: as it says */
 };
 
 struct qc_calibration;
@@ -29,9 +28,8 @@ struct qc_solved {
 };
 
 struct qc_calibration_options {
-    bool few;     /* there are few samples: ranges are widened by what others may have (calib/ranges/few_samples.h) */
-    bool unseen;  /* ranges of mse reach toward what samples that were not seen may have (calib/ranges/unseen.h) */
-    double wider; /* ranges of activations reach so many times as far as the observer says (the same file); 0: as far */
+    bool few;    /* there are few samples: ranges are widened by what others may have (calib/ranges/few_samples.h) */
+    bool unseen; /* ranges of mse reach toward what other samples may have (calib/ranges/expected_error.h) */
     const struct qc_observer *activation, *weight;
     struct qc_observer_values activation_values, weight_values;
     const struct qc_method *const *methods; /* [qparams_count + 1]: what activations are chosen by, quantizer by
@@ -102,14 +100,12 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
 bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_collection *seen, const char *source,
                const struct qc_calibration_options *options, struct qc_status *st);
 
-/* What each of several methods gives to each quantizer of activations with one scale, by each of the factors `wider`:
-   params[(factor * count + method) * (qparams_count + 1) + qparams]; scale 0 for all other qparams, and for those that
-   saw nothing but zeros. Nothing is bound. options: `activation`, `methods` and `wider` are not looked at. before:
-   [qparams_count + 1]; the quantizer whose scale it may take, so that both want the same method
-   (calib/ranges/one_scale.h); 0: none. */
-bool qc_solve_methods(struct qc_affine *params, qc_id *before, struct qc_graph *g, const struct qc_collection *seen,
-                      const char *source, const struct qc_method *methods, size_t count, const double *wider,
-                      size_t wider_count, const struct qc_calibration_options *options, struct qc_status *st);
+/* What each of several methods gives to each quantizer of activations with one scale: params[method *
+   (qparams_count + 1) + qparams]; scale 0 for all other qparams, and for those that saw nothing but zeros. Nothing is
+   bound. options: `activation` and `methods` are not looked at. */
+bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
+                      const char *source, const struct qc_method *methods, size_t count,
+                      const struct qc_calibration_options *options, struct qc_status *st);
 
 /* Binds the simulated graph g with these parameters [qparams_count + 1]; where the scale is 0, and for weights, as
    qc_choose does. The choices of quantizers that got theirs here are empty. */

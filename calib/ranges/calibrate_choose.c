@@ -290,14 +290,13 @@ static bool clip(struct qc_range *range, const struct qc_chooser *k, qc_id id, c
                             st);
 }
 
-/* As far as qc_chooser_unseen and qc_chooser_reach say, and how much of what was seen it cuts off then. */
+/* As far as others may reach, and how much of what was seen it cuts off then. */
 static bool widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
-                  double wider, struct qc_status *st)
+                  struct qc_status *st)
 {
     const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
     if (!qc_chooser_unseen(range, k, id, by, st)) return false;
-    const bool reached = qc_chooser_reach(range, k, id, by, wider);
-    return (!reached && !k->options->unseen) || clip(range, k, id, &seen, st);
+    return (!k->options->few && !k->options->unseen) || clip(range, k, id, &seen, st);
 }
 
 static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -339,7 +338,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     if (before) {
         choice->range = choice->solved = before->solved;
         choice->behind = before->behind;
-        return widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
+        return widen(&choice->range, k, id, &by, st) && outline(k, id, st);
     }
     const struct qc_statistics all = statistics;
     if (k->weighted[id]) statistics = qc_statistics_of(k->weighted[id]);
@@ -348,7 +347,7 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
         return qc_where(st, "quantizer '%s'", g->qparams_of[id].name);
     if (choice->range.behind) choice->behind = text_behind(k, id);
     choice->solved = choice->range;
-    return widen(&choice->range, k, id, &by, o->wider, st) && outline(k, id, st);
+    return widen(&choice->range, k, id, &by, st) && outline(k, id, st);
 }
 
 bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *points,

@@ -5,7 +5,6 @@
 
 #include "base/index.h"
 #include "calib/ranges/calibrate.h"
-#include "calib/ranges/few_samples.h"
 #include "calib/ranges/look_through.h"
 #include "calib/ranges/one_scale.h"
 #include "calib/ranges/quantizer_channels.h"
@@ -55,13 +54,10 @@ struct qc_chooser {
 
 /* What a quantizer's values and constants show. */
 bool qc_chooser_merge(struct qc_chooser *k, qc_id quantizer, struct qc_status *st);
-/* A range of mse inside the network, where samples that were not seen may go further (calib/ranges/unseen.h). */
+/* The range of an observer, as far as samples that were not seen may go: of mse calib/ranges/expected_error.h, of few
+   samples calib/ranges/few_samples.h. */
 bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, const struct qc_method *by,
                        struct qc_status *st);
-/* With few samples, by what the method says, and by the factor `wider` above 1: the range of an observer, wider
- * (calib/ranges/few_samples.h). False: it stays as it is. */
-bool qc_chooser_reach(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, const struct qc_method *by,
-                      double wider);
 /* qc_one_scale_choose of a quantizer to which an observer gave the range `chosen`; not shared where there is no pair,
    or the observer goes by something else than what was seen. */
 bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *points,

@@ -15,7 +15,7 @@ static size_t seen_of(const struct qc_series *s)
     return n;
 }
 
-double qc_times_further(const struct qc_series *s, double sign, double times)
+static double times_further(const struct qc_series *s, double sign, double times)
 {
     double sum = 0, squares = 0, top = 0, n = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -39,12 +39,6 @@ bool qc_were_integers(const struct qc_histogram *h)
     return h->binned && h->tally.count >= VALUES_LEAST && h->used <= SIZES;
 }
 
-static void widen(struct qc_range *range, double lo, double hi, double known_lo, double known_hi)
-{
-    if (range->lo < 0) range->lo = fmin(range->lo, fmax(known_lo, range->lo * lo));
-    if (range->hi > 0) range->hi = fmax(range->hi, fmin(known_hi, range->hi * hi));
-}
-
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi)
 {
@@ -52,12 +46,8 @@ void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, c
     const size_t n = seen_of(series);
     if (!n || n >= QC_MANY_SAMPLES) return;
     const double part = fmin(1, KNOWN / (double)seen->tally.count), times = QC_MANY_SAMPLES / (double)n;
-    widen(range, 1 + part * (qc_times_further(series, -1, times) - 1),
-          1 + part * (qc_times_further(series, 1, times) - 1), known_lo, known_hi);
-}
-
-void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double lo_times, double hi_times,
-                    double known_lo, double known_hi)
-{
-    if (seen->tally.count && !qc_were_integers(seen)) widen(range, lo_times, hi_times, known_lo, known_hi);
+    const double lo = 1 + part * (times_further(series, -1, times) - 1),
+                 hi = 1 + part * (times_further(series, 1, times) - 1);
+    if (range->lo < 0) range->lo = fmin(range->lo, fmax(known_lo, range->lo * lo));
+    if (range->hi > 0) range->hi = fmax(range->hi, fmin(known_hi, range->hi * hi));
 }

@@ -2,10 +2,7 @@
 /* Ranges from few samples: the next sample goes further than all that were seen. The largest values of the samples are
    taken to have Gumbel's law, the limit of maxima; with a standard deviation s of them the largest of N samples is, on
    average, sqrt(6) / pi s ln(N / n) above the largest of n (Gumbel 1958, "Statistics of Extremes"). N is 32: with as
-   many samples nothing is changed.
-
-   From many samples ranges may be widened by a factor: what a range cuts off of the samples that it was made from is
-   less than it cuts off of others. */
+   many samples nothing is changed here (calib/ranges/expected_error.h). */
 #ifndef QC_CALIB_RANGES_FEW_SAMPLES_H
 #define QC_CALIB_RANGES_FEW_SAMPLES_H
 
@@ -15,10 +12,6 @@
 
 enum { QC_MANY_SAMPLES = 32 };
 
-/* How many times as far the largest (sign -1: the least) value of so many times the samples goes, on average, as that
-   of these; at most twice. */
-double qc_times_further(const struct qc_series *series, double sign, double times);
-
 /* Of so many values, no more sizes than 8 bits have? */
 bool qc_were_integers(const struct qc_histogram *h);
 
@@ -27,9 +20,5 @@ bool qc_were_integers(const struct qc_histogram *h);
    QC_MANY_SAMPLES, and values of no more sizes than 8 bits have: they were integers, whose range is that of a type. */
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi);
-/* Widens a range to so many times what an observer chose, not beyond what is known; not of values that were integers.
- */
-void qc_widen_range(struct qc_range *range, const struct qc_histogram *seen, double lo_times, double hi_times,
-                    double known_lo, double known_hi);
 
 #endif

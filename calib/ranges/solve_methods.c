@@ -5,8 +5,6 @@ struct solving_methods {
     struct qc_chooser *chooser;
     const struct qc_method *methods;
     size_t count;
-    const double *wider; /* [wider_count] */
-    size_t wider_count;
     struct qc_affine *params;
 };
 
@@ -30,17 +28,16 @@ static bool is_solved(const struct qc_chooser *k, qc_id id)
     return h && !k->channels[id].seen && !k->g->qparams_of[id].given && h->tally.count > h->tally.zeros;
 }
 
-/* The parameters of one or two quantizers by one method and factor, from the ranges that the observer gave them. */
+/* The parameters of one or two quantizers by one method, from the ranges that the observer gave them. */
 static bool place(const struct solving_methods *s, struct qc_one_scale_seen *points, const qc_id of[2],
-                  const struct qc_range solved[2], size_t method, size_t factor, struct qc_status *st)
+                  const struct qc_range solved[2], size_t method, struct qc_status *st)
 {
     const struct qc_chooser *k = s->chooser;
-    struct qc_affine *params = s->params + (factor * s->count + method) * (k->g->qparams_count + 1);
+    struct qc_affine *params = s->params + method * (k->g->qparams_count + 1);
     struct qc_range range[2] = {solved[0], solved[1]};
     bool shared = false;
     for (size_t i = 0; i < 2 && !shared; i++) {
         if (!of[i] || !is_solved(k, of[i])) continue;
-        qc_chooser_reach(&range[i], k, of[i], &s->methods[method], s->wider[factor]);
         if (i == 0 && of[1] &&
             !qc_chooser_shares(&shared, &range[0], &range[1], points, k, of[0], s->methods[method].observer, &range[0],
                                st))
@@ -66,23 +63,20 @@ static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_st
         struct qc_range solved[2] = {{0}};
         for (size_t i = 0; ok && i < 2; i++)
             ok = !of[i] || !is_solved(k, of[i]) || solve(&solved[i], k, &s->methods[m], of[i], st);
-        for (size_t w = 0; ok && w < s->wider_count; w++) ok = place(s, &points, of, solved, m, w, st);
+        ok = ok && place(s, &points, of, solved, m, st);
     }
     qc_one_scale_forget(&points);
     return ok;
 }
 
-bool qc_solve_methods(struct qc_affine *params, qc_id *before, struct qc_graph *g, const struct qc_collection *seen,
-                      const char *source, const struct qc_method *methods, size_t count, const double *wider,
-                      size_t wider_count, const struct qc_calibration_options *options, struct qc_status *st)
+bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,
+                      const char *source, const struct qc_method *methods, size_t count,
+                      const struct qc_calibration_options *options, struct qc_status *st)
 {
-    struct solving_methods s = {
-        .methods = methods, .count = count, .wider = wider, .wider_count = wider_count, .params = params};
+    struct solving_methods s = {.methods = methods, .count = count, .params = params};
     const struct qc_pool_options pool = {.workers = options->workers ? options->workers : 1};
     if (!qc_chooser_new(&s.chooser, g, seen, source, options, st)) return false;
-    for (size_t i = 0; i < wider_count * count * (g->qparams_count + 1); i++)
-        params[i] = (struct qc_affine){.scale = 0};
-    for (qc_id id = 1; id <= g->qparams_count; id++) before[id] = s.chooser->pairs ? s.chooser->pairs[id].before : 0;
+    for (size_t i = 0; i < count * (g->qparams_count + 1); i++) params[i] = (struct qc_affine){.scale = 0};
     bool ok = true;
     for (qc_id id = 1; ok && id <= g->qparams_count; id++) ok = qc_chooser_merge(s.chooser, id, st);
     ok = ok && qc_pool_run(g->qparams_count, solve_methods, &s, &pool, st);

@@ -377,7 +377,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     if (!qc_collection_new(&p->seen, count, names, qc_need_of_scan(c->activation->need), st) ||
         (c->activation->need == QC_NEED_VALUES &&
          !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
-        ((c->few || c->activation->need == QC_NEED_SERIES) && !keep_extremes(p, count, st)) ||
+        ((c->few || c->unseen || c->activation->need == QC_NEED_SERIES) && !keep_extremes(p, count, st)) ||
         (c->channels && !keep_channels(p, count, values, names, st)) ||
         !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->memory_limit, st) ||
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))

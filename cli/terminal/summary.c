@@ -117,47 +117,25 @@ static void print_worst(const struct qc_report *r)
     }
 }
 
-/* Tensors that --method auto chose the observer of, by one trial; by none: since their values are multiples of a step,
-   or not. */
-static size_t tensors_of(const struct qc_report *r, const struct qc_report_trial *t, bool steps)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < r->layer_count; i++) {
-        const struct qc_report_choice *c = r->layers[i].choice;
-        count += c && c->trial == t && c->steps == steps;
-    }
-    return count;
-}
-
 /* What --method auto took. */
 static void print_trial(const struct qc_report *r)
 {
-    size_t tried = 0, all = 0;
-    for (size_t i = 0; i < r->layer_count; i++) all += r->layers[i].choice != NULL;
-    for (size_t i = 0; i < r->trial_count; i++) tried += !r->trials[i].part;
+    size_t all = 0, steps = 0;
+    for (size_t i = 0; i < r->layer_count; i++) {
+        const struct qc_report_choice *c = r->layers[i].choice;
+        all += c != NULL;
+        steps += c && c->steps;
+    }
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
-        const size_t own = tensors_of(r, t, false);
-        if (t->wider > 1) {
-            qc_say("            %.0f %% wider: %.2f dB better\n", 100 * (t->wider - 1), t->gain_db);
-            continue;
-        }
-        if (t->part) {
-            qc_say("            %s in %zu of %zu tensors, %s: %.2f dB better\n", t->method, own, all, t->part,
-                   t->gain_db);
-            continue;
-        }
         qc_say("ranges      %s, ", t->method);
         if (i)
             qc_say("%.2f dB better than mse", t->gain_db);
         else
-            qc_say("no other was better%s", own < all ? " in the whole network" : "");
-        qc_say(" for the outputs of %zu sample%s; %zu tried\n", t->samples, t->samples == 1 ? "" : "s", tried);
+            qc_say("no other was better");
+        qc_say(" for the outputs of %zu sample%s; %zu tried\n", t->samples, t->samples == 1 ? "" : "s", r->trial_count);
     }
-    const size_t whole = r->trial_count ? tensors_of(r, NULL, false) : 0,
-                 steps = r->trial_count ? tensors_of(r, NULL, true) : 0;
-    if (whole) qc_say("            minmax in %zu of %zu tensors: one or two samples alone go so far\n", whole, all);
     if (steps)
         qc_say("            steps of the values themselves in %zu of %zu tensors: nothing of them is rounded\n", steps,
                all);

@@ -53,23 +53,18 @@ struct qc_report_rounding {
 /* What --method auto tried. */
 struct qc_report_trial {
     const char *method;
-    const char *part;   /* of the network, which alone has it; NULL: all of it */
-    double wider;       /* so many times the ranges that were taken; 1: as wide */
-    double sqnr_db;     /* of the outputs, noise to signal averaged over them; infinity without noise */
-    double gain_db;     /* over the first trial, of a part over the one chosen for all; on the same samples */
-    double error_db;    /* standard error of that; infinite: not known */
-    double worth_db;    /* the gain less what may be luck: the most is chosen */
-    double gains_db[2]; /* on either half of all; NaN where it was left early */
-    size_t samples;     /* that it ran on */
+    double sqnr_db;  /* of the outputs, noise to signal averaged over them; infinity without noise */
+    double gain_db;  /* over the first trial, on the same samples */
+    double error_db; /* standard error of that; infinite: not known */
+    double worth_db; /* the gain less what may be luck: the most is chosen */
+    size_t samples;  /* that it ran on */
     bool chosen;
 };
 
 /* How a tensor came to its observer by --method auto. */
 struct qc_report_choice {
-    const struct qc_report_trial *trial; /* that it was chosen by; NULL: an input that keeps all that was seen, since
-                                            one or two samples alone go so far */
-    bool steps;                          /* then: not since these do, but its values are multiples of its scale */
-    const char *part;                    /* of the network that it is in; NULL: no parts were tried */
+    const struct qc_report_trial *trial; /* that it was chosen by; NULL: by steps */
+    bool steps;                          /* an input whose values are multiples of its scale */
 };
 
 /* One quantized value: an activation or a weight. Strings and arrays are borrowed. */
@@ -353,7 +348,7 @@ struct qc_report {
     const struct qc_report_size *size;       /* NULL: not asked for */
     const struct qc_report_latency *latency; /* NULL: not asked for */
     size_t trial_count;                      /* 0: another method, or no data to run */
-    const struct qc_report_trial *trials;    /* mse first, parts last */
+    const struct qc_report_trial *trials;    /* mse first */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */

@@ -208,8 +208,7 @@ static struct qc_json *choice(const struct qc_report_choice *c)
 {
     struct qc_json *o = qc_json_object();
     const struct qc_report_trial *t = c->trial;
-    qc_json_set(o, "part", c->part ? text(c->part) : qc_json_null());
-    qc_json_set(o, "taken_for", text(!t ? c->steps ? "steps" : "tail" : t->part ? t->part : "network"));
+    qc_json_set(o, "taken_for", text(c->steps ? "steps" : "network"));
     qc_json_set(o, "gain_db", qc_json_number(t ? t->gain_db : (double)NAN));
     qc_json_set(o, "worth_db", qc_json_number(t ? t->worth_db : (double)NAN));
     return o;
@@ -367,16 +366,12 @@ static struct qc_json *trials(const struct qc_report *r)
     struct qc_json *all = qc_json_array();
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
-        struct qc_json *o = qc_json_object(), *halves = qc_json_array();
+        struct qc_json *o = qc_json_object();
         qc_json_set(o, "method", text(t->method));
-        qc_json_set(o, "part", t->part ? text(t->part) : qc_json_null());
-        qc_json_set(o, "wider", qc_json_number(t->wider));
         qc_json_set(o, "sqnr_db", qc_json_number(t->sqnr_db));
         qc_json_set(o, "gain_db", qc_json_number(t->gain_db));
         qc_json_set(o, "error_db", qc_json_number(t->error_db));
         qc_json_set(o, "worth_db", qc_json_number(t->worth_db));
-        for (size_t h = 0; h < 2; h++) qc_json_add(halves, qc_json_number(t->gains_db[h]));
-        qc_json_set(o, "gains_db", halves);
         qc_json_set(o, "samples", count(t->samples));
         qc_json_set(o, "chosen", qc_json_bool(t->chosen));
         qc_json_add(all, o);

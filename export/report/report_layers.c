@@ -210,13 +210,10 @@ static void errors(FILE *f, const struct qc_layer *l)
 /* How --method auto came to an observer. */
 static void choice(FILE *f, const struct qc_report_choice *c)
 {
-    const struct qc_report_trial *t = c ? c->trial : NULL;
-    if (c && !t)
-        fputs(c->steps ? " (all values are multiples of one step, which is the scale)"
-                       : " (one or two samples alone go so far, so all that was seen is kept)",
-              f);
-    if (!t || (!t->part && !(t->gain_db > 0))) return;
-    qc_html(f, " (%s: %.2f dB less noise of the outputs)", t->part ? t->part : "whole network", t->gain_db);
+    if (c && c->steps)
+        fputs(" (all values are multiples of one step, which is the scale)", f);
+    else if (c && c->trial && c->trial->gain_db > 0)
+        qc_html(f, " (%.2f dB less noise of the outputs than with mse)", c->trial->gain_db);
 }
 
 static void numbers(FILE *f, const struct qc_layer *l)

@@ -18,8 +18,7 @@ static void done(FILE *f, const struct qc_report *r)
     fputs("<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">", f);
     qc_html_text(f, qc_page_file_name(r->model_file));
     fputs("</h2>\n<p>", f);
-    if (!isnan(r->integer_share))
-        qc_html(f, "%.1f %% of the multiply-adds in integers: ", 100 * r->integer_share);
+    if (!isnan(r->integer_share)) qc_html(f, "%.1f %% of the multiply-adds in integers: ", 100 * r->integer_share);
     qc_html(f, "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters",
             r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights,
             r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s");
@@ -43,22 +42,10 @@ static void done(FILE *f, const struct qc_report *r)
         fputs(")", f);
     }
     fputs(".", f);
-    size_t tried = 0;
-    for (size_t i = 0; i < r->trial_count; i++) tried += !r->trials[i].part;
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
-        if (t->wider > 1) {
-            qc_html(f, " Ranges %.0f %% wider have %.2f dB less noise.", 100 * (t->wider - 1), t->gain_db);
-            continue;
-        }
-        if (t->part) {
-            qc_html(f, " In %s of the network ", t->part);
-            qc_page_name(f, t->method);
-            qc_html(f, " has %.2f dB less noise.", t->gain_db);
-            continue;
-        }
-        qc_html(f, " Of %zu observers that were tried on %zu samples, ", tried, t->samples);
+        qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
         qc_page_name(f, t->method);
         if (i)
             qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse.", t->gain_db);

@@ -47,21 +47,6 @@ Test(few_samples, the_next_sample_goes_further)
         cr_expect_eq(range.lo, -1, "case %zu: %g", i, range.lo);
         qc_histogram_free(h);
     }
-    static const struct {
-        bool integers;
-        double known_lo, known_hi, lo, hi;
-    } by_factor[] = {{false, -1e9, 1e9, -1.04, 7.28},
-                     {false, -1, 7.1, -1, 7.1},
-                     {false, 0, 6, -1, 7},
-                     {true, -9, 9, -1, 7}};
-    for (size_t i = 0; i < sizeof by_factor / sizeof *by_factor; i++) {
-        struct qc_histogram *h = seen(by_factor[i].integers);
-        struct qc_range range = {.lo = -1, .hi = 7};
-        qc_widen_range(&range, h, 1.04, 1.04, by_factor[i].known_lo, by_factor[i].known_hi);
-        cr_expect(fabs(range.hi - by_factor[i].hi) < 1e-9 && fabs(range.lo - by_factor[i].lo) < 1e-9,
-                  "by a factor, %zu: %g %g", i, range.lo, range.hi);
-        qc_histogram_free(h);
-    }
     struct qc_extremes many[QC_MANY_SAMPLES];
     for (size_t i = 0; i < QC_MANY_SAMPLES; i++) many[i] = four[i % 4];
     struct qc_histogram *h = seen(false);

@@ -1,69 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What trials say of their gains, and how far the next sample of an input may go, and inputs
-   that were integers. */
+/* What trials say of their gains, and inputs that were integers. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 
 #include "calib/trials/divergence.h"
 #include "calib/trials/input_steps.h"
-#include "calib/trials/input_tail.h"
 #include "calib/trials/trial_run.h"
 #include "calib_case.h"
 #include "datasets/arrays/memory_data.h"
-
-enum { ROWS = 4, WIDTH = 3 };
-
-/* Four samples of three values, cut off to lo .. hi in steps of 1. */
-static struct qc_input_tail tail_of(const float (*rows)[WIDTH], int lo, int hi)
-{
-    const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){ROWS, WIDTH}};
-    const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, WIDTH}};
-    const struct qc_affine usual = {.scale = 1};
-    struct qc_status st = QC_STATUS_INIT;
-    struct qc_memory_data *m = NULL;
-    struct qc_dataset *d = NULL;
-    struct qc_input_tail tail = {.units = -1};
-    cr_assert(qc_memory_data_new(&m, "rows", &st) && qc_memory_data_add(m, &array, rows, &st), "%s", st.message);
-    cr_assert(qc_dataset_open_memory(&d, m, &spec, 1, &QC_DATASET_OPTIONS_INIT, &st), "%s", st.message);
-    cr_assert(qc_input_tail_of(&tail, d, 0, &usual, (struct qc_levels){lo, hi}, QC_ASYMMETRIC, 2, &st), "%s",
-              st.message);
-    qc_dataset_free(d);
-    qc_memory_data_free(m);
-    return tail;
-}
-
-static const float alone[ROWS][WIDTH] = {{1, -1, 0}, {9, 8, -7}, {0, 1, 1}, {-1, 1, 0}};
-
-Test(trials, units_that_are_cut_off)
-{
-    const float alike[ROWS][WIDTH] = {{3, 0, 1}, {0, -3, 1}, {0, 1, 3}, {-3, 0, 0}};
-    const float uneven[ROWS][WIDTH] = {{3, 0, 1}, {0, 3, 3}, {0, 1, 1}, {NAN, 0, 0}};
-    cr_expect_float_eq(tail_of(alone, -2, 2).units, 1, 1e-12);
-    cr_expect_float_eq(tail_of(alike, -2, 2).units, 4, 1e-12);
-    cr_expect_float_eq(tail_of(uneven, -2, 2).units, 9. / 5, 1e-12); /* errors 1 and 2: (1 + 2)^2 / (1 + 4) */
-    cr_expect_eq(tail_of(alone, -7, 9).units, 0);
-    cr_expect(tail_of(uneven, -2, 2).few && !tail_of(alike, -2, 2).few && !tail_of(alone, -7, 9).few);
-}
-
-/* Five levels. The second row is left out from -1 .. 1, in steps of a half, which cuts 8, 7 and 6 off of it; the nine
-   other values have steps of (7 + 9) / 4. */
-Test(trials, what_a_sample_left_out_meets)
-{
-    const struct qc_input_tail t = tail_of(alone, -2, 2);
-    const double whole = (3 * .25 / 12 + 64 + 49 + 36 + 9 * 16. / 12) / 12;
-    cr_expect(t.lo >= -7 && t.lo <= -7 && t.hi >= 9 && t.hi <= 9);
-    cr_expect_float_eq(t.error[QC_REACH_WHOLE], whole, 1e-6, "%.9g", t.error[QC_REACH_WHOLE]);
-    /* Deviations of 1, 9, 1, 1 and 1, 7, 0, 1: 4 and sqrt(10.25); times sqrt(6) / pi log(2). */
-    cr_expect_float_eq(t.hi_times, 1 + .54044463 * 4 / 9, 1e-6, "%.9g", t.hi_times);
-    cr_expect_float_eq(t.lo_times, 1 + .54044463 * 3.20156212 / 7, 1e-6, "%.9g", t.lo_times);
-    cr_expect(t.error[QC_REACH_BEYOND] < whole && t.error[QC_REACH_USUAL] > whole);
-    /* A little further than the others: wider steps for all cost more. */
-    const float little[ROWS][WIDTH] = {{2.1F, -2, 0}, {2, 1, -2}, {0, -2, 1}, {-2, 2, 2}};
-    const struct qc_input_tail s = tail_of(little, -2, 2);
-    cr_expect(s.few && s.error[QC_REACH_USUAL] < s.error[QC_REACH_WHOLE], "%g %g", s.error[QC_REACH_USUAL],
-              s.error[QC_REACH_WHOLE]);
-}
 
 /* The step of 1024 values, k[i] times 0.37 and a little, and nothing but zeros behind the first so many. */
 static double step_of(const int *k, size_t count, double off, size_t values)
@@ -242,9 +187,9 @@ Test(trials, probabilities_are_judged_by_divergence)
 static size_t drawn_of_held(size_t held)
 {
     enum { UNITS = 80, WANTED = 9 };
-    static float rows[UNITS][WIDTH];
-    const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){UNITS, WIDTH}};
-    const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, WIDTH}};
+    static float rows[UNITS][3];
+    const struct qc_array array = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){UNITS, 3}};
+    const struct qc_input_spec spec = {.name = "x", .dtype = QC_F32, .rank = 2, .dims = (const int64_t[]){1, 3}};
     struct qc_status st = QC_STATUS_INIT;
     struct qc_memory_data *m = NULL;
     struct qc_dataset *d = NULL;

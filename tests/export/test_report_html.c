@@ -87,7 +87,7 @@ static struct qc_report hostile(void)
                                                        .options = texts,
                                                        .command = "qcalib by-hand " HOSTILE};
     static const struct qc_report_output output = {.name = HOSTILE, .sqnr_db = 12.5, .cosine = 0.99, .max_abs = 3};
-    static const struct qc_report_trial taken = {.method = "minmax", .part = "inputs", .gain_db = 0.625};
+    static const struct qc_report_trial taken = {.method = "minmax", .gain_db = 0.625};
     static const struct qc_report_choice choice = {.trial = &taken};
     layers[0] = (struct qc_layer){.name = HOSTILE,
                                   .op = "Conv",
@@ -267,7 +267,7 @@ Test(report_html, shows_what_was_measured)
     cr_expect(strstr(text, "Objective of &lt;/script") && strstr(text, "threshold: the larger magnitude"));
     cr_expect(strstr(text, "Exact zeros are left out: 17."));
     cr_expect(strstr(text, "Least and largest weight of each channel."));
-    cr_expect(strstr(text, "limit 32.") && strstr(text, " (inputs: 0.62 dB less noise of the outputs); clipped"));
+    cr_expect(strstr(text, "limit 32.") && strstr(text, " (0.62 dB less noise of the outputs than with mse); clipped"));
     free(text);
 }
 

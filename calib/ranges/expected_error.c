@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "calib/ranges/expected_error.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/ranges/calibrate_parts.h"
+#include "calib/ranges/few_samples.h"
+
+/* The height is what half of 32 samples exceed, of more samples a smaller part, since what lies further out says more.
+   What is expected is what was seen to the power n / (n + HALF) of n samples, times the law to the rest; at least the
+   part LEAST of the law counts as seen. No end goes further than FURTHEST times what was seen. Both ends have one law
+   where their heights are ALIKE: twice as many samples say more. */
+enum { ENDS = 65 };
+static const double HALF = 16, LEAST = 0.1, FURTHEST = 2, ALIKE = 2;
+
+struct side {
+    const struct qc_bin *bins; /* [count], ascending */
+    size_t count;
+    double sign, solved, furthest;
+    double height, beyond, sum; /* so many maxima beyond the height, and the sum of their excesses; 0: no law */
+    double there, seen;         /* what is cut off at the height; the power of what was seen */
+};
+
+/* The squared error of cutting off what was seen beyond `end`. */
+static double cut_off(const struct side *s, double end)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        const struct qc_bin *b = &s->bins[s->sign > 0 ? s->count - 1 - i : i];
+        const double inner = s->sign > 0 ? b->lo : -b->hi, outer = s->sign > 0 ? b->hi : -b->lo;
+        if (!(outer > end)) break;
+        const double from = fmax(inner, end) - end, to = outer - end,
+                     part = outer > inner ? (to - from) / (outer - inner) : 1;
+        sum += (double)b->count * part * (from * from + from * to + to * to) / 3;
+    }
+    return sum;
+}
+
+static int descending(const void *x, const void *y)
+{
+    const double *a = x, *b = y;
+    return (*a < *b) - (*a > *b);
+}
+
+static bool find_law(struct side *s, const struct qc_series *series, double known, struct qc_status *st)
+{
+    double *tops = malloc((series->count + 1) * sizeof *tops);
+    size_t n = 0;
+    if (!tops) return qc_fail_memory(st, series->count * sizeof *tops);
+    for (size_t i = 0; i < series->count; i++) {
+        const struct qc_extremes *e = &series->items[i];
+        if (e->min <= e->max) tops[n++] = fmax(0, s->sign > 0 ? (double)e->max : -(double)e->min);
+    }
+    qsort(tops, n, sizeof *tops, descending);
+    s->furthest = s->solved;
+    if (n >= QC_MANY_SAMPLES && n <= QC_UNSEEN_MOST) {
+        const size_t above = (size_t)(sqrt(QC_MANY_SAMPLES * (double)n) / 2);
+        s->height = tops[above];
+        s->beyond = (double)above;
+        for (size_t i = 0; i < above; i++) s->sum += tops[i] - s->height;
+        s->there = cut_off(s, s->height);
+        s->seen = (double)n / ((double)n + HALF);
+        if (s->sum > 0) s->furthest = fmax(s->solved, fmin(known, tops[0] * FURTHEST));
+    }
+    free(tops);
+    return true;
+}
+
+static double expected(const struct side *s, double end)
+{
+    const double seen = cut_off(s, end);
+    if (end <= s->height || !(s->sum > 0)) return seen;
+    const double law = s->there * pow(1 + (end - s->height) / s->sum, -s->beyond);
+    return law > 0 ? law * pow(fmax(LEAST, seen / law), s->seen) : seen;
+}
+
+static void find_ends(struct qc_range *range, const struct side sides[2], const struct qc_unseen *u, double values)
+{
+    double end[2][ENDS], cut[2][ENDS], least = (double)INFINITY;
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < ENDS; i++) { /* nearer to each other where the least often is */
+            const double part = (double)i / (ENDS - 1);
+            end[s][i] = sides[s].solved + (sides[s].furthest - sides[s].solved) * part * part;
+            cut[s][i] = expected(&sides[s], end[s][i]);
+        }
+    for (int i = 0; i < ENDS; i++)
+        for (int j = 0; j < ENDS; j++) {
+            const struct qc_affine q = qc_affine_from_range(-end[0][i], end[1][j], u->levels, u->symmetry);
+            const double error = values * (double)q.scale * (double)q.scale / 12 + u->clip * (cut[0][i] + cut[1][j]);
+            if (!(error < least)) continue;
+            least = error;
+            range->lo = -end[0][i];
+            range->hi = end[1][j];
+        }
+}
+
+bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
+                         const struct qc_unseen *u, struct qc_status *st)
+{
+    struct qc_bin *bins = NULL;
+    size_t n = 0;
+    if (!seen->binned || qc_were_integers(seen)) return true;
+    if (!qc_histogram_bins(&bins, &n, seen, st)) return false;
+    struct side s[2] = {{.sign = -1, .solved = -range->lo, .bins = bins, .count = n},
+                        {.sign = 1, .solved = range->hi, .bins = bins, .count = n}};
+    const bool ok = find_law(&s[0], series, -u->known_lo, st) && find_law(&s[1], series, u->known_hi, st);
+    if (s[0].sum > 0 && s[1].sum > 0 && s[0].height < ALIKE * s[1].height && s[1].height < ALIKE * s[0].height) {
+        s[0].sum = s[1].sum = s[0].sum + s[1].sum;
+        s[0].beyond = s[1].beyond = s[0].beyond + s[1].beyond;
+    }
+    if (ok && (s[0].sum > 0 || s[1].sum > 0)) find_ends(range, s, u, (double)(seen->tally.count - seen->tally.zeros));
+    free(bins);
+    return ok;
+}
+
+/* The least squared error, clipped values counting so many times: mse with norm 2. */
+static bool by_squares(const struct qc_method *by)
+{
+    return strcmp(by->observer->name, "mse") == 0 && !(by->values.v[0] < 2) && !(by->values.v[0] > 2);
+}
+
+bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
+                       struct qc_status *st)
+{
+    const struct qc_qparams *q = &k->g->qparams_of[id];
+    const struct qc_choice *choice = &k->c->choices[id];
+    const struct qc_range solved = *range;
+    if (!k->seen->extremes) return true;
+    if (k->options->few)
+        qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
+    const struct qc_unseen what = {by->values.v[1], qc_qparams_levels(q), q->symmetry, choice->known_lo,
+                                   choice->known_hi};
+    if (k->options->unseen && by_squares(by) && !range->behind &&
+        !qc_widen_for_unseen(range, k->histograms[id], &k->samples[id].series, &what, st))
+        return qc_where(st, "quantizer '%s'", q->name);
+    if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
+    return true;
+}
