@@ -65,7 +65,7 @@ Test(expected_error, ends_move_to_the_least_of_rounding_and_what_is_expected)
             seen += x > end ? (x - end) * (x - end) : 0;
         }
         const double law = there * pow(1 + (end - height) / sum, -17),
-                     cut = end > height ? law * pow(fmax(0.1, seen / law), part) : seen,
+                     cut = end > height ? law * pow(fmax(1. / SAMPLES, seen / law), part) : seen,
                      error = SAMPLES * EACH * end * end / 255 / 255 / 12 + cut;
         if (error < least) {
             least = error;
