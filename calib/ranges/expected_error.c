@@ -9,18 +9,18 @@
 #include "calib/ranges/few_samples.h"
 
 /* The height is what half of 32 samples exceed, of more samples a smaller part, since what lies further out says more.
-   What is expected is what was seen to the power n / (n + HALF) of n samples, times the law to the rest; at least one
-   n-th of the law counts as seen. No end goes further than FURTHEST times what was seen. Both ends have one law
+   What is expected is what was seen to the power n / (n + HALF) of n samples, times the law to the rest; at least the
+   part LEAST of the law counts as seen. No end goes further than FURTHEST times what was seen. Both ends have one law
    where their heights are ALIKE: twice as many samples say more. */
 enum { ENDS = 65 };
-static const double HALF = 16, FURTHEST = 2, ALIKE = 2;
+static const double HALF = 16, LEAST = 0.1, FURTHEST = 1.06, ALIKE = 2;
 
 struct side {
     const struct qc_bin *bins; /* [count], ascending */
     size_t count;
     double sign, solved, furthest;
     double height, beyond, sum; /* so many maxima beyond the height, and the sum of their excesses; 0: no law */
-    double there, samples;      /* what is cut off at the height */
+    double there, seen;         /* what is cut off at the height; the power of what was seen */
 };
 
 /* The squared error of cutting off what was seen beyond `end`. */
@@ -61,7 +61,7 @@ static bool find_law(struct side *s, const struct qc_series *series, double know
         s->beyond = (double)above;
         for (size_t i = 0; i < above; i++) s->sum += tops[i] - s->height;
         s->there = cut_off(s, s->height);
-        s->samples = (double)n;
+        s->seen = (double)n / ((double)n + HALF);
         if (s->sum > 0) s->furthest = fmax(s->solved, fmin(known, tops[0] * FURTHEST));
     }
     free(tops);
@@ -73,7 +73,7 @@ static double expected(const struct side *s, double end)
     const double seen = cut_off(s, end);
     if (end <= s->height || !(s->sum > 0)) return seen;
     const double law = s->there * pow(1 + (end - s->height) / s->sum, -s->beyond);
-    return law > 0 ? law * pow(fmax(1 / s->samples, seen / law), s->samples / (s->samples + HALF)) : seen;
+    return law > 0 ? law * pow(fmax(LEAST, seen / law), s->seen) : seen;
 }
 
 static void find_ends(struct qc_range *range, const struct side sides[2], const struct qc_unseen *u, double values)
