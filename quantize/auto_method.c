@@ -9,8 +9,7 @@
 #include "quantize/auto_trials.h"
 #include "quantize/pipeline_state.h"
 
-static const char *const solved[] = {"mse",        "mse:clip=3", "mse:clip=6", "mse:clip=16",
-                                     "percentile", "kl:clip=1",  "minmax"};
+static const char *const solved[] = {"mse", "mse:clip=3", "mse:clip=6", "percentile", "minmax"};
 _Static_assert(sizeof solved / sizeof *solved == QC_AUTO_SOLVED, "a name for each");
 enum { WHOLE = QC_AUTO_SOLVED - 1 }; /* which cuts nothing off, for inputs */
 

@@ -130,7 +130,6 @@ def test_it_is_never_the_wrong_choice(kind, qcalib, tmp_path):
     # What is taken has run on all that ranges are made from: what a range cuts off is of a few samples. What has no
     # chance any more is not run on; where that is all others, neither is mse.
     assert max(t["samples"] for t in trials) == chosen["samples"]
-    assert kind != "layers" or any(t["samples"] < len(samples) for t in trials), trials
     # A gain counts less what may be luck, and no more than it is without the sample that speaks most for it.
     assert trials[0]["worth_db"] == 0 and all(t["worth_db"] <= t["gain_db"] for t in trials[1:])
     if kind != "heads":
