@@ -59,8 +59,8 @@ static bool few_samples(const struct qc_pipeline *p)
 static bool may_go_further(const struct qc_pipeline *p)
 {
     const struct qc_observer *by = p->calibration_options.activation;
-    return (by->of_network || strcmp(by->name, "mse") == 0) && p->data &&
-           (p->in->team || qc_has_statistics(p->in) || qc_dataset_units(p->data) <= QC_UNSEEN_MOST);
+    return (by->of_network || strcmp(by->name, "mse") == 0) &&
+           (p->in->team || qc_has_statistics(p->in) || (p->data && qc_dataset_units(p->data) <= QC_UNSEEN_MOST));
 }
 
 /* Second moments, and what quantizers see. */

@@ -115,9 +115,12 @@ bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen
     return ok;
 }
 
-/* The least squared error, clipped values counting so many times: mse with norm 2. */
-static bool by_squares(const struct qc_method *by)
+/* The least squared error, clipped values counting so many times: mse with norm 2, and what stands for it without data.
+ */
+static bool by_squares(double *clip, const struct qc_method *by)
 {
+    *clip = by->observer->of_network ? 1 : by->values.v[1];
+    if (by->observer->of_network) return true;
     return strcmp(by->observer->name, "mse") == 0 && !(by->values.v[0] < 2) && !(by->values.v[0] > 2);
 }
 
@@ -130,9 +133,8 @@ bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id
     if (!k->seen->extremes) return true;
     if (k->options->few)
         qc_widen_for_few(range, k->histograms[id], &k->samples[id].series, choice->known_lo, choice->known_hi);
-    const struct qc_unseen what = {by->values.v[1], qc_qparams_levels(q), q->symmetry, choice->known_lo,
-                                   choice->known_hi};
-    if (k->options->unseen && by_squares(by) && !range->behind &&
+    struct qc_unseen what = {1, qc_qparams_levels(q), q->symmetry, choice->known_lo, choice->known_hi};
+    if (k->options->unseen && by_squares(&what.clip, by) && !range->behind &&
         !qc_widen_for_unseen(range, k->histograms[id], &k->samples[id].series, &what, st))
         return qc_where(st, "quantizer '%s'", q->name);
     if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
