@@ -70,13 +70,13 @@ struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p)
 
 static bool select_all(const struct trying *t, struct qc_status *st)
 {
-    return qc_model_select(t->p->data, t->p->options, NULL, st);
+    return qc_model_select(t->p->from->data, t->p->options, NULL, st);
 }
 
 /* Are there no others? */
 static bool only_those(const struct trying *t)
 {
-    return !t->p->eval && qc_dataset_samples(t->p->data) <= qc_measured_samples(t->p->data).samples;
+    return !t->p->from->eval && qc_dataset_samples(t->p->from->data) <= qc_measured_samples(t->p->from->data).samples;
 }
 
 /* What the outputs of p, or of a branch of it, lose on the samples of the report, or on as many others: of --eval where
@@ -86,10 +86,10 @@ static bool measure(struct qc_error **out, struct trying *t, const struct qc_pip
                     struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_measure_options o = qc_measure_options_of(t->p);
-    struct qc_dataset *data = which == HELD_BACK && t->p->eval ? t->p->eval : t->p->data;
+    struct qc_dataset *data = which == HELD_BACK && t->p->from->eval ? t->p->from->eval : t->p->from->data;
     struct qc_selection some = qc_measured_samples(data);
     if (which == HELD_BACK) some.samples = some.samples / MEASURED * HELD;
-    some.drawn = which == HELD_BACK && !t->p->eval;
+    some.drawn = which == HELD_BACK && !t->p->from->eval;
     some.seed = HELD_SEED;
     const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_error *sums = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
@@ -98,7 +98,7 @@ static bool measure(struct qc_error **out, struct trying *t, const struct qc_pip
     bool ok = !fewer || qc_dataset_select(data, &some, st);
     if (ok && !*keys) ok = (*keys = QC_NEW_ARRAY(t->p->arena, uint64_t, qc_dataset_units(data), st)) != NULL;
     ok = ok && qc_output_errors(sums, qc_outputs_known(p), *keys, p->real, p->produced, data, &o, st);
-    if (fewer && !qc_model_select_again(data, data == t->p->eval ? NULL : t->p->options, st)) return false;
+    if (fewer && !qc_model_select_again(data, data == t->p->from->eval ? NULL : t->p->options, st)) return false;
     if (ok) *out = sums;
     return ok;
 }
@@ -193,7 +193,7 @@ static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, c
 /* Units that a measurement of the report's samples runs, and one of the others. */
 static double units_of(const struct trying *t)
 {
-    const size_t all = qc_dataset_units(t->p->data);
+    const size_t all = qc_dataset_units(t->p->from->data);
     return (double)(all < MEASURED ? all : MEASURED);
 }
 
@@ -306,7 +306,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
             t->r->advice_tried++;
         else
             leave(t, idea, cheaper);
-        if (branch) qc_pipeline_branch_end(branch, t->p);
+        if (branch) qc_pipeline_end(branch);
         free(branch);
         if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);
         if (!done && ok) ok = select_all(t, st); /* the next idea may find other samples chosen */
@@ -400,7 +400,9 @@ static int by_gain(const void *a, const void *b)
 static bool find_effects(struct qc_sensitivity **out, bool *measured, struct trying *t, struct qc_status *st)
 {
     struct qc_pipeline *p = t->p;
-    const size_t share = qc_dataset_units(p->data) / PER_BATCH, batches = share < 1 ? 1 : share < FEW ? share : FEW;
+    const size_t share = qc_dataset_units(p->from->data) / PER_BATCH, batches = share < 1     ? 1
+                                                                                : share < FEW ? share
+                                                                                              : FEW;
     const struct qc_idea any = {.layer = QC_NO_INDEX};
     const double each = t->work.layer_plans + (double)batches * t->work.unit,
                  idea = work_before(t, &any, false) + work_behind(t),
@@ -410,7 +412,7 @@ static bool find_effects(struct qc_sensitivity **out, bool *measured, struct try
     if (!qc_noise_believed(&believed, p->folded, t->m, t->r, p->arena, st)) return false;
     if (most) t->left -= (double)most * each;
     *measured = most > 0;
-    return qc_measure_sensitivity(out, p, p->eval, batches, believed, most, st);
+    return qc_measure_sensitivity(out, p, p->from->eval, batches, believed, most, st);
 }
 
 /* The ideas in the order of what may be expected of them: what mends a broken network, the worst layer, the worst ones
@@ -491,7 +493,7 @@ static enum qc_advice_state state_of(const struct trying *t)
     const struct qc_pipeline *p = t->p;
     const bool falls = r->metric && r->int8 < r->fp32;
     if (strcmp(p->options->advice, "off") == 0) return QC_ADVICE_NOT_ASKED;
-    if (!p->data || !t->now) return QC_ADVICE_NO_DATA;
+    if (!p->from->data || !t->now) return QC_ADVICE_NO_DATA;
     if (r->fallback && r->fallback->met) return QC_ADVICE_MET;
     if (r->size) return QC_ADVICE_SIZED;
     if (p->in->team) return QC_ADVICE_SHARED;

@@ -112,15 +112,15 @@ static double weights_of(const struct qc_graph *g)
 bool qc_advice_work_of_unit(double *out, const struct qc_pipeline *branch, struct qc_status *st)
 {
     double values;
-    return unit_of(out, &values, branch->produced, branch->data, st);
+    return unit_of(out, &values, branch->produced, branch->from->data, st);
 }
 
 bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, const struct qc_report *r,
                        struct qc_status *st)
 {
     double moments = 0, rounding = 0, trials = 0, solved = 0, values, written;
-    if (!unit_of(&out->unit, &values, p->real, p->data, st) ||
-        !unit_of(&out->quantized, &written, p->produced, p->data, st))
+    if (!unit_of(&out->unit, &values, p->real, p->from->data, st) ||
+        !unit_of(&out->quantized, &written, p->produced, p->from->data, st))
         return false;
     if (p->weight_rounding && p->seen->gram) qc_round_weights_work_of_all(&moments, &rounding, p->seen->gram);
     /* The second rounding (docs/decisions/0045-rounding-on-what-is-read.md) is not counted: it may be a fourth of a
@@ -130,7 +130,7 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
         solved += r->trials[i].part ? 0 : (double)r->layer_count;
     }
     const double weights = weights_of(p->real),
-                 batch = qc_dataset_batch(p->data) > 1 ? (double)qc_dataset_batch(p->data) : 1,
+                 batch = qc_dataset_batch(p->from->data) > 1 ? (double)qc_dataset_batch(p->from->data) : 1,
                  run = (double)r->data_samples / batch, measured = (double)r->measured_samples / batch;
     out->layer_plans = PLANNED * weights;
     out->branch = BRANCHED * weights + MADE * (double)p->produced->node_count;

@@ -69,7 +69,8 @@ static bool take_steps(bool *taken, struct qc_auto_found *f, qc_id s, size_t inp
     const struct qc_affine *all = &f->params[WHOLE * row + s];
     double step, lo = (double)all->scale * (levels.lo - all->zero_point),
                  hi = (double)all->scale * (levels.hi - all->zero_point);
-    if (!qc_input_step_once(&step, &f->p->steps[input], f->p->data, input, (double)levels.hi - levels.lo, st))
+    if (!qc_input_step_once(&step, &f->p->from->steps[input], f->p->from->data, input, (double)levels.hi - levels.lo,
+                            st))
         return false;
     *taken = qc_range_of_step(&lo, &hi, step, levels, q->symmetry);
     if (!*taken) return true;
@@ -89,8 +90,9 @@ static bool take_steps(bool *taken, struct qc_auto_found *f, qc_id s, size_t inp
 static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->p->simulated;
-    const size_t units = qc_dataset_units(f->p->data);
-    if (!f->p->steps && !(f->p->steps = QC_NEW_ARRAY(f->p->arena, struct qc_input_steps, g->input_count, st)))
+    const size_t units = qc_dataset_units(f->p->from->data);
+    if (!f->p->from->steps &&
+        !(f->p->from->steps = QC_NEW_ARRAY(f->p->from->arena, struct qc_input_steps, g->input_count, st)))
         return false;
     for (qc_id s = 1; s <= f->qparams; s++) {
         const struct qc_affine *usual = &f->params[s];
@@ -102,7 +104,7 @@ static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
         if (!take_steps(&taken, f, s, input, st)) return false;
         if (taken || units > UNITS_READ || f->params[WHOLE * (f->qparams + 1) + s].scale > COARSER * usual->scale)
             continue;
-        if (!qc_input_tail_of(&t, f->p->data, input, usual, qc_qparams_levels(q), q->symmetry,
+        if (!qc_input_tail_of(&t, f->p->from->data, input, usual, qc_qparams_levels(q), q->symmetry,
                               f->p->options->memory_limit ? 1 : (unsigned)f->p->options->threads, st))
             return false;
         const bool many = units >= QC_MANY_SAMPLES, beyond = many && t.error[QC_REACH_BEYOND] < t.error[QC_REACH_WHOLE];
@@ -127,7 +129,7 @@ static bool solve(struct qc_auto_found *f, struct qc_status *st)
         f->methods[m].name = solved[m];
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
     }
-    return qc_solve_methods(f->params, f->before, p->simulated, p->seen, qc_dataset_file(p->data), f->methods,
+    return qc_solve_methods(f->params, f->before, p->simulated, p->seen, qc_dataset_file(p->from->data), f->methods,
                             QC_AUTO_SOLVED, qc_auto_widths, QC_AUTO_WIDTHS, &p->calibration_options, st) &&
            look_at_inputs(f, st);
 }
@@ -139,7 +141,7 @@ static bool make_base(struct qc_auto_found *f, const struct qc_second_moments *m
     struct qc_pipeline *p = f->p;
     struct qc_auto_method *m = p->auto_method;
     struct qc_calibration *usual = NULL;
-    const bool ok = qc_bind_params(&usual, p->simulated, p->seen, qc_dataset_file(p->data), f->params,
+    const bool ok = qc_bind_params(&usual, p->simulated, p->seen, qc_dataset_file(p->from->data), f->params,
                                    &p->calibration_options, st) &&
                     (!rounding || qc_round_weights(&m->rounding, &m->rounded, p->simulated, moments, rounding, st));
     qc_calibration_free(usual);

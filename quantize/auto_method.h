@@ -31,8 +31,9 @@ struct qc_auto_method {
     double rounding_seconds; /* of weights that no other stage has taken (qc_auto_method_take_rounded) */
 };
 
-/* Finds p->auto_method; p->simulated is not bound before and after. Needs p->data and what was seen of it. rounding:
-   how weights are rounded by the moments m, NULL: to nearest. Errors: those of observers, rounding and runs. */
+/* Finds p->auto_method; p->simulated is not bound before and after. Needs p->from->data and what was seen of it.
+   rounding: how weights are rounded by the moments m, NULL: to nearest. Errors: those of observers, rounding and runs.
+ */
 bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *m,
                          const struct qc_round_weights_options *rounding, struct qc_status *st);
 /* Weights that were rounded for the trials serve the job, since their grid does not depend on ranges of activations:

@@ -427,7 +427,7 @@ static bool run_all(struct race *r, const struct qc_trial_options *how, struct q
 {
     const struct qc_pipeline *p = r->found->p;
     struct candidate best = {.method = 0};
-    if (!qc_trials_new(&r->trials, p->real, p->data, UNITS_MAX, how, st) || !run_race(&best, r, st)) return false;
+    if (!qc_trials_new(&r->trials, p->real, p->from->data, UNITS_MAX, how, st) || !run_race(&best, r, st)) return false;
     const size_t method = best.method;
     return refine(r, &best, st) && widen(r, &best, method, st);
 }

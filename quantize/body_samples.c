@@ -164,9 +164,9 @@ bool qc_body_samples_take(struct qc_body_samples **out, const struct qc_pipeline
     for (size_t i = 0; i < s->count; i++) s->bodies[i].body = p->bodies[i].body;
     const struct qc_body_watch watched = {.fn = watch, .user = s};
     const struct qc_plan_options how = {.watch = &watched};
-    if (!qc_stream_plan(&plan, p->real, p->data, &how, st)) goto out;
+    if (!qc_stream_plan(&plan, p->real, p->from->data, &how, st)) goto out;
     /* One worker: what is kept is the same for any number of threads. */
-    const struct qc_stream stream = {.data = p->data,
+    const struct qc_stream stream = {.data = p->from->data,
                                      .input_count = p->real->input_count,
                                      .plan_count = 1,
                                      .plans = {plan},

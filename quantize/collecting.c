@@ -67,8 +67,8 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .moments = chooser ? chooser->moments : strcmp(o->second_moments, "on") == 0,
                                      .channel_axes = what->channel_axes,
                                      .layers = chooser ? QC_MOMENTS_QUANTIZED : QC_MOMENTS_ALL,
-                                     .keys = p->keys,
-                                     .known = p->given.count
+                                     .keys = p->from->keys,
+                                     .known = p->from->given.count
                                                   ? NULL
                                                   : qc_outputs_known(p), /* else it is not the float network */
                                      .workers = (unsigned)o->threads,
@@ -81,8 +81,8 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         return qc_fail(st, QC_USAGE,
                        "observer '%s' is a plugin, which needs every sample in one run; MPI splits them: use qcalib",
                        chooser->activation->name);
-    if (!(how.inputs = qc_dataset_inputs(p->data, p->arena, st))) return false;
-    if (named && (!qc_model_sha256(model, &p->in->model, st) || !qc_data_sha256(sha, &p->in->data, p->data, st)))
+    if (!(how.inputs = qc_dataset_inputs(p->from->data, p->arena, st))) return false;
+    if (named && (!qc_model_sha256(model, &p->in->model, st) || !qc_data_sha256(sha, &p->in->data, p->from->data, st)))
         return false;
     if (o->checkpoint) {
         qc_progress_saves(p->progress);
@@ -97,8 +97,9 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
         if (!qc_output_check(o->checkpoint, st)) return false;
     }
     struct qc_collection *c = NULL;
-    if (!qc_collect(&c, cost, what->graph, what->count, what->values, what->names, p->data, &how, st)) return false;
-    bool ok = !team || (unite(&c, team, st) && qc_model_select(p->data, o, NULL, st));
+    if (!qc_collect(&c, cost, what->graph, what->count, what->values, what->names, p->from->data, &how, st))
+        return false;
+    bool ok = !team || (unite(&c, team, st) && qc_model_select(p->from->data, o, NULL, st));
     if (ok)
         *out = c;
     else
@@ -115,7 +116,8 @@ bool qc_collecting_layers(struct qc_rounded_file **out, const struct qc_pipeline
     char *text = qc_json_is_whole(options) ? qc_json_print(options, 0) : NULL;
     qc_json_free(options);
     if (!text) return qc_fail_memory(st, 1);
-    bool ok = path && qc_model_sha256(model, &p->in->model, st) && qc_data_sha256(data, &p->in->data, p->data, st);
+    bool ok =
+        path && qc_model_sha256(model, &p->in->model, st) && qc_data_sha256(data, &p->in->data, p->from->data, st);
     const char *all = ok ? qc_arena_printf(p->arena, st, "%s\n%s\n%s\n%s", QC_VERSION, model, data, text) : NULL;
     free(text);
     return all && qc_sha256(job, all, strlen(all), st) && qc_rounded_file_open(out, path, job, st);

@@ -17,9 +17,9 @@ struct qc_collecting {
 };
 
 /* qc_collect of the chosen samples. With --checkpoint FILE what FILE has is not run again, and FILE is written every 30
-   seconds, at an interrupt and at the end. In a team (quantize/team.h) rank 0 gets what all have collected, and p->data
-   is chosen as if it were alone; the other ranks get false without an error: their work is done. Errors: as qc_collect;
-   a checkpoint that is none, damaged or of another run. */
+   seconds, at an interrupt and at the end. In a team (quantize/team.h) rank 0 gets what all have collected, and
+   p->from->data is chosen as if it were alone; the other ranks get false without an error: their work is done. Errors:
+   as qc_collect; a checkpoint that is none, damaged or of another run. */
 bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p,
                        const struct qc_collecting *what, struct qc_status *st);
 

@@ -27,9 +27,9 @@ struct beside {
 static bool can_round(const struct qc_pipeline *p)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
-    return p->data && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate &&
-           r.correct_bias && !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body &&
-           (!p->options->size || p->sized) && !qc_dataset_varies(p->data);
+    return p->from->data && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate && r.correct_bias &&
+           !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
+           !qc_dataset_varies(p->from->data);
 }
 
 /* The float value behind what a layer reads, where the float network computes it: by its name. */
@@ -105,7 +105,7 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
         how.nodes = g->node_count;
         ok = copy_beside(&b, g, p->real, first, st) && qc_second_moments_for(&m, qc_moments_of(p), b.graph, st) &&
              (!m || qc_weight_rounder_new(&o.weight_rounder, b.graph, m, &how, st)) &&
-             (!m || qc_round_sequentially(&done, b.graph, b.floats, p->data, &o, st)) &&
+             (!m || qc_round_sequentially(&done, b.graph, b.floats, p->from->data, &o, st)) &&
              (!done || qc_weight_rounder_finish(rounding, out, o.weight_rounder, st));
     }
     qc_weight_rounder_free(o.weight_rounder);
@@ -126,7 +126,8 @@ static bool compare(bool *better, struct qc_pipeline *p, const struct qc_trial_p
     struct qc_error *errors[2] = {NULL, NULL};
     size_t units = 0;
     how.held = true;
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, qc_trial_units(p), &how, st);
+    bool ok =
+        (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->from->data, qc_trial_units(p), &how, st);
     if (ok) units = qc_trials_units(trials);
     for (size_t k = 0; ok && k < 2; k++)
         ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;

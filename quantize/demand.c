@@ -13,7 +13,7 @@ static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
     struct qc_pipeline *p = d->p;
     d->how = qc_trial_options_of(p);
     d->how.how = p->how;
-    if (d->data != p->data) d->how.keys = NULL; /* these are of --data */
+    if (d->data != p->from->data) d->how.keys = NULL; /* these are of --data */
     d->file = qc_dataset_file(d->data);
     return qc_trials_new(&d->trials, p->real, d->data, wanted, &d->how, st) &&
            (d->errors = QC_NEW_ARRAY(p->arena, struct qc_error, qc_trials_units(d->trials) * p->real->output_count,
@@ -24,17 +24,17 @@ bool qc_demand_begin(struct qc_demand *d, struct qc_pipeline *p, struct qc_statu
 {
     const struct qc_options *o = p->options;
     d->p = p;
-    d->data = p->eval ? p->eval : p->data;
+    d->data = p->from->eval ? p->from->eval : p->from->data;
     d->max_drop = o->max_drop;
     d->min_sqnr = o->min_sqnr;
     d->max_nll = o->max_nll;
-    return isnan(d->min_sqnr) || draw(d, p->eval ? qc_dataset_units(d->data) : UNITS_MAX, st);
+    return isnan(d->min_sqnr) || draw(d, p->from->eval ? qc_dataset_units(d->data) : UNITS_MAX, st);
 }
 
 bool qc_demand_begin_outputs(struct qc_demand *d, struct qc_pipeline *p, double min_sqnr, struct qc_status *st)
 {
     d->p = p;
-    d->data = p->data;
+    d->data = p->from->data;
     d->outputs_alone = true;
     d->max_drop = d->max_nll = (double)NAN;
     d->min_sqnr = min_sqnr;
@@ -84,9 +84,9 @@ bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_s
 {
     struct qc_pipeline *p = d->p;
     const struct qc_options *o = p->options;
-    if (p->eval && !d->outputs_alone) {
+    if (p->from->eval && !d->outputs_alone) {
         const bool ok =
-            qc_evaluate_sums(&out->metric, &out->overflows, p->arena, p->produced, p->eval, &p->how,
+            qc_evaluate_sums(&out->metric, &out->overflows, p->arena, p->produced, p->from->eval, &p->how,
                              (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, p->progress, st);
         qc_progress_end(p->progress);
         if (!ok) return false;

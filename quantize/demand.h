@@ -11,7 +11,7 @@ struct qc_demand {
     struct qc_pipeline *p;
     struct qc_dataset *data; /* that outputs are compared on; --eval is not looked at: */
     bool outputs_alone;
-    struct qc_metric fp32;    /* of the float network on p->eval */
+    struct qc_metric fp32;    /* of the float network on p->from->eval */
     struct qc_trials *trials; /* with min_sqnr: the samples that outputs are compared on */
     struct qc_trial_options how;
     struct qc_error *errors; /* [units * outputs] */

@@ -66,7 +66,7 @@ bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, 
                             const double *believed, size_t most, struct qc_status *st)
 {
     if (believed && !most) return qc_sensitivity_believed(out, p->simulated, believed, st);
-    struct qc_dataset *data = p->data ? p->data : eval;
+    struct qc_dataset *data = p->from->data ? p->from->data : eval;
     if (!data)
         return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
@@ -207,7 +207,7 @@ static bool forbidden(const char **reason, const struct search *s, struct qc_sta
 
 static void fill_step(struct qc_report_fallback_step *step, const struct search *s)
 {
-    const bool eval = s->p->eval && !s->demand->outputs_alone;
+    const bool eval = s->p->from->eval && !s->demand->outputs_alone;
     step->value = eval ? s->best.metric.value : (double)NAN;
     step->drop = eval ? qc_metric_drop(&s->demand->fp32, &s->best.metric) : (double)NAN;
     step->nll = eval ? s->best.metric.nll : (double)NAN;

@@ -155,9 +155,9 @@ static bool note(struct fitting *f, unsigned width, struct qc_status *st)
 static bool file_bytes(size_t *out, const struct qc_pipeline *p, struct qc_status *st)
 {
     *out = 0;
-    for (size_t i = 0; i < p->lowered_count; i++) {
+    for (size_t i = 0; i < p->from->lowered_count; i++) {
         size_t bytes = 0;
-        if (p->lowered[i] && !qc_export_bytes(&bytes, p->exporters[i], p->lowered[i], st)) return false;
+        if (p->lowered[i] && !qc_export_bytes(&bytes, p->from->exporters[i], p->lowered[i], st)) return false;
         *out = bytes > *out ? bytes : *out;
     }
     return true;
@@ -227,14 +227,14 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
 {
     struct qc_pipeline *p = f->p;
     struct qc_sensitivity *s = NULL;
-    f->of_outputs = p->data || p->eval;
+    f->of_outputs = p->from->data || p->from->eval;
     if (!f->of_outputs) {
         for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = bounded(relative_square(f, k, width));
         qc_warn(p->warnings, "--size: there are no samples to run, so nothing is known of what layers do to the "
                              "outputs: what weights lose of themselves counts alike in all layers");
         return true;
     }
-    if (!qc_measure_sensitivity(&s, p, p->data ? NULL : p->eval, BATCHES, NULL, 0, st)) return false;
+    if (!qc_measure_sensitivity(&s, p, p->from->data ? NULL : p->from->eval, BATCHES, NULL, 0, st)) return false;
     for (size_t k = 0; k < f->unit_count; k++) {
         double noise = 0;
         bool known = false;
@@ -351,7 +351,7 @@ static size_t limit_of(const struct qc_pipeline *p)
 {
     const struct qc_options *o = p->options;
     if (o->size_bytes) return (size_t)o->size_bytes;
-    const double bytes = o->size_percent / 100 * (double)p->model.graph->budget.model_bytes;
+    const double bytes = o->size_percent / 100 * (double)p->from->model.graph->budget.model_bytes;
     return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 

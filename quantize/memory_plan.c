@@ -14,7 +14,7 @@
 struct rehearsal {
     struct qc_budget budget; /* without the limit */
     struct qc_graph *bound, *expanded, *folded, *produced;
-    struct qc_graph **lowered; /* [p->lowered_count] */
+    struct qc_graph **lowered; /* [p->from->lowered_count] */
 };
 
 /* Scales of a quantizer: of the axis of a value in it. */
@@ -73,13 +73,13 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
     qc_rebuild_free(&copy);
     if (ok) r->bound->budget = r->budget; /* and of all that is made of it */
     ok = ok && bind(r->bound, st) && has_room(p, r->bound, 1, st) &&
-         qc_propagate_qdq(&r->expanded, r->bound, p->rules, p->scheme.one_scale_joins, st) &&
-         has_room(p, r->expanded, 1, st) && qc_fold(&r->folded, r->expanded, p->fold_rules, st) &&
+         qc_propagate_qdq(&r->expanded, r->bound, p->from->rules, p->scheme.one_scale_joins, st) &&
+         has_room(p, r->expanded, 1, st) && qc_fold(&r->folded, r->expanded, p->from->fold_rules, st) &&
          has_room(p, r->folded, 1, st) && qc_to_integer(&r->produced, r->folded, qc_evaluate, st) &&
-         (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st)) != NULL;
-    for (size_t i = 0; ok && i < p->lowered_count; i++)
-        ok = !p->exporters[i]->lower ||
-             (has_room(p, r->produced, LOWERED, st) && p->exporters[i]->lower(&r->lowered[i], r->produced, NULL, st));
+         (r->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->from->lowered_count, st)) != NULL;
+    for (size_t i = 0; ok && i < p->from->lowered_count; i++)
+        ok = !p->from->exporters[i]->lower || (has_room(p, r->produced, LOWERED, st) &&
+                                               p->from->exporters[i]->lower(&r->lowered[i], r->produced, NULL, st));
     return ok;
 }
 
@@ -118,7 +118,7 @@ static void at_least(size_t *most, size_t bytes)
 static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
-    const struct qc_dataset *data = p->data ? p->data : p->eval;
+    const struct qc_dataset *data = p->from->data ? p->from->data : p->from->eval;
     const struct qc_accumulator accumulator = p->how.accumulator;
     const enum qc_contract rounding = p->how.rounding;
     const struct qc_measure_options measured = {.accumulator = accumulator, .rounding = rounding};
@@ -126,18 +126,18 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
     size_t bytes;
     if (!data) return true;
     if (!has_room(p, r->folded, PLANS, st)) return false;
-    if (p->data && !qc_measure_bytes(&bytes, p->real, r->folded, data, &measured, &r->budget, st)) return false;
-    if (p->data) at_least(most, bytes);
-    if (p->eval) {
-        const struct qc_graph *graphs[2] = {p->normalised, r->produced};
+    if (p->from->data && !qc_measure_bytes(&bytes, p->real, r->folded, data, &measured, &r->budget, st)) return false;
+    if (p->from->data) at_least(most, bytes);
+    if (p->from->eval) {
+        const struct qc_graph *graphs[2] = {p->from->normalised, r->produced};
         for (int i = 0; i < 2; i++) {
             struct qc_plan_options how = i ? p->how : (struct qc_plan_options){0};
             how.budget = &r->budget;
-            if (!qc_evaluate_bytes(&bytes, graphs[i], p->eval, &how, st)) return false;
+            if (!qc_evaluate_bytes(&bytes, graphs[i], p->from->eval, &how, st)) return false;
             at_least(most, bytes);
         }
     }
-    if (p->data && accumulator.bits && accumulator.bits < 32) { /* while accumulators are fitted */
+    if (p->from->data && accumulator.bits && accumulator.bits < 32) { /* while accumulators are fitted */
         if (!qc_evaluate_bytes(&bytes, r->bound, data, &p->how, st)) return false;
         at_least(most, bytes);
     }
@@ -156,11 +156,11 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     if (!limit) return true;
     bool ok = rehearse(&r, p, st) && run_bytes(&most, &r, p, st) &&
               (!p->options->propagate ||
-               qc_sequential_bytes(&propagating, p->simulated, p->data, &p->calibration_options, &r.budget, st));
+               qc_sequential_bytes(&propagating, p->simulated, p->from->data, &p->calibration_options, &r.budget, st));
     const size_t after = qc_resident_bytes(), weights = constant_bytes(p->simulated, HELD);
-    for (size_t i = 0; ok && i < p->lowered_count; i++)
+    for (size_t i = 0; ok && i < p->from->lowered_count; i++)
         at_least(&written, written_bytes(r.lowered[i] ? r.lowered[i] : r.produced));
-    end(&r, p->lowered_count);
+    end(&r, p->from->lowered_count);
     if (!ok) return false;
     at_least(&most, written);
     /* New weights, those of a rounder beside them, and with --propagate those of the job without it; what the first
@@ -170,7 +170,7 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     const size_t copies = 1 + (size_t)(propagate || network) + (size_t)both;
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
-    const bool collects = p->data && !qc_has_statistics(p->in) && (!propagate || both);
+    const bool collects = p->from->data && !qc_has_statistics(p->in) && (!propagate || both);
     const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) : 0;
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(limit),

@@ -35,8 +35,9 @@ static bool may_mend(const struct qc_pipeline *p)
 {
     const struct qc_options *o = p->options;
     const unsigned bits = p->how.accumulator.bits;
-    return p->calibration_options.activation->of_network && p->data && !p->in->team && !o->size && !o->propagate &&
-           !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] && !o->per_tensor;
+    return p->calibration_options.activation->of_network && p->from->data && !p->in->team && !o->size &&
+           !o->propagate && !qc_options_demand(o) && (!bits || bits == 32) && !o->given[QC_OPTION_WEIGHT_TYPE] &&
+           !o->per_tensor;
 }
 
 /* ---- Recurrent weights ---- */

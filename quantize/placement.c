@@ -88,7 +88,7 @@ static bool write_file(struct placed *m, struct search *s, const struct qc_pipel
     m->own = true;
     m->number = s->file_count++;
     m->file = qc_arena_printf(s->p->arena, st, "%s/%zu.onnx", s->folder, m->number);
-    return m->file && qc_export_file(NULL, m->file, t->exporters[s->format], &source, t->lowered[s->format], st);
+    return m->file && qc_export_file(NULL, m->file, t->from->exporters[s->format], &source, t->lowered[s->format], st);
 }
 
 static bool writes_integers(const struct qc_exporter *e)
@@ -154,7 +154,7 @@ static bool make_placement(struct placed *m, const char **reason, struct search 
     if (!t) return qc_fail_memory(st, sizeof *t);
     const bool ok = set_placement(&o, s, in_float, st) && qc_pipeline_branch(t, s->integers, &o, false, &why) &&
                     write_file(m, s, t, &why);
-    qc_pipeline_branch_end(t, s->integers);
+    qc_pipeline_end(t);
     free(t);
     if (ok || st->code != QC_OK) return ok;
     if (why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
@@ -311,7 +311,7 @@ static bool settle_placement(struct search *s, const bool *by_default, const str
 
 static void end_branch(struct search *s)
 {
-    if (s->integers) qc_pipeline_branch_end(s->integers, s->p);
+    if (s->integers) qc_pipeline_end(s->integers);
     free(s->integers);
     s->integers = NULL;
 }
@@ -344,7 +344,7 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
 
 static bool begin_search(struct search *s, struct qc_status *st)
 {
-    while (!writes_integers(s->p->exporters[s->format])) s->format++; /* there is one: quantize/options_agree.h */
+    while (!writes_integers(s->p->from->exporters[s->format])) s->format++; /* there is one: quantize/options_agree.h */
     return qc_latency_begin(&s->latency, s->p, st) && make_folder(s, st);
 }
 

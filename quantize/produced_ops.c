@@ -26,7 +26,7 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     if (matched && n->op == QC_OP_ConvTranspose)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";
     if (matched) return "its pattern computes it in float";
-    if (qc_rules_in_table(p->rules, p->produced, n) && strcmp(p->options->target, "fused") != 0)
+    if (qc_rules_in_table(p->from->rules, p->produced, n) && strcmp(p->options->target, "fused") != 0)
         return "ONNX Runtime computes it in float; a table of integers with --target fused";
     if (is_of_activations(p->produced, n) && strcmp(p->options->target, "fused") != 0)
         return "of two activations, no faster in integers in ONNX Runtime; in integers with --target fused";

@@ -28,7 +28,8 @@ bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
     bool taken = false;
     if (!plain) return qc_fail_memory(st, sizeof *plain);
     const bool ok =
-        qc_choose(&plain->calibration, p->simulated, p->seen, qc_dataset_file(p->data), &p->calibration_options, st) &&
+        qc_choose(&plain->calibration, p->simulated, p->seen, qc_dataset_file(p->from->data), &p->calibration_options,
+                  st) &&
         (strcmp(p->options->target, "fused") == 0 || qc_keep_runtime_limits(p->simulated, st)) &&
         (!rounding || qc_auto_method_take_rounded(&taken, p, st)) &&
         (!rounding || taken || qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, m, rounding, st));
@@ -79,7 +80,7 @@ static bool compare(bool *better, double *gain, struct qc_pipeline *p, size_t *u
     struct qc_arena *a = qc_arena_new();
     struct qc_error *errors[2] = {NULL, NULL};
     double error = 0;
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, UNITS, &how, st);
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->from->data, UNITS, &how, st);
     if (ok) *units = qc_trials_units(trials);
     for (size_t k = 0; ok && k < 2; k++)
         ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, *units * outputs, st)) != NULL;
@@ -119,7 +120,7 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
         qc_graph_free(p->uncorrected);
         p->uncorrected = NULL;
     } else if (ok) {
-        const size_t batch = qc_dataset_batch(p->data) > 1 ? (size_t)qc_dataset_batch(p->data) : 1;
+        const size_t batch = qc_dataset_batch(p->from->data) > 1 ? (size_t)qc_dataset_batch(p->from->data) : 1;
         qc_warn(p->warnings,
                 "--propagate is left out: on two halves of %zu samples the outputs are not %g dB better with it (%+.2f "
                 "dB in all)",

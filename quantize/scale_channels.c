@@ -14,7 +14,8 @@ static const double AUTO_GAIN = 0.03;
 static bool wants(const struct qc_pipeline *p)
 {
     const struct qc_options *o = p->options;
-    if (p->scaling || strcmp(o->scale_channels, "off") == 0 || !qc_moments_of(p) || p->given.count || o->propagate)
+    if (p->scaling || strcmp(o->scale_channels, "off") == 0 || !qc_moments_of(p) || p->from->given.count ||
+        o->propagate)
         return false;
     return strcmp(o->scale_channels, "auto") != 0 || !o->memory_limit;
 }
@@ -81,9 +82,8 @@ static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_
     if (!qc_channels_apply(&p->scaled, &info, c, st)) return false;
     p->real = p->scaled;
     if (!begin_again(p, st)) return false;
-    if (!seen) return qc_second_moments_bind(gram, *gram, p->simulated, p->model.path, st);
-    if (!p->borrows_seen) qc_collection_free(p->seen); /* ranges are others now */
-    p->borrows_seen = false;
+    if (!seen) return qc_second_moments_bind(gram, *gram, p->simulated, p->from->model.path, st);
+    qc_collection_free(p->seen); /* ranges are others now */
     p->seen = NULL;
     qc_second_moments_free(p->gram);
     p->gram = NULL;
@@ -110,9 +110,9 @@ bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st)
                                            .calibration = &p->calibration_options,
                                            .rounding = qc_round_weights_options_of(p),
                                            .busy = busy,
-                                           .data = p->data,
+                                           .data = p->from->data,
                                            .may_collect =
-                                               !automatic && p->data && !qc_has_statistics(p->in) && !p->in->team,
+                                               !automatic && p->from->data && !qc_has_statistics(p->in) && !p->in->team,
                                            .arena = p->arena,
                                            .progress = qc_progress_step,
                                            .progress_user = p->progress};
@@ -158,11 +158,4 @@ bool qc_fill_scaled(struct qc_report *r, const struct qc_pipeline *p, struct qc_
     r->scaled = to;
     r->scaled_count = count;
     return true;
-}
-
-void qc_scale_channels_anew(struct qc_pipeline *p)
-{
-    p->scaled = NULL;
-    p->scaling = NULL;
-    p->real = p->equalized ? p->equalized : p->normalised;
 }

@@ -20,7 +20,4 @@ bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st);
 struct qc_report;
 bool qc_fill_scaled(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
 
-/* As if qc_scale_channels had not been called: for another try with other options. */
-void qc_scale_channels_anew(struct qc_pipeline *p);
-
 #endif

@@ -45,7 +45,7 @@ static bool list_bodies(struct qc_pipeline *p, struct qc_status *st)
 static const char *no_samples(const struct qc_pipeline *p)
 {
     if (!p->quantize_body) return "bodies are not quantized here";
-    if (!p->data) return "its samples are made of those of the model: give --data";
+    if (!p->from->data) return "its samples are made of those of the model: give --data";
     return p->in->team ? "several processes share the work" : NULL;
 }
 

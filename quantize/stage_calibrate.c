@@ -32,7 +32,7 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
                                .progress_user = p->progress};
     if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
     qc_progress_phase(p->progress, "fitting accumulators");
-    bool ok = qc_fit_accumulators(p->calibration, p->simulated, p->data, &o, st);
+    bool ok = qc_fit_accumulators(p->calibration, p->simulated, p->from->data, &o, st);
     qc_progress_end(p->progress);
     return ok;
 }
@@ -48,17 +48,18 @@ static bool wants_ranges(const struct qc_pipeline *p)
    not asked. */
 static bool few_samples(const struct qc_pipeline *p)
 {
-    const size_t batch = p->data && qc_dataset_batch(p->data) > 1 ? (size_t)qc_dataset_batch(p->data) : 1;
-    return p->calibration_options.activation->of_network && p->data && !qc_has_statistics(p->in) && !p->in->team &&
-           qc_dataset_units(p->data) * batch < QC_MANY_SAMPLES;
+    const size_t batch =
+        p->from->data && qc_dataset_batch(p->from->data) > 1 ? (size_t)qc_dataset_batch(p->from->data) : 1;
+    return p->calibration_options.activation->of_network && p->from->data && !qc_has_statistics(p->in) &&
+           !p->in->team && qc_dataset_units(p->from->data) * batch < QC_MANY_SAMPLES;
 }
 
 /* Are there so few that extremes of samples are worth keeping? Processes that share the work do not know how many there
    are, and statistics may be of others than the data. */
 static bool may_go_further(const struct qc_pipeline *p)
 {
-    return p->calibration_options.activation->of_network && p->data &&
-           (p->in->team || qc_has_statistics(p->in) || qc_dataset_units(p->data) <= QC_UNSEEN_MOST);
+    return p->calibration_options.activation->of_network && p->from->data &&
+           (p->in->team || qc_has_statistics(p->in) || qc_dataset_units(p->from->data) <= QC_UNSEEN_MOST);
 }
 
 /* Second moments, and what quantizers see. */
@@ -70,8 +71,8 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     const int *axes = NULL;
     if (wants_ranges(p) &&
         (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
-         (p->calibration_options.channels &&
-          !qc_named_channel_axes(&axes, count, names, p->normalised, p->arena, st)))) /* as `collect` finds them */
+         (p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->from->normalised, p->arena,
+                                                                    st)))) /* as `collect` finds them */
         return false;
     const struct qc_collecting what = {.graph = p->simulated,
                                        .count = count,
@@ -80,8 +81,8 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
                                        .channel_axes = axes,
                                        .chooser = &p->calibration_options};
     const bool trials = p->calibration_options.activation->of_network || p->options->propagate;
-    if (trials && !p->in->team && !p->keys &&
-        !(p->keys = QC_NEW_ARRAY(p->arena, uint64_t, qc_dataset_units(p->data), st)))
+    if (trials && !p->in->team && !p->from->keys &&
+        !(p->from->keys = QC_NEW_ARRAY(p->from->arena, uint64_t, qc_dataset_units(p->from->data), st)))
         return false;
     qc_progress_phase(p->progress, wants_ranges(p) ? "calibrating" : "taking second moments");
     const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
@@ -95,13 +96,13 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
     struct qc_calibration_options *c = &p->calibration_options;
     c->methods = NULL;
     c->wider = 0;
-    if (!c->activation->of_network || (!p->data && !qc_has_statistics(p->in))) return true;
-    if (!p->data) {
+    if (!c->activation->of_network || (!p->from->data && !qc_has_statistics(p->in))) return true;
+    if (!p->from->data) {
         qc_warn(p->warnings, "--method auto is mse here: statistics alone do not tell what a range does to the "
                              "network's outputs; give --data beside them");
         return true;
     }
-    if (!p->options->memory_limit && !qc_dataset_keep(p->data, KEPT_BYTES, st)) return false;
+    if (!p->options->memory_limit && !qc_dataset_keep(p->from->data, KEPT_BYTES, st)) return false;
     qc_progress_phase(p->progress, "choosing observers");
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     const bool ok =
@@ -135,7 +136,7 @@ static bool propagate(struct qc_pipeline *p, struct qc_status *st)
                                                       : p->in->scratch ? p->in->scratch
                                                                        : "."};
     qc_progress_phase(p->progress, "calibrating");
-    const bool ok = qc_calibrate_sequentially(&p->calibration, p->simulated, p->data, &o, st);
+    const bool ok = qc_calibrate_sequentially(&p->calibration, p->simulated, p->from->data, &o, st);
     qc_progress_end(p->progress);
     if (!ok) return false;
     const struct qc_collect_cost *cost = &p->calibration->cost;
@@ -166,7 +167,7 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
 {
     const double t0 = qc_seconds();
     const char *source = qc_has_statistics(p->in) ? qc_statistics_name(p->in)
-                         : p->data                ? qc_dataset_file(p->data)
+                         : p->from->data          ? qc_dataset_file(p->from->data)
                                                   : NULL;
     if (!source) {
         if (!do_without(p, st)) return false;
@@ -189,7 +190,7 @@ static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
    again: what is kept is no part of the plan of memory. */
 static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (p->known || !p->data || p->options->memory_limit) return true;
+    if (p->known || !p->from->data || p->options->memory_limit) return true;
     p->known_of = p->real;
     return qc_known_outputs_new(&p->known, p->real->output_count, st);
 }
@@ -234,8 +235,7 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     }
     if (qc_has_statistics(p->in) || p->in->team)
         return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
-    if (!p->borrows_seen) qc_collection_free(p->seen);
-    p->borrows_seen = false;
+    qc_collection_free(p->seen);
     p->seen = NULL;
     p->moments_dropped = false;
     return true;

@@ -8,7 +8,7 @@
 
 bool qc_stage_functions(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_join_functions(&p->joined, p->real, p->rules, &p->scheme, st);
+    return qc_join_functions(&p->joined, p->real, p->from->rules, &p->scheme, st);
 }
 
 /* Is all that could be quantized left in float for speed? */
@@ -20,7 +20,7 @@ static bool is_all_faster(const struct qc_partition *p)
 bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
 {
     p->scheme.part = p->joined->depth || p->of_body;
-    if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
+    if (!qc_partition_new(&p->partition, p->joined, p->from->rules, &p->scheme, st)) return false;
     if (is_all_faster(p->partition) && !p->scheme.part) {
         qc_warn(p->warnings,
                 "ONNX Runtime computes all of this model faster in float: its weights are stored in 8 bits "
@@ -28,22 +28,22 @@ bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
         qc_partition_free(p->partition);
         p->partition = NULL;
         p->scheme.prefer = QC_PREFER_SIZE;
-        if (!qc_partition_new(&p->partition, p->joined, p->rules, &p->scheme, st)) return false;
+        if (!qc_partition_new(&p->partition, p->joined, p->from->rules, &p->scheme, st)) return false;
     }
     for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
     if (p->joined->depth && p->quantize_body) return true; /* there are bodies */
     if (p->may_be_float) return true;
-    if (qc_is_quantized(p->model.graph))
+    if (qc_is_quantized(p->from->model.graph))
         return qc_fail(st, QC_UNSUPPORTED,
                        "%s is quantized already; give the float model it was made from ('qcalib convert' brings one "
                        "quantized form into another, 'qcalib run' and 'qcalib compare' take it as it is)",
-                       p->model.path);
+                       p->from->model.path);
     const bool fewer = p->scheme.only_count || p->scheme.skip_count || p->scheme.weight.dtype == QC_NONE ||
                        p->scheme.activation.dtype == QC_NONE;
     return qc_fail(st, QC_UNSUPPORTED, "nothing to quantize: no pattern of 'qcalib list rules' matches%s%s",
                    fewer ? " what --only, --skip and types of none leave" : "",
-                   p->model.graph->carried ? " before the operators that are not handled" : "");
+                   p->from->model.graph->carried ? " before the operators that are not handled" : "");
 }
 
 /* One scale for channels of very different sizes leaves the small ones next to nothing. After equalization those that
@@ -80,19 +80,19 @@ static bool check_given(struct qc_pipeline *p, struct qc_status *st)
         p->quantizers += g->qparams_of[id].kind == QC_QPARAMS_QUANTIZER;
         p->kept += g->qparams_of[id].given != NULL;
     }
-    if (!p->given.count) return true;
+    if (!p->from->given.count) return true;
     if (p->kept == p->quantizers)
         return qc_fail(st, QC_UNSUPPORTED,
                        "%s is quantized already, all %zu quantizers of it; 'qcalib convert' brings it into another "
                        "quantized form, 'qcalib run' and 'qcalib compare' take it as it is",
-                       p->model.path, p->kept);
-    for (size_t i = 0; i < p->given.count; i++)
-        if (!is_kept(g, &p->given.of[i].parameters) && !lost++) first = i;
+                       p->from->model.path, p->kept);
+    for (size_t i = 0; i < p->from->given.count; i++)
+        if (!is_kept(g, &p->from->given.of[i].parameters) && !lost++) first = i;
     if (lost)
         qc_warn(p->warnings,
                 "parameters of %zu of %zu tensors that are quantized in the model are not kept, '%s' first: "
                 "nothing is stored there any more",
-                lost, p->given.count, p->given.of[first].name);
+                lost, p->from->given.count, p->from->given.of[first].name);
     return true;
 }
 

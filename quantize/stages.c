@@ -38,19 +38,22 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
                                             .progress = p->progress},
                                  truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = p->progress};
     double t0 = qc_seconds();
-    if (!qc_model_open(&p->model, &in->model, p->options, p->warnings, st) ||
-        !qc_model_warn_carried(&p->model, p->warnings, st) || !qc_model_widen(&p->model, QC_WIDEN_LAYERS, st))
+    if (!qc_model_open(&p->from->model, &in->model, p->options, p->warnings, st) ||
+        !qc_model_warn_carried(&p->from->model, p->warnings, st) ||
+        !qc_model_widen(&p->from->model, QC_WIDEN_LAYERS, st))
         return false;
-    if (qc_has_data(&in->data) && !qc_model_data(&p->data, p->model.graph, &in->data, &samples, o, p->warnings, st))
+    if (qc_has_data(&in->data) &&
+        !qc_model_data(&p->from->data, p->from->model.graph, &in->data, &samples, o, p->warnings, st))
         return false;
-    if (p->data) qc_warn_input_range(p->warnings, p->model.graph, p->data, o);
-    if (qc_has_data(&in->eval) && !qc_model_data(&p->eval, p->model.graph, &in->eval, &truth, o, p->warnings, st))
+    if (p->from->data) qc_warn_input_range(p->warnings, p->from->model.graph, p->from->data, o);
+    if (qc_has_data(&in->eval) &&
+        !qc_model_data(&p->from->eval, p->from->model.graph, &in->eval, &truth, o, p->warnings, st))
         return false;
-    if (!check_sizes(p->data, o, st) || !check_sizes(p->eval, o, st)) return false;
-    if (in->statistics.file && !qc_budget_file(&p->model.graph->budget, in->statistics.file, 2, st))
+    if (!check_sizes(p->from->data, o, st) || !check_sizes(p->from->eval, o, st)) return false;
+    if (in->statistics.file && !qc_budget_file(&p->from->model.graph->budget, in->statistics.file, 2, st))
         return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
-    if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->data, in, st)) return false;
-    p->import_seconds = qc_seconds() - t0;
+    if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->from->data, in, st)) return false;
+    p->from->import_seconds = qc_seconds() - t0;
     return true;
 }
 
@@ -76,11 +79,11 @@ static bool set_apart(struct qc_pipeline *p, const char *file, struct qc_status 
 {
     struct qc_rules *rules = qc_rules_new(st);
     struct qc_graph *apart = NULL;
-    bool ok =
-        rules && qc_rules_add_builtin(rules, file, st) && qc_normalise(&apart, p->normalised, rules, qc_evaluate, st);
+    bool ok = rules && qc_rules_add_builtin(rules, file, st) &&
+              qc_normalise(&apart, p->from->normalised, rules, qc_evaluate, st);
     qc_rules_free(rules);
-    if (ok) qc_graph_free(p->normalised);
-    if (ok) p->normalised = apart;
+    if (ok) qc_graph_free(p->from->normalised);
+    if (ok) p->from->normalised = apart;
     return ok;
 }
 
@@ -89,9 +92,9 @@ static void take_types(struct qc_pipeline *p)
 {
     enum qc_dtype activation = QC_NONE, weight = QC_NONE;
     bool one[2] = {true, true};
-    for (size_t i = 0; i < p->given.count; i++) {
-        const bool is_weight = p->given.of[i].weight != NULL;
-        enum qc_dtype *t = is_weight ? &weight : &activation, is = p->given.of[i].parameters.dtype;
+    for (size_t i = 0; i < p->from->given.count; i++) {
+        const bool is_weight = p->from->given.of[i].weight != NULL;
+        enum qc_dtype *t = is_weight ? &weight : &activation, is = p->from->given.of[i].parameters.dtype;
         one[is_weight] = one[is_weight] && (*t == QC_NONE || *t == is);
         *t = is;
     }
@@ -99,13 +102,13 @@ static void take_types(struct qc_pipeline *p)
     if (activation != QC_NONE && one[0] && !o->given[QC_OPTION_ACTIVATION_TYPE])
         p->scheme.activation.dtype = activation;
     if (weight != QC_NONE && one[1] && !o->given[QC_OPTION_WEIGHT_TYPE]) p->scheme.weight.dtype = weight;
-    p->scheme.given = &p->given;
+    p->scheme.given = &p->from->given;
 }
 
 /* The model without the quantization that it has; not where that is in operators of integers. */
 static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
 {
-    const struct qc_graph *g = p->model.graph;
+    const struct qc_graph *g = p->from->model.graph;
     struct qc_qlinear q;
     bool linear = false;
     for (qc_id id = 1; id <= g->node_count; id++) {
@@ -113,12 +116,12 @@ static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
         linear |= g->nodes[id].op == QC_OP_DequantizeLinear;
     }
     if (!linear) return true;
-    if (!qc_take_given(&p->plain, &p->given, g, st)) return false;
-    if (p->given.literal)
+    if (!qc_take_given(&p->from->plain, &p->from->given, g, st)) return false;
+    if (p->from->given.literal)
         qc_warn(p->warnings,
                 "%zu QuantizeLinear and DequantizeLinear operators of the model stay as they are: their scales are "
                 "computed, of blocks or of channels of activations, or something else reads the integers",
-                p->given.literal);
+                p->from->given.literal);
     take_types(p);
     return true;
 }
@@ -126,9 +129,11 @@ static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
 bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!set_given_apart(p, st)) return false;
-    return qc_normalise(&p->normalised, p->plain ? p->plain : p->model.graph, p->rules, qc_evaluate, st) &&
+    return qc_normalise(&p->from->normalised, p->from->plain ? p->from->plain : p->from->model.graph, p->from->rules,
+                        qc_evaluate, st) &&
            (p->scheme.activation.dtype == QC_NONE || set_apart(p, "as_convs.rules", st)) &&
-           (!qc_narrows_bias(p->options) || set_apart(p, "bias_apart.rules", st)) && name_values(p->normalised, st);
+           (!qc_narrows_bias(p->options) || set_apart(p, "bias_apart.rules", st)) &&
+           name_values(p->from->normalised, st);
 }
 
 static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
@@ -139,14 +144,14 @@ static bool stage_equalize(struct qc_pipeline *p, struct qc_status *st)
     if (!on && qc_has_statistics(p->in) && p->options->per_tensor && strcmp(when, "auto") == 0)
         qc_warn(p->warnings, "channels are not evened out, as --per-tensor does with --data: statistics are of the "
                              "model as it is; take --data, or --per-channel");
-    if (on && p->given.count && strcmp(when, "on") == 0)
+    if (on && p->from->given.count && strcmp(when, "on") == 0)
         return qc_fail(st, QC_USAGE, "--equalize on changes weights, but those of %s are quantized in part already",
-                       p->model.path);
+                       p->from->model.path);
     if (on && qc_has_statistics(p->in))
         return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
-    p->real = p->normalised;
-    if (!on || p->given.count) return true;
-    if (!qc_equalize(&p->equalized, &p->equalization, p->normalised, st)) return false;
+    p->real = p->from->normalised;
+    if (!on || p->from->given.count) return true;
+    if (!qc_equalize(&p->equalized, &p->equalization, p->from->normalised, st)) return false;
     p->real = p->equalized;
     return true;
 }
@@ -189,7 +194,8 @@ static void drop_moments(struct qc_pipeline *p)
 {
     static const size_t small = (size_t)128 << 20;
     const char *advice = p->options->advice;
-    if (qc_options_repeats(p->options) || qc_has_statistics(p->in) || p->in->team || p->borrows_seen) return;
+    if (qc_options_repeats(p->options) || qc_has_statistics(p->in) || p->in->team || qc_collection_is_shared(p->seen))
+        return;
     if (strcmp(advice, "on") == 0 ||
         (strcmp(advice, "auto") == 0 && !p->options->memory_limit && qc_second_moments_bytes(p->seen->gram) <= small))
         return;
@@ -213,7 +219,7 @@ static bool stage_round(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     bool taken = false;
     if (!p->weight_rounder && r.accumulator_bits % 32 == 0 && !qc_auto_method_take_rounded(&taken, p, st)) return false;
-    if (!taken && p->shared && !p->borrows_seen) qc_folded_constants_trim(p->shared, 0); /* other weights come */
+    if (!taken && p->shared && !p->is_branch) qc_folded_constants_trim(p->shared, 0); /* other weights come */
     qc_progress_phase(p->progress, "rounding weights");
     bool ok = taken ? true
               : p->weight_rounder
@@ -242,12 +248,12 @@ static bool stage_dynamic(struct qc_pipeline *p, struct qc_status *st)
 static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->dynamic ? p->dynamic : qc_graph_with_bodies(p);
-    return qc_propagate_qdq(&p->expanded, g, p->rules, p->scheme.one_scale_joins, st);
+    return qc_propagate_qdq(&p->expanded, g, p->from->rules, p->scheme.one_scale_joins, st);
 }
 
 static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_fold(&p->folded, p->expanded, p->fold_rules, st);
+    return qc_fold(&p->folded, p->expanded, p->from->fold_rules, st);
 }
 
 static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
@@ -265,24 +271,25 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
     const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0'};
     double t0 = qc_seconds();
     if (strcmp(p->options->target, "fused") != 0 && !qc_check_runtime_limits(p->produced, st)) return false;
-    if (p->model.widened && !qc_narrow_floats(&p->narrowed, p->produced, p->model.imported, st)) return false;
-    for (size_t i = 0; i < p->lowered_count; i++)
-        if (p->exporters[i]->lower && !p->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), &o, st))
-            return qc_where(st, "format %s", p->exporters[i]->name);
-    for (size_t i = 0; i < p->lowered_count; i++)
-        if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->exporters[i], &o, st))
-            return qc_where(st, "format %s", p->exporters[i]->name);
+    if (p->from->model.widened && !qc_narrow_floats(&p->narrowed, p->produced, p->from->model.imported, st))
+        return false;
+    for (size_t i = 0; i < p->from->lowered_count; i++)
+        if (p->from->exporters[i]->lower && !p->from->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), &o, st))
+            return qc_where(st, "format %s", p->from->exporters[i]->name);
+    for (size_t i = 0; i < p->from->lowered_count; i++)
+        if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->from->exporters[i], &o, st))
+            return qc_where(st, "format %s", p->from->exporters[i]->name);
     p->export_seconds += qc_seconds() - t0;
     return true;
 }
 
 static const struct qc_graph *graph_import(const struct qc_pipeline *p)
 {
-    return p->model.graph;
+    return p->from->model.graph;
 }
 static const struct qc_graph *graph_normalise(const struct qc_pipeline *p)
 {
-    return p->normalised;
+    return p->from->normalised;
 }
 static const struct qc_graph *graph_equalize(const struct qc_pipeline *p)
 {

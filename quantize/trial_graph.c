@@ -9,8 +9,8 @@ bool qc_trial_graph(struct qc_graph **out, const struct qc_pipeline *p, const st
                     struct qc_status *st)
 {
     struct qc_graph *expanded = NULL, *folded = NULL;
-    const bool ok = qc_propagate_qdq(&expanded, bound, p->rules, p->scheme.one_scale_joins, st) &&
-                    qc_fold(&folded, expanded, p->fold_rules, st) &&
+    const bool ok = qc_propagate_qdq(&expanded, bound, p->from->rules, p->scheme.one_scale_joins, st) &&
+                    qc_fold(&folded, expanded, p->from->fold_rules, st) &&
                     qc_to_integer_shared(out, p->shared, folded, qc_evaluate, st);
     qc_graph_free(folded);
     qc_graph_free(expanded);
@@ -30,13 +30,13 @@ void qc_forget_integers(const struct qc_pipeline *p)
 
 size_t qc_trial_units(const struct qc_pipeline *p)
 {
-    const size_t share = qc_dataset_units(p->data) / SHARE;
+    const size_t share = qc_dataset_units(p->from->data) / SHARE;
     return share < UNITS_MIN ? UNITS_MIN : share > UNITS_MAX ? UNITS_MAX : share;
 }
 
 struct qc_trial_options qc_trial_options_of(const struct qc_pipeline *p)
 {
-    return (struct qc_trial_options){.keys = p->keys,
+    return (struct qc_trial_options){.keys = p->from->keys,
                                      .known = qc_outputs_known(p),
                                      .how = {.rounding =
                                                  QC_CONTRACT_ONNX}, /* what is written does not depend on --rounding */

@@ -19,7 +19,7 @@ static const double GAIN_DB = 0.1, ERRORS = 2;
 
 static bool can_correct(const struct qc_pipeline *p)
 {
-    return p->data && p->rounded && qc_corrects_bias(p->options) && p->how.accumulator.bits % 32 == 0;
+    return p->from->data && p->rounded && qc_corrects_bias(p->options) && p->how.accumulator.bits % 32 == 0;
 }
 
 bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
@@ -33,10 +33,10 @@ bool qc_correct_used_biases(struct qc_pipeline *p, struct qc_status *st)
     struct qc_trial_pair both = {.p = p};
     if (!p->options->propagate || !can_correct(p)) return true;
     struct qc_arena *a = qc_arena_new();
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->data, UNITS, &how, st);
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->from->data, UNITS, &how, st);
     const size_t units = ok ? qc_trials_units(trials) : 0, fit = units / 2 < UNITS_FIT ? units / 2 : UNITS_FIT;
     ok = ok && (units < UNITS_LEAST ||
-                qc_correct_used(&corrected, &done, p->rounded, p->real, p->data, trials, fit, &how, st));
+                qc_correct_used(&corrected, &done, p->rounded, p->real, p->from->data, trials, fit, &how, st));
     if (ok && corrected && done.layers) {
         both.graphs[0] = p->rounded;
         both.graphs[1] = corrected;
@@ -77,8 +77,8 @@ bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st)
     struct qc_trials *trials = NULL;
     struct qc_graph *corrected = NULL;
     if (!p->auto_method || !p->auto_method->trial_count || !can_correct(p)) return true;
-    if (qc_dataset_units(p->data) < OUTPUT_UNITS) return true;
-    bool ok = qc_trials_new(&trials, p->real, p->data, OUTPUT_UNITS, &how, st) &&
+    if (qc_dataset_units(p->from->data) < OUTPUT_UNITS) return true;
+    bool ok = qc_trials_new(&trials, p->real, p->from->data, OUTPUT_UNITS, &how, st) &&
               qc_correct_outputs(&corrected, &p->output_bias, p->rounded, trials, make_rounded, p, st);
     if (ok && corrected) {
         if (p->uncorrected)
