@@ -16,7 +16,7 @@
 #include "quantize/round_options.h"
 #include "quantize/scale_channels.h"
 #include "quantize/scheme_options.h"
-#include "quantize/stage_calibrate.h"
+#include "quantize/stage_import.h"
 #include "quantize/targets.h"
 
 static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_op_counts *heavy,

@@ -91,7 +91,7 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
 }
 
 /* Which observer each quantizer gets, by runs of the network; without data they all get mse. */
-static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
+bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
     c->methods = NULL;
@@ -113,38 +113,6 @@ static bool choose_methods(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
-static bool propagate(struct qc_pipeline *p, struct qc_status *st)
-{
-    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
-    const double t0 = qc_seconds();
-    if (wants_ranges(p) && !p->seen) {
-        if (!collect(p, &p->cost, st)) return false;
-        p->collect_seconds = qc_seconds() - t0;
-    }
-    p->calibration_options.gram = qc_moments_of(p);
-    if (!choose_methods(p, st) ||
-        (wants_ranges(p) &&
-         !qc_plain_make(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st)))
-        return false;
-    if (qc_round_weightss(p->options) &&
-        !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st))
-        return false;
-    const struct qc_sequential_options o = {.calibration = &p->calibration_options,
-                                            .weight_rounder = p->weight_rounder,
-                                            .correct_bias = r.correct_bias,
-                                            .folder = getenv("TMPDIR") ? NULL
-                                                      : p->in->scratch ? p->in->scratch
-                                                                       : "."};
-    qc_progress_phase(p->progress, "calibrating");
-    const bool ok = qc_calibrate_sequentially(&p->calibration, p->simulated, p->from->data, &o, st);
-    qc_progress_end(p->progress);
-    if (!ok) return false;
-    const struct qc_collect_cost *cost = &p->calibration->cost;
-    if (cost->statistics_bytes + cost->runner_bytes > p->cost.statistics_bytes + p->cost.runner_bytes) p->cost = *cost;
-    p->collect_seconds += p->calibration->collect_seconds;
-    return true;
-}
-
 /* No samples, and nothing that needs them: weights alone. */
 static bool do_without(struct qc_pipeline *p, struct qc_status *st)
 {
@@ -163,29 +131,6 @@ static bool do_without(struct qc_pipeline *p, struct qc_status *st)
     return p->seen || qc_collection_new(&p->seen, 0, NULL, QC_NEED_HISTOGRAM, st);
 }
 
-static bool calibrate(struct qc_pipeline *p, struct qc_status *st)
-{
-    const double t0 = qc_seconds();
-    const char *source = qc_has_statistics(p->in) ? qc_statistics_name(p->in)
-                         : p->from->data          ? qc_dataset_file(p->from->data)
-                                                  : NULL;
-    if (!source) {
-        if (!do_without(p, st)) return false;
-    } else if (!p->seen) {
-        if (!collect(p, &p->cost, st)) return false;
-        p->collect_seconds = qc_seconds() - t0;
-    }
-    if (qc_has_statistics(p->in) && p->calibration_options.moments && !p->gram && p->seen->gram &&
-        !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source, st))
-        return false;
-    p->calibration_options.gram = qc_moments_of(p);
-    if (!qc_scale_channels(p, st) || (!p->seen && !collect(p, &p->cost, st))) return false;
-    p->calibration_options.gram = qc_moments_of(p);
-    return choose_methods(p, st) &&
-           qc_choose(&p->calibration, p->simulated, p->seen, source, &p->calibration_options, st) &&
-           fit_accumulators(p, st);
-}
-
 /* Whoever runs the network behind this compares outputs with those of the float network. Under a limit that runs
    again: what is kept is no part of the plan of memory. */
 static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
@@ -195,17 +140,80 @@ static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
     return qc_known_outputs_new(&p->known, p->real->output_count, st);
 }
 
-bool qc_stage_calibrate(struct qc_pipeline *p, struct qc_status *st)
+/* Statistics that are not there yet. */
+static bool collect_once(struct qc_pipeline *p, struct qc_status *st)
 {
+    const double t0 = qc_seconds();
+    if (p->seen || !wants_ranges(p)) return true;
+    if (!collect(p, &p->cost, st)) return false;
+    p->collect_seconds = qc_seconds() - t0;
+    return true;
+}
+
+static const char *source_of(const struct qc_pipeline *p)
+{
+    return qc_has_statistics(p->in) ? qc_statistics_name(p->in) : p->from->data ? qc_dataset_file(p->from->data) : NULL;
+}
+
+bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_calibration_options *c = &p->calibration_options;
     if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
     p->memory_planned = true;
     if (p->options->checkpoint && !p->rounded_file && qc_round_weightss(p->options) &&
         !qc_collecting_layers(&p->rounded_file, p, st))
         return false;
     if (!know_outputs(p, st)) return false;
-    p->calibration_options.few = few_samples(p);
-    p->calibration_options.unseen = may_go_further(p);
-    if (!(p->options->propagate ? propagate(p, st) : calibrate(p, st))) return false;
+    c->few = few_samples(p);
+    c->unseen = may_go_further(p);
+    if (!(source_of(p) ? collect_once(p, st) : do_without(p, st))) return false;
+    if (qc_has_statistics(p->in) && c->moments && !p->gram && p->seen->gram &&
+        !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source_of(p), st))
+        return false;
+    c->gram = qc_moments_of(p);
+    return true;
+}
+
+bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!qc_scale_channels(p, st) || !collect_once(p, st)) return false;
+    p->calibration_options.gram = qc_moments_of(p);
+    return true;
+}
+
+/* With --propagate: layer by layer, each behind those that are bound already. */
+static bool propagate(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
+    const bool rounds = qc_round_weightss(p->options);
+    if (wants_ranges(p) && !qc_plain_make(p, qc_moments_of(p), rounds && qc_moments_of(p) ? &r : NULL, st))
+        return false;
+    if (rounds && !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st)) return false;
+    const struct qc_sequential_options o = {.calibration = &p->calibration_options,
+                                            .weight_rounder = p->weight_rounder,
+                                            .correct_bias = r.correct_bias,
+                                            .folder = getenv("TMPDIR") ? NULL
+                                                      : p->in->scratch ? p->in->scratch
+                                                                       : "."};
+    qc_progress_phase(p->progress, "calibrating");
+    const bool ok = qc_calibrate_sequentially(&p->calibration, p->simulated, p->from->data, &o, st);
+    qc_progress_end(p->progress);
+    if (!ok) return false;
+    const struct qc_collect_cost *cost = &p->calibration->cost;
+    if (cost->statistics_bytes + cost->runner_bytes > p->cost.statistics_bytes + p->cost.runner_bytes) p->cost = *cost;
+    p->collect_seconds += p->calibration->collect_seconds;
+    return true;
+}
+
+static bool bind_all(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_choose(&p->calibration, p->simulated, p->seen, source_of(p), &p->calibration_options, st) &&
+           fit_accumulators(p, st);
+}
+
+bool qc_stage_bind(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!(p->options->propagate ? propagate(p, st) : bind_all(p, st))) return false;
     if (strcmp(p->options->target, "fused") != 0 && !qc_keep_runtime_limits(p->simulated, st)) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;

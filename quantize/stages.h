@@ -21,8 +21,4 @@ const struct qc_stage *qc_stage_find(const char *name); /* that there is */
 /* What was produced, with the float types of the model: what exporters are given. */
 const struct qc_graph *qc_graph_written(const struct qc_pipeline *p);
 
-/* Those that 'qcalib collect' needs. */
-bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st);
-bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st);
-
 #endif
