@@ -6,7 +6,6 @@
 #include "export/report/report.h"
 #include "quantize/round_options.h"
 #include "quantize/scale_search.h"
-#include "quantize/stage_simulate.h"
 
 /* A gain below this is left alone by `auto`: the samples that are held back do not tell it from nothing. */
 static const double AUTO_GAIN = 0.03;
@@ -56,17 +55,7 @@ static unsigned kinds_of(const struct qc_options *o)
     return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
 }
 
-/* The stages in front of this one, of the graph p->real. */
-static bool begin_again(struct qc_pipeline *p, struct qc_status *st)
-{
-    qc_partition_free(p->partition);
-    qc_graph_free(p->simulated);
-    qc_graph_free(p->joined);
-    p->partition = NULL;
-    p->simulated = p->joined = NULL;
-    return qc_stage_functions(p, st) && qc_stage_partition(p, st) && qc_stage_simulate(p, st);
-}
-
+/* p->real becomes the scaled graph; moments that are divided serve it too, ranges that were seen do not. */
 static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_moments **gram,
                  const struct qc_scaled_group *groups, size_t count, struct qc_status *st)
 {
@@ -81,17 +70,17 @@ static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_
     }
     if (!qc_channels_apply(&p->scaled, &info, c, st)) return false;
     p->real = p->scaled;
-    if (!begin_again(p, st)) return false;
-    if (!seen) return qc_second_moments_bind(gram, *gram, p->simulated, p->from->model.path, st);
-    qc_collection_free(p->seen); /* ranges are others now */
+    if (!seen) return true;
+    qc_collection_free(p->seen);
     p->seen = NULL;
     qc_second_moments_free(p->gram);
     p->gram = NULL;
     return true;
 }
 
-bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st)
+bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
 {
+    *again = false;
     if (!wants(p)) return true;
     const bool automatic = strcmp(p->options->scale_channels, "auto") == 0;
     struct qc_second_moments **gram = p->gram ? &p->gram : &p->seen->gram;
@@ -130,7 +119,7 @@ bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st)
     if (ok) *p->scaling = (struct qc_channel_scaling){.group_count = count, .groups = groups};
     if (ok && taken) {
         qc_warnings_drop(p->warnings, p->warnings_from, qc_warnings_count(p->warnings));
-        ok = take(p, &c, gram, groups, count, st);
+        ok = *again = take(p, &c, gram, groups, count, st);
     }
     qc_arena_free(a);
     return ok;

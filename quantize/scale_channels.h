@@ -13,9 +13,9 @@ struct qc_channel_scaling {
 };
 
 /* Searches once, when p has statistics and its simulated graph is not bound. Where some group gains, p->real is the
-   scaled graph afterwards, p->simulated is made of it, and so are the moments; where ranges are others, p->seen is
-   NULL: to be collected again. */
-bool qc_scale_channels(struct qc_pipeline *p, struct qc_status *st);
+   scaled graph afterwards, and *again says that what was made of it is to be made anew; where ranges are others,
+   p->seen is NULL: to be collected again. */
+bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st);
 
 struct qc_report;
 bool qc_fill_scaled(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);

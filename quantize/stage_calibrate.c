@@ -17,6 +17,7 @@
 #include "quantize/round_options.h"
 #include "quantize/runtime_limits.h"
 #include "quantize/scale_channels.h"
+#include "quantize/stage_simulate.h"
 
 /* Of samples that trials, the report and advice read again and again. */
 enum { KEPT_BYTES = 16 << 20 };
@@ -174,9 +175,23 @@ bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
+/* The stages from functions on, of the graph p->real. */
+static bool simulate_again(struct qc_pipeline *p, struct qc_status *st)
+{
+    qc_partition_free(p->partition);
+    qc_graph_free(p->simulated);
+    qc_graph_free(p->joined);
+    p->partition = NULL;
+    p->simulated = p->joined = NULL;
+    if (!qc_stage_functions(p, st) || !qc_stage_partition(p, st) || !qc_stage_simulate(p, st)) return false;
+    struct qc_second_moments **gram = p->gram ? &p->gram : p->seen ? &p->seen->gram : NULL;
+    return !gram || qc_second_moments_bind(gram, *gram, p->simulated, p->from->model.path, st);
+}
+
 bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!qc_scale_channels(p, st) || !collect_once(p, st)) return false;
+    bool again;
+    if (!qc_scale_channels(&again, p, st) || (again && !simulate_again(p, st)) || !collect_once(p, st)) return false;
     p->calibration_options.gram = qc_moments_of(p);
     return true;
 }
