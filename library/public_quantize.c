@@ -8,7 +8,7 @@
 #include "export/formats/exporter.h"
 #include "library/public_job.h"
 #include "onnx/write/emit.h"
-#include "quantize/stages.h"
+#include "quantize/stages/stages.h"
 
 struct qcalib_result {
     struct qc_public_job public;

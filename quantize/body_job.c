@@ -7,10 +7,10 @@
 
 #include "datasets/arrays/memory_data.h"
 #include "graph/core/body.h"
-#include "quantize/layer_index.h"
+#include "quantize/report/layer_index.h"
 #include "quantize/pipeline.h"
-#include "quantize/produced_ops.h"
-#include "quantize/quantize_report.h"
+#include "quantize/report/produced_ops.h"
+#include "quantize/report/quantize_report.h"
 
 /* Samples on which layers are compared one by one. */
 enum { MEASURED = 16 };

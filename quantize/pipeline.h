@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The pipeline of quantize: runs the stages (quantize/stages.h) one after the other. After every stage the graph is
+/* The pipeline of quantize: runs the stages (quantize/stages/stages.h) one after the other. After every stage the graph is
    verified, heavy ops are counted, and who listens is told. */
 #ifndef QC_QUANTIZE_PIPELINE_H
 #define QC_QUANTIZE_PIPELINE_H
 
-#include "quantize/stages.h"
+#include "quantize/stages/stages.h"
 
 /* Checks the options and reads the rules, before anything else happens. p: zeroed but for who listens; o and in are
    borrowed. */

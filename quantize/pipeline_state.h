@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the stages of quantize leave to each other (quantize/stages.h). */
+/* What the stages of quantize leave to each other (quantize/stages/stages.h). */
 #ifndef QC_QUANTIZE_PIPELINE_STATE_H
 #define QC_QUANTIZE_PIPELINE_STATE_H
 
@@ -11,8 +11,8 @@
 #include "calib/weights/round_weights.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
-#include "quantize/model.h"
-#include "quantize/progress.h"
+#include "quantize/opening/model.h"
+#include "quantize/interface/progress.h"
 #include "rewrite/passes/equalize.h"
 #include "rewrite/passes/folded_constants.h"
 #include "rewrite/passes/simulate.h"
@@ -24,14 +24,14 @@ struct qc_stage;
 struct qc_body_job;
 struct qc_body_samples;
 
-/* What came of correcting biases where they are used (quantize/used_bias.h). */
+/* What came of correcting biases where they are used (quantize/trials/used_bias.h). */
 struct qc_used_bias {
     size_t layers;            /* whose biases became others; 0: it was not tried */
     double gain_db, error_db; /* for the outputs, on samples, and the standard error of that */
     bool kept;
 };
 
-/* What came of rounding again (quantize/cross_rounding.h). */
+/* What came of rounding again (quantize/trials/cross_rounding.h). */
 struct qc_crossed_rounding {
     bool all; /* layers of many levels as well */
     bool tried, kept;

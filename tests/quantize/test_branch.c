@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "quantize/pipeline.h"
-#include "quantize/scale_channels.h"
-#include "quantize/scale_search.h"
-#include "quantize/warnings.h"
+#include "quantize/scaling/scale_channels.h"
+#include "quantize/scaling/scale_search.h"
+#include "quantize/interface/warnings.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "quantize/fallback.h"
+#include "quantize/demand/fallback.h"
 #include "quantize/job.h"
 #include "quantize/pipeline.h"
 
