@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Observers: how a range is chosen from merged statistics, and the registry of them. docs/observers.md has each formula
-   and its source.
+/* Observers: how a range is chosen from merged statistics, and the registry of them. docs/observer-formulas.md
+   has each formula and its source.
 
    An observer says what it needs to see (extremes, the histogram, extremes sample by sample, or the values themselves);
    scanning and merging are the same for all (observers/histogram.h): begin = qc_scan_new(observer->need), scan =
@@ -122,7 +122,7 @@ struct qc_observer {
     bool fixed;                           /* solve is called whatever was seen, and the answer may leave the limits */
     bool of_output;                       /* chosen by the error of the layers' outputs (calib/ranges/output_error.h,
                                              calib/ranges/output_quantizers.h); solve: where that is not known */
-    bool of_network;                      /* chosen by the error of the network's outputs (quantize/auto_method.h);
+    bool of_network;                      /* chosen by the error of the network's outputs (quantize/trials/auto_method.h);
                                              of activations only. solve: where there are no data to run */
     const struct qcalib_observer *plugin; /* the foreign part; NULL for our own */
     /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and
