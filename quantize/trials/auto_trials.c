@@ -13,9 +13,11 @@
    what a range cuts off is of a few samples, and costs nothing where these do not run. */
 static const size_t shares[] = {16, 4, 1};
 enum { SHARES = sizeof shares / sizeof *shares, UNITS_FIRST = 8, UNITS_MAX = 256 };
-/* A gain over mse counts less so many standard errors of it, and no more than it is without the unit that speaks most
-   for it. What is then worth less is not taken (docs/decisions/0030-ranges-by-the-outputs.md). */
-static const double ERRORS = 2, GAIN_DB = 0.2;
+/* A gain over mse counts less ERRORS_OF / n standard errors of it on n units, since ranges are made from the units that
+   they are judged on, which matters less with more of them; and no more than it is without the unit that speaks most
+   for it. What is then worth less is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that
+   only if its gain on the units to come were so many errors from what it is, is not run on. */
+static const double ERRORS_OF = 64, GAIN_DB = 0.2, CHANCE = 2;
 /* Where outputs are of Softmax or Sigmoid, divergence counts as squared errors do: what gains by one of them and may
    lose more than this by the other is not taken. */
 static const double LOSS_DB = 0.1;
@@ -108,7 +110,7 @@ static bool measure(struct gain *g, const struct race *r, const struct qc_error 
     if (!qc_trials_gain_error(&g->error, &without, from, errors, r->outputs, end, st)) return false;
     g->gain =
         qc_trials_gain(qc_trials_noise(from, r->outputs, 0, end, 1), qc_trials_noise(errors, r->outputs, 0, end, 1));
-    g->worth = fmin(g->gain - ERRORS * g->error, without);
+    g->worth = fmin(g->gain - ERRORS_OF / (double)end * g->error, without);
     return true;
 }
 
@@ -166,9 +168,9 @@ static bool run_on(struct race *r, size_t count, size_t end, struct qc_status *s
    error is of the units to come. */
 static bool may_gain(const struct race *r, const struct candidate *c)
 {
-    const double share = (double)c->done / (double)qc_trials_units(r->trials);
+    const double all = (double)qc_trials_units(r->trials), share = (double)c->done / all;
     return !isfinite(c->error) ||
-           c->gain + ERRORS * c->error * sqrt(1 - share) > GAIN_DB + ERRORS * c->error * sqrt(share);
+           c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + ERRORS_OF / all * c->error * sqrt(share);
 }
 
 static size_t units_of(const struct race *r, size_t share)
