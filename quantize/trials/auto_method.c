@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "calib/ablation.h"
 #include "calib/trials/input_steps.h"
-#include "quantize/trials/auto_trials.h"
 #include "quantize/pipeline_state.h"
+#include "quantize/trials/auto_trials.h"
 
-static const char *const solved[] = {"mse", "mse:clip=3", "mse:clip=6", "percentile", "minmax"};
+static const char *const solved[] = {"mse", "mse:clip=3", "mse:clip=6", "mse:clip=16", "percentile", "minmax"};
 _Static_assert(sizeof solved / sizeof *solved == QC_AUTO_SOLVED, "a name for each");
 enum { WHOLE = QC_AUTO_SOLVED - 1 }; /* which cuts nothing off, for inputs */
 
@@ -36,7 +36,8 @@ static bool take_steps(struct qc_auto_found *f, qc_id s, size_t input, struct qc
     const struct qc_affine *all = &f->params[WHOLE * row + s];
     double step, lo = (double)all->scale * (levels.lo - all->zero_point),
                  hi = (double)all->scale * (levels.hi - all->zero_point);
-    if (!qc_input_step_once(&step, &f->p->from->steps[input], f->p->from->data, input, (double)levels.hi - levels.lo, st))
+    if (!qc_input_step_once(&step, &f->p->from->steps[input], f->p->from->data, input, (double)levels.hi - levels.lo,
+                            st))
         return false;
     if (!qc_range_of_step(&lo, &hi, step, levels, q->symmetry) || qc_ablated("input_steps")) return true;
     struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
@@ -55,7 +56,8 @@ static bool take_steps(struct qc_auto_found *f, qc_id s, size_t input, struct qc
 static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->p->simulated;
-    if (!f->p->from->steps && !(f->p->from->steps = QC_NEW_ARRAY(f->p->from->arena, struct qc_input_steps, g->input_count, st)))
+    if (!f->p->from->steps &&
+        !(f->p->from->steps = QC_NEW_ARRAY(f->p->from->arena, struct qc_input_steps, g->input_count, st)))
         return false;
     for (qc_id s = 1; s <= f->qparams; s++) {
         size_t input;
@@ -79,8 +81,8 @@ static bool solve(struct qc_auto_found *f, struct qc_status *st)
         f->methods[m].name = solved[m];
         if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
     }
-    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->from->data), f->methods, QC_AUTO_SOLVED,
-                            &p->calibration_options, st) &&
+    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->from->data), f->methods,
+                            QC_AUTO_SOLVED, &p->calibration_options, st) &&
            look_at_inputs(f, st);
 }
 

@@ -10,7 +10,7 @@
 struct qc_pipeline;
 
 enum {
-    QC_AUTO_METHODS = 4, /* that are tried, the one that is fallen back to first */
+    QC_AUTO_METHODS = 5, /* that are tried, the one that is fallen back to first */
     QC_AUTO_SOLVED       /* and one behind them that cuts nothing off */
 };
 
