@@ -6,8 +6,8 @@
 
 #include "cli/options/command_line.h"
 
-#define QC_COMMAND(name, min, max, operands, summary)                                                                  \
-    bool qc_cmd_##name(const struct qc_cli_options *o, struct qc_status *st);
+#define QC_COMMAND(id, name, min, max, operands, summary)                                                              \
+    bool qc_cmd_##id(const struct qc_cli_options *o, struct qc_status *st);
 #include "cli/options/commands.def"
 #undef QC_COMMAND
 
