@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/report/html.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "base/shown.h"
@@ -64,11 +64,24 @@ void qc_html_fixed(FILE *f, double v, int decimals)
     fprintf(f, "%.*f", decimals, fabs(v));
 }
 
+void qc_html_count(FILE *f, uint64_t n)
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0) putc(',', f);
+        putc(digits[i], f);
+    }
+}
+
 void qc_html_short(FILE *f, double v)
 {
     if (special(f, v)) return;
     if (v < 0) fputs("−", f);
-    fprintf(f, "%.3g", fabs(v));
+    if (fabs(v) >= 999.5 && fabs(v) < 1e9)
+        qc_html_count(f, (uint64_t)(fabs(v) + .5));
+    else
+        fprintf(f, "%.3g", fabs(v));
 }
 
 void qc_html_bytes(FILE *f, size_t n)

@@ -4,6 +4,7 @@
 #define QC_EXPORT_REPORT_HTML_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* Text, fit for content and for attributes in double quotes, whatever the bytes: markup is escaped, and what is not
@@ -20,7 +21,9 @@ void qc_html(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3))
 
 /* "31.25" with that many decimals; an en dash for NaN, the sign for infinity. */
 void qc_html_fixed(FILE *f, double v, int decimals);
-/* "1.2e-05", "0.031", "412": three digits; an en dash for NaN. */
+/* "12,345" */
+void qc_html_count(FILE *f, uint64_t n);
+/* "1.2e-05", "0.031", "412", "12,345": three digits, or all in front of the point; an en dash for NaN. */
 void qc_html_short(FILE *f, double v);
 /* "306 KB" */
 void qc_html_bytes(FILE *f, size_t n);

@@ -76,6 +76,7 @@ struct qc_report_choice {
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
     const char *node;                    /* the op that makes it; of a weight, that reads it; NULL: a graph input */
+    bool in_body;                        /* of an If, Loop or Scan; errors are then of the body run alone */
     int axis;                            /* of per-channel scales, or of blocks; -1 for one scale */
     int64_t block;                       /* elements of a block; 0: no blocks */
     size_t count;                        /* of scales */
@@ -393,6 +394,10 @@ struct qc_report {
     unsigned workers;
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };
+
+/* What the quantized network is called: the type of most of its weights without its sign, "int4", "fp8"; without
+   weights that of most activations; "quantized" without any. */
+const char *qc_report_type(const struct qc_report *r);
 
 /* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options.
  * Owned by the caller. */

@@ -141,7 +141,7 @@ static bool layers(FILE *f, const struct qc_report_difference *d, struct qc_aren
           f);
     for (size_t i = 0; i < d->differing_count; i++)
         if (!row(f, &d->differing[i], i + 1, a, st)) return false;
-    fputs("</tbody></table></div>\n", f);
+    fputs("</tbody></table></div>\n<p class=\"none\" hidden>No layer matches the filter.</p>\n", f);
     return true;
 }
 

@@ -12,6 +12,7 @@
 #include "export/report/report_graph.h"
 #include "export/report/report_layers.h"
 #include "export/report/report_page.h"
+#include "export/report/report_ranking.h"
 #include "export/report/report_summary.h"
 
 /* Of a page with more, what is not seen at once is packed. */
@@ -59,11 +60,19 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
                                                     .mark = suggested(r, i)};
     }
     qc_chart_network_legend(f, points, count);
-    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">", f);
+    fputs("<div class=\"scroll chart\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">", f);
     qc_chart_network(f, points, count);
     fputs("</div>\n<p class=\"readout\" id=\"plot-readout\" role=\"status\"></p>\n", f);
     if (!count) fputs("<p>No layer was measured.</p>\n", f);
     free(points);
+    return true;
+}
+
+static bool ranking(FILE *f, const struct qc_report *r, struct qc_status *st)
+{
+    fputs("<section class=\"screen\" id=\"effects\"><h2>Layers by effect on the outputs</h2>\n", f);
+    if (!part(f, r, qc_html_ranking, st)) return false;
+    fputs("</section>\n", f);
     return true;
 }
 
@@ -84,8 +93,8 @@ static bool table(FILE *f, const struct qc_report *r, struct qc_status *st)
 
 static bool layers(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
-    fputs("<section class=\"screen\" id=\"table\"><h2>Layers</h2>\n<p class=\"note\">Every value that was quantized. "
-          "SQNR is of the tensor against the float network; a dash was not measured.</p>\n",
+    fputs("<section class=\"screen\" id=\"table\"><h2>Layers</h2>\n<p class=\"note\">Every tensor that was quantized. "
+          "SQNR compares the tensor with the float network; a dash was not measured.</p>\n",
           f);
     if (!part(f, r, table, st)) return false;
     fputs("</section>\n", f);
@@ -137,8 +146,8 @@ static void navigation(FILE *f, const struct qc_report *r)
 {
     static const struct {
         const char *id, *words;
-    } screens[] = {{"summary", "Summary"}, {"advice", "Advice"}, {"plot", "Plot"},
-                   {"table", "Layers"},    {"graph", "Graph"},   {"again", "Files"}};
+    } screens[] = {{"summary", "Summary"}, {"effects", "Effects"}, {"advice", "Advice"}, {"plot", "Plot"},
+                   {"table", "Layers"},    {"graph", "Graph"},     {"again", "Files"}};
     fputs("<nav aria-label=\"Screens\"><div><h1>", f);
     qc_html_text(f, qc_page_file_name(r->model_file));
     fputs("</h1><ul>", f);
@@ -162,20 +171,21 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     static const char *const assets[] = {"report.css", "screens.css", "graph.css", "report.js", "packed.js",
                                          "screens.js", "plot.js",     "graph.js",  NULL};
-    qc_page_begin(f, qc_page_file_name(r->model_file), " in int8: qcalib", assets);
+    qc_page_begin(f, qc_page_file_name(r->model_file), ", quantized: qcalib", assets);
     navigation(f, r);
     if (is_large(r))
         fputs("<noscript><p class=\"note\">So large a page needs JavaScript for what is not on the first screens; its "
               "numbers are in report.json and layers.csv too.</p></noscript>\n",
               f);
     qc_html_summary(f, r);
+    if (!ranking(f, r, st)) return false;
     qc_html_advice(f, r);
     if (!plot(f, r, st) || !layers(f, r, st) || !graph(f, r, st) || !again(f, r, st)) return false;
     fputs("</div>\n", f);
     if (!details(f, r, st)) return false;
     qc_page_end(
         f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is "
-           "only in report.json.<span class=\"keys\">Keys: 1 to 6 the screens, j and k the next and the last layer, "
+           "only in report.json.<span class=\"keys\">Keys: 1 to 7 the screens, j and k the next and the last layer, "
            "/ search, Esc closes.</span>");
     return true;
 }
