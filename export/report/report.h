@@ -330,6 +330,7 @@ struct qc_report {
     size_t eval_samples;
     size_t eval_positions;     /* labels that counted, where samples have several; else 0 */
     double fp32_nll, int8_nll; /* with eval_positions: mean negative log-likelihood in nats */
+    const char *weight_type; /* that was asked for: "int4"; NULL: not known */
     size_t quantized_ops, float_op_count;
     struct {
         size_t products, saturating, channels;
@@ -395,8 +396,8 @@ struct qc_report {
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };
 
-/* What the quantized network is called: the type of most of its weights without its sign, "int4", "fp8"; without
-   weights that of most activations; "quantized" without any. */
+/* What the quantized network is called: the type of weights that was asked for, without its sign: "int4", "fp8". If it
+   is not known, that of most weights, else of most activations; "quantized" without any. Borrowed from r. */
 const char *qc_report_type(const struct qc_report *r);
 
 /* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options.

@@ -27,7 +27,8 @@ static const char *most_common(const struct qc_report *r, const char *kind)
 
 const char *qc_report_type(const struct qc_report *r)
 {
-    const char *type = most_common(r, "weight");
+    const char *type = r->size ? NULL : r->weight_type; /* --size chooses types of its own */
+    if (!type || strcmp(type, "none") == 0) type = most_common(r, "weight");
     if (!type) type = most_common(r, "activation");
     if (!type) return "quantized";
     if (strncmp(type, "float8", strlen("float8")) == 0) return "fp8";
