@@ -70,8 +70,7 @@ static bool print_layers(const struct qc_report_difference *d, const struct qc_c
             qc_say("            %+.2f dB  ", l->db[1] - l->db[0]);
         qc_say("%s  %s: %s\n", l->op, l->name, what);
     }
-    if (shown < d->differing_count)
-        qc_say("            and %zu more (-v shows all)\n", d->differing_count - shown);
+    if (shown < d->differing_count) qc_say("            and %zu more (-v shows all)\n", d->differing_count - shown);
     for (int k = 0; k < 2; k++)
         if (d->single_count[k])
             qc_say("            %zu quantized in the %s report only\n", d->single_count[k], k ? "second" : "first");

@@ -330,7 +330,7 @@ struct qc_report {
     size_t eval_samples;
     size_t eval_positions;     /* labels that counted, where samples have several; else 0 */
     double fp32_nll, int8_nll; /* with eval_positions: mean negative log-likelihood in nats */
-    const char *weight_type; /* that was asked for: "int4"; NULL: not known */
+    const char *weight_type;   /* that was asked for: "int4"; NULL: not known */
     size_t quantized_ops, float_op_count;
     struct {
         size_t products, saturating, channels;

@@ -21,7 +21,7 @@ static void head(FILE *f, const struct qc_report_difference *d)
     qc_html_text(f, d->verdict);
     fputs("</p>\n<p class=\"note\">Changes are from the first report to the second.</p></header>\n<main>\n", f);
     if (!d->note_count) return;
-    fputs("<section class=\"warnings\"><h3>What is not comparable</h3><ul>", f);
+    fputs("<section class=\"warnings\"><p><b>What is not comparable</b></p><ul>", f);
     for (size_t i = 0; i < d->note_count; i++) qc_html(f, "<li>%s</li>", d->notes[i]);
     fputs("</ul></section>\n", f);
 }

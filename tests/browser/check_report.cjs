@@ -155,7 +155,7 @@ const usesGraph = async (browser, name, file) => {
   await check(`${name}: boxes of the graph have names, shapes and colours, and no edge runs behind one`, async () => {
     const page = await open(browser, file, { hash: '#graph' });
     assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
-    const lines = await page.$$eval('.graph .box.q', (all) => all.map((e) => [...e.querySelectorAll('text')].map((t) => t.textContent)));
+    const lines = await page.$$eval('.graph .box.q:not(.block)', (all) => all.map((e) => [...e.querySelectorAll('text')].map((t) => t.textContent)));
     assert.ok(lines.length > 0 && lines.every((l) => l.length === 3 && l[0] !== ''), JSON.stringify(lines[0]));
     assert.ok(lines.some((l) => /\[.*\].*dB/.test(l[2])), JSON.stringify(lines[0]));
     assert.ok(await page.$('.graph .l0, .graph .l1, .graph .l2, .graph .l3, .graph .l4'), 'nothing is coloured');
@@ -208,9 +208,14 @@ const usesGraph = async (browser, name, file) => {
       const number = await block.evaluate((e) => e.dataset.block);
       assert.equal(await page.$eval('.graph .at', (e) => e.dataset.block), number);
       assert.ok(await inView(page, '.graph .at'));
+      const shown = await page.$$eval('.graph .box', (b) => [...new Set(b.filter((e) => e.checkVisibility({ visibilityProperty: true })).map((e) => e.dataset.block))]);
+      assert.deepEqual(shown, [number], 'more than the block is unfolded');
       assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
       await page.click(".zoom button[aria-pressed]");
       assert.ok(await block.evaluate((e) => e.checkVisibility()));
+      await page.click('.zoom button[aria-label="Fit the whole graph"]');
+      const scale = await block.evaluate((e) => e.getBoundingClientRect().height / e.querySelector('rect').height.baseVal.value);
+      assert.ok(scale >= 0.69, `letters of the fitted graph are ${scale} of their size`);
     }
     await page.close();
   });

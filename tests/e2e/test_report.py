@@ -325,7 +325,8 @@ def test_layers_by_effect_are_the_second_screen(quantize, examples, tmp_path):
     screens = re.findall(r'<section class="screen" id="(\w+)"', page)
     assert screens[:2] == ["summary", "effects"]
     table = page[page.index('id="ranking"') :]
-    rows = re.findall(r"<tr><td class=\"n\" data-v=\"(\d+)\">.*?</tr>", table[: table.index("</table>")])
+    table = table[: table.index("</table>")]
+    rows = re.findall(r"<tr><td class=\"n\" data-v=\"(\d+)\">.*?</tr>", table)
     names = [html.unescape(re.sub("<wbr>", "", n)) for n in re.findall(r'<td class="name"><a href="#L\d+">(.*?)</a>', table)]
     assert len(rows) == len(report["ranking"]) > 5 and names == [r["node"] for r in report["ranking"]]
     assert all(f'data-v="{r["output_sqnr_db"]:.9g}"' in table for r in report["ranking"])
