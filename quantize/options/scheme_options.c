@@ -73,6 +73,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->prefer = strcmp(o->prefer, "integers") == 0 || o->require_integer                     ? QC_PREFER_INTEGERS
                   : strcmp(o->prefer, "size") == 0 || (o->size && !o->given[QC_OPTION_PREFER]) ? QC_PREFER_SIZE
                                                                                                : QC_PREFER_SPEED;
+    out->float_results = strcmp(o->target, "openvino") == 0 && out->prefer != QC_PREFER_INTEGERS;
     out->only_count = o->only.count;
     out->only = o->only.items;
     out->skip_count = o->skip.count;

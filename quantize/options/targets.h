@@ -8,7 +8,9 @@
 /* TARGET(name, summary) for each, with BETWEEN between them; the first is the default. */
 #define QC_EACH_TARGET(TARGET, BETWEEN)                                                                                \
     TARGET("ort", "ONNX Runtime: a function behind a convolution is a piece of its own (the default)")                 \
-    BETWEEN TARGET("openvino", "OpenVINO: as ort; weights of an odd number of channels have 7 bits")                   \
+    BETWEEN TARGET("openvino",                                                                                         \
+                   "OpenVINO: as ort; results that nothing in integers reads stay float, weights of an odd number of " \
+                   "channels have 7 bits")                                                                             \
         BETWEEN TARGET("fused", "runtimes that compute a convolution and the function behind it in one piece")
 
 #define QC_TARGET_NAME(name, summary) name
