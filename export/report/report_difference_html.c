@@ -15,11 +15,13 @@ static const char *side(int k)
 
 static void head(FILE *f, const struct qc_report_difference *d)
 {
-    fputs("<header><h1>Two reports of ", f);
+    fputs("<header class=\"broad\"><h1>Two reports of ", f);
     qc_html_text(f, qc_page_file_name(d->model));
     fputs("</h1>\n<p class=\"verdict\">", f);
     qc_html_text(f, d->verdict);
-    fputs("</p>\n<p class=\"note\">Changes are from the first report to the second.</p></header>\n<main>\n", f);
+    fputs("</p>\n<p class=\"note\">Changes are from the first report to the second.</p></header>\n<main "
+          "class=\"broad\">\n",
+          f);
     if (!d->note_count) return;
     fputs("<section class=\"warnings\"><p><b>What is not comparable</b></p><ul>", f);
     for (size_t i = 0; i < d->note_count; i++) qc_html(f, "<li>%s</li>", d->notes[i]);

@@ -74,7 +74,7 @@ static void verdict(FILE *f, const struct qc_report *r)
     if (!r->file_count)
         fputs("; no model was written, since a demand was not met", f);
     else if (r->model_bytes)
-        qc_html(f, "; the file has %.0f %% of its size", 100 * (double)r->file_bytes[0] / (double)r->model_bytes);
+        qc_html(f, "; the file is %.0f %% of the original", 100 * (double)r->file_bytes[0] / (double)r->model_bytes);
     if (!isnan(r->integer_share)) qc_html(f, "; %.1f %% of multiply-adds are in integers", 100 * r->integer_share);
     if (r->latency && r->latency->float_ms > 0 && r->latency->best_ms > 0)
         qc_html(f, "; it runs in %.0f %% of the time", 100 * r->latency->best_ms / r->latency->float_ms);

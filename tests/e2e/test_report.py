@@ -297,7 +297,7 @@ def test_the_verdict_comes_first(quantize, examples, tmp_path):
     verdict = re.search(r'<p class="verdict">(.*?)</p>', page)[1]
     lost = 100 * (report["accuracy"]["fp32"] - report["accuracy"]["int8"])
     share = round(100 * report["files"][0]["bytes"] / report["model"]["bytes"])
-    assert (f"falls by {lost:.2f} points" in verdict) == (lost > 0) and f"the file has {share} % of its size" in verdict
+    assert (f"falls by {lost:.2f} points" in verdict) == (lost > 0) and f"the file is {share} % of the original" in verdict
     assert f"{100 * report['integer_share']:.1f} % of multiply-adds are in integers" in verdict
     text = words_of(page[page.index('id="summary"') :])
     assert text.index("multiply-adds are in integers") < text.index("Top-1 accuracy") < text.index("Where error enters")
