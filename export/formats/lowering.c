@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/formats/lowering_shuffle.h"
+#include "export/formats/lowering.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -83,6 +83,16 @@ bool qc_lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_sta
    a constant of three dimensions (export/formats/lowering_bias.c). */
 bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsigned input);
 qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st);
+/* A shuffle of stored channels as ONNX Runtime moves it fast (export/formats/lowering_shuffle.c). */
+struct qc_shuffled {
+    struct qc_node node;
+    struct qc_attr attr;
+    qc_id shape; /* a Reshape takes this shape in place of its own; 0: its own */
+};
+
+/* The node as it is written: n itself, or in s a Transpose of fewer axes. NULL and a status on failure. */
+const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
+                                       struct qc_status *st);
 /* Products of dynamic quantization (export/formats/lowering_dynamic.c): *done where the node is a part of one; it is
    made with its last part. */
 bool qc_lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);

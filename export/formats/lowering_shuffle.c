@@ -3,7 +3,7 @@
    channels last, and joins the Transpose behind them with that of the shuffle if the dimensions of the image are apart:
    one of five dimensions that moves single bytes, 10 times as slow as both. With these dimensions as one, which the
    shuffle leaves where they are, each stays as it is and moves whole rows. */
-#include "export/formats/lowering_shuffle.h"
+#include "export/formats/lowering.h"
 
 static bool is_stored_alike(const struct qc_graph *g, qc_id v)
 {

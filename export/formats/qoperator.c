@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/formats/lowering_shuffle.h"
+#include "export/formats/lowering.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 
