@@ -299,7 +299,9 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));
     } else if (ok) {
-        const struct qc_node_def with = {.inputs = inputs, .output_names = names};
+        const struct qc_node_def with = {.op = qc_lower_is_residual(x, n) ? QC_OP_Sum : n->op,
+                                         .inputs = inputs,
+                                         .output_names = names};
         ok = (first = qc_graph_add_like(x->to, g, n, &with, st));
     }
     if (ok && apart && n->op == QC_OP_DequantizeLinear)

@@ -93,6 +93,8 @@ struct qc_shuffled {
 /* The node as it is written: n itself, or in s a Transpose of fewer axes. NULL and a status on failure. */
 const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
                                        struct qc_status *st);
+/* Is it an Add that is written as a Sum (export/formats/lowering_residual.c)? */
+bool qc_lower_is_residual(const struct qc_lowering *x, const struct qc_node *n);
 /* Products of dynamic quantization (export/formats/lowering_dynamic.c): *done where the node is a part of one; it is
    made with its last part. */
 bool qc_lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
