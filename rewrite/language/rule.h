@@ -135,6 +135,7 @@ struct qc_rule {
     struct qc_expr *give;        /* the template of the chosen target; NULL: the rule is not for it, or has none */
     const char *inside, *target; /* islands and costs: what it is, or why, for reports; the target that it is for, NULL:
                                     all */
+    bool for_outputs;            /* a cost: only where nothing but outputs of the graph reads the result */
     unsigned template_count;
     struct qc_template templates[QC_RULE_TARGETS];
     struct qc_scheme_clause activation, weight;
