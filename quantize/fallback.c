@@ -19,7 +19,7 @@ struct terms {
     const struct qc_partition_options *base;
     bool integer;       /* nothing may stay in float */
     bool wide_is_float; /* the target has integer kernels for 8 bits alone */
-    bool fast;          /* nobody asked for wide types, and the target would dequantize their weights in every run */
+    bool fast;          /* speed counts, and the target would dequantize weights beside wide types in every run */
 };
 
 struct search {
@@ -252,9 +252,9 @@ static bool holds(bool *out, struct search *s, size_t layers, struct qc_status *
     *out = false;
     const int first = s->terms.fast && wide_weight(&s->terms) != QC_I8 ? FLOATS : WIDE;
     for (int rung = first; rung < RUNGS && !*out; rung++) {
-        struct qc_report_fallback_step *step;
+        struct qc_report_fallback_step *step = step_of(s, layers, (enum rung)rung);
         if (!changes(s, layers, (enum rung)rung)) continue;
-        if (!attempt(&step, s, layers, (enum rung)rung, st)) return false;
+        if (!step && !attempt(&step, s, layers, (enum rung)rung, st)) return false;
         *out = step->met;
     }
     return true;
@@ -370,15 +370,19 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     struct qc_pipeline *p = d->p;
     struct search s = {
         .p = p, .demand = d, .s = effects, .base = p->scheme, .best = *has, .terms = terms_of(p, &s.base)};
-    s.terms.fast = d->outputs_alone && s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED;
+    s.terms.fast = s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED;
     struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
     size_t layers = 0;
-    /* Each step halves or doubles a number of layers, in two ways. */
-    s.steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 4 * 8 * sizeof layers + 8, st);
+    /* Each step halves or doubles a number of layers, in two ways; in one after the other where speed counts. */
+    s.steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 2 * (4 * 8 * sizeof layers + 8), st);
     if (!to || !s.steps) return false;
     s.steps[0] = (struct qc_report_fallback_step){.type = ""};
     fill_step(&s.steps[s.step_count++], &s);
     if (!search(&layers, &s, st)) return false;
+    if (!layers && s.terms.fast && !d->outputs_alone) { /* a network of one layer, say */
+        s.terms.fast = false;
+        if (!search(&layers, &s, st)) return false;
+    }
     if (layers) {
         if (!settle(&s, layers, st)) return false;
         *has = s.best;
