@@ -3,6 +3,7 @@
    channels last, and joins the Transpose behind them with that of the shuffle if the dimensions of the image are apart:
    one of five dimensions that moves single bytes, 10 times as slow as both. With these dimensions as one, which the
    shuffle leaves where they are, each stays as it is and moves whole rows. */
+#include "base/checked.h"
 #include "export/formats/lowering.h"
 
 static bool is_stored_alike(const struct qc_graph *g, qc_id v)
@@ -39,8 +40,9 @@ static size_t merged_axis(const struct qc_lowering *x, const struct qc_node *fir
     while (axis > 0 && perm[axis - 1] == (int64_t)axis - 1) axis--;
     if (axis == 0 || axis + 2 > rank) return 0;
     const int64_t *dim = apart->data, *to = joined->data;
+    int64_t image = 1;
     for (size_t i = axis; i < rank; i++)
-        if (dim[i] <= 0) return 0;
+        if (dim[i] <= 0 || !qc_mul_i64(&image, image, dim[i])) return 0;
     for (size_t i = axis; i < joined->count; i++)
         if (to[i] == 0) return 0; /* a dimension of the Transpose's result */
     return axis;
