@@ -9,6 +9,7 @@
 #include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"
 #include "rewrite_passes.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static const char *source(const char *name, struct qc_arena *a)
 {

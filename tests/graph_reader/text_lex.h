@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside graph/: reading the words, numbers and literals of the text form. */
-#ifndef QC_GRAPH_TEXT_TEXT_LEX_H
-#define QC_GRAPH_TEXT_TEXT_LEX_H
+/* Reads the words, numbers and literals of the text form. */
+#ifndef QC_TESTS_GRAPH_READER_TEXT_LEX_H
+#define QC_TESTS_GRAPH_READER_TEXT_LEX_H
 
 #include "graph/core/graph.h"
 

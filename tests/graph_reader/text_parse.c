@@ -6,8 +6,8 @@
 #include "graph/core/body.h"
 #include "graph/core/tables.h"
 #include "graph/core/verify.h"
-#include "graph/text/text.h"
-#include "graph/text/text_lex.h"
+#include "tests/graph_reader/graph_reader.h"
+#include "tests/graph_reader/text_lex.h"
 
 enum { INPUTS = 256, OUTPUTS = 64, ATTRS = 32 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "graph/text/text_lex.h"
+#include "tests/graph_reader/text_lex.h"
 
 /* Upper bound of the items of a list: the commas before its end, and one. */
 static size_t list_bound(const struct qc_lex *x)

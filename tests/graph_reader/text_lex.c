@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/text/text_lex.h"
+#include "tests/graph_reader/text_lex.h"
 
 #include <ctype.h>
 #include <inttypes.h>
