@@ -4,7 +4,7 @@
 #ifndef QC_CLI_OUTPUTS_H
 #define QC_CLI_OUTPUTS_H
 
-#include "base/apart.h"
+#include "base/file.h"
 #include "cli/options/command_line.h"
 
 /* In the arena of the options. */

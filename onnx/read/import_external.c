@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/holes.h"
+#include "base/file.h"
 #include "onnx/read/importing.h"
 
 /* Smaller ones are copied: a mapped page is as large as they are, or not much smaller. */

@@ -121,6 +121,9 @@ struct qc_kernel {
     const struct qc_sums *(*sums)(const void *local);
 };
 
+/* Defines the kernel qc_kernel_NAME_; the rest are its members. */
+#define QC_KERNEL(name_, ...) const struct qc_kernel qc_kernel_##name_ = {.name = #name_, __VA_ARGS__}
+
 const struct qc_kernel *qc_kernel_of(enum qc_op op);
 
 /* Prepares a kernel, which becomes qc_kernel_halves where 16-bit floats are given to one that has none. Errors: as of

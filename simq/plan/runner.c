@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/pages.h"
+#include "base/resident.h"
 #include "base/pool.h"
 #include "simq/plan/plan_parts.h"
 #include "simq/plan/variants.h"

@@ -21,11 +21,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return qc_run_made(make, r, st);
 }
 
-const struct qc_kernel qc_kernel_if = {.name = "if",
-                                       .order = QC_ORDER_ROW,
-                                       .prepare = qc_bodies_prepare,
-                                       .run = run,
-                                       .make = make,
-                                       .release = qc_bodies_release_state,
-                                       .open = qc_bodies_open,
-                                       .close = qc_bodies_close};
+QC_KERNEL(if, .order = QC_ORDER_ROW, .prepare = qc_bodies_prepare, .run = run, .make = make,
+          .release = qc_bodies_release_state, .open = qc_bodies_open, .close = qc_bodies_close);

@@ -232,19 +232,7 @@ static bool run_scan(const struct qc_run *r, struct qc_status *st)
     return qc_run_made(make_scan, r, st);
 }
 
-const struct qc_kernel qc_kernel_loop = {.name = "loop",
-                                         .order = QC_ORDER_ROW,
-                                         .prepare = qc_bodies_prepare,
-                                         .run = run_loop,
-                                         .make = make_loop,
-                                         .release = qc_bodies_release_state,
-                                         .open = qc_bodies_open,
-                                         .close = qc_bodies_close};
-const struct qc_kernel qc_kernel_scan = {.name = "scan",
-                                         .order = QC_ORDER_ROW,
-                                         .prepare = qc_bodies_prepare,
-                                         .run = run_scan,
-                                         .make = make_scan,
-                                         .release = qc_bodies_release_state,
-                                         .open = qc_bodies_open,
-                                         .close = qc_bodies_close};
+QC_KERNEL(loop, .order = QC_ORDER_ROW, .prepare = qc_bodies_prepare, .run = run_loop, .make = make_loop,
+          .release = qc_bodies_release_state, .open = qc_bodies_open, .close = qc_bodies_close);
+QC_KERNEL(scan, .order = QC_ORDER_ROW, .prepare = qc_bodies_prepare, .run = run_scan, .make = make_scan,
+          .release = qc_bodies_release_state, .open = qc_bodies_open, .close = qc_bodies_close);

@@ -81,4 +81,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_int_mean = {.name = "int_mean", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+QC_KERNEL(int_mean, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);

@@ -158,7 +158,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return qc_kernel_no_type(r->in[0].dtype, st);
 }
 
-const struct qc_kernel qc_kernel_relu = {
-    .name = "relu", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
-const struct qc_kernel qc_kernel_clip = {
-    .name = "clip", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+QC_KERNEL(relu, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(clip, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);

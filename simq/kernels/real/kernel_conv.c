@@ -31,15 +31,7 @@ static bool prepare_transposed(struct qc_prepare *p, struct qc_status *st)
     return prepare_any(p, true, st);
 }
 
-const struct qc_kernel qc_kernel_conv = {.name = "conv",
-                                         .order = QC_ORDER_LAST,
-                                         .fuses = true,
-                                         .prepare = prepare_conv,
-                                         .run = qc_mac_run,
-                                         .release = qc_mac_release};
-const struct qc_kernel qc_kernel_conv_transpose = {.name = "conv_transpose",
-                                                   .order = QC_ORDER_LAST,
-                                                   .fuses = true,
-                                                   .prepare = prepare_transposed,
-                                                   .run = qc_mac_run,
-                                                   .release = qc_mac_release};
+QC_KERNEL(conv, .order = QC_ORDER_LAST, .fuses = true, .prepare = prepare_conv, .run = qc_mac_run,
+          .release = qc_mac_release);
+QC_KERNEL(conv_transpose, .order = QC_ORDER_LAST, .fuses = true, .prepare = prepare_transposed, .run = qc_mac_run,
+          .release = qc_mac_release);

@@ -13,5 +13,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_copy = {
-    .name = "copy", .halves = true, .order = QC_ORDER_ROW, .alias = true, .run = run};
+QC_KERNEL(copy, .halves = true, .order = QC_ORDER_ROW, .alias = true, .run = run);

@@ -61,7 +61,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_depth_space = {.name = "depth_space", .halves = true,
-                                                .order = QC_ORDER_ANY,
-                                                .prepare = prepare,
-                                                .run = run};
+QC_KERNEL(depth_space, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);

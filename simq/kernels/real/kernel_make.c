@@ -86,11 +86,6 @@ static bool run_range(const struct qc_run *r, struct qc_status *st)
     return qc_kernel_no_type(to->dtype, st);
 }
 
-const struct qc_kernel qc_kernel_shape = {
-    .name = "shape", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_shape, .run = run_shape};
-const struct qc_kernel qc_kernel_constant_of_shape = {.name = "constant_of_shape",
-                                                      .halves = true,
-                                                      .order = QC_ORDER_ROW,
-                                                      .prepare = prepare_constant,
-                                                      .run = run_constant};
-const struct qc_kernel qc_kernel_range = {.name = "range", .order = QC_ORDER_ROW, .run = run_range};
+QC_KERNEL(shape, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_shape, .run = run_shape);
+QC_KERNEL(constant_of_shape, .halves = true, .order = QC_ORDER_ROW, .prepare = prepare_constant, .run = run_constant);
+QC_KERNEL(range, .order = QC_ORDER_ROW, .run = run_range);

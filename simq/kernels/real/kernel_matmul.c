@@ -97,17 +97,7 @@ static bool prepare_matmul(struct qc_prepare *p, struct qc_status *st)
     return make(p, &a, &b, given ? &bias : NULL, &dst, false, &m, st);
 }
 
-const struct qc_kernel qc_kernel_gemm = {.name = "gemm",
-                                         .in_double = &qc_kernel_gemm_double,
-                                         .order = QC_ORDER_MATRIX,
-                                         .fuses = true,
-                                         .prepare = prepare_gemm,
-                                         .run = qc_mac_run,
-                                         .release = qc_mac_release};
-const struct qc_kernel qc_kernel_matmul = {.name = "matmul",
-                                           .in_double = &qc_kernel_gemm_double,
-                                           .order = QC_ORDER_MATRIX,
-                                           .fuses = true,
-                                           .prepare = prepare_matmul,
-                                           .run = qc_mac_run,
-                                           .release = qc_mac_release};
+QC_KERNEL(gemm, .in_double = &qc_kernel_gemm_double, .order = QC_ORDER_MATRIX, .fuses = true, .prepare = prepare_gemm,
+          .run = qc_mac_run, .release = qc_mac_release);
+QC_KERNEL(matmul, .in_double = &qc_kernel_gemm_double, .order = QC_ORDER_MATRIX, .fuses = true,
+          .prepare = prepare_matmul, .run = qc_mac_run, .release = qc_mac_release);

@@ -64,15 +64,6 @@ static bool run_concat(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_slice = {.name = "slice", .halves = true,
-                                          .order = QC_ORDER_ANY,
-                                          .prepare = prepare_slice,
-                                          .run = run_slice};
-const struct qc_kernel qc_kernel_split = {.name = "split", .halves = true,
-                                          .order = QC_ORDER_ANY,
-                                          .prepare = prepare_axis,
-                                          .run = run_split};
-const struct qc_kernel qc_kernel_concat = {.name = "concat", .halves = true,
-                                           .order = QC_ORDER_ANY,
-                                           .prepare = prepare_axis,
-                                           .run = run_concat};
+QC_KERNEL(slice, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_slice, .run = run_slice);
+QC_KERNEL(split, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_axis, .run = run_split);
+QC_KERNEL(concat, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_axis, .run = run_concat);

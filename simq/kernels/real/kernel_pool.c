@@ -237,4 +237,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return qc_kernel_no_type(r->in[0].dtype, st);
 }
 
-const struct qc_kernel qc_kernel_pool = {.name = "pool", .order = QC_ORDER_LAST, .prepare = prepare, .run = run};
+QC_KERNEL(pool, .order = QC_ORDER_LAST, .prepare = prepare, .run = run);

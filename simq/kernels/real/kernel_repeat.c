@@ -51,5 +51,5 @@ static bool run_tile(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_expand = {.name = "expand", .halves = true, .order = QC_ORDER_ANY, .run = run_expand};
-const struct qc_kernel qc_kernel_tile = {.name = "tile", .halves = true, .order = QC_ORDER_ANY, .run = run_tile};
+QC_KERNEL(expand, .halves = true, .order = QC_ORDER_ANY, .run = run_expand);
+QC_KERNEL(tile, .halves = true, .order = QC_ORDER_ANY, .run = run_tile);

@@ -15,4 +15,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return qc_fail(st, QC_UNSUPPORTED, "is not computed");
 }
 
-const struct qc_kernel qc_kernel_written = {.name = "written", .order = QC_ORDER_ROW, .prepare = prepare, .run = run};
+QC_KERNEL(written, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);
