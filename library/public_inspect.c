@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "library/public_job.h"
+#include "library/public.h"
 #include "quantize/describe.h"
 
 /* Takes the object. */

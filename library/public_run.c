@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "calib/metrics/accuracy.h"
-#include "library/public_job.h"
+#include "library/public.h"
 #include "quantize/chance_level.h"
 #include "quantize/compare_models.h"
 #include "quantize/integer_options.h"

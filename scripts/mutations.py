@@ -127,10 +127,10 @@ def contracts():
     def binary(name, old, new, equivalent=""):
         return scalar(name, old, new, "arith/qbinary.c", equivalent)
 
-    def tflite(name, old, new, file="arith/tflite_unary.c"):
+    def tflite(name, old, new, file="arith/tflite.c"):
         return Mutation("fixed point", f"tflite: {name}", file, old, new, TFLITE)
 
-    softmax, contract, known = "arith/tflite_softmax.c", "arith/contract.c", "graph/types/fixed_parameters.c"
+    softmax, contract, known = "arith/tflite.c", "arith/contract.c", "graph/types/fixed_parameters.c"
     return [
         scalar("quantize: half away becomes half to even", "case QC_QUANTIZE_AWAY: r = roundf(v)",
                "case QC_QUANTIZE_AWAY: r = nearbyintf(v)", contract),
