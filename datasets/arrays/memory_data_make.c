@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/index.h"
 #include "datasets/arrays/memory_rows.h"
-#include "datasets/samples/entry_sizes.h"
+#include "datasets/samples/dataset.h"
 
 enum { BLOCK_BYTES = 4 << 20 };
 

@@ -8,7 +8,7 @@
 #include "base/checked.h"
 #include "datasets/arrays/memory_data.h"
 #include "datasets/hdf5/spill.h"
-#include "datasets/samples/entry_sizes.h"
+#include "datasets/samples/dataset.h"
 
 enum { BLOCK_BYTES = 4 << 20 };
 

@@ -6,7 +6,6 @@
 #define QC_DATASETS_HDF5_HDF5_IO_H
 
 #include "datasets/samples/dataset.h"
-#include "datasets/samples/entry_sizes.h"
 
 enum {
     QC_H5_SETS_MAX = 4096, /* data sets in one file that we list */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simq/kernels/real/fused.h"
+#include "simq/kernels/real/product_tile.h"
 #include "simq/kernels/real/product.h"
 
 static const enum qc_isa isas[] = {QC_ISA_PLAIN, QC_ISA_AVX2, QC_ISA_AVX512};

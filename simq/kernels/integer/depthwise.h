@@ -73,4 +73,11 @@ size_t qc_depthwise_vector(enum qc_taps form);
 /* For all processors: uint8 data, int16 data; weights QC_TAPS_WORDS. */
 qc_depthwise_fn qc_depthwise_narrow, qc_depthwise_wide;
 
+/* Where the processor has them: AVX2 with QC_TAPS_PAIRS, AVX-512 VNNI with QC_TAPS_QUADS. */
+#if defined(__x86_64__) && defined(__GNUC__)
+qc_depthwise_fn qc_depthwise_avx2, qc_depthwise_vnni;
+qc_depthwise_pair_fn qc_depthwise_pair_vnni;
+qc_depthwise_line_fn qc_depthwise_line_avx2, qc_depthwise_line_vnni;
+#endif
+
 #endif

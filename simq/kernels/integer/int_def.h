@@ -7,7 +7,7 @@
 #include "simq/core/accumulator.h"
 #include "simq/core/convert.h"
 #include "simq/core/packed.h"
-#include "simq/kernels/integer/int_shape.h"
+#include "simq/kernels/integer/int_pack.h"
 #include "simq/kernels/integer/tile.h"
 
 struct qc_int_def {

@@ -5,7 +5,7 @@
 
 #include "simq/kernels/integer/int_def.h"
 #include "simq/kernels/integer/int_pack.h"
-#include "simq/kernels/integer/tile_set.h"
+#include "simq/kernels/integer/tile.h"
 
 struct qc_int_mac {
     struct qc_int_def d;
