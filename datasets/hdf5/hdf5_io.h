@@ -36,7 +36,7 @@ enum qc_h5_way {
     QC_H5_WIDE    /* long double: we round to float32, once */
 };
 
-/* Samples that are not rows of one array: a group of data sets, or sequences of variable length (hdf5_ragged.c). */
+/* Samples that are not rows of one array: a group of data sets, or sequences of variable length (hdf5_read.c). */
 struct qc_h5_ragged;
 
 /* An open data set for reading. */

@@ -80,7 +80,7 @@ bool qc_lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Is this input of an Add the bias of a product of integers that ONNX Runtime would compute in float; and that bias as
-   a constant of three dimensions (export/formats/lowering_bias.c). */
+   a constant of three dimensions (export/formats/lowering_blocks.c). */
 bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsigned input);
 qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st);
 /* Products of dynamic quantization (export/formats/lowering_dynamic.c): *done where the node is a part of one; it is

@@ -58,7 +58,7 @@ bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, s
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
 
-/* The body of a node, the first `given` inputs of which are ONNX's (emit_body.c); outer: where it stands. */
+/* The body of a node, the first `given` inputs of which are ONNX's (emit_node.c); outer: where it stands. */
 Onnx__GraphProto *qc_emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
                                struct qc_status *st);
 /* Fills a graph: initializers, nodes, ports but for captures (emit_model.c). */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tensors made from shapes and numbers: Shape-15, Size-13, ConstantOfShape-9, Range-11. */
+#include "simq/core/kernel.h"
 #include "simq/core/kernel_util.h"
 
 static bool prepare_shape(struct qc_prepare *p, struct qc_status *st)
@@ -72,3 +73,20 @@ static bool run_range(const struct qc_run *r, struct qc_status *st)
 QC_KERNEL(shape, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_shape, .run = run_shape);
 QC_KERNEL(constant_of_shape, .halves = true, .order = QC_ORDER_ROW, .prepare = prepare_constant, .run = run_constant);
 QC_KERNEL(range, .order = QC_ORDER_ROW, .run = run_range);
+
+/* Operators that are written into files only. Where they are read, functions say what they are made of
+   (rewrite/rules/functions.rules). */
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    return qc_fail(st, QC_UNSUPPORTED, "%s is computed as the function that it is, not by itself",
+                   qc_op_info(p->node->op)->onnx);
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    (void)r;
+    return qc_fail(st, QC_UNSUPPORTED, "is not computed");
+}
+
+QC_KERNEL(written, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);
