@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "export/report/html.h"
-#include "export/report/report_page.h"
 
 void qc_html_layer_link(FILE *f, const char *node, size_t layer)
 {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "export/report/html.h"
-#include "export/report/report_page.h"
 
 enum { SHOWN = 12 }; /* layers; report.json has all */
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* report.html: the page. Its plots and tables are in report_charts.h and report_parts.h, what it shares with other
- * pages in report_page.h. */
+ * pages in html.h. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,9 +11,8 @@
 #include "base/deflate.h"
 #include "base/status.h"
 #include "export/report/html.h"
-#include "export/report/report_parts.h"
 #include "export/report/report_charts.h"
-#include "export/report/report_page.h"
+#include "export/report/report_parts.h"
 
 /* Parts of large pages that are not seen at once: packed, they stand in a script element that nothing runs, and
  * packed.js puts what is in them in its place when it is asked for. */

@@ -6,7 +6,6 @@
 
 #include "export/report/html.h"
 #include "export/report/report_charts.h"
-#include "export/report/report_page.h"
 
 /* What was done, in one paragraph. */
 static void done(FILE *f, const struct qc_report *r)

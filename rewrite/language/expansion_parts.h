@@ -161,7 +161,7 @@ const struct qc_fbuiltin *qc_fbuiltin_find(const char *name);
 size_t qc_fbuiltin_count(void);
 const struct qc_fbuiltin *qc_fbuiltin_at(size_t i);
 
-/* Arithmetic (expansion_value.c). */
+/* Arithmetic (expansion_expr.c). */
 struct qc_number qc_number_whole(int64_t i);
 struct qc_number qc_number_real(double f);
 double qc_number_double(struct qc_number n);

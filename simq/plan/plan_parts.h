@@ -149,7 +149,7 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
 /* Cuts the graph where shapes depend on data (plan_split.c); takes `whole`. origin: [node_count + 1] of it. */
 bool qc_plan_split(struct qc_plan *p, qc_id *observed, struct qc_graph *whole, const qc_id *origin,
                    const struct qc_plan_options *o, struct qc_status *st);
-/* Free shapes (plan_open.c). */
+/* Free shapes (plan_split.c). */
 bool qc_plan_is_open(const struct qc_graph *g, const struct qc_shape *shapes);
 bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_shape *shapes,
                   const struct qc_plan_options *o, struct qc_status *st);
