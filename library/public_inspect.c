@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "evaluate/describe.h"
 #include "library/public.h"
-#include "quantize/describe.h"
 
 /* Takes the object. */
 static bool print(char **json, size_t *size, struct qc_json *all, struct qc_status *st)

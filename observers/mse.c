@@ -103,7 +103,7 @@ static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, c
 }
 
 /* auto: each tensor gets the range of another observer, the one that serves the outputs of the network; that is found
-   by runs of the network (quantize/auto_method.h). Of a histogram alone it is mse with norm 2. */
+   by runs of the network (quantize/trials/auto_method.h). Of a histogram alone it is mse with norm 2. */
 extern const struct qc_observer qc_observer_auto;
 const struct qc_observer qc_observer_auto = {
     .name = "auto",

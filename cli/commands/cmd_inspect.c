@@ -10,9 +10,9 @@
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
 #include "datasets/samples/dataset.h"
-#include "quantize/describe.h"
+#include "evaluate/describe.h"
 
-/* What is in a model, for people (quantize/describe.h). */
+/* What is in a model, for people (evaluate/describe.h). */
 
 static void print_ports(const char *label, const struct qc_shown_ports *ports, bool all)
 {
