@@ -31,7 +31,7 @@ bool qc_public_there(const void *argument, const char *name, struct qc_status *s
 /* Errors: QC_USAGE: i >= count. */
 bool qc_public_index(size_t i, size_t count, const char *what, struct qc_status *st);
 
-/* From struct qcalib_job to what quantize/ works with; private to library/. */
+/* ---- From struct qcalib_job to what quantize/ works with ---- */
 
 struct qcalib_statistics {
     struct qc_collection *collection;
@@ -63,7 +63,7 @@ void qc_public_warn(const struct qc_public_job *j, const struct qc_warnings *w);
 bool qc_public_options(struct qc_options *out, enum qc_command command, const struct qcalib_options *options,
                        struct qc_arena *a, struct qc_status *st);
 
-/* qcalib_data, qcalib_model and qcalib_options inside; private to library/. */
+/* ---- qcalib_data, qcalib_model and qcalib_options inside ---- */
 
 struct qcalib_data {
     char *file;                    /* FILE[:DATASET]; NULL: in memory */

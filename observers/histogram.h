@@ -119,7 +119,7 @@ double qc_key_edge(int32_t key);
 /* Key that counter 0 (tiny) of a window stands for; counter i holds key qc_window_base + i. */
 int32_t qc_window_base(int32_t exponent);
 
-/* Inside observers/: what scans and histograms share. */
+/* ---- Private to observers/: what scans and histograms share ---- */
 
 enum { QC_COUNTERS = 2 * QC_WINDOW_BINS, QC_NO_EXPONENT = -1 };
 

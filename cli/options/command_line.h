@@ -51,7 +51,8 @@ struct qc_cli_options {
     bool man, help, version;
     const char *completion; /* "bash", "zsh" or "fish" */
 
-    const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
+    const struct qc_team
+        *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
 };
 
 /* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before

@@ -38,7 +38,7 @@ bool qc_data_no_table(const struct qc_data_call *call, struct qc_status *st);
 /* Tells options->warn, where it is there; of more than a few of a kind the caller says how many. */
 void qc_data_warn(const struct qc_dataset_options *options, const char *fmt, ...) QC_PRINTF(2, 3);
 
-/* numpy's files as arrays of samples; private to datasets/. Values stay in the files until they are asked for. */
+/* numpy's files as arrays of samples. Values stay in the files until they are asked for. */
 
 /* One array, named as the file without .npy. */
 qc_is_data_fn qc_is_npy;

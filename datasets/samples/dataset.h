@@ -232,10 +232,10 @@ bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit
 /* Peak for PSNR: the target's attribute `peak`, else 255 for uint8 without scale, mean and std, else 1. */
 double qc_dataset_target_peak(const struct qc_dataset *ds);
 
-/* Shapes of samples that differ from one to the next; private to datasets/. */
+/* ---- Private to datasets/ ---- */
 
 /* sizes[count][rank]. dims[rank]: what is the same for all entries, -1 where it differs; *most: elements of the
- *largest; same: all dims are. False: a dim below 0, or a shape larger than any memory. */
+ * largest; same: all dims are. False: a dim below 0, or a shape larger than any memory. */
 bool qc_entry_sizes(int64_t *dims, size_t *most, bool *same, const int64_t *sizes, size_t count, unsigned rank);
 
 /* Elements of one entry, which qc_entry_sizes has seen. */
@@ -245,8 +245,6 @@ static inline size_t qc_entry_elements(const int64_t *dims, unsigned rank)
     for (unsigned i = 0; i < rank; i++) n *= (size_t)dims[i];
     return n;
 }
-
-/* Samples that a file says it has, against the bytes that it has of them; private to datasets/. */
 
 /* Fails (QC_BAD_INPUT, with both numbers) if so many samples of so many bytes each cannot come out of the stored bytes:
    shapes are free, and 10^12 samples without elements, or never written, would be read for ever. stored: SIZE_MAX where

@@ -13,7 +13,7 @@
 #include "datasets/stream/dataset_impl.h"
 #include "datasets/stream/image_axes.h"
 
-/* What people may have meant whose data do not fit; private to datasets/. */
+/* What people may have meant whose data do not fit. */
 
 /* "; did you mean 'NAME'?" with the closest of count names (name(user, i)), or "". Returns buf. */
 static const char *qc_advise_name(char *buf, unsigned size, const char *given, const char *const *names, size_t count)

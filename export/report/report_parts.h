@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The first screen of report.html. */
+/* Sections of report.html, and the keys of report.json that belong to them. */
 #ifndef QC_EXPORT_REPORT_REPORT_PARTS_H
 #define QC_EXPORT_REPORT_REPORT_PARTS_H
 
@@ -7,39 +7,30 @@
 
 #include "export/report/report.h"
 
-/* What was done, what it cost and what it saved; what would help and where error enters, in a line each. */
+/* The first screen: what was done, what it cost and what it saved; what would help and where error enters, in a line
+ * each. */
 void qc_html_summary(FILE *f, const struct qc_report *r);
 
-/* The graph of report.html. */
-
-/* The screen: a drawing with every op, before it one where blocks that come again and again are one box each, and why
+/* The graph: a drawing with every op, before it one where blocks that come again and again are one box each, and why
    ops stay in float. There are nodes. False: a status (memory). */
 bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st);
 
-/* What --size chose: a section of report.html, and the keys "size" and "frontier" of report.json. */
-
-/* Nothing without r->size. */
+/* What --size chose, also the keys "size" and "frontier" of report.json. Nothing without r->size. */
 void qc_html_size(FILE *f, const struct qc_report *r);
 void qc_json_size_choice(struct qc_json *o, const struct qc_report_size *s);
 
-/* What --benchmark measured: parts of report.html and report.json. */
-
-/* A tile of the summary, and the changes that were tried. Nothing without r->latency. */
+/* What --benchmark measured: a tile of the summary, and the changes that were tried. Nothing without r->latency. */
 void qc_html_latency_tile(FILE *f, const struct qc_report *r);
 void qc_html_latency(FILE *f, const struct qc_report *r);
 struct qc_json *qc_json_latency(const struct qc_report_latency *l);
 
-/* The table of layers and what is known of each, for report.html. */
-
-/* A row for each layer; the JavaScript of the page sorts and filters it. */
+/* The table of layers: a row for each; the JavaScript of the page sorts and filters it. */
 void qc_html_layer_table(FILE *f, const struct qc_report *r);
 
 /* A <details> for each of `count` layers: numbers and plots. */
 void qc_html_layer_details(FILE *f, const struct qc_report *r, size_t first, size_t count);
 
-/* What helps and what hurts, for report.html. */
-
-/* The screen: what was tried and helps, where error enters, what each layer alone does. */
+/* Advice: what was tried and helps, where error enters, what each layer alone does. */
 void qc_html_advice(FILE *f, const struct qc_report *r);
 
 /* Why there is no advice: a sentence. */
@@ -47,8 +38,6 @@ void qc_html_no_advice(FILE *f, const struct qc_report *r);
 
 /* The name of a node, as a link to its layer; QC_NO_INDEX: without. */
 void qc_html_layer_link(FILE *f, const char *node, size_t layer);
-
-/* What layers and accumulators do, and what was done about it, for report.html. */
 
 /* The path of --max-drop: each attempt, and the command that gives the same. Nothing without one. */
 void qc_html_fallback(FILE *f, const struct qc_report *r);

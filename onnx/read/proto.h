@@ -19,8 +19,8 @@ bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d
                      const char *what, struct qc_status *st);
 
 /* Both of bytes that outlive the message: raw_data of tensors stays where it is, at any address, and the message
-   points to it. It is freed with qc_proto_free_borrowing and the same bytes. The rest is asked of the budget. Errors: as
-   of both, and of the budget. */
+   points to it. It is freed with qc_proto_free_borrowing and the same bytes. The rest is asked of the budget. Errors:
+   as of both, and of the budget. */
 bool qc_proto_unpack_borrowing(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes,
                                size_t size, const char *what, const struct qc_budget *budget, struct qc_status *st);
 void qc_proto_free_borrowing(ProtobufCMessage *m, const void *bytes, size_t size); /* NULL-safe */

@@ -61,7 +61,7 @@ struct qc_product_tiles {
 };
 struct qc_product_tiles qc_product_tiles_of(enum qc_isa isa);
 
-/* Inside simq/: a b + c in float32, rounded once, where the processor may lack the instruction. */
+/* a b + c in float32, rounded once, where the processor may lack the instruction. */
 
 /* By doubles: the product is exact, the sum is rounded to odd (Boldo and Melquiond, "Emulation of a FMA", 2008), which
    the rounding to float32 cannot tell from the exact sum. No branches, so loops of it become vector code. */
