@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Contract "tflite": functions of one variable as TensorFlow Lite's reference kernels compute them on 8-bit integers
    (docs/numerics.md says how each was checked). Sources: tensorflow/lite/kernels/activations.cc, internal/reference. */
-#ifndef QC_ARITH_TFLITE_H
-#define QC_ARITH_TFLITE_H
+#pragma once
 
 #include "arith/fixed_point.h"
 
@@ -39,5 +38,3 @@ struct qc_tflite_softmax {
 struct qc_tflite_softmax qc_tflite_softmax_of(float input_scale, float beta);
 /* y[n] from x[n], stored integers; y in [lowest, lowest + 255], in place is fine. */
 void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const int32_t *x, size_t n, int32_t lowest);
-
-#endif

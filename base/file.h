@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files: whole-file reading, output that appears only when complete, SHA-256. */
-#ifndef QC_BASE_FILE_H
-#define QC_BASE_FILE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -72,5 +71,3 @@ struct qc_named_file {
    they will be in and their name. Devices and pipes may be named any number of times. */
 bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, const struct qc_named_file *inputs,
                     size_t input_count, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory of this process and of the machine. */
-#ifndef QC_BASE_RESIDENT_H
-#define QC_BASE_RESIDENT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -28,5 +27,3 @@ size_t qc_pages_bytes(size_t bytes);
 
 /* Not set to anything, aligned to 64 bytes; NULL when memory is out. To be freed with free. */
 void *qc_pages_new(size_t bytes);
-
-#endif

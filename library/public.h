@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What stands behind the objects of include/qcalib/qcalib.h; private to library/. */
-#ifndef QC_LIBRARY_PUBLIC_H
-#define QC_LIBRARY_PUBLIC_H
+#pragma once
 
 #include <locale.h>
 
@@ -80,5 +79,3 @@ struct qcalib_model {
     bool from_file; /* its name is the path that it was read from */
     char sha256[65];
 };
-
-#endif

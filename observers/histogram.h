@@ -12,8 +12,7 @@
 
    Exact zeros (+0 and -0) are counted apart, as are NaN, +Inf and -Inf, which enter nothing else. Denormals are values
    like others: their keys (exponent field 0) are 256 bins of equal width below FLT_MIN. */
-#ifndef QC_OBSERVERS_HISTOGRAM_H
-#define QC_OBSERVERS_HISTOGRAM_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -150,5 +149,3 @@ void qc_tally_add(struct qc_tally *t, const struct qc_tally *other);
 /* Adds counters [QC_COUNTERS] of a window that ends at `exponent`. Errors: memory. */
 bool qc_histogram_add_counters(struct qc_histogram *h, int32_t exponent, const uint32_t *counters,
                                struct qc_status *st);
-
-#endif

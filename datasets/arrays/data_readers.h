@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a reader of data is: one file that has these two functions, and one line in datasets/stream/readers.def. Private
    to datasets/. HDF5 is apart: it is read in a process of its own. */
-#ifndef QC_DATASETS_ARRAYS_DATA_READERS_H
-#define QC_DATASETS_ARRAYS_DATA_READERS_H
+#pragma once
 
 #include "datasets/arrays/memory_data.h"
 
@@ -55,5 +54,3 @@ qc_read_data_fn qc_read_npz;
    and left out, or with options->strict an error. QC_BAD_INPUT: files of different types or shapes, none at all. */
 qc_is_data_fn qc_is_npy_folder;
 qc_read_data_fn qc_read_npy_folder;
-
-#endif

@@ -2,8 +2,7 @@
 /* All that this room asks of HDF5; private to datasets/. What others wrote is read in a process of its own, with
    data_reader.h. Every function may be called from any thread: one lock of the process is held around each. HDF5
    never prints; its innermost message goes into the status. */
-#ifndef QC_DATASETS_HDF5_HDF5_IO_H
-#define QC_DATASETS_HDF5_HDF5_IO_H
+#pragma once
 
 #include "datasets/samples/dataset.h"
 
@@ -115,5 +114,3 @@ bool qc_h5_scatter(struct qc_h5_sink *s, struct qc_h5_file *f, const char *path,
 bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, unsigned rank, const void *data,
                        size_t size, struct qc_status *st);
 bool qc_h5_sink_close(struct qc_h5_sink *s, struct qc_status *st); /* safe on a zeroed one and twice */
-
-#endif

@@ -2,8 +2,7 @@
 /* Data sets of a file as the inputs of a model: listing, binding, choice of samples, streaming reads.
    Memory is bounded: raw chunks of a few samples, never the data set. The first axis of every data set is the sample.
  */
-#ifndef QC_DATASETS_SAMPLES_DATASET_H
-#define QC_DATASETS_SAMPLES_DATASET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -250,5 +249,3 @@ static inline size_t qc_entry_elements(const int64_t *dims, unsigned rank)
    shapes are free, and 10^12 samples without elements, or never written, would be read for ever. stored: SIZE_MAX where
    it is unknown. remedy: what else the user can do than to store the values; "" where there is nothing. */
 bool qc_check_stored(size_t samples, size_t sample_bytes, size_t stored, const char *remedy, struct qc_status *st);
-
-#endif

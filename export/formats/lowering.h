@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside export/: from a produced graph to operators of ONNX, node by node. A value in a quantizer has a stored form
    (integers) and a real one (float32), each made once, when it is first asked for. */
-#ifndef QC_EXPORT_FORMATS_LOWERING_H
-#define QC_EXPORT_FORMATS_LOWERING_H
+#pragma once
 
 #include "export/formats/exporter.h"
 #include "graph/core/uses.h"
@@ -98,5 +97,3 @@ qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct
 /* What the integers and float forms of a value are named after: its own name, that of what it is quantized from, or
  * that of its qparams. */
 const char *qc_lower_base(const struct qc_lowering *x, qc_id v);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pieces of HTML and SVG. Write errors of the stream show when it is closed. */
-#ifndef QC_EXPORT_REPORT_HTML_H
-#define QC_EXPORT_REPORT_HTML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,5 +55,3 @@ bool qc_page_options(FILE *f, const struct qc_json *options, struct qc_status *s
 
 /* Behind the last slash. */
 const char *qc_page_file_name(const char *path);
-
-#endif

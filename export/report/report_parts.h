@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sections of report.html, and the keys of report.json that belong to them. */
-#ifndef QC_EXPORT_REPORT_REPORT_PARTS_H
-#define QC_EXPORT_REPORT_REPORT_PARTS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -48,5 +47,3 @@ void qc_html_effects(FILE *f, const struct qc_report *r);
 /* What accumulators of few bits cost in scales and channels, and how often they overflowed, layer by layer. Nothing
  * with 32 bits. */
 void qc_html_accumulators(FILE *f, const struct qc_report *r);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators: the columns of graph/types/ops.def that every room may ask for. */
-#ifndef QC_GRAPH_TYPES_OP_H
-#define QC_GRAPH_TYPES_OP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -53,5 +52,3 @@ const char *qc_op_onnx_name(const char **domain, char buf[QC_ONNX_NAME], enum qc
      level; 16 bits signed: 1/32768, 0 (Sigmoid, Softmax, Tanh).
    False when `contract` is another than tflite and tflite-single, or fixes nothing for this op and type. */
 bool qc_fixed_parameters(struct qc_affine *out, enum qc_contract contract, enum qc_op op, enum qc_dtype dtype);
-
-#endif

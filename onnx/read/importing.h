@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside onnx/: a model on its way into a graph. */
-#ifndef QC_ONNX_READ_IMPORTING_H
-#define QC_ONNX_READ_IMPORTING_H
+#pragma once
 
 #include "graph/core/call.h"
 #include "onnx/read/import.h"
@@ -247,5 +246,3 @@ struct qc_import_row {
 /* end with op NULL */
 extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[],
     qc_import_index_forms[];
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside onnx/: the generated messages, and a check that makes it safe to unpack bytes into them. */
-#ifndef QC_ONNX_READ_PROTO_H
-#define QC_ONNX_READ_PROTO_H
+#pragma once
 
 #include "base/budget.h"
 #include "onnx/onnx.pb-c.h"
@@ -30,5 +29,3 @@ static inline const char *qc_proto_text(const char *s)
 {
     return s ? s : "";
 }
-
-#endif

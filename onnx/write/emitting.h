@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside onnx/: a graph on its way into a model. */
-#ifndef QC_ONNX_WRITE_EMITTING_H
-#define QC_ONNX_WRITE_EMITTING_H
+#pragma once
 
 #include "onnx/read/proto.h"
 #include "onnx/write/emit.h"
@@ -82,5 +81,3 @@ static inline char *qc_emit_text(const char *s)
 {
     return (char *)(uintptr_t)s;
 }
-
-#endif

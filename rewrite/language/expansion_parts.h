@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside rewrite/language/: a function as it was parsed, and the values that its expressions have while it is
    expanded. */
-#ifndef QC_REWRITE_LANGUAGE_EXPANSION_PARTS_H
-#define QC_REWRITE_LANGUAGE_EXPANSION_PARTS_H
+#pragma once
 
 #include "graph/core/call.h"
 #include "rewrite/language/rule_parser.h"
@@ -183,5 +182,3 @@ bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, cons
 /* A list some of whose elements are tensors of rank 1. */
 bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const struct qc_fvalue *items, size_t count,
                          struct qc_status *st);
-
-#endif

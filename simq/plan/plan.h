@@ -15,8 +15,7 @@
    Values of a multiply-accumulate op are exact as long as every partial sum stays below 2^24 in magnitude; the results
    of the rounding contract "onnx" then are those of ONNX Runtime's integer kernels, bit for bit (docs/numerics.md). NaN
    is quantized to the lowest level, as there. */
-#ifndef QC_SIMQ_PLAN_PLAN_H
-#define QC_SIMQ_PLAN_PLAN_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "simq/core/accumulator.h"
@@ -132,5 +131,3 @@ struct qc_view qc_runner_output(struct qc_runner *r, size_t k);
 /* Evaluates one node whose inputs are all constants (for constant folding by passes): outputs[i] are new tensors.
    Quantize with bound qparams gives the stored integers (not centred) in their type. */
 bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
-
-#endif

@@ -5,8 +5,7 @@
      fuse       (plan_fuse.c)        which nodes become one step
      bind       (plan_bind.c, plan_emit.c)  steps, memory orders, which memory a value lives in
      memory     (plan_memory.c)      where that memory lies */
-#ifndef QC_SIMQ_PLAN_PLAN_PARTS_H
-#define QC_SIMQ_PLAN_PLAN_PARTS_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "simq/core/kernel.h"
@@ -246,5 +245,3 @@ extern const struct qc_kernel qc_kernel_fake_quantize; /* QuantizeLinear and Deq
    that. */
 bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
                    const struct qc_operand *in);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/integer/: what the innermost loops of depthwise convolutions are given. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_DEPTHWISE_H
-#define QC_SIMQ_KERNELS_INTEGER_DEPTHWISE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -78,6 +77,4 @@ qc_depthwise_fn qc_depthwise_narrow, qc_depthwise_wide;
 qc_depthwise_fn qc_depthwise_avx2, qc_depthwise_vnni;
 qc_depthwise_pair_fn qc_depthwise_pair_vnni;
 qc_depthwise_line_fn qc_depthwise_line_avx2, qc_depthwise_line_vnni;
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: weights of integer multiply-accumulate ops in the order of simq/kernels/integer/tile.h. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_INT_PACK_H
-#define QC_SIMQ_KERNELS_INTEGER_INT_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ void qc_int_pack_pairs(int8_t *to, int32_t *sums, const struct qc_int_pack *p, c
 /* Depthwise: to[tap][channel], bias[channel] likewise. */
 void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,
                       const int32_t *given);
-
-#endif

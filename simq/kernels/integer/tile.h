@@ -7,8 +7,7 @@
      wide    two int16 times two int16      (vpmaddwd, vpdpwssd)
    Weights are packed in panels of 1 to 3 blocks of 16 channels: for each group of four bytes, for each block, for each
    channel, four bytes. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_TILE_H
-#define QC_SIMQ_KERNELS_INTEGER_TILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ struct qc_tile_set {
     bool amx;                                           /* simq/kernels/integer/tile_amx.h */
 };
 struct qc_tile_set qc_tile_set_of(enum qc_isa isa);
-
-#endif

@@ -3,8 +3,7 @@
    multiply-adds, from 0 up, in the order of the reduction; parts are added in their order. Which results share
    registers makes no difference, so all instruction sets give the same bits. Bias, what is there already and clamps
    come behind. */
-#ifndef QC_SIMQ_KERNELS_REAL_PRODUCT_TILE_H
-#define QC_SIMQ_KERNELS_REAL_PRODUCT_TILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ static QC_INLINE float qc_fused(float a, float b, float c)
     return qc_fused_by_doubles(a, b, c);
 #endif
 }
-
-#endif
