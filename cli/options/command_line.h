@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command line: the commands (cli/options/commands.def), the options of a job beside those of the terminal, and
    what was given. */
-#ifndef QC_CLI_OPTIONS_COMMAND_LINE_H
-#define QC_CLI_OPTIONS_COMMAND_LINE_H
+#pragma once
 
 #include "quantize/options/options.h"
 
@@ -51,7 +50,8 @@ struct qc_cli_options {
     bool man, help, version;
     const char *completion; /* "bash", "zsh" or "fish" */
 
-    const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
+    const struct qc_team
+        *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
 };
 
 /* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before
@@ -62,5 +62,3 @@ struct qc_cli_options {
    what may have been meant; a configuration file that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT).
  */
 bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_graph.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -443,10 +443,9 @@ bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
     d.a = qc_arena_new();
     if (!d.a) return qc_fail_memory(st, 1);
     if (!choose(&d)) goto out;
-    fputs(
-        "<p class=\"note\">What is computed in one piece is "
-        "one box; colours say how near it is to the float network. Arithmetic on shapes is left out.</p>\n",
-        f);
+    fputs("<p class=\"note\">What is computed in one piece is "
+          "one box; colours say how near it is to the float network. Arithmetic on shapes is left out.</p>\n",
+          f);
     legend(f);
     fputs("<div class=\"tools\"><input id=\"find\" type=\"search\" placeholder=\"Find: name, op, shape\" "
           "aria-label=\"Find in the graph\"><span class=\"zoom\" role=\"group\" aria-label=\"Zoom\"></span><span "

@@ -13,8 +13,7 @@
    A repeated name is the same value; Add, Mul, Max, Min match both ways; an op inside a match must have no other user;
    a multiply-accumulate op is never matched twice. Longest match first. Names of values begin with a lower-case letter,
    names of qparams with an upper-case one. */
-#ifndef QC_REWRITE_LANGUAGE_RULE_H
-#define QC_REWRITE_LANGUAGE_RULE_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -191,5 +190,3 @@ enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const stru
                                             const struct qc_node *n);
 /* May be part of a table of a unary function (rewrite/passes/functions.h). */
 bool qc_rules_in_table(const struct qc_rules *r, const struct qc_graph *g, const struct qc_node *n);
-
-#endif
