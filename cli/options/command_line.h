@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command line: the commands (cli/options/commands.def), the options of a job beside those of the terminal, and
    what was given. */
-#ifndef QC_CLI_OPTIONS_COMMAND_LINE_H
-#define QC_CLI_OPTIONS_COMMAND_LINE_H
+#pragma once
 
 #include "quantize/options/options.h"
 
@@ -69,5 +68,3 @@ struct qc_cli_options {
    what may have been meant; a configuration file that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT).
  */
 bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st);
-
-#endif

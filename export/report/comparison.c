@@ -8,7 +8,6 @@
 
 #include "export/report/html.h"
 #include "export/report/report_charts.h"
-#include "export/report/report_page.h"
 
 static double share(const struct qc_compared_layer *l, uint64_t n)
 {

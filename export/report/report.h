@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as
    report.json, layers.csv and report.html. Numbers that are not finite are written as null. */
-#ifndef QC_EXPORT_REPORT_REPORT_H
-#define QC_EXPORT_REPORT_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -414,5 +413,3 @@ struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
 /* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: all of them appear
    or none, and each whole. Makes the folder, and removes it again after an error. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
-
-#endif

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_advice.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 
 #include "export/report/html.h"
-#include "export/report/report_effects.h"
-#include "export/report/report_latency.h"
-#include "export/report/report_page.h"
-#include "export/report/report_size.h"
 
 void qc_html_layer_link(FILE *f, const char *node, size_t layer)
 {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two reports of the same model, compared: options, figures and layers that differ. */
-#ifndef QC_EXPORT_REPORT_REPORT_DIFFERENCE_H
-#define QC_EXPORT_REPORT_REPORT_DIFFERENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,5 +77,3 @@ struct qc_json *qc_report_difference_json(const struct qc_report_difference *d);
 /* The page; owned by the caller (free). NULL and a status when memory is out. */
 char *qc_report_difference_html(size_t *size, const struct qc_report_difference *d, const char *command,
                                 const char *version, struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -6,7 +6,6 @@
 
 #include "export/report/html.h"
 #include "export/report/report_difference.h"
-#include "export/report/report_page.h"
 
 static const char *side(int k)
 {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_effects.h"
+#include "export/report/report_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "export/report/html.h"
-#include "export/report/report_page.h"
 
 enum { SHOWN = 12 }; /* layers; report.json has all */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_latency.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_layers.h"
+#include "export/report/report_parts.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_ranking.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "export/report/html.h"
-#include "export/report/report_advice.h"
-#include "export/report/report_effects.h"
+#include "export/report/report_parts.h"
 
 enum { SHOWN = 1000 }; /* rows; report.json has all */
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_summary.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "export/report/html.h"
-#include "export/report/report_advice.h"
 #include "export/report/report_charts.h"
-#include "export/report/report_latency.h"
-#include "export/report/report_page.h"
 
 static bool is_psnr(const struct qc_report *r)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which products the int8 kernels of x86 without VNNI add in pairs that saturate at 16 bits (arith/pair_product.h), and
    which weights are a pair. Measured on ONNX Runtime 1.32 (docs/numerics.md). */
-#ifndef QC_GRAPH_CORE_PAIR_ORDER_H
-#define QC_GRAPH_CORE_PAIR_ORDER_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -43,5 +42,3 @@ int32_t qc_pair_limit(enum qc_dtype activation, int32_t highest);
    and one operator alone reads them; else they are multiplied exactly;
    - the result of a Conv is quantized (of a Gemm or MatMul it may be float), and its type is that of the data. */
 bool qc_saturates_in_pairs(const struct qc_graph *g, const struct qc_node *n);
-
-#endif

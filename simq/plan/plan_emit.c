@@ -160,10 +160,7 @@ static bool convert_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_convert = {.name = "convert",
-                                            .halves = true,
-                                            .order = QC_ORDER_ANY,
-                                            .run = convert_run};
+QC_KERNEL(convert, .halves = true, .order = QC_ORDER_ANY, .run = convert_run);
 
 /* Stored integers q = v + zero point of graph outputs that are affine; channels one after the other. */
 struct store {
@@ -225,7 +222,4 @@ static bool store_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_store = {.name = "store",
-                                          .order = QC_ORDER_ANY,
-                                          .prepare = store_prepare,
-                                          .run = store_run};
+QC_KERNEL(store, .order = QC_ORDER_ANY, .prepare = store_prepare, .run = store_run);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "calib/ranges/fit_pairs.h"
-#include "graph/text/text.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static const char text[] = "graph \"g\" opset 13\n"
                            "space @1 site \"w\" i8 symmetric weight restricted per_channel pairs 128 unbound\n"

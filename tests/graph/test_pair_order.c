@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/core/pair_order.h"
-#include "graph/text/text.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static struct qc_graph *parsed(const char *text)
 {
