@@ -41,8 +41,8 @@ Test(fit_pairs, scales_are_raised_as_little_as_needed)
         scale[i] = 1;
     }
     const struct qc_pair_fit fit = {.g = g, .quantizer = 1, .weights = t, .axis = 0};
-    const size_t raised = qc_fit_pairs(scale, zero, &fit);
-    size_t expected = 0;
+    size_t raised = 0, expected = 0;
+    cr_assert(qc_fit_pairs(&raised, scale, zero, &fit, &st), "%s", st.message);
     for (size_t i = 0; i < ROWS; i++) {
         double most = 0;
         for (size_t k = 0; k < 4; k += 2) {
