@@ -294,7 +294,7 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     frexpf(peak, &e);
     const int32_t step = e > 0 ? (e + 1) / 2 : -(-e / 2);
     const float factor = ldexpf(1, 11 - 2 * step);
-    const bool alone = rows >= m->capacity[index];
+    const bool alone = 2 * rows >= m->capacity[index];
     const size_t capacity = (alone ? m->shared_capacity : m->capacity)[index];
     struct qc_second_moments_buffer *b =
         alone ? &w->shared

@@ -11,7 +11,7 @@
 
 /* Rows of one worker that wait for a layer: all of one part and step of magnitude. A layer has several, so that samples
    of neighbouring steps and those held back do not make each other's rows be added up before there are many. A sample
-   that fills a buffer by itself waits for no other: its rows go through a buffer that all layers share. */
+   that fills half of a buffer waits for no other: its rows go through a buffer that all layers share. */
 enum { QC_MOMENTS_BUFFERS = 3 };
 struct qc_second_moments_buffer {
     int16_t *rows; /* [capacity][groups * columns]; of lanes [capacity][columns][groups] */
