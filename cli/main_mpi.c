@@ -10,7 +10,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/limits.h"
 #include "cli/terminal/screen.h"
-#include "quantize/team.h"
+#include "quantize/interface/team.h"
 
 enum { TAG = 1, CHUNK = 1 << 28 /* bytes in one message: counts of MPI are int */ };
 

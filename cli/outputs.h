@@ -15,7 +15,7 @@ struct qc_outputs {
 
 /* paths: of the results; report: the folder, NULL for none; what --dump, --checkpoint and --html name is added.
    Checks them against the operands and every file that an option names. QC_USAGE. Those of the model are known when
-   it has been read: quantize/model.h. */
+   it has been read: quantize/opening/model.h. */
 bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st);
 

@@ -1,5 +1,5 @@
 # Bottom to top. A room may include only rooms of a lower line; scripts/check-rooms holds that.
-set(QC_ROOMS base arith graph onnx rewrite simq observers datasets calib export quantize library cli)
+set(QC_ROOMS base arith graph onnx rewrite simq observers datasets calib export quantize evaluate library cli)
 set(QC_LEVEL_base 0)
 set(QC_LEVEL_arith 1)
 set(QC_LEVEL_graph 2)
@@ -9,8 +9,9 @@ endforeach()
 set(QC_LEVEL_calib 4)
 set(QC_LEVEL_export 4)
 set(QC_LEVEL_quantize 5)
-set(QC_LEVEL_library 6)
-set(QC_LEVEL_cli 6)
+set(QC_LEVEL_evaluate 6)
+set(QC_LEVEL_library 7)
+set(QC_LEVEL_cli 7)
 
 option(QC_WERROR "Warnings are errors" OFF)
 set(QC_SANITIZE "" CACHE STRING "Sanitizers, as in -fsanitize=")

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "library/public_job.h"
-#include "quantize/describe.h"
+#include "evaluate/describe.h"
 
 /* Takes the object. */
 static bool print(char **json, size_t *size, struct qc_json *all, struct qc_status *st)

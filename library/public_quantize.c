@@ -8,7 +8,7 @@
 #include "export/formats/exporter.h"
 #include "library/public_job.h"
 #include "onnx/write/emit.h"
-#include "quantize/stages.h"
+#include "quantize/stages/stages.h"
 
 struct qcalib_result {
     struct qc_public_job public;
@@ -109,7 +109,7 @@ int qcalib_result_model(void **bytes, size_t *size, const qcalib_result *result,
               qc_public_index(i, qcalib_result_model_count(result), "model", &st);
     if (ok) {
         const struct qc_pipeline *p = qc_job_pipeline(result->job);
-        const struct qc_exporter *e = p->exporters[i];
+        const struct qc_exporter *e = p->from->exporters[i];
         const struct qc_export_source source = {.produced = qc_graph_written(p), .expanded = p->expanded};
         ok = e->write ? bytes_of_file(&made, &length, e, &source, &st)
                       : qc_onnx_emit(&made, &length, p->lowered[i], NULL, &st) || qc_where(&st, "format %s", e->name);

@@ -5,10 +5,10 @@
 
 #include "calib/metrics/accuracy.h"
 #include "library/public_job.h"
-#include "quantize/chance_level.h"
-#include "quantize/compare_models.h"
-#include "quantize/integer_options.h"
-#include "quantize/run_model.h"
+#include "quantize/opening/chance_level.h"
+#include "evaluate/compare_models.h"
+#include "quantize/options/integer_options.h"
+#include "evaluate/run_model.h"
 
 static bool data_there(const struct qcalib_job *call, const char *function, const char *what, struct qc_status *st)
 {

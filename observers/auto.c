@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* auto: each tensor gets the range of another observer, the one that serves the outputs of the network; that is found
-   by runs of the network (quantize/auto_method.h). Of a histogram alone it is mse with norm 2. */
+   by runs of the network (quantize/trials/auto_method.h). Of a histogram alone it is mse with norm 2. */
 #include "observers/observer.h"
 
 extern const struct qc_observer qc_observer_mse;

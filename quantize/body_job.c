@@ -7,10 +7,10 @@
 
 #include "datasets/arrays/memory_data.h"
 #include "graph/core/body.h"
-#include "quantize/layer_index.h"
+#include "quantize/report/layer_index.h"
 #include "quantize/pipeline.h"
-#include "quantize/produced_ops.h"
-#include "quantize/quantize_report.h"
+#include "quantize/report/produced_ops.h"
+#include "quantize/report/quantize_report.h"
 
 /* Samples on which layers are compared one by one. */
 enum { MEASURED = 16 };
@@ -113,9 +113,9 @@ static bool set_model(struct body_work *w, const struct qc_body_job *job, const 
         for (int d = 0; d < shapes[k].rank; d++) shapes[k].dim[d] = QC_FREE;
     }
     if (!qc_body_specialise(&w->graph, body, shapes, NULL, st)) return false;
-    w->graph->opset = around->model.graph->opset;
-    w->graph->budget = around->model.graph->budget;
-    w->info = around->model.info;
+    w->graph->opset = around->from->model.graph->opset;
+    w->graph->budget = around->from->model.graph->budget;
+    w->info = around->from->model.info;
     w->info.warning_count = w->info.note_count = w->info.file_count = 0;
     w->at_hand = (struct qc_model_at_hand){.graph = w->graph, .info = &w->info, .sha256 = ""};
     w->in = (struct qc_job_inputs){
@@ -133,8 +133,8 @@ static bool measure(struct body_work *w, struct qc_status *st)
                                          .memory_limit = (size_t)w->options.memory_limit,
                                          .accumulator = w->p.how.accumulator,
                                          .rounding = w->p.how.rounding};
-    if (qc_dataset_samples(w->p.data) > MEASURED && !qc_dataset_select(w->p.data, &some, st)) return false;
-    return qc_measure(&w->measurement, w->p.real, w->p.folded, w->p.data, &m, st);
+    if (qc_dataset_samples(w->p.from->data) > MEASURED && !qc_dataset_select(w->p.from->data, &some, st)) return false;
+    return qc_measure(&w->measurement, w->p.real, w->p.folded, w->p.from->data, &m, st);
 }
 
 static void pass_warnings(struct qc_pipeline *around, const struct qc_pipeline *p, const char *body)
@@ -162,8 +162,8 @@ bool qc_quantize_body(struct qc_body_job *job, struct qc_pipeline *around, struc
     if (!w) return qc_fail_memory(st, sizeof *w);
     const bool ok = run(w, job, around, samples, i, &own);
     pass_warnings(around, &w->p, job->name);
-    qc_dataset_free(w->p.data); /* its samples go now */
-    w->p.data = NULL;
+    qc_dataset_free(w->p.from->data); /* its samples go now */
+    w->p.from->data = NULL;
     if (ok) {
         const uint64_t others = qc_body_samples_others(samples, i);
         if (others)

@@ -4,8 +4,8 @@
 #define QC_QUANTIZE_BODY_JOB_H
 
 #include "export/report/report.h"
-#include "quantize/body_samples.h"
-#include "quantize/stage_bodies.h"
+#include "quantize/stages/body_samples.h"
+#include "quantize/stages/stage_bodies.h"
 
 /* As qc_pipeline.quantize_body. Options that name nodes (--skip, types) name those of a body with the body's name and a
    '/' before it; ops and globs hold for all. What cannot be quantized is no error: the body stays in float, and

@@ -13,25 +13,25 @@
 #include "graph/core/multiply_adds.h"
 #include "graph/core/pair_proof.h"
 #include "graph/core/qlinear.h"
-#include "quantize/advice.h"
-#include "quantize/auto_method.h"
+#include "quantize/advice/advice.h"
+#include "quantize/trials/auto_method.h"
 #include "quantize/body_job.h"
-#include "quantize/chance_level.h"
-#include "quantize/collecting.h"
-#include "quantize/command_text.h"
-#include "quantize/fallback.h"
-#include "quantize/fit_size.h"
-#include "quantize/integer_options.h"
-#include "quantize/latency.h"
-#include "quantize/mend.h"
+#include "quantize/opening/chance_level.h"
+#include "quantize/collect/collecting.h"
+#include "quantize/report/command_text.h"
+#include "quantize/demand/fallback.h"
+#include "quantize/demand/fit_size.h"
+#include "quantize/options/integer_options.h"
+#include "quantize/placement/latency.h"
+#include "quantize/demand/mend.h"
 #include "quantize/pipeline.h"
-#include "quantize/placement.h"
-#include "quantize/produced_ops.h"
-#include "quantize/quantize_groups.h"
-#include "quantize/quantize_report.h"
-#include "quantize/report_nodes.h"
-#include "quantize/sample_warnings.h"
-#include "quantize/scale_channels.h"
+#include "quantize/placement/placement.h"
+#include "quantize/report/produced_ops.h"
+#include "quantize/report/quantize_groups.h"
+#include "quantize/report/quantize_report.h"
+#include "quantize/report/report_nodes.h"
+#include "quantize/opening/sample_warnings.h"
+#include "quantize/scaling/scale_channels.h"
 #include "rewrite/passes/observable.h"
 
 /* Batches that --sensitivity runs; accuracy is measured on all of --eval. */
@@ -54,7 +54,7 @@ struct qc_job {
 
 static const char *eval_name(const struct qc_job *j)
 {
-    return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->p.eval);
+    return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->p.from->eval);
 }
 
 /* Has calibration met NaN or infinity, and said so? One bad sample is one warning. */
@@ -88,19 +88,19 @@ static bool check_outputs(const struct qc_job *j, struct qc_status *st)
            qc_fail(st, QC_BAD_INPUT,
                    "output '%s' of the float model has no number in %zu samples, but NaN or infinite values: there is "
                    "nothing to compare with; look at the samples (%s)",
-                   bad, qc_dataset_samples(j->p.data), qc_dataset_file(j->p.data));
+                   bad, qc_dataset_samples(j->p.from->data), qc_dataset_file(j->p.from->data));
 }
 
 static bool measure(struct qc_job *j, struct qc_status *st)
 {
-    if (!j->p.data) return true;
-    const struct qc_selection some = qc_measured_samples(j->p.data);
+    if (!j->p.from->data) return true;
+    const struct qc_selection some = qc_measured_samples(j->p.from->data);
     const struct qc_measure_options m = qc_measure_options_of(&j->p);
-    j->r.data_samples = qc_dataset_samples(j->p.data);
-    qc_dataset_let_go(j->p.data); /* peaks come later, and would grow with the samples that trials have read */
-    if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.data, &some, st)) return false;
+    j->r.data_samples = qc_dataset_samples(j->p.from->data);
+    qc_dataset_let_go(j->p.from->data); /* peaks come later, and would grow with the samples that trials have read */
+    if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.from->data, &some, st)) return false;
     qc_progress_phase(j->p.progress, "comparing layers");
-    bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.data, &m, st);
+    bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.from->data, &m, st);
     qc_progress_end(j->p.progress);
     return ok && check_outputs(j, st);
 }
@@ -111,8 +111,8 @@ static void drop_eval(struct qc_job *j, struct qc_status *st)
     qc_warn(j->p.warnings, "accuracy is not measured: %s; the report has the error of what is computed last",
             st->message);
     *st = QC_STATUS_INIT;
-    qc_dataset_free(j->p.eval);
-    j->p.eval = NULL;
+    qc_dataset_free(j->p.from->eval);
+    j->p.from->eval = NULL;
 }
 
 static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quantized, struct qc_status *st)
@@ -120,7 +120,7 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
     const struct qc_options *o = j->p.options;
     qc_progress_phase(j->p.progress, quantized ? "accuracy int8" : "accuracy float");
     const bool ok = qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, j->p.arena, g,
-                                     j->p.eval, quantized ? &j->p.how : NULL, (unsigned)o->threads,
+                                     j->p.from->eval, quantized ? &j->p.how : NULL, (unsigned)o->threads,
                                      (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
     qc_progress_end(j->p.progress);
     return ok;
@@ -129,14 +129,14 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
 /* The accuracy of a network that has become another one. */
 static bool evaluate_quantized(struct qc_job *j, struct qc_status *st)
 {
-    return !j->p.eval || evaluate_one(j, j->p.produced, true, st);
+    return !j->p.from->eval || evaluate_one(j, j->p.produced, true, st);
 }
 
 static bool evaluate(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->p.options;
-    const struct qc_graph *graphs[2] = {j->p.normalised, j->p.produced};
-    if (!j->p.eval) return true;
+    const struct qc_graph *graphs[2] = {j->p.from->normalised, j->p.produced};
+    if (!j->p.from->eval) return true;
     for (int i = 0; i < 2; i++) {
         const bool ok = evaluate_one(j, graphs[i], i == 1, st);
         if (!ok && st->code == QC_UNSUPPORTED && graphs[i]->carried && !qc_options_demand(o)) {
@@ -167,7 +167,7 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     const bool missed = qc_options_demand(o) && !qc_demand_met(&j->demand, &j->has);
     struct qc_report *r = &j->r;
     if (!o->sensitivity && !missed) return true;
-    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.eval, MEASURED, NULL, 0, st) ||
+    if (!qc_measure_sensitivity(&j->sensitivity, &j->p, j->p.from->eval, MEASURED, NULL, 0, st) ||
         !qc_fill_effects(r, j->sensitivity, j->p.arena, st))
         return false;
     if (!missed) return true;
@@ -187,7 +187,7 @@ static void fill_accuracy(struct qc_job *j)
     const struct qc_metric m[2] = {j->demand.fp32, j->has.metric};
     r->int8_share = qc_int8_share(j->p.produced);
     r->integer_share = qc_integer_share(j->p.produced);
-    if (!j->p.eval) return;
+    if (!j->p.from->eval) return;
     r->metric = m[0].name;
     r->eval_file = eval_name(j);
     r->eval_samples = m[0].samples;
@@ -250,7 +250,7 @@ static bool mend(struct qc_job *j, struct qc_status *st)
     const double t0 = qc_seconds();
     struct qc_report_fallback *path;
     bool again;
-    if (j->p.data && !qc_model_select(j->p.data, j->p.options, NULL, st)) return false;
+    if (j->p.from->data && !qc_model_select(j->p.from->data, j->p.options, NULL, st)) return false;
     if (!qc_mend(&path, &again, &j->p, j->measurement, st)) return false;
     if (!again) return true;
     if (path) j->r.fallback = path;
@@ -274,15 +274,15 @@ static const struct qc_overflows *counted(const struct qc_job *j)
 {
     const unsigned bits = j->p.how.accumulator.bits;
     if (!bits || bits == 32) return NULL;
-    return j->p.eval ? &j->has.overflows : j->measurement ? &j->measurement->overflows : NULL;
+    return j->p.from->eval ? &j->has.overflows : j->measurement ? &j->measurement->overflows : NULL;
 }
 
 static bool fill_accumulator(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_overflows none = {0}, *overflows = counted(j) ? counted(j) : &none;
     qc_warn_overflows(j->p.warnings, overflows, j->p.how.accumulator.bits, NULL);
-    return qc_fill_accumulator(&j->r, &j->p, overflows, j->p.eval ? j->r.eval_file : j->r.data_file,
-                               j->p.eval        ? j->r.eval_samples
+    return qc_fill_accumulator(&j->r, &j->p, overflows, j->p.from->eval ? j->r.eval_file : j->r.data_file,
+                               j->p.from->eval  ? j->r.eval_samples
                                : j->measurement ? j->measurement->samples
                                                 : 0,
                                st);
@@ -296,15 +296,15 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     const bool statistics = qc_has_statistics(in);
     r->model_file = in->model.file;
     r->statistics_file = statistics ? qc_statistics_name(in) : NULL;
-    r->data_file = j->p.data ? qc_dataset_file(j->p.data) : r->statistics_file;
+    r->data_file = j->p.from->data ? qc_dataset_file(j->p.from->data) : r->statistics_file;
     if (!qc_model_sha256(j->model_sha, &in->model, st)) return false;
-    if (j->p.data && !qc_data_sha256(j->data_sha, &in->data, j->p.data, st)) return false;
+    if (j->p.from->data && !qc_data_sha256(j->data_sha, &in->data, j->p.from->data, st)) return false;
     if (in->statistics.file && !qc_sha256_file(j->stats_sha, in->statistics.file, st)) return false;
-    if (!j->p.data) memcpy(j->data_sha, j->stats_sha, sizeof j->data_sha);
+    if (!j->p.from->data) memcpy(j->data_sha, j->stats_sha, sizeof j->data_sha);
     r->model_sha256 = j->model_sha;
     r->data_sha256 = j->data_sha;
     r->statistics_sha256 = statistics ? j->stats_sha : NULL;
-    r->model_bytes = j->p.model.graph->budget.model_bytes;
+    r->model_bytes = j->p.from->model.graph->budget.model_bytes;
     return true;
 }
 
@@ -350,14 +350,14 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     if (!name_inputs(j, st) || !qc_pipeline_command(&r->command, p, NULL, st)) return false;
     if (!*j->data_sha) r->data_sha256 = NULL; /* statistics at hand, which nobody has hashed */
     if (!*j->stats_sha) r->statistics_sha256 = NULL;
-    if (p->data) {
-        r->data_total = qc_dataset_total(p->data);
-        r->data_dropped = qc_dataset_dropped(p->data);
+    if (p->from->data) {
+        r->data_total = qc_dataset_total(p->from->data);
+        r->data_dropped = qc_dataset_dropped(p->from->data);
     } else {
         r->data_samples = (size_t)qc_collection_samples(p->seen);
         for (size_t i = 0; i < p->seen->part_count; i++) r->data_total += (size_t)p->seen->parts[i].samples;
     }
-    if (!qc_warn_samples(p->warnings, p->data ? r->data_samples : 0, &j->in, p->arena, st)) return false;
+    if (!qc_warn_samples(p->warnings, p->from->data ? r->data_samples : 0, &j->in, p->arena, st)) return false;
     r->statistics_samples = qc_has_statistics(p->in) ? (size_t)qc_collection_samples(p->seen) : 0;
     fill_accuracy(j);
     if (!fill_demand(j, st)) return false;
@@ -376,7 +376,7 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->outputs = outputs;
     r->output_count = count;
     r->measured_samples = j->measurement ? j->measurement->samples : 0;
-    r->import_seconds = p->import_seconds;
+    r->import_seconds = p->from->import_seconds;
     r->collect_seconds = p->collect_seconds;
     r->solve_seconds = p->calibration->solve_seconds;
     r->rounding_seconds = p->weight_rounding ? p->weight_rounding->seconds : 0;
@@ -398,9 +398,9 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->output_bias_gain_db = p->output_bias.gain_db;
     r->measure_seconds = j->measurement ? j->measurement->seconds : 0;
     r->export_seconds = p->export_seconds;
-    r->quantized_in_part = p->given.count || p->given.literal || has_integer_ops(p->model.graph);
-    for (size_t i = 0; i < p->given.count; i++) r->unrounded += !p->given.of[i].weight;
-    r->linear_left = p->given.literal;
+    r->quantized_in_part = p->from->given.count || p->from->given.literal || has_integer_ops(p->from->model.graph);
+    for (size_t i = 0; i < p->from->given.count; i++) r->unrounded += !p->from->given.of[i].weight;
+    r->linear_left = p->from->given.literal;
     r->kept = p->kept;
     r->quantizers = p->quantizers;
     r->workers = p->cost.workers;
@@ -447,8 +447,8 @@ bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc
     }
     bool ok = o->command == QC_COMMAND_collect ? qc_pipeline_begin_collect(p, o, &j->in, st)
                                                : qc_pipeline_begin(p, o, &j->in, st);
-    ok = ok && (j->files = QC_NEW_ARRAY(p->arena, const char *, p->lowered_count + 1, st)) &&
-         (j->file_bytes = QC_NEW_ARRAY(p->arena, size_t, p->lowered_count + 1, st));
+    ok = ok && (j->files = QC_NEW_ARRAY(p->arena, const char *, p->from->lowered_count + 1, st)) &&
+         (j->file_bytes = QC_NEW_ARRAY(p->arena, size_t, p->from->lowered_count + 1, st));
     j->r.files = j->files;
     j->r.file_bytes = j->file_bytes;
     if (ok)
@@ -484,12 +484,12 @@ const struct qc_warnings *qc_job_warnings(const struct qc_job *j)
 
 size_t qc_job_format_count(const struct qc_job *j)
 {
-    return j->p.lowered_count;
+    return j->p.from->lowered_count;
 }
 
 const struct qc_exporter *qc_job_format(const struct qc_job *j, size_t format)
 {
-    return j->p.exporters[format];
+    return j->p.from->exporters[format];
 }
 
 const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j)
@@ -542,8 +542,9 @@ bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_s
     const double t0 = qc_seconds();
     const char *name = qc_arena_strdup(p->arena, path, st);
     size_t bytes;
-    assert(format < p->lowered_count && r->file_count < p->lowered_count);
-    if (!name || !qc_export_file(&bytes, path, p->exporters[format], &source, p->lowered[format], st)) return false;
+    assert(format < p->from->lowered_count && r->file_count < p->from->lowered_count);
+    if (!name || !qc_export_file(&bytes, path, p->from->exporters[format], &source, p->lowered[format], st))
+        return false;
     j->files[r->file_count] = name;
     j->file_bytes[r->file_count++] = bytes;
     r->export_seconds += qc_seconds() - t0;
@@ -587,14 +588,14 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
     const int *axes = NULL;
     if (!qc_pipeline_normalise(p, st)) return false;
     const double t0 = qc_seconds();
-    if (!qc_observable_values(&what.count, &values, p->normalised, p->rules, p->arena, st) ||
+    if (!qc_observable_values(&what.count, &values, p->from->normalised, p->from->rules, p->arena, st) ||
         !(names = QC_NEW_ARRAY(p->arena, const char *, what.count, st)))
         return false;
-    for (size_t i = 0; i < what.count; i++) names[i] = p->normalised->values[values[i]].name;
+    for (size_t i = 0; i < what.count; i++) names[i] = p->from->normalised->values[values[i]].name;
     if (strcmp(p->options->channel_statistics, "on") == 0 &&
-        !qc_named_channel_axes(&axes, what.count, names, p->normalised, p->arena, st))
+        !qc_named_channel_axes(&axes, what.count, names, p->from->normalised, p->arena, st))
         return false;
-    what.graph = p->normalised;
+    what.graph = p->from->normalised;
     what.values = values;
     what.names = names;
     what.channel_axes = axes;

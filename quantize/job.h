@@ -6,18 +6,18 @@
 #define QC_QUANTIZE_JOB_H
 
 #include "export/report/report.h"
-#include "quantize/inputs.h"
-#include "quantize/options.h"
+#include "quantize/interface/inputs.h"
+#include "quantize/options/options.h"
 #include "quantize/pipeline_state.h"
-#include "quantize/progress.h"
-#include "quantize/warnings.h"
+#include "quantize/interface/progress.h"
+#include "quantize/interface/warnings.h"
 
 struct qc_job;
 
 /* Who listens to a job; all of it may be NULL. */
 struct qc_job_listener {
     struct qc_progress *progress;
-    /* Told after each stage (quantize/stages.h), with its graph at hand; those that are repeated for --max-drop once,
+    /* Told after each stage (quantize/stages/stages.h), with its graph at hand; those that are repeated for --max-drop once,
        at the end. false: the job ends with that error. */
     bool (*stage_done)(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st);
     void *stage_user;

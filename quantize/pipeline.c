@@ -9,15 +9,15 @@
 #include "calib/weights/rounded_file.h"
 #include "calib/weights/rounded_layers.h"
 #include "graph/core/verify.h"
-#include "quantize/auto_method.h"
-#include "quantize/integer_options.h"
-#include "quantize/options_agree.h"
-#include "quantize/propagate_check.h"
-#include "quantize/round_options.h"
-#include "quantize/scale_channels.h"
-#include "quantize/scheme_options.h"
-#include "quantize/stage_calibrate.h"
-#include "quantize/targets.h"
+#include "quantize/trials/auto_method.h"
+#include "quantize/options/integer_options.h"
+#include "quantize/options/options_agree.h"
+#include "quantize/trials/propagate_check.h"
+#include "quantize/trials/round_options.h"
+#include "quantize/scaling/scale_channels.h"
+#include "quantize/options/scheme_options.h"
+#include "quantize/stages/stage_import.h"
+#include "quantize/options/targets.h"
 
 static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, struct qc_op_counts *heavy,
                         bool *counted, struct qc_status *st)
@@ -81,7 +81,7 @@ static void forget_repeated(struct qc_pipeline *p)
 
 static void free_again(struct qc_pipeline *p)
 {
-    for (size_t i = 0; p->lowered && i < p->lowered_count; i++) {
+    for (size_t i = 0; p->lowered && i < p->from->lowered_count; i++) {
         qc_graph_free(p->lowered[i]);
         p->lowered[i] = NULL;
     }
@@ -144,17 +144,19 @@ bool qc_pipeline_tell_again(const struct qc_pipeline *p, struct qc_status *st)
 static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_options *o = p->options;
-    if (!(p->rules = qc_rules_new(st)) || !(p->fold_rules = qc_rules_new(st))) return false;
-    if (!qc_rules_add_builtin(p->rules, "normalise.rules", st) ||
-        !qc_rules_add_builtin(p->rules, "patterns.rules", st) || !qc_rules_add_builtin(p->rules, "islands.rules", st) ||
-        !qc_rules_add_builtin(p->rules, "costs.rules", st) || !qc_rules_add_builtin(p->rules, "allow.rules", st) ||
-        !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
-        !qc_rules_add_builtin(p->fold_rules, "requantize_once.rules", st) ||
-        (qc_narrows_bias(o) && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)))
+    if (!(p->from->rules = qc_rules_new(st)) || !(p->from->fold_rules = qc_rules_new(st))) return false;
+    if (!qc_rules_add_builtin(p->from->rules, "normalise.rules", st) ||
+        !qc_rules_add_builtin(p->from->rules, "patterns.rules", st) ||
+        !qc_rules_add_builtin(p->from->rules, "islands.rules", st) ||
+        !qc_rules_add_builtin(p->from->rules, "costs.rules", st) ||
+        !qc_rules_add_builtin(p->from->rules, "allow.rules", st) ||
+        !qc_rules_add_builtin(p->from->fold_rules, "requantize.rules", st) ||
+        !qc_rules_add_builtin(p->from->fold_rules, "requantize_once.rules", st) ||
+        (qc_narrows_bias(o) && !qc_rules_add_builtin(p->from->rules, "bias_narrowed.rules", st)))
         return false;
-    if (!qc_rules_choose_target(p->rules, qc_target_of_rules(o->target), st)) return false;
+    if (!qc_rules_choose_target(p->from->rules, qc_target_of_rules(o->target), st)) return false;
     for (size_t i = 0; i < o->rules.count; i++)
-        if (!qc_rules_add_file(p->rules, o->rules.items[i], st)) return false;
+        if (!qc_rules_add_file(p->from->rules, o->rules.items[i], st)) return false;
     return true;
 }
 
@@ -194,7 +196,10 @@ static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, con
     p->options = o;
     p->in = in;
     p->arena = qc_arena_new();
-    return p->arena ? qc_warnings_new(&p->warnings, st) : qc_fail_memory(st, 1);
+    if (!(p->from = calloc(1, sizeof *p->from))) return qc_fail_memory(st, sizeof *p->from);
+    p->from->holders = 1;
+    p->from->arena = qc_arena_new();
+    return p->arena && p->from->arena ? qc_warnings_new(&p->warnings, st) : qc_fail_memory(st, 1);
 }
 
 /* As far as is known at the beginning. */
@@ -222,12 +227,12 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
         !qc_folded_constants_new(&p->shared, o->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT, st))
         return false;
     if (wants_advice(p) && !qc_rounded_layers_new(&p->rounded_layers, st)) return false;
-    p->lowered_count = o->formats.count;
-    p->exporters = QC_NEW_ARRAY(p->arena, const struct qc_exporter *, p->lowered_count, st);
-    p->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->lowered_count, st);
-    if (!p->exporters || !p->lowered) return false;
-    for (size_t i = 0; i < p->lowered_count; i++)
-        if (!(p->exporters[i] = qc_exporter_find(o->formats.items[i])))
+    p->from->lowered_count = o->formats.count;
+    p->from->exporters = QC_NEW_ARRAY(p->from->arena, const struct qc_exporter *, p->from->lowered_count, st);
+    p->lowered = QC_NEW_ARRAY(p->arena, struct qc_graph *, p->from->lowered_count, st);
+    if (!p->from->exporters || !p->lowered) return false;
+    for (size_t i = 0; i < p->from->lowered_count; i++)
+        if (!(p->from->exporters[i] = qc_exporter_find(o->formats.items[i])))
             return qc_fail(st, QC_USAGE, "--format %s: there is no such format; see 'qcalib list formats'",
                            o->formats.items[i]);
     return true;
@@ -243,80 +248,86 @@ bool qc_pipeline_begin_collect(struct qc_pipeline *p, const struct qc_options *o
     return open_pipeline(p, o, in, st) && read_rules(p, st);
 }
 
+/* What a branch has of p. */
+static void take_from(struct qc_pipeline *t, const struct qc_pipeline *p, bool anew)
+{
+    p->from->holders++;
+    *t = (struct qc_pipeline){.in = p->in,
+                              .progress = p->progress,
+                              .from = p->from,
+                              .is_branch = true,
+                              .real = p->from->normalised,
+                              .quantize_body = p->quantize_body,
+                              .of_body = p->of_body,
+                              .body_count = p->body_count,
+                              .bodies = p->bodies,
+                              .sized = p->sized,
+                              .may_be_float = p->may_be_float,
+                              .memory_planned = p->memory_planned};
+    if (anew) return;
+    t->seen = qc_collection_ref(p->seen);
+    t->moments_dropped = p->moments_dropped;
+    t->known = qc_known_outputs_ref(p->known);
+    t->known_of = p->known_of;
+    t->equalized = p->equalized ? qc_graph_ref(p->equalized) : NULL;
+    t->real = t->equalized ? t->equalized : p->from->normalised;
+    t->rounded_layers = p->rounded_layers;
+    t->shared = p->shared;
+    t->shared_before = p->shared ? qc_folded_constants_count(p->shared) : 0;
+}
+
 bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, const struct qc_options *o, bool anew,
                         struct qc_status *st)
 {
-    *t = *p;
+    take_from(t, p, anew);
     t->options = o;
-    t->arena = NULL;
-    t->warnings = NULL;
-    t->warnings_from = t->warnings_to = 0; /* of a list of its own */
-    t->plugins = NULL;
-    t->stage_done = NULL;
-    t->calibration_options = (struct qc_calibration_options){0};
-    forget_repeated(t);
-    t->lowered = NULL;
-    t->gram = NULL;
-    t->borrows_seen = true;
-    t->rounded_file = NULL; /* is of p's options */
-    if (anew) t->known = NULL;
-    qc_scale_channels_anew(t);
     if (!(t->arena = qc_arena_new()) || !qc_warnings_new(&t->warnings, st)) return qc_fail_memory(st, 1);
-    t->lowered = QC_NEW_ARRAY(t->arena, struct qc_graph *, t->lowered_count, st);
+    t->lowered = QC_NEW_ARRAY(t->arena, struct qc_graph *, t->from->lowered_count, st);
     if (!t->lowered || !read_methods(t, st) || !qc_integer_options(&t->how, o, st) ||
         !qc_scheme_options(&t->scheme, o, t->arena, st))
         return false;
-    if (t->shared) t->shared_before = qc_folded_constants_count(t->shared);
     t->calibration_options.ranges_alone = true; /* no report is made of a branch */
     if (!p->options->propagate)
         t->calibration_options.solved = (struct qc_solved){.graph = p->simulated,
                                                            .seen = p->seen,
                                                            .options = &p->calibration_options,
                                                            .calibration = p->calibration};
-    if (!anew) return run_repeated(t, st);
-    t->rounded_layers = NULL;
-    t->shared = NULL; /* it has none of these weights */
-    t->seen = NULL;
-    t->borrows_seen = false;
-    t->equalized = NULL;
-    return qc_stage_find("equalize")->run(t, st) && run_repeated(t, st);
-}
-
-void qc_pipeline_branch_end(struct qc_pipeline *t, const struct qc_pipeline *p)
-{
-    free_again(t);
-    if (t->shared) qc_folded_constants_trim(t->shared, t->shared_before);
-    if (t->seen != p->seen) qc_collection_free(t->seen);
-    if (t->known != p->known) qc_known_outputs_free(t->known);
-    qc_graph_free(t->scaled);
-    if (t->equalized != p->equalized) qc_graph_free(t->equalized);
-    qc_plugins_free(t->plugins);
-    qc_warnings_free(t->warnings);
-    qc_arena_free(t->arena);
+    return (!anew || qc_stage_find("equalize")->run(t, st)) && run_repeated(t, st);
 }
 
 bool qc_pipeline_normalise(struct qc_pipeline *p, struct qc_status *st)
 {
-    return qc_stage_import(p, st) && qc_stage_normalise(p, st) && qc_graph_verify(p->normalised, st);
+    return qc_stage_import(p, st) && qc_stage_normalise(p, st) && qc_graph_verify(p->from->normalised, st);
+}
+
+static void let_go(struct qc_prepared *from)
+{
+    if (!from || --from->holders) return;
+    qc_graph_free(from->normalised);
+    qc_graph_free(from->plain);
+    qc_dataset_free(from->eval);
+    qc_dataset_free(from->data);
+    qc_model_close(&from->model);
+    qc_rules_free(from->rules);
+    qc_rules_free(from->fold_rules);
+    qc_arena_free(from->arena);
+    free(from);
 }
 
 void qc_pipeline_end(struct qc_pipeline *p)
 {
     free_again(p);
-    qc_folded_constants_free(p->shared);
-    qc_rounded_layers_free(p->rounded_layers);
+    if (p->is_branch && p->shared) qc_folded_constants_trim(p->shared, p->shared_before);
+    if (!p->is_branch) {
+        qc_folded_constants_free(p->shared);
+        qc_rounded_layers_free(p->rounded_layers);
+    }
     qc_rounded_file_close(p->rounded_file);
     qc_known_outputs_free(p->known);
     qc_collection_free(p->seen);
     qc_graph_free(p->scaled);
     qc_graph_free(p->equalized);
-    qc_graph_free(p->normalised);
-    qc_graph_free(p->plain);
-    qc_dataset_free(p->eval);
-    qc_dataset_free(p->data);
-    qc_model_close(&p->model);
-    qc_rules_free(p->rules);
-    qc_rules_free(p->fold_rules);
+    let_go(p->from);
     qc_plugins_free(p->plugins); /* behind the calibration, which names their observers */
     qc_warnings_free(p->warnings);
     qc_arena_free(p->arena);

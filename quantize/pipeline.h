@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The pipeline of quantize: runs the stages (quantize/stages.h) one after the other. After every stage the graph is
+/* The pipeline of quantize: runs the stages (quantize/stages/stages.h) one after the other. After every stage the graph is
    verified, heavy ops are counted, and who listens is told. */
 #ifndef QC_QUANTIZE_PIPELINE_H
 #define QC_QUANTIZE_PIPELINE_H
 
-#include "quantize/stages.h"
+#include "quantize/stages/stages.h"
 
 /* Checks the options and reads the rules, before anything else happens. p: zeroed but for who listens; o and in are
    borrowed. */
@@ -17,13 +17,12 @@ bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st);
    stages are NULL. Errors: as qc_pipeline_run; where several processes share the work data cannot be run again
    (QC_UNSUPPORTED). */
 bool qc_pipeline_again(struct qc_pipeline *p, struct qc_status *st);
-/* The same job with other options, beside one that has run: *t is made of p and borrows from it, so p outlives it. The
+/* The same job with other options, beside one that has run and outlives it: another attempt on what p was prepared. The
    statistics of p serve again where they have what is needed; with `anew` the stages run from "equalize" on, and the
-   data once more. Options of data and model are those of p. *t is to be ended whatever happens
-   (qc_pipeline_branch_end). Errors: as qc_pipeline_again. */
+   data once more. Options of data and model are those of p. *t is to be ended whatever happens (qc_pipeline_end).
+   Errors: as qc_pipeline_again. */
 bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, const struct qc_options *o, bool anew,
                         struct qc_status *st);
-void qc_pipeline_branch_end(struct qc_pipeline *t, const struct qc_pipeline *p);
 /* Tells of the repeated stages as they are now: qc_pipeline_again does not. */
 bool qc_pipeline_tell_again(const struct qc_pipeline *p, struct qc_status *st);
 /* For 'qcalib collect', instead of begin and run: rules; then model, data and the normalised graph. */

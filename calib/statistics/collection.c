@@ -129,9 +129,20 @@ bool qc_collection_new(struct qc_collection **out, size_t count, const char *con
     return ok;
 }
 
+struct qc_collection *qc_collection_ref(struct qc_collection *c)
+{
+    if (c) c->holders++;
+    return c;
+}
+
+bool qc_collection_is_shared(const struct qc_collection *c)
+{
+    return c->holders > 0;
+}
+
 void qc_collection_free(struct qc_collection *c)
 {
-    if (!c) return;
+    if (!c || c->holders-- > 0) return;
     for (size_t i = 0; c->values && i < c->count; i++) {
         qc_histogram_free(c->values[i].histogram);
         qc_channel_histogram_free(c->values[i].channels);

@@ -40,6 +40,7 @@ struct qc_collected {
 };
 
 struct qc_collection {
+    size_t holders; /* beside the first */
     struct qc_arena *arena;
     char model_sha256[65]; /* empty when nobody said */
     const char *inputs;    /* what each input is fed with (qc_dataset_inputs) */
@@ -125,7 +126,10 @@ bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct
 bool qc_collection_add_range(struct qc_collection *c, struct qc_sample_range r, struct qc_status *st);
 bool qc_collection_has_sample(const struct qc_collection *c, uint64_t part, uint64_t number);
 
-void qc_collection_free(struct qc_collection *c); /* NULL-safe */
+/* Another holder: freed when as many have let go. NULL-safe; all of them belong to the thread of the job. */
+struct qc_collection *qc_collection_ref(struct qc_collection *c);
+bool qc_collection_is_shared(const struct qc_collection *c); /* has it more than one holder? */
+void qc_collection_free(struct qc_collection *c);            /* NULL-safe */
 
 /* NULL when there is no such value. */
 const struct qc_collected *qc_collection_value(const struct qc_collection *c, const char *name);

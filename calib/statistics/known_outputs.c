@@ -27,6 +27,7 @@ struct qc_known {
 enum { SLOTS = 4096 };
 
 struct qc_known_outputs {
+    size_t holders; /* beside the first */
     size_t count, bytes;
     bool settled;
     pthread_mutex_t lock;
@@ -44,9 +45,15 @@ bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, struct qc
     return true;
 }
 
+struct qc_known_outputs *qc_known_outputs_ref(struct qc_known_outputs *k)
+{
+    if (k) k->holders++;
+    return k;
+}
+
 void qc_known_outputs_free(struct qc_known_outputs *k)
 {
-    if (!k) return;
+    if (!k || k->holders-- > 0) return;
     for (size_t i = 0; i < SLOTS; i++)
         for (struct qc_known *u = k->slots[i], *next; u; u = next) {
             next = u->next;

@@ -13,6 +13,8 @@ struct qc_known_outputs;
 
 /* count: outputs of the graph. Workers may call the functions below at once. */
 bool qc_known_outputs_new(struct qc_known_outputs **out, size_t count, struct qc_status *st);
+/* Another holder: freed when as many have let go. NULL-safe; both belong to the thread of the job. */
+struct qc_known_outputs *qc_known_outputs_ref(struct qc_known_outputs *k);
 void qc_known_outputs_free(struct qc_known_outputs *k); /* NULL-safe */
 
 /* Says that all outputs had known shapes before they were computed: the plan of the graph has no other. */

@@ -16,7 +16,7 @@
 static bool report(const struct qc_job *j, const struct qc_collect_result *r, const char *path,
                    const struct qc_cli_options *o, struct qc_status *st)
 {
-    const struct qc_dataset *samples_of = qc_job_pipeline(j)->data;
+    const struct qc_dataset *samples_of = qc_job_pipeline(j)->from->data;
     const struct qc_warnings *w = qc_job_warnings(j);
     struct stat s;
     size_t samples = (size_t)qc_collection_samples(r->statistics), bytes = stat(path, &s) == 0 ? (size_t)s.st_size : 0;

@@ -15,9 +15,9 @@
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "export/report/comparison.h"
-#include "quantize/command_text.h"
-#include "quantize/compare_models.h"
-#include "quantize/integer_options.h"
+#include "quantize/report/command_text.h"
+#include "evaluate/compare_models.h"
+#include "quantize/options/integer_options.h"
 
 enum { SHOWN = 8 };
 

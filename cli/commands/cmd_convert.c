@@ -13,7 +13,7 @@
 #include "cli/terminal/screen.h"
 #include "export/formats/exporter.h"
 #include "graph/text/text.h"
-#include "quantize/canonical_model.h"
+#include "evaluate/canonical_model.h"
 
 enum { SHOWN = 5 };
 

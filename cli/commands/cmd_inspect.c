@@ -10,7 +10,7 @@
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
 #include "datasets/samples/dataset.h"
-#include "quantize/describe.h"
+#include "evaluate/describe.h"
 
 /* Attributes that change what a model gets or how it is judged; -v shows the others too. */
 static bool preprocesses(const char *name)

@@ -10,9 +10,9 @@
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
 #include "onnx/read/import.h"
-#include "quantize/canonical_model.h"
-#include "quantize/stages.h"
-#include "quantize/targets.h"
+#include "evaluate/canonical_model.h"
+#include "quantize/stages/stages.h"
+#include "quantize/options/targets.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/language/rule.h"
 

@@ -11,7 +11,7 @@
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/pack_data.h"
-#include "quantize/model.h"
+#include "quantize/opening/model.h"
 
 static bool report(size_t rows, const struct qc_cli_options *o, const struct qc_warnings *w, struct qc_status *st)
 {

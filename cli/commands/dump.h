@@ -5,7 +5,7 @@
 #define QC_CLI_COMMANDS_DUMP_H
 
 #include "cli/options/command_line.h"
-#include "quantize/stages.h"
+#include "quantize/stages/stages.h"
 
 /* Errors: QC_USAGE, a stage that is none. */
 bool qc_dump_check(const struct qc_cli_options *o, struct qc_status *st);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib inspect: text about a file, a function for each kind. JSON: quantize/describe.h. */
+/* qcalib inspect: text about a file, a function for each kind. JSON: evaluate/describe.h. */
 #ifndef QC_CLI_COMMANDS_INSPECT_H
 #define QC_CLI_COMMANDS_INSPECT_H
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is in a model, for people (quantize/describe.h). */
+/* What is in a model, for people (evaluate/describe.h). */
 #include <stdio.h>
 
 #include "cli/commands/inspect.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
-#include "quantize/describe.h"
+#include "evaluate/describe.h"
 
 static void print_ports(const char *label, const struct qc_shown_ports *ports, bool all)
 {

@@ -4,7 +4,7 @@
 #ifndef QC_CLI_OPTIONS_COMMAND_LINE_H
 #define QC_CLI_OPTIONS_COMMAND_LINE_H
 
-#include "quantize/options.h"
+#include "quantize/options/options.h"
 
 /* The commands of a job (enum qc_command) are the first; these are the terminal's own. */
 enum { QC_COMMAND_inspect = QC_COMMAND_COUNT, QC_COMMAND_list, QC_COMMAND_help, QC_CLI_COMMAND_COUNT };
@@ -51,7 +51,7 @@ struct qc_cli_options {
     bool man, help, version;
     const char *completion; /* "bash", "zsh" or "fish" */
 
-    const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (quantize/team.h) */
+    const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
 };
 
 /* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before

@@ -2,7 +2,7 @@
 #ifndef QC_CLI_TERMINAL_PRINT_WARNINGS_H
 #define QC_CLI_TERMINAL_PRINT_WARNINGS_H
 
-#include "quantize/warnings.h"
+#include "quantize/interface/warnings.h"
 
 /* "qcalib: warning: TEXT (17 times)" on standard error, at most 20 lines; all of them when verbose. */
 enum qc_warnings_length { QC_WARNINGS_SOME, QC_WARNINGS_ALL };

@@ -4,7 +4,7 @@
 #define QC_CLI_TERMINAL_PROGRESS_BAR_H
 
 #include "cli/options/command_line.h"
-#include "quantize/progress.h"
+#include "quantize/interface/progress.h"
 
 /* Shows a bar with --progress always, or auto on a terminal unless --quiet; otherwise nothing. Either way an interrupt
    of the program stops the job. */

@@ -107,7 +107,7 @@ struct qc_layer {
     double scale_raise_max;                    /* the largest factor; 0 when accumulators have 32 bits */
 };
 
-/* Channels that could be scaled between operators (quantize/scale_search.h). */
+/* Channels that could be scaled between operators (quantize/scaling/scale_search.h). */
 struct qc_report_scaled {
     const char *value; /* that carries the channels */
     const char *kind;  /* "awq"; NULL: nothing that was tried gained enough */

@@ -249,11 +249,16 @@ static void check_join(void *user, qc_id v)
     j->ok = false;
 }
 
+static bool stores_result(const struct qc_partition *p, const struct qc_match *m)
+{
+    return m->rule->result_quantized && !p->options.float_results;
+}
+
 /* The template ends in a float op and says nothing of the result: it is stored only where something else asks for it.
  */
-static bool leaves_real(const struct qc_match *m)
+static bool leaves_real(const struct qc_partition *p, const struct qc_match *m)
 {
-    return m->rule->give->op != QC_OP_Dequantize && !m->rule->result_quantized;
+    return m->rule->give->op != QC_OP_Dequantize && !stores_result(p, m);
 }
 
 /* In topological order: patterns that only join quantized values are dropped where a data input is not one. */
@@ -294,7 +299,7 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
                          inputs; /* what is taken from constants alone (an embedding) is no reason to quantize more */
         }
         for (unsigned k = 0; k < n->output_count; k++)
-            if (passes || (m && !leaves_real(m))) quantized[n->outputs + k] = true;
+            if (passes || (m && !leaves_real(p, m))) quantized[n->outputs + k] = true;
     }
     return true;
 }
@@ -306,7 +311,7 @@ static void find_requests(struct qc_partition *p, const struct qc_uses *uses)
         const struct qc_match *m = p->matches.at[id];
         if (!m || p->weights_only[id]) continue;
         each_quantized(m->rule->give, m, request, p);
-        if (m->rule->result_quantized) p->requested[past_bounds(p, uses, m->root)] = true;
+        if (stores_result(p, m)) p->requested[past_bounds(p, uses, m->root)] = true;
     }
     for (qc_id v = 1; v <= g->value_count; v++)
         if (qc_given_of_value(p->options.given, g, v)) request(p, v);
@@ -375,12 +380,11 @@ static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const s
 }
 
 /* Does the result have a quantizer because of the pattern itself? */
-static bool makes_quantizer(const struct qc_match *m)
+static bool makes_quantizer(const struct qc_partition *p, const struct qc_match *m)
 {
     const struct qc_expr *inner = m->rule->give->args[0];
-    return m->rule->result_quantized ||
-           (inner->kind == QC_EXPR_OP &&
-            (inner->op == QC_OP_Quantize || qc_op_info(inner->op)->affine == QC_AFFINE_MERGE));
+    return stores_result(p, m) || (inner->kind == QC_EXPR_OP &&
+                                   (inner->op == QC_OP_Quantize || qc_op_info(inner->op)->affine == QC_AFFINE_MERGE));
 }
 
 static bool find_schemes(struct qc_partition *p, struct qc_status *st)
@@ -390,7 +394,7 @@ static bool find_schemes(struct qc_partition *p, struct qc_status *st)
         if (!m) continue;
         const struct qc_scheme_source *source = qc_scheme_source_of(p, m, st);
         if (!source || !set_schemes(p, m->rule->give, m, source, st) ||
-            (makes_quantizer(m) && !set_scheme(p, source, m->root, false, st)))
+            (makes_quantizer(p, m) && !set_scheme(p, source, m->root, false, st)))
             return false;
     }
     return true;

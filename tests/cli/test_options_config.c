@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/options/command_line.h"
-#include "quantize/command_text.h"
+#include "quantize/report/command_text.h"
 
 static struct qc_arena *arena;
 static struct qc_status st;

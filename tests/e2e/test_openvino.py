@@ -13,9 +13,12 @@ import subprocess
 
 import h5py
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
 import real_models
 from conftest import ROOT
+from onnx import TensorProto, helper, numpy_helper
 from test_overflow_fix import CALIBRATION, dense_model  # noqa: F401 a fixture
 from test_run import by_name
 
@@ -86,3 +89,43 @@ def test_given_networks(model, target, data, qcalib, tmp_path):
     )
     more = ("--samples", case.samples, *preprocess)
     check(files, data / case.data, real_models.inputs(case, data), BOUND_DB.get(model, 35), qcalib, tmp_path, *more)
+
+
+@pytest.fixture
+def upscaler(tmp_path):
+    """Two convolutions and a shuffle of pixels: nothing in integers reads what the second one gives."""
+    rng = np.random.default_rng(7)
+    weights = [rng.normal(0, 0.2, shape).astype(np.float32) for shape in ((8, 4, 3, 3), (16, 8, 3, 3))]
+    nodes = [
+        helper.make_node("Conv", ["x", "w0"], ["a"], name="first", pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "w1"], ["c"], name="last", pads=[1] * 4),
+        helper.make_node("DepthToSpace", ["c"], ["y"], blocksize=2),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "upscaler",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4, 16, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(weights)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    x = rng.uniform(0, 1, (48, 4, 16, 16)).astype(np.float32)
+    with h5py.File(tmp_path / "d.h5", "w") as file:
+        file["x"] = x
+    return ("--data", "d.h5", "m.onnx"), x
+
+
+@pytest.mark.parametrize(
+    "target,stored", [(("ort",), True), (("openvino",), False), (("openvino", "--prefer", "integers"), True)]
+)
+@pytest.mark.parametrize("form", ["qdq", "qoperator"])
+def test_results_that_nothing_reads_stay_float(form, target, stored, upscaler, qcalib, tmp_path):
+    arguments, x = upscaler
+    qcalib("-q", "--no-report", "--target", *target, "--format", form, *arguments, "-o", "q.onnx")
+    qcalib("run", "-q", "q.onnx", "--data", "d.h5", "-o", "out.h5")
+    want = by_name(tmp_path / "out.h5")["y"]
+    assert (len(np.unique(want)) <= 256) == stored
+    assert decibels(want, ort.InferenceSession(tmp_path / "q.onnx").run(None, {"x": x})[0]) > 100
+    if form == "qdq" and target == ("openvino",):
+        assert decibels(want, in_openvino([(tmp_path / "q.onnx", {"x": x})], tmp_path)[0][0]["y"]) > 80

@@ -14,7 +14,7 @@
 #include "graph/infer/folding.h"
 #include "onnx/read/import.h"
 #include "onnx/write/emit.h"
-#include "quantize/canonical_model.h"
+#include "evaluate/canonical_model.h"
 #include "rewrite/passes/equalize.h"
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"

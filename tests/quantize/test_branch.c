@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "quantize/pipeline.h"
-#include "quantize/scale_channels.h"
-#include "quantize/scale_search.h"
-#include "quantize/warnings.h"
+#include "quantize/scaling/scale_channels.h"
+#include "quantize/scaling/scale_search.h"
+#include "quantize/interface/warnings.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
@@ -51,7 +51,7 @@ Test(branch, of_a_pipeline_with_warnings_before_it)
         cr_expect_leq(t[anew].warnings_from, qc_warnings_count(t[anew].warnings));
         for (size_t i = 0; i < qc_warnings_count(t[anew].warnings); i++)
             cr_expect_neq(qc_warnings_text(t[anew].warnings, i)[0], 'b');
-        qc_pipeline_branch_end(&t[anew], &p);
+        qc_pipeline_end(&t[anew]);
     }
     cr_expect_eq(qc_warnings_count(p.warnings), count);
     cr_expect_str_eq(qc_warnings_text(p.warnings, BEFORE - 1), "before the stages: 39");

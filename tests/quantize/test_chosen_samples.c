@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "quantize/fallback.h"
+#include "quantize/demand/fallback.h"
 #include "quantize/job.h"
 #include "quantize/pipeline.h"
 
@@ -50,10 +50,10 @@ Test(chosen_samples, of_sensitivity_that_fails)
     struct qc_options o;
     set_options(&o, a);
     cr_assert(qc_pipeline_begin(&p, &o, &in, &st) && qc_pipeline_run(&p, &st), "%s", st.message);
-    cr_assert_eq(qc_dataset_samples(p.data), SAMPLES);
+    cr_assert_eq(qc_dataset_samples(p.from->data), SAMPLES);
     cr_expect(!qc_measure_sensitivity(&s, &p, NULL, 2, NULL, 0, &st));
     cr_expect_eq(st.code, QC_INTERRUPTED, "%s", st.message);
-    cr_expect_eq(qc_dataset_samples(p.data), SAMPLES);
+    cr_expect_eq(qc_dataset_samples(p.from->data), SAMPLES);
     qc_pipeline_end(&p);
     qc_arena_free(a);
 }
@@ -78,7 +78,8 @@ Test(chosen_samples, of_advice_that_fails)
         if (at == 1 << 30) calls = stop.calls;
         cr_assert(ok || st.code == QC_INTERRUPTED, "%s", st.message);
         ended += !ok;
-        cr_expect_eq(qc_dataset_samples(qc_job_pipeline(j)->data), SAMPLES, "stopped at call %d of %d", at, calls);
+        cr_expect_eq(qc_dataset_samples(qc_job_pipeline(j)->from->data), SAMPLES, "stopped at call %d of %d", at,
+                     calls);
         qc_job_free(j);
     }
     cr_expect_gt(ended, 10, "%d calls", calls);

@@ -86,8 +86,8 @@ static void check(const struct model *m, const char *folder)
     cr_assert(!m->option || (qc_options_find(&option, &o, m->option, &st) && qc_options_set(&o, option, m->value, &st)),
               "%s", st.message);
     cr_assert(qc_pipeline_begin(&p, &o, &in, &st) && qc_pipeline_run(&p, &st), "%s: %s", m->name, st.message);
-    const struct qc_shape *shapes = qc_stream_shapes(p.folded, p.data, a, &st);
-    struct qc_stream s = {.data = p.data,
+    const struct qc_shape *shapes = qc_stream_shapes(p.folded, p.from->data, a, &st);
+    struct qc_stream s = {.data = p.from->data,
                           .input_count = p.folded->input_count,
                           .plan_count = QC_STREAM_PLANS,
                           .workers = 1,

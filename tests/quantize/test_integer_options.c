@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "quantize/integer_options.h"
+#include "quantize/options/integer_options.h"
 
 struct given {
     const char *accumulator;

@@ -12,7 +12,7 @@
 
 #include "datasets/arrays/memory_data.h"
 #include "node_case.h"
-#include "quantize/run_model.h"
+#include "evaluate/run_model.h"
 
 struct tolerance {
     double relative, absolute;

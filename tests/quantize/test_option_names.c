@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "quantize/options.h"
+#include "quantize/options/options.h"
 
 static struct qc_arena *arena;
 static struct qc_status st;

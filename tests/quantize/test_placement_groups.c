@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "quantize/pipeline.h"
-#include "quantize/placement_groups.h"
+#include "quantize/placement/placement_groups.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 
-#include "quantize/warnings.h"
+#include "quantize/interface/warnings.h"
 
 Test(warnings, grouped_in_order)
 {

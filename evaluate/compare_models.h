@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Two models on the same samples, layer by layer. */
+#ifndef QC_EVALUATE_COMPARE_MODELS_H
+#define QC_EVALUATE_COMPARE_MODELS_H
+
+#include "evaluate/compare_layers.h"
+#include "quantize/opening/model.h"
+#include "quantize/interface/progress.h"
+#include "simq/plan/plan.h"
+
+struct qc_compared_models {
+    struct qc_model first, second;
+    struct qc_plan_options how[2];
+    bool contracts; /* a rounding of each graph was named */
+    bool both;      /* ... or an accumulator of each */
+    struct qc_dataset *data;
+    struct qc_layer_pairs pairs;
+    struct qc_comparison *result;
+};
+
+/* Opens both, matches their layers and runs them. o: of QC_COMMAND_compare; its arena holds the pairs. out is zeroed
+   before, and closed in any case. Errors: QC_USAGE; models that do not take the same inputs; those of opening and
+   running them. */
+bool qc_compare_models(struct qc_compared_models *out, const struct qc_model_source sources[2],
+                       const struct qc_data_source *data, const struct qc_options *o, struct qc_progress *progress,
+                       struct qc_warnings *w, struct qc_status *st);
+void qc_compared_models_close(struct qc_compared_models *c);
+
+#endif

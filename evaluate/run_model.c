@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "evaluate/run_model.h"
+
+#include "base/clock.h"
+#include "evaluate/canonical_model.h"
+#include "quantize/options/integer_options.h"
+
+bool qc_model_run_open(struct qc_model_run *out, const struct qc_model_source *model, const struct qc_data_source *data,
+                       enum qc_data_use use, const struct qc_options *o, struct qc_warnings *w, struct qc_status *st)
+{
+    const struct qc_data_request request = {.use = use, .choose = QC_CHOOSE_SAMPLES};
+    struct qc_model_run r = {.workers = 0};
+    const bool ok = qc_model_open(&r.model, model, o, w, st) && qc_model_check_whole(&r.model, st) &&
+                    (use == QC_USE_INPUTS || qc_model_widen(&r.model, QC_WIDEN_PORTS, st)) &&
+                    qc_model_canonicalise(&r.model, st) &&
+                    qc_model_data(&r.data, r.model.graph, data, &request, o, w, st);
+    if (ok)
+        *out = r;
+    else
+        qc_model_run_close(&r);
+    return ok;
+}
+
+void qc_model_run_close(struct qc_model_run *r)
+{
+    qc_plan_free(r->plan);
+    qc_dataset_free(r->data);
+    qc_model_close(&r->model);
+}
+
+bool qc_model_run_plan(struct qc_model_run *r, const struct qc_plan_options *how, const struct qc_options *o,
+                       struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *g = r->model.graph;
+    if (!qc_stream_plan(&r->plan, g, r->data, how, st)) return qc_where(st, "%s", r->model.path);
+    const size_t units = qc_dataset_units(r->data);
+    const unsigned wanted = (unsigned)(o->threads < units ? o->threads : units);
+    return qc_stream_fit(&r->workers, wanted, (size_t)o->memory_limit, r->data, qc_plan_runner_bytes(r->plan), st) &&
+           qc_overflows_new(&r->overflows, r->plan, g, a, st);
+}
+
+bool qc_model_run_units(struct qc_model_run *r, qc_stream_unit_fn *unit, void *user, unsigned bits,
+                        struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st)
+{
+    const struct qc_stream s = {.data = r->data,
+                                .input_count = r->model.graph->input_count,
+                                .plan_count = 1,
+                                .plans = {r->plan},
+                                .overflows = {&r->overflows},
+                                .workers = r->workers,
+                                .in_order = true, /* a file that is written has to wait for them */
+                                .unit = unit,
+                                .user = user,
+                                .progress = qc_progress_step,
+                                .progress_user = progress};
+    qc_progress_phase(progress, "running");
+    const double start = qc_seconds();
+    const bool ok = qc_stream_run(&s, st);
+    r->seconds = qc_seconds() - start;
+    qc_progress_end(progress);
+    qc_warn_overflows(w, &r->overflows, bits, NULL);
+    return ok && qc_progress_check(progress, st);
+}

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/advice/advice.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "calib/ranges/unseen.h"
+#include "calib/trials/output_errors.h"
+#include "calib/trials/trial_run.h"
+#include "quantize/advice/advice_work.h"
+#include "quantize/collect/collecting.h"
+#include "quantize/demand/fallback.h"
+#include "quantize/report/layer_ranking.h"
+#include "quantize/report/noise_points.h"
+#include "quantize/pipeline.h"
+
+/* MEASURED batches show what the outputs lose, HELD others whether that is luck. Of a few layers each alone is run on
+   FEW of them, or on one where calibration ran less than PER_BATCH for each, so that all that is a small part of its
+   work; SINGLE of them are tried alone and TOP together. The samples that are held back are drawn with a seed. */
+enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
+
+/* Beside the best idea, which is always tried, advice takes this part of the job's work (quantize/advice/advice_work.h), and
+   so much in any case, some hundredths of a second, or a tenth or two where observers are chosen anew for each idea. A
+   third of it may go into what layers do alone, of so many at least, where that leaves enough for an idea: else it is
+   believed. */
+enum { PART = 10, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
+static const double FLOOR = 6e9, FLOOR_CHOOSES = 3e10, SPARE = 1.25;
+
+/* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
+static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
+
+/* The samples of the report, and others. */
+enum samples { OF_REPORT, HELD_BACK, SAMPLES };
+
+struct trying {
+    struct qc_pipeline *p;
+    struct qc_report *r;
+    size_t outputs;
+    const struct qc_measurement *m; /* of p; NULL: there is none */
+    const struct qc_error *now;     /* [outputs], of p on the samples of the report; NULL: there are none */
+    struct qc_error *held;          /* [outputs], of p on the others; NULL until it is needed */
+    uint64_t *keys[SAMPLES];        /* of their units; NULL until they are run */
+    const char *method;             /* that --method auto took; NULL: the options' own */
+    bool chooses;                   /* which is auto, and chooses anew for each idea */
+    struct qc_advice_work work;
+    double left; /* that may be tried, of that kind */
+    struct qc_report_advice *list;
+    struct qc_report_left *left_out; /* [QC_IDEAS] */
+};
+
+struct qc_selection qc_measured_samples(const struct qc_dataset *data)
+{
+    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
+    return (struct qc_selection){.samples = MEASURED * batch};
+}
+
+struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p)
+{
+    return (struct qc_measure_options){.workers = (unsigned)p->options->threads,
+                                       .memory_limit = (size_t)p->options->memory_limit,
+                                       .accumulator = p->how.accumulator,
+                                       .rounding = p->how.rounding,
+                                       .progress = qc_progress_step,
+                                       .progress_user = p->progress};
+}
+
+/* ---- Samples ---- */
+
+static bool select_all(const struct trying *t, struct qc_status *st)
+{
+    return qc_model_select(t->p->from->data, t->p->options, NULL, st);
+}
+
+/* Are there no others? */
+static bool only_those(const struct trying *t)
+{
+    return !t->p->from->eval && qc_dataset_samples(t->p->from->data) <= qc_measured_samples(t->p->from->data).samples;
+}
+
+/* What the outputs of p, or of a branch of it, lose on the samples of the report, or on as many others: of --eval where
+   there is one, else drawn. *out: [outputs], from the arena. What is produced computes what is simulated, bit for bit,
+   and faster. */
+static bool measure(struct qc_error **out, struct trying *t, const struct qc_pipeline *p, enum samples which,
+                    struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_measure_options o = qc_measure_options_of(t->p);
+    struct qc_dataset *data = which == HELD_BACK && t->p->from->eval ? t->p->from->eval : t->p->from->data;
+    struct qc_selection some = qc_measured_samples(data);
+    if (which == HELD_BACK) some.samples = some.samples / MEASURED * HELD;
+    some.drawn = which == HELD_BACK && !t->p->from->eval;
+    some.seed = HELD_SEED;
+    const bool fewer = qc_dataset_samples(data) > some.samples;
+    struct qc_error *sums = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
+    uint64_t **keys = &t->keys[which];
+    if (!sums) return false;
+    bool ok = !fewer || qc_dataset_select(data, &some, st);
+    if (ok && !*keys) ok = (*keys = QC_NEW_ARRAY(t->p->arena, uint64_t, qc_dataset_units(data), st)) != NULL;
+    ok = ok && qc_output_errors(sums, qc_outputs_known(p), *keys, p->real, p->produced, data, &o, st);
+    if (fewer && !qc_model_select_again(data, data == t->p->from->eval ? NULL : t->p->options, st)) return false;
+    if (ok) *out = sums;
+    return ok;
+}
+
+/* Of noise to signal, averaged over the outputs. */
+static double decibels(const struct trying *t, const struct qc_error *outputs)
+{
+    return -10 * log10(qc_trials_noise(outputs, t->outputs, 0, 1, 1));
+}
+
+/* ---- One trial ---- */
+
+/* A list of its own: a choice without a glob takes the place of the first one where that stands. */
+static bool own_list(struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_text_list from = *list;
+    *list = (struct qc_text_list){.count = 0};
+    for (size_t i = 0; i < from.count; i++)
+        if (!qc_text_list_add(list, from.items[i], a, st)) return false;
+    return true;
+}
+
+/* The options of the job with a change, in the arena a. */
+static bool change_options(struct qc_options *out, const struct qc_options *o, const struct qc_command_change *change,
+                           struct qc_arena *a, struct qc_status *st)
+{
+    *out = *o;
+    out->arena = a;
+    if (!own_list(&out->activation_types, a, st) || !own_list(&out->weight_types, a, st)) return false;
+    if (change->without && strcmp(change->without, "per-tensor") == 0) {
+        out->per_tensor = false;
+        out->given[QC_OPTION_PER_TENSOR] = false;
+    }
+    for (size_t i = 0; i < change->count; i++) {
+        enum qc_option which;
+        if (!qc_options_find(&which, out, change->name[i], st) || !qc_options_set(out, which, change->value[i], st))
+            return false;
+    }
+    return true;
+}
+
+/* Ranges of --method auto reach further than those of its observer by name (calib/ranges/unseen.h). */
+static bool by_unseen(const struct qc_pipeline *p)
+{
+    return p->calibration_options.unseen && p->seen && p->seen->extremes && p->seen->extremes->count <= QC_UNSEEN_MOST;
+}
+
+/* With the observer that --method auto found in its place; another network is left to --method auto. */
+static bool with_method(struct qc_command_change *change, const struct trying *t, struct qc_status *st)
+{
+    struct qc_arena *a = t->p->arena;
+    const size_t n = change->count;
+    const char **names = QC_NEW_ARRAY(a, const char *, n + 1, st), **values = QC_NEW_ARRAY(a, const char *, n + 1, st);
+    if (!names || !values) return false;
+    names[0] = "method";
+    values[0] = t->method;
+    for (size_t i = 0; i < n; i++) {
+        names[i + 1] = change->name[i];
+        values[i + 1] = change->value[i];
+        if (strcmp(change->name[i], "method") == 0) return true; /* it has one of its own */
+    }
+    change->name = names;
+    change->value = values;
+    change->count = n + 1;
+    return true;
+}
+
+/* An error that belongs to the idea alone: it cannot be done, or not within --memory-limit. */
+static bool only_the_idea(const struct trying *t, const struct qc_status *why)
+{
+    return why->code == QC_UNSUPPORTED || why->code == QC_USAGE || why->code == QC_DEMAND ||
+           (why->code == QC_MACHINE && t->p->options->memory_limit);
+}
+
+static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, const struct qc_error *then,
+                         struct qc_status *st)
+{
+    const size_t n = t->outputs;
+    double *before = QC_NEW_ARRAY(t->p->arena, double, n, st), *after = QC_NEW_ARRAY(t->p->arena, double, n, st);
+    if (!before || !after) return false;
+    for (size_t i = 0; i < n; i++) {
+        before[i] = qc_error_sqnr_db(&t->now[i]);
+        after[i] = qc_error_sqnr_db(&then[i]);
+    }
+    out->before_db = decibels(t, t->now);
+    out->after_db = decibels(t, then);
+    out->outputs_before_db = before;
+    out->outputs_after_db = after;
+    return true;
+}
+
+/* Units that a measurement of the report's samples runs, and one of the others. */
+static double units_of(const struct trying *t)
+{
+    const size_t all = qc_dataset_units(t->p->from->data);
+    return (double)(all < MEASURED ? all : MEASURED);
+}
+
+static double held_of(const struct trying *t)
+{
+    return fmin(units_of(t), HELD);
+}
+
+/* What an idea takes before it is measured. weights: all of them are rounded anew, on runs of what they give then
+   (quantize/trials/cross_rounding.h), which is half of a job; so they are where --method auto chooses anew and had them
+   rounded again. */
+static double work_before(const struct trying *t, const struct qc_idea *idea, bool weights)
+{
+    const bool again = idea->anew || t->p->options->propagate; /* the samples are run again */
+    const bool rounded = weights || (t->chooses && t->p->crossed.tried);
+    return t->work.branch + (again ? t->work.job : 0) + (t->chooses && !again ? t->work.choice : 0) +
+           (rounded ? t->work.job / 2 : 0);
+}
+
+/* And behind that, if the new network is as fast as the old one. */
+static double work_behind(const struct trying *t)
+{
+    return t->work.quantized * (units_of(t) + (only_those(t) ? 0 : held_of(t) * (t->held ? 1 : 2)));
+}
+
+/* The command of the idea. */
+static bool describe(struct qc_report_advice *out, const struct trying *t, const struct qc_idea *idea,
+                     const struct qc_command_change *change, struct qc_status *st)
+{
+    const struct qc_pipeline *p = t->p;
+    const char *model = p->in->model.file ? p->in->model.file : "MODEL";
+    struct qc_text_list words;
+    if (!qc_command_words(&words, p->arena, p->options, &model, 1, change, st) ||
+        !qc_pipeline_command(&out->command, p, change, st))
+        return false;
+    out->words = words.items;
+    out->word_count = words.count;
+    out->action = idea->action;
+    out->node = idea->node;
+    out->layer = idea->layer;
+    return true;
+}
+
+/* Measures the branch; *out is filled where it gains enough (or costs no more than as much, with `cheaper`). *tried is
+   false where that would be too much work. */
+static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct trying *t,
+                  const struct qc_pipeline *branch, bool cheaper, struct qc_arena *a, struct qc_status *st)
+{
+    struct qc_error *then, *held;
+    const double asked = cheaper ? -1 : GAIN_DB;
+    double unit;
+    *good = *tried = false;
+    if (!qc_advice_work_of_unit(&unit, branch, st)) return false;
+    const double once = units_of(t) * unit,
+                 rest = only_those(t) ? 0 : held_of(t) * (unit + (t->held ? 0 : t->work.quantized));
+    if (once + rest > t->left) return true;
+    *tried = true;
+    t->left -= once;
+    if (!measure(&then, t, branch, OF_REPORT, a, st)) return false;
+    if (!(decibels(t, then) - decibels(t, t->now) >= asked)) return true;
+    t->left -= rest;
+    if (only_those(t)) {
+        *good = true;
+        out->held_before_db = decibels(t, t->now);
+        out->held_after_db = decibels(t, then);
+        return fill_outputs(out, t, then, st);
+    }
+    if ((!t->held && !measure(&t->held, t, t->p, HELD_BACK, t->p->arena, st)) ||
+        !measure(&held, t, branch, HELD_BACK, a, st))
+        return false;
+    out->held_before_db = decibels(t, t->held);
+    out->held_after_db = decibels(t, held);
+    *good = out->held_after_db - out->held_before_db >= asked;
+    return !*good || fill_outputs(out, t, then, st);
+}
+
+/* Notes an idea that the budget has no room for. */
+static void leave(struct trying *t, const struct qc_idea *idea, bool cheaper)
+{
+    const char *action = cheaper ? "Give weights 4 bits" : idea->action; /* without what has not been measured */
+    t->left_out[t->r->advice_left++] = (struct qc_report_left){.action = action, .node = idea->node};
+    t->r->advice_left_out = t->left_out;
+}
+
+/* Leaves out an idea that is too much work, unless it mends a broken network or is the best one. */
+static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_idea *idea,
+                     bool cheaper, bool best, struct qc_status *st)
+{
+    struct qc_command_change change = idea->change;
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_options o;
+    *good = false;
+    if (idea->mends || (best && !t->r->advice_tried)) t->left += work_before(t, idea, cheaper) + 2 * work_behind(t);
+    if (work_before(t, idea, cheaper) + work_behind(t) > t->left) {
+        leave(t, idea, cheaper);
+        return true;
+    }
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, 1);
+    bool ok = (!t->method || idea->anew || with_method(&change, t, st)) && describe(out, t, idea, &change, st);
+    if (ok) {
+        struct qc_pipeline *branch = calloc(1, sizeof *branch);
+        bool tried = true;
+        t->left -= work_before(t, idea, cheaper);
+        bool done = (branch || qc_fail_memory(&why, sizeof *branch)) &&
+                    change_options(&o, t->p->options, &change, a, &why) &&
+                    qc_pipeline_branch(branch, t->p, &o, idea->anew, &why) &&
+                    judge(&tried, good, out, t, branch, cheaper, a, &why);
+        if (tried)
+            t->r->advice_tried++;
+        else
+            leave(t, idea, cheaper);
+        if (branch) qc_pipeline_end(branch);
+        free(branch);
+        if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);
+        if (!done && ok) ok = select_all(t, st); /* the next idea may find other samples chosen */
+        if (!done) *good = false;
+    }
+    qc_arena_free(a);
+    return ok;
+}
+
+/* ---- Ideas ---- */
+
+static bool is_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Does one of the first ideas make the same change? */
+static bool known(const struct qc_ideas *ideas, size_t count, const struct qc_command_change *c)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_command_change *k = &ideas->of[i].change;
+        bool same = k->count == c->count && is_text(k->without, c->without);
+        for (size_t j = 0; same && j < c->count; j++)
+            same = is_text(k->name[j], c->name[j]) && is_text(k->value[j], c->value[j]);
+        if (same) return true;
+    }
+    return false;
+}
+
+static size_t layer_at(const struct qc_report *r, const char *node)
+{
+    for (size_t i = 0; i < r->layer_count; i++)
+        if (r->layers[i].node && strcmp(r->layers[i].node, node) == 0) return i;
+    return QC_NO_INDEX;
+}
+
+/* One idea for the layers from .. end - 1 of the effects together. */
+static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s, size_t from,
+                       size_t end, bool in_float, struct qc_status *st)
+{
+    struct qc_arena *a = t->p->arena;
+    const char **names = QC_NEW_ARRAY(a, const char *, end - from, st),
+               **values = QC_NEW_ARRAY(a, const char *, end - from, st);
+    if (!names || !values) return false;
+    struct qc_idea idea = {.change = {.name = names, .value = values}, .layer = QC_NO_INDEX};
+    for (size_t i = from; i < end; i++) {
+        const size_t k = idea.change.count;
+        if (!qc_layer_remedy(&names[k], &values[k], t->p, &s->layers[i], in_float, st)) return false;
+        if (!names[k]) continue;
+        idea.change.count++;
+        idea.node = idea.node ? qc_arena_printf(a, st, "%s, %s", idea.node, s->layers[i].name) : s->layers[i].name;
+        if (!idea.node) return false;
+    }
+    if (!idea.change.count || known(ideas, ideas->count, &idea.change) || ideas->count == QC_IDEAS) return true;
+    const bool wide = strcmp(names[0], "skip") != 0, weights = strcmp(names[0], "weight-type") == 0;
+    if (idea.change.count == 1) idea.layer = layer_at(t->r, idea.node);
+    idea.action = idea.change.count > 1 ? "Keep the layers that lose most in float"
+                  : weights             ? "Give its weights 16 bits"
+                  : wide                ? "Store it in 16 bits"
+                                        : "Keep it in float";
+    idea.node = qc_arena_strdup(a, idea.node, st);
+    ideas->of[ideas->count++] = idea;
+    return idea.node != NULL;
+}
+
+/* The layers that, alone, take most from the outputs: the first two in 16 bits, all of them in float. */
+static bool add_worst(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s,
+                      struct qc_status *st)
+{
+    const size_t top = s->count < TOP ? s->count : TOP;
+    for (size_t i = 0; i < top && i < SINGLE; i++)
+        if (!add_layers(ideas, t, s, i, i + 1, false, st)) return false;
+    return top < 2 || top == s->count || add_layers(ideas, t, s, 0, top, true, st);
+}
+
+static bool is_named(const struct qc_options *o, const char *type)
+{
+    return o->weight_types.count == 1 && strcmp(o->weight_types.items[0], type) == 0;
+}
+
+/* ---- All of it ---- */
+
+static int by_gain(const void *a, const void *b)
+{
+    const struct qc_report_advice *x = a, *y = b;
+    const double p = x->after_db - x->before_db, q = y->after_db - y->before_db;
+    return p < q || p > q ? (p < q ? 1 : -1) : strcmp(x->command, y->command);
+}
+
+/* What layers do alone, as far as there is work left for that; else what is believed of it. */
+static bool find_effects(struct qc_sensitivity **out, bool *measured, struct trying *t, struct qc_status *st)
+{
+    struct qc_pipeline *p = t->p;
+    const size_t share = qc_dataset_units(p->from->data) / PER_BATCH, batches = share < 1     ? 1
+                                                                                : share < FEW ? share
+                                                                                              : FEW;
+    const struct qc_idea any = {.layer = QC_NO_INDEX};
+    const double each = t->work.layer_plans + (double)batches * t->work.unit,
+                 idea = work_before(t, &any, false) + work_behind(t),
+                 room = fmin(t->left / 3, t->left - SPARE * idea) / each;
+    const size_t most = room < LAYERS_LEAST ? 0 : room < LAYERS_MOST ? (size_t)room : LAYERS_MOST;
+    double *believed;
+    if (!qc_noise_believed(&believed, p->folded, t->m, t->r, p->arena, st)) return false;
+    if (most) t->left -= (double)most * each;
+    *measured = most > 0;
+    return qc_measure_sensitivity(out, p, p->from->eval, batches, believed, most, st);
+}
+
+/* The ideas in the order of what may be expected of them: what mends a broken network, the worst layer, the worst ones
+   together, others, causes. */
+static void in_order(size_t order[QC_IDEAS], const struct qc_ideas *ideas, size_t causes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < causes; i++)
+        if (ideas->of[i].mends) order[n++] = i;
+    if (causes < ideas->count) order[n++] = causes;
+    if (causes + 1 < ideas->count) order[n++] = ideas->count - 1;
+    for (size_t i = causes + 1; i + 1 < ideas->count; i++) order[n++] = i;
+    for (size_t i = 0; i < causes; i++)
+        if (!ideas->of[i].mends) order[n++] = i;
+}
+
+/* Ranks the layers, names the causes of the worst ones, and takes ideas from both. effects: NULL, none was run. */
+static bool rank_layers(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
+                        struct qc_status *st)
+{
+    const bool same = !t->r->fallback; /* else they are of the network before its layers became wider */
+    return qc_fill_ranking(t->r, t->p, t->m, same ? effects : NULL, st) &&
+           ((t->r->fallback && t->r->fallback->met) || qc_fill_suggestions(t->r, ideas, t->p, t->m, st));
+}
+
+static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
+                    struct qc_status *st)
+{
+    struct qc_report *r = t->r;
+    struct qc_sensitivity *own = NULL;
+    bool measured = effects != NULL, ok = effects || find_effects(&own, &measured, t, st);
+    if (!ok && only_the_idea(t, st)) { /* it needs more memory than there is, or shapes that stay */
+        *st = QC_STATUS_INIT;
+        ok = select_all(t, st);
+    }
+    const struct qc_sensitivity *found = effects ? effects : own;
+    ok = ok && rank_layers(t, ideas, measured ? found : NULL, st);
+    const size_t causes = ideas->count;
+    if (ok && found) ok = add_worst(ideas, t, found, st);
+    t->list = QC_NEW_ARRAY(t->p->arena, struct qc_report_advice, QC_IDEAS, st);
+    ok = ok && t->list;
+    /* With --propagate each takes nearly all of a job: one is tried, of the layer that loses most. */
+    const bool one = t->p->options->propagate && ideas->count;
+    const size_t first = one && causes < ideas->count ? causes : 0, end = one ? 1 : ideas->count;
+    size_t order[QC_IDEAS];
+    in_order(order, ideas, causes);
+    for (size_t k = 0; ok && k < end; k++) {
+        const size_t i = one ? first : order[k];
+        bool good;
+        if (known(ideas, i, &ideas->of[i].change)) continue;
+        ok = try_idea(&good, &t->list[r->advice_count], t, &ideas->of[i], false, !one, st);
+        if (ok && good) r->advice_count++;
+    }
+    qc_sensitivity_free(own);
+    if (ok && r->advice_count) qsort(t->list, r->advice_count, sizeof *t->list, by_gain);
+    r->advice = t->list;
+    return ok;
+}
+
+/* Nothing is lost: would four bits do? */
+static bool try_cheaper(struct trying *t, struct qc_status *st)
+{
+    static const char *const name = "weight-type", *const value = "int4";
+    const struct qc_idea idea = {.change = {.count = 1, .name = &name, .value = &value, .without = name},
+                                 .action = "Weights of 4 bits lose no more than a decibel",
+                                 .layer = QC_NO_INDEX};
+    bool good;
+    if (!is_named(t->p->options, "int8")) return true;
+    t->list = QC_NEW(t->p->arena, struct qc_report_advice, st);
+    if (!t->list || !try_idea(&good, t->list, t, &idea, true, false, st)) return false;
+    if (good) t->r->cheaper = t->list;
+    return true;
+}
+
+static enum qc_advice_state state_of(const struct trying *t)
+{
+    const struct qc_report *r = t->r;
+    const struct qc_pipeline *p = t->p;
+    const bool falls = r->metric && r->int8 < r->fp32;
+    if (strcmp(p->options->advice, "off") == 0) return QC_ADVICE_NOT_ASKED;
+    if (!p->from->data || !t->now) return QC_ADVICE_NO_DATA;
+    if (r->fallback && r->fallback->met) return QC_ADVICE_MET;
+    if (r->size) return QC_ADVICE_SIZED;
+    if (p->in->team) return QC_ADVICE_SHARED;
+    if (p->moments_dropped) return QC_ADVICE_LARGE;
+    return falls || decibels(t, t->now) < ENOUGH_DB ? QC_ADVICE_TRIED : QC_ADVICE_NOT_NEEDED;
+}
+
+bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipeline *p, const struct qc_measurement *m,
+                    const struct qc_sensitivity *effects, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .m = m, .now = m ? m->outputs : NULL};
+    t.chooses = r->trial_count && by_unseen(p);
+    for (size_t i = 0; i < r->trial_count; i++)
+        if (r->trials[i].chosen && !r->trials[i].part && !t.chooses) t.method = r->trials[i].method;
+    r->advice_state = state_of(&t);
+    bool ok = true;
+    if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
+        qc_progress_phase(p->progress, "trying advice");
+        ok = select_all(&t, st) && qc_advice_work_of(&t.work, p, r, st);
+        t.left_out = QC_NEW_ARRAY(p->arena, struct qc_report_left, QC_IDEAS + 1, st);
+        ok = ok && t.left_out;
+        t.left = strcmp(p->options->advice, "auto") != 0 ? (double)INFINITY
+                                                         : fmax(t.chooses ? FLOOR_CHOOSES : FLOOR, t.work.job / PART);
+        ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st)
+                                                       : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
+        qc_progress_end(p->progress);
+        r->advice_seconds = qc_seconds() - t0;
+    } else {
+        ok = rank_layers(&t, ideas, effects, st);
+    }
+    return ok;
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/demand/fallback.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/core/multiply_adds.h"
+#include "quantize/report/command_text.h"
+#include "quantize/pipeline.h"
+#include "quantize/report/produced_ops.h"
+
+/* What a layer is given. */
+enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, IN_FLOAT };
+enum rung { WIDE, FLOATS, RUNGS };
+
+/* What is widened, and for what. */
+struct terms {
+    const struct qc_partition_options *base;
+    bool integer;       /* nothing may stay in float */
+    bool wide_is_float; /* the target has integer kernels for 8 bits alone */
+    bool fast;          /* nobody asked for wide types, and the target would dequantize their weights in every run */
+};
+
+struct search {
+    struct qc_pipeline *p;
+    struct qc_demand *demand;
+    const struct qc_sensitivity *s;
+    struct qc_partition_options base;
+    struct qc_standing best; /* of the last attempt that was evaluated */
+    struct terms terms;
+    struct qc_report_fallback_step *steps;
+    size_t step_count;
+    size_t at_layers;  /* what p is now: as many layers ... */
+    enum rung at_rung; /* ... in this way */
+};
+
+/* Where it is believed which layers matter, few are measured, of these two in so many the first of the network, and of
+   the worst of them the weights alone. */
+enum { FIRST_OF = 5, WEIGHTS_OF = 3 };
+
+/* One run over data: sets *out, or adds to it where it has been measured. */
+static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
+                       const double *believed, size_t most, struct qc_status *st)
+{
+    const struct qc_options *o = p->options;
+    const struct qc_sensitivity_options how = {.accumulator = p->how.accumulator,
+                                               .rounding = p->how.rounding,
+                                               .most = most,
+                                               .first = (2 * most + FIRST_OF - 1) / FIRST_OF,
+                                               .weights_of = believed ? WEIGHTS_OF : 0,
+                                               .believed = believed,
+                                               .workers = (unsigned)o->threads,
+                                               .memory_limit = (size_t)o->memory_limit,
+                                               .progress = qc_progress_step,
+                                               .progress_user = p->progress};
+    qc_progress_phase(p->progress, *out ? "accuracy of layers" : "sensitivity");
+    const struct qc_graph *rounded = p->uncorrected ? p->uncorrected : p->rounded;
+    const bool ok = *out ? qc_sensitivity_score(*out, p->simulated, rounded, data, &how, st)
+                         : qc_sensitivity_measure(out, p->simulated, rounded, data, &how, st);
+    qc_progress_end(p->progress);
+    return ok;
+}
+
+bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
+                            const double *believed, size_t most, struct qc_status *st)
+{
+    if (believed && !most) return qc_sensitivity_believed(out, p->simulated, believed, st);
+    struct qc_dataset *data = p->from->data ? p->from->data : eval;
+    if (!data)
+        return qc_fail(st, QC_USAGE, "--sensitivity runs samples: give --data FILE, or --eval FILE beside --stats");
+    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
+    const struct qc_selection some = {.samples = batches * batch};
+    const bool fewer = qc_dataset_samples(data) > some.samples;
+    struct qc_sensitivity *s = NULL;
+    bool ok = (!fewer || qc_dataset_select(data, &some, st)) && run_layers(&s, p, data, believed, most, st);
+    if (fewer && !qc_model_select_again(data, data == eval ? NULL : p->options, st)) ok = false;
+    ok = ok && (!eval || !p->options->sensitivity || run_layers(&s, p, eval, believed, most, st));
+    if (ok)
+        *out = s;
+    else
+        qc_sensitivity_free(s);
+    return ok;
+}
+
+static unsigned bits(enum qc_dtype t)
+{
+    return t == QC_NONE ? 0 : qc_dtype_info(t)->bits;
+}
+
+static struct terms terms_of(const struct qc_pipeline *p, const struct qc_partition_options *base)
+{
+    const bool integer = p->options->require_integer;
+    return (struct terms){.base = base,
+                          .integer = integer,
+                          .wide_is_float = strcmp(p->options->target, "fused") != 0 && !integer};
+}
+
+/* Weights of 4 bits go to 8 where 16 are computed in float. */
+static enum qc_dtype wide_weight(const struct terms *t)
+{
+    return t->wide_is_float && bits(t->base->weight.dtype) < 8 ? QC_I8 : QC_I16;
+}
+
+/* The wider type for that which loses more; a sum of 32 bits has no room for both. */
+static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect *e, enum rung rung)
+{
+    const unsigned activation = bits(t->base->activation.dtype), weight = bits(t->base->weight.dtype);
+    if (!*e->name) return KEEP;
+    if (rung == FLOATS) return t->integer ? KEEP : IN_FLOAT;
+    const bool weights = isfinite(e->noise_weights) && e->noise_weights > e->noise / 2;
+    if (weights && weight < bits(wide_weight(t)) && activation <= 8) return WIDE_WEIGHTS;
+    if (!weights && activation && activation <= 8 && weight <= 8) return WIDE_ACTIVATIONS;
+    return t->integer ? KEEP : IN_FLOAT;
+}
+
+static enum remedy remedy_of(const struct search *s, const struct qc_layer_effect *e, enum rung rung)
+{
+    return remedy_in(&s->terms, e, rung);
+}
+
+static const char *rung_name(const struct search *s, enum rung rung)
+{
+    return rung == FLOATS ? "float" : wide_weight(&s->terms) == QC_I8 ? "wider types" : "16 bits";
+}
+
+static enum qc_dtype wide_activation(const struct qc_partition_options *base)
+{
+    const enum qc_dtype t = base->activation.dtype;
+    return t == QC_I8 || t == QC_I4 ? QC_I16 : QC_U16;
+}
+
+/* The scheme of the options with the first layers changed. */
+static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_status *st)
+{
+    struct qc_arena *a = s->p->arena;
+    const struct qc_partition_options *b = &s->base;
+    struct qc_type_choice *activations = QC_NEW_ARRAY(a, struct qc_type_choice, b->activation_type_count + layers, st);
+    struct qc_type_choice *weights = QC_NEW_ARRAY(a, struct qc_type_choice, b->weight_type_count + layers, st);
+    const char **skip = QC_NEW_ARRAY(a, const char *, b->skip_count + layers, st);
+    struct qc_partition_options to = *b;
+    if (!activations || !weights || !skip) return false;
+    for (size_t i = 0; i < b->activation_type_count; i++) activations[i] = b->activation_types[i];
+    for (size_t i = 0; i < b->weight_type_count; i++) weights[i] = b->weight_types[i];
+    for (size_t i = 0; i < b->skip_count; i++) skip[i] = b->skip[i];
+    for (size_t i = 0; i < layers; i++) {
+        const char *name = qc_glob_of_name(s->s->layers[i].name, a, st);
+        if (!name) return false;
+        switch (remedy_of(s, &s->s->layers[i], rung)) {
+        case KEEP: break;
+        case WIDE_ACTIVATIONS:
+            activations[to.activation_type_count++] =
+                (struct qc_type_choice){.dtype = wide_activation(b), .glob = name};
+            break;
+        case WIDE_WEIGHTS:
+            weights[to.weight_type_count++] = (struct qc_type_choice){.dtype = wide_weight(&s->terms), .glob = name};
+            break;
+        case IN_FLOAT: skip[to.skip_count++] = name; break;
+        }
+    }
+    to.activation_types = activations;
+    to.weight_types = weights;
+    to.skip = skip;
+    s->p->scheme = to;
+    return true;
+}
+
+/* Runs the pipeline so; *ran is false, and the reason noted, where that is not possible. */
+static bool rerun(struct search *s, size_t layers, enum rung rung, bool *ran, const char **reason, struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    *ran = false;
+    if (!apply(s, layers, rung, st)) return false;
+    if (qc_pipeline_again(s->p, &why)) {
+        s->at_layers = layers;
+        s->at_rung = rung;
+        return *ran = true;
+    }
+    if (why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
+    s->at_layers = SIZE_MAX;
+    return (*reason = qc_arena_strdup(s->p->arena, why.message, st)) != NULL;
+}
+
+static bool score(struct search *s, struct qc_status *st)
+{
+    qc_progress_phase(s->p->progress, "accuracy, %zu layers in %s", s->at_layers, rung_name(s, s->at_rung));
+    return qc_demand_measure(&s->best, s->demand, st);
+}
+
+static struct qc_report_fallback_step *step_of(const struct search *s, size_t layers, enum rung rung)
+{
+    for (size_t i = 0; i < s->step_count; i++)
+        if (s->steps[i].layers == layers && strcmp(s->steps[i].type, rung_name(s, rung)) == 0) return &s->steps[i];
+    return NULL;
+}
+
+/* --require-integer holds for wide types too. */
+static bool forbidden(const char **reason, const struct search *s, struct qc_status *st)
+{
+    const struct qc_float_op *ops;
+    size_t count, quantized;
+    if (!s->p->options->require_integer) return true;
+    if (!qc_float_ops(&ops, &count, &quantized, s->p, st)) return false;
+    if (count) *reason = qc_arena_printf(s->p->arena, st, "'%.80s' (%s) would stay in float", ops[0].name, ops[0].op);
+    return !count || *reason;
+}
+
+static void fill_step(struct qc_report_fallback_step *step, const struct search *s)
+{
+    const bool eval = s->p->from->eval && !s->demand->outputs_alone;
+    step->value = eval ? s->best.metric.value : (double)NAN;
+    step->drop = eval ? qc_metric_drop(&s->demand->fp32, &s->best.metric) : (double)NAN;
+    step->nll = eval ? s->best.metric.nll : (double)NAN;
+    step->sqnr_db = s->best.sqnr_db;
+    step->int8_share = s->terms.wide_is_float ? qc_int8_share_stored(s->p->produced) : qc_int8_share(s->p->produced);
+}
+
+/* One attempt, noted as a step. */
+static bool attempt(struct qc_report_fallback_step **out, struct search *s, size_t layers, enum rung rung,
+                    struct qc_status *st)
+{
+    struct qc_report_fallback_step *step = &s->steps[s->step_count];
+    bool ran;
+    *step = (struct qc_report_fallback_step){.layers = layers,
+                                             .type = rung_name(s, rung),
+                                             .value = (double)NAN,
+                                             .drop = (double)NAN,
+                                             .sqnr_db = (double)NAN,
+                                             .nll = (double)NAN,
+                                             .int8_share = (double)NAN};
+    if (!rerun(s, layers, rung, &ran, &step->reason, st) || (ran && !forbidden(&step->reason, s, st)) ||
+        (ran && !step->reason && !score(s, st)))
+        return false;
+    s->step_count++;
+    *out = step;
+    if (step->reason) return true;
+    fill_step(step, s);
+    step->met = qc_demand_met(s->demand, &s->best);
+    return true;
+}
+
+static bool changes(const struct search *s, size_t layers, enum rung rung)
+{
+    for (size_t i = 0; i < layers; i++)
+        if (remedy_of(s, &s->s->layers[i], rung) != KEEP) return true;
+    return false;
+}
+
+/* Do so many layers do, in a wider type or in float? */
+static bool holds(bool *out, struct search *s, size_t layers, struct qc_status *st)
+{
+    *out = false;
+    const int first = s->terms.fast && wide_weight(&s->terms) != QC_I8 ? FLOATS : WIDE;
+    for (int rung = first; rung < RUNGS && !*out; rung++) {
+        struct qc_report_fallback_step *step;
+        if (!changes(s, layers, (enum rung)rung)) continue;
+        if (!attempt(&step, s, layers, (enum rung)rung, st)) return false;
+        *out = step->met;
+    }
+    return true;
+}
+
+/* The least number of layers that was seen to hold: 0 for none. */
+static bool search(size_t *out, struct search *s, struct qc_status *st)
+{
+    const size_t all = s->s->count;
+    size_t fails = 0, works = 0;
+    bool ok = true, met = false;
+    for (size_t n = 1; ok && !works && fails < all;) {
+        ok = holds(&met, s, n, st);
+        if (met)
+            works = n;
+        else
+            fails = n;
+        /* one layer fewer than all: a graph without any is none */
+        n = 2 * n < all ? 2 * n : n + 1 < all ? all - 1 : all;
+    }
+    while (ok && works > fails + 1) {
+        const size_t middle = fails + (works - fails) / 2;
+        ok = holds(&met, s, middle, st);
+        if (met)
+            works = middle;
+        else
+            fails = middle;
+    }
+    *out = works;
+    return ok;
+}
+
+/* Of the two ways the one that keeps more multiply-adds in 8 bits on the target; where it computes wide types in float
+   anyhow, of equal ones the one that says so. p is brought to that. */
+static bool settle(struct search *s, size_t layers, struct qc_status *st)
+{
+    struct qc_report_fallback_step *wide = step_of(s, layers, WIDE), *floats = step_of(s, layers, FLOATS);
+    bool ran = true;
+    const char *reason = NULL;
+    if (!floats && changes(s, layers, FLOATS) && wide->int8_share < 1 && !attempt(&floats, s, layers, FLOATS, st))
+        return false;
+    const bool in_float = floats && floats->met &&
+                          (!wide || !wide->met || floats->int8_share > wide->int8_share ||
+                           (s->terms.wide_is_float && !(floats->int8_share < wide->int8_share)));
+    (in_float ? floats : wide)->chosen = true;
+    const enum rung rung = in_float ? FLOATS : WIDE;
+    if (s->at_layers == layers && s->at_rung == rung) return true;
+    return rerun(s, layers, rung, &ran, &reason, st) && (ran || qc_fail(st, QC_UNSUPPORTED, "%s", reason)) &&
+           score(s, st);
+}
+
+/* *name is NULL when the layer keeps its types. */
+static bool option(const char **name, const char **value, const struct terms *t, const struct qc_layer_effect *e,
+                   enum rung rung, struct qc_arena *a, struct qc_status *st)
+{
+    const char *glob = qc_glob_of_name(e->name, a, st);
+    *name = *value = NULL;
+    if (!glob) return false;
+    switch (remedy_in(t, e, rung)) {
+    case KEEP: return true;
+    case WIDE_ACTIVATIONS:
+        *name = "activation-type";
+        *value = qc_arena_printf(a, st, "%s:%s", wide_activation(t->base) == QC_I16 ? "int16" : "uint16", glob);
+        break;
+    case WIDE_WEIGHTS:
+        *name = "weight-type";
+        *value = qc_arena_printf(a, st, "%s:%s", wide_weight(t) == QC_I16 ? "int16" : "int8", glob);
+        break;
+    case IN_FLOAT:
+        *name = "skip";
+        *value = glob;
+        break;
+    }
+    return *value != NULL;
+}
+
+bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipeline *p,
+                     const struct qc_layer_effect *e, bool in_float, struct qc_status *st)
+{
+    const struct terms t = terms_of(p, &p->scheme);
+    return option(name, value, &t, e, in_float ? FLOATS : WIDE, p->arena, st);
+}
+
+static bool fill(struct qc_report_fallback *out, const struct search *s, size_t layers, struct qc_status *st)
+{
+    struct qc_arena *a = s->p->arena;
+    const char **names = QC_NEW_ARRAY(a, const char *, layers, st),
+               **values = QC_NEW_ARRAY(a, const char *, layers, st),
+               **options = QC_NEW_ARRAY(a, const char *, layers, st);
+    struct qc_command_change change = {.name = names, .value = values, .met = true};
+    if (!names || !values || !options) return false;
+    for (size_t i = 0; i < layers; i++) {
+        const size_t k = change.count;
+        if (!option(&names[k], &values[k], &s->terms, &s->s->layers[i], s->at_rung, a, st)) return false;
+        if (!names[k]) continue;
+        if (!(options[k] = qc_arena_printf(a, st, "--%s=%s", names[k], values[k]))) return false;
+        change.count++;
+    }
+    out->options = options;
+    out->option_count = change.count;
+    out->met = layers > 0;
+    out->limit = s->demand->max_drop;
+    out->min_sqnr = s->demand->min_sqnr;
+    out->max_nll = s->demand->max_nll;
+    out->steps = s->steps;
+    out->step_count = s->step_count;
+    return !out->met || qc_pipeline_command(&out->command, s->p, &change, st);
+}
+
+bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
+                  const struct qc_sensitivity *effects, struct qc_status *st)
+{
+    struct qc_pipeline *p = d->p;
+    struct search s = {
+        .p = p, .demand = d, .s = effects, .base = p->scheme, .best = *has, .terms = terms_of(p, &s.base)};
+    s.terms.fast = d->outputs_alone && s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED;
+    struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
+    size_t layers = 0;
+    /* Each step halves or doubles a number of layers, in two ways. */
+    s.steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 4 * 8 * sizeof layers + 8, st);
+    if (!to || !s.steps) return false;
+    s.steps[0] = (struct qc_report_fallback_step){.type = ""};
+    fill_step(&s.steps[s.step_count++], &s);
+    if (!search(&layers, &s, st)) return false;
+    if (layers) {
+        if (!settle(&s, layers, st)) return false;
+        *has = s.best;
+    } else if (s.step_count > 1) { /* back to where it was, for the report */
+        p->scheme = s.base;
+        if (!qc_pipeline_again(p, st)) return false;
+    }
+    if (!fill(to, &s, layers, st)) return false;
+    *out = to;
+    return true;
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Warnings of one run: collected and grouped. */
+#ifndef QC_QUANTIZE_INTERFACE_WARNINGS_H
+#define QC_QUANTIZE_INTERFACE_WARNINGS_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+struct qc_warnings;
+
+bool qc_warnings_new(struct qc_warnings **out, struct qc_status *st);
+void qc_warnings_free(struct qc_warnings *w); /* NULL-safe */
+
+/* printf. The same text again only raises its count. When memory is out a warning is lost, nothing else. */
+void qc_warn(struct qc_warnings *w, const char *fmt, ...) QC_PRINTF(2, 3);
+
+/* Forgets texts number from .. to - 1. */
+void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to);
+
+/* Distinct texts in the order of their first mention. */
+size_t qc_warnings_count(const struct qc_warnings *w);
+const char *qc_warnings_text(const struct qc_warnings *w, size_t i);
+size_t qc_warnings_times(const struct qc_warnings *w, size_t i);
+
+#endif

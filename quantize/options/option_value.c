@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/closest.h"
+#include "quantize/options/option_table.h"
+
+bool qc_option_wrong(const struct qc_option_info *i, const char *value, const char *what, struct qc_status *st)
+{
+    return qc_fail(st, QC_USAGE, "--%s: '%s' is not %s", i->name, value, what);
+}
+
+bool qc_text_list_add(struct qc_text_list *list, const char *text, struct qc_arena *a, struct qc_status *st)
+{
+    const char **items = QC_NEW_ARRAY(a, const char *, list->count + 1, st);
+    if (!items) return false;
+    if (list->count) memcpy(items, list->items, list->count * sizeof *items);
+    items[list->count] = text;
+    *list = (struct qc_text_list){.count = list->count + 1, .items = items};
+    return true;
+}
+
+/* Where a name and its number of bits begin: "int" and "5" of "int5"; NULL: it does not end in digits. */
+static const char *bits_of(const char *name)
+{
+    const char *digits = name + strlen(name);
+    while (digits > name && digits[-1] >= '0' && digits[-1] <= '9') digits--;
+    return *digits && digits > name ? digits : NULL;
+}
+
+/* "int4 or int8" for int5: the same type with the next fewer and the next more bits. false: no choice is of that type.
+ */
+static bool other_bits(char *text, unsigned size, const char *given, const char *const *names, size_t n)
+{
+    const char *wanted = bits_of(given), *fewer = NULL, *more = NULL;
+    if (!wanted) return false;
+    const long bits = strtol(wanted, NULL, 10);
+    for (size_t k = 0; k < n; k++) {
+        const char *has = bits_of(names[k]);
+        if (!has || has - names[k] != wanted - given || strncmp(names[k], given, (size_t)(wanted - given)) != 0)
+            continue;
+        const long b = strtol(has, NULL, 10);
+        if (b < bits && (!fewer || b > strtol(bits_of(fewer), NULL, 10))) fewer = names[k];
+        if (b > bits && (!more || b < strtol(bits_of(more), NULL, 10))) more = names[k];
+    }
+    qc_text(text, size, "%s%s%s", fewer ? fewer : "", fewer && more ? " or " : "", more ? more : "");
+    return fewer || more;
+}
+
+/* The choice as it stands in the arena, or NULL and a status that lists what there is. */
+static const char *choose(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
+                          struct qc_status *st)
+{
+    const char *names[16], *found = NULL;
+    char text[256];
+    size_t n = 0;
+    char *all = qc_arena_strdup(a, i->choices, st), *given = qc_arena_strndup(a, value, length, st);
+    if (!all || !given) return NULL;
+    for (char *p = all, *bar; p && n < sizeof names / sizeof *names; p = bar) {
+        bar = strchr(p, '|');
+        if (bar) *bar++ = '\0';
+        names[n++] = p;
+        if (strcmp(p, given) == 0) found = p;
+    }
+    if (found) return found;
+    size_t used = 0;
+    for (size_t k = 0; k < n && used < sizeof text; k++) {
+        qc_text(text + used, (unsigned)(sizeof text - used), "%s%s", k == 0 ? "" : k + 1 < n ? ", " : " or ", names[k]);
+        used = strlen(text);
+    }
+    char bits[64];
+    const char *meant = other_bits(bits, sizeof bits, given, names, n) ? bits : qc_closest(given, names, n);
+    qc_fail(st, QC_USAGE, "--%s: unknown value '%s'%s%s%s; expected %s", i->name, given, meant ? "; did you mean " : "",
+            meant ? meant : "", meant ? "?" : "", text);
+    return NULL;
+}
+
+static bool choose_some(struct qc_text_list *out, const struct qc_option_info *i, const char *value, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    struct qc_text_list list = {.count = 0};
+    for (const char *p = value; p;) {
+        const char *comma = strchr(p, ',');
+        const char *one = choose(i, p, comma ? (size_t)(comma - p) : strlen(p), a, st);
+        if (!one || !qc_text_list_add(&list, one, a, st)) return false;
+        p = comma ? comma + 1 : NULL;
+    }
+    *out = list;
+    return true;
+}
+
+/* A choice alone takes the place of the one before; with a glob it joins the list. */
+static bool choose_by_name(struct qc_text_list *list, const struct qc_option_info *i, const char *value,
+                           struct qc_arena *a, struct qc_status *st)
+{
+    const char *colon = strchr(value, ':'),
+               *one = choose(i, value, colon ? (size_t)(colon - value) : strlen(value), a, st);
+    if (!one) return false;
+    if (colon && !colon[1]) return qc_option_wrong(i, value, "of the form TYPE or TYPE:NODE", st);
+    if (colon) return qc_text_list_add(list, value, a, st);
+    if (!list->count) return qc_text_list_add(list, one, a, st);
+    list->items[0] = one;
+    return true;
+}
+
+static bool read_whole(uint64_t *out, const char **end, const char *text)
+{
+    if (*text < '0' || *text > '9') return false;
+    char *e;
+    errno = 0;
+    unsigned long long v = strtoull(text, &e, 10);
+    *end = e;
+    if (errno) return false;
+    *out = v;
+    return true;
+}
+
+bool qc_option_bytes(uint64_t *out, const char *text)
+{
+    static const char units[] = "KMGT";
+    const char *end;
+    uint64_t v;
+    unsigned shift = 0;
+    if (!read_whole(&v, &end, text)) return false;
+    if (*end) {
+        char c = (char)(*end >= 'a' && *end <= 'z' ? *end - 'a' + 'A' : *end);
+        const char *unit = strchr(units, c);
+        if (!unit) return false;
+        shift = 10 * (unsigned)(unit - units + 1);
+        end++;
+        if (end[0] == 'i' && end[1]) end++;
+        if (*end == 'B') end++;
+    }
+    if (*end || v == 0 || v > (UINT64_MAX >> shift)) return false;
+    *out = v << shift;
+    return true;
+}
+
+static bool read_number(double *out, const char *text)
+{
+    char *end;
+    if (!((*text >= '0' && *text <= '9') || *text == '.')) return false;
+    double v = strtod(text, &end);
+    if (end == text || *end || !isfinite(v)) return false;
+    *out = v;
+    return true;
+}
+
+bool qc_option_percent(double *out, const char *text)
+{
+    char number[32];
+    const size_t n = strlen(text);
+    *out = 0;
+    if (n < 2 || n > sizeof number || text[n - 1] != '%') return false;
+    memcpy(number, text, n - 1);
+    number[n - 1] = '\0';
+    return read_number(out, number) && *out > 0;
+}
+
+static bool takes_empty(enum qc_option_kind kind)
+{
+    return kind == QC_KIND_FLAG || kind == QC_KIND_SET;
+}
+
+bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a,
+                     struct qc_status *st)
+{
+    void *field = (char *)fields + i->field;
+    const char *end, *text = value ? value : i->bare;
+    uint64_t whole;
+    if (!text && i->argument) return qc_fail(st, QC_USAGE, "--%s needs a value: %s", i->name, i->argument);
+    if (text && !*text && !takes_empty(i->kind))
+        return qc_fail(st, QC_USAGE, "--%s needs a value that is not empty: %s", i->name, i->argument);
+    if (value && !i->argument) return qc_fail(st, QC_USAGE, "--%s takes no value, but got '%s'", i->name, value);
+    if (text && !(text = qc_arena_strdup(a, text, st))) return false;
+    switch (i->kind) {
+    case QC_KIND_FLAG: *(bool *)field = true; break;
+    case QC_KIND_SET:
+    case QC_KIND_SPEC:
+    case QC_KIND_TEXT: *(const char **)field = text; break;
+    case QC_KIND_LIST:
+        if (!qc_text_list_add(field, text, a, st)) return false;
+        break;
+    case QC_KIND_CHOICE:
+        text = choose(i, text, strlen(text), a, st);
+        if (!text) return false;
+        *(const char **)field = text;
+        break;
+    case QC_KIND_CHOICES:
+        if (!choose_some(field, i, text, a, st)) return false;
+        break;
+    case QC_KIND_BY_NAME:
+        if (!choose_by_name(field, i, text, a, st)) return false;
+        break;
+    case QC_KIND_COUNT:
+    case QC_KIND_WHOLE:
+        if (!read_whole(&whole, &end, text) || *end || (i->kind == QC_KIND_COUNT && whole == 0))
+            return qc_option_wrong(i, text,
+                                   i->kind == QC_KIND_COUNT ? "a whole number from 1 on" : "a whole number from 0 on",
+                                   st);
+        *(uint64_t *)field = whole;
+        break;
+    case QC_KIND_BYTES:
+        if (!qc_option_bytes(field, text)) return qc_option_wrong(i, text, "a size such as 512M or 2G", st);
+        break;
+    case QC_KIND_NUMBER:
+        if (!read_number(field, text)) return qc_option_wrong(i, text, "a number from 0 on", st);
+        break;
+    }
+    return true;
+}
+
+bool qc_option_has_default(const struct qc_option_info *i)
+{
+    return i->preset && (i->kind == QC_KIND_SPEC || i->kind == QC_KIND_CHOICE || i->kind == QC_KIND_CHOICES ||
+                         i->kind == QC_KIND_BY_NAME);
+}
+
+/* What to use for an option that other programs have; NULL: nothing is known of it. */
+static const char *other_name(const char *name)
+{
+    static const struct {
+        const char *name, *use;
+    } others[] = {
+        {"bits",
+         "--weight-type int4 sets the bits of weights, --activation-type those of activations, --size the file's"},
+        {"w-bits", "--weight-type int4 sets the bits of weights"},
+        {"weight-bits", "--weight-type int4 sets the bits of weights"},
+        {"activation-bits", "--activation-type uint16 sets the bits of activations"},
+        {"group-size", "--weight-block 32 gives each 32 weights a scale of their own"},
+        {"block-size", "--weight-block 32 gives each 32 weights a scale of their own"},
+        {"calibrate-method", "--method NAME chooses ranges"},
+        {"calibration-data", "--data FILE names the samples"},
+        {"dataset", "--data FILE names the samples"},
+        {"reduce-range", "--overflow-fix reduce-range takes 7 bits for weights"},
+        {"exclude", "--skip NODE leaves an operator in float"},
+        {"nodes-to-exclude", "--skip NODE leaves an operator in float"},
+        {"out", "-o FILE names the file to write"},
+        {"jobs", "--threads N sets the number of threads"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i].name) == 0) return others[i].use;
+    return NULL;
+}
+
+bool qc_option_unknown(const char *name, const char *const *names, size_t count, struct qc_status *st)
+{
+    const char *use = other_name(name);
+    if (use) return qc_fail(st, QC_USAGE, "unknown option --%s; %s", name, use);
+    const char *meant = qc_closest(name, names, count);
+    return qc_fail(st, QC_USAGE, "unknown option --%s%s%s%s", name, meant ? "; did you mean --" : "",
+                   meant ? meant : "", meant ? "?" : "");
+}

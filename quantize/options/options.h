@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The options of a job, by name and text: one table (quantize/options/options.def), from which the command line, the keys of
+   --config and what a program sets are made. */
+#ifndef QC_QUANTIZE_OPTIONS_OPTIONS_H
+#define QC_QUANTIZE_OPTIONS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/file.h"
+#include "quantize/options/option_table.h"
+
+/* What qcalib can be asked for. */
+enum qc_command {
+    QC_COMMAND_quantize,
+    QC_COMMAND_collect,
+    QC_COMMAND_merge,
+    QC_COMMAND_run,
+    QC_COMMAND_eval,
+    QC_COMMAND_compare,
+    QC_COMMAND_convert,
+    QC_COMMAND_pack,
+    QC_COMMAND_COUNT
+};
+
+const char *qc_command_name(enum qc_command c);
+
+/* For the tables: bits of qc_option_info.commands. */
+#define QC_ON(name) (1u << QC_COMMAND_##name)
+#define QC_ON_DATA (QC_ON(quantize) | QC_ON(collect) | QC_ON(run) | QC_ON(eval) | QC_ON(compare))
+
+/* In the order of the table. */
+enum qc_option {
+#define QC_OPTION(id, ...) QC_OPTION_##id,
+#include "quantize/options/options.def"
+#undef QC_OPTION
+    QC_OPTION_COUNT
+};
+
+const struct qc_option_info *qc_option_info(enum qc_option o);
+
+/* The options of one job. Strings live in the arena. Values that were not given: NULL, an empty list, 0 or false,
+   except as noted. */
+struct qc_options {
+    struct qc_arena *arena;
+    enum qc_command command;
+    bool given[QC_OPTION_COUNT]; /* set, other than by default */
+
+    const char *data;           /* FILE[:DATASET] */
+    struct qc_text_list inputs; /* NAME=DATASET, each with a '=' that is not its first character */
+    const char *preprocess;     /* NULL: the data sets' attributes */
+    const char *image;          /* NULL: images become what the model takes */
+    uint64_t samples;           /* 0: all */
+    uint64_t seed;              /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
+    const char *eval;           /* FILE[:DATASET] */
+    const char *stats;          /* statistics file */
+    const char *shard;          /* K/N, not checked; NULL: all samples */
+
+    const char *method, *weight_method;                 /* NAME[:key=value,...]; never NULL */
+    struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
+    struct qc_text_list per_channel;
+    const char *weight_block; /* "32", say; "none": per channel */
+    bool per_channel_activations;
+    bool per_tensor;                               /* of weights */
+    bool symmetric_activations, symmetric_weights; /* default: false, true */
+    struct qc_text_list symmetric;                 /* as given, for the two above */
+    bool propagate;
+    const char *channel_statistics;     /* of collect: "on" or "off" */
+    const char *second_moments;         /* of collect: "on" or "off" */
+    const char *equalize;               /* "auto", "on" or "off" */
+    const char *scale_channels;         /* "auto", "awq", "smooth" or "off" */
+    const char *range;                  /* of weights: "full" or "restricted" */
+    const char *overflow_fix;           /* "auto", "reduce-range" or "off" */
+    const char *rounding, *accumulator; /* NULL: onnx, 32 bits */
+    const char *lowering;               /* "int8" or "int16" */
+    const char *accumulator_bound;      /* "auto", "proven" or "seen" */
+    const char *weight_rounding;        /* "nearest" or "compensated" */
+    const char *bias_correction;        /* "on" or "off" */
+    const char *bias;                   /* "accumulator" or "narrowed" */
+    const char *look_through;           /* "on" or "off" */
+    const char *nonfinite;              /* "count" or "error" */
+
+    const char *accuracy_level;  /* "0" to "4" */
+    const char *target;          /* of the rules: "ort" or "fused" */
+    const char *prefer;          /* "speed", "size" or "integers" */
+    const char *benchmark;       /* a command that measures a model file; NULL: nothing is measured */
+    struct qc_text_list formats; /* default: qdq */
+    struct qc_text_list rules, only, skip, plugins, kernels;
+    bool require_integer, sensitivity;
+    const char *advice;  /* "auto", "on" or "off" */
+    double max_drop;     /* points; NaN: no demand */
+    double min_sqnr;     /* dB; NaN: no demand */
+    double max_nll;      /* nats; NaN: no demand */
+    const char *size;    /* as given; NULL: no limit to the file */
+    uint64_t size_bytes; /* of it; 0: not in bytes */
+    double size_percent; /* of it, of the model's file; 0: not so */
+    double tolerance;    /* of outputs, in their own units; NaN: no demand */
+
+    uint64_t threads;         /* default: all cores */
+    uint64_t threads_refused; /* number that was asked for, if it is more than `threads`; else 0 */
+    uint64_t memory_limit;    /* bytes; 0: none */
+    const char *checkpoint;   /* statistics file of an unfinished run */
+    bool follow_links;
+    bool strict; /* files of a folder that cannot be read are errors */
+};
+
+/* Is there something that layers would go wider for? */
+static inline bool qc_options_demand(const struct qc_options *o)
+{
+    return o->max_drop >= 0 || o->min_sqnr >= 0 || o->max_nll >= 0;
+}
+
+/* May stages come again with other types or in other places, for a demand, a size or a latency? */
+static inline bool qc_options_repeats(const struct qc_options *o)
+{
+    return qc_options_demand(o) || o->size || o->benchmark;
+}
+
+/* --follow-links */
+static inline enum qc_follow qc_options_follow(const struct qc_options *o)
+{
+    return o->follow_links ? QC_FOLLOW_LINKS : QC_FOLLOW_NOTHING;
+}
+
+/* Initial values, with the defaults of the table. a has to live as long as *out. */
+bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_arena *a, struct qc_status *st);
+
+/* Stores one value (NULL: the argument was left out) as the command line would. Errors: QC_USAGE names the option. */
+bool qc_options_set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st);
+
+/* The option of this name that o->command takes. Errors: QC_USAGE, with what may have been meant. */
+bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st);
+
+/* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. Keys of other
+   commands are left alone. file: what messages begin with. Errors: QC_USAGE: unknown key, wrong value. */
+bool qc_options_configure(struct qc_options *o, const struct qc_json *config, const char *file, struct qc_status *st);
+
+/* The effective options that decide the result (groups data, method, graph), as a configuration; for the report. NULL
+   when memory is out. Owned by the caller. */
+struct qc_json *qc_options_json(const struct qc_options *o);
+
+#endif

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/options/options_agree.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/command.h"
+#include "quantize/options/integer_options.h"
+
+/* Are there quantizers of activations, whose ranges samples show? */
+static bool needs_samples(const struct qc_options *o)
+{
+    for (size_t i = 0; i < o->activation_types.count; i++) {
+        const char *type = o->activation_types.items[i];
+        const size_t length = strcspn(type, ":");
+        const bool without = (length == 4 && strncmp(type, "none", length) == 0) ||
+                             (length == 7 && strncmp(type, "dynamic", length) == 0);
+        if (!without) return true;
+    }
+    return false;
+}
+
+/* Is there a type of weights whose bits --size can choose? */
+static bool has_bits(const struct qc_options *o)
+{
+    return strcmp(o->weight_types.items[0], "none") != 0 && strcmp(o->weight_types.items[0], "int16") != 0;
+}
+
+/* Is something written that has integers as they are? */
+static bool writes_integers(const struct qc_options *o)
+{
+    for (size_t i = 0; i < o->formats.count; i++)
+        if (strcmp(o->formats.items[i], "qdq") == 0 || strcmp(o->formats.items[i], "qoperator") == 0) return true;
+    return false;
+}
+
+bool qc_options_scale(const struct qc_options *o)
+{
+    return strcmp(o->scale_channels, "awq") == 0 || strcmp(o->scale_channels, "smooth") == 0;
+}
+
+bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st)
+{
+    const bool narrowed = strcmp(o->bias, "narrowed") == 0, corrects = strcmp(o->bias_correction, "on") == 0;
+    const bool data = qc_has_data(&in->data), stats = qc_has_statistics(in);
+    const bool demand = qc_options_demand(o);
+    const struct {
+        bool wrong;
+        const char *text;
+    } rows[] = {
+        {!data && !stats && needs_samples(o),
+         "quantize needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a folder of "
+         "images; or --stats FILE from 'qcalib collect'. Without samples there are --activation-type dynamic and none"},
+        {!data && !stats && o->propagate, "--propagate needs --data FILE"},
+        {!data && strcmp(o->advice, "on") == 0, "--advice on tries what it advises on samples: give --data FILE"},
+        {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
+        {stats && o->checkpoint, "--checkpoint is for what is collected from --data; --stats FILE is complete already"},
+        {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},
+        {!isnan(o->max_nll) && !qc_has_data(&in->eval), "--max-nll needs --eval FILE with labels"},
+        {!isnan(o->min_sqnr) && !data && !qc_has_data(&in->eval),
+         "--min-sqnr runs samples: give --data FILE or --eval FILE"},
+        {o->propagate && stats, "--propagate runs the data through what is quantized already; --stats FILE was seen in "
+                                "the float network. Give --data instead of --stats"},
+        {o->propagate && (o->checkpoint || in->team), "--propagate needs every sample in one run from the first "
+                                                      "quantizer to the last; leave out --checkpoint and MPI"},
+        {o->propagate && o->accumulator, "--accumulator raises scales of weights when all quantizers are chosen; "
+                                         "--propagate would have chosen them with other weights. Leave out one"},
+        {!data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN,
+         "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or "
+         "--accumulator-bound proven"},
+        {o->per_tensor && strcmp(o->weight_block, "none") != 0,
+         "--weight-block gives weights many scales, --per-tensor one; leave out one"},
+        {o->size && demand,
+         "--size chooses types by the size of the file, --max-drop, --min-sqnr and --max-nll by what is "
+         "lost; leave out one"},
+        {o->size && o->propagate, "--size measures layers one by one in the float network; leave out --propagate"},
+        {o->size && !has_bits(o),
+         "--size chooses the bits of weights; --weight-type int16 or none is for nodes by name "
+         "beside it (--weight-type int16:NODE)"},
+        {o->size && !writes_integers(o), "--size is of a file of integers; take --format qdq or qoperator"},
+        {o->size && in->team, "--size quantizes several times, for which several processes would have to meet; leave "
+                              "out MPI"},
+        {qc_options_scale(o) && (o->propagate || o->per_tensor || (!data && !stats)),
+         "--scale-channels awq and smooth judge scales of channels by second moments of the float network: they need "
+         "--data or --stats, and go neither with --propagate nor with --per-tensor (--equalize on does)"},
+        {o->benchmark && !strstr(o->benchmark, QC_COMMAND_FILE),
+         "--benchmark is a command with {} in place of the model file: --benchmark 'python -m qcalib.benchmark {}'"},
+        {o->benchmark && (o->size || o->propagate || o->require_integer || o->only.count || in->team),
+         "--benchmark chooses what stays in float, and quantizes several times; leave out --size, --propagate, "
+         "--require-integer, --only and MPI"},
+        {o->benchmark && !needs_samples(o),
+         "--benchmark moves operators whose inputs are quantized beforehand; leave out --activation-type dynamic and "
+         "none"},
+        {o->benchmark && !writes_integers(o), "--benchmark runs a file of integers; take --format qdq or qoperator"},
+        {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
+         "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].wrong) return qc_fail(st, QC_USAGE, "%s", rows[i].text);
+    return true;
+}

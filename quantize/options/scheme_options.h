@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the options say about what is quantized, and how. */
+#ifndef QC_QUANTIZE_OPTIONS_SCHEME_OPTIONS_H
+#define QC_QUANTIZE_OPTIONS_SCHEME_OPTIONS_H
+
+#include "quantize/options/options.h"
+#include "rewrite/passes/partition.h"
+
+/* Arrays from the arena; texts are those of o. */
+bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options *o, struct qc_arena *a,
+                       struct qc_status *st);
+
+#endif

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/placement/placement.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "export/formats/exporter.h"
+#include "quantize/trials/auto_method.h"
+#include "quantize/placement/latency.h"
+#include "quantize/pipeline.h"
+#include "quantize/placement/placement_groups.h"
+
+/* GROUPS bounds the time: a step takes six runs of the command. Changes that were not kept are tried again once, if a
+   later one was. */
+enum { GROUPS = 64, PASSES = 2 };
+
+/* A placement as a file. */
+struct placed {
+    const bool *in_float; /* [ops]; NULL: the model file */
+    const char *file;
+    bool own;      /* a temporary file ... */
+    size_t number; /* ... of this number */
+    struct qc_milliseconds ms;
+};
+
+struct search {
+    struct qc_pipeline *p;
+    struct qc_pipeline *integers; /* a branch with everything in integers; others branch from it */
+    struct qc_options options;    /* of it */
+    struct qc_latency latency;
+    struct qc_placement_groups groups;
+    const char *folder;
+    size_t file_count, format;
+    struct qc_report_latency *r;
+    struct qc_report_latency_step *steps;
+};
+
+/* ---- Files ---- */
+
+/* The model as it was given; NULL: it is in memory only. */
+static const char *model_file(const struct qc_pipeline *p)
+{
+    const struct qc_model_source *m = &p->in->model;
+    return m->at_hand && !m->at_hand->from_file ? NULL : m->file;
+}
+
+static bool make_folder(struct search *s, struct qc_status *st)
+{
+    const char *tmp = getenv("TMPDIR"), *scratch = s->p->in->scratch;
+    char *path = qc_arena_printf(s->p->arena, st, "%s/qcalib-benchmark-XXXXXX",
+                                 tmp && *tmp ? tmp
+                                 : scratch   ? scratch
+                                             : ".");
+    if (!path) return false;
+    if (!mkdtemp(path))
+        return qc_fail(st, QC_MACHINE, "%s: cannot make a temporary folder; set TMPDIR to a folder with room", path);
+    s->folder = path;
+    return true;
+}
+
+/* With what large weights are put in (onnx/write/emit.h). */
+static void remove_file(const struct search *s, size_t number)
+{
+    char path[4096];
+    for (int k = 0; k < 2; k++)
+        if (snprintf(path, sizeof path, "%s/%zu.onnx%s", s->folder, number, k ? ".data" : "") < (int)sizeof path)
+            unlink(path);
+}
+
+static void drop_file(const struct search *s, const struct placed *m)
+{
+    if (m->own) remove_file(s, m->number);
+}
+
+static void remove_folder(const struct search *s)
+{
+    for (size_t i = 0; i < s->file_count; i++) remove_file(s, i);
+    rmdir(s->folder);
+}
+
+/* What t has produced, in a file of its own. */
+static bool write_file(struct placed *m, struct search *s, const struct qc_pipeline *t, struct qc_status *st)
+{
+    const struct qc_export_source source = {.produced = qc_graph_written(t), .expanded = t->expanded};
+    m->own = true;
+    m->number = s->file_count++;
+    m->file = qc_arena_printf(s->p->arena, st, "%s/%zu.onnx", s->folder, m->number);
+    return m->file && qc_export_file(NULL, m->file, t->from->exporters[s->format], &source, t->lowered[s->format], st);
+}
+
+static bool writes_integers(const struct qc_exporter *e)
+{
+    return strcmp(e->name, "qdq") == 0 || strcmp(e->name, "qoperator") == 0;
+}
+
+/* ---- Placements ---- */
+
+/* The options that leave these operators in float, and everything else in integers. */
+static bool set_placement(struct qc_options *o, const struct search *s, const bool *in_float, struct qc_status *st)
+{
+    const struct qc_placement_groups *g = &s->groups;
+    size_t count = o->skip.count;
+    for (size_t i = 0; i < g->op_count; i++) count += in_float[i] ? g->ops[i].skip_count : 0;
+    const char **skip = QC_NEW_ARRAY(s->p->arena, const char *, count, st);
+    if (!skip) return false;
+    count = 0;
+    for (size_t i = 0; i < o->skip.count; i++) skip[count++] = o->skip.items[i];
+    for (size_t i = 0; i < g->op_count; i++)
+        for (size_t k = 0; in_float[i] && k < g->ops[i].skip_count; k++) skip[count++] = g->ops[i].skip[k];
+    o->skip = (struct qc_text_list){.count = count, .items = skip};
+    o->prefer = "integers";
+    o->given[QC_OPTION_PREFER] = true;
+    o->given[QC_OPTION_SKIP] = count > 0;
+    return true;
+}
+
+/* Ranges and rounding hardly change the latency (equal ranges save a requantize): they are chosen in a cheap way. */
+static void set_cheap_options(struct qc_options *o, const struct qc_pipeline *p)
+{
+    const struct qc_auto_method *found = p->auto_method;
+    if (p->calibration_options.activation->of_network) o->method = "mse";
+    for (size_t i = 0; found && i < found->trial_count; i++)
+        if (found->trials[i].chosen && !found->trials[i].part) o->method = found->trials[i].method;
+    o->weight_rounding = "nearest";
+    o->scale_channels = "off";
+    o->advice = "off";
+    o->checkpoint = NULL;
+}
+
+static bool branch_integers(struct search *s, struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    s->options = *s->p->options;
+    set_cheap_options(&s->options, s->p);
+    s->options.prefer = "integers";
+    s->options.given[QC_OPTION_PREFER] = true;
+    if (!(s->integers = calloc(1, sizeof *s->integers))) return qc_fail_memory(st, sizeof *s->integers);
+    return qc_pipeline_branch(s->integers, s->p, &s->options, false, &why) ||
+           qc_fail(st, why.code, "--benchmark, everything in integers: %s", why.message);
+}
+
+/* *reason is set where there is no such file. */
+static bool make_placement(struct placed *m, const char **reason, struct search *s, const bool *in_float,
+                           struct qc_status *st)
+{
+    struct qc_status why = QC_STATUS_INIT;
+    struct qc_options o = s->options;
+    struct qc_pipeline *t = calloc(1, sizeof *t);
+    *m = (struct placed){.in_float = in_float};
+    *reason = NULL;
+    if (!t) return qc_fail_memory(st, sizeof *t);
+    const bool ok = set_placement(&o, s, in_float, st) && qc_pipeline_branch(t, s->integers, &o, false, &why) &&
+                    write_file(m, s, t, &why);
+    qc_pipeline_end(t);
+    free(t);
+    if (ok || st->code != QC_OK) return ok;
+    if (why.code != QC_UNSUPPORTED && why.code != QC_USAGE) return qc_fail(st, why.code, "%s", why.message);
+    return (*reason = qc_arena_strdup(s->p->arena, why.message, st)) != NULL;
+}
+
+/* ---- The search ---- */
+
+static bool *copy_of_placement(const struct search *s, const bool *in_float, struct qc_status *st)
+{
+    bool *to = QC_NEW_ARRAY(s->p->arena, bool, s->groups.op_count, st);
+    for (size_t i = 0; to && i < s->groups.op_count; i++) to[i] = in_float[i];
+    return to;
+}
+
+static bool are_equal_placements(const struct search *s, const bool *a, const bool *b)
+{
+    return memcmp(a, b, s->groups.op_count * sizeof *a) == 0;
+}
+
+/* One change; *kept: it is *now, of which it takes the place. */
+static bool try_change(bool *kept, struct placed *now, struct search *s, const struct qc_placement_group *g,
+                       bool to_float, struct qc_status *st)
+{
+    struct qc_report_latency_step *step = &s->steps[s->r->step_count];
+    struct placed then;
+    bool *in_float = copy_of_placement(s, now->in_float, st);
+    *kept = false;
+    if (!in_float) return false;
+    *step = (struct qc_report_latency_step){.group = g->what, .to_float = to_float};
+    for (size_t i = 0; i < s->groups.op_count; i++) {
+        if (!g->has[i]) continue;
+        step->op_count += in_float[i] != to_float;
+        in_float[i] = to_float;
+    }
+    if (!step->op_count) return true;
+    if (!make_placement(&then, &step->reason, s, in_float, st)) return false;
+    step->before_ms = step->after_ms = (double)NAN;
+    if (!step->reason) {
+        const char *const files[] = {now->file, then.file};
+        struct qc_milliseconds ms[2];
+        if (!qc_latency_measure(ms, &s->latency, files, 2, true, st)) return false;
+        step->before_ms = ms[0].least;
+        step->after_ms = ms[1].least;
+        *kept = step->kept = qc_latency_less(&ms[1], &ms[0]);
+    }
+    s->r->step_count++;
+    drop_file(s, *kept ? now : &then);
+    if (*kept) *now = then;
+    return true;
+}
+
+static bool try_groups(struct placed *now, struct search *s, struct qc_status *st)
+{
+    const size_t all = s->groups.group_count, count = all < GROUPS ? all : GROUPS;
+    bool again = true, ok = true;
+    s->r->left = all - count;
+    if (!(s->steps = QC_NEW_ARRAY(s->p->arena, struct qc_report_latency_step, 2 * PASSES * count + 1, st)))
+        return false;
+    for (int pass = 0; ok && again && pass < PASSES; pass++) {
+        again = false;
+        qc_progress_phase(s->p->progress, pass ? "latency, once more" : "latency");
+        for (size_t i = 0; ok && i < count; i++) {
+            bool kept = false;
+            ok = qc_progress_step(s->p->progress, i, count) || qc_progress_check(s->p->progress, st);
+            ok = ok && try_change(&kept, now, s, &s->groups.groups[i], true, st) &&
+                 (kept || try_change(&kept, now, s, &s->groups.groups[i], false, st));
+            again = again || kept;
+        }
+        qc_progress_end(s->p->progress);
+    }
+    s->r->steps = s->steps;
+    return ok;
+}
+
+/* The three that are there anyhow; *now is the fastest of them, the default if none is clearly faster. */
+static bool compare_whole(struct placed *now, struct search *s, const bool *by_default, struct qc_status *st)
+{
+    enum { DEFAULT, FLOAT, INTEGERS, MOST };
+    bool *all = QC_NEW_ARRAY(s->p->arena, bool, s->groups.op_count, st),
+         *none = QC_NEW_ARRAY(s->p->arena, bool, s->groups.op_count, st);
+    struct placed of[MOST] = {[FLOAT] = {.file = model_file(s->p)}};
+    struct qc_milliseconds ms[MOST];
+    const char *files[MOST], *reason = NULL;
+    if (!all || !none) return false;
+    for (size_t i = 0; i < s->groups.op_count; i++) all[i] = true;
+    if (!make_placement(&of[DEFAULT], &reason, s, by_default, st)) return false;
+    if (!of[FLOAT].file && !reason && !make_placement(&of[FLOAT], &reason, s, all, st)) return false;
+    if (reason) return qc_fail(st, QC_UNSUPPORTED, "--benchmark: %s", reason);
+    of[FLOAT].in_float = all;
+    const bool apart = !are_equal_placements(s, by_default, none);
+    if (apart && (!write_file(&of[INTEGERS], s, s->integers, st))) return false;
+    of[INTEGERS].in_float = none;
+    const size_t count = apart ? MOST : INTEGERS;
+    for (size_t i = 0; i < count; i++) files[i] = of[i].file;
+    if (!qc_latency_measure(ms, &s->latency, files, count, false, st)) return false;
+    if (apart) s->r->integers_ms = ms[INTEGERS].least;
+    size_t best = DEFAULT;
+    for (size_t i = 1; i < count; i++)
+        if (qc_latency_less(&ms[i], &ms[best])) best = i;
+    for (size_t i = 0; i < count; i++)
+        if (i != best) drop_file(s, &of[i]);
+    *now = of[best];
+    return true;
+}
+
+/* ---- The result ---- */
+
+/* The pipeline with what was found. */
+static bool take_placement(struct search *s, const bool *in_float, struct qc_status *st)
+{
+    struct qc_pipeline *p = s->p;
+    struct qc_options *o = QC_NEW(p->arena, struct qc_options, st);
+    if (!o) return false;
+    *o = *p->options;
+    if (!set_placement(o, s, in_float, st)) return false;
+    p->options = o;
+    p->scheme.prefer = QC_PREFER_INTEGERS;
+    p->scheme.skip = o->skip.items;
+    p->scheme.skip_count = o->skip.count;
+    return qc_pipeline_again(p, st);
+}
+
+/* Makes the file as it will be written, and measures it beside the default; the default stays if that is as fast. */
+static bool settle_placement(struct search *s, const bool *by_default, const struct placed *now, struct qc_status *st)
+{
+    struct qc_pipeline *p = s->p;
+    const struct qc_options *options = p->options;
+    const struct qc_partition_options scheme = p->scheme;
+    struct placed was = {.in_float = by_default}, is = {.in_float = now->in_float};
+    struct qc_milliseconds ms[3];
+    const char *given = model_file(p);
+    const bool changed = !are_equal_placements(s, by_default, now->in_float);
+    if (!write_file(&was, s, p, st)) return false;
+    if (changed && (!take_placement(s, now->in_float, st) || !write_file(&is, s, p, st))) return false;
+    const char *const files[] = {was.file, changed ? is.file : given, given};
+    const size_t count = 1 + (size_t)changed + (given != NULL);
+    bool ok = qc_latency_measure(ms, &s->latency, files, count, false, st);
+    s->r->default_ms = s->r->best_ms = ms[0].least;
+    if (isnan(s->r->integers_ms)) s->r->integers_ms = s->r->default_ms; /* they are one */
+    s->r->float_ms = given ? ms[count - 1].least : (double)NAN;
+    if (ok && changed && qc_latency_less(&ms[1], &ms[0])) {
+        s->r->best_ms = ms[1].least;
+    } else if (ok && changed) {
+        s->r->reverted = true;
+        p->options = options;
+        p->scheme = scheme;
+        ok = qc_pipeline_again(p, st);
+    }
+    drop_file(s, &was);
+    drop_file(s, &is);
+    return ok;
+}
+
+static void end_branch(struct search *s)
+{
+    if (s->integers) qc_pipeline_end(s->integers);
+    free(s->integers);
+    s->integers = NULL;
+}
+
+static bool search_placement(struct search *s, struct qc_status *st)
+{
+    struct qc_pipeline *p = s->p;
+    struct placed now = {.file = NULL};
+    bool *by_default;
+    if (!branch_integers(s, st) || !qc_placement_groups_find(&s->groups, s->integers, p->arena, st) ||
+        !qc_placement_of(&by_default, &s->groups, p, p->arena, st))
+        return false;
+    const bool ok = compare_whole(&now, s, by_default, st) && try_groups(&now, s, st);
+    drop_file(s, &now);
+    end_branch(s);
+    return ok && settle_placement(s, by_default, &now, st);
+}
+
+static bool all_in_float(const struct qc_pipeline *p)
+{
+    return !p->partition->matches.count && !p->partition->weight_only_count;
+}
+
+bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_latency l;
+    const char *const file = model_file(p);
+    return !p->options->benchmark || (qc_latency_begin(&l, p, st) && (!file || qc_latency_try(&l, file, st)));
+}
+
+static bool begin_search(struct search *s, struct qc_status *st)
+{
+    while (!writes_integers(s->p->from->exporters[s->format])) s->format++; /* there is one: quantize/options/options_agree.h */
+    return qc_latency_begin(&s->latency, s->p, st) && make_folder(s, st);
+}
+
+bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_pipeline *p, struct qc_status *st)
+{
+    struct search s = {.p = p};
+    struct placed m = {.file = NULL};
+    struct qc_milliseconds ms;
+    bool ok = begin_search(&s, st) && write_file(&m, &s, p, st);
+    const char *const files[] = {m.file};
+    ok = ok && qc_latency_measure(&ms, &s.latency, files, 1, false, st);
+    if (s.folder) remove_folder(&s);
+    if (ok) r->best_ms = ms.least;
+    return ok;
+}
+
+bool qc_place_by_latency(struct qc_report_latency **out, struct qc_pipeline *p, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct search s = {.p = p, .r = QC_NEW(p->arena, struct qc_report_latency, st)};
+    if (!s.r) return false;
+    *s.r = (struct qc_report_latency){.command = p->options->benchmark,
+                                      .float_ms = (double)NAN,
+                                      .integers_ms = (double)NAN};
+    p->may_be_float = true;
+    const bool ok = begin_search(&s, st) && search_placement(&s, st);
+    end_branch(&s);
+    if (s.folder) remove_folder(&s);
+    if (!ok) return false;
+    s.r->all_float = p->may_be_float = all_in_float(p);
+    s.r->prefer = p->options->prefer;
+    s.r->skip_count = p->options->skip.count;
+    s.r->skip = p->options->skip.items;
+    s.r->seconds = qc_seconds() - t0;
+    *out = s.r;
+    return true;
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the report shows of a single layer beyond its parameters. */
+#include "quantize/report/layer_detail.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "arith/params.h"
+#include "base/pool.h"
+#include "base/simd.h"
+#include "graph/core/scale_layout.h"
+#include "observers/outline.h"
+
+static bool name_node(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_graph *g, qc_id node,
+                      struct qc_status *st)
+{
+    char label[QC_LABEL];
+    if (!node) return true;
+    const struct qc_node *n = &g->nodes[node];
+    l->node = qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), st);
+    return l->node != NULL;
+}
+
+static void take_outline(struct qc_layer *l, struct qc_report_histogram *to, const struct qc_outline *o)
+{
+    *to = (struct qc_report_histogram){
+        .lo = o->lo, .hi = o->hi, .zeros = o->zeros, .bar_count = QC_OUTLINE_BARS, .bars = o->bars};
+    l->histogram = to;
+}
+
+static void take_loss(struct qc_layer *l, const struct qc_loss *loss)
+{
+    double noise = loss->rounding + loss->clipping;
+    l->alone_db = qc_loss_db(loss);
+    l->clipping_share = noise > 0 ? loss->clipping / noise : 0;
+    l->lost_fraction = loss->lost;
+}
+
+bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const struct qc_measurement *m,
+                         qc_id quantizer, qc_id made, struct qc_status *st)
+{
+    const struct qc_choice *c = &p->calibration->choices[quantizer];
+    if (!name_node(l, p, p->folded, made, st)) return false;
+    if (c->outline) {
+        struct qc_report_histogram *h = QC_NEW(p->arena, struct qc_report_histogram, st);
+        if (!h) return false;
+        take_loss(l, &c->loss);
+        take_outline(l, h, c->outline);
+        return true;
+    }
+    if (!m || !m->quantizers[quantizer].count || !(m->quantizers[quantizer].signal > 0)) return true;
+    /* Without a histogram: nothing is clipped, and what is not zero is off by scale^2 / 12 at most. */
+    double noise = 0;
+    for (size_t k = 0; k < l->count; k++)
+        noise +=
+            (double)l->scale[k] * (double)l->scale[k] / 12 * (double)m->quantizers[quantizer].count / (double)l->count;
+    l->alone_db = 10 * log10(m->quantizers[quantizer].signal / noise);
+    l->clipping_share = 0;
+    return true;
+}
+
+struct channels {
+    size_t count, inner; /* of the axis; elements behind it */
+    float *low, *high;
+};
+
+/* The weights as they were before they were rounded with regard to the data (calib/weights/round_weights.h). */
+static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, const struct qc_stored_values *simulated,
+                                               qc_id quantizer, const struct qc_tensor *t)
+{
+    const struct qc_graph *g = p->simulated;
+    if (quantizer > g->qparams_count) return t;
+    for (size_t i = simulated->first[quantizer]; i < simulated->first[quantizer + 1]; i++) {
+        const struct qc_node *n = qc_node_of(g, simulated->value[i]);
+        if (!n || n->op != QC_OP_Quantize) continue;
+        const struct qc_tensor *was = qc_constant_of(g, n->inputs[0]);
+        if (was && was->dtype == t->dtype && was->count == t->count) return was;
+    }
+    return t;
+}
+
+/* Adds the exact loss of a number v that is stored as `rounded` is; true: as 0. */
+static bool lose(struct qc_loss *loss, double v, double rounded, double scale, int32_t zero, struct qc_levels levels)
+{
+    const double level = nearbyint(rounded / scale) + zero;
+    const double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
+    const double off = v - scale * (kept - zero);
+    loss->signal += v * v;
+    if (kept == level)
+        loss->rounding += off * off;
+    else
+        loss->clipping += off * off;
+    return kept == zero;
+}
+
+/* What some numbers of one channel add to their loss, in their order. */
+enum { TERMS = 256 };
+struct terms {
+    double signal[TERMS], rounding[TERMS], clipping[TERMS];
+    double there[TERMS], gone[TERMS]; /* 1 or 0: it is not 0; and stored as 0 */
+};
+
+/* As lose has it. */
+static QC_INLINE void find_terms_body(struct terms *restrict t, const float *restrict x, const float *restrict rounded,
+                                      size_t n, double scale, double zero, double lo, double hi)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double v = (double)x[i], level = __builtin_nearbyint((double)rounded[i] / scale) + zero;
+        const double low = level < lo ? lo : level, kept = low > hi ? hi : low;
+        const double off = v - scale * (kept - zero), square = off * off;
+        t->signal[i] = v * v;
+        t->rounding[i] = kept == level ? square : 0;
+        t->clipping[i] = kept == level ? 0 : square;
+        t->there[i] = x[i] != 0 ? 1 : 0;
+        t->gone[i] = kept == zero ? t->there[i] : 0;
+    }
+}
+QC_SIMD(find_terms,
+        (struct terms * t, const float *x, const float *rounded, size_t n, double scale, double zero, double lo,
+         double hi),
+        (t, x, rounded, n, scale, zero, lo, hi))
+
+/* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. Sums are in the order of the
+   elements, however many are looked at together. */
+static void scan(const struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
+                 const struct qc_qparams *s, const struct qc_scale_layout *layout)
+{
+    const float *x = t->data;
+    const struct qc_levels levels = qc_qparams_levels(s);
+    const bool each = layout->block || (s->count > 1 && c->inner == 1);
+    double lost = 0, count = 0;
+    struct terms terms;
+    for (size_t i = 0, k = 0, in = 0, n; i < t->count; i += n) { /* element i is in its place in of channel k */
+        const size_t left = c->inner - in, q = layout->block ? qc_scale_at(layout, i) : s->count == 1 ? 0 : k;
+        n = each ? 1 : left < TERMS ? left : TERMS;
+        find_terms(&terms, x + i, rounded + i, n, (double)s->scale[q], s->zero_point[q], levels.lo, levels.hi);
+        for (size_t j = 0; j < n; j++) {
+            loss->signal += terms.signal[j];
+            loss->rounding += terms.rounding[j];
+            loss->clipping += terms.clipping[j];
+            count += terms.there[j];
+            lost += terms.gone[j];
+            c->low[k] = fminf(c->low[k], x[i + j]);
+            c->high[k] = fmaxf(c->high[k], x[i + j]);
+        }
+        if ((in += n) < c->inner) continue;
+        in = 0;
+        k = k + 1 < c->count ? k + 1 : 0;
+    }
+    loss->lost = count > 0 ? lost / count : 0;
+}
+
+void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
+                    const struct qc_qparams *s, int axis)
+{
+    const struct qc_scale_layout layout = qc_scale_layout_of(s, &t->shape, axis);
+    const struct qc_levels levels = qc_qparams_levels(s);
+    *out = (struct qc_loss){0};
+    for (size_t i = 0; i < t->count; i++) {
+        const size_t q = s->count == 1 ? 0 : qc_scale_at(&layout, i);
+        lose(out, (double)((const float *)t->data)[i], (double)((const float *)rounded->data)[i], (double)s->scale[q],
+             s->zero_point[q], levels);
+    }
+}
+
+static bool outline_weight(struct qc_weight_look *w, struct qc_status *st)
+{
+    struct qc_scan *s = NULL;
+    struct qc_histogram *h = NULL;
+    bool ok = qc_scan_new(&s, QC_NEED_HISTOGRAM, st) && qc_histogram_new(&h, QC_NEED_HISTOGRAM, st) &&
+              qc_scan_values(s, w->was->data, w->was->count, st) && qc_histogram_add_scan(h, s, st);
+    ok = ok && qc_outline_of(w->outline, h, st);
+    if (ok) take_outline(w->layer, w->histogram, w->outline);
+    qc_histogram_free(h);
+    qc_scan_free(s);
+    return ok;
+}
+
+bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struct qc_pipeline *p,
+                     const struct qc_graph *g, const struct qc_stored_values *simulated, qc_id quantizer,
+                     qc_id quantize, qc_id reader, struct qc_status *st)
+{
+    const struct qc_node *n = &g->nodes[quantize];
+    const struct qc_tensor *stored = qc_constant_of(g, n->inputs[0]),
+                           *t = before_rounding(p, simulated, quantizer, stored);
+    const struct qc_type *type = &g->values[n->outputs].type;
+    struct qc_weight_look w = {
+        .was = t, .stored = stored, .qparams = &g->qparams_of[quantizer], .axis = type->axis, .inner = 1};
+    if (!name_node(l, p, g, reader, st)) return false;
+    if (t->dtype != QC_F32 || !t->count) return true;
+    w.layer = l;
+    l->channel_count = 1;
+    /* In blocks that are along the first or second axis: outputs are the other one. */
+    const int axis = w.qparams->block ? 1 - type->axis : type->axis;
+    if (axis >= 0 && axis < t->shape.rank) l->channel_count = (size_t)t->shape.dim[axis];
+    for (int i = axis + 1; i > 0 && i < t->shape.rank; i++) w.inner *= (size_t)t->shape.dim[i];
+    l->channel_low = w.low = QC_NEW_ARRAY(p->arena, float, l->channel_count, st);
+    l->channel_high = w.high = QC_NEW_ARRAY(p->arena, float, l->channel_count, st);
+    w.histogram = QC_NEW(p->arena, struct qc_report_histogram, st);
+    w.outline = QC_NEW(p->arena, struct qc_outline, st);
+    *out = w;
+    return w.low && w.high && w.histogram && w.outline;
+}
+
+static bool look_at(void *user, size_t item, unsigned worker, struct qc_status *st)
+{
+    struct qc_weight_look *w = &((struct qc_weight_look *)user)[item];
+    struct qc_layer *l = w->layer;
+    (void)worker;
+    if (!l) return true;
+    const struct channels c = {.count = l->channel_count, .inner = w->inner, .low = w->low, .high = w->high};
+    for (size_t k = 0; k < c.count; k++) {
+        c.low[k] = FLT_MAX;
+        c.high[k] = -FLT_MAX;
+    }
+    struct qc_loss loss = {0};
+    const struct qc_scale_layout layout = qc_scale_layout_of(w->qparams, &w->was->shape, w->axis);
+    scan(&c, &loss, w->was, w->stored->data, w->qparams, &layout);
+    take_loss(l, &loss);
+    return outline_weight(w, st);
+}
+
+bool qc_layer_weights_look(struct qc_weight_look *looks, size_t count, unsigned workers, struct qc_status *st)
+{
+    const struct qc_pool_options pool = {.workers = workers ? workers : 1};
+    return qc_pool_run(count, look_at, looks, &pool, st);
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Why the layers with the largest effect on the outputs add error. It is looked up in what was measured: the loss of
+   the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause
+   names its remedies in order of preference; the first one whose option is not in use becomes an idea, which is tried
+   before anybody hears of it (quantize/advice/advice.h). */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "quantize/report/command_text.h"
+#include "quantize/report/layer_index.h"
+#include "quantize/report/noise_points.h"
+#include "quantize/report/produced_ops.h"
+#include "quantize/report/quantize_suggest.h"
+
+enum { SHOWN = 3, CAUSES = 2, LOOKED_AT = 12, SKIPS = 4 };
+
+/* A cause must explain at least half of what is added; channels are unlike when the widest is 8 times the median; a
+   tensor is too coarse when this share of its non-zero values rounds to zero (a bell curve over its whole range loses
+   some 3 %). */
+static const double explains = 0.5, unlike = 8, coarse = 0.15;
+
+struct finder {
+    const struct qc_pipeline *p;
+    const struct qc_graph *g; /* folded */
+    const struct qc_report *r;
+    struct qc_noise_points noise;
+    struct qc_status *st;
+};
+
+/* ---- Causes ---- */
+
+struct cause {
+    const struct qc_layer *own, *weight, *input; /* of the point; NULL: has none */
+    bool own_noise, weight_noise;                /* explains most of what is added */
+    const struct qc_layer *maker_weight;         /* of the op that makes the input, when its channels are unlike */
+    size_t widest;                               /* channel of it */
+    double times;                                /* the median channel */
+};
+
+static double reach(const struct qc_layer *l, size_t k)
+{
+    return fmax(-(double)l->channel_low[k], (double)l->channel_high[k]);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* How many times as wide as the median channel the widest is. */
+static double spread(const struct finder *f, const struct qc_layer *l, size_t *widest)
+{
+    double *all = l->channel_count > 2 ? QC_NEW_ARRAY(f->p->arena, double, l->channel_count, f->st) : NULL;
+    *widest = 0;
+    if (!all) return 1;
+    for (size_t k = 0; k < l->channel_count; k++) {
+        all[k] = reach(l, k);
+        if (all[k] > all[*widest]) *widest = k;
+    }
+    double most = all[*widest];
+    qsort(all, l->channel_count, sizeof *all, ascending);
+    double median = all[l->channel_count / 2];
+    return median > 0 ? most / median : 1;
+}
+
+static const struct qc_layer *weight_of(const struct finder *f, const struct qc_node *n)
+{
+    for (unsigned k = 0; n && k < n->input_count; k++) {
+        qc_id s = f->g->values[n->inputs[k]].type.qparams;
+        size_t i = s && f->g->qparams_of[s].is_weight ? qc_layer_of(f->r, f->g, s) : QC_NO_INDEX;
+        if (i != QC_NO_INDEX) return &f->r->layers[i];
+    }
+    return NULL;
+}
+
+/* The noisiest of the activations that a node reads, through float ops too; *value: the input that it comes by. */
+static const struct qc_layer *input_of(const struct finder *f, const struct qc_node *n, qc_id *value)
+{
+    const struct qc_layer *found = NULL;
+    for (unsigned k = 0; k < n->input_count; k++) {
+        size_t i = f->noise.source[n->inputs[k]];
+        if (i == QC_NO_INDEX || (found && !(f->r->layers[i].sqnr_db < found->sqnr_db))) continue;
+        found = &f->r->layers[i];
+        *value = n->inputs[k];
+    }
+    return found;
+}
+
+static void find_cause(struct cause *c, const struct finder *f, const struct qc_noise_point *pt, qc_id *input)
+{
+    const struct qc_node *n = &f->g->nodes[pt->node];
+    double added = pt->after - pt->before;
+    *c = (struct cause){.own = pt->layer == QC_NO_INDEX ? NULL : &f->r->layers[pt->layer],
+                        .weight = weight_of(f, n),
+                        .input = input_of(f, n, input)};
+    c->own_noise = c->own && qc_noise_ratio(c->own->alone_db) >= explains * added;
+    c->weight_noise = c->weight && qc_weight_noise(c->weight) >= explains * added;
+    qc_id made = *input ? qc_maker(f->g, *input) : 0;
+    const struct qc_layer *w = made ? weight_of(f, &f->g->nodes[made]) : NULL;
+    if (w && c->input->lost_fraction > coarse && (c->times = spread(f, w, &c->widest)) >= unlike) c->maker_weight = w;
+}
+
+/* ---- Remedies ---- */
+
+/* A --skip for a node: its name, or that of its result; NULL: it has neither. */
+static const char *skip_word(const struct finder *f, qc_id node)
+{
+    const struct qc_node *n = &f->g->nodes[node];
+    const char *name = n->name && *n->name ? n->name : f->g->values[n->outputs].name;
+    return name ? qc_glob_of_name(name, f->p->arena, f->st) : NULL;
+}
+
+/* In integers, by a pattern that --skip can leave out. */
+static bool computes(const struct finder *f, const struct qc_node *n)
+{
+    enum qc_affine_behaviour b = qc_node_affine(n);
+    return f->g->values[n->outputs].type.qparams != QC_REAL && (b == QC_AFFINE_PRODUCT || b == QC_AFFINE_MERGE);
+}
+
+/* Is the result of the node stored in integers even when nothing reads it so? */
+static bool stores(const struct finder *f, const struct qc_node *n)
+{
+    const struct qc_partition *p = f->p->partition;
+    if (qc_node_affine(n) == QC_AFFINE_MERGE) return true;
+    for (qc_id id = 1; id <= p->graph->node_count; id++) {
+        const struct qc_match *m = p->matches.at[id];
+        for (unsigned k = 0; m && m->rule->result_quantized && k < m->node_count; k++) {
+            const char *a = p->graph->values[p->graph->nodes[m->nodes[k]].outputs].name,
+                       *b = f->g->values[n->outputs].name;
+            if (a && b && strcmp(a, b) == 0) return true;
+        }
+    }
+    return false;
+}
+
+/* The ops that must go to float so that the value of a layer is not stored in integers; all of them, of which the first
+   SKIPS are in out. */
+static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc_layer *l)
+{
+    size_t count = 0;
+    for (qc_id id = 1; id <= f->g->node_count; id++) {
+        const struct qc_node *n = &f->g->nodes[id];
+        bool touches = l->node && n->name && strcmp(l->node, n->name) == 0 && stores(f, n);
+        for (unsigned k = 0; k < n->input_count; k++) {
+            qc_id s = f->g->values[n->inputs[k]].type.qparams;
+            touches = touches || (s && f->g->qparams_of[s].kind == QC_QPARAMS_QUANTIZER &&
+                                  strcmp(f->g->qparams_of[s].name, l->name) == 0);
+        }
+        if (!touches || !computes(f, n)) continue;
+        if (count < SKIPS) out[count] = id;
+        count++;
+    }
+    return count;
+}
+
+/* Everything that a command would change. */
+struct remedy {
+    size_t count;
+    const char *name[SKIPS + 1], *value[SKIPS + 1];
+    const char *without, *action;
+    const struct qc_layer *stored; /* the value that it is about; NULL: about the op */
+    bool anew, mends;              /* as in struct qc_idea */
+};
+
+/* Leaves in float what touches the value of a layer, or, without one, the op itself. */
+static bool skip(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
+                 const struct qc_layer *stored)
+{
+    qc_id nodes[SKIPS];
+    size_t count = stored ? touching(nodes, f, stored) : 0;
+    if (count > SKIPS) count = 0;
+    if (!count && computes(f, &f->g->nodes[pt->node])) nodes[count++] = pt->node;
+    out->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const char *word = skip_word(f, nodes[i]);
+        if (!word) continue;
+        out->name[out->count] = "skip";
+        out->value[out->count++] = word;
+    }
+    out->action = out->count > 1 ? "Keep the ops that touch this tensor in float" : "Keep it in float";
+    out->stored = out->count > 1 ? stored : NULL;
+    return out->count > 0;
+}
+
+/* Factors of 16 bits both are refused. */
+static bool wide_weights(const struct finder *f)
+{
+    const struct qc_text_list *types = &f->p->options->weight_types;
+    for (size_t i = 0; i < types->count; i++)
+        if (strstr(types->items[i], "16")) return true;
+    return false;
+}
+
+/* 16 bits for one value: the first op that stores or reads it in integers decides its type, and that of its inputs. */
+static bool wide(struct remedy *out, const struct finder *f, const struct qc_layer *l)
+{
+    qc_id nodes[SKIPS];
+    if (!l || strcmp(l->kind, "activation") != 0 || strstr(l->type, "16") || wide_weights(f) || !touching(nodes, f, l))
+        return false;
+    const char *word = skip_word(f, nodes[0]);
+    if (!word) return false;
+    *out = (struct remedy){.count = 1, .name = {"activation-type"}, .action = "Store it in 16 bits", .stored = l};
+    out->value[0] = qc_arena_printf(f->p->arena, f->st, "%sint16:%s", *l->type == 'u' ? "u" : "", word);
+    return out->value[0] != NULL;
+}
+
+/* Another rounding of a node's weights, or more bits for them. */
+static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
+                          const struct qc_layer *weight)
+{
+    const struct qc_options *o = f->p->options;
+    if (strcmp(o->weight_rounding, "nearest") == 0 && !qc_has_statistics(f->p->in)) {
+        *out = (struct remedy){.count = 1,
+                               .name = {"weight-rounding"},
+                               .value = {"compensated"},
+                               .without = "weight-rounding",
+                               .anew = true,
+                               .action = "Round them so that their errors make each other good"};
+        return true;
+    }
+    const char *word = skip_word(f, pt->node);
+    bool wide_input = false;
+    for (size_t i = 0; i < o->activation_types.count; i++)
+        wide_input = wide_input || strstr(o->activation_types.items[i], "16");
+    if (!word || wide_input || strstr(weight->type, "16") || !computes(f, &f->g->nodes[pt->node])) return false;
+    *out = (struct remedy){.count = 1, .name = {"weight-type"}, .action = "Give them 16 bits"};
+    out->value[0] = qc_arena_printf(f->p->arena, f->st, "int16:%s", word);
+    return out->value[0] != NULL;
+}
+
+/* Needs the samples: what --stats has was seen before. */
+static bool equalize(struct remedy *out, const struct finder *f)
+{
+    if (f->p->equalized || qc_has_statistics(f->p->in)) return false;
+    *out = (struct remedy){.count = 1,
+                           .name = {"equalize"},
+                           .value = {"on"},
+                           .without = "equalize",
+                           .anew = true,
+                           .mends = true,
+                           .action = "Even the channels out"};
+    return true;
+}
+
+static bool per_channel(struct remedy *out, const struct finder *f)
+{
+    if (!f->p->options->per_tensor) return false;
+    *out = (struct remedy){.without = "per-tensor",
+                           .anew = true,
+                           .mends = true,
+                           .action = "Give every channel of the weights a scale of its own"};
+    return true;
+}
+
+static bool other_method(struct remedy *out, const struct finder *f)
+{
+    const struct qc_observer *now = f->p->calibration_options.activation;
+    if (now->of_network || strcmp(now->name, "mse") == 0) return false; /* auto has tried it */
+    *out = (struct remedy){.count = 1,
+                           .name = {"method"},
+                           .value = {"mse"},
+                           .without = "method",
+                           .action = "Choose ranges by the squared error"};
+    return true;
+}
+
+/* known: false when nothing stands out. */
+static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt,
+                    bool *known)
+{
+    struct qc_arena *a = f->p->arena;
+    struct cause c;
+    qc_id input = 0;
+    size_t at;
+    find_cause(&c, f, pt, &input);
+    *known = true;
+    double widths = c.weight ? spread(f, c.weight, &at) : 1;
+    if (c.own_noise && c.own->clipping_share > 0.5) {
+        *why =
+            qc_arena_printf(a, f->st, "the chosen range cuts off %.3g %% of its values, and most of its error is there",
+                            100 * c.own->clipped_fraction);
+        return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+    }
+    if (c.weight && c.weight->count == 1 && widths >= unlike && (c.weight_noise || c.weight->lost_fraction > coarse)) {
+        *why = qc_arena_printf(a, f->st,
+                               "its weights share one scale, but channel %zu is %.0f times as wide as the median "
+                               "channel; %.0f %% of the weights become zero",
+                               at, widths, 100 * c.weight->lost_fraction);
+        return per_channel(fix, f) || skip(fix, f, pt, NULL);
+    }
+    if (c.maker_weight) {
+        *why = qc_arena_printf(a, f->st,
+                               "outlier channel: channel %zu of what it reads, made by '%s', has weights %.0f times as "
+                               "wide as the median channel, and %.0f %% of the non-zero values there "
+                               "are below half a step and become zero",
+                               c.widest, c.maker_weight->node ? c.maker_weight->node : c.maker_weight->name, c.times,
+                               100 * c.input->lost_fraction);
+        return equalize(fix, f) || skip(fix, f, pt, c.input);
+    }
+    if (c.own_noise && c.own->lost_fraction > coarse) {
+        *why = qc_arena_printf(
+            a, f->st,
+            "few large values set its range: %.3g %% of its non-zero values are below half a step and become zero",
+            100 * c.own->lost_fraction);
+        return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+    }
+    if (c.weight_noise) {
+        *why =
+            qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db, c.weight->type);
+        return finer_weights(fix, f, pt, c.weight) || skip(fix, f, pt, NULL);
+    }
+    if (c.own_noise) {
+        *why = qc_arena_printf(a, f->st, "most of what it adds is the rounding of its result, %.1f dB alone in %s",
+                               c.own->alone_db, c.own->type);
+        return wide(fix, f, c.own) || skip(fix, f, pt, c.own);
+    }
+    if (c.input && c.input->lost_fraction > coarse) {
+        *why = qc_arena_printf(
+            a, f->st, "%.3g %% of the non-zero values that it reads are below half a step of '%s' and become zero",
+            100 * c.input->lost_fraction, c.input->name);
+        return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
+    }
+    if (!computes(f, &f->g->nodes[pt->node]) && c.input) {
+        *why = qc_arena_printf(a, f->st, "computed in float, it magnifies the error of '%s', %.1f dB", c.input->name,
+                               c.input->sqnr_db);
+        return wide(fix, f, c.input) || skip(fix, f, pt, c.input);
+    }
+    *known = false;
+    *why = c.weight ? "rounding of its input and its weights adds up; neither stands out"
+                    : "rounding of its inputs and its result adds up; neither stands out";
+    return false;
+}
+
+static bool suggest(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f,
+                    const struct qc_noise_point *pt, bool *known)
+{
+    const struct qc_node *n = &f->g->nodes[pt->node];
+    char label[QC_LABEL];
+    *fix = (struct remedy){0};
+    if (!explain(&out->why, fix, f, pt, known)) fix->action = NULL;
+    out->op = qc_op_info(n->op)->name;
+    out->node =
+        qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
+    out->before_db = pt->before > 0 ? -10 * log10(pt->before) : (double)INFINITY;
+    out->after_db = -10 * log10(pt->after);
+    out->layer = pt->layer;
+    return out->why && out->node;
+}
+
+static bool idea_of(struct qc_idea *out, const struct finder *f, const struct remedy *fix,
+                    const struct qc_report_suggestion *s)
+{
+    const char **names = QC_NEW_ARRAY(f->p->arena, const char *, fix->count + 1, f->st),
+               **values = QC_NEW_ARRAY(f->p->arena, const char *, fix->count + 1, f->st);
+    if (!names || !values) return false;
+    for (size_t i = 0; i < fix->count; i++) {
+        names[i] = fix->name[i];
+        values[i] = fix->value[i];
+    }
+    *out = (struct qc_idea){
+        .change = {.count = fix->count, .name = names, .value = values, .without = fix->without},
+        .anew = fix->anew,
+        .mends = fix->mends,
+        .action = fix->action,
+        .node = fix->without ? NULL : s->node, /* a change of everything */
+        .layer = fix->without ? QC_NO_INDEX : s->layer,
+    };
+    if (fix->stored) { /* what an op reads was made by another one */
+        out->node = fix->stored->node ? fix->stored->node : fix->stored->name;
+        out->layer = (size_t)(fix->stored - f->r->layers);
+    }
+    return true;
+}
+
+/* The op of a layer, by the name that options find it by; 0: none. */
+static qc_id node_named(const struct qc_graph *g, const char *name)
+{
+    for (qc_id id = 1; *name && id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const char *own = n->name && *n->name ? n->name : g->values[n->outputs].name;
+        if (own && strcmp(own, name) == 0 && n->op != QC_OP_Quantize && n->op != QC_OP_Dequantize) return id;
+    }
+    return 0;
+}
+
+/* The place where an op adds noise; NULL: its result has no more than what it reads. */
+static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
+{
+    for (size_t i = 0; i < f->noise.count; i++)
+        if (f->noise.points[i].node == node) return &f->noise.points[i];
+    return NULL;
+}
+
+/* Explains a layer that adds no noise: its effect is that of the values it reads. Leaves *out empty if it reads none
+   that is quantized. */
+static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f, qc_id node)
+{
+    const struct qc_node *n = &f->g->nodes[node];
+    char label[QC_LABEL];
+    qc_id value = 0;
+    const struct qc_layer *input = input_of(f, n, &value);
+    *fix = (struct remedy){0};
+    if (!input) return true;
+    const struct qc_noise_point pt = {.node = node, .layer = (size_t)(input - f->r->layers)};
+    if (!wide(fix, f, input) && !skip(fix, f, &pt, input)) fix->action = NULL;
+    out->why = qc_arena_printf(f->p->arena, f->st,
+                               "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
+                               input->name, input->sqnr_db, input->type);
+    out->op = qc_op_info(n->op)->name;
+    out->node =
+        qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);
+    out->before_db = out->after_db = input->sqnr_db;
+    out->layer = pt.layer;
+    return out->why && out->node;
+}
+
+bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_pipeline *p,
+                         const struct qc_measurement *m, struct qc_status *st)
+{
+    if (!m) return true;
+    struct finder f = {.p = p, .g = p->folded, .r = r, .st = st};
+    struct qc_report_suggestion *list = QC_NEW_ARRAY(p->arena, struct qc_report_suggestion, SHOWN, st);
+    struct remedy fix;
+    if (!list || !qc_noise_points_find(&f.noise, p->folded, m, r, p->arena, st)) return false;
+    size_t count = 0;
+    for (size_t i = 0; i < r->rank_count && i < LOOKED_AT && count < SHOWN; i++) {
+        const qc_id node = isfinite(r->ranks[i].sqnr_db) ? node_named(f.g, r->ranks[i].node) : 0;
+        const struct qc_noise_point *pt = node ? point_of(&f, node) : NULL;
+        struct qc_report_suggestion s = {0};
+        bool known = true;
+        if (!node) continue;
+        if (!(pt ? suggest(&s, &fix, &f, pt, &known) : suggest_input(&s, &fix, &f, node))) return false;
+        if (!s.why) continue;
+        list[count++] = s;
+        if (known && fix.action && ideas->count < CAUSES && !idea_of(&ideas->of[ideas->count++], &f, &fix, &s))
+            return false;
+    }
+    r->suggestions = list;
+    r->suggestion_count = count;
+    return true;
+}

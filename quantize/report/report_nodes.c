@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The produced graph as the report draws it: quantize, requantize and dequantize are no boxes, and what is computed in
+   one piece with a multiply-accumulate op is one box with it. */
+#include <string.h>
+
+#include "quantize/report/layer_index.h"
+#include "quantize/report/produced_ops.h"
+#include "quantize/report/report_nodes.h"
+#include "rewrite/passes/dynamic.h"
+#include "rewrite/passes/groups.h"
+
+struct drawing {
+    const struct qc_pipeline *p;
+    const struct qc_graph *g; /* produced */
+    struct qc_report *r;
+    struct qc_report_node *nodes;
+    size_t count;
+    size_t *of_value; /* [value_count + 1]: the box that a value leaves, or QC_NO_INDEX */
+    qc_id *head_of;   /* [node_count + 1]: the first node of the group, or 0 */
+};
+
+static size_t layer_of(const struct drawing *d, qc_id value)
+{
+    qc_id s = d->g->values[value].type.qparams;
+    if (!s || d->g->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return QC_NO_INDEX;
+    return qc_layer_of(d->r, d->g, s);
+}
+
+static bool shape_of(struct qc_report_node *box, const struct drawing *d, qc_id value, struct qc_status *st)
+{
+    const struct qc_shape *s = &d->g->values[value].type.shape;
+    char text[QC_SHAPE_TEXT];
+    if (s->rank < 0) return true;
+    box->shape = qc_arena_strdup(d->p->arena, qc_shape_text(text, s), st);
+    return box->shape != NULL;
+}
+
+static void leaves(struct drawing *d, qc_id value, size_t box)
+{
+    size_t layer = layer_of(d, value);
+    d->of_value[value] = box;
+    if (box != QC_NO_INDEX && layer != QC_NO_INDEX) d->nodes[box].layer = layer;
+}
+
+/* The boxes that the values come from, each once. */
+static bool inputs_of(struct qc_report_node *box, const struct drawing *d, const qc_id *values, size_t count,
+                      struct qc_status *st)
+{
+    size_t *list = QC_NEW_ARRAY(d->p->arena, size_t, count, st);
+    if (!list) return false;
+    for (size_t i = 0; i < count; i++) {
+        size_t from = values[i] ? d->of_value[values[i]] : QC_NO_INDEX, k = 0;
+        while (k < box->input_count && list[k] != from) k++;
+        if (from != QC_NO_INDEX && k == box->input_count) list[box->input_count++] = from;
+    }
+    box->inputs = list;
+    return true;
+}
+
+static bool join(struct drawing *d, qc_id id, size_t box, struct qc_status *st)
+{
+    const char *op = qc_op_info(d->g->nodes[id].op)->name;
+    d->nodes[box].label = qc_arena_printf(d->p->arena, st, "%s + %s", d->nodes[box].label, op);
+    return d->nodes[box].label != NULL;
+}
+
+static bool conversion(enum qc_op op)
+{
+    return op == QC_OP_Quantize || op == QC_OP_Requantize || op == QC_OP_Dequantize;
+}
+
+static bool put(struct drawing *d, qc_id id, struct qc_status *st)
+{
+    const struct qc_node *n = &d->g->nodes[id];
+    const struct qc_type *t = &d->g->values[n->outputs].type;
+    qc_id head = d->head_of[id];
+    char label[QC_LABEL];
+    size_t box = QC_NO_INDEX;
+    if (conversion(n->op))
+        box = d->of_value[n->inputs[0]];
+    else if (!head && qc_dynamic_part_of(d->g, n) == QC_DYNAMIC_REST)
+        box = d->of_value[n->inputs[0]];
+    else if (head && head != id) {
+        box = d->of_value[d->g->nodes[head].outputs];
+        if (!join(d, id, box, st)) return false;
+    } else {
+        struct qc_report_node b = {.layer = QC_NO_INDEX};
+        const bool integer = t->qparams != QC_REAL || qc_dynamic_part_of(d->g, n) == QC_DYNAMIC_PRODUCT;
+        b.kind = integer ? QC_NODE_INTEGER : t->dtype == QC_F32 ? QC_NODE_FLOAT : QC_NODE_SHAPE;
+        b.label = qc_op_info(n->op)->name;
+        b.name =
+            qc_arena_strdup(d->p->arena, n->name && *n->name ? n->name : qc_value_label(label, d->g, n->outputs), st);
+        b.reason = b.kind == QC_NODE_FLOAT ? qc_float_reason(d->p, n) : NULL;
+        if (!b.name || !inputs_of(&b, d, n->inputs, n->input_count, st)) return false;
+        box = d->count++;
+        d->nodes[box] = b;
+    }
+    if (box != QC_NO_INDEX && !shape_of(&d->nodes[box], d, n->outputs, st)) return false;
+    for (unsigned k = 0; k < n->output_count; k++) leaves(d, n->outputs + k, box);
+    return true;
+}
+
+bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st)
+{
+    struct drawing d = {.p = p, .g = p->produced, .r = r};
+    const struct qc_group_info *groups;
+    size_t group_count;
+    d.nodes = QC_NEW_ARRAY(p->arena, struct qc_report_node, d.g->node_count + d.g->input_count + d.g->output_count, st);
+    d.of_value = QC_NEW_ARRAY(p->arena, size_t, d.g->value_count + 1, st);
+    d.head_of = QC_NEW_ARRAY(p->arena, qc_id, d.g->node_count + 1, st);
+    if (!d.nodes || !d.of_value || !d.head_of || !qc_groups_find(&groups, &group_count, d.g, p->arena, st))
+        return false;
+    for (size_t i = 0; i < group_count; i++)
+        for (unsigned k = 0; k < groups[i].count; k++) d.head_of[groups[i].nodes[k]] = groups[i].head;
+    for (qc_id v = 0; v <= d.g->value_count; v++) d.of_value[v] = QC_NO_INDEX;
+    for (size_t i = 0; i < d.g->input_count; i++) {
+        d.nodes[d.count] = (struct qc_report_node){.kind = QC_NODE_INPUT,
+                                                   .name = d.g->inputs[i].name,
+                                                   .label = "input",
+                                                   .layer = QC_NO_INDEX};
+        if (!shape_of(&d.nodes[d.count], &d, d.g->inputs[i].value, st)) return false;
+        leaves(&d, d.g->inputs[i].value, d.count++);
+    }
+    for (qc_id id = 1; id <= d.g->node_count; id++)
+        if (!put(&d, id, st)) return false;
+    for (size_t i = 0; i < d.g->output_count; i++) {
+        struct qc_report_node *b = &d.nodes[d.count];
+        *b = (struct qc_report_node){.kind = QC_NODE_OUTPUT,
+                                     .name = d.g->outputs[i].name,
+                                     .label = "output",
+                                     .layer = QC_NO_INDEX};
+        if (!inputs_of(b, &d, &d.g->outputs[i].value, 1, st) || !shape_of(b, &d, d.g->outputs[i].value, st))
+            return false;
+        d.count++;
+    }
+    r->nodes = d.nodes;
+    r->node_count = d.count;
+    return true;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/scaling/scale_channels.h"
+
+#include <string.h>
+
+#include "export/report/report.h"
+#include "quantize/trials/round_options.h"
+#include "quantize/scaling/scale_search.h"
+
+/* A gain below this is left alone by `auto`: the samples that are held back do not tell it from nothing. */
+static const double AUTO_GAIN = 0.03;
+/* Is there anything to search with, and in? Under --memory-limit and for one scale per weight `auto` leaves it. */
+static bool wants(const struct qc_pipeline *p)
+{
+    const struct qc_options *o = p->options;
+    if (p->scaling || strcmp(o->scale_channels, "off") == 0 || !qc_moments_of(p) || p->from->given.count ||
+        o->propagate)
+        return false;
+    return strcmp(o->scale_channels, "auto") != 0 || !o->memory_limit;
+}
+
+/* Values whose range is seen: they would be others. */
+static bool find_busy(bool **busy, const struct qc_pipeline *p, struct qc_arena *a, struct qc_status *st)
+{
+    size_t count = 0;
+    qc_id *values;
+    const char **names;
+    bool *of = QC_NEW_ARRAY(a, bool, p->real->value_count + 1, st);
+    if (!of || !qc_observed_values(&count, &values, &names, p->simulated, a, st)) return false;
+    for (size_t i = 0; i < count; i++) {
+        const qc_id v = qc_graph_find_value(p->real, names[i]);
+        if (v) of[v] = true;
+    }
+    *busy = of;
+    return true;
+}
+
+/* Products of the simulated graph whose input is quantized as it comes. */
+static bool find_dynamic(bool **dynamic, const struct qc_pipeline *p, struct qc_arena *a, struct qc_status *st)
+{
+    const struct qc_graph *from = p->joined, *g = p->simulated;
+    bool *of = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);
+    for (qc_id id = 1; of && id <= from->node_count; id++) {
+        const char *name = p->partition->dynamic[id] ? from->values[from->nodes[id].outputs].name : NULL;
+        const qc_id v = name ? qc_graph_find_value(g, name) : 0;
+        if (v) of[g->values[v].node] = true;
+    }
+    return (*dynamic = of) != NULL;
+}
+
+static unsigned kinds_of(const struct qc_options *o)
+{
+    if (strcmp(o->scale_channels, "awq") == 0) return QC_SCALE_FEW;
+    if (strcmp(o->scale_channels, "smooth") == 0) return QC_SCALE_DYNAMIC | QC_SCALE_STATIC;
+    return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
+}
+
+/* p->real becomes the scaled graph; moments that are divided serve it too, ranges that were seen do not. */
+static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_moments **gram,
+                 const struct qc_scaled_group *groups, size_t count, struct qc_status *st)
+{
+    struct qc_equalized info;
+    bool seen = false;
+    for (size_t i = 0; i < count; i++) {
+        struct qc_channel_group *q = &c->groups[groups[i].group];
+        if (!groups[i].kind) continue;
+        seen = seen || groups[i].seen;
+        memcpy(q->scale, groups[i].best, (size_t)q->count * sizeof *q->scale);
+        if (!qc_scale_moments(*gram, c, &groups[i], groups[i].best, p->arena, st)) return false;
+    }
+    if (!qc_channels_apply(&p->scaled, &info, c, st)) return false;
+    p->real = p->scaled;
+    if (!seen) return true;
+    qc_collection_free(p->seen);
+    p->seen = NULL;
+    qc_second_moments_free(p->gram);
+    p->gram = NULL;
+    return true;
+}
+
+bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
+{
+    *again = false;
+    if (!wants(p)) return true;
+    const bool automatic = strcmp(p->options->scale_channels, "auto") == 0;
+    struct qc_second_moments **gram = p->gram ? &p->gram : &p->seen->gram;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_channels c;
+    struct qc_scaled_group *groups = NULL;
+    size_t count = 0, taken = 0;
+    bool *busy = NULL, *dynamic = NULL;
+    if (!a) return qc_fail_memory(st, 1);
+    bool ok = find_busy(&busy, p, a, st) && find_dynamic(&dynamic, p, a, st) &&
+              (p->scaling = QC_NEW_ARRAY(p->arena, struct qc_channel_scaling, 1, st));
+    const struct qc_scale_search search = {.kinds = kinds_of(p->options),
+                                           .simulated = p->simulated,
+                                           .dynamic = dynamic,
+                                           .gram = *gram,
+                                           .calibration = &p->calibration_options,
+                                           .rounding = qc_round_weights_options_of(p),
+                                           .busy = busy,
+                                           .data = p->from->data,
+                                           .may_collect =
+                                               !automatic && p->from->data && !qc_has_statistics(p->in) && !p->in->team,
+                                           .arena = p->arena,
+                                           .progress = qc_progress_step,
+                                           .progress_user = p->progress};
+    ok = ok && (!qc_scale_hopes(&search) ||
+                (qc_channels_find(&c, p->real, a, st) && qc_scale_groups(&groups, &count, &search, &c, st)));
+    if (ok && count) {
+        qc_progress_phase(p->progress, "scaling channels");
+        ok = qc_scale_search(groups, count, &search, &c, st);
+        qc_progress_end(p->progress);
+    }
+    for (size_t i = 0; ok && i < count; i++) {
+        if (automatic && groups[i].error > 1 - AUTO_GAIN) groups[i].kind = NULL;
+        taken += groups[i].kind != NULL;
+    }
+    if (ok) *p->scaling = (struct qc_channel_scaling){.group_count = count, .groups = groups};
+    if (ok && taken) {
+        qc_warnings_drop(p->warnings, p->warnings_from, qc_warnings_count(p->warnings));
+        ok = *again = take(p, &c, gram, groups, count, st);
+    }
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_fill_scaled(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st)
+{
+    const size_t count = p->scaling ? p->scaling->group_count : 0;
+    struct qc_report_scaled *to = QC_NEW_ARRAY(p->arena, struct qc_report_scaled, count, st);
+    if (!to) return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_scaled_group *g = &p->scaling->groups[i];
+        const char **nodes = QC_NEW_ARRAY(p->arena, const char *, g->reader_count, st);
+        if (!nodes) return false;
+        for (size_t k = 0; k < g->reader_count; k++) nodes[k] = g->readers[k].name;
+        to[i] = (struct qc_report_scaled){.value = g->name,
+                                          .kind = g->kind,
+                                          .channels = g->channels,
+                                          .layers = g->reader_count,
+                                          .nodes = nodes,
+                                          .activation_power = g->activation_power,
+                                          .weight_power = g->weight_power,
+                                          .error = g->error};
+    }
+    r->scaled = to;
+    r->scaled_count = count;
+    return true;
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/stages/stage_calibrate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "calib/ranges/few_samples.h"
+#include "calib/ranges/unseen.h"
+#include "calib/sequential/sequential.h"
+#include "calib/statistics/collect_channels.h"
+#include "quantize/trials/auto_method.h"
+#include "quantize/collect/collecting.h"
+#include "quantize/options/integer_options.h"
+#include "quantize/collect/memory_plan.h"
+#include "quantize/trials/propagate_check.h"
+#include "quantize/trials/round_options.h"
+#include "quantize/trials/runtime_limits.h"
+#include "quantize/scaling/scale_channels.h"
+#include "quantize/stages/stage_simulate.h"
+
+/* Of samples that trials, the report and advice read again and again. */
+enum { KEPT_BYTES = 16 << 20 };
+
+/* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
+static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_fit_options o = {.accumulator = p->how.accumulator,
+                               .bound = qc_accumulator_bound(p->options),
+                               .workers = (unsigned)p->options->threads,
+                               .memory_limit = (size_t)p->options->memory_limit,
+                               .progress = qc_progress_step,
+                               .progress_user = p->progress};
+    if (!o.accumulator.bits || o.accumulator.bits == 32) return true;
+    qc_progress_phase(p->progress, "fitting accumulators");
+    bool ok = qc_fit_accumulators(p->calibration, p->simulated, p->from->data, &o, st);
+    qc_progress_end(p->progress);
+    return ok;
+}
+
+/* With --propagate quantizers see another network; what the float one shows is wanted where there are second
+   moments or methods to take from it: then the job without --propagate is made too. */
+static bool wants_ranges(const struct qc_pipeline *p)
+{
+    return !p->options->propagate || p->calibration_options.activation->of_network || p->calibration_options.moments;
+}
+
+/* Are there so few samples that the next one may well go further? Of statistics alone and of several processes it is
+   not asked. */
+static bool few_samples(const struct qc_pipeline *p)
+{
+    const size_t batch =
+        p->from->data && qc_dataset_batch(p->from->data) > 1 ? (size_t)qc_dataset_batch(p->from->data) : 1;
+    return p->calibration_options.activation->of_network && p->from->data && !qc_has_statistics(p->in) &&
+           !p->in->team && qc_dataset_units(p->from->data) * batch < QC_MANY_SAMPLES;
+}
+
+/* Are there so few that extremes of samples are worth keeping? Processes that share the work do not know how many there
+   are, and statistics may be of others than the data. */
+static bool may_go_further(const struct qc_pipeline *p)
+{
+    return p->calibration_options.activation->of_network && p->from->data &&
+           (p->in->team || qc_has_statistics(p->in) || qc_dataset_units(p->from->data) <= QC_UNSEEN_MOST);
+}
+
+/* Second moments, and what quantizers see. */
+static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
+{
+    size_t count = 0;
+    qc_id *values = NULL;
+    const char **names = NULL;
+    const int *axes = NULL;
+    if (wants_ranges(p) &&
+        (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
+         (p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->from->normalised, p->arena,
+                                                                    st)))) /* as `collect` finds them */
+        return false;
+    const struct qc_collecting what = {.graph = p->simulated,
+                                       .count = count,
+                                       .values = values,
+                                       .names = names,
+                                       .channel_axes = axes,
+                                       .chooser = &p->calibration_options};
+    const bool trials = p->calibration_options.activation->of_network || p->options->propagate;
+    if (trials && !p->in->team && !p->from->keys &&
+        !(p->from->keys = QC_NEW_ARRAY(p->from->arena, uint64_t, qc_dataset_units(p->from->data), st)))
+        return false;
+    qc_progress_phase(p->progress, wants_ranges(p) ? "calibrating" : "taking second moments");
+    const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
+    qc_progress_end(p->progress);
+    return ok;
+}
+
+/* Which observer each quantizer gets, by runs of the network; without data they all get mse. */
+bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_calibration_options *c = &p->calibration_options;
+    c->methods = NULL;
+    c->wider = 0;
+    if (!c->activation->of_network || (!p->from->data && !qc_has_statistics(p->in))) return true;
+    if (!p->from->data) {
+        qc_warn(p->warnings, "--method auto is mse here: statistics alone do not tell what a range does to the "
+                             "network's outputs; give --data beside them");
+        return true;
+    }
+    if (!p->options->memory_limit && !qc_dataset_keep(p->from->data, KEPT_BYTES, st)) return false;
+    qc_progress_phase(p->progress, "choosing observers");
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
+    const bool ok =
+        qc_auto_method_find(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st);
+    qc_progress_end(p->progress);
+    if (ok) c->methods = p->auto_method->methods;
+    if (ok) c->wider = p->auto_method->wider;
+    return ok;
+}
+
+/* No samples, and nothing that needs them: weights alone. */
+static bool do_without(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_calibration_options *c = &p->calibration_options;
+    const struct qc_graph *g = p->simulated;
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        const struct qc_qparams *s = &g->qparams_of[id];
+        if (s->kind == QC_QPARAMS_QUANTIZER && !s->is_weight && !s->given)
+            return qc_fail(st, QC_USAGE, "'%s' becomes integers by a rule, whose range only samples show: give --data",
+                           s->name);
+    }
+    if (c->weight->of_output)
+        return qc_fail(st, QC_USAGE, "--weight-method %s judges by samples: give --data, or take another method",
+                       c->weight->name);
+    c->moments = c->channels = false;
+    return p->seen || qc_collection_new(&p->seen, 0, NULL, QC_NEED_HISTOGRAM, st);
+}
+
+/* Whoever runs the network behind this compares outputs with those of the float network. Under a limit that runs
+   again: what is kept is no part of the plan of memory. */
+static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (p->known || !p->from->data || p->options->memory_limit) return true;
+    p->known_of = p->real;
+    return qc_known_outputs_new(&p->known, p->real->output_count, st);
+}
+
+/* Statistics that are not there yet. */
+static bool collect_once(struct qc_pipeline *p, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    if (p->seen || !wants_ranges(p)) return true;
+    if (!collect(p, &p->cost, st)) return false;
+    p->collect_seconds = qc_seconds() - t0;
+    return true;
+}
+
+static const char *source_of(const struct qc_pipeline *p)
+{
+    return qc_has_statistics(p->in) ? qc_statistics_name(p->in) : p->from->data ? qc_dataset_file(p->from->data) : NULL;
+}
+
+bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_calibration_options *c = &p->calibration_options;
+    if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
+    p->memory_planned = true;
+    if (p->options->checkpoint && !p->rounded_file && qc_round_weightss(p->options) &&
+        !qc_collecting_layers(&p->rounded_file, p, st))
+        return false;
+    if (!know_outputs(p, st)) return false;
+    c->few = few_samples(p);
+    c->unseen = may_go_further(p);
+    if (!(source_of(p) ? collect_once(p, st) : do_without(p, st))) return false;
+    if (qc_has_statistics(p->in) && c->moments && !p->gram && p->seen->gram &&
+        !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source_of(p), st))
+        return false;
+    c->gram = qc_moments_of(p);
+    return true;
+}
+
+/* The stages from functions on, of the graph p->real. */
+static bool simulate_again(struct qc_pipeline *p, struct qc_status *st)
+{
+    qc_partition_free(p->partition);
+    qc_graph_free(p->simulated);
+    qc_graph_free(p->joined);
+    p->partition = NULL;
+    p->simulated = p->joined = NULL;
+    if (!qc_stage_functions(p, st) || !qc_stage_partition(p, st) || !qc_stage_simulate(p, st)) return false;
+    struct qc_second_moments **gram = p->gram ? &p->gram : p->seen ? &p->seen->gram : NULL;
+    return !gram || qc_second_moments_bind(gram, *gram, p->simulated, p->from->model.path, st);
+}
+
+bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
+{
+    bool again;
+    if (!qc_scale_channels(&again, p, st) || (again && !simulate_again(p, st)) || !collect_once(p, st)) return false;
+    p->calibration_options.gram = qc_moments_of(p);
+    return true;
+}
+
+/* With --propagate: layer by layer, each behind those that are bound already. */
+static bool propagate(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
+    const bool rounds = qc_round_weightss(p->options);
+    if (wants_ranges(p) && !qc_plain_make(p, qc_moments_of(p), rounds && qc_moments_of(p) ? &r : NULL, st))
+        return false;
+    if (rounds && !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st)) return false;
+    const struct qc_sequential_options o = {.calibration = &p->calibration_options,
+                                            .weight_rounder = p->weight_rounder,
+                                            .correct_bias = r.correct_bias,
+                                            .folder = getenv("TMPDIR") ? NULL
+                                                      : p->in->scratch ? p->in->scratch
+                                                                       : "."};
+    qc_progress_phase(p->progress, "calibrating");
+    const bool ok = qc_calibrate_sequentially(&p->calibration, p->simulated, p->from->data, &o, st);
+    qc_progress_end(p->progress);
+    if (!ok) return false;
+    const struct qc_collect_cost *cost = &p->calibration->cost;
+    if (cost->statistics_bytes + cost->runner_bytes > p->cost.statistics_bytes + p->cost.runner_bytes) p->cost = *cost;
+    p->collect_seconds += p->calibration->collect_seconds;
+    return true;
+}
+
+static bool bind_all(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_choose(&p->calibration, p->simulated, p->seen, source_of(p), &p->calibration_options, st) &&
+           fit_accumulators(p, st);
+}
+
+bool qc_stage_bind(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!(p->options->propagate ? propagate(p, st) : bind_all(p, st))) return false;
+    if (strcmp(p->options->target, "fused") != 0 && !qc_keep_runtime_limits(p->simulated, st)) return false;
+    for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
+    return true;
+}
+
+bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
+{
+    size_t count;
+    qc_id *values;
+    const char **names;
+    struct qc_second_moments *gram = NULL;
+    if (!p->seen) return true; /* --propagate without second moments */
+    if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
+    bool there = !p->moments_dropped && (!wants_ranges(p) || !p->calibration_options.channels || p->seen->channels);
+    /* Values without a name are told apart by their numbers, which are others in each graph. */
+    for (size_t i = 0; there && wants_ranges(p) && i < count; i++)
+        there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
+    if (there && p->seen->gram) {
+        if (!qc_second_moments_for(&gram, p->seen->gram, p->simulated, st)) return false;
+        there = gram != NULL;
+        for (size_t i = 0; there && !p->scaled && i < qc_second_moments_count(gram); i++)
+            qc_second_moments_at(gram, i)->divisor = NULL; /* another try has scaled its graph, this one has not */
+    }
+    if (there) {
+        p->gram = gram;
+        return true;
+    }
+    if (qc_has_statistics(p->in) || p->in->team)
+        return qc_fail(st, QC_UNSUPPORTED, "the statistics lack values that become inputs or results of quantized ops");
+    qc_collection_free(p->seen);
+    p->seen = NULL;
+    p->moments_dropped = false;
+    return true;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/stages/stage_import.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "calib/statistics/stream.h"
+#include "graph/core/qlinear.h"
+#include "quantize/collect/collecting.h"
+#include "quantize/opening/input_range.h"
+#include "quantize/trials/round_options.h"
+
+/* What cannot be done with samples of different sizes is said before anything runs. */
+static bool check_sizes(const struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
+{
+    return !data || ((!o->propagate || qc_stream_one_size(data, "--propagate", st)) &&
+                     (!o->accumulator || qc_stream_one_size(data, "--accumulator", st)));
+}
+
+bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_options *o = p->options;
+    const struct qc_job_inputs *in = p->in;
+    const struct qc_data_request samples = {.use = QC_USE_INPUTS,
+                                            .choose = QC_CHOOSE_SAMPLES,
+                                            .team = in->team,
+                                            .progress = p->progress},
+                                 truth = {.use = QC_USE_TRUTH, .choose = QC_CHOOSE_ALL, .progress = p->progress};
+    double t0 = qc_seconds();
+    if (!qc_model_open(&p->from->model, &in->model, p->options, p->warnings, st) ||
+        !qc_model_warn_carried(&p->from->model, p->warnings, st) ||
+        !qc_model_widen(&p->from->model, QC_WIDEN_LAYERS, st))
+        return false;
+    if (qc_has_data(&in->data) &&
+        !qc_model_data(&p->from->data, p->from->model.graph, &in->data, &samples, o, p->warnings, st))
+        return false;
+    if (p->from->data) qc_warn_input_range(p->warnings, p->from->model.graph, p->from->data, o);
+    if (qc_has_data(&in->eval) &&
+        !qc_model_data(&p->from->eval, p->from->model.graph, &in->eval, &truth, o, p->warnings, st))
+        return false;
+    if (!check_sizes(p->from->data, o, st) || !check_sizes(p->from->eval, o, st)) return false;
+    if (in->statistics.file && !qc_budget_file(&p->from->model.graph->budget, in->statistics.file, 2, st))
+        return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
+    if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->from->data, in, st)) return false;
+    p->from->import_seconds = qc_seconds() - t0;
+    return true;
+}
+
+/* Values that a rule has made get names, by which statistics of this graph are found again in a graph that is made from
+   it. */
+static bool name_values(struct qc_graph *g, struct qc_status *st)
+{
+    char name[QC_LABEL];
+    for (qc_id v = 1; v <= g->value_count; v++) {
+        const struct qc_node *n = qc_node_of(g, v);
+        if (!n || g->values[v].name || g->values[v].type.dtype != QC_F32) continue;
+        if (n->name && *n->name)
+            qc_text(name, sizeof name, "%.200s_output", n->name);
+        else
+            qc_text(name, sizeof name, "%s_%u_output", qc_op_info(n->op)->name, g->values[v].node);
+        if (!qc_graph_name_value(g, v, name, st)) return false;
+    }
+    return true;
+}
+
+/* Biases become ops of their own, batch norms convolutions: only when all rules that join them are through. */
+static bool set_apart(struct qc_pipeline *p, const char *file, struct qc_status *st)
+{
+    struct qc_rules *rules = qc_rules_new(st);
+    struct qc_graph *apart = NULL;
+    bool ok = rules && qc_rules_add_builtin(rules, file, st) &&
+              qc_normalise(&apart, p->from->normalised, rules, qc_evaluate, st);
+    qc_rules_free(rules);
+    if (ok) qc_graph_free(p->from->normalised);
+    if (ok) p->from->normalised = apart;
+    return ok;
+}
+
+/* Where all that is quantized is of one type, what is added is of that type too. */
+static void take_types(struct qc_pipeline *p)
+{
+    enum qc_dtype activation = QC_NONE, weight = QC_NONE;
+    bool one[2] = {true, true};
+    for (size_t i = 0; i < p->from->given.count; i++) {
+        const bool is_weight = p->from->given.of[i].weight != NULL;
+        enum qc_dtype *t = is_weight ? &weight : &activation, is = p->from->given.of[i].parameters.dtype;
+        one[is_weight] = one[is_weight] && (*t == QC_NONE || *t == is);
+        *t = is;
+    }
+    const struct qc_options *o = p->options;
+    if (activation != QC_NONE && one[0] && !o->given[QC_OPTION_ACTIVATION_TYPE])
+        p->scheme.activation.dtype = activation;
+    if (weight != QC_NONE && one[1] && !o->given[QC_OPTION_WEIGHT_TYPE]) p->scheme.weight.dtype = weight;
+    p->scheme.given = &p->from->given;
+}
+
+/* The model without the quantization that it has; not where that is in operators of integers. */
+static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->from->model.graph;
+    struct qc_qlinear q;
+    bool linear = false;
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        if (qc_qlinear_of(&q, &g->nodes[id])) return true;
+        linear |= g->nodes[id].op == QC_OP_DequantizeLinear;
+    }
+    if (!linear) return true;
+    if (!qc_take_given(&p->from->plain, &p->from->given, g, st)) return false;
+    if (p->from->given.literal)
+        qc_warn(p->warnings,
+                "%zu QuantizeLinear and DequantizeLinear operators of the model stay as they are: their scales are "
+                "computed, of blocks or of channels of activations, or something else reads the integers",
+                p->from->given.literal);
+    take_types(p);
+    return true;
+}
+
+bool qc_stage_normalise(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!set_given_apart(p, st)) return false;
+    return qc_normalise(&p->from->normalised, p->from->plain ? p->from->plain : p->from->model.graph, p->from->rules,
+                        qc_evaluate, st) &&
+           (p->scheme.activation.dtype == QC_NONE || set_apart(p, "as_convs.rules", st)) &&
+           (!qc_narrows_bias(p->options) || set_apart(p, "bias_apart.rules", st)) &&
+           name_values(p->from->normalised, st);
+}
+
+bool qc_stage_equalize(struct qc_pipeline *p, struct qc_status *st)
+{
+    const char *when = p->options->equalize;
+    const bool on =
+        strcmp(when, "on") == 0 || (strcmp(when, "auto") == 0 && p->options->per_tensor && !qc_has_statistics(p->in));
+    if (!on && qc_has_statistics(p->in) && p->options->per_tensor && strcmp(when, "auto") == 0)
+        qc_warn(p->warnings, "channels are not evened out, as --per-tensor does with --data: statistics are of the "
+                             "model as it is; take --data, or --per-channel");
+    if (on && p->from->given.count && strcmp(when, "on") == 0)
+        return qc_fail(st, QC_USAGE, "--equalize on changes weights, but those of %s are quantized in part already",
+                       p->from->model.path);
+    if (on && qc_has_statistics(p->in))
+        return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
+    p->real = p->from->normalised;
+    if (!on || p->from->given.count) return true;
+    if (!qc_equalize(&p->equalized, &p->equalization, p->from->normalised, st)) return false;
+    p->real = p->equalized;
+    return true;
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/stages/stage_round.h"
+
+#include <string.h>
+
+#include "quantize/trials/auto_method.h"
+#include "quantize/trials/cross_rounding.h"
+#include "quantize/trials/propagate_check.h"
+#include "quantize/trials/round_options.h"
+#include "quantize/trials/used_bias.h"
+
+/* Blocks and weights left alone are said once, not layer by layer; the report has each. */
+static void warn_of_blocks(struct qc_pipeline *p)
+{
+    size_t count = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < p->weight_rounding->count; i++) {
+        if (p->weight_rounding->layers[i].blocks < 2) continue;
+        first = first ? first : p->weight_rounding->layers[i].name;
+        count++;
+    }
+    if (first)
+        qc_warn(p->warnings,
+                "second moments of %zu layer%s ('%s' first) were taken in blocks of columns: they are too wide, or "
+                "--memory-limit too low; errors are "
+                "not made good from block to block",
+                count, count == 1 ? "" : "s", first);
+}
+
+static void warn_of_bounds(struct qc_pipeline *p)
+{
+    size_t outputs = 0, bounded = 0;
+    for (size_t i = 0; i < p->weight_rounding->count; i++) {
+        outputs += p->weight_rounding->layers[i].outputs;
+        bounded += p->weight_rounding->layers[i].bounded;
+    }
+    if (bounded)
+        qc_warn(p->warnings,
+                "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part: more "
+                "could overflow accumulators of %u bits",
+                bounded, outputs, p->how.accumulator.bits);
+}
+
+/* Second moments are the largest thing there is. Only where a demand can be missed may these stages come again, and for
+   advice, where they are small or it is asked for. */
+static void drop_moments(struct qc_pipeline *p)
+{
+    static const size_t small = (size_t)128 << 20;
+    const char *advice = p->options->advice;
+    if (qc_options_repeats(p->options) || qc_has_statistics(p->in) || p->in->team || qc_collection_is_shared(p->seen))
+        return;
+    if (strcmp(advice, "on") == 0 ||
+        (strcmp(advice, "auto") == 0 && !p->options->memory_limit && qc_second_moments_bytes(p->seen->gram) <= small))
+        return;
+    qc_second_moments_free(p->seen->gram);
+    p->seen->gram = NULL;
+    p->calibration_options.gram = NULL;
+    p->moments_dropped = true;
+}
+
+bool qc_stage_round(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!qc_round_weightss(p->options)) return true;
+    if (!p->seen->gram) {
+        if (!qc_has_statistics(p->in)) return true; /* without samples: the summary and the report say so */
+        qc_warn(p->warnings,
+                "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
+                "off); collect again",
+                qc_statistics_name(p->in));
+        return true;
+    }
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
+    bool taken = false;
+    if (!p->weight_rounder && r.accumulator_bits % 32 == 0 && !qc_auto_method_take_rounded(&taken, p, st)) return false;
+    if (taken) return true;
+    if (p->shared && !p->is_branch) qc_folded_constants_trim(p->shared, 0); /* other weights come */
+    qc_progress_phase(p->progress, "rounding weights");
+    const bool ok = p->weight_rounder
+                        ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)
+                        : qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, qc_moments_of(p), &r, st);
+    qc_progress_end(p->progress);
+    return ok;
+}
+
+bool qc_stage_refine(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (p->unpropagated) return qc_plain_or_propagated(p, st);
+    return p->options->propagate || qc_round_crossed(p, st);
+}
+
+bool qc_stage_correct(struct qc_pipeline *p, struct qc_status *st)
+{
+    if (!p->weight_rounding) return true;
+    if (!qc_correct_used_biases(p, st) || !qc_correct_output_biases(p, st)) return false;
+    warn_of_blocks(p);
+    warn_of_bounds(p);
+    drop_moments(p);
+    return true;
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/stages/stages.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "quantize/trials/runtime_limits.h"
+#include "quantize/stages/stage_bodies.h"
+#include "quantize/stages/stage_calibrate.h"
+#include "quantize/stages/stage_import.h"
+#include "quantize/stages/stage_round.h"
+#include "quantize/stages/stage_simulate.h"
+#include "rewrite/passes/dynamic.h"
+#include "rewrite/passes/float_types.h"
+
+static const struct qc_graph *graph_round(const struct qc_pipeline *p)
+{
+    return p->rounded ? p->rounded : p->simulated;
+}
+
+static bool stage_dynamic(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_make_dynamic(&p->dynamic, qc_graph_with_bodies(p), p->partition, st);
+}
+
+static bool stage_expand(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->dynamic ? p->dynamic : qc_graph_with_bodies(p);
+    return qc_propagate_qdq(&p->expanded, g, p->from->rules, p->scheme.one_scale_joins, st);
+}
+
+static bool stage_fold(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_fold(&p->folded, p->expanded, p->from->fold_rules, st);
+}
+
+static bool stage_realise(struct qc_pipeline *p, struct qc_status *st)
+{
+    return qc_to_integer_shared(&p->produced, p->shared, p->folded, qc_evaluate, st);
+}
+
+const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)
+{
+    return p->narrowed ? p->narrowed : p->produced;
+}
+
+static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
+{
+    const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0'};
+    double t0 = qc_seconds();
+    if (strcmp(p->options->target, "fused") != 0 && !qc_check_runtime_limits(p->produced, st)) return false;
+    if (p->from->model.widened && !qc_narrow_floats(&p->narrowed, p->produced, p->from->model.imported, st))
+        return false;
+    for (size_t i = 0; i < p->from->lowered_count; i++)
+        if (p->from->exporters[i]->lower && !p->from->exporters[i]->lower(&p->lowered[i], qc_graph_written(p), &o, st))
+            return qc_where(st, "format %s", p->from->exporters[i]->name);
+    for (size_t i = 0; i < p->from->lowered_count; i++)
+        if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->from->exporters[i], &o, st))
+            return qc_where(st, "format %s", p->from->exporters[i]->name);
+    p->export_seconds += qc_seconds() - t0;
+    return true;
+}
+
+static const struct qc_graph *graph_import(const struct qc_pipeline *p)
+{
+    return p->from->model.graph;
+}
+static const struct qc_graph *graph_normalise(const struct qc_pipeline *p)
+{
+    return p->from->normalised;
+}
+static const struct qc_graph *graph_equalize(const struct qc_pipeline *p)
+{
+    return p->real;
+}
+static const struct qc_graph *graph_functions(const struct qc_pipeline *p)
+{
+    return p->joined;
+}
+static const struct qc_graph *graph_simulate(const struct qc_pipeline *p)
+{
+    return p->simulated;
+}
+static const struct qc_graph *graph_dynamic(const struct qc_pipeline *p)
+{
+    return p->dynamic ? p->dynamic : qc_graph_with_bodies(p);
+}
+static const struct qc_graph *graph_expand(const struct qc_pipeline *p)
+{
+    return p->expanded;
+}
+static const struct qc_graph *graph_fold(const struct qc_pipeline *p)
+{
+    return p->folded;
+}
+static const struct qc_graph *graph_realise(const struct qc_pipeline *p)
+{
+    return p->produced;
+}
+static const struct qc_graph *graph_export(const struct qc_pipeline *p)
+{
+    return p->lowered[0] ? p->lowered[0] : p->produced;
+}
+
+static const struct qc_stage stages[] = {
+    {.name = "import", .summary = "the model in canonical form", .run = qc_stage_import, .graph = graph_import},
+    {.name = "normalise",
+     .summary = "constants and batch norm folded: normalise.rules",
+     .run = qc_stage_normalise,
+     .graph = graph_normalise},
+    {.name = "equalize",
+     .summary = "channels evened out across layers (--equalize)",
+     .run = qc_stage_equalize,
+     .graph = graph_equalize},
+    {.name = "functions",
+     .summary = "chains of unary functions joined into tables: allow.rules",
+     .run = qc_stage_functions,
+     .graph = graph_functions,
+     .repeated = true},
+    {.name = "partition",
+     .summary = "what is quantized, and why the rest is not: patterns.rules",
+     .run = qc_stage_partition,
+     .repeated = true},
+    {.name = "simulate",
+     .summary = "simulated quantize and dequantize with unbound parameters",
+     .run = qc_stage_simulate,
+     .graph = graph_simulate,
+     .repeated = true,
+     .reuse = qc_reuse_statistics},
+    {.name = "collect",
+     .summary = "samples run, statistics taken",
+     .run = qc_stage_collect,
+     .graph = graph_simulate,
+     .repeated = true},
+    {.name = "scale",
+     .summary = "channels scaled where that lowers errors (--scale-channels); then all since functions once more",
+     .run = qc_stage_scale,
+     .graph = graph_simulate,
+     .repeated = true},
+    {.name = "choose",
+     .summary = "an observer for each quantizer, by runs of the network (--method auto)",
+     .run = qc_stage_choose,
+     .graph = graph_simulate,
+     .repeated = true},
+    {.name = "bind",
+     .summary = "the same graph with parameters from the statistics",
+     .run = qc_stage_bind,
+     .graph = graph_simulate,
+     .repeated = true},
+    {.name = "round",
+     .summary = "weights rounded and biases corrected by the moments of their inputs",
+     .run = qc_stage_round,
+     .graph = graph_round,
+     .repeated = true},
+    {.name = "refine",
+     .summary = "weights rounded once more on what the quantized network reads; --propagate kept or left out",
+     .run = qc_stage_refine,
+     .graph = graph_round,
+     .repeated = true},
+    {.name = "correct",
+     .summary = "biases that make up for the mean error of the outputs",
+     .run = qc_stage_correct,
+     .graph = graph_round,
+     .repeated = true},
+    {.name = "bodies",
+     .summary = "bodies of If, Loop and Scan, each as a model of its own",
+     .run = qc_stage_bodies,
+     .graph = qc_graph_with_bodies,
+     .repeated = true},
+    {.name = "dynamic",
+     .summary = "products of inputs that are quantized as they come (--activation-type dynamic)",
+     .run = stage_dynamic,
+     .graph = graph_dynamic,
+     .repeated = true},
+    {.name = "expand",
+     .summary = "quantize pushed up, dequantize pushed down: allow.rules",
+     .run = stage_expand,
+     .graph = graph_expand,
+     .repeated = true},
+    {.name = "fold",
+     .summary = "dequantize and quantize folded into requantize: requantize.rules",
+     .run = stage_fold,
+     .graph = graph_fold,
+     .repeated = true},
+    {.name = "realise",
+     .summary = "the same graph in integers",
+     .run = stage_realise,
+     .graph = graph_realise,
+     .repeated = true},
+    {.name = "export",
+     .summary = "operators of the file format",
+     .run = stage_export,
+     .graph = graph_export,
+     .repeated = true},
+};
+
+size_t qc_stage_count(void)
+{
+    return sizeof stages / sizeof *stages;
+}
+
+const struct qc_stage *qc_stage_at(size_t i)
+{
+    return &stages[i];
+}
+
+const struct qc_stage *qc_stage_find(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(stages[i].name, name) != 0) i++;
+    return &stages[i];
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/trials/auto_method.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "calib/ranges/few_samples.h"
+#include "calib/trials/input_steps.h"
+#include "calib/trials/input_tail.h"
+#include "quantize/trials/auto_trials.h"
+#include "quantize/pipeline_state.h"
+
+static const char *const solved[] = {"mse",        "mse:clip=3", "mse:clip=6", "mse:clip=16",
+                                     "percentile", "kl:clip=1",  "minmax"};
+_Static_assert(sizeof solved / sizeof *solved == QC_AUTO_SOLVED, "a name for each");
+enum { WHOLE = QC_AUTO_SOLVED - 1 }; /* which cuts nothing off, for inputs */
+
+/* What ranges cut off of samples that they were not made from is more than these show: wider ones are tried last. */
+const double qc_auto_widths[QC_AUTO_WIDTHS] = {1, 1.02, 1.03};
+
+/* An input whose clipping comes from few samples keeps all that was seen, since what it cuts off is not
+   known (calib/trials/input_tail.h), or reaches further, by what either does to samples left out; not where its steps
+   would be so much coarser, for one odd sample. With many samples it is known; of few ranges are wider as it is. */
+static const float COARSER = 1.25F;
+static const double SURELY = 0.93; /* 0.3 dB: by less they are alike, or differ by luck */
+enum { UNITS_READ = 256 };
+
+/* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
+static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qparams *q)
+{
+    qc_id v = q->observed_count == 1 ? q->observed[0] : 0;
+    for (const struct qc_node *n; v && (n = qc_node_of(g, v)); v = n->inputs[0])
+        if (n->op != QC_OP_Transpose && n->op != QC_OP_Reshape) return false;
+    for (size_t i = 0; v && i < g->input_count; i++) {
+        if (g->inputs[i].value != v) continue;
+        *input = i;
+        return g->values[v].type.dtype == QC_F32;
+    }
+    return false;
+}
+
+/* Its range is its own, whatever is taken for others. */
+static bool keep_whole(struct qc_auto_found *f, qc_id s, const struct qc_input_tail *t, bool beyond,
+                       struct qc_status *st)
+{
+    const size_t row = f->qparams + 1;
+    const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
+    struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
+    if (!own) return false;
+    *own = f->methods[WHOLE];
+    f->whole[s] = own;
+    if (beyond) {
+        own->lo_times = t->lo_times;
+        own->hi_times = t->hi_times;
+    }
+    const struct qc_affine all = f->params[WHOLE * row + s],
+                           far = qc_affine_from_range(t->lo * t->lo_times, t->hi * t->hi_times, qc_qparams_levels(q),
+                                                      q->symmetry);
+    for (size_t k = 0; k < QC_AUTO_WIDTHS * QC_AUTO_SOLVED; k++) f->params[k * row + s] = beyond ? far : all;
+    return true;
+}
+
+/* An input of multiples of one step that has them as its levels. */
+static bool take_steps(bool *taken, struct qc_auto_found *f, qc_id s, size_t input, struct qc_status *st)
+{
+    const size_t row = f->qparams + 1;
+    const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
+    const struct qc_levels levels = qc_qparams_levels(q);
+    const struct qc_affine *all = &f->params[WHOLE * row + s];
+    double step, lo = (double)all->scale * (levels.lo - all->zero_point),
+                 hi = (double)all->scale * (levels.hi - all->zero_point);
+    if (!qc_input_step_once(&step, &f->p->from->steps[input], f->p->from->data, input, (double)levels.hi - levels.lo,
+                            st))
+        return false;
+    *taken = qc_range_of_step(&lo, &hi, step, levels, q->symmetry);
+    if (!*taken) return true;
+    struct qc_method *own = QC_NEW_ARRAY(f->arena, struct qc_method, 1, st);
+    char name[64];
+    qc_text(name, sizeof name, "fixed:min=%.9g,max=%.9g", lo, hi);
+    if (!own || !(own->name = qc_arena_strdup(f->arena, name, st)) ||
+        !qc_observer_parse(&own->observer, &own->values, own->name, st))
+        return false;
+    f->whole[s] = own;
+    for (size_t k = 0; k < QC_AUTO_WIDTHS * QC_AUTO_SOLVED; k++)
+        f->params[k * row + s] = qc_affine_from_range(lo, hi, levels, q->symmetry);
+    return true;
+}
+
+/* Inputs that were integers, and those of which the first method cuts something off that few samples have. */
+static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
+{
+    const struct qc_graph *g = f->p->simulated;
+    const size_t units = qc_dataset_units(f->p->from->data);
+    if (!f->p->from->steps &&
+        !(f->p->from->steps = QC_NEW_ARRAY(f->p->from->arena, struct qc_input_steps, g->input_count, st)))
+        return false;
+    for (qc_id s = 1; s <= f->qparams; s++) {
+        const struct qc_affine *usual = &f->params[s];
+        const struct qc_qparams *q = &g->qparams_of[s];
+        size_t input;
+        struct qc_input_tail t;
+        bool taken;
+        if (!(usual->scale > 0) || !input_of(&input, g, q)) continue;
+        if (!take_steps(&taken, f, s, input, st)) return false;
+        if (taken || units > UNITS_READ || f->params[WHOLE * (f->qparams + 1) + s].scale > COARSER * usual->scale)
+            continue;
+        if (!qc_input_tail_of(&t, f->p->from->data, input, usual, qc_qparams_levels(q), q->symmetry,
+                              f->p->options->memory_limit ? 1 : (unsigned)f->p->options->threads, st))
+            return false;
+        const bool many = units >= QC_MANY_SAMPLES, beyond = many && t.error[QC_REACH_BEYOND] < t.error[QC_REACH_WHOLE];
+        if (!t.few || (many && !beyond && t.error[QC_REACH_USUAL] < SURELY * t.error[QC_REACH_WHOLE])) continue;
+        if (!keep_whole(f, s, &t, beyond, st)) return false;
+    }
+    return true;
+}
+
+static bool solve(struct qc_auto_found *f, struct qc_status *st)
+{
+    struct qc_pipeline *p = f->p;
+    struct qc_arena *a = f->arena;
+    f->qparams = p->simulated->qparams_count;
+    f->methods = QC_NEW_ARRAY(a, struct qc_method, QC_AUTO_SOLVED, st);
+    f->params = QC_NEW_ARRAY(a, struct qc_affine, QC_AUTO_WIDTHS * QC_AUTO_SOLVED * (f->qparams + 1), st);
+    f->whole = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
+    f->taken = QC_NEW_ARRAY(a, size_t, f->qparams + 1, st);
+    f->before = QC_NEW_ARRAY(a, qc_id, f->qparams + 1, st);
+    if (!f->methods || !f->params || !f->whole || !f->taken || !f->before) return false;
+    for (size_t m = 0; m < QC_AUTO_SOLVED; m++) {
+        f->methods[m].name = solved[m];
+        if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
+    }
+    return qc_solve_methods(f->params, f->before, p->simulated, p->seen, qc_dataset_file(p->from->data), f->methods,
+                            QC_AUTO_SOLVED, qc_auto_widths, QC_AUTO_WIDTHS, &p->calibration_options, st) &&
+           look_at_inputs(f, st);
+}
+
+/* The network with the ranges of mse and its weights rounded: what trials are made of. */
+static bool make_base(struct qc_auto_found *f, const struct qc_second_moments *moments,
+                      const struct qc_round_weights_options *rounding, struct qc_status *st)
+{
+    struct qc_pipeline *p = f->p;
+    struct qc_auto_method *m = p->auto_method;
+    struct qc_calibration *usual = NULL;
+    const bool ok = qc_bind_params(&usual, p->simulated, p->seen, qc_dataset_file(p->from->data), f->params,
+                                   &p->calibration_options, st) &&
+                    (!rounding || qc_round_weights(&m->rounding, &m->rounded, p->simulated, moments, rounding, st));
+    qc_calibration_free(usual);
+    f->base = m->rounded ? m->rounded : p->simulated;
+    return ok;
+}
+
+bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *moments,
+                         const struct qc_round_weights_options *rounding, struct qc_status *st)
+{
+    const double t0 = qc_seconds();
+    struct qc_auto_method *m = calloc(1, sizeof *m);
+    struct qc_auto_found f = {.p = p};
+    struct qc_graph *unbound = NULL;
+    if (!m || !(m->arena = qc_arena_new())) {
+        free(m);
+        return qc_fail_memory(st, sizeof *m);
+    }
+    p->auto_method = m;
+    f.arena = m->arena;
+    if (!solve(&f, st)) return false;
+    if (!(m->methods = QC_NEW_ARRAY(m->arena, const struct qc_method *, f.qparams + 1, st))) return false;
+    if (!qc_auto_ranges_differ(&f)) return true; /* weights alone, or nothing but zeros */
+    const bool ok =
+        make_base(&f, moments, rounding, st) && qc_auto_try_all(&f, st) && qc_simulate(&unbound, p->partition, st);
+    for (qc_id s = 1; ok && s <= f.qparams; s++)
+        if (f.params[s].scale > 0) m->methods[s] = f.whole[s] ? f.whole[s] : &f.methods[f.taken[s]];
+    if (ok) {
+        m->trials = f.trials;
+        m->trial_count = f.trial_count;
+        m->choices = f.choices;
+        m->wider = f.wider;
+        qc_graph_free(p->simulated);
+        p->simulated = unbound;
+    }
+    m->rounding_seconds = m->rounding ? m->rounding->seconds : 0;
+    m->seconds = qc_seconds() - t0 - m->rounding_seconds;
+    return ok;
+}
+
+static bool same_scales(const struct qc_qparams *a, const struct qc_qparams *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = !(a->scale[i] < b->scale[i] || a->scale[i] > b->scale[i]) && a->zero_point[i] == b->zero_point[i];
+    return same;
+}
+
+bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_auto_method *m = p->auto_method;
+    *taken = m && m->rounded;
+    for (qc_id s = 1; *taken && s <= p->simulated->qparams_count; s++) {
+        const struct qc_qparams *q = &p->simulated->qparams_of[s];
+        if (q->is_weight && q->state == QC_QPARAMS_BOUND) *taken = same_scales(q, &m->rounded->qparams_of[s]);
+    }
+    for (qc_id s = 1; *taken && s <= p->simulated->qparams_count; s++) {
+        const struct qc_qparams *q = &p->simulated->qparams_of[s];
+        if (!q->is_weight && q->kind == QC_QPARAMS_QUANTIZER && q->state == QC_QPARAMS_BOUND &&
+            !qc_graph_bind_quantizer(m->rounded, s, q->count, q->scale, q->zero_point, st))
+            return false;
+    }
+    if (!*taken) return true;
+    p->rounded = m->rounded;
+    p->weight_rounding = m->rounding;
+    m->rounded = NULL;
+    m->rounding = NULL;
+    m->rounding_seconds = 0;
+    return true;
+}
+
+void qc_auto_method_free(struct qc_auto_method *m)
+{
+    if (!m) return;
+    qc_weight_rounding_free(m->rounding);
+    qc_graph_free(m->rounded);
+    qc_arena_free(m->arena);
+    free(m);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/trials/cross_rounding.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "calib/sequential/sequential.h"
+#include "calib/trials/layer_bias.h"
+#include "quantize/trials/auto_method.h"
+#include "quantize/trials/round_options.h"
+#include "quantize/trials/trial_graph.h"
+
+/* So much is luck, or comes of samples that the weights were fitted to. Where rows are many, that is not looked for. */
+static const double GAIN_DB = 0.3, GAIN_ALL_DB = 0;
+
+/* Weights of many levels are worth the time where the network loses so much: below 30 dB. And so many samples. */
+static const double LOSES_DB = 30;
+enum { UNITS_ALL = 40 };
+
+/* The simulated graph, and beside it as much of the float one as layers of few bits read. */
+struct beside {
+    struct qc_graph *graph;
+    qc_id *floats; /* [value_count + 1] of graph */
+};
+
+static bool can_round(const struct qc_pipeline *p)
+{
+    const struct qc_round_weights_options r = qc_round_weights_options_of(p);
+    return p->from->data && p->rounded && p->weight_rounding && qc_moments_of(p) && r.compensate && r.correct_bias &&
+           !r.memory_limit && r.accumulator_bits % 32 == 0 && !p->of_body && (!p->options->size || p->sized) &&
+           !qc_dataset_varies(p->from->data);
+}
+
+/* The float value behind what a layer reads, where the float network computes it: by its name. */
+static qc_id float_form(const struct qc_graph *g, const struct qc_graph *real, qc_id layer)
+{
+    const struct qc_value *v = qc_value(g, qc_source_of(g, g->nodes[layer].inputs[0]));
+    const qc_id found = v->name && v->kind == QC_VALUE_RESULT ? qc_graph_find_value(real, v->name) : 0;
+    const struct qc_value *f = found ? qc_value(real, found) : NULL;
+    return f && f->kind == QC_VALUE_RESULT && f->type.dtype == QC_F32 && qc_shape_equal(&f->type.shape, &v->type.shape)
+               ? found
+               : 0;
+}
+
+static bool copy_beside(struct beside *b, const struct qc_graph *g, const struct qc_graph *real,
+                        const struct qc_weight_rounder *r, struct qc_status *st)
+{
+    struct qc_rebuild own, other = {.from = real, .map = calloc(real->value_count + 1, sizeof(qc_id))};
+    qc_id *floats = calloc(g->value_count + 1, sizeof *floats); /* by value of g */
+    bool ok = qc_rebuild_begin(&own, g, st) && (other.map && floats ? true : qc_fail_memory(st, sizeof *floats));
+    for (qc_id id = 1; ok && id <= g->node_count; id++) ok = qc_rebuild_node(&own, id, st) != 0;
+    ok = ok && (own.to->node_count == g->node_count || qc_fail(st, QC_BAD_INPUT, "a node of the graph is there twice"));
+    other.to = own.to;
+    for (size_t i = 0; ok && i < g->input_count; i++) other.map[real->inputs[i].value] = own.map[g->inputs[i].value];
+    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+        const qc_id v = qc_weight_rounder_can_cross(r, id, 1) ? float_form(g, real, id) : 0;
+        ok = !v || (floats[g->nodes[id].inputs[0]] = qc_rebuild_value(&other, v, st)) != 0;
+    }
+    ok = ok && qc_rebuild_finish(&b->graph, &own, st) &&
+         ((b->floats = calloc(b->graph->value_count + 1, sizeof *b->floats)) || qc_fail_memory(st, sizeof *b->floats));
+    for (qc_id v = 1; ok && v <= g->value_count; v++)
+        if (floats[v]) b->floats[own.map[v]] = floats[v];
+    free(floats);
+    free(other.map);
+    qc_rebuild_free(&own);
+    return ok;
+}
+
+static bool any_crosses(const struct qc_weight_rounder *r, const struct qc_graph *g)
+{
+    bool any = false;
+    for (qc_id id = 1; id <= g->node_count; id++) any = any || qc_weight_rounder_can_cross(r, id, 1);
+    return any;
+}
+
+static bool loses_much(const struct qc_auto_method *m)
+{
+    for (size_t i = 0; m && i < m->trial_count; i++)
+        if (m->trials[i].chosen && !m->trials[i].part) return m->trials[i].sqnr_db < LOSES_DB;
+    return false;
+}
+
+/* *out: NULL where there is nothing to do. */
+static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **out, struct qc_pipeline *p,
+                        struct qc_status *st)
+{
+    const struct qc_graph *g = p->simulated;
+    struct qc_round_weights_options how = qc_round_weights_options_of(p);
+    struct qc_sequential_options o = {.calibration = &p->calibration_options};
+    struct qc_weight_rounder *first = NULL;
+    struct qc_second_moments *m = NULL;
+    struct beside b = {0};
+    bool done = false;
+    how.file = NULL;
+    bool ok = qc_weight_rounder_new(&first, g, qc_moments_of(p), &how, st);
+    if (ok && !any_crosses(first, g) && loses_much(p->auto_method)) {
+        qc_weight_rounder_free(first);
+        first = NULL;
+        how.cross_all = p->crossed.all = true;
+        o.units = UNITS_ALL;
+        ok = qc_weight_rounder_new(&first, g, qc_moments_of(p), &how, st);
+    }
+    if (ok && any_crosses(first, g)) {
+        how.nodes = g->node_count;
+        ok = copy_beside(&b, g, p->real, first, st) && qc_second_moments_for(&m, qc_moments_of(p), b.graph, st) &&
+             (!m || qc_weight_rounder_new(&o.weight_rounder, b.graph, m, &how, st)) &&
+             (!m || qc_round_sequentially(&done, b.graph, b.floats, p->from->data, &o, st)) &&
+             (!done || qc_weight_rounder_finish(rounding, out, o.weight_rounder, st));
+    }
+    qc_weight_rounder_free(o.weight_rounder);
+    qc_weight_rounder_free(first);
+    qc_second_moments_free(m);
+    qc_graph_free(b.graph);
+    free(b.floats);
+    return ok;
+}
+
+/* Is the second better on samples, those that weights were not fitted to where there are enough? */
+static bool compare(bool *better, struct qc_pipeline *p, const struct qc_trial_pair *b, struct qc_status *st)
+{
+    struct qc_trial_options how = qc_trial_options_of(p);
+    const size_t outputs = p->real->output_count;
+    struct qc_trials *trials = NULL;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_error *errors[2] = {NULL, NULL};
+    size_t units = 0;
+    how.held = true;
+    bool ok =
+        (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->from->data, qc_trial_units(p), &how, st);
+    if (ok) units = qc_trials_units(trials);
+    for (size_t k = 0; ok && k < 2; k++)
+        ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
+    ok = ok && qc_trials_run(errors, NULL, trials, qc_trial_of_pair, (void *)b, 2, 0, units, st);
+    p->crossed.tried = ok;
+    if (ok)
+        p->crossed.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, 0, units, 1),
+                                            qc_trials_noise(errors[1], outputs, 0, units, 1));
+    *better = ok && p->crossed.gain_db > (p->crossed.all ? GAIN_ALL_DB : GAIN_DB);
+    qc_trials_free(trials);
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st)
+{
+    struct qc_weight_rounding *rounding = NULL;
+    struct qc_graph *crossed = NULL;
+    bool better = false;
+    if (!can_round(p)) return true;
+    const double t0 = qc_seconds(), before = p->weight_rounding->seconds;
+    qc_progress_phase(p->progress, "rounding weights again");
+    bool ok = round_again(&rounding, &crossed, p, st);
+    qc_progress_end(p->progress);
+    const struct qc_trial_pair both = {.p = p, .graphs = {p->rounded, crossed}};
+    ok = ok && (!crossed || compare(&better, p, &both, st));
+    if (better) {
+        struct qc_weight_rounding *was = p->weight_rounding;
+        p->crossed.kept = true;
+        p->uncorrected = p->rounded;
+        p->rounded = crossed;
+        p->weight_rounding = rounding;
+        rounding = was;
+        crossed = NULL;
+    }
+    p->weight_rounding->seconds = before + qc_seconds() - t0;
+    qc_weight_rounding_free(rounding);
+    qc_graph_free(crossed);
+    return ok;
+}

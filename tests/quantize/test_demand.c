@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Demands on the result, and the search for the fewest layers with wider types that meet them. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text/text.h"
+#include "quantize/demand/fallback.h"
+#include "quantize/pipeline.h"
+
+#define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
+#define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
+
+enum { EVERY_BATCH = 1000 };
+
+static const double none = (double)NAN;
+
+Test(demand, is_met_where_every_part_of_it_holds)
+{
+    static const struct {
+        double max_drop, min_sqnr, max_nll; /* demanded */
+        double value, sqnr_db, nll;         /* measured; top-1 in float is 0.9 */
+        bool met;
+    } rows[] = {
+        {none, none, none, 0.1, none, none, true},
+        {0.5, none, none, 0.9, none, none, true},
+        {0.5, none, none, 0.89, none, none, false},
+        {1.5, none, none, 0.89, none, none, true},
+        {none, 30, none, 0.1, 30, none, true},
+        {none, 30, none, 0.9, 29.9, none, false},
+        {none, 30, none, 0.9, none, none, false},
+        {none, none, 2, 0.9, none, 2, true},
+        {none, none, 2, 0.9, none, 2.01, false},
+        {none, none, 2, 0.9, none, none, false},
+        {0.5, 30, 2, 0.9, 31, 1, true},
+        {0.5, 30, 2, 0.8, 31, 1, false},
+        {0.5, 30, 2, 0.9, 29, 1, false},
+        {0.5, 30, 2, 0.9, 31, 3, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct qc_demand d = {.max_drop = rows[i].max_drop,
+                                    .min_sqnr = rows[i].min_sqnr,
+                                    .max_nll = rows[i].max_nll,
+                                    .fp32 = {.kind = QC_METRIC_TOP1, .value = 0.9}};
+        const struct qc_standing s = {.metric = {.kind = QC_METRIC_TOP1, .value = rows[i].value, .nll = rows[i].nll},
+                                      .sqnr_db = rows[i].sqnr_db,
+                                      .output = "y"};
+        struct qc_status st = QC_STATUS_INIT;
+        bool drop;
+        cr_expect_eq(qc_demand_met(&d, &s), rows[i].met, "row %zu", i);
+        cr_expect_eq(qc_demand_check(&drop, &d, &s, &st), rows[i].met, "row %zu: %s", i, st.message);
+        cr_expect_eq(st.code, rows[i].met ? QC_OK : QC_DEMAND, "row %zu", i);
+        cr_expect(!drop || strstr(st.message, "--max-drop"), "row %zu: %s", i, st.message);
+    }
+}
+
+struct searched {
+    struct qc_arena *arena;
+    struct qc_options options;
+    struct qc_job_inputs in;
+    struct qc_pipeline p;
+    struct qc_demand demand;
+    struct qc_standing before, after;
+    struct qc_report_fallback *path;
+    char *was, *is; /* the produced graph */
+};
+
+static char *produced(const struct qc_pipeline *p)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_text_options all = QC_TEXT_ALL;
+    return qc_graph_print(p->produced, &all, &st);
+}
+
+/* `more` dB are demanded beyond what the network has without help. */
+static void search(struct searched *s, double more, enum qc_option option, const char *value)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_sensitivity *effects = NULL;
+    *s = (struct searched){.arena = qc_arena_new(), .in = {.model = {.file = MODEL}, .data = {.file = DATA}}};
+    cr_assert(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, &st) &&
+                  qc_options_set(&s->options, QC_OPTION_SAMPLES, "24", &st) &&
+                  qc_options_set(&s->options, QC_OPTION_THREADS, "1", &st) &&
+                  qc_options_set(&s->options, QC_OPTION_METHOD, "minmax", &st) &&
+                  qc_options_set(&s->options, QC_OPTION_MIN_SQNR, "0", &st) &&
+                  qc_options_set(&s->options, option, value, &st),
+              "%s", st.message);
+    cr_assert(qc_pipeline_begin(&s->p, &s->options, &s->in, &st) && qc_pipeline_run(&s->p, &st), "%s", st.message);
+    cr_assert(qc_demand_begin(&s->demand, &s->p, &st) && qc_demand_measure(&s->before, &s->demand, &st), "%s",
+              st.message);
+    cr_assert(qc_measure_sensitivity(&effects, &s->p, NULL, EVERY_BATCH, NULL, 0, &st), "%s", st.message);
+    qc_sensitivity_sort(effects, QC_EFFECTS_BY_NOISE);
+    s->was = produced(&s->p);
+    s->demand.min_sqnr = s->before.sqnr_db + more;
+    s->after = s->before;
+    cr_assert(qc_fall_back(&s->path, &s->after, &s->demand, effects, &st), "%s", st.message);
+    s->is = produced(&s->p);
+    qc_sensitivity_free(effects);
+}
+
+static void end(struct searched *s)
+{
+    free(s->was);
+    free(s->is);
+    qc_demand_end(&s->demand);
+    qc_pipeline_end(&s->p);
+    qc_arena_free(s->arena);
+}
+
+static const struct qc_report_fallback_step *chosen(const struct qc_report_fallback *path)
+{
+    const struct qc_report_fallback_step *found = NULL;
+    for (size_t i = 0; i < path->step_count; i++)
+        if (path->steps[i].chosen) {
+            cr_expect_null(found, "two steps are chosen");
+            found = &path->steps[i];
+        }
+    return found;
+}
+
+Test(fallback, takes_the_fewest_layers_that_do)
+{
+    struct searched s;
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_standing again = {0};
+    search(&s, 3, QC_OPTION_TARGET, "fused");
+    const struct qc_report_fallback_step *c = chosen(s.path);
+    cr_assert(s.path->met && c && c->met, "3 dB more need wider types somewhere");
+    cr_expect_geq(s.after.sqnr_db, s.demand.min_sqnr);
+    cr_assert(qc_demand_measure(&again, &s.demand, &st), "%s", st.message);
+    cr_expect_float_eq(again.sqnr_db, s.after.sqnr_db, 1e-12, "the pipeline is in the state that was measured");
+    cr_expect_str_neq(s.is, s.was);
+    bool fewer = c->layers == 1;
+    for (size_t i = 0; i < s.path->step_count; i++) {
+        const struct qc_report_fallback_step *step = &s.path->steps[i];
+        cr_expect(!step->met || step->layers >= c->layers, "%zu layers do, %zu are taken", step->layers, c->layers);
+        cr_expect_eq(step->met, step->sqnr_db >= s.demand.min_sqnr);
+        fewer = fewer || (step->layers == c->layers - 1 && !step->met);
+    }
+    cr_expect(fewer, "nobody looked whether one layer fewer does");
+    cr_expect_leq(s.path->option_count, c->layers);
+    cr_expect(s.path->option_count && s.path->command && strstr(s.path->command, s.path->options[0]), "%s",
+              s.path->command);
+    end(&s);
+}
+
+Test(fallback, leaves_the_network_as_it_was_where_nothing_does)
+{
+    struct searched s;
+    search(&s, 500, QC_OPTION_REQUIRE_INTEGER, NULL);
+    cr_expect(!s.path->met && !chosen(s.path) && !s.path->option_count && !s.path->command);
+    cr_expect_gt(s.path->step_count, 1, "nothing was tried");
+    for (size_t i = 1; i < s.path->step_count; i++) cr_expect_str_eq(s.path->steps[i].type, "16 bits");
+    cr_expect_str_eq(s.is, s.was);
+    cr_expect_float_eq(s.after.sqnr_db, s.before.sqnr_db, 1e-12);
+    end(&s);
+}
