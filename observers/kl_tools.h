@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What tools call entropy calibration, each by its own definition (docs/observers.md names the sources). Private to
-   observers/.
+/* What tools call entropy calibration, each by its own definition (docs/observer-formulas.md names the sources).
+   Private to observers/.
 
    All take counts on bins of equal width, exact zeros included, and try thresholds T at bin edges. P is the counts
    within T, with what lies beyond added to its end bins; Q the counts within T merged to the quantizer's levels and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Observers: how a range is chosen from merged statistics, and the registry of them. docs/observers.md has each formula
-   and its source.
+/* Observers: how a range is chosen from merged statistics, and the registry of them. docs/observer-formulas.md
+   has each formula and its source.
 
    An observer says what it needs to see (extremes, the histogram, extremes sample by sample, or the values themselves);
    scanning and merging are the same for all (observers/histogram.h): begin = qc_scan_new(observer->need), scan =

@@ -224,27 +224,11 @@ def failures(results):
             for c, cell in cells.items() if cell.failure]
 
 
-def demands(results):
-    for m in BY_NAME.values():
-        if m.name not in results or (np.isnan(m.loss) and np.isnan(m.decibels)):
-            continue
-        _, unit, base, cells = results[m.name]
-        cell = cells[()]
-        lost = None if cell.failure or base.value is None else base.value - cell.value
-        enough = np.isnan(m.loss) or lost <= m.loss + 1e-9
-        met = not cell.failure and enough and (np.isnan(m.decibels) or min(cell.sqnr) >= m.decibels)
-        yield [m.name, "" if lost is None else f"{lost:.2f}", 
-               "" if np.isnan(m.loss) else f"{m.loss:.1f} ({unit.split(',', maxsplit=1)[0]})",
-               "fails" if cell.failure else decibels(cell.sqnr), "" if np.isnan(m.decibels) else f"{m.decibels:.0f}",
-               "yes" if met else "**no**"]
-
-
 def page(results, version, seconds):
     text = (ROOT / "scripts/accuracy_text.md").read_text()
     parts = {
         "made": [f"`{version}` against ONNX Runtime {ort.__version__}, {os.cpu_count()} processors; "
                  f"the whole run took {seconds / 60:.0f} minutes."],
-        "demands": table(["model", "default loses", "may lose", "SQNR, dB", "at least", "met"], demands(results)),
         "default": table(["model", "SQNR, dB", "agrees with float, %", "to the best of five", "to mse",
                           "to the best of ORT's"], default_rows(results)),
         "few": table(["model", *(f"{n} samples" for n in FEW), "all"], few_rows(results)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of docs/four-bit.md and docs/dynamic.md: what weights of few bits cost language models and a classifier of
+"""Tables of docs/accuracy.md: what weights of few bits cost language models and a classifier of
 texts, in ONNX Runtime, beside its own quantizers.
 
   PYTHON few_bits.py DATA_FOLDER PROGRAM [gpt|lstm|agnews ...]

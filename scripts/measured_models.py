@@ -22,8 +22,6 @@ class RealModel:
     calib: str
     eval: str
     preprocess: str = ""          # overrides the attributes of the data set; "" keeps them
-    loss: float = float("nan")      # points of top-1, or dB of PSNR, that the default may lose; NaN: no demand
-    decibels: float = float("nan")  # SQNR of the worst output that the default must have; NaN: no demand
 
     def options(self, folder):
         """What follows the program's name: data and preprocessing, then the model."""
@@ -35,20 +33,19 @@ class RealModel:
 
 
 REAL_MODELS = (
-    RealModel("resnet20_cifar10", "cifar10_calib.h5", "cifar10_test.h5", loss=0.3),
-    RealModel("resnet20_cifar10_bn", "cifar10_calib.h5", "cifar10_test.h5", loss=0.3),
-    RealModel("resnet8_cifar10_mlperf", "cifar10_calib.h5", "cifar10_test.h5", preprocess="none", loss=0.3),
-    RealModel("dscnn_kws_mlperf", "kws01_calib128.h5", "kws01_eval872.h5", loss=0.3),
-    RealModel("dscnn_kws_mlperf_bn", "kws01_calib128.h5", "kws01_eval872.h5", loss=0.3),
-    RealModel("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5", loss=1.0,
-              decibels=23.0),
-    RealModel("mnist_cntk8", "mnist_calib256.h5", "mnist_eval9744.h5", loss=0.3),
-    RealModel("autoencoder_ad_mlperf", "ad01_one_normal.h5", "ad01_one_normal.h5", decibels=46.0),
-    RealModel("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5", loss=0.1, decibels=40.0),
+    RealModel("resnet20_cifar10", "cifar10_calib.h5", "cifar10_test.h5"),
+    RealModel("resnet20_cifar10_bn", "cifar10_calib.h5", "cifar10_test.h5"),
+    RealModel("resnet8_cifar10_mlperf", "cifar10_calib.h5", "cifar10_test.h5", preprocess="none"),
+    RealModel("dscnn_kws_mlperf", "kws01_calib128.h5", "kws01_eval872.h5"),
+    RealModel("dscnn_kws_mlperf_bn", "kws01_calib128.h5", "kws01_eval872.h5"),
+    RealModel("mobilenetv1_075_224_imagenet", "imagenet_calib100_224.h5", "imagenet_eval256_224.h5"),
+    RealModel("mnist_cntk8", "mnist_calib256.h5", "mnist_eval9744.h5"),
+    RealModel("autoencoder_ad_mlperf", "ad01_one_normal.h5", "ad01_one_normal.h5"),
+    RealModel("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5"),
     RealModel("rfb320_face_simplified", "det_unlabelled16_240x320.h5", "det_unlabelled16_240x320.h5"),
 )
 # Attention stays in float, so what is said of every convolution and matrix product of the others is not true of it.
-TRANSFORMER = RealModel("text_transformer_agnews", "agnews_calib256.h5", "agnews_eval1600.h5", loss=0.3)
+TRANSFORMER = RealModel("text_transformer_agnews", "agnews_calib256.h5", "agnews_eval1600.h5")
 BY_NAME = {m.name: m for m in (*REAL_MODELS, TRANSFORMER)}
 
 

@@ -226,7 +226,7 @@ QCALIB_API int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *u
 typedef int qcalib_next_sized_fn(void *user, const void **values, const int64_t **shapes);
 
 /* As qcalib_data_draw. Axes of these arrays whose shape is -1 may differ from sample to sample, where the model leaves
-   them free (docs/different-sizes.md). QCALIB_BAD_INPUT: a sample of another shape than said, too. */
+   them free (docs/my-arrays.md). QCALIB_BAD_INPUT: a sample of another shape than said, too. */
 QCALIB_API int qcalib_data_draw_sized(qcalib_data *data, qcalib_next_sized_fn *next, void *user, size_t keep_bytes,
                                       struct qcalib_error *error);
 

@@ -2,6 +2,8 @@
 """What jobs give."""
 
 import json
+import os
+import tempfile
 from collections import namedtuple
 
 import numpy as np
@@ -159,6 +161,14 @@ class Statistics:
         """Writes the file; it appears when it is complete."""
         _library.call("statistics_save", self.pointer, _library.path_bytes(path))
 
+    def __reduce__(self):
+        """Pickles the file, so that Dask and Ray can send statistics from one machine to another."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "statistics.h5")
+            self.save(path)
+            with open(path, "rb") as file:
+                return _of_bytes, (file.read(),)
+
     @property
     def samples(self):
         return _library.value("statistics_samples", self.pointer)
@@ -169,6 +179,15 @@ class Statistics:
 
     def __repr__(self):
         return f"qcalib.Statistics: {self.samples} samples, {self.tensors} tensors"
+
+
+def _of_bytes(content):
+    """The Statistics whose file has this content."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "statistics.h5")
+        with open(path, "wb") as file:
+            file.write(content)
+        return Statistics.load(path)
 
 
 class Comparison:

@@ -2,6 +2,7 @@
 """The functions of the package, held against the command line where both do the same."""
 import json
 import os
+import pickle
 import signal
 import sys
 import types
@@ -69,6 +70,14 @@ def test_statistics_of_parts_give_the_model_of_the_whole(samples, tmp_path):
     assert one == two
     with pytest.raises(qcalib.BadInputError):
         qcalib.merge([parts[0], parts[0]])
+
+
+def test_statistics_can_be_pickled(samples, tmp_path):
+    statistics = qcalib.collect(DIGITS, samples, out=tmp_path / "sent.h5")
+    received = pickle.loads(pickle.dumps(statistics))
+    assert (received.samples, received.tensors) == (statistics.samples, statistics.tensors)
+    received.save(tmp_path / "received.h5")
+    assert (tmp_path / "received.h5").read_bytes() == (tmp_path / "sent.h5").read_bytes()
 
 
 def test_run_evaluate_and_compare(samples, labels):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions: rules that say what other operators an operator of a file stands for (docs/rules.md, "Functions").
+/* Functions: rules that say what other operators an operator of a file stands for (docs/rule-language.md, "Functions").
 
    function GroupNormalization(x, scale, bias) opset 21 {num_groups, epsilon = 1e-5}
      let  y = ...

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What functions may ask and compute: one row each, listed in docs/rules.md. */
+/* What functions may ask and compute: one row each, listed in docs/rule-language.md. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

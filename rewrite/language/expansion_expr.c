@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions of functions: docs/rules.md, "Functions". */
+/* Expressions of functions: docs/rule-language.md, "Functions". */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>

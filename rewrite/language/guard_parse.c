@@ -77,7 +77,7 @@ static bool parse_term(struct qc_guard_term *t, struct qc_rule_parser *p, struct
         return true;
     }
     t->kind = QC_TERM_FUNCTION;
-    if (!(t->function = qc_guard_find(name))) return qc_lexer_error(&before, "the name of a guard (docs/rules.md)", st);
+    if (!(t->function = qc_guard_find(name))) return qc_lexer_error(&before, "the name of a guard (docs/rule-language.md)", st);
     return parse_function(t, p, st);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rules: the parsed form of the files in rewrite/rules/ and of --rules FILE. The language is described in
-   docs/rules.md; in short:
+   docs/rule-language.md; in short:
 
    allow keep|bound|join|table OP ... [target NAME] [when GUARD and ...]     what quantize is pushed up, and dequantize
    down, through rule NAME                           rewrites a graph match EXPR  [when GUARD and ...] give  EXPR

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* docs/rules.md: its example is run, and its table of guards is that of the program. */
+/* docs/rules.md: its example is run. docs/rule-language.md: its tables are those of the program. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,13 +74,13 @@ Test(rules_page, the_example_gives_what_the_page_says)
 Test(rules_page, the_table_has_all_that_functions_may_ask)
 {
     struct qc_arena *a = qc_arena_new();
-    const char *page = source("docs/rules.md", a), *table = strstr(page, "| asked | is |");
+    const char *page = source("docs/rule-language.md", a), *table = strstr(page, "| asked | is |");
     char row[80];
     size_t in_page = 0;
     cr_assert(table);
     for (size_t i = 0; i < qc_fbuiltin_count(); i++)
         cr_expect(strstr(table, qc_text(row, sizeof row, "\n| `%s(", qc_fbuiltin_at(i)->name)),
-                  "docs/rules.md says nothing of '%s'", qc_fbuiltin_at(i)->name);
+                  "docs/rule-language.md says nothing of '%s'", qc_fbuiltin_at(i)->name);
     for (const char *at = table; at && *at == '|'; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL)
         in_page += strncmp(at, "| `", 3) == 0;
     cr_expect_eq(in_page, qc_fbuiltin_count());
@@ -90,14 +90,14 @@ Test(rules_page, the_table_has_all_that_functions_may_ask)
 Test(rules_page, the_table_has_every_guard)
 {
     struct qc_arena *a = qc_arena_new();
-    const char *page = source("docs/rules.md", a), *code = source("rewrite/language/guard.c", a);
+    const char *page = source("docs/rule-language.md", a), *code = source("rewrite/language/guard.c", a);
     size_t in_code = 0, in_page = 0;
     char name[64], row[80];
     for (const char *at = code; (at = strstr(at, "{.name = \"")); in_code++) {
         at += strlen("{.name = \"");
         cr_assert_lt(strcspn(at, "\""), sizeof name);
         qc_text(name, sizeof name, "%.*s", (int)strcspn(at, "\""), at);
-        cr_expect(strstr(page, qc_text(row, sizeof row, "\n| `%s(", name)), "docs/rules.md says nothing of guard '%s'",
+        cr_expect(strstr(page, qc_text(row, sizeof row, "\n| `%s(", name)), "docs/rule-language.md says nothing of guard '%s'",
                   name);
     }
     for (const char *at = strstr(page, "| guard |"); at && *at == '|';
