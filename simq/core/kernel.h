@@ -77,6 +77,7 @@ struct qc_prepare {
     enum qc_contract contract;         /* of rounding */
     struct qc_arena *arena;            /* lives as long as the plan: for state */
     struct qc_packed *packs;           /* the same, for packed constants; NULL: a step keeps its own */
+    const struct qc_uses *uses;        /* of `graph`; NULL unless products are added in pairs */
     const struct qc_body_watch *watch; /* of bodies; NULL: nobody */
     /* Set by prepare: */
     void *state;              /* handed to run */

@@ -69,7 +69,8 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .contract = b->plan->contract,
                            .watch = b->plan->watch,
                            .arena = b->plan->arena,
-                           .packs = b->plan->packs};
+                           .packs = b->plan->packs,
+                           .uses = b->readers};
     struct qc_status own = QC_STATUS_INIT;
     char label[QC_LABEL];
     for (unsigned i = 0; i < d->input_count; i++) {

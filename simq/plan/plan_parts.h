@@ -126,6 +126,7 @@ struct qc_binding {
     const struct qc_graph *g;
     qc_id *observed;   /* [observed_count] values of g */
     qc_id *root;       /* [value_count + 1]: the value whose numbers this one has (identity quantization is nothing) */
+    const struct qc_uses *readers; /* of g; NULL unless products are added in pairs */
     uint32_t *uses;    /* [value_count + 1] of roots by live nodes and outputs */
     qc_id *user;       /* [value_count + 1] of roots: the last node that uses it */
     bool *is_observed; /* [value_count + 1] of roots */
