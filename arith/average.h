@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Means of a window. (A mean that changes its qparams by a multiplier is a requantize of the sum: QC_FROM_SUM.) */
-#ifndef QC_ARITH_AVERAGE_H
-#define QC_ARITH_AVERAGE_H
+#pragma once
 
 #include "arith/real_steps.h"
 
@@ -16,5 +15,3 @@ static QC_INLINE float qc_average_level(float sum, float n, float scale, float z
 {
     return qc_clamp(qc_round_even(sum / n / scale + zero, native), lo, hi);
 }
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rounding contracts: a property of the produced graph (docs/numerics.md). */
-#ifndef QC_ARITH_CONTRACT_H
-#define QC_ARITH_CONTRACT_H
+#pragma once
 
 #include "arith/params.h"
 
@@ -48,5 +47,3 @@ int32_t qc_quantize_by(enum qc_contract c, float x, struct qc_affine p, struct q
 /* round(clamp(v, lo - zp, hi - zp)) + zp. The bounds are integers, so that it does not matter whether they come before
    or behind the rounding. NaN: the lowest level. */
 int32_t qc_round_level(float v, int32_t zero_point, struct qc_levels levels, enum qc_quantize_rule rule);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Fixed-point numbers of the contracts tflite and qnn-*: a positive real number as multiplier * 2^(shift - 31), and
    products with it. Everything is exact up to the rounding that the rule names; nothing wraps. */
-#ifndef QC_ARITH_FIXED_POINT_H
-#define QC_ARITH_FIXED_POINT_H
+#pragma once
 
 #include "arith/contract.h"
 #include "base/simd.h"
@@ -103,5 +102,3 @@ static QC_INLINE int32_t qc_multiply_once(int32_t x, int32_t multiplier, int32_t
     const uint64_t less = away ? (uint64_t)(uint32_t)(v < 0) : 0;
     return (int32_t)(uint32_t)((((uint64_t)((int64_t)v * multiplier) + bias - less) >> shift) - offset);
 }
-
-#endif

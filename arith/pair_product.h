@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two products of 8-bit integers as x86 without VNNI adds them (vpmaddubsw): in 16 bits, with saturation. */
-#ifndef QC_ARITH_PAIR_PRODUCT_H
-#define QC_ARITH_PAIR_PRODUCT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ static inline int32_t qc_pair_product(int32_t a0, int32_t b0, int32_t a1, int32_
     const int32_t sum = a0 * b0 + a1 * b1;
     return sum > INT16_MAX ? INT16_MAX : sum < INT16_MIN ? INT16_MIN : sum;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scale, zero point and levels, the choice of them from a range, and one number by contract "onnx" (docs/numerics.md).
    real = scale * (q - zero_point); scale a positive normal float32; zero point an integer inside the type. */
-#ifndef QC_ARITH_PARAMS_H
-#define QC_ARITH_PARAMS_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ static inline float qc_dequantize_one(int32_t q, struct qc_affine p)
 {
     return (float)(q - p.zero_point) * p.scale;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Add, Sub and Mul of two affine values of up to 16 bits, by every contract: prepared once, then one function per pair
    of stored integers, and arrays with the same bits. */
-#ifndef QC_ARITH_QBINARY_H
-#define QC_ARITH_QBINARY_H
+#pragma once
 
 #include "arith/fixed_point.h"
 
@@ -52,5 +51,3 @@ void qc_qbinary_i8(const struct qc_qbinary *m, int8_t *y, const int8_t *a, const
                    const int64_t step[3]);
 void qc_qbinary_centred(const struct qc_qbinary *m, float *y, const float *a, const float *b, size_t n,
                         const int64_t step[3]);
-
-#endif

@@ -3,8 +3,7 @@
    Values are held centred (q - zero point) in f32; lo and hi are the levels less the zero point. f() marks a rounding
    to float32, RNE is half to even. NaN becomes the lowest level, as in ONNX Runtime on x86-64 (its maximum with the
    lower bound drops the NaN). */
-#ifndef QC_ARITH_REAL_STEPS_H
-#define QC_ARITH_REAL_STEPS_H
+#pragma once
 
 #include "arith/contract.h"
 #include "base/simd.h"
@@ -70,5 +69,3 @@ struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c);
 /* y[i] for n numbers; with count > 1, number i belongs to channel i % count, and n is a multiple of it. In place is
    fine. */
 void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n);
-
-#endif

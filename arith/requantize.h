@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Integers of some qparams to integers of others, rounded once and saturated, by every contract: one number, and arrays
    with the same bits. */
-#ifndef QC_ARITH_REQUANTIZE_H
-#define QC_ARITH_REQUANTIZE_H
+#pragma once
 
 #include "arith/fixed_point.h"
 #include "base/arena.h"
@@ -74,5 +73,3 @@ bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requa
 /* y[i] = qc_requantize_one(r, first + i, x[i]) for n numbers (with one channel, `first` does not matter). With
    channels, first + n is at most their count. x less the input's zero point fits an int32. In place is fine. */
 void qc_requantize_run(const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions of one 8-bit value as a table of 256 bytes, by the byte as it is stored. */
-#ifndef QC_ARITH_TABLE_H
-#define QC_ARITH_TABLE_H
+#pragma once
 
 #include "arith/contract.h"
 
@@ -14,5 +13,3 @@ void qc_table_quantize(uint8_t table[256], const float x[256], enum qc_contract 
 
 /* A byte for a byte; in place is fine. */
 void qc_table_run(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n);
-
-#endif

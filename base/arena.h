@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arena: memory that lives and dies together. Not thread safe; one per owner. */
-#ifndef QC_BASE_ARENA_H
-#define QC_BASE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,3 @@ size_t qc_arena_bytes(const struct qc_arena *a);
 
 #define QC_NEW(a, T, st) ((T *)qc_arena_get((a), 1, sizeof(T), (st)))
 #define QC_NEW_ARRAY(a, T, n, st) ((T *)qc_arena_get((a), (size_t)(n), sizeof(T), (st)))
-
-#endif

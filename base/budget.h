@@ -3,8 +3,7 @@
    a shape is a few bytes of a file. A budget is not changed once it is made: it is copied with the graph it belongs to
    (graph/core/graph.h), asked from any thread, and what it allows does not depend on who asked before. Folding alone
    keeps an account, of one pass. */
-#ifndef QC_BASE_BUDGET_H
-#define QC_BASE_BUDGET_H
+#pragma once
 
 #include <stddef.h>
 
@@ -42,5 +41,3 @@ struct qc_folding {
 struct qc_folding qc_folding_begin(const struct qc_budget *b);
 /* Takes it off when both fit. bytes: of all outputs of a node; work: elements read and written, multiply-adds. */
 bool qc_folding_take(struct qc_folding *f, size_t bytes, uint64_t work);
-
-#endif

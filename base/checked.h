@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checked arithmetic for numbers that come from a file. */
-#ifndef QC_BASE_CHECKED_H
-#define QC_BASE_CHECKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ static inline bool qc_mul_i64(int64_t *out, int64_t a, int64_t b)
     *out = r;
     return true;
 }
-
-#endif

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef QC_BASE_CLOCK_H
-#define QC_BASE_CLOCK_H
+#pragma once
 
 /* Seconds of a monotonic clock. */
 double qc_seconds(void);
-
-#endif

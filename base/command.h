@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Runs a program that the user named. No shell is involved. */
-#ifndef QC_BASE_COMMAND_H
-#define QC_BASE_COMMAND_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -24,5 +23,3 @@ bool qc_command_run(const char **out, const char *const *words, const char *file
 /* The last number of a text: digits that do not belong to a word ("int8"), with a fraction and an exponent; a unit may
    follow. NaN: there is none. */
 double qc_last_number(const char *text);
-
-#endif

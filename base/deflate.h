@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* zlib streams (RFC 1950) in one piece, by libdeflate. */
-#ifndef QC_BASE_DEFLATE_H
-#define QC_BASE_DEFLATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ bool qc_deflate_pack(void **out, size_t *out_size, struct qc_deflate *d, const v
 /* Exactly `size` bytes at out. QC_BAD_INPUT when the stream is damaged or has another length. */
 bool qc_deflate_unpack(void *out, size_t size, struct qc_deflate *d, const void *packed, size_t packed_size,
                        struct qc_status *st);
-
-#endif

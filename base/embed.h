@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Text files that are part of the program (CMake: qc_embed). */
-#ifndef QC_BASE_EMBED_H
-#define QC_BASE_EMBED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@ struct qc_embedded {
     size_t size;      /* bytes of text, without the 0 behind it */
     const char *text;
 };
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Files: whole-file reading, output that appears only when complete, SHA-256. */
-#ifndef QC_BASE_FILE_H
-#define QC_BASE_FILE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -9,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/file_map.h"
+#include "base/status.h"
 
 /* What a file says is in another one (a model's external data through symbolic links out of its folder; external links,
    external storage and virtual data sets of HDF5) is refused, or read. Never anything but regular files. */
@@ -50,4 +50,24 @@ bool qc_make_folder(const char *path, struct qc_status *st);
 bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st);
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st);
 
-#endif
+/* Files of a few bytes that say they have a terabyte: the rest are holes, which read as 0. */
+
+/* Bytes of an open regular file that are not in holes; all of them where the file system does not say. fd is read from
+   its beginning afterwards. */
+uint64_t qc_stored_bytes(int fd);
+
+/* Fails (QC_BAD_INPUT, with both numbers) where nearly all of a large file is holes, which would be read for ever. */
+bool qc_check_holes(int fd, struct qc_status *st);
+
+/* Files that are written must be none of those that are read, and no two of them the same. */
+
+struct qc_named_file {
+    const char *what; /* for messages: "-o", "--data" */
+    const char *path;
+};
+
+/* QC_USAGE, naming both, when an output is the same file as an input, or as another output. Files that exist are told
+   apart by device and inode, so links and other spellings are seen through; files that do not exist yet by the folder
+   they will be in and their name. Devices and pipes may be named any number of times. */
+bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, const struct qc_named_file *inputs,
+                    size_t input_count, struct qc_status *st);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A regular file in memory as it lies on the disk: its pages come when they are read, and the system takes them back
    when it needs room, so that they count little. */
-#ifndef QC_BASE_FILE_MAP_H
-#define QC_BASE_FILE_MAP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -28,5 +27,3 @@ void qc_file_map_unref(struct qc_file_map *m); /* NULL-safe */
 
 /* Gives pages that lie wholly inside of these bytes of a map back to the system; they are read again when needed. */
 void qc_file_map_forget(const void *data, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A hash index: finds the ids of a table by the hash of what they stand for. Whoever asks compares what it finds, since
    hashes may be equal. */
-#ifndef QC_BASE_INDEX_H
-#define QC_BASE_INDEX_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ bool qc_index_copy(struct qc_index *to, const struct qc_index *from, struct qc_s
 /* Iterates over the ids with this hash: *slot starts at SIZE_MAX; 0 at the end. */
 uint32_t qc_index_next(const struct qc_index *x, uint64_t hash, size_t *slot);
 void qc_index_free(struct qc_index *x); /* leaves it empty */
-
-#endif

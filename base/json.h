@@ -3,8 +3,7 @@
    What prints is UTF-8 with nothing in it that steers a terminal: controls and format characters are escaped
    (base/shown.h). When memory runs out while a tree is built, the functions go on, qc_json_print gives NULL and
    qc_json_is_whole false. */
-#ifndef QC_BASE_JSON_H
-#define QC_BASE_JSON_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ struct qc_json *qc_json_copy(const struct qc_json *v);                       /* 
  * number. */
 const char *qc_json_digits(const struct qc_json *v);
 double qc_json_value(const struct qc_json *v); /* NaN if not a number; a bool gives 0 or 1 */
-
-#endif

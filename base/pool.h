@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Workers: items 0..count-1 are handed out in order to the threads of one OpenMP team; each worker is one thread with a
  * number of its own. */
-#ifndef QC_BASE_POOL_H
-#define QC_BASE_POOL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -47,5 +46,3 @@ void qc_pool_release(int before);
 
 /* Processors this process may run on; at least 1. */
 unsigned qc_pool_cores(void);
-
-#endif

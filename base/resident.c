@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#define _DEFAULT_SOURCE /* madvise */
 #include "base/resident.h"
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -99,4 +103,27 @@ size_t qc_machine_left(void)
     }
     const size_t old = group_left("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes");
     return old < left ? old : left;
+}
+
+static const size_t LARGE = (size_t)2 << 20, LINE = 64;
+
+static size_t unit_of(size_t bytes)
+{
+    return bytes < LARGE ? LINE : LARGE;
+}
+
+size_t qc_pages_bytes(size_t bytes)
+{
+    const size_t unit = unit_of(bytes);
+    return bytes ? (bytes + unit - 1) / unit * unit : unit;
+}
+
+void *qc_pages_new(size_t bytes)
+{
+    const size_t size = qc_pages_bytes(bytes);
+    void *p = size < bytes ? NULL : aligned_alloc(unit_of(bytes), size);
+#ifdef MADV_HUGEPAGE
+    if (p && bytes >= LARGE) (void)madvise(p, size, MADV_HUGEPAGE); /* advice: without it the pages are small */
+#endif
+    return p;
 }

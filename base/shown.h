@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Texts from files as people may see them: whatever the bytes, they steer no terminal and reorder no line. */
-#ifndef QC_BASE_SHOWN_H
-#define QC_BASE_SHOWN_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ size_t qc_shown(char out[QC_SHOWN], bool *escaped, const char *s);
    errors show in the stream. */
 int qc_print(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int qc_vprint(FILE *f, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
-
-#endif

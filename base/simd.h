@@ -10,8 +10,7 @@
 
    defines `static void scale(float *y, ...)`. QC_SIMD_ROUND does the same for bodies that round: they take a constant
    `const bool native` first and hand it to qc_round_even. */
-#ifndef QC_BASE_SIMD_H
-#define QC_BASE_SIMD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -100,6 +99,4 @@ static QC_INLINE float qc_round_even(float x, const bool native)
     {                                                                                                                  \
         name##_body(true, QC_STRIP arguments);                                                                         \
     }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Status of a fallible call: the first error wins, outer layers add where it happened. */
-#ifndef QC_BASE_STATUS_H
-#define QC_BASE_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -54,5 +53,3 @@ static inline bool qc_false(bool failed)
 #define qc_fail(...) qc_false(qc_fail(__VA_ARGS__))
 #define qc_where(...) qc_false(qc_where(__VA_ARGS__))
 #define qc_fail_memory(...) qc_false(qc_fail_memory(__VA_ARGS__))
-
-#endif

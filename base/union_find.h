@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Disjoint sets of numbers 0 to n - 1: parent[x] is a member of x's set, and x itself where x stands for it. Who unites
    two sets sets the parent of one representative to the other. */
-#ifndef QC_BASE_UNION_FIND_H
-#define QC_BASE_UNION_FIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ static inline bool qc_union_join(uint32_t *parent, uint32_t a, uint32_t b)
         parent[a] = b;
     return a != b;
 }
-
-#endif

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The end of the program where a library leaves no way back: an allocation that failed, exit or abort called inside it.
  */
-#ifndef QC_CLI_GIVE_UP_H
-#define QC_CLI_GIVE_UP_H
+#pragma once
 
 /* Removes unfinished files, writes "qcalib: REASON" to standard error and ends with QC_MACHINE. Allocates nothing and
    runs nothing that is left to do at exit; safe in any thread and signal handler. The first of several threads is the
    one that is heard. */
 _Noreturn void qc_give_up(const char *reason);
-
-#endif

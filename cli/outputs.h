@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a command writes is none of what it reads, and no two of its outputs are one file: known before anything is
    computed. */
-#ifndef QC_CLI_OUTPUTS_H
-#define QC_CLI_OUTPUTS_H
+#pragma once
 
-#include "base/apart.h"
+#include "base/file.h"
 #include "cli/options/command_line.h"
 
 /* In the arena of the options. */
@@ -18,5 +17,3 @@ struct qc_outputs {
    it has been read: quantize/opening/model.h. */
 bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st);
-
-#endif

@@ -11,7 +11,7 @@
 static const struct {
     bool (*run)(const struct qc_cli_options *o, struct qc_status *st);
 } table[QC_CLI_COMMAND_COUNT] = {
-#define QC_COMMAND(name, min, max, operands, summary) [QC_COMMAND_##name] = {.run = qc_cmd_##name},
+#define QC_COMMAND(id, name, min, max, operands, summary) [QC_COMMAND_##id] = {.run = qc_cmd_##id},
 #include "cli/options/commands.def"
 #undef QC_COMMAND
 };

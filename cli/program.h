@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the programs share: dispatch and the one error message. */
-#ifndef QC_CLI_PROGRAM_H
-#define QC_CLI_PROGRAM_H
+#pragma once
 
 #include "cli/options/command_line.h"
 
@@ -10,5 +9,3 @@ bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st);
 
 /* "PROGRAM: message" on standard error. */
 void qc_program_print_error(const char *program, const struct qc_status *st);
-
-#endif

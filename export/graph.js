@@ -10,7 +10,7 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
       b.e.querySelector('title').remove(); // shown in the line below instead
     }
   const sizes = views.map((v) => v.querySelector('svg').viewBox.baseVal), zooms = views.map(() => 0);
-  const limits = [0.05, 4];
+  const limits = [0.05, 4], READABLE = 0.7; // smaller letters cannot be read
   let at = 0, marked = null, matches = [], match = -1;
 
   // The point of the drawing under (x, y) of the window stays where it is.
@@ -26,7 +26,10 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
     v.scrollTop += now.top + w * now.height - cy;
   };
   const room = () => [views[at].clientWidth - 40, views[at].clientHeight - 40];
-  const fit = () => zoomTo(Math.min(1, room()[0] / sizes[at].width, room()[1] / sizes[at].height));
+  const fit = () => {
+    zoomTo(Math.max(READABLE, Math.min(1, room()[0] / sizes[at].width, room()[1] / sizes[at].height)));
+    if (zooms[at] * sizes[at].height > room()[1]) views[at].scrollTop = 0;
+  };
   const begin = () => { // as wide as there is room, but to be read; at the first box
     zoomTo(Math.max(0.85, Math.min(1, room()[0] / sizes[at].width)));
     const v = views[at], first = boxes[at][0].e.getBoundingClientRect(), box = v.getBoundingClientRect();
@@ -50,7 +53,26 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
     v.scrollLeft += e.left + e.width / 2 - box.left - box.width / 2;
     v.scrollTop += e.top + e.height / 2 - box.top - box.height / 2;
   };
-  const view = (k) => {
+  // Shows one block alone: the drawing of every op, cut to the block's boxes. null: all of it.
+  const whole = sizes.map((b) => [b.x, b.y, b.width, b.height]);
+  const only = (k, block) => {
+    if (block === null && !views[k].classList.contains('one')) return;
+    const inside = block === null ? [] : boxes[k].filter((b) => b.e.dataset.block === block);
+    let [x, y, w, h] = whole[k];
+    if (inside.length) {
+      const all = inside.map((b) => b.e.querySelector('rect')).map((r) => ['x', 'y', 'width', 'height'].map((p) => r[p].baseVal.value));
+      x = Math.min(...all.map((r) => r[0])) - 12;
+      y = Math.min(...all.map((r) => r[1])) - 40;
+      w = Math.max(...all.map((r) => r[0] + r[2])) + 12 - x;
+      h = Math.max(...all.map((r) => r[1] + r[3])) + 40 - y;
+    }
+    boxes[k].forEach((b) => b.e.classList.toggle('inside', inside.includes(b)));
+    views[k].classList.toggle('one', inside.length > 0);
+    views[k].querySelector('svg').setAttribute('viewBox', `${x} ${y} ${w} ${h}`);
+    zooms[k] = 0;
+  };
+  const view = (k, block = null) => {
+    if (views.length > 1 && (k === 1 || at === 1)) only(1, k === 1 ? block : null);
     at = k;
     views.forEach((v, i) => { v.hidden = i !== k; });
     toggle?.setAttribute('aria-pressed', String(k === 0));
@@ -72,7 +94,7 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
     });
     matches = boxes[last].filter(has);
     match = -1;
-    found.textContent = w.length ? `${matches.length} found` : '';
+    found.textContent = w.length ? matches.length ? `${matches.length} found` : 'Nothing matches' : '';
   };
   const next = (by) => {
     if (!matches.length) return;
@@ -117,7 +139,7 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
         moved = false;
       } else if (box?.classList.contains('block')) {
         e.stopPropagation();
-        view(1);
+        view(1, box.dataset.block);
         const inside = boxes[1].find((b) => b.e.dataset.block === box.dataset.block);
         mark(inside);
         centre(inside);
@@ -150,13 +172,13 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
     if (!k || marked && mine(marked)) return;
     const last = boxes.length - 1, b = boxes[at].find(mine) ?? boxes[last].find(mine);
     if (!b) return;
-    if (!boxes[at].includes(b)) view(last);
+    if (!boxes[at].includes(b) || (views[at].classList.contains('one') && !b.e.classList.contains('inside'))) view(last, b.e.dataset.block ?? null);
     mark(b);
     centre(b);
   };
   document.addEventListener('screen', screen);
   view(0);
-  words.textContent = matchMedia('(hover: hover)').matches
+  words.textContent = matchMedia('(hover: hover) and (min-width: 761px)').matches
     ? 'Point at a box for what it is; click to open it. Drag to move, Ctrl and the wheel to zoom.' : 'Tap a box to open it. Two fingers zoom.';
   screen();
 }));

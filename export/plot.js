@@ -1,6 +1,6 @@
 // The point nearest to the pointer, in words.
 addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('screen-plot'), () => {
-  const words = document.getElementById('plot-readout'), hover = matchMedia('(hover: hover)').matches;
+  const words = document.getElementById('plot-readout'), hover = matchMedia('(hover: hover) and (min-width: 761px)').matches;
   for (const svg of document.querySelectorAll('#screen-plot svg.points')) {
     const points = [...svg.querySelectorAll('a')].map((a) => ({ a, x: Number(a.dataset.x), text: a.querySelector('title').textContent }));
     let near = null;
@@ -24,5 +24,16 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
     points.forEach((p) => p.a.querySelector('title').remove()); // the browser's own hint would lie over the plot
     points.forEach((p) => p.a.setAttribute('aria-label', p.text));
   }
+  // The layer that is open is marked, and brought into view where the plot scrolls.
+  document.addEventListener('screen', () => {
+    const { screen, layer } = document.body.dataset;
+    for (const a of document.querySelectorAll('#screen-plot svg.points a')) {
+      const open = screen === 'plot' && a.getAttribute('href') === `#L${layer}`, scroll = a.closest('.scroll');
+      a.classList.toggle('open', open);
+      if (!open || scroll.scrollWidth <= scroll.clientWidth) continue;
+      const point = a.getBoundingClientRect(), box = scroll.getBoundingClientRect();
+      if (point.left < box.left || point.right > box.right) scroll.scrollLeft += point.left - box.left - box.width / 2;
+    }
+  });
   if (words) words.textContent = hover ? 'Point at a layer for its figures; click to open it.' : 'Tap a layer to open it.';
 }));

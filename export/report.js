@@ -16,12 +16,45 @@ const whenThere = (section, run) => {
   if (!section?.querySelector('script.packed')) run();
   else waiting.set(section, [...waiting.get(section) ?? [], run]);
 };
+// Makes the heads of a table buttons that sort its rows: by a cell's data-v, a number ('' is unknown and comes last), or by its text.
+const sortable = (table, rows, show) => {
+  const heads = [...table.tHead.rows[0].cells];
+  const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
+  const sort = (column, down) => {
+    const number = heads[column].classList.contains('n');
+    const compare = (a, b) => {
+      const x = value(a, column), y = value(b, column);
+      if (!number) return down ? y.localeCompare(x) : x.localeCompare(y);
+      if (x === '' || y === '') return (x === '') - (y === '');
+      return down ? y - x : x - y;
+    };
+    heads.forEach((h, k) => h.setAttribute('aria-sort', k === column ? (down ? 'descending' : 'ascending') : 'none'));
+    show([...rows].sort(compare));
+  };
+  heads.forEach((h, column) => {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.append(...h.childNodes);
+    button.addEventListener('click', () => sort(column, h.getAttribute('aria-sort') === 'ascending'));
+    h.append(button);
+    h.setAttribute('aria-sort', column ? 'none' : 'ascending');
+  });
+};
+// Whether a row has all words of a search.
+const searches = () => {
+  const known = new Map();
+  return (row, words) => {
+    if (!known.has(row)) known.set(row, row.textContent.toLowerCase());
+    return words.every((w) => known.get(row).includes(w));
+  };
+};
+const wordsOf = (input) => input.value.toLowerCase().split(/\s+/).filter(Boolean);
 // The rows of the table in the order shown, those hidden too; how to bring one into view.
 const layerTable = { rows: [], reach: () => {} };
 addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('table'), () => {
   const ROWS = 1000, SOME = 200; // of more rows only some are drawn, and more when one scrolls there
   const table = document.getElementById('layers'), body = table.tBodies[0], rows = [...body.rows];
-  const heads = [...table.tHead.rows[0].cells], text = document.getElementById('filter'), kind = document.getElementById('kind');
+  const none = table.closest('.layers').nextElementSibling, text = document.getElementById('filter'), kind = document.getElementById('kind');
 
   let drawn = SOME;
   const draw = (count) => {
@@ -39,46 +72,40 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('ta
       if (drawn < rows.length && v.scrollTop + 2 * v.clientHeight > v.scrollHeight) draw(drawn + SOME);
     }, { passive: true });
 
-  // Sorting: a cell's data-v, a number ('' is unknown and comes last), or its text.
-  const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
-  const sort = (column, down) => {
-    const number = heads[column].classList.contains('n');
-    const compare = (a, b) => {
-      const x = value(a, column), y = value(b, column);
-      if (!number) return down ? y.localeCompare(x) : x.localeCompare(y);
-      if (x === '' || y === '') return (x === '') - (y === '');
-      return down ? y - x : x - y;
-    };
-    heads.forEach((h, k) => h.setAttribute('aria-sort', k === column ? (down ? 'descending' : 'ascending') : 'none'));
-    layerTable.rows = [...rows].sort(compare);
+  sortable(table, rows, (sorted) => {
+    layerTable.rows = sorted;
     draw(SOME);
-  };
-  heads.forEach((h, column) => {
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.append(...h.childNodes);
-    button.addEventListener('click', () => sort(column, h.getAttribute('aria-sort') === 'ascending'));
-    h.append(button);
-    h.setAttribute('aria-sort', column ? 'none' : 'ascending');
   });
 
-  const known = new Map();
-  const wordsOf = (row) => {
-    if (!known.has(row)) known.set(row, row.textContent.toLowerCase());
-    return known.get(row);
-  };
+  const has = searches();
   const filter = () => {
-    const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = wordsOf(text);
     let shown = 0;
     for (const row of rows) {
-      row.hidden = !words.every((w) => wordsOf(row).includes(w)) || (kind.value && row.dataset.kind !== kind.value);
+      row.hidden = !has(row, words) || (kind.value && row.dataset.kind !== kind.value);
       shown += !row.hidden;
     }
     document.getElementById('shown').textContent = `${shown} of ${rows.length}`;
+    if (none?.classList.contains('none')) none.hidden = shown > 0 || !rows.length;
     draw(SOME);
   };
   text.addEventListener('input', filter);
   kind.addEventListener('change', filter);
+  filter();
+}));
+addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('effects'), () => {
+  const table = document.getElementById('ranking');
+  if (!table) return;
+  const rows = [...table.tBodies[0].rows], tools = table.closest('.screen').querySelector('.tools');
+  const input = tools.querySelector('input'), has = searches();
+  sortable(table, rows, (sorted) => table.tBodies[0].append(...sorted));
+  const filter = () => {
+    for (const row of rows) row.hidden = !has(row, wordsOf(input));
+    const shown = rows.filter((r) => !r.hidden).length;
+    tools.querySelector('.shown').textContent = `${shown} of ${rows.length}`;
+    table.closest('.layers').nextElementSibling.hidden = shown > 0;
+  };
+  input.addEventListener('input', filter);
   filter();
 }));
 addEventListener('DOMContentLoaded', () => {

@@ -4,7 +4,7 @@ addEventListener('DOMContentLoaded', () => {
   const names = screens.map((s) => s.id), links = [...document.querySelectorAll('nav a')];
   const details = [...panel.querySelectorAll('details')], pieces = [...panel.querySelectorAll('script.packed')];
   const layers = Number(panel.dataset.layers), piece = Number(panel.dataset.piece);
-  const beside = ['plot', 'table', 'graph']; // screens that a layer opens beside
+  const beside = ['effects', 'plot', 'table', 'graph']; // screens that a layer opens beside
   const wide = matchMedia('(min-width: 1000px)'), scrolled = {};
   let shown = null, layer = null, opener = null;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "library/public_data.h"
+#include "library/public.h"
 
 #include <stdlib.h>
 #include <string.h>

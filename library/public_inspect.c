@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
-#include "library/public_job.h"
 #include "evaluate/describe.h"
+#include "library/public.h"
 
 /* Takes the object. */
 static bool print(char **json, size_t *size, struct qc_json *all, struct qc_status *st)

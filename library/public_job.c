@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "library/public_job.h"
+#include "library/public.h"
 
 static bool tell(void *user, const char *phase, size_t done, size_t count)
 {

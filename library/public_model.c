@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "library/public_data.h"
+#include "library/public.h"
 #include "rewrite/language/expansion.h"
 
 /* Of a file, or of bytes in memory. */

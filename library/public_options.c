@@ -3,7 +3,7 @@
 #include <string.h>
 
 #define QCALIB_EXPERIMENTAL
-#include "library/public_job.h"
+#include "library/public.h"
 
 /* One call of qcalib_options_set or, with name NULL, of qcalib_options_set_json. */
 struct word {

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "export/formats/exporter.h"
-#include "library/public_job.h"
+#include "library/public.h"
 #include "onnx/write/emit.h"
 #include "quantize/stages/stages.h"
 

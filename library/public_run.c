@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "calib/metrics/accuracy.h"
-#include "library/public_job.h"
-#include "quantize/opening/chance_level.h"
 #include "evaluate/compare_models.h"
-#include "quantize/options/integer_options.h"
 #include "evaluate/run_model.h"
+#include "library/public.h"
+#include "quantize/opening/chance_level.h"
+#include "quantize/options/integer_options.h"
 
 static bool data_there(const struct qcalib_job *call, const char *function, const char *what, struct qc_status *st)
 {

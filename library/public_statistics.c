@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "calib/statistics/statistics.h"
-#include "library/public_job.h"
+#include "library/public.h"
 
 static bool make(struct qcalib_statistics **out, struct qc_status *st)
 {

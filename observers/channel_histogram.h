@@ -6,8 +6,7 @@
    merge tree.
 
    Exact zeros are counted apart; NaN and infinities are left out (the tensor's own histogram counts them). */
-#ifndef QC_OBSERVERS_CHANNEL_HISTOGRAM_H
-#define QC_OBSERVERS_CHANNEL_HISTOGRAM_H
+#pragma once
 
 #include "observers/histogram.h"
 
@@ -52,5 +51,3 @@ bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
 enum { QC_CHANNEL_UNIT = 1 << 16 };
 bool qc_channel_histogram_weigh(struct qc_histogram *to, const struct qc_histogram *h,
                                 const struct qc_channel_histogram *c, const double *gain, struct qc_status *st);
-
-#endif

@@ -2,8 +2,7 @@
 /* Logarithm, exponential and power in plain arithmetic, so that a choice does not hang on the libm at hand. Private to
    observers/. Relative errors: logarithm 1e-15 (of max(1, |ln x|)), exponential and power 1e-12 at the ends of their
    range, 1e-15 in its middle. */
-#ifndef QC_OBSERVERS_ELEMENTARY_H
-#define QC_OBSERVERS_ELEMENTARY_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -70,5 +69,3 @@ static inline double qc_power(double x, double p)
     double e = p * qc_logarithm(x);
     return e < -700 ? 0 : qc_exponential(e > 700 ? 700 : e);
 }
-
-#endif

@@ -12,9 +12,9 @@
 
    Exact zeros (+0 and -0) are counted apart, as are NaN, +Inf and -Inf, which enter nothing else. Denormals are values
    like others: their keys (exponent field 0) are 256 bins of equal width below FLT_MIN. */
-#ifndef QC_OBSERVERS_HISTOGRAM_H
-#define QC_OBSERVERS_HISTOGRAM_H
+#pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -118,4 +118,34 @@ double qc_key_edge(int32_t key);
 /* Key that counter 0 (tiny) of a window stands for; counter i holds key qc_window_base + i. */
 int32_t qc_window_base(int32_t exponent);
 
-#endif
+/* ---- Private to observers/: what scans and histograms share ---- */
+
+enum { QC_COUNTERS = 2 * QC_WINDOW_BINS, QC_NO_EXPONENT = -1 };
+
+#define QC_EMPTY_TALLY                                                                                                 \
+    ((struct qc_tally){.first_bad_sample = QC_NO_SAMPLE, .min_sample = QC_NO_SAMPLE, .max_sample = QC_NO_SAMPLE})
+
+/* Bins by which a window that ends at `from` moves up to end at `to`. */
+static inline size_t qc_window_distance(int32_t from, int32_t to)
+{
+    assert(from <= to);
+    size_t d = (size_t)(to - from) * QC_OCTAVE_BINS;
+    return from == QC_NO_EXPONENT ? 0 : d < QC_WINDOW_BINS ? d : QC_WINDOW_BINS - 1;
+}
+
+/* Takes min and max of `count` finite values into a tally. The + 0 turns -0 into 0. */
+static inline void qc_tally_extremes(struct qc_tally *t, float min, float max, uint64_t count)
+{
+    if (count == 0) return;
+    min += 0.0f;
+    max += 0.0f;
+    if (t->count == 0 || min < t->min) t->min = min;
+    if (t->count == 0 || max > t->max) t->max = max;
+    t->count += count;
+}
+
+void qc_tally_add(struct qc_tally *t, const struct qc_tally *other);
+
+/* Adds counters [QC_COUNTERS] of a window that ends at `exponent`. Errors: memory. */
+bool qc_histogram_add_counters(struct qc_histogram *h, int32_t exponent, const uint32_t *counters,
+                               struct qc_status *st);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observers/histogram_parts.h"
 
 int32_t qc_window_base(int32_t exponent)
 {

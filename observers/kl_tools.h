@@ -10,8 +10,7 @@
    [-max, max]; 255 levels, 511 on data >= 0 with unsigned types; zeros of P and Q are smoothed by 1e-4 onnxruntime  the
    same on 128 bins with 128 levels: a single T, hence min-max; Q is truncated to whole counts, its remainder bins are
    empty */
-#ifndef QC_OBSERVERS_KL_TOOLS_H
-#define QC_OBSERVERS_KL_TOOLS_H
+#pragma once
 
 #include "observers/observer.h"
 
@@ -21,5 +20,3 @@ enum qc_kl_variant { QC_KL_QUANTIZER, QC_KL_SYMMETRIC, QC_KL_TENSORRT, QC_KL_MXN
 /* One of the last three; bins 0: the tool's own. Sets lo, hi, objectives and candidates. Errors: memory. */
 bool qc_kl_tool(struct qc_range *out, enum qc_kl_variant variant, size_t bins, const struct qc_statistics *s,
                 const struct qc_solve *request, struct qc_range limits, struct qc_status *st);
-
-#endif

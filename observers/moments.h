@@ -12,8 +12,7 @@
    Behind a function f (struct qc_output_function) the error is that of f(dequantized) against f(x): the same cells,
    with f(x) - f(0) in place of x and f(level) - f(0) in place of the level. Within a bin, 1/256 octave, f is taken as
    linear. */
-#ifndef QC_OBSERVERS_MOMENTS_H
-#define QC_OBSERVERS_MOMENTS_H
+#pragma once
 
 #include "arith/params.h"
 #include "base/status.h"
@@ -56,5 +55,3 @@ bool qc_moments_above(const struct qc_moments *m, double bound, double lo, doubl
    mostly known sooner. */
 double qc_moments_power_error(const struct qc_moments *m, double lo, double hi, struct qc_levels levels,
                               enum qc_symmetry symmetry, double power, double unit, double enough);
-
-#endif

@@ -92,3 +92,37 @@ const struct qc_observer qc_observer_mse = {
     .option_count = sizeof options / sizeof *options,
     .solve = solve,
 };
+
+/* With norm 2, whatever the options. */
+static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
+                          struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
+{
+    const struct qc_observer_values squared = {.v = {2, 1}};
+    (void)values;
+    return solve(out, s, request, limits, &squared, st);
+}
+
+/* auto: each tensor gets the range of another observer, the one that serves the outputs of the network; that is found
+   by runs of the network (quantize/trials/auto_method.h). Of a histogram alone it is mse with norm 2. */
+extern const struct qc_observer qc_observer_auto;
+const struct qc_observer qc_observer_auto = {
+    .name = "auto",
+    .summary = "tensor by tensor the one of several observers that serves the network's outputs best, by runs of the "
+               "network; the default",
+    .need = QC_NEED_HISTOGRAM,
+    .of_network = true,
+    .solve = solve_squared,
+};
+
+/* output: what layers' outputs lose. Of weights it is d' E[x x'] d for an output with weight errors d and inputs x
+   (calib/ranges/output_error.h); of activations the error of each channel by the squared weights that read it, which
+   solve finds in a histogram of so weighted values (calib/ranges/output_quantizers.h). Where either is not known it is
+   mse with norm 2. */
+extern const struct qc_observer qc_observer_output;
+const struct qc_observer qc_observer_output = {
+    .name = "output",
+    .summary = "the least mean squared error of the outputs of the layers behind",
+    .need = QC_NEED_HISTOGRAM,
+    .of_output = true,
+    .solve = solve_squared,
+};

@@ -17,8 +17,7 @@
    - ties: of ranges with equal objectives the widest that was tried first stays; wider ones are always tried first;
    - denormals and 1e38: ends are finite; the scale is never below FLT_MIN (arith/params.h);
    - NaN and infinity: counted (nan, inf), and left out of everything. */
-#ifndef QC_OBSERVERS_OBSERVER_H
-#define QC_OBSERVERS_OBSERVER_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -162,5 +161,3 @@ bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, dou
 bool qc_observer_solve_values(struct qc_range *out, const struct qc_observer *observer,
                               const struct qc_observer_values *values, const float *x, size_t n,
                               const struct qc_solve *request, struct qc_status *st);
-
-#endif

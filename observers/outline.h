@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a person wants to see of a histogram: 64 bars, and what rounding to given parameters loses of it. */
-#ifndef QC_OBSERVERS_OUTLINE_H
-#define QC_OBSERVERS_OUTLINE_H
+#pragma once
 
 #include "arith/params.h"
 #include "observers/histogram.h"
@@ -30,5 +29,3 @@ bool qc_loss_of(struct qc_loss *out, const struct qc_histogram *h, const struct 
 
 /* 10 log10(signal / (rounding + clipping)) in dB; NaN without signal, infinity without noise. */
 double qc_loss_db(const struct qc_loss *l);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Observers from shared objects (include/qcalib/qcalib_observer.h), and their states: one per sample, merged in a tree
    that the order of the samples alone decides (docs/decisions/0009-states-of-plugins.md). */
-#ifndef QC_OBSERVERS_PLUGIN_H
-#define QC_OBSERVERS_PLUGIN_H
+#pragma once
 
 #include "include/qcalib/qcalib_observer.h"
 #include "observers/observer.h"
@@ -35,5 +34,3 @@ bool qc_plugin_scan(struct qc_plugin_state *out, const struct qc_observer *obser
  * nothing. */
 bool qc_plugin_merge(struct qc_plugin_state *into, struct qc_plugin_state *later, struct qc_status *st);
 void qc_plugin_end(struct qc_plugin_state *s); /* empty after it; NULL-safe, empty-safe */
-
-#endif

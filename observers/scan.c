@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "observers/histogram_parts.h"
 #include "observers/scan_kernel.h"
 
 /* Few values are kept in a list of keys with their signs, and counted when there are more. */

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inner loops of the scan; one set per instruction set, all with identical results. Private to observers/ and its
  * tests. */
-#ifndef QC_OBSERVERS_SCAN_KERNEL_H
-#define QC_OBSERVERS_SCAN_KERNEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -101,6 +100,4 @@ const struct qc_scan_kernels *qc_scan_best(void);
 extern const struct qc_scan_kernels qc_scan_avx512, qc_scan_avx2;
 bool qc_scan_have_vbmi2(void);
 qc_scan_both_fn qc_scan_both_vbmi2;
-#endif
-
 #endif

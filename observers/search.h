@@ -6,8 +6,7 @@
    better of the two is refined by moving either end or both by a step that halves from 1/16 octave to 1/2048. A range
    that is only as good as a wider one is not taken. When the ends are coupled (symmetric) or only one is not 0, there
    is one threshold T and the range is [max(lo, -T), min(hi, T)]. */
-#ifndef QC_OBSERVERS_SEARCH_H
-#define QC_OBSERVERS_SEARCH_H
+#pragma once
 
 #include "observers/observer.h"
 
@@ -45,5 +44,3 @@ void qc_search_deeper(struct qc_search *search);
 /* Value below which `rank` of the counts of ascending bins lie, a bin's values taken as uniform. 0 <= rank <= total, n
  * > 0. */
 double qc_bins_value(const struct qc_bin *bins, size_t n, double rank);
-
-#endif

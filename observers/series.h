@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The extremes of every sample, in the order of sample numbers: what ema and avgmax solve from. A sample is one run of
    the model: of a model with a fixed batch, one batch. */
-#ifndef QC_OBSERVERS_SERIES_H
-#define QC_OBSERVERS_SERIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ struct qc_extremes qc_extremes_of(const float *x, size_t n, uint64_t sample);
 
 /* Of both together (the sample number is a's). */
 struct qc_extremes qc_extremes_join(struct qc_extremes a, struct qc_extremes b);
-
-#endif

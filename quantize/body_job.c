@@ -7,8 +7,8 @@
 
 #include "datasets/arrays/memory_data.h"
 #include "graph/core/body.h"
-#include "quantize/report/layer_index.h"
 #include "quantize/pipeline.h"
+#include "quantize/report/layer_index.h"
 #include "quantize/report/produced_ops.h"
 #include "quantize/report/quantize_report.h"
 
@@ -204,6 +204,7 @@ bool qc_body_jobs_layers(struct qc_report *r, const struct qc_pipeline *p, struc
         for (size_t k = 0; k < own.layer_count; k++) {
             struct qc_layer *l = &all[r->layer_count + k];
             *l = own.layers[k];
+            l->in_body = true;
             l->name = inside(p, job, l->name, st);
             l->node = inside(p, job, l->node, st);
             l->accumulator_of = inside(p, job, l->accumulator_of, st);

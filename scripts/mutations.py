@@ -127,10 +127,10 @@ def contracts():
     def binary(name, old, new, equivalent=""):
         return scalar(name, old, new, "arith/qbinary.c", equivalent)
 
-    def tflite(name, old, new, file="arith/tflite_unary.c"):
+    def tflite(name, old, new, file="arith/tflite.c"):
         return Mutation("fixed point", f"tflite: {name}", file, old, new, TFLITE)
 
-    softmax, contract, known = "arith/tflite_softmax.c", "arith/contract.c", "graph/types/fixed_parameters.c"
+    softmax, contract, known = "arith/tflite.c", "arith/contract.c", "graph/types/fixed_parameters.c"
     return [
         scalar("quantize: half away becomes half to even", "case QC_QUANTIZE_AWAY: r = roundf(v)",
                "case QC_QUANTIZE_AWAY: r = nearbyintf(v)", contract),
@@ -265,7 +265,7 @@ def integers():
         return Mutation("stored integers", name, file, old, new, tests, equivalent)
 
     integer = "simq/kernels/integer/"
-    mean, table, mac = integer + "kernel_int_mean.c", integer + "kernel_int_table.c", integer + "int_mac.c"
+    mean, table, mac = integer + "kernel_int_average.c", integer + "kernel_int_table.c", integer + "int_mac.c"
     run = integer + "int_mac_run.c"
     pack, convert = integer + "int_pack.c", "simq/core/convert.c"
     return [
@@ -304,10 +304,8 @@ def integers():
              "m->zero,"),
         term("products: of weights in the bound of a sum", "graph/types/tensor.c",
              "const int64_t d = (int64_t)v[k] - z;", "const int64_t d = v[k];", ("test_graph",)),
-        term("products: of uint8 weights", pack, "((const uint8_t *)weights)[at] - zero",
-             "((const uint8_t *)weights)[at]"),
-        term("products: of int8 weights", pack, "((const int8_t *)weights)[at] - zero",
-             "((const int8_t *)weights)[at]"),
+        term("products: of weights of 8 bits", pack, "((const uint8_t *)weights)[at]) - zero;",
+             "((const uint8_t *)weights)[at]);"),
         term("products: of uint16 weights", pack, "((const uint16_t *)weights)[at] - zero",
              "((const uint16_t *)weights)[at]"),
         term("products: of int16 weights", pack, "((const int16_t *)weights)[at] - zero",
@@ -371,7 +369,7 @@ def guards():
     """Each guard of the table turned round: 0 becomes 1, 1 becomes 0, other numbers one more."""
     text = (ROOT / "rewrite/language/guard.c").read_text()
     begin = text.index("static const struct qc_guard_info guards[]")
-    for entry in re.finditer(r"\.name = \"(\w+)\"[^}]*?(?:\{[^}]*\}[^}]*?)?\.value = (\w+)\}", text[begin:]):
+    for entry in re.finditer(r"QC_GUARD\(\s*\"(\w+)\", (\w+),", text[begin:]):
         broken = "static double broken(const struct qc_guard_call *call)\n{\n    double v = " + entry[2] + "(call);\n" \
                  "    return v == 0 ? 1 : v == 1 ? 0 : v + 1;\n}\n\n"
         table = text[begin:]

@@ -14,10 +14,16 @@ enum {
     BUFFER_ENTRIES = 1 << 16, /* of a buffer, where that gives a number of rows between these: */
     BUFFER_MIN = 32,
     BUFFER_MAX = 128,
+    SHARED_ENTRIES = 1 << 18, /* of the buffer that all layers share */
     ROWS_MIN = 16,     /* of a sample */
     KEEP_MIN = 1 << 18 /* products: of fewer, rows would save too little */
 };
 _Static_assert((int)BUFFER_MAX <= (int)QC_MOMENTS_ROWS, "the sums over a buffer fit into 32 bits");
+
+static size_t within(size_t n, size_t least, size_t most)
+{
+    return n < least ? least : n > most ? most : n;
+}
 
 size_t qc_second_moments_width(const struct qc_second_moments_layer *l, size_t block)
 {
@@ -175,14 +181,17 @@ static bool append(size_t *index, struct qc_second_moments *m, struct qc_second_
 {
     qc_second_moments_lay_out(l, block);
     if (!products) l->product_count = 0;
-    const size_t row = qc_second_moments_row(l), fit = BUFFER_ENTRIES / row;
-    m->capacity[m->count] = fit < BUFFER_MIN ? BUFFER_MIN : fit > BUFFER_MAX ? BUFFER_MAX : fit;
+    const size_t row = qc_second_moments_row(l), own = within(BUFFER_ENTRIES / row, BUFFER_MIN, BUFFER_MAX),
+                 shared = within(SHARED_ENTRIES / row, own, QC_MOMENTS_ROWS);
+    m->capacity[m->count] = own;
+    m->shared_capacity[m->count] = shared;
+    if (shared * row > m->shared_size) m->shared_size = shared * row;
     if (!qc_second_moments_append(m, l, st)) return false;
     *index = m->count;
     if (!products) return true;
     const size_t count =
                      l->lanes ? l->columns * qc_second_moments_panels(l->groups) : qc_second_moments_panels(l->block),
-                 panels = count * ((m->capacity[m->count - 1] + 1) / 2) * QC_MOMENTS_PAIR_SIZE;
+                 panels = count * ((shared + 1) / 2) * QC_MOMENTS_PAIR_SIZE;
     if (panels > m->panel_size) m->panel_size = panels;
     if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
     return true;
@@ -240,13 +249,14 @@ bool qc_second_moments_make(struct qc_second_moments **out, size_t nodes, struct
     m->node_count = nodes;
     m->layers = QC_NEW_ARRAY(m->arena, struct qc_second_moments_layer *, most, st);
     m->capacity = QC_NEW_ARRAY(m->arena, size_t, most, st);
+    m->shared_capacity = QC_NEW_ARRAY(m->arena, size_t, most, st);
     m->by_node = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st);
     m->reasons = QC_NEW_ARRAY(m->arena, const char *, nodes + 1, st);
     m->values = QC_NEW_ARRAY(m->arena, qc_id, most, st);
     m->locks = QC_NEW_ARRAY(m->arena, pthread_mutex_t, most, st);
     for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
         ok = (m->of_recurrent[k] = QC_NEW_ARRAY(m->arena, size_t, nodes + 1, st)) && ok;
-    if (ok && m->layers && m->capacity && m->by_node && m->reasons && m->values && m->locks)
+    if (ok && m->layers && m->capacity && m->shared_capacity && m->by_node && m->reasons && m->values && m->locks)
         *out = m;
     else
         qc_second_moments_free(m);
@@ -309,6 +319,7 @@ static void free_worker(struct qc_second_moments_worker *w, size_t layers)
 {
     for (size_t i = 0; w->buffers && i < layers * QC_MOMENTS_BUFFERS; i++) free(w->buffers[i].rows);
     free(w->buffers);
+    free(w->shared.rows);
     free(w->panels);
     free(w->lanes);
 }
@@ -458,7 +469,7 @@ size_t qc_second_moments_spilled_bytes(const struct qc_second_moments_layer *l)
 
 size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m)
 {
-    size_t bytes = m->panel_size * sizeof(int16_t) + m->lane_size * sizeof(int32_t), spilled = 0;
+    size_t bytes = (m->panel_size + m->shared_size) * sizeof(int16_t) + m->lane_size * sizeof(int32_t), spilled = 0;
     for (size_t i = 0; i < m->count; i++) {
         const struct qc_second_moments_layer *l = m->layers[i];
         const size_t products = qc_second_moments_spilled_bytes(l);

@@ -258,10 +258,12 @@ static size_t rows_bytes(const struct qc_second_moments *m, size_t index)
     return m->capacity[index] * qc_second_moments_row(m->layers[index]) * sizeof(int16_t);
 }
 
-static bool make_rows(struct qc_second_moments_buffer *b, const struct qc_second_moments *m, size_t index,
-                      struct qc_status *st)
+/* Touched at once, so that memory does not grow with every sample. */
+static bool make_rows(struct qc_second_moments_buffer *b, size_t bytes, struct qc_status *st)
 {
-    return (b->rows = malloc(rows_bytes(m, index))) || qc_fail_memory(st, rows_bytes(m, index));
+    if (!(b->rows = malloc(bytes + 1))) return qc_fail_memory(st, bytes);
+    memset(b->rows, 0, bytes);
+    return true;
 }
 
 static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_second_moments_worker *w, uint64_t key,
@@ -292,10 +294,14 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     frexpf(peak, &e);
     const int32_t step = e > 0 ? (e + 1) / 2 : -(-e / 2);
     const float factor = ldexpf(1, 11 - 2 * step);
+    const bool alone = 2 * rows >= m->capacity[index];
+    const size_t capacity = (alone ? m->shared_capacity : m->capacity)[index];
     struct qc_second_moments_buffer *b =
-        &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
+        alone ? &w->shared
+              : &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
+    if (alone) b->count = 0; /* of a sample that failed */
     if (b->count && (b->step != step || b->part != part) && !flush(m, index, w, b, st)) return false;
-    if (!b->rows && !make_rows(b, m, index, st)) return false;
+    if (!b->rows && !make_rows(b, rows_bytes(m, index), st)) return false;
     b->step = step;
     b->part = part;
     for (size_t t = 0; t < rows; t++) {
@@ -307,9 +313,9 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
             state_row(row, l, v, at, factor);
         else
             dense_row(row, s, at, factor);
-        if (++b->count == m->capacity[index] && !flush(m, index, w, b, st)) return false;
+        if (++b->count == capacity && !flush(m, index, w, b, st)) return false;
     }
-    return true;
+    return !alone || flush(m, index, w, b, st);
 }
 
 bool qc_second_moments_observe(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id value, float peak,
@@ -346,16 +352,6 @@ bool qc_second_moments_observe_pair(struct qc_second_moments *m, unsigned worker
                                               &(struct source){.v = v, .real = real}, st);
 }
 
-/* Of one layer and worker: touched now, so that memory does not grow with the samples. */
-static void clear_rows(void *user, size_t item)
-{
-    struct qc_second_moments *m = user;
-    const size_t layer = item % m->count;
-    const struct qc_second_moments_buffer *b = m->workers[item / m->count].buffers + layer * QC_MOMENTS_BUFFERS;
-    for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++)
-        if (b[i].rows) memset(b[i].rows, 0, rows_bytes(m, layer));
-}
-
 bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, struct qc_status *st)
 {
     m->workers = calloc(workers, sizeof *m->workers);
@@ -367,13 +363,8 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
         w->panels = malloc((m->panel_size + 1) * sizeof *w->panels);
         w->lanes = malloc((m->lane_size + 1) * sizeof *w->lanes);
         if (!w->buffers || !w->panels || !w->lanes) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
-        for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) {
-            const size_t layer = i / QC_MOMENTS_BUFFERS;
-            if (m->one_by_one) continue; /* when it is its turn */
-            if (!make_rows(&w->buffers[i], m, layer, st)) return false;
-        }
+        if (!make_rows(&w->shared, m->shared_size * sizeof(int16_t), st)) return false;
     }
-    qc_pool_loop(workers * m->count, clear_rows, m);
     return true;
 }
 

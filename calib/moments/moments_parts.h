@@ -10,7 +10,8 @@
 #include "calib/moments/second_moments.h"
 
 /* Rows of one worker that wait for a layer: all of one part and step of magnitude. A layer has several, so that samples
-   of neighbouring steps and those held back do not make each other's rows be added up before there are many. */
+   of neighbouring steps and those held back do not make each other's rows be added up before there are many. A sample
+   that fills half of a buffer waits for no other: its rows go through a buffer that all layers share. */
 enum { QC_MOMENTS_BUFFERS = 3 };
 struct qc_second_moments_buffer {
     int16_t *rows; /* [capacity][groups * columns]; of lanes [capacity][columns][groups] */
@@ -21,7 +22,8 @@ struct qc_second_moments_buffer {
 
 struct qc_second_moments_worker {
     struct qc_second_moments_buffer *buffers; /* [layers][QC_MOMENTS_BUFFERS] */
-    int16_t *panels;                          /* of the layer with the most */
+    struct qc_second_moments_buffer shared;
+    int16_t *panels; /* of the layer with the most */
     int32_t *lanes;
 };
 
@@ -31,13 +33,13 @@ struct qc_second_moments {
     size_t block;                               /* at most so many columns of a matrix */
     struct qc_second_moments_layer **layers;    /* [count] */
     pthread_mutex_t *locks;                     /* [count] */
-    size_t *capacity;                           /* [count]: rows of a buffer */
+    size_t *capacity, *shared_capacity;         /* [count]: rows of a buffer */
     size_t *by_node;                            /* [node_count + 1]: layer + 1, or 0 */
     size_t *of_recurrent[QC_MOMENTS_RECURRENT]; /* [node_count + 1]: layer + 1, or 0 */
     const char **reasons;                       /* [node_count + 1] */
     qc_id *values;                              /* [value_count] */
     struct qc_index by_name, by_value;          /* layer + 1, by the name and the number of their value */
-    size_t panel_size, lane_size;
+    size_t panel_size, lane_size, shared_size;
     bool one_by_one; /* layers are seen one after the other: there are buffers of one alone */
     unsigned worker_count;
     struct qc_second_moments_worker *workers;

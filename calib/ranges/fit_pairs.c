@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "arith/params.h"
 #include "graph/core/pair_order.h"
@@ -10,45 +11,97 @@
 
 static const double STEP = 1 + 1.0 / 512; /* from one scale that is tried to the next */
 
+/* Two neighbouring weights of a row; the last one of an odd count is alone. */
+struct pair {
+    float a, b;
+    bool alone;
+};
+
 struct row {
     const float *weights;
     const struct qc_pair_order *order;
     int64_t channel;
     struct qc_levels levels;
     int32_t zero_point;
+    struct pair *pairs; /* [(order->count + 1) / 2]: those that may exceed the limit */
+    size_t count;
 };
 
-static int32_t level_at(const struct row *r, int64_t i, float scale)
+/* The larger of both sums of one sign. */
+static int32_t sum_of(const struct row *r, const struct pair *pair, float scale)
 {
-    if (i >= r->order->count) return 0;
     const struct qc_affine p = {.scale = scale, .zero_point = r->zero_point};
-    return qc_quantize_one(r->weights[qc_pair_order_at(r->order, r->channel, i)], p, r->levels);
+    const int32_t a = qc_quantize_one(pair->a, p, r->levels),
+                  b = pair->alone ? 0 : qc_quantize_one(pair->b, p, r->levels);
+    const int32_t above = (a > 0 ? a : 0) + (b > 0 ? b : 0), below = (a < 0 ? -a : 0) + (b < 0 ? -b : 0);
+    return above > below ? above : below;
 }
 
-/* The largest sum of one sign in a pair. */
-static int32_t largest_pair(const struct row *r, float scale)
+/* The largest sum with this scale. Levels about zero point 0 only shrink with larger scales, so a pair that keeps the
+   limit is dropped. */
+static int32_t largest_pair(struct row *r, float scale, int32_t limit)
 {
     int32_t most = 0;
-    for (int64_t i = 0; i < r->order->count; i += 2) {
-        const int32_t a = level_at(r, i, scale), b = level_at(r, i + 1, scale);
-        const int32_t above = (a > 0 ? a : 0) + (b > 0 ? b : 0), below = (a < 0 ? -a : 0) + (b < 0 ? -b : 0);
-        if (above > most) most = above;
-        if (below > most) most = below;
+    size_t left = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const int32_t sum = sum_of(r, &r->pairs[i], scale);
+        if (sum > most) most = sum;
+        if (sum > limit || r->zero_point) r->pairs[left++] = r->pairs[i];
     }
+    r->count = left;
     return most;
 }
 
-static float fitting_scale(const struct row *r, float scale, int32_t limit)
+static float sum_above(const struct pair *p)
 {
-    const int32_t now = largest_pair(r, scale);
+    return (p->a > 0 ? p->a : 0) + (p->b > 0 ? p->b : 0);
+}
+
+static float sum_below(const struct pair *p)
+{
+    return (p->a < 0 ? -p->a : 0) + (p->b < 0 ? -p->b : 0);
+}
+
+/* Reads the pairs of a row that may exceed the limit with this scale. Rounding raises a sum by one level at most; one
+   more is for the rounding of floats. */
+static void read_pairs(struct row *r, float scale, int32_t limit)
+{
+    const struct qc_pair_order *o = r->order;
+    const float kept = (float)(limit - 2) * scale;
+    const float *run = r->weights + qc_pair_order_at(o, r->channel, 0);
+    int64_t k = 0;
+    struct pair pair = {0};
+    r->count = 0;
+    for (int64_t i = 0; i < o->count; i++) {
+        const float w = run[k * o->step];
+        if (++k == o->run) {
+            run += o->run_step;
+            k = 0;
+        }
+        if (i % 2 == 0) {
+            pair = (struct pair){.a = w, .alone = true};
+            if (i + 1 < o->count) continue;
+        } else {
+            pair.b = w;
+            pair.alone = false;
+        }
+        if (r->zero_point || !(sum_above(&pair) <= kept && sum_below(&pair) <= kept)) r->pairs[r->count++] = pair;
+    }
+}
+
+static float fitting_scale(struct row *r, float scale, int32_t limit)
+{
+    read_pairs(r, scale, limit);
+    const int32_t now = largest_pair(r, scale, limit);
     if (now <= limit) return scale;
     /* Rounding moves the sum of a pair by 1 at most. */
     double to = (double)scale * fmax(1, (double)(now - 1) / (limit + 1));
-    while (to < (double)FLT_MAX && largest_pair(r, (float)to) > limit) to *= STEP;
+    while (to < (double)FLT_MAX && largest_pair(r, (float)to, limit) > limit) to *= STEP;
     return (float)to;
 }
 
-size_t qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pair_fit *fit)
+bool qc_fit_pairs(size_t *raised, float *scale, const int32_t *zero_point, const struct qc_pair_fit *fit,
+                  struct qc_status *st)
 {
     const struct qc_qparams *q = &fit->g->qparams_of[fit->quantizer];
     const struct qc_shape *shape = &fit->weights->shape;
@@ -56,14 +109,15 @@ size_t qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pai
     struct qc_pair_order order;
     if (!fit->node || !qc_pair_order_of(&order, fit->g, &fit->g->nodes[fit->node]))
         order = qc_pair_order_of_rows(shape);
-    size_t raised = 0;
     struct row r = {.weights = fit->weights->data, .order = &order, .levels = qc_qparams_levels(q)};
+    const size_t bytes = ((size_t)order.count + 1) / 2 * sizeof *r.pairs;
+    if (!(r.pairs = malloc(bytes + 1))) return qc_fail_memory(st, bytes);
     for (r.channel = 0; r.channel < order.channels; r.channel++) {
         const size_t at = qc_scale_at(&layout, (size_t)qc_pair_order_at(&order, r.channel, 0));
         const float was = scale[at];
         r.zero_point = zero_point[at];
         scale[at] = fitting_scale(&r, was, q->pair_limit);
-        raised += scale[at] > was;
+        *raised += scale[at] > was;
     }
     /* A larger scale may round a pair of another row up. */
     for (bool again = layout.count < (size_t)order.channels; again;) {
@@ -76,5 +130,6 @@ size_t qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pai
             again = again || scale[at] > was;
         }
     }
-    return raised;
+    free(r.pairs);
+    return true;
 }

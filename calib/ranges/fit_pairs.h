@@ -14,8 +14,9 @@ struct qc_pair_fit {
     int axis;                        /* of the scales in the weights */
 };
 
-/* Raises scale [count of the quantizer's scales], each as little as its rows need, in steps of 1/512. Returns the
- * number of rows that needed it. */
-size_t qc_fit_pairs(float *scale, const int32_t *zero_point, const struct qc_pair_fit *fit);
+/* Raises scale [count of the quantizer's scales], each as little as its rows need, in steps of 1/512. Adds to *raised
+ * the number of rows that needed it. */
+bool qc_fit_pairs(size_t *raised, float *scale, const int32_t *zero_point, const struct qc_pair_fit *fit,
+                  struct qc_status *st);
 
 #endif

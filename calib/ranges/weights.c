@@ -372,7 +372,7 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
                                         .node = use->layer ? use->layer : use->product,
                                         .weights = use->tensor,
                                         .axis = use->axis};
-        s->c->paired += qc_fit_pairs(channels->scale, channels->zero_point, &fit);
+        if (!qc_fit_pairs(&s->c->paired, channels->scale, channels->zero_point, &fit, st)) return false;
     }
     if (!given && s->g->qparams_of[quantizer->id].is_weight) {
         fit_step(channels, s, &quantizer->use);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pages.h"
 #include "base/resident.h"
 #include "calib/statistics/unit_sizes.h"
 

@@ -10,6 +10,9 @@
    bits where it was divided in different ways. */
 enum { VALUES_LEAST = 1024, FLOATS_A_LEVEL = 4, LEVELS_MOST = 1 << 16 };
 
+/* Values that are compared with before the set is asked. */
+enum { LATELY_BITS = 10, LATELY = 1 << LATELY_BITS };
+
 /* A multiple is off by the rounding of floats at most: by this part of the largest value, which is 2 units of its last
    place, or 32 where a step is found with that alone; and never by more than this part of a step. */
 static const double ROUNDING[] = {0x1p-22, 0x1p-18}, NEAR = 0.01;
@@ -61,19 +64,26 @@ struct seen {
     struct magnitudes magnitudes;
     double lo, hi;
     size_t values;
+    uint32_t lately[LATELY]; /* bits of finite values that were seen, each at a place of its own; 0 always was */
 };
 
 static bool look_at(struct seen *s, const float *x, size_t n, struct qc_status *st)
 {
-    float last = 0;
-    for (size_t i = 0; i < n && !s->magnitudes.too_many; i++) {
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        uint32_t *place = &s->lately[bits * UINT32_C(0x9E3779B9) >> (32 - LATELY_BITS)];
+        if (bits == *place) {
+            s->values++;
+            continue;
+        }
         if (!isfinite(x[i])) continue;
         s->values++;
-        if (x[i] <= last && x[i] >= last) continue; /* areas of one color, silence */
-        last = x[i];
-        s->lo = fmin(s->lo, (double)last);
-        s->hi = fmax(s->hi, (double)last);
-        if (!add(&s->magnitudes, last, st)) return false;
+        *place = bits;
+        s->lo = fmin(s->lo, (double)x[i]);
+        s->hi = fmax(s->hi, (double)x[i]);
+        if (!add(&s->magnitudes, x[i], st)) return false;
+        if (s->magnitudes.too_many) break;
     }
     return true;
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The commands, one file each (cmd_NAME.c). Each prints to standard output what cli's contract says; the error in st is
    printed, and becomes the exit code, in main.c. */
-#ifndef QC_CLI_COMMANDS_CMD_H
-#define QC_CLI_COMMANDS_CMD_H
+#pragma once
 
 #include "cli/options/command_line.h"
 
-#define QC_COMMAND(name, min, max, operands, summary)                                                                  \
-    bool qc_cmd_##name(const struct qc_cli_options *o, struct qc_status *st);
+#define QC_COMMAND(id, name, min, max, operands, summary)                                                              \
+    bool qc_cmd_##id(const struct qc_cli_options *o, struct qc_status *st);
 #include "cli/options/commands.def"
 #undef QC_COMMAND
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --dump STAGE prints the graph behind a stage on standard output; --dump STAGE=FILE writes it with all constants, so
    that it parses back. */
-#ifndef QC_CLI_COMMANDS_DUMP_H
-#define QC_CLI_COMMANDS_DUMP_H
+#pragma once
 
 #include "cli/options/command_line.h"
 #include "quantize/stages/stages.h"
@@ -12,5 +11,3 @@ bool qc_dump_check(const struct qc_cli_options *o, struct qc_status *st);
 
 /* stage_done of a job (quantize/job.h); user: the struct qc_cli_options. */
 bool qc_dump_stage(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st);
-
-#endif

@@ -78,12 +78,12 @@ void qc_help_overview(void)
     static const unsigned common[] = {QC_OPTION_DATA, QC_OPTION_METHOD, QC_OPTION_EVAL, QC_OPTION_OUTPUT};
     printf("Quantizes neural networks: fp32 ONNX model + samples -> int8 ONNX + report.\n");
     heading("Usage");
-    printf("  qcalib --data calib.h5 [--method kl] model.onnx\n  qcalib COMMAND [OPTION...] FILE...\n\n");
+    printf("  qcalib --data calib.h5 [--method kl] model.onnx\n  qcalib COMMAND [OPTION...] FILE...\n");
     heading("Commands");
     for (unsigned c = 0; c < QC_CLI_COMMAND_COUNT; c++) {
         const struct qc_command_info *i = qc_command_info(c);
-        printf("  %-10s", i->name);
-        wrap(i->summary, 12, 12);
+        printf("  %-16s", i->name);
+        wrap(i->summary, 18, 18);
     }
     putchar('\n');
     heading("Options most used");

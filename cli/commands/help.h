@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Everything that is printed from the tables of options and commands. All go to standard output. */
-#ifndef QC_CLI_COMMANDS_HELP_H
-#define QC_CLI_COMMANDS_HELP_H
+#pragma once
 
 #include "cli/options/command_line.h"
 
@@ -17,5 +16,3 @@ void qc_help_completion(const char *shell);
 /* "--name=ARG", "-o, --output FILE": the option as help and manual show it. */
 enum { QC_SPELLING = 96 };
 const char *qc_option_spelling(char buf[QC_SPELLING], unsigned o);
-
-#endif

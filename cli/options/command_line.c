@@ -4,9 +4,9 @@
 #include <string.h>
 
 static const struct qc_command_info commands[QC_CLI_COMMAND_COUNT] = {
-#define QC_COMMAND(id, min, max, operand_text, text)                                                                   \
+#define QC_COMMAND(id, word, min, max, operand_text, text)                                                             \
     [QC_COMMAND_##id] = {                                                                                              \
-        .name = #id, .operands = (operand_text), .summary = (text), .operands_min = (min), .operands_max = (max)},
+        .name = (word), .operands = (operand_text), .summary = (text), .operands_min = (min), .operands_max = (max)},
 #include "cli/options/commands.def"
 #undef QC_COMMAND
 };

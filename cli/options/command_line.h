@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command line: the commands (cli/options/commands.def), the options of a job beside those of the terminal, and
    what was given. */
-#ifndef QC_CLI_OPTIONS_COMMAND_LINE_H
-#define QC_CLI_OPTIONS_COMMAND_LINE_H
+#pragma once
 
 #include "quantize/options/options.h"
 
 /* The commands of a job (enum qc_command) are the first; these are the terminal's own. */
-enum { QC_COMMAND_inspect = QC_COMMAND_COUNT, QC_COMMAND_list, QC_COMMAND_help, QC_CLI_COMMAND_COUNT };
+enum {
+    QC_COMMAND_compare_reports = QC_COMMAND_COUNT,
+    QC_COMMAND_inspect,
+    QC_COMMAND_list,
+    QC_COMMAND_help,
+    QC_CLI_COMMAND_COUNT
+};
 
 struct qc_command_info {
     const char *name, *operands, *summary;
@@ -51,7 +56,8 @@ struct qc_cli_options {
     bool man, help, version;
     const char *completion; /* "bash", "zsh" or "fish" */
 
-    const struct qc_team *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
+    const struct qc_team
+        *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
 };
 
 /* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before
@@ -62,5 +68,3 @@ struct qc_cli_options {
    what may have been meant; a configuration file that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT).
  */
 bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st);
-
-#endif

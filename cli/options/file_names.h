@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef QC_CLI_OPTIONS_FILE_NAMES_H
-#define QC_CLI_OPTIONS_FILE_NAMES_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -12,5 +11,3 @@ char *qc_stem(struct qc_arena *a, const char *path, struct qc_status *st);
 
 /* The file beside a model for the placement that --benchmark chose: "m.int8.onnx" gives "m.int8.placement.json". */
 char *qc_placement_file(struct qc_arena *a, const char *model, struct qc_status *st);
-
-#endif

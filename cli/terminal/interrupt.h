@@ -4,8 +4,7 @@
    handler. What the parent ignores (nohup, background jobs of scripts) stays ignored. SIGPIPE is ignored: see
    cli/terminal/screen.h. SIGBUS, which a mapped file gives that somebody makes shorter, ends the program with
    QC_MACHINE and says so; so does SIGXCPU. SIGXFSZ is ignored: a write beyond the limit of a file fails with EFBIG. */
-#ifndef QC_CLI_TERMINAL_INTERRUPT_H
-#define QC_CLI_TERMINAL_INTERRUPT_H
+#pragma once
 
 #include "base/status.h"
 
@@ -17,5 +16,3 @@ void qc_interrupt_wait(void);
 
 /* QC_INTERRUPTED when a signal has come: for phases that have no progress callback. */
 bool qc_interrupt_check(struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The limits that the shell sets on a process (ulimit). */
-#ifndef QC_CLI_TERMINAL_LIMITS_H
-#define QC_CLI_TERMINAL_LIMITS_H
+#pragma once
 
 #include "base/status.h"
 
@@ -9,5 +8,3 @@
    processor time that ends the process without a signal that can be caught, so that SIGXCPU comes 1 s before
    (cli/terminal/interrupt.h). */
 bool qc_limits_begin(struct qc_status *st);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef QC_CLI_TERMINAL_PRINT_WARNINGS_H
-#define QC_CLI_TERMINAL_PRINT_WARNINGS_H
+#pragma once
 
 #include "quantize/interface/warnings.h"
 
@@ -9,5 +8,3 @@ enum qc_warnings_length { QC_WARNINGS_SOME, QC_WARNINGS_ALL };
 /* One warning that is about the command line alone. */
 void qc_warning_print(const char *text);
 void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length);
-
-#endif

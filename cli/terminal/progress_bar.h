@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A bar with rate and time left on standard error, and the poll for an interrupt. */
-#ifndef QC_CLI_TERMINAL_PROGRESS_BAR_H
-#define QC_CLI_TERMINAL_PROGRESS_BAR_H
+#pragma once
 
 #include "cli/options/command_line.h"
 #include "quantize/interface/progress.h"
@@ -10,5 +9,3 @@
    of the program stops the job. */
 bool qc_progress_bar_new(struct qc_progress **out, const struct qc_cli_options *o, struct qc_status *st);
 void qc_progress_bar_free(struct qc_progress *p); /* NULL-safe; takes the bar away */
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Standard output: colours only on a terminal (and not with NO_COLOR), write errors noticed, JSON. */
-#ifndef QC_CLI_TERMINAL_SCREEN_H
-#define QC_CLI_TERMINAL_SCREEN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -30,5 +29,3 @@ bool qc_screen_finish(struct qc_status *st);
 enum { QC_NUMBER_TEXT = 32 };
 const char *qc_count_text(char buf[QC_NUMBER_TEXT], uint64_t n);
 const char *qc_bytes_text(char buf[QC_NUMBER_TEXT], uint64_t n);
-
-#endif

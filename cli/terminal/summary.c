@@ -74,7 +74,8 @@ static void print_reference(const struct qc_report *r)
 
 static void print_accuracy(const struct qc_report *r)
 {
-    const char *real = r->quantized_in_part ? "reference" : "float", *plural = r->measured_samples == 1 ? "" : "s";
+    const char *real = r->quantized_in_part ? "reference" : "float", *type = qc_report_type(r),
+               *plural = r->measured_samples == 1 ? "" : "s";
     if (!r->metric) {
         for (size_t i = 0; i < r->output_count && i < 2; i++) {
             qc_say("output      %s", r->outputs[i].name);
@@ -93,27 +94,49 @@ static void print_accuracy(const struct qc_report *r)
         return;
     }
     if (strcmp(r->metric, "psnr") == 0) {
-        qc_say("accuracy    PSNR %.2f dB %s, %.2f dB int8 (%+.2f) on %zu samples\n", r->fp32, real, r->int8,
+        qc_say("accuracy    PSNR %.2f dB %s, %.2f dB %s (%+.2f) on %zu samples\n", r->fp32, real, r->int8, type,
                r->int8 - r->fp32, r->eval_samples);
         return;
     }
-    qc_say("accuracy    top-1 %.2f %% %s, %.2f %% int8 (%+.2f points) on %zu samples; 95 %% interval of int8 %.2f "
-           "to %.2f\n",
-           100 * r->fp32, real, 100 * r->int8, 100 * (r->int8 - r->fp32), r->eval_samples, 100 * r->int8_low,
+    qc_say("accuracy    top-1 %.2f %% %s, %.2f %% %s (%+.2f points) on ", 100 * r->fp32, real, 100 * r->int8, type,
+           100 * (r->int8 - r->fp32));
+    if (r->eval_positions) qc_say("%zu positions of ", r->eval_positions);
+    qc_say("%zu samples; 95 %% interval of %s %.2f to %.2f\n", r->eval_samples, type, 100 * r->int8_low,
            100 * r->int8_high);
     if (r->eval_positions)
-        qc_say("            nll %.4f nats %s, %.4f int8 (%+.4f) on %zu positions; perplexity %.4f, %.4f\n", r->fp32_nll,
-               real, r->int8_nll, r->int8_nll - r->fp32_nll, r->eval_positions, exp(r->fp32_nll), exp(r->int8_nll));
+        qc_say("            nll %.4f nats %s, %.4f %s (%+.4f) on %zu positions; perplexity %.4f, %.4f\n", r->fp32_nll,
+               real, r->int8_nll, type, r->int8_nll - r->fp32_nll, r->eval_positions, exp(r->fp32_nll),
+               exp(r->int8_nll));
 }
 
-/* The layers with the largest effect on the outputs. */
+/* The layer in the body of an If, Loop or Scan with the next higher SQNR of its own than *db; NULL: there is none. */
+static const struct qc_layer *next_of_body(const struct qc_report *r, double *db)
+{
+    const struct qc_layer *next = NULL;
+    for (size_t i = 0; i < r->layer_count; i++) {
+        const struct qc_layer *l = &r->layers[i];
+        bool ranked = !l->node || !isfinite(l->sqnr_db) || !(l->sqnr_db > *db);
+        for (size_t k = 0; !ranked && k < r->rank_count; k++) ranked = strcmp(r->ranks[k].node, l->node) == 0;
+        if (!ranked && l->in_body && (!next || l->sqnr_db < next->sqnr_db)) next = l;
+    }
+    if (next) *db = next->sqnr_db;
+    return next;
+}
+
+/* The layers with the largest effect on the outputs; if there are fewer than asked for, the noisiest in bodies. */
 static void print_worst(const struct qc_report *r)
 {
-    for (size_t k = 0, shown = 0; k < r->rank_count && shown < WORST; k++) {
+    size_t shown = 0;
+    double db = -(double)INFINITY;
+    for (size_t k = 0; k < r->rank_count && shown < WORST; k++) {
         const struct qc_report_rank *e = &r->ranks[k];
         if (!isfinite(e->sqnr_db) || !*e->node) continue;
         qc_say("%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", e->sqnr_db, e->op);
         qc_say("%s\n", e->node);
+    }
+    for (const struct qc_layer *l; shown < WORST && (l = next_of_body(r, &db));) {
+        qc_say("%s%.2f dB  %s  ", shown++ ? "            " : "worst       ", l->sqnr_db, l->op);
+        qc_say("%s (SQNR of the tensor, in a body)\n", l->node);
     }
 }
 
@@ -324,7 +347,7 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
     if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback, with_report);
     if (r->size) print_size(r->size);
-    if (r->effect_count)
+    if (r->effect_count && !(r->fallback && r->fallback->met)) /* else they are of the network before */
         print_effects(r);
     else
         print_worst(r);

@@ -11,7 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/holes.h"
+#include "base/file.h"
 
 enum { MEMORY_BYTES = 16 << 20 }; /* more than that goes to a file */
 

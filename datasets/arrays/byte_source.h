@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bytes that are read from anywhere in any order: a part of a file, or what was written to a place of our own. Private
    to datasets/. Reading is thread safe. */
-#ifndef QC_DATASETS_ARRAYS_BYTE_SOURCE_H
-#define QC_DATASETS_ARRAYS_BYTE_SOURCE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ void qc_bytes_close(struct qc_bytes *b); /* safe on one that is closed */
 bool qc_bytes_read(void *out, const struct qc_bytes *b, uint64_t at, size_t size, struct qc_status *st);
 /* Into a room, inside its size. */
 bool qc_bytes_write(struct qc_bytes *b, uint64_t at, const void *data, size_t size, struct qc_status *st);
-
-#endif

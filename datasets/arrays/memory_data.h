@@ -2,8 +2,7 @@
 /* Samples that a program holds: arrays of its own, or rows that a function of its own gives one after the other. To
    qc_dataset_open_memory each array is what a data set of a file is to qc_dataset_open: the first axis is the sample,
    names and `labels` and `target` mean the same. */
-#ifndef QC_DATASETS_ARRAYS_MEMORY_DATA_H
-#define QC_DATASETS_ARRAYS_MEMORY_DATA_H
+#pragma once
 
 #include "datasets/samples/dataset.h"
 
@@ -86,5 +85,3 @@ bool qc_memory_data_sha256(char hex[65], const struct qc_memory_data *m, struct 
    it, in any thread. */
 bool qc_dataset_open_memory(struct qc_dataset **out, const struct qc_memory_data *m, const struct qc_input_spec *inputs,
                             size_t input_count, const struct qc_dataset_options *options, struct qc_status *st);
-
-#endif

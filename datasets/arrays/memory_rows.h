@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arrays of datasets/arrays/memory_data.h as data sets; private to datasets/. */
-#ifndef QC_DATASETS_ARRAYS_MEMORY_ROWS_H
-#define QC_DATASETS_ARRAYS_MEMORY_ROWS_H
+#pragma once
 
 #include "datasets/arrays/memory_data.h"
 #include "datasets/hdf5/hdf5_io.h"
@@ -35,5 +34,3 @@ bool qc_memory_data_is_unsure(const struct qc_memory_data *m);
 /* count rows from first, which are there; one where they differ. */
 bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struct qc_memory_array *x, int64_t first,
                           int64_t count, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One array in numpy's format, versions 1 to 3 (numpy.lib.format); private to datasets/. */
-#ifndef QC_DATASETS_ARRAYS_NPY_ARRAY_H
-#define QC_DATASETS_ARRAYS_NPY_ARRAY_H
+#pragma once
 
 #include "datasets/arrays/byte_source.h"
 #include "datasets/samples/dataset.h"
@@ -31,5 +30,3 @@ bool qc_npy_rows(void *out, const struct qc_npy *n, const struct qc_bytes *b, si
 
 /* The values of a Fortran array in C's order, in a room of their own; n is changed to say so. */
 bool qc_npy_turn(struct qc_bytes *out, struct qc_npy *n, const struct qc_bytes *b, struct qc_status *st);
-
-#endif

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datasets/arrays/array_readers.h"
+#include "datasets/arrays/data_readers.h"
 #include "datasets/arrays/npy_array.h"
 #include "datasets/arrays/zip_file.h"
 

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "datasets/arrays/array_readers.h"
+#include "datasets/arrays/data_readers.h"
 #include "datasets/arrays/npy_array.h"
-#include "datasets/samples/entry_sizes.h"
+#include "datasets/samples/dataset.h"
 #include "datasets/samples/folder_list.h"
 
 /* Files and the rows in front of each: file i has rows first[i] to first[i + 1] - 1. */

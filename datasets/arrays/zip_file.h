@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Members of a ZIP archive (APPNOTE.TXT 6.3: stored and deflated, zip64); private to datasets/. */
-#ifndef QC_DATASETS_ARRAYS_ZIP_FILE_H
-#define QC_DATASETS_ARRAYS_ZIP_FILE_H
+#pragma once
 
 #include "base/arena.h"
 #include "datasets/arrays/byte_source.h"
@@ -25,5 +24,3 @@ bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_byte
    compared with the CRC, stored or not. */
 bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct qc_zip_member *m, uint64_t size,
                    struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Named arrays and texts as the bytes of an HDF5 file, made and read in memory: whoever writes them decides where they
    go. The bytes depend on what is put and in which order, on nothing else (no times). h5py and h5dump read them. */
-#ifndef QC_DATASETS_HDF5_ARCHIVE_H
-#define QC_DATASETS_HDF5_ARCHIVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_arch
 
 /* Is PATH an HDF5 file whose root has an attribute of this name? Only want of memory is an error. */
 bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st);
-
-#endif

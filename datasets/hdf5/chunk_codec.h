@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* HDF5's shuffle and deflate filters done by ourselves, outside HDF5's lock; private to datasets/. */
-#ifndef QC_DATASETS_HDF5_CHUNK_CODEC_H
-#define QC_DATASETS_HDF5_CHUNK_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ bool qc_chunk_encode(void **out, size_t *out_size, const void *data, size_t size
 /* Buffer of at least size bytes that lives in c until the next call for a larger one; NULL and a status when memory is
  * out. */
 void *qc_chunk_buffer(struct qc_chunk_codec *c, size_t size, struct qc_status *st);
-
-#endif

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/holes.h"
+#include "base/file.h"
 #include "datasets/hdf5/hdf5_lib.h"
 #include "datasets/hdf5/row_windows.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An HDF5 file that others made: hdf5_io.h, done in a process of its own, of which this one believes nothing; private
    to datasets/. Thread safe. */
-#ifndef QC_DATASETS_HDF5_DATA_READER_H
-#define QC_DATASETS_HDF5_DATA_READER_H
+#pragma once
 
 #include "datasets/hdf5/hdf5_io.h"
 
@@ -32,5 +31,3 @@ size_t qc_reader_ahead_bytes(const struct qc_reader *r, const struct qc_h5_set *
 void qc_reader_no_ahead(struct qc_reader *r);
 bool qc_reader_numbers(long double **values, size_t *count, struct qc_reader *r, const struct qc_h5_set *s,
                        const char *name, struct qc_status *st);
-
-#endif

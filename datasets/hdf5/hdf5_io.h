@@ -2,11 +2,9 @@
 /* All that this room asks of HDF5; private to datasets/. What others wrote is read in a process of its own, with
    data_reader.h. Every function may be called from any thread: one lock of the process is held around each. HDF5
    never prints; its innermost message goes into the status. */
-#ifndef QC_DATASETS_HDF5_HDF5_IO_H
-#define QC_DATASETS_HDF5_HDF5_IO_H
+#pragma once
 
 #include "datasets/samples/dataset.h"
-#include "datasets/samples/entry_sizes.h"
 
 enum {
     QC_H5_SETS_MAX = 4096, /* data sets in one file that we list */
@@ -37,7 +35,7 @@ enum qc_h5_way {
     QC_H5_WIDE    /* long double: we round to float32, once */
 };
 
-/* Samples that are not rows of one array: a group of data sets, or sequences of variable length (hdf5_ragged.c). */
+/* Samples that are not rows of one array: a group of data sets, or sequences of variable length (hdf5_read.c). */
 struct qc_h5_ragged;
 
 /* An open data set for reading. */
@@ -116,5 +114,3 @@ bool qc_h5_scatter(struct qc_h5_sink *s, struct qc_h5_file *f, const char *path,
 bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, unsigned rank, const void *data,
                        size_t size, struct qc_status *st);
 bool qc_h5_sink_close(struct qc_h5_sink *s, struct qc_status *st); /* safe on a zeroed one and twice */
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the hdf5_*.c files share, and the one place that includes hdf5.h. Everything but qc_h5_enter is called inside
    the lock. */
-#ifndef QC_DATASETS_HDF5_HDF5_LIB_H
-#define QC_DATASETS_HDF5_HDF5_LIB_H
+#pragma once
 
 #include <hdf5.h>
 
@@ -97,5 +96,3 @@ hid_t qc_h5_type_for_file(enum qc_dtype e);
 /* Values of a numeric attribute (malloc), exactly: a long double holds all that we read. false: not numeric, none or
    too many, or damaged. */
 bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute);
-
-#endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "datasets/hdf5/hdf5_lib.h"
@@ -242,6 +243,305 @@ bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *
     if (!ok)
         qc_fail(st, QC_BAD_INPUT, "its attribute '%s' is not a list of numbers; correct it or use --preprocess", name);
     if (attribute >= 0) H5Aclose(attribute);
+    qc_h5_leave();
+    return ok;
+}
+
+/* Samples of different sizes: a group with a data set for each, or a data set of sequences (H5T_VLEN). */
+
+struct qc_h5_ragged {
+    struct qc_h5_names names; /* of a group's members, in their order; none of sequences */
+    int64_t *sizes;
+    const struct qc_h5_file *file;
+};
+
+static bool is_number(const char *name)
+{
+    return *name && strspn(name, "0123456789") == strlen(name);
+}
+
+bool qc_h5_like_samples(const struct qc_h5_names *n)
+{
+    bool numbers = n->count > 0;
+    for (size_t i = 0; i < n->count && numbers; i++) numbers = is_number(n->text + n->list[i].at);
+    return numbers || n->count > QC_H5_MEMBERS_LISTED;
+}
+
+void qc_h5_ragged_free(struct qc_h5_ragged *r)
+{
+    if (!r) return;
+    qc_h5_names_free(&r->names);
+    free(r->sizes);
+    free(r);
+}
+
+/* Numbers in names by what they are worth: 2 before 10, "a2" before "a10"; 02 behind 2. */
+static int natural(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+    const char *x = a, *y = b;
+    while (*x && *y) {
+        if (strchr(digits, *x) && strchr(digits, *y)) {
+            x += strspn(x, "0");
+            y += strspn(y, "0");
+            const size_t n = strspn(x, digits), m = strspn(y, digits);
+            const int order = n != m ? (n > m) - (n < m) : strncmp(x, y, n);
+            if (order) return order;
+            x += n;
+            y += m;
+        } else if (*x != *y) {
+            return (unsigned char)*x < (unsigned char)*y ? -1 : 1;
+        } else {
+            x++;
+            y++;
+        }
+    }
+    return *x ? 1 : *y ? -1 : strcmp(a, b);
+}
+
+struct member {
+    const char *text;
+    struct qc_h5_name name;
+};
+
+static int by_name(const void *a, const void *b)
+{
+    return natural(((const struct member *)a)->text, ((const struct member *)b)->text);
+}
+
+static bool sort_names(struct qc_h5_names *n, struct qc_status *st)
+{
+    struct member *all = calloc(n->count + 1, sizeof *all);
+    if (!all) return qc_fail_memory(st, n->count * sizeof *all);
+    for (size_t i = 0; i < n->count; i++) all[i] = (struct member){.text = n->text + n->list[i].at, .name = n->list[i]};
+    qsort(all, n->count, sizeof *all, by_name);
+    for (size_t i = 0; i < n->count; i++) n->list[i] = all[i].name;
+    free(all);
+    return true;
+}
+
+static const char *name_of(const struct qc_h5_ragged *r, size_t i)
+{
+    return r->names.text + r->names.list[i].at;
+}
+
+/* A member is a data set of this file. */
+static hid_t open_member(const struct qc_h5_set *s, const struct qc_h5_file *f, const char *name, struct qc_status *st)
+{
+    struct qc_h5_elsewhere e = {.follow = f->follow};
+    hid_t way = qc_h5_link_access(&e);
+    const hid_t object = H5Oopen((hid_t)s->id, name, way);
+    H5Pclose(way);
+    bool ok = true;
+    if (e.refused)
+        ok = qc_h5_refuse(&e, st);
+    else if (object < 0)
+        ok = qc_h5_fail(st, QC_BAD_INPUT, "it cannot be opened: a link that leads nowhere, or the file is damaged");
+    else if (H5Iget_type(object) != H5I_DATASET)
+        ok =
+            qc_fail(st, QC_BAD_INPUT, "it is no data set; a group of samples holds one data set for each, and no more");
+    else if (!qc_h5_is_here(&e, object, f->path))
+        ok = qc_h5_refuse(&e, st);
+    if (!ok && object >= 0) H5Oclose(object);
+    return ok ? object : -1;
+}
+
+static bool take_type(struct qc_h5_set *s, hid_t set, hid_t type, struct qc_status *st)
+{
+    struct qc_h5_element e;
+    bool ignored;
+    qc_h5_element_of(&e, type);
+    if (e.dtype == QC_NONE)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "its element type (%s) is neither an integer nor a float of up to 64 bits; store numbers",
+                       e.type);
+    s->dtype = e.dtype;
+    s->element = qc_dtype_size(e.dtype);
+    s->way = e.way;
+    s->bits = e.bits;
+    s->memory_type = qc_h5_memory_type(&e, type);
+    hid_t creation = set >= 0 ? H5Dget_create_plist(set) : -1;
+    const bool ok = s->memory_type > 0 && (creation < 0 || qc_h5_look_at_filters(s, &ignored, creation, st));
+    if (creation >= 0) H5Pclose(creation);
+    return ok || qc_h5_fail(st, QC_BAD_INPUT, "damaged type");
+}
+
+static bool same_type(const struct qc_h5_set *s, hid_t first, hid_t type, struct qc_status *st)
+{
+    struct qc_h5_element e;
+    qc_h5_element_of(&e, type);
+    return (e.dtype == s->dtype && e.way == s->way && (e.way == QC_H5_PLAIN || H5Tequal(first, type) > 0)) ||
+           qc_fail(st, QC_BAD_INPUT, "it holds %s, and the first one %s; store all samples in one type", e.type,
+                   qc_dtype_long_name(s->dtype));
+}
+
+/* Type and shape of member i. first: the type of member 0, -1 for it. */
+static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct qc_status *st)
+{
+    struct qc_h5_ragged *r = s->ragged;
+    hsize_t dims[H5S_MAX_RANK];
+    const hid_t set = open_member(s, r->file, name_of(r, i), st);
+    if (set < 0) return false;
+    hid_t type = H5Dget_type(set), space = H5Dget_space(set);
+    const int rank = H5Sget_simple_extent_ndims(space);
+    bool ok = type >= 0 && rank >= 0 && H5Sget_simple_extent_dims(space, dims, NULL) == rank;
+    if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
+    if (ok && i == 0 && H5Aexists(set, "name") > 0) /* as data_writer.h gives each */
+        ok = qc_fail(st, QC_BAD_INPUT, "it is an output of a model, and no sample");
+    if (ok) ok = *first < 0 ? take_type(s, set, type, st) : same_type(s, *first, type, st);
+    if (ok && *first < 0) {
+        size_t bytes;
+        s->rank = (unsigned)rank + 1;
+        ok = rank < QC_DATA_RANK_MAX || qc_fail(st, QC_UNSUPPORTED, "it has %d axes", rank);
+        ok = ok && qc_mul_size(&bytes, r->names.count * sizeof *r->sizes, (size_t)rank + 1) &&
+             ((r->sizes = malloc(bytes)) != NULL || qc_fail_memory(st, bytes));
+        *first = type;
+        type = -1;
+    }
+    if (ok && (unsigned)rank != s->rank - 1)
+        ok = qc_fail(st, QC_BAD_INPUT, "it has %d axes, and the first one %u", rank, s->rank - 1);
+    for (int d = 0; ok && d < rank; d++) {
+        ok = dims[d] <= INT64_MAX;
+        r->sizes[i * (size_t)rank + (size_t)d] = (int64_t)dims[d];
+    }
+    if (type >= 0) H5Tclose(type);
+    H5Sclose(space);
+    H5Oclose(set);
+    return ok;
+}
+
+/* From the sizes to what is known of a set. */
+static bool settle(struct qc_h5_set *s, size_t count, struct qc_status *st)
+{
+    bool same;
+    s->dims[0] = (int64_t)count;
+    s->sizes = s->ragged->sizes;
+    return (qc_entry_sizes(s->dims + 1, &s->row_elements, &same, s->sizes, count, s->rank - 1) &&
+            qc_mul_size(&s->row_bytes, s->row_elements, s->element)) ||
+           qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
+}
+
+static bool begin(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_status *st)
+{
+    s->shuffle = s->deflate = -1;
+    if (!(s->ragged = calloc(1, sizeof *s->ragged))) return qc_fail_memory(st, sizeof *s->ragged);
+    s->ragged->file = f;
+    return true;
+}
+
+bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_status *st)
+{
+    hid_t first = -1;
+    if (!begin(s, f, st)) return false;
+    struct qc_h5_ragged *r = s->ragged;
+    s->grouped = true;
+    if (!qc_h5_names_of(&r->names, (hid_t)s->id, st)) return false;
+    if (r->names.count == 0) return qc_fail(st, QC_BAD_INPUT, "it is an empty group; it holds no samples");
+    if (r->names.count > QC_DATA_LINKS_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d names in one group", QC_DATA_LINKS_MAX);
+    bool ok = sort_names(&r->names, st);
+    for (size_t i = 0; ok && i < r->names.count; i++)
+        ok = look_at_member(s, &first, i, st) || qc_where(st, "sample '%s'", name_of(r, i));
+    if (first >= 0) H5Tclose(first);
+    return ok && settle(s, r->names.count, st);
+}
+
+/* One sequence, to be reclaimed. */
+static bool read_sequence(hvl_t *out, const struct qc_h5_set *s, hid_t type, size_t i)
+{
+    const hsize_t start = i, one = 1;
+    hid_t from = H5Dget_space((hid_t)s->id), to = H5Screate_simple(1, &one, NULL);
+    *out = (hvl_t){.len = 0};
+    const bool ok = from >= 0 && to >= 0 && H5Sselect_hyperslab(from, H5S_SELECT_SET, &start, NULL, &one, NULL) >= 0 &&
+                    H5Dread((hid_t)s->id, type, to, from, H5P_DEFAULT, out) >= 0;
+    if (from >= 0) H5Sclose(from);
+    if (to >= 0) H5Sclose(to);
+    return ok;
+}
+
+static void reclaim(hvl_t *v)
+{
+    free(v->p); /* elements are numbers, and memory is malloc's unless someone says otherwise */
+}
+
+bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st)
+{
+    hsize_t count = 0;
+    hvl_t v;
+    if (!begin(s, NULL, st)) return false;
+    if (H5Sget_simple_extent_ndims(space) != 1 || H5Sget_simple_extent_dims(space, &count, NULL) != 1)
+        return qc_fail(st, QC_UNSUPPORTED, "it holds sequences of variable length in another shape than one axis");
+    hid_t base = H5Tget_super(type);
+    bool ok = base >= 0 && take_type(s, -1, base, st);
+    if (base >= 0) H5Tclose(base);
+    if (!ok) return false;
+    if (count > QC_DATA_LINKS_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d sequences of variable length", QC_DATA_LINKS_MAX);
+    s->rank = 2;
+    const size_t bytes = ((size_t)count + 1) * sizeof *s->ragged->sizes;
+    if (!(s->ragged->sizes = malloc(bytes))) return qc_fail_memory(st, bytes);
+    hid_t memory = H5Tvlen_create((hid_t)s->memory_type);
+    for (size_t i = 0; ok && i < count; i++) {
+        if (!(ok = memory >= 0 && read_sequence(&v, s, memory, i))) break;
+        s->ragged->sizes[i] = v.len > INT64_MAX ? -1 : (int64_t)v.len;
+        reclaim(&v);
+    }
+    if (memory >= 0) H5Tclose(memory);
+    if (!ok) return qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
+    return settle(s, (size_t)count, st);
+}
+
+/* ---- Reading ---- */
+
+static bool read_vlen(void *out, const struct qc_h5_set *s, size_t i, size_t count)
+{
+    hvl_t v;
+    hid_t memory = H5Tvlen_create((hid_t)s->memory_type);
+    bool ok = memory >= 0 && read_sequence(&v, s, memory, i);
+    if (ok) {
+        ok = v.len == count;
+        if (ok && s->way == QC_H5_PLAIN && count)
+            memcpy(out, v.p, count * s->element);
+        else if (ok)
+            qc_h5_as_wanted(out, v.p, count, s);
+        reclaim(&v);
+    }
+    if (memory >= 0) H5Tclose(memory);
+    return ok;
+}
+
+static bool read_member(void *out, const struct qc_h5_set *s, size_t i, size_t count, struct qc_status *st)
+{
+    const size_t each = s->way == QC_H5_WIDE ? sizeof(long double) : s->way == QC_H5_PACKED ? s->bits.size : 0;
+    size_t bytes;
+    void *data = NULL;
+    const hid_t set = open_member(s, s->ragged->file, name_of(s->ragged, i), st);
+    if (set < 0) return false;
+    hid_t space = H5Dget_space(set);
+    bool ok = space >= 0 && H5Sget_simple_extent_npoints(space) == (hssize_t)count; /* out has no more */
+    if (ok && each) ok = qc_mul_size(&bytes, count, each) && (data = malloc(bytes + 1)) != NULL;
+    ok = ok &&
+         (count == 0 || H5Dread(set, (hid_t)s->memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, each ? data : out) >= 0);
+    if (ok && each) qc_h5_as_wanted(out, data, count, s);
+    free(data);
+    if (space >= 0) H5Sclose(space);
+    H5Oclose(set);
+    return ok;
+}
+
+bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st)
+{
+    const unsigned rank = s->rank - 1;
+    const struct qc_h5_ragged *r = s->ragged;
+    char *to = out;
+    bool ok = true;
+    qc_h5_enter();
+    for (size_t i = (size_t)first; ok && i < (size_t)(first + count); i++) {
+        const size_t n = qc_entry_elements(r->sizes + i * rank, rank);
+        ok = r->names.count ? read_member(to, s, i, n, st) : read_vlen(to, s, i, n);
+        if (!ok && st->code == QC_OK) qc_h5_fail(st, QC_BAD_INPUT, "its values cannot be read; the file is damaged");
+        to += n * s->element;
+    }
     qc_h5_leave();
     return ok;
 }

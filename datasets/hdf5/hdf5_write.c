@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "datasets/hdf5/hdf5_lib.h"
@@ -121,5 +123,105 @@ bool qc_h5_sink_close(struct qc_h5_sink *s, struct qc_status *st)
     if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
     qc_h5_leave();
     s->id = 0;
+    return ok;
+}
+
+/* Results of different shapes: a group with a data set for each. It is known that they differ only when the first does,
+   so what was written until then is moved, chunk by chunk as it is stored. */
+
+bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, unsigned rank, const void *data,
+                       size_t size, struct qc_status *st)
+{
+    hsize_t extent[QC_DATA_RANK_MAX], start[QC_DATA_RANK_MAX] = {0};
+    char name[32];
+    if (rank > QC_DATA_RANK_MAX) return qc_fail(st, QC_UNSUPPORTED, "rank %u is too much for HDF5", rank);
+    for (unsigned i = 0; i < rank; i++) extent[i] = (hsize_t)dims[i];
+    qc_text(name, sizeof name, "%lld", (long long)row);
+    qc_h5_enter();
+    hid_t space = H5Screate_simple((int)rank, extent, NULL), type = qc_h5_type_for_file(s->dtype), set = -1;
+    hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+    bool ok = space >= 0 && type >= 0 && H5Pset_obj_track_times(creation, false) >= 0;
+    if (ok && data) /* one chunk, stored as it was made */
+        ok = H5Pset_chunk(creation, (int)rank, extent) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
+             (qc_dtype_size(s->dtype) == 1 || H5Pset_shuffle(creation) >= 0) && H5Pset_deflate(creation, 4) >= 0;
+    ok = ok && (set = H5Dcreate2((hid_t)s->id, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
+         (!data || H5Dwrite_chunk(set, H5P_DEFAULT, 0, start, size, data) >= 0);
+    if (set >= 0) ok = H5Dclose(set) >= 0 && ok;
+    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot write; is the disk full?");
+    H5Pclose(creation);
+    if (type >= 0) H5Tclose(type);
+    if (space >= 0) H5Sclose(space);
+    qc_h5_leave();
+    return ok;
+}
+
+/* The stored chunk of a row of our own; NULL: it has no elements. */
+static bool stored_chunk(void **data, hsize_t *size, const struct qc_h5_sink *s, int64_t row, struct qc_status *st)
+{
+    hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row};
+    uint32_t mask;
+    *data = NULL;
+    *size = 0;
+    for (unsigned i = 1; i < s->rank; i++)
+        if (s->dims[i] == 0) return true;
+    qc_h5_enter();
+    bool ok = H5Dget_chunk_storage_size((hid_t)s->id, start, size) >= 0 && (*data = malloc((size_t)*size + 1)) &&
+              H5Dread_chunk((hid_t)s->id, H5P_DEFAULT, start, &mask, *data) >= 0;
+    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot read what was written");
+    qc_h5_leave();
+    return ok;
+}
+
+/* Attributes of one object for another. */
+static herr_t copy_attribute(hid_t from, const char *name, const H5A_info_t *info, void *user)
+{
+    const hid_t *to = user;
+    hid_t a = H5Aopen(from, name, H5P_DEFAULT), type = H5Aget_type(a), space = H5Aget_space(a), b = -1;
+    const size_t bytes = (size_t)H5Aget_storage_size(a);
+    void *value = malloc(bytes + 1);
+    (void)info;
+    const bool ok = value && H5Aread(a, type, value) >= 0 &&
+                    (b = H5Acreate2(*to, name, type, space, H5P_DEFAULT, H5P_DEFAULT)) >= 0 &&
+                    H5Awrite(b, type, value) >= 0;
+    free(value);
+    if (b >= 0) H5Aclose(b);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Aclose(a);
+    return ok ? 0 : -1;
+}
+
+/* The group in place of the data set, which has no name then. */
+static bool make_group(hid_t *group, const struct qc_h5_sink *s, struct qc_h5_file *f, const char *path,
+                       struct qc_status *st)
+{
+    hsize_t next = 0;
+    qc_h5_enter();
+    hid_t creation = H5Pcreate(H5P_GROUP_CREATE);
+    *group = -1;
+    const bool ok = H5Pset_obj_track_times(creation, false) >= 0 && H5Ldelete(f->id, path, H5P_DEFAULT) >= 0 &&
+                    (*group = H5Gcreate2(f->id, path, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
+                    H5Aiterate2((hid_t)s->id, H5_INDEX_NAME, H5_ITER_INC, &next, copy_attribute, group) >= 0;
+    if (!ok) qc_h5_fail(st, QC_MACHINE, "cannot make the group");
+    H5Pclose(creation);
+    qc_h5_leave();
+    return ok;
+}
+
+bool qc_h5_scatter(struct qc_h5_sink *s, struct qc_h5_file *f, const char *path, int64_t rows, const int64_t *dims,
+                   unsigned rank, struct qc_status *st)
+{
+    struct qc_h5_sink to = {.dtype = s->dtype};
+    hid_t group;
+    bool ok = make_group(&group, s, f, path, st);
+    to.id = group > 0 ? (int64_t)group : 0;
+    for (int64_t i = 0; ok && i < rows; i++) {
+        void *data = NULL;
+        hsize_t size;
+        ok = stored_chunk(&data, &size, s, i, st) && qc_h5_scatter_add(&to, i, dims, rank, data, (size_t)size, st);
+        free(data);
+    }
+    ok = qc_h5_sink_close(s, st) && ok;
+    *s = to;
     return ok;
 }

@@ -2,8 +2,7 @@
 /* A process of its own in which HDF5 reads a file that others made, so that its crash is an error of ours; private to
    datasets/. It is a fork of this one and knows its functions and its memory as they were then.
    docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md */
-#ifndef QC_DATASETS_HDF5_READER_PROCESS_H
-#define QC_DATASETS_HDF5_READER_PROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ bool qc_process_begin(struct qc_later *l, struct qc_process *p, qc_work *work, c
                       size_t bytes);
 /* Waits for what was begun; false: it failed, and whoever needs it asks for it to see why. Thread safe. */
 bool qc_process_wait(struct qc_later *l, struct qc_process *p);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rows of a data set that are read one after the other: more of them are asked for at once, and the next ones are read
    while these are used, as asking costs as much as some kilobytes do. Private to datasets/. */
-#ifndef QC_DATASETS_HDF5_ROW_WINDOWS_H
-#define QC_DATASETS_HDF5_ROW_WINDOWS_H
+#pragma once
 
 #include "datasets/hdf5/hdf5_io.h"
 #include "datasets/hdf5/reader_process.h"
@@ -49,5 +48,3 @@ size_t qc_row_windows_bytes(const struct qc_h5_set *s);
 /* A window with these rows, until the next call. QC_BAD_INPUT: they cannot be read. */
 bool qc_row_windows_get(const struct qc_row_window **out, struct qc_row_windows *w, const struct qc_row_source *from,
                         int64_t first, int64_t count, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Limits of a process that reads what may be hostile; private to datasets/. */
-#ifndef QC_DATASETS_HDF5_SANDBOX_H
-#define QC_DATASETS_HDF5_SANDBOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ void qc_sandbox_enter(int channel);
 
 /* Seconds of processor time until the process is ended (SIGPROF); 0: no end. */
 void qc_sandbox_seconds(unsigned seconds);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rows of bytes that do not fit into memory, in a temporary HDF5 file without a name: it is gone when the process is,
  * however that ends. */
-#ifndef QC_DATASETS_HDF5_SPILL_H
-#define QC_DATASETS_HDF5_SPILL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,5 +26,3 @@ bool qc_spill_read_part(void *data, struct qc_spill *s, int64_t set, size_t row,
                         struct qc_status *st);
 /* Its room is used again. */
 void qc_spill_drop(struct qc_spill *s, int64_t set);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Size, layout and colours that images get; private to datasets/. */
-#ifndef QC_DATASETS_IMAGES_IMAGE_PLAN_H
-#define QC_DATASETS_IMAGES_IMAGE_PLAN_H
+#pragma once
 
 #include "datasets/images/pixels.h"
 #include "datasets/samples/dataset.h"
@@ -25,5 +24,3 @@ bool qc_image_plan_make(struct qc_image_plan *out, const struct qc_image_options
 /* The input's bytes of an image file: decoded, turned upright, resized, cropped, in layout and colours of the plan. */
 bool qc_image_plan_apply(unsigned char *out, const struct qc_image_plan *plan, const char *path,
                          const struct qc_budget *budget, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images as arrays of samples; private to datasets/. */
-#ifndef QC_DATASETS_IMAGES_IMAGE_READERS_H
-#define QC_DATASETS_IMAGES_IMAGE_READERS_H
+#pragma once
 
 #include "datasets/arrays/data_readers.h"
 
@@ -11,5 +10,3 @@
    qc_memory_data_check: named in a warning, counted and left out, or with options->strict an error. */
 qc_is_data_fn qc_is_images;
 qc_read_data_fn qc_read_images;
-
-#endif

@@ -2,8 +2,7 @@
 /* A decoded image, and what decodes one. Private to datasets/. All decoders: errors are QC_BAD_INPUT (truncated,
    damaged, of more pixels than are read), QC_UNSUPPORTED (a form that is not read), QC_MACHINE (memory). They read no
    byte behind the given ones, whatever these say. */
-#ifndef QC_DATASETS_IMAGES_PIXELS_H
-#define QC_DATASETS_IMAGES_PIXELS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -44,5 +43,3 @@ qc_decode_fn qc_decode_webp; /* lossy and lossless; of an animation the first fr
 
 /* Any of them, by content. */
 qc_decode_fn qc_decode_image;
-
-#endif

@@ -2,14 +2,14 @@
 /* Data sets of a file as the inputs of a model: listing, binding, choice of samples, streaming reads.
    Memory is bounded: raw chunks of a few samples, never the data set. The first axis of every data set is the sample.
  */
-#ifndef QC_DATASETS_SAMPLES_DATASET_H
-#define QC_DATASETS_SAMPLES_DATASET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/file.h"
+#include "base/status.h"
 #include "datasets/samples/image_options.h"
 #include "datasets/samples/preprocess.h"
 #include "graph/types/dtype.h"
@@ -231,4 +231,21 @@ bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit
 /* Peak for PSNR: the target's attribute `peak`, else 255 for uint8 without scale, mean and std, else 1. */
 double qc_dataset_target_peak(const struct qc_dataset *ds);
 
-#endif
+/* ---- Private to datasets/ ---- */
+
+/* sizes[count][rank]. dims[rank]: what is the same for all entries, -1 where it differs; *most: elements of the
+ * largest; same: all dims are. False: a dim below 0, or a shape larger than any memory. */
+bool qc_entry_sizes(int64_t *dims, size_t *most, bool *same, const int64_t *sizes, size_t count, unsigned rank);
+
+/* Elements of one entry, which qc_entry_sizes has seen. */
+static inline size_t qc_entry_elements(const int64_t *dims, unsigned rank)
+{
+    size_t n = 1;
+    for (unsigned i = 0; i < rank; i++) n *= (size_t)dims[i];
+    return n;
+}
+
+/* Fails (QC_BAD_INPUT, with both numbers) if so many samples of so many bytes each cannot come out of the stored bytes:
+   shapes are free, and 10^12 samples without elements, or never written, would be read for ever. stored: SIZE_MAX where
+   it is unknown. remedy: what else the user can do than to store the values; "" where there is nothing. */
+bool qc_check_stored(size_t samples, size_t sample_bytes, size_t stored, const char *remedy, struct qc_status *st);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The files of a folder that samples are made of. */
-#ifndef QC_DATASETS_SAMPLES_FOLDER_LIST_H
-#define QC_DATASETS_SAMPLES_FOLDER_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ bool qc_folder_has(const char *path, enum qc_file_kind kind, enum qc_follow foll
  */
 bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, enum qc_follow follow,
                     struct qc_arena *a, struct qc_status *st);
-
-#endif

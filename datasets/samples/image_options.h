@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How images become the input of a model: --image. */
-#ifndef QC_DATASETS_SAMPLES_IMAGE_OPTIONS_H
-#define QC_DATASETS_SAMPLES_IMAGE_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ struct qc_image_options {
    `layout=nchw|nhwc`, `color=rgb|bgr|grey`, each at most once, with blanks or commas between. QC_USAGE names the word.
  */
 bool qc_image_options_parse(struct qc_image_options *out, const char *text, struct qc_status *st);
-
-#endif

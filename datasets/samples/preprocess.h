@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Preprocessing of a data set's values: y = (x * scale - mean) / std, in float32, each step rounded, in this order
    (what numpy's float32 arithmetic gives for x.astype(float32) * scale - mean, then / std). */
-#ifndef QC_DATASETS_SAMPLES_PREPROCESS_H
-#define QC_DATASETS_SAMPLES_PREPROCESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ bool qc_preprocess_copy(struct qc_preprocess *out, const struct qc_preprocess *p
 
 /* True when there is no step: values pass unchanged. */
 bool qc_preprocess_is_none(const struct qc_preprocess *p);
-
-#endif

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "datasets/arrays/array_readers.h"
+#include "datasets/arrays/data_readers.h"
 #include "datasets/arrays/memory_rows.h"
 #include "datasets/hdf5/data_reader.h"
 #include "datasets/images/image_readers.h"

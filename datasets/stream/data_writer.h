@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Results of a run as an HDF5 file: one data set per output, one sample per chunk, shuffle (for elements of more than
    one byte) and gzip 4. The bytes depend on the values alone: not on threads, time or the order of arrival. */
-#ifndef QC_DATASETS_STREAM_DATA_WRITER_H
-#define QC_DATASETS_STREAM_DATA_WRITER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,5 +51,3 @@ const char *qc_writer_path(const struct qc_writer *w, size_t output);
    output is QC_BAD_INPUT naming it. */
 bool qc_writer_commit(struct qc_writer *w, struct qc_status *st);
 void qc_writer_free(struct qc_writer *w); /* NULL-safe; without commit nothing is left behind */
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What stands behind struct qc_dataset; private to datasets/. */
-#ifndef QC_DATASETS_STREAM_DATASET_IMPL_H
-#define QC_DATASETS_STREAM_DATASET_IMPL_H
+#pragma once
 
 #include "datasets/arrays/memory_rows.h"
 #include "datasets/hdf5/data_reader.h"
@@ -88,5 +87,3 @@ bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selecti
 
 /* All inputs must come to the same number of units; after rows have gone too. */
 bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st);
-
-#endif

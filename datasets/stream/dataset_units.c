@@ -7,7 +7,6 @@
 
 #include "base/checked.h"
 #include "datasets/hdf5/chunk_codec.h"
-#include "datasets/samples/stored_samples.h"
 #include "datasets/stream/dataset_impl.h"
 #include "datasets/stream/read_ahead.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images whose channels lie on another axis than the model's: the last three axes of a data set are turned while it is
    read. Private to datasets/. */
-#ifndef QC_DATASETS_STREAM_IMAGE_AXES_H
-#define QC_DATASETS_STREAM_IMAGE_AXES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ void qc_axes_turn(int64_t *dims, unsigned rank, enum qc_image_axes axes);
    do not overlap. */
 void qc_axes_values(void *out, const void *in, size_t elements, size_t size, const int64_t *dims, unsigned rank,
                     enum qc_image_axes axes);
-
-#endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "datasets/arrays/memory_rows.h"
-#include "datasets/samples/stored_samples.h"
+#include "datasets/samples/dataset.h"
 #include "datasets/stream/data_source.h"
 #include "datasets/stream/data_writer.h"
 

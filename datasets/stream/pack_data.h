@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Images and arrays into an HDF5 file: what qc_dataset_open reads from there is what it reads from the folder. */
-#ifndef QC_DATASETS_STREAM_PACK_DATA_H
-#define QC_DATASETS_STREAM_PACK_DATA_H
+#pragma once
 
 #include "base/pool.h"
 #include "datasets/samples/dataset.h"
@@ -21,5 +20,3 @@ struct qc_pack {
    alone. Errors: as qc_dataset_open of each path; QC_BAD_INPUT: arrays of different lengths, types or shapes; QC_USAGE:
    a path that is HDF5 already; QC_MACHINE: the file cannot be written. */
 bool qc_pack_write(size_t *rows, const char *file, const struct qc_pack *what, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A thread that fetches units before workers ask for them; private to datasets/. */
-#ifndef QC_DATASETS_STREAM_READ_AHEAD_H
-#define QC_DATASETS_STREAM_READ_AHEAD_H
+#pragma once
 
 #include "datasets/stream/dataset_impl.h"
 
@@ -16,5 +15,3 @@ void qc_read_ahead_stop(struct qc_read_ahead *r); /* NULL-safe; waits for the th
    where the readers are. A unit that the thread could not read is not there, so that the reader meets the error itself.
  */
 bool qc_read_ahead_take(struct qc_packet *p, struct qc_read_ahead *r, size_t binding, size_t unit);
-
-#endif

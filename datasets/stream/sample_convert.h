@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Values of a file to values of a tensor, preprocessing included; private to datasets/. */
-#ifndef QC_DATASETS_STREAM_SAMPLE_CONVERT_H
-#define QC_DATASETS_STREAM_SAMPLE_CONVERT_H
+#pragma once
 
 #include "base/status.h"
 #include "datasets/samples/preprocess.h"
@@ -20,5 +19,3 @@ bool qc_convert_sample(void *out, const void *in, const struct qc_conversion *c,
 
 /* True when the values are taken byte for byte. */
 bool qc_conversion_is_copy(const struct qc_conversion *c);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Units that were read, as elements in the file's type, for those who read them again; private to datasets/. */
-#ifndef QC_DATASETS_STREAM_UNIT_CACHE_H
-#define QC_DATASETS_STREAM_UNIT_CACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ void qc_unit_cache_clear(struct qc_unit_cache *c);
 const void *qc_unit_cache_find(struct qc_unit_cache *c, size_t binding, size_t unit);
 /* Copies a unit that is not there, where there is room. */
 void qc_unit_cache_keep(struct qc_unit_cache *c, size_t binding, size_t unit, const void *elements, size_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Exporters: what quantization made, as files that others load: ONNX operators of the produced graph, or another form.
  */
-#ifndef QC_EXPORT_FORMATS_EXPORTER_H
-#define QC_EXPORT_FORMATS_EXPORTER_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -43,5 +42,3 @@ size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape 
 size_t qc_exporter_count(void);
 const struct qc_exporter *qc_exporter_at(size_t i);
 const struct qc_exporter *qc_exporter_find(const char *name); /* NULL when unknown */
-
-#endif

@@ -274,7 +274,9 @@ static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
-    const struct qc_node *n = &g->nodes[id];
+    struct qc_shuffled shuffled;
+    const struct qc_node *n = qc_lower_shuffle(&shuffled, x, &g->nodes[id], st);
+    if (!n) return false;
     qc_id *inputs = calloc(n->input_count + 1, sizeof *inputs);
     const char **names = calloc(n->output_count, sizeof *names);
     bool ok = inputs && names ? true : qc_fail_memory(st, n->input_count * sizeof *inputs);
@@ -282,6 +284,7 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
         if (n->inputs[i])
             ok = (inputs[i] = qc_lower_is_bias(x, n, i) ? qc_lower_bias(x, n->inputs[i], st)
                                                         : qc_lower_real(x, n->inputs[i], st));
+    if (ok && shuffled.shape) inputs[1] = shuffled.shape;
     for (unsigned k = 0; ok && k < n->output_count; k++) names[k] = qc_lower_inner_name(x, n->outputs + k, st);
     if (ok && is_rounded_by_runtime(x, n, inputs[0]))
         ok = (inputs[0] = keep_apart(x, ROUNDS_WEIGHTS, inputs[0], qc_lower_base(x, n->outputs), st)) != 0;
@@ -296,7 +299,9 @@ static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st
     if (ok && n->op == QC_OP_Table) {
         ok = (first = write_function(x, n, inputs[0], names[0], st));
     } else if (ok) {
-        const struct qc_node_def with = {.inputs = inputs, .output_names = names};
+        const struct qc_node_def with = {.op = qc_lower_is_residual(x, n) ? QC_OP_Sum : n->op,
+                                         .inputs = inputs,
+                                         .output_names = names};
         ok = (first = qc_graph_add_like(x->to, g, n, &with, st));
     }
     if (ok && apart && n->op == QC_OP_DequantizeLinear)

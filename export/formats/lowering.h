@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside export/: from a produced graph to operators of ONNX, node by node. A value in a quantizer has a stored form
    (integers) and a real one (float32), each made once, when it is first asked for. */
-#ifndef QC_EXPORT_FORMATS_LOWERING_H
-#define QC_EXPORT_FORMATS_LOWERING_H
+#pragma once
 
 #include "export/formats/exporter.h"
 #include "graph/core/uses.h"
@@ -80,9 +79,21 @@ bool qc_lower_has_lstm(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_is_lstm_weight(const struct qc_lowering *x, const struct qc_node *n);
 bool qc_lower_lstm(struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
 /* Is this input of an Add the bias of a product of integers that ONNX Runtime would compute in float; and that bias as
-   a constant of three dimensions (export/formats/lowering_bias.c). */
+   a constant of three dimensions (export/formats/lowering_blocks.c). */
 bool qc_lower_is_bias(const struct qc_lowering *x, const struct qc_node *n, unsigned input);
 qc_id qc_lower_bias(struct qc_lowering *x, qc_id v, struct qc_status *st);
+/* A shuffle of stored channels as ONNX Runtime moves it fast (export/formats/lowering_shuffle.c). */
+struct qc_shuffled {
+    struct qc_node node;
+    struct qc_attr attr;
+    qc_id shape; /* a Reshape takes this shape in place of its own; 0: its own */
+};
+
+/* The node as it is written: n itself, or in s a Transpose of fewer axes. NULL and a status on failure. */
+const struct qc_node *qc_lower_shuffle(struct qc_shuffled *s, struct qc_lowering *x, const struct qc_node *n,
+                                       struct qc_status *st);
+/* Is it an Add that is written as a Sum (export/formats/lowering_residual.c)? */
+bool qc_lower_is_residual(const struct qc_lowering *x, const struct qc_node *n);
 /* Products of dynamic quantization (export/formats/lowering_dynamic.c): *done where the node is a part of one; it is
    made with its last part. */
 bool qc_lower_dynamic(bool *done, struct qc_lowering *x, const struct qc_node *n, struct qc_status *st);
@@ -98,5 +109,3 @@ qc_id qc_lower_constant(struct qc_lowering *x, enum qc_dtype dtype, const struct
 /* What the integers and float forms of a value are named after: its own name, that of what it is quantized from, or
  * that of its qparams. */
 const char *qc_lower_base(const struct qc_lowering *x, qc_id v);
-
-#endif

@@ -258,12 +258,15 @@ static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
 {
     const struct qc_qparams *s = quantizer_of(x, n->outputs);
     const bool fills = n->op == QC_OP_Pad && strcmp(qc_attr_string(n, "mode", "constant"), "constant") == 0;
+    struct qc_shuffled shuffled;
+    if (!(n = qc_lower_shuffle(&shuffled, x, n, st))) return false;
     qc_id in[8] = {integers(x, n->inputs[0], st)};
     unsigned count = n->input_count;
     if (!in[0]) return false;
     for (unsigned i = 1; i < n->input_count; i++)
         if (n->inputs[i] && !(n->op == QC_OP_Pad && i == 2) && !(in[i] = qc_lower_real(x, n->inputs[i], st)))
             return false;
+    if (shuffled.shape) in[1] = shuffled.shape;
     if (fills) {
         int32_t q = s->zero_point[0];
         level_of(&q, x, n, 2, s);

@@ -8,7 +8,6 @@
 
 #include "export/report/html.h"
 #include "export/report/report_charts.h"
-#include "export/report/report_page.h"
 
 static double share(const struct qc_compared_layer *l, uint64_t n)
 {
@@ -186,10 +185,11 @@ static bool plots(FILE *f, const struct qc_compared *c, struct qc_status *st)
         if (!isnan(points[count++].apart[0])) stored++;
     }
     if (differing) {
-        fputs("<h2>Differences along the network</h2>\n<p class=\"note\">Of the model's values against the "
-              "reference's; at the upper edge: equal.</p>\n"
-              "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Differences along the network\">",
-              f);
+        fputs(
+            "<h2>Differences along the network</h2>\n<p class=\"note\">Of the model's values against the "
+            "reference's; at the upper edge: equal.</p>\n"
+            "<div class=\"scroll chart\" tabindex=\"0\" role=\"region\" aria-label=\"Differences along the network\">",
+            f);
         qc_chart_network(f, points, count);
         fputs("</div>\n", f);
     }
@@ -197,7 +197,9 @@ static bool plots(FILE *f, const struct qc_compared *c, struct qc_status *st)
         qc_html(f, "<h2>%s</h2>\n",
                 c->contracts ? "How differences between the two contracts grow" : "Steps apart along the network");
         step_legend(f);
-        fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Steps apart along the network\">", f);
+        fputs(
+            "<div class=\"scroll chart\" tabindex=\"0\" role=\"region\" aria-label=\"Steps apart along the network\">",
+            f);
         qc_chart_steps(f, points, count, 1072, "wide");
         qc_chart_steps(f, points, count, 366, "narrow");
         fputs("</div>\n", f);
@@ -282,16 +284,23 @@ static void table(FILE *f, const struct qc_compared *c)
         "<span class=\"muted\" id=\"shown\" role=\"status\"></span></div>\n"
         "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers\"><table "
         "id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">value</th>"
-        "<th class=\"n\" scope=\"col\" title=\"of the reference to its difference\">SQNR, dB</th><th class=\"n\" "
-        "scope=\"col\">cosine</th><th class=\"n\" scope=\"col\" title=\"mean squared difference\">MSE</th>"
-        "<th class=\"n\" scope=\"col\" title=\"largest difference\">max</th><th class=\"n\" scope=\"col\" title=\"the "
-        "same in steps of the model's scale\">max steps</th>"
-        "<th class=\"n\" scope=\"col\" title=\"share of the elements\">differing</th><th class=\"n\" scope=\"col\" "
+        "<th class=\"n\" scope=\"col\">SQNR, dB</th><th class=\"n\" "
+        "scope=\"col\">cosine</th><th class=\"n\" scope=\"col\">MSE</th>"
+        "<th class=\"n\" scope=\"col\">max</th><th class=\"n\" scope=\"col\">max steps</th>"
+        "<th class=\"n\" scope=\"col\">differing</th><th class=\"n\" scope=\"col\" "
         "title=\"elements by steps apart\">steps</th><th scope=\"col\">op</th>"
-        "<th scope=\"col\" title=\"by name, or by op, shape and order\">matched</th></tr></thead><tbody>\n",
+        "<th scope=\"col\">matched</th></tr></thead><tbody>\n",
         f);
     for (size_t i = 0; i < c->layer_count; i++) row(f, c, i);
-    fputs("</tbody></table></div>\n", f);
+    fputs(
+        "</tbody></table></div>\n<p class=\"none\" hidden>No layer matches the filter.</p>\n"
+        "<details class=\"meanings\"><summary>What the columns mean</summary><dl><dt>SQNR, dB</dt><dd>the reference's "
+        "signal to the noise that is the difference</dd><dt>MSE</dt><dd>mean squared difference</dd><dt>max</dt>"
+        "<dd>largest difference</dd><dt>max steps</dt><dd>the same in steps of the model's scale</dd><dt>differing</dt>"
+        "<dd>share of the elements that differ</dd><dt>steps</dt><dd>elements by steps "
+        "apart</dd><dt>matched</dt><dd>how "
+        "the layer was found in both models: by name, or by op, shape and order</dd></dl></details>\n",
+        f);
 }
 
 static void outputs(FILE *f, const struct qc_compared *c)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The page of a comparison of two graphs. Filled by the caller; strings and arrays are borrowed. */
-#ifndef QC_EXPORT_REPORT_COMPARISON_H
-#define QC_EXPORT_REPORT_COMPARISON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ struct qc_compared {
 /* One page without anything from elsewhere; the same bytes for the same inputs and options. Owned by the caller (free);
    NULL and a status when memory is out. */
 char *qc_comparison_html(size_t *size, const struct qc_compared *c, struct qc_status *st);
-
-#endif

@@ -2,8 +2,7 @@
 /* A drawing of a graph in layers, from top to bottom: longest paths, barycentres, and positions by least squares in the
    order found (Sugiyama, Tagawa, Toda 1981; pool-adjacent-violators for the positions). Deterministic; time and size
    grow with nodes and edges, not with the lengths of edges. */
-#ifndef QC_EXPORT_REPORT_LAYERED_H
-#define QC_EXPORT_REPORT_LAYERED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ enum {
 /* nodes: [count] in topological order. *out lives in a. Errors: memory. */
 bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes, size_t count, struct qc_arena *a,
                     struct qc_status *st);
-
-#endif

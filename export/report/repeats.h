@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Stretches of a network that come again and again: the blocks of a transformer, the stages of a CNN. */
-#ifndef QC_EXPORT_REPORT_REPEATS_H
-#define QC_EXPORT_REPORT_REPEATS_H
+#pragma once
 
 #include "base/arena.h"
 #include "export/report/report.h"
@@ -17,5 +16,3 @@ struct qc_repeat {
    Errors: memory. */
 bool qc_repeats_find(struct qc_repeat **out, size_t *repeat_count, const struct qc_report_node *nodes, size_t count,
                      struct qc_arena *a, struct qc_status *st);
-
-#endif

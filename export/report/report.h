@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as
    report.json, layers.csv and report.html. Numbers that are not finite are written as null. */
-#ifndef QC_EXPORT_REPORT_REPORT_H
-#define QC_EXPORT_REPORT_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,6 +70,7 @@ struct qc_report_choice {
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
     const char *node;                    /* the op that makes it; of a weight, that reads it; NULL: a graph input */
+    bool in_body;                        /* of an If, Loop or Scan; errors are then of the body run alone */
     int axis;                            /* of per-channel scales, or of blocks; -1 for one scale */
     int64_t block;                       /* elements of a block; 0: no blocks */
     size_t count;                        /* of scales */
@@ -324,6 +324,7 @@ struct qc_report {
     size_t eval_samples;
     size_t eval_positions;     /* labels that counted, where samples have several; else 0 */
     double fp32_nll, int8_nll; /* with eval_positions: mean negative log-likelihood in nats */
+    const char *weight_type;   /* that was asked for: "int4"; NULL: not known */
     size_t quantized_ops, float_op_count;
     struct {
         size_t products, saturating, channels;
@@ -385,6 +386,10 @@ struct qc_report {
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };
 
+/* What the quantized network is called: the type of weights that was asked for, without its sign: "int4", "fp8". If it
+   is not known, that of most weights, else of most activations; "quantized" without any. Borrowed from r. */
+const char *qc_report_type(const struct qc_report *r);
+
 /* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options.
  * Owned by the caller. */
 struct qc_json *qc_report_json(const struct qc_report *r);
@@ -399,5 +404,3 @@ struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
 /* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: all of them appear
    or none, and each whole. Makes the folder, and removes it again after an error. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);
-
-#endif

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_advice.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 
 #include "export/report/html.h"
-#include "export/report/report_effects.h"
-#include "export/report/report_latency.h"
-#include "export/report/report_page.h"
-#include "export/report/report_size.h"
 
 void qc_html_layer_link(FILE *f, const char *node, size_t layer)
 {
@@ -36,14 +32,20 @@ static void one_advice(FILE *f, const struct qc_report *r, const struct qc_repor
     fputs("</li>\n", f);
 }
 
-/* What nobody has tried is not named. */
+/* Ideas that were not tried, in one sentence. */
 static void left_out(FILE *f, const struct qc_report *r)
 {
-    if (r->advice_left)
-        qc_html(f,
-                " %zu more %s not tried, since that would have taken more than a tenth of the job's work: "
-                "<code>--advice on</code> tries all.",
-                r->advice_left, r->advice_left == 1 ? "was" : "were");
+    if (!r->advice_left) return;
+    qc_html(f, " %zu %s%s not tried, to save time; <code>--advice on</code> tries all", r->advice_left,
+            r->advice_tried ? "more " : "", r->advice_left == 1 ? "idea was" : "ideas were");
+    for (size_t i = 0; r->advice_left_out && i < r->advice_left; i++) {
+        fputs(i ? "; " : ": ", f);
+        qc_html_text(f, r->advice_left_out[i].action);
+        if (!r->advice_left_out[i].node) continue;
+        fputs(": ", f);
+        qc_html_name(f, r->advice_left_out[i].node);
+    }
+    putc('.', f);
 }
 
 void qc_html_no_advice(FILE *f, const struct qc_report *r)
@@ -60,11 +62,12 @@ void qc_html_no_advice(FILE *f, const struct qc_report *r)
     };
     if (r->advice_state != QC_ADVICE_TRIED)
         qc_html(f, "%s", why[r->advice_state]);
+    else if (r->advice_tried == 1)
+        qc_html(f, "Nothing found: one option was tried, and it gains less than 0.3 dB.");
     else if (r->advice_tried)
-        qc_html(f, "No single option: %zu command%s tried, and none brings the outputs nearer by 0.3 dB.",
-                r->advice_tried, r->advice_tried == 1 ? " was" : "s were");
-    else
-        qc_html(f, "No command was tried.");
+        qc_html(f, "Nothing found: %zu options were tried, and none gains 0.3 dB.", r->advice_tried);
+    else if (!r->advice_left)
+        qc_html(f, "No option is known that could help.");
     left_out(f, r);
 }
 
@@ -84,9 +87,11 @@ static void advice(FILE *f, const struct qc_report *r)
     }
     if (!r->advice_count) return;
     qc_html(f,
-            "<p class=\"note\">%zu commands were tried in this run. These bring the outputs nearer to the float "
-            "network by 0.3 dB or more, on %zu samples and on others that were held back.",
-            r->advice_tried, r->measured_samples);
+            "<p class=\"note\">%zu command%s tried in this run. %s the SQNR of the outputs by 0.3 dB or more, on %zu "
+            "sample%s and on others that were held back.",
+            r->advice_tried, r->advice_tried == 1 ? " was" : "s were",
+            r->advice_count == 1 ? "This one raises" : "These raise", r->measured_samples,
+            r->measured_samples == 1 ? "" : "s");
     left_out(f, r);
     fputs("</p><ol class=\"hurts helps\">\n", f);
     for (size_t i = 0; i < r->advice_count; i++) one_advice(f, r, &r->advice[i]);
@@ -130,7 +135,6 @@ void qc_html_advice(FILE *f, const struct qc_report *r)
     qc_html_fallback(f, r);
     advice(f, r);
     suggestions(f, r);
-    qc_html_effects(f, r);
     qc_html_accumulators(f, r);
     fputs("</section>\n", f);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The plots of report.html, as SVG in units of a pixel. They draw only what was measured. */
-#ifndef QC_EXPORT_REPORT_REPORT_CHARTS_H
-#define QC_EXPORT_REPORT_REPORT_CHARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,5 +44,3 @@ void qc_chart_channels(FILE *f, const struct qc_layer *l);
 
 /* Bits of an accumulator, proved and seen, against the limit. */
 void qc_chart_accumulator(FILE *f, const struct qc_layer *l, unsigned limit);
-
-#endif

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_effects.h"
+#include "export/report/report_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "export/report/html.h"
-#include "export/report/report_page.h"
 
 enum { SHOWN = 12 }; /* layers; report.json has all */
 
@@ -83,19 +82,21 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
     qc_page_command(f, b->command);
 }
 
-/* The layer that a node makes. */
-static size_t made_by(const struct qc_report *r, const char *node)
+size_t qc_report_layer_of(const struct qc_report *r, const char *node)
 {
-    for (size_t i = 0; i < r->layer_count; i++)
-        if (r->layers[i].node && strcmp(r->layers[i].kind, "activation") == 0 && strcmp(r->layers[i].node, node) == 0)
-            return i;
-    return QC_NO_INDEX;
+    size_t weight = QC_NO_INDEX;
+    for (size_t i = 0; i < r->layer_count; i++) {
+        if (!r->layers[i].node || strcmp(r->layers[i].node, node) != 0) continue;
+        if (strcmp(r->layers[i].kind, "activation") == 0) return i;
+        if (weight == QC_NO_INDEX) weight = i;
+    }
+    return weight;
 }
 
 static void effect(FILE *f, const struct qc_report *r, size_t i, bool scored)
 {
     const struct qc_report_effect *e = &r->effects[i];
-    const size_t layer = made_by(r, e->node);
+    const size_t layer = qc_report_layer_of(r, e->node);
     qc_html(f, "<tr><td class=\"n\">%zu</td><td class=\"name\">", i + 1);
     if (layer != QC_NO_INDEX) qc_html(f, "<a href=\"#L%zu\">", layer + 1);
     qc_html_text(f, *e->node ? e->node : "(no name)");
@@ -119,7 +120,9 @@ void qc_html_effects(FILE *f, const struct qc_report *r)
 {
     if (!r->effect_count) return;
     const bool scored = isfinite(r->effects[0].metric);
-    fputs("<h2>What each layer alone does to the outputs</h2>\n<p class=\"note\">", f);
+    qc_html(f, "<h2>%s</h2>\n<p class=\"note\">",
+            r->fallback && r->fallback->met ? "Before layers were given wider types"
+                                            : "What each layer alone does to the outputs");
     if (scored)
         qc_html(f, "%s on %zu samples, what it loses, and SQNR of the outputs on %zu,",
                 decibels(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, r->effect_samples);
@@ -128,7 +131,6 @@ void qc_html_effects(FILE *f, const struct qc_report *r)
     fputs(" when nothing but this layer is quantized: what it reads and its weights; and SQNR with its weights alone.",
           f);
     if (scored) fputs(" What costs most accuracy comes first; of equal ones, what has least SQNR.", f);
-    if (r->fallback && r->fallback->met) fputs(" Measured before layers were given wider types.", f);
     if (r->effect_count > SHOWN) qc_html(f, " The worst %d of %zu; all are in report.json.", SHOWN, r->effect_count);
     fputs("</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Effects of "
           "layers\"><table><thead><tr><th class=\"n\">rank</th><th>layer</th><th>op</th>",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_graph.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,17 +11,27 @@
 /* Characters of a line; nodes from which on blocks are folded; nodes of the largest drawing. */
 enum { LETTERS = 30, FOLDED = 48, LARGEST = 20000 };
 
+/* Cells of the box of a repeat. */
+enum { CELL_WIDTH = 44, CELL_MARGIN = 5, CELL_TOP = 17, CELL_HEIGHT = 31 };
+
 static const double least_db[] = {40, 30, 20, 10};
 enum { LOSSES = sizeof least_db / sizeof *least_db };
 
-/* A box of a drawing: a node, or a copy of a repeat. */
+/* A box of a drawing: a node, or all copies of a repeat, each of which is a cell of it. */
 struct box {
-    const struct qc_report_node *node; /* of a copy: its first */
+    const struct qc_report_node *node; /* of a repeat: its first */
     size_t count;                      /* of nodes */
-    size_t block;                      /* number of the copy that this is, or is part of; 0: none */
-    size_t copy, copies;
-    const char *reads; /* what it reads by a line too long to be drawn, or NULL */
+    size_t block;                      /* number of the copy that this is part of, or of the first copy; 0: none */
+    size_t copies;                     /* 0: a node */
+    const char *reads;                 /* what it reads by a line too long to be drawn, or NULL */
 };
+
+/* A copy of a repeat. */
+static struct box cell_of(const struct box *b, size_t copy)
+{
+    const size_t length = b->count / b->copies;
+    return (struct box){.node = b->node + copy * length, .count = length, .block = b->block + copy};
+}
 
 struct drawing {
     const struct qc_report *r;
@@ -82,16 +92,17 @@ static bool boxes_of(struct box **out, size_t *count, size_t *of, const struct d
             of[i] = many;
             list[many++] = (struct box){.node = &d->nodes[i], .count = 1};
         }
-        for (size_t c = 0; c < r->copies; c++, block++)
-            for (size_t m = 0; m < r->length; m++, i++) {
-                if (!folded || m == 0)
-                    list[many++] = (struct box){.node = &d->nodes[i],
-                                                .count = folded ? r->length : 1,
-                                                .block = block + 1,
-                                                .copy = c + 1,
-                                                .copies = r->copies};
-                of[i] = many - 1;
-            }
+        for (size_t n = 0; n < r->copies * r->length; n++, i++) {
+            if (!folded)
+                list[many++] = (struct box){.node = &d->nodes[i], .count = 1, .block = block + n / r->length + 1};
+            else if (n == 0)
+                list[many++] = (struct box){.node = &d->nodes[i],
+                                            .count = r->copies * r->length,
+                                            .block = block + 1,
+                                            .copies = r->copies};
+            of[i] = many - 1;
+        }
+        block += r->copies;
     }
     *out = list;
     *count = many;
@@ -204,12 +215,9 @@ static const char *second(const struct box *b)
 static void measures(FILE *f, const struct drawing *d, const struct box *b)
 {
     double db = sqnr_of(d, b);
-    if (b->count > 1)
-        qc_html(f, "%zu ops", b->count);
-    else if (b->node->shape)
-        qc_html_text(f, b->node->shape);
+    if (b->node->shape) qc_html_text(f, b->node->shape);
     if (isnan(db)) return;
-    if (b->count > 1 || b->node->shape) fputs(" · ", f);
+    if (b->node->shape) fputs(" · ", f);
     qc_html_fixed(f, db, 1);
     fputs(" dB", f);
 }
@@ -218,11 +226,7 @@ static double width_of(const struct box *b)
 {
     size_t first = letters(words(b)), two = letters(b->reads ? b->reads : second(b)) + (b->reads ? 11 : 0),
            third = (b->node->shape ? letters(b->node->shape) : 0) + 10;
-    if (b->count > 1) {
-        first = 16;
-        two = prefix_of(b);
-        third = 18;
-    }
+    if (b->copies) return fmax(190, 2 * CELL_MARGIN + (double)b->copies * CELL_WIDTH);
     double most = fmax(6.6 * (double)(first < LETTERS ? first : LETTERS),
                        fmax(5.7 * (double)(two < LETTERS ? two : LETTERS),
                             5.7 * (double)(b->count == 1 && b->node->layer == QC_NO_INDEX ? third - 10 : third)));
@@ -235,7 +239,7 @@ static void hint(FILE *f, const struct drawing *d, const struct box *b)
     double db = sqnr_of(d, b);
     fputs("<title>", f);
     if (b->count > 1)
-        qc_html(f, "block %zu of %zu, %zu ops: ", b->copy, b->copies, b->count);
+        qc_html(f, "block, %zu ops: ", b->count);
     else {
         qc_html_text(f, n->name);
         fputs(": ", f);
@@ -270,14 +274,50 @@ static void line_of(FILE *f, double x, double y, const char *css)
     qc_html(f, "<text x=\"%.1f\" y=\"%.0f\"%s>", x, y, css);
 }
 
+/* All copies of a repeat: a line of words, and a cell for each with its number and its least SQNR. */
+static void draw_repeat(FILE *f, const struct drawing *d, const struct box *b, double x, double y, double width)
+{
+    const struct box first = cell_of(b, 0);
+    fputs("<g class=\"run\">", f);
+    qc_html(f, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%d\" rx=\"6\"/>", x, y, width, QC_LAYERED_HEIGHT);
+    line_of(f, x + width / 2, y + 12, "");
+    qc_html(f, "%zu blocks of %zu ops", b->copies, first.count);
+    if (prefix_of(&first) && width > 240) {
+        fputs(", the first is ", f);
+        qc_html_part(f, b->node->name, prefix_of(&first));
+    }
+    fputs("</text></g>\n", f);
+    x += (width - (double)b->copies * CELL_WIDTH) / 2;
+    for (size_t c = 0; c < b->copies; c++, x += CELL_WIDTH) {
+        const struct box cell = cell_of(b, c);
+        const double db = sqnr_of(d, &cell);
+        fputs("<a href=\"#graph\" tabindex=\"-1\" class=\"box block ", f);
+        classes(f, d, &cell);
+        qc_html(f, "\" data-block=\"%zu\">", cell.block);
+        hint(f, d, &cell);
+        qc_html(f, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%d\" height=\"%d\" rx=\"4\"/>", x + 2, y + CELL_TOP,
+                CELL_WIDTH - 4, CELL_HEIGHT);
+        line_of(f, x + CELL_WIDTH / 2., y + CELL_TOP + 13, " class=\"strong\"");
+        qc_html(f, "%zu</text>", c + 1);
+        line_of(f, x + CELL_WIDTH / 2., y + CELL_TOP + 26, "");
+        if (!isnan(db)) {
+            qc_html_fixed(f, db, 0);
+            fputs(" dB", f);
+        }
+        fputs("</text></a>\n", f);
+    }
+}
+
 static void draw_box(FILE *f, const struct drawing *d, const struct box *b, double x, double y, double width)
 {
-    bool block = b->count > 1, link = !block && b->node->layer != QC_NO_INDEX;
+    if (b->copies) {
+        draw_repeat(f, d, b, x, y, width);
+        return;
+    }
+    const bool link = b->node->layer != QC_NO_INDEX;
     double middle = x + width / 2;
     if (link)
         qc_html(f, "<a href=\"#L%zu\" tabindex=\"-1\" class=\"box ", b->node->layer + 1);
-    else if (block)
-        fputs("<a href=\"#graph\" tabindex=\"-1\" class=\"box block ", f);
     else
         fputs("<g class=\"box ", f);
     classes(f, d, b);
@@ -286,15 +326,10 @@ static void draw_box(FILE *f, const struct drawing *d, const struct box *b, doub
     hint(f, d, b);
     qc_html(f, "<rect x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" height=\"%d\" rx=\"6\"/>", x, y, width, QC_LAYERED_HEIGHT);
     line_of(f, middle, y + 17, " class=\"strong\"");
-    if (block)
-        qc_html(f, "Block %zu of %zu", b->copy, b->copies);
-    else
-        head(f, words(b));
+    head(f, words(b));
     fputs("</text>", f);
     line_of(f, middle, y + 31, "");
-    if (block)
-        qc_html_part(f, b->node->name, prefix_of(b));
-    else if (b->reads) {
+    if (b->reads) {
         fputs("also reads ", f);
         tail(f, b->reads);
     } else
@@ -302,7 +337,7 @@ static void draw_box(FILE *f, const struct drawing *d, const struct box *b, doub
     fputs("</text>", f);
     line_of(f, middle, y + 45, "");
     measures(f, d, b);
-    fputs(link || block ? "</text></a>\n" : "</text></g>\n", f);
+    fputs(link ? "</text></a>\n" : "</text></g>\n", f);
 }
 
 static void draw_edge(FILE *f, const struct qc_layered_edge *e, const char *css)
@@ -443,10 +478,9 @@ bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
     d.a = qc_arena_new();
     if (!d.a) return qc_fail_memory(st, 1);
     if (!choose(&d)) goto out;
-    fputs(
-        "<p class=\"note\">What is computed in one piece is "
-        "one box; colours say how near it is to the float network. Arithmetic on shapes is left out.</p>\n",
-        f);
+    fputs("<p class=\"note\">What is computed in one piece is "
+          "one box; colours say how near it is to the float network. Arithmetic on shapes is left out.</p>\n",
+          f);
     legend(f);
     fputs("<div class=\"tools\"><input id=\"find\" type=\"search\" placeholder=\"Find: name, op, shape\" "
           "aria-label=\"Find in the graph\"><span class=\"zoom\" role=\"group\" aria-label=\"Zoom\"></span><span "

@@ -1,18 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.html: the page. Its plots and tables are in report_charts.h and report_layers.h, what it shares with other
- * pages in report_page.h. */
+/* report.html: the page. Its plots and tables are in report_charts.h and report_parts.h, what it shares with other
+ * pages in html.h. */
 #include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/deflate.h"
+#include "base/status.h"
 #include "export/report/html.h"
-#include "export/report/html_packed.h"
-#include "export/report/report_advice.h"
 #include "export/report/report_charts.h"
-#include "export/report/report_graph.h"
-#include "export/report/report_layers.h"
-#include "export/report/report_page.h"
-#include "export/report/report_summary.h"
+#include "export/report/report_parts.h"
+
+/* Parts of large pages that are not seen at once: packed, they stand in a script element that nothing runs, and
+ * packed.js puts what is in them in its place when it is asked for. */
+
+struct qc_html_packed {
+    FILE *f; /* what is to be packed is written here */
+    char *text;
+    size_t size;
+};
+
+enum { LEVEL = 6 };
+
+static bool qc_html_packed_begin(struct qc_html_packed *p, struct qc_status *st)
+{
+    *p = (struct qc_html_packed){.text = NULL};
+    p->f = open_memstream(&p->text, &p->size);
+    return p->f || qc_fail_memory(st, 1);
+}
+
+/* RFC 4648. */
+static void base64(FILE *f, const uint8_t *data, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        const size_t left = size - i;
+        const uint32_t v =
+            (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (left > 2 ? data[i + 2] : 0);
+        fputc(digits[v >> 18], f);
+        fputc(digits[v >> 12 & 63], f);
+        fputc(left > 1 ? digits[v >> 6 & 63] : '=', f);
+        fputc(left > 2 ? digits[v & 63] : '=', f);
+    }
+}
+
+/* Writes the script element; ends p in any case. */
+static bool qc_html_packed_end(FILE *f, struct qc_html_packed *p, struct qc_status *st)
+{
+    struct qc_deflate *d = qc_deflate_new(LEVEL);
+    void *packed = NULL;
+    size_t size;
+    bool ok = fclose(p->f) == 0 && d;
+    if (!ok) qc_fail_memory(st, 1);
+    ok = ok && qc_deflate_pack(&packed, &size, d, p->text, p->size, st);
+    if (ok) {
+        fputs("<script type=\"text/plain\" class=\"packed\">", f);
+        base64(f, packed, size);
+        fputs("</script>\n", f);
+    }
+    free(packed);
+    qc_deflate_free(d);
+    free(p->text);
+    return ok;
+}
 
 /* Of a page with more, what is not seen at once is packed. */
 enum { LAYERS_MAX = 1000, NODES_MAX = 2000 };
@@ -59,11 +112,19 @@ static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
                                                     .mark = suggested(r, i)};
     }
     qc_chart_network_legend(f, points, count);
-    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">", f);
+    fputs("<div class=\"scroll chart\" tabindex=\"0\" role=\"region\" aria-label=\"Error along the network\">", f);
     qc_chart_network(f, points, count);
     fputs("</div>\n<p class=\"readout\" id=\"plot-readout\" role=\"status\"></p>\n", f);
     if (!count) fputs("<p>No layer was measured.</p>\n", f);
     free(points);
+    return true;
+}
+
+static bool ranking(FILE *f, const struct qc_report *r, struct qc_status *st)
+{
+    fputs("<section class=\"screen\" id=\"effects\"><h2>Layers by effect on the outputs</h2>\n", f);
+    if (!part(f, r, qc_html_ranking, st)) return false;
+    fputs("</section>\n", f);
     return true;
 }
 
@@ -84,8 +145,8 @@ static bool table(FILE *f, const struct qc_report *r, struct qc_status *st)
 
 static bool layers(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
-    fputs("<section class=\"screen\" id=\"table\"><h2>Layers</h2>\n<p class=\"note\">Every value that was quantized. "
-          "SQNR is of the tensor against the float network; a dash was not measured.</p>\n",
+    fputs("<section class=\"screen\" id=\"table\"><h2>Layers</h2>\n<p class=\"note\">Every tensor that was quantized. "
+          "SQNR compares the tensor with the float network; a dash was not measured.</p>\n",
           f);
     if (!part(f, r, table, st)) return false;
     fputs("</section>\n", f);
@@ -137,8 +198,8 @@ static void navigation(FILE *f, const struct qc_report *r)
 {
     static const struct {
         const char *id, *words;
-    } screens[] = {{"summary", "Summary"}, {"advice", "Advice"}, {"plot", "Plot"},
-                   {"table", "Layers"},    {"graph", "Graph"},   {"again", "Files"}};
+    } screens[] = {{"summary", "Summary"}, {"effects", "Effects"}, {"advice", "Advice"}, {"plot", "Plot"},
+                   {"table", "Layers"},    {"graph", "Graph"},     {"again", "Files"}};
     fputs("<nav aria-label=\"Screens\"><div><h1>", f);
     qc_html_text(f, qc_page_file_name(r->model_file));
     fputs("</h1><ul>", f);
@@ -162,20 +223,21 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     static const char *const assets[] = {"report.css", "screens.css", "graph.css", "report.js", "packed.js",
                                          "screens.js", "plot.js",     "graph.js",  NULL};
-    qc_page_begin(f, qc_page_file_name(r->model_file), " in int8: qcalib", assets);
+    qc_page_begin(f, qc_page_file_name(r->model_file), ", quantized: qcalib", assets);
     navigation(f, r);
     if (is_large(r))
         fputs("<noscript><p class=\"note\">So large a page needs JavaScript for what is not on the first screens; its "
               "numbers are in report.json and layers.csv too.</p></noscript>\n",
               f);
     qc_html_summary(f, r);
+    if (!ranking(f, r, st)) return false;
     qc_html_advice(f, r);
     if (!plot(f, r, st) || !layers(f, r, st) || !graph(f, r, st) || !again(f, r, st)) return false;
     fputs("</div>\n", f);
     if (!details(f, r, st)) return false;
     qc_page_end(
         f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is "
-           "only in report.json.<span class=\"keys\">Keys: 1 to 6 the screens, j and k the next and the last layer, "
+           "only in report.json.<span class=\"keys\">Keys: 1 to 7 the screens, j and k the next and the last layer, "
            "/ search, Esc closes.</span>");
     return true;
 }

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 
 #include "export/report/report.h"
-#include "export/report/report_latency.h"
-#include "export/report/report_size.h"
+#include "export/report/report_parts.h"
 
 enum { PARAMETERS_LISTED = 16384 }; /* scales of a layer; of more, how many and from where to where */
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_latency.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 
@@ -17,7 +17,7 @@ void qc_html_latency_tile(FILE *f, const struct qc_report *r)
 {
     const struct qc_report_latency *l = r->latency;
     if (!l) return;
-    fputs("<section class=\"tile\" style=\"grid-column: 1 / -1\"><h2>Latency</h2><div class=\"big\">", f);
+    fputs("<section class=\"tile\"><h2>Latency</h2><div class=\"big\">", f);
     qc_html_short(f, l->best_ms);
     fputs(" ms</div><div class=\"note\">", f);
     number(f, "Float", l->float_ms);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_layers.h"
+#include "export/report/report_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,6 +7,7 @@
 
 #include "export/report/html.h"
 #include "export/report/report_charts.h"
+#include "export/report/type_word.h"
 
 struct column {
     const char *title, *hint, *css;            /* css: "n" a number; "more" left out where there is no room */
@@ -53,16 +54,14 @@ static void whole(FILE *f, double v)
 }
 
 static const struct column columns[] = {
-    {"SQNR, dB", "signal to quantization noise, with everything before it quantized too", "n", sqnr, decibel},
-    {"alone, dB",
-     "of the rounding to this tensor's own parameters, everything before it exact: what is lost here, not what it does "
-     "to the output",
-     "n more", alone, decibel},
-    {"cosine", "of the quantized tensor with the float one", "n more", cosine, near_one},
+    {"SQNR, dB", "signal to quantization noise ratio of the tensor, with everything before it quantized too", "n", sqnr,
+     decibel},
+    {"alone, dB", "SQNR from rounding this tensor alone, with everything before it exact", "n more", alone, decibel},
+    {"cosine", "cosine similarity of the quantized tensor and the float one; 1 is equal", "n more", cosine, near_one},
     {"clipped", "share of the values more than half a step outside the chosen range", "n more", clipped,
      qc_html_percent},
     {"lost", "share of the non-zero values that round to zero", "n more lost", lost, qc_html_percent},
-    {"acc. bits", "proved from weights and levels, whatever the data", "n more", bits, whole},
+    {"acc. bits", "bits that the accumulator needs at most, whatever the data; sign included", "n more", bits, whole},
 };
 
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -93,7 +92,7 @@ static void row(FILE *f, const struct qc_report *r, size_t i)
     fputs("<td class=\"op\">", f);
     qc_html_text(f, l->op);
     qc_html(f, "</td><td class=\"more kind\">%s</td><td class=\"more\">", l->kind);
-    qc_html_text(f, l->type);
+    qc_html_text(f, qc_type_word(l->type));
     fputs("</td></tr>\n", f);
 }
 
@@ -109,13 +108,16 @@ void qc_html_layer_table(FILE *f, const struct qc_report *r)
           "id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">tensor</th>",
           f);
     for (size_t c = 0; c < COLUMNS; c++)
-        qc_html(f, "<th class=\"%s\" scope=\"col\" title=\"%s\">%s</th>", columns[c].css, columns[c].hint,
-                columns[c].title);
+        qc_html(f, "<th class=\"%s\" scope=\"col\">%s</th>", columns[c].css, columns[c].title);
     fputs("<th scope=\"col\">op</th><th class=\"more kind\" scope=\"col\">kind</th><th "
           "class=\"more\" scope=\"col\">type</th></tr></thead><tbody>\n",
           f);
     for (size_t i = 0; i < r->layer_count; i++) row(f, r, i);
-    fputs("</tbody></table></div>\n", f);
+    fputs("</tbody></table></div>\n<p class=\"none\" hidden>No layer matches the filter.</p>\n<details "
+          "class=\"meanings\"><summary>What the columns mean</summary><dl>",
+          f);
+    for (size_t c = 0; c < COLUMNS; c++) qc_html(f, "<dt>%s</dt><dd>%s</dd>", columns[c].title, columns[c].hint);
+    fputs("</dl></details>\n", f);
 }
 
 static void term(FILE *f, const char *name)
@@ -124,14 +126,14 @@ static void term(FILE *f, const char *name)
 }
 
 /* What bounded the choice, and what it is worth. */
-static void solver(FILE *f, const struct qc_layer_solver *s)
+static void solver(FILE *f, const struct qc_layer_solver *s, const char *method)
 {
     if (isfinite(s->known_min) || isfinite(s->known_max)) {
-        term(f, "never leaves");
+        term(f, "possible range");
         qc_html_short(f, s->known_min);
         fputs(" to ", f);
         qc_html_short(f, s->known_max);
-        fputs(", as the graph shows</dd>", f);
+        fputs(": the operators before it allow no other values, whatever the input</dd>", f);
     }
     if (s->scale_of) {
         term(f, "one scale with");
@@ -141,11 +143,17 @@ static void solver(FILE *f, const struct qc_layer_solver *s)
     if (!isfinite(s->objective)) return;
     term(f, "objective");
     qc_html_short(f, s->objective);
+    fputs(" for the chosen range", f);
     if (isfinite(s->objective_minmax)) {
-        fputs("; of the observed extremes ", f);
+        fputs(", ", f);
         qc_html_short(f, s->objective_minmax);
+        fputs(" for the observed extremes", f);
     }
-    qc_html(f, "; %" PRIu32 " range%s tried</dd>", s->candidates, s->candidates == 1 ? "" : "s");
+    fputs("; the error that ", f);
+    qc_html_text(f, method);
+    fputs(" minimizes, over ", f);
+    qc_html_count(f, s->candidates);
+    qc_html(f, " range%s</dd>", s->candidates == 1 ? "" : "s");
 }
 
 /* Of a weight: how it came to its integers. */
@@ -245,9 +253,16 @@ static void numbers(FILE *f, const struct qc_layer *l)
     qc_html_short(f, l->observed_min);
     fputs(" to ", f);
     qc_html_short(f, l->observed_max);
-    qc_html(f, ", %" PRIu64 " values", l->observed_count);
-    if (l->observed_nan || l->observed_inf)
-        qc_html(f, ", <b class=\"bad\">%" PRIu64 " NaN, %" PRIu64 " infinite</b>", l->observed_nan, l->observed_inf);
+    fputs(", ", f);
+    qc_html_count(f, l->observed_count);
+    fputs(" values", f);
+    if (l->observed_nan || l->observed_inf) {
+        fputs(", <b class=\"bad\">", f);
+        qc_html_count(f, l->observed_nan);
+        fputs(" NaN, ", f);
+        qc_html_count(f, l->observed_inf);
+        fputs(" infinite</b>", f);
+    }
     fputs("</dd>", f);
     term(f, "chosen range");
     qc_html_short(f, l->chosen_min);
@@ -259,7 +274,7 @@ static void numbers(FILE *f, const struct qc_layer *l)
     fputs("; clipped ", f);
     qc_html_percent(f, l->clipped_fraction);
     fputs("</dd>", f);
-    solver(f, &l->solver);
+    solver(f, &l->solver, l->method);
     rounding(f, l);
     if (!isnan(l->max_abs)) {
         term(f, "largest error");
@@ -280,7 +295,8 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
         fputs("<figcaption>Values per bar, logarithmic. Shaded: the chosen range; red: beyond it. Exact zeros are left "
               "out: ",
               f);
-        qc_html(f, "%" PRIu64 ".</figcaption></figure>\n", l->histogram->zeros);
+        qc_html_count(f, l->histogram->zeros);
+        fputs(".</figcaption></figure>\n", f);
     } else if (strcmp(l->kind, "activation") == 0) {
         fputs("<p class=\"note\">No histogram: method ", f);
         qc_html_text(f, l->method);
@@ -321,7 +337,7 @@ void qc_html_layer_details(FILE *f, const struct qc_report *r, size_t first, siz
         fputs(" <span class=\"muted\">", f);
         qc_html_text(f, l->op);
         qc_html(f, ", %s, ", l->kind);
-        qc_html_text(f, l->type);
+        qc_html_text(f, qc_type_word(l->type));
         if (isfinite(l->sqnr_db)) qc_html(f, ", %.2f dB", l->sqnr_db);
         qc_html(f, "</span></summary><div class=\"body\" id=\"L%zu\">\n", i + 1);
         numbers(f, l);

@@ -6,7 +6,7 @@
 #include "export/report/html.h"
 #include "export/report/report_charts.h"
 
-enum { LEFT = 46, RIGHT = 14, TOP = 22, UPPER = 190, SPACE = 30, LOWER = 90, BOTTOM = 34 };
+enum { LEFT = 46, RIGHT = 14, TOP = 22, UPPER = 300, SPACE = 30, LOWER = 130, BOTTOM = 34 };
 
 /* Of more points only the uppermost line has dots: they would lie over each other. */
 enum { DOTTED_MAX = 1000 };
@@ -60,6 +60,13 @@ void qc_chart_network_legend(FILE *f, const struct qc_network_point *points, siz
                     "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" d=\"M0 5H26\"/><circle class=\"%s\" "
                     "cx=\"13\" cy=\"5\" r=\"%.1f\"/></svg>%s</li>",
                     lines[k].line, lines[k].dot, lines[k].radius, lines[k].words);
+    bool marked = false;
+    for (size_t i = 0; i < count; i++) marked = marked || points[i].mark;
+    if (marked)
+        fputs("<li><svg width=\"30\" height=\"16\"><circle class=\"mark\" cx=\"8\" cy=\"8\" r=\"6.5\"/><text "
+              "class=\"marktext\" x=\"22\" y=\"12\" text-anchor=\"middle\">1</text></svg>where error enters, the worst "
+              "first (<a href=\"#advice\">causes</a>)</li>",
+              f);
     fputs("</ul>\n", f);
 }
 
@@ -227,7 +234,7 @@ void qc_chart_network(FILE *f, const struct qc_network_point *points, size_t cou
     enum { WIDE = 1072, NARROW = 366 };
     if (!count) return;
     if (wide_enough(WIDE, count) > WIDE) { /* one that is scrolled, whatever the window */
-        network(f, points, count, WIDE, "");
+        network(f, points, count, WIDE, "long");
         return;
     }
     network(f, points, count, WIDE, "wide");
@@ -287,7 +294,7 @@ void qc_chart_steps(FILE *f, const struct qc_network_point *all, size_t count, d
             if (all[i].apart[k] > 0) least = fmin(least, floor(log10(all[i].apart[k])));
     least -= 1; /* the axis means none */
     qc_html(f,
-            "<svg class=\"%s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"group\" "
+            "<svg class=\"points %s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"group\" "
             "aria-label=\"Elements that are apart, along the network\">\n",
             css, p.width, height, p.width, height);
     qc_html(f, "<text x=\"4\" y=\"12\">share of the elements</text>\n");
@@ -309,13 +316,13 @@ void qc_chart_steps(FILE *f, const struct qc_network_point *all, size_t count, d
 
 void qc_chart_interval(FILE *f, const struct qc_report *r)
 {
-    enum { WIDE = 300, TALL = 66, NAME = 34, END = 290 };
+    enum { WIDE = 300, TALL = 66, NAME = 56, END = 290 };
     double lo = fmin(r->fp32_low, r->int8_low), hi = fmax(r->fp32_high, r->int8_high);
     if (!r->metric || !isfinite(lo) || !isfinite(hi) || !(lo < hi)) return;
     const double low[2] = {r->fp32_low, r->int8_low}, high[2] = {r->fp32_high, r->int8_high},
                  at[2] = {r->fp32, r->int8};
-    static const char *const names[2] = {"fp32", "int8"}, *const line[2] = {"line", "line2"},
-                             *const dot[2] = {"dot", "dot2"};
+    const char *const names[2] = {"fp32", qc_report_type(r)};
+    static const char *const line[2] = {"line", "line2"}, *const dot[2] = {"dot", "dot2"};
     double pad = (hi - lo) * .06, unit = (END - NAME - 8) / (hi - lo + 2 * pad), first, step;
     lo -= pad;
     hi += pad;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_size.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 
 #include "export/report/html.h"
-#include "export/report/report_page.h"
 
 /* A plot of 640 x 250 with room for the axes; what is of no error lies at its lower edge. */
 enum { WIDTH = 640, HEIGHT = 250, LEFT = 52, RIGHT = 16, TOP = 22, BOTTOM = 38, SHOWN = 12 };

@@ -1,104 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "export/report/report_summary.h"
+#include "export/report/report_parts.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "export/report/html.h"
-#include "export/report/report_advice.h"
 #include "export/report/report_charts.h"
-#include "export/report/report_latency.h"
-#include "export/report/report_page.h"
-
-/* What was done, in one paragraph. */
-static void done(FILE *f, const struct qc_report *r)
-{
-    size_t weights = 0;
-    for (size_t i = 0; i < r->layer_count; i++) weights += strcmp(r->layers[i].kind, "weight") == 0;
-    fputs("<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">", f);
-    qc_html_text(f, qc_page_file_name(r->model_file));
-    fputs("</h2>\n<p>", f);
-    if (!isnan(r->integer_share)) qc_html(f, "%.1f %% of the multiply-adds in integers: ", 100 * r->integer_share);
-    qc_html(f, "%zu op%s in integers, %zu in float. %zu activation tensor%s and %zu weight%s were given parameters",
-            r->quantized_ops, r->quantized_ops == 1 ? "" : "s", r->float_op_count, r->layer_count - weights,
-            r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s");
-    if (r->data_file) {
-        qc_html(f, " from <b>%zu</b> of %zu samples of ", r->data_samples, r->data_total);
-        qc_page_name(f, qc_page_file_name(r->data_file));
-    } else {
-        fputs(" without samples: weights are rounded to nearest, and no error was measured. With --data FILE rounding "
-              "makes good its errors",
-              f);
-    }
-    const char *methods[2] = {NULL, NULL};
-    for (size_t i = 0; i < r->layer_count; i++) methods[strcmp(r->layers[i].kind, "weight") == 0] = r->layers[i].method;
-    if (methods[0]) {
-        fputs(" by ", f);
-        qc_page_name(f, methods[0]);
-    }
-    if (methods[1]) {
-        fputs(" (weights: ", f);
-        qc_page_name(f, methods[1]);
-        fputs(")", f);
-    }
-    fputs(".", f);
-    for (size_t i = 0; i < r->trial_count; i++) {
-        const struct qc_report_trial *t = &r->trials[i];
-        if (!t->chosen) continue;
-        qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
-        qc_page_name(f, t->method);
-        if (i)
-            qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse.", t->gain_db);
-        else
-            fputs(" was kept: no other was better for the outputs of the whole network.", f);
-    }
-    fputs("</p></header>\n", f);
-}
 
 static bool is_psnr(const struct qc_report *r)
 {
     return strcmp(r->metric, "psnr") == 0;
 }
 
+/* The output with the least SQNR; QC_NO_INDEX: nothing was measured. */
+static size_t worst_output(const struct qc_report *r)
+{
+    size_t at = QC_NO_INDEX;
+    for (size_t i = 0; r->measured_samples && i < r->output_count; i++)
+        if (!isnan(r->outputs[i].sqnr_db) && (at == QC_NO_INDEX || r->outputs[i].sqnr_db < r->outputs[at].sqnr_db))
+            at = i;
+    return at;
+}
+
+static void accuracy_verdict(FILE *f, const struct qc_report *r)
+{
+    const double by = is_psnr(r) ? 1 : 100, drop = by * (r->fp32 - r->int8);
+    const char *what = is_psnr(r) ? "PSNR" : "Accuracy", *unit = is_psnr(r) ? "dB" : "points";
+    if (drop <= 0)
+        qc_html(f, "%s is kept", what);
+    else if (r->fp32 <= r->int8_high)
+        qc_html(f, "%s falls by %.2f %s, which is within the 95 %% interval", what, drop, unit);
+    else
+        qc_html(f, "%s falls by <b>%.2f %s</b>", what, drop, unit);
+}
+
+/* Below this SQNR the program warns that an output is of no use; above the other hardly any prediction changes. */
+static const double useless_db = 10, good_db = 30;
+
+static void output_verdict(FILE *f, const struct qc_report *r)
+{
+    const size_t at = worst_output(r);
+    if (at == QC_NO_INDEX) {
+        fputs("Accuracy was not measured", f);
+        return;
+    }
+    const double db = r->outputs[at].sqnr_db;
+    if (isinf(db) && db > 0) {
+        fputs("The outputs equal those of the float model", f);
+        return;
+    }
+    fputs(db >= good_db      ? "The outputs are close to those of the float model"
+          : db >= useless_db ? "The outputs differ noticeably from those of the float model"
+                             : "The outputs are too noisy to be useful",
+          f);
+    fputs(" (", f);
+    qc_html_fixed(f, db, 1);
+    fputs(" dB)", f);
+}
+
+/* Accuracy, size, share of integers and latency, in one sentence. */
+static void verdict(FILE *f, const struct qc_report *r)
+{
+    fputs("<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">", f);
+    qc_html_text(f, qc_page_file_name(r->model_file));
+    fputs("</h2>\n<p class=\"verdict\">", f);
+    if (r->metric)
+        accuracy_verdict(f, r);
+    else
+        output_verdict(f, r);
+    if (!r->file_count)
+        fputs("; no model was written, since a demand was not met", f);
+    else if (r->model_bytes)
+        qc_html(f, "; the file is %.0f %% of the original", 100 * (double)r->file_bytes[0] / (double)r->model_bytes);
+    if (!isnan(r->integer_share)) qc_html(f, "; %.1f %% of multiply-adds are in integers", 100 * r->integer_share);
+    if (r->latency && r->latency->float_ms > 0 && r->latency->best_ms > 0)
+        qc_html(f, "; it runs in %.0f %% of the time", 100 * r->latency->best_ms / r->latency->float_ms);
+    fputs(".</p></header>\n", f);
+}
+
 static void accuracy_tile(FILE *f, const struct qc_report *r)
 {
     double by = is_psnr(r) ? 1 : 100, drop = by * (r->fp32 - r->int8);
-    const char *unit = is_psnr(r) ? "dB" : "%";
-    qc_html(f, "<h2>%s on %zu samples</h2><div class=\"big\">%.2f → %.2f %s <small class=\"%s\">",
-            is_psnr(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, by * r->fp32, by * r->int8, unit,
-            drop > (is_psnr(r) ? .5 : 1) ? "bad" : "");
+    const char *unit = is_psnr(r) ? "dB" : "%", *type = qc_report_type(r);
+    qc_html(f, "<h2>%s on ", is_psnr(r) ? "PSNR" : "Top-1 accuracy");
+    if (r->eval_positions) {
+        qc_html_count(f, r->eval_positions);
+        fputs(" positions of ", f);
+    }
+    qc_html_count(f, r->eval_samples);
+    qc_html(f, " sample%s</h2><div class=\"big\">%.2f → %.2f %s <small class=\"%s\">", r->eval_samples == 1 ? "" : "s",
+            by * r->fp32, by * r->int8, unit, drop > (is_psnr(r) ? .5 : 1) ? "bad" : "");
     qc_html(f, "%s%.2f %s</small></div>", drop > 0 ? "−" : "+", fabs(drop), is_psnr(r) ? "dB" : "points");
     qc_chart_interval(f, r);
     if (isnan(r->int8_low)) return;
-    qc_html(f, "<div class=\"note\">95 %% interval of int8: %.2f to %.2f %%. %s lies %s it.", 100 * r->int8_low,
+    qc_html(f, "<div class=\"note\">95 %% interval of %s: %.2f to %.2f %%. %s lies %s it.", type, 100 * r->int8_low,
             100 * r->int8_high, r->quantized_in_part ? "The model as it was, quantized in part," : "fp32",
             r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
     if (!isnan(r->int8_top5)) qc_html(f, " Top‑5: %.2f → %.2f %%.", 100 * r->fp32_top5, 100 * r->int8_top5);
     if (r->eval_positions)
-        qc_html(f, " Negative log-likelihood of %zu positions: %.4f → %.4f nats.", r->eval_positions, r->fp32_nll,
-                r->int8_nll);
+        qc_html(f, " Negative log-likelihood: %.4f → %.4f nats per position.", r->fp32_nll, r->int8_nll);
     fputs("</div>", f);
 }
 
 static void output_tile(FILE *f, const struct qc_report *r)
 {
-    double worst = (double)INFINITY;
-    size_t at = 0;
-    for (size_t i = 0; i < r->output_count; i++) {
-        if (!(r->outputs[i].sqnr_db < worst)) continue;
-        worst = r->outputs[i].sqnr_db;
-        at = i;
-    }
-    if (!r->output_count || !r->measured_samples) {
+    const size_t at = worst_output(r);
+    if (at == QC_NO_INDEX) {
         fputs("<h2>Output SQNR</h2><div class=\"big\"><small>not measured</small></div><div class=\"note\">Float and "
-              "int8 are compared on samples: give <code>--data FILE</code>.</div>",
+              "quantized outputs are compared on samples: give <code>--data FILE</code>.</div>",
               f);
         return;
     }
-    qc_html(f, "<h2>%s SQNR on %zu samples</h2><div class=\"big\">", r->output_count > 1 ? "Worst output's" : "Output",
-            r->measured_samples);
+    qc_html(f, "<h2>%s SQNR on %zu sample%s</h2><div class=\"big\">", r->output_count > 1 ? "Worst output's" : "Output",
+            r->measured_samples, r->measured_samples == 1 ? "" : "s");
     qc_html_fixed(f, r->outputs[at].sqnr_db, 2);
-    fputs(" dB</div><div class=\"note name\">", f);
+    fputs(" dB</div><div class=\"note name\">Signal to quantization noise ratio of ", f);
     qc_html_text(f, r->outputs[at].name);
     fputs(": cosine ", f);
     qc_html_fixed(f, r->outputs[at].cosine, 6);
@@ -108,14 +124,9 @@ static void output_tile(FILE *f, const struct qc_report *r)
     fputs("</div>", f);
 }
 
-static void tiles(FILE *f, const struct qc_report *r)
+static void size_tile(FILE *f, const struct qc_report *r)
 {
-    fputs("<div class=\"tiles\"><section class=\"tile\">", f);
-    if (r->metric)
-        accuracy_tile(f, r);
-    else
-        output_tile(f, r);
-    fputs("</section>\n<section class=\"tile\"><h2>Size of the model file</h2><div class=\"big\">", f);
+    fputs("<section class=\"tile\"><h2>Size of the model file</h2><div class=\"big\">", f);
     qc_html_bytes(f, r->model_bytes);
     if (r->file_count) {
         fputs(" → ", f);
@@ -127,18 +138,43 @@ static void tiles(FILE *f, const struct qc_report *r)
             fputs("</div>", f);
     } else
         fputs("</div><div class=\"note bad\">No model was written: a demand was not met.</div>", f);
-    fputs("</section>\n<section class=\"tile\">", f);
-    if (r->metric)
-        output_tile(f, r);
-    else if (!isnan(r->integer_share))
+    fputs("</section>\n", f);
+}
+
+static void integers_tile(FILE *f, const struct qc_report *r)
+{
+    const size_t all = r->quantized_ops + r->float_op_count;
+    fputs("<section class=\"tile\">", f);
+    if (!isnan(r->integer_share))
         qc_html(f,
-                "<h2>Multiply-adds in integers</h2><div class=\"big\">%.1f %%</div><div class=\"note\">%zu of %zu "
-                "ops</div>",
-                100 * r->integer_share, r->quantized_ops, r->quantized_ops + r->float_op_count);
+                "<h2>Multiply-adds in integers</h2><div class=\"big\">%.1f %%</div><div class=\"note\">%zu of %zu op%s",
+                100 * r->integer_share, r->quantized_ops, all, all == 1 ? "" : "s");
     else
-        qc_html(f, "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div>", r->quantized_ops,
-                r->quantized_ops + r->float_op_count);
-    fputs("</section>", f);
+        qc_html(f,
+                "<h2>Ops in integers</h2><div class=\"big\">%zu <small>of %zu</small></div><div class=\"note\">The "
+                "share of multiply-adds is not known",
+                r->quantized_ops, all);
+    if (r->float_op_count)
+        qc_html(f, ". %zu stay%s in float: <a href=\"#graph\">which, and why</a>", r->float_op_count,
+                r->float_op_count == 1 ? "s" : "");
+    fputs("</div></section>\n", f);
+}
+
+static void tiles(FILE *f, const struct qc_report *r)
+{
+    fputs("<div class=\"tiles\"><section class=\"tile\">", f);
+    if (r->metric)
+        accuracy_tile(f, r);
+    else
+        output_tile(f, r);
+    fputs("</section>\n", f);
+    size_tile(f, r);
+    integers_tile(f, r);
+    if (r->metric) {
+        fputs("<section class=\"tile\">", f);
+        output_tile(f, r);
+        fputs("</section>\n", f);
+    }
     qc_html_latency_tile(f, r);
     fputs("</div>\n", f);
 }
@@ -175,7 +211,8 @@ static void best_advice(FILE *f, const struct qc_report *r)
         fputs("<p>", f);
         qc_html_no_advice(f, r);
         fputs("</p>", f);
-        if (r->cheaper || r->fallback) fputs("<p class=\"note\"><a href=\"#advice\">What was tried</a></p>", f);
+        if (r->cheaper || r->fallback || r->advice_tried)
+            fputs("<p class=\"note\"><a href=\"#advice\">What was tried</a></p>", f);
     }
     fputs("</section>\n", f);
 }
@@ -195,26 +232,65 @@ static void worst_layers(FILE *f, const struct qc_report *r)
         qc_html_text(f, s->op);
         qc_html(f, "</span></span> <b>%.1f dB</b></li>", s->after_db);
     }
-    if (r->suggestion_count) fputs("</ol>", f);
+    if (r->suggestion_count)
+        fputs("</ol><p class=\"note\"><a href=\"#advice\">Causes</a>, and <a href=\"#effects\">all layers by their "
+              "effect "
+              "on the outputs</a></p>",
+              f);
     fputs("</section>\n", f);
 }
 
-static void float_ops(FILE *f, const struct qc_report *r)
+/* What was done, in one paragraph. */
+static void done(FILE *f, const struct qc_report *r)
 {
-    if (!r->float_op_count) return;
-    qc_html(f, "<p class=\"below\">%zu op%s stay%s in float: <a href=\"#graph\">which, and why</a>.</p>\n",
-            r->float_op_count, r->float_op_count == 1 ? "" : "s", r->float_op_count == 1 ? "s" : "");
+    size_t weights = 0;
+    for (size_t i = 0; i < r->layer_count; i++) weights += strcmp(r->layers[i].kind, "weight") == 0;
+    fputs("<h3 class=\"below\">What was done</h3><p>", f);
+    qc_html(f, "%zu activation tensor%s and %zu weight%s were given parameters", r->layer_count - weights,
+            r->layer_count - weights == 1 ? "" : "s", weights, weights == 1 ? "" : "s");
+    if (r->data_file) {
+        qc_html(f, " from <b>%zu</b> of %zu samples of ", r->data_samples, r->data_total);
+        qc_page_name(f, qc_page_file_name(r->data_file));
+    } else {
+        fputs(" without samples: weights are rounded to nearest, and no error was measured. With <code>--data "
+              "FILE</code> "
+              "rounding is compensated",
+              f);
+    }
+    const char *methods[2] = {NULL, NULL};
+    for (size_t i = 0; i < r->layer_count; i++) methods[strcmp(r->layers[i].kind, "weight") == 0] = r->layers[i].method;
+    if (methods[0]) {
+        fputs(" by ", f);
+        qc_page_name(f, methods[0]);
+    }
+    if (methods[1]) {
+        fputs(" (weights: ", f);
+        qc_page_name(f, methods[1]);
+        fputs(")", f);
+    }
+    fputs(".", f);
+    for (size_t i = 0; i < r->trial_count; i++) {
+        const struct qc_report_trial *t = &r->trials[i];
+        if (!t->chosen) continue;
+        qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
+        qc_page_name(f, t->method);
+        if (i)
+            qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse.", t->gain_db);
+        else
+            fputs(" was kept: no other was better for the outputs of the whole network.", f);
+    }
+    fputs("</p>\n", f);
 }
 
 void qc_html_summary(FILE *f, const struct qc_report *r)
 {
-    done(f, r);
+    verdict(f, r);
     tiles(f, r);
+    warnings(f, r);
     fputs("<div class=\"cards\">\n", f);
     best_advice(f, r);
     worst_layers(f, r);
     fputs("</div>\n", f);
-    float_ops(f, r);
-    warnings(f, r);
+    done(f, r);
     fputs("</section>\n", f);
 }

@@ -177,8 +177,11 @@ static bool write_folder(const struct part *parts, const char *folder, struct qc
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st)
 {
     size_t csv_size = 0, html_size = 0;
+    struct qc_report page = *r; /* with the options, which the JSON has taken */
+    const struct qc_json *options = qc_json_get(json, "options");
+    page.options = options ? qc_json_copy(options) : NULL;
     char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st),
-         *html = table ? qc_report_html(&html_size, r, st) : NULL;
+         *html = table ? qc_report_html(&html_size, &page, st) : NULL;
     bool ok = false;
     if (!text) {
         qc_fail_memory(st, 1);
@@ -191,5 +194,6 @@ bool qc_report_write(const struct qc_report *r, const struct qc_json *json, cons
     free(text);
     free(table);
     free(html);
+    qc_json_free(page.options);
     return ok;
 }

@@ -10,8 +10,7 @@
    Outputs as in ONNX: those of a branch; states and stacked outputs of Loop (whose body gives its condition first) and
    of Scan. An attribute "captures" (ours; absent: 0) of Loop and Scan says how many there are. Values that cross the
    border are real. Sources: ONNX If-11, Loop-11, Scan-9. */
-#ifndef QC_GRAPH_CORE_BODY_H
-#define QC_GRAPH_CORE_BODY_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "graph/core/rebuild.h"
@@ -71,5 +70,3 @@ bool qc_body_inline(struct qc_rebuild *r, const struct qc_node *n, const struct 
 
 /* The branch of an If whose condition is a constant in r->to, and which can be written in its place; else NULL. */
 const struct qc_graph *qc_constant_branch(const struct qc_rebuild *r, const struct qc_node *n);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the values of a graph can be at most, from the ops alone: graph/core/bounds.def says it op by op. */
-#ifndef QC_GRAPH_CORE_BOUNDS_H
-#define QC_GRAPH_CORE_BOUNDS_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -13,5 +12,3 @@ struct qc_bounds {
    the reals that they stand for, as long as their qparams are unbound (quantize is the identity then). Constants: their
    own extremes; not float32, or with NaN: nothing known. */
 struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* An operator that is a function of others, on its way from a file into a graph: what reads files asks, what knows the
    functions (rewrite/language/expansion.h) answers. The two rooms do not know each other. */
-#ifndef QC_GRAPH_CORE_CALL_H
-#define QC_GRAPH_CORE_CALL_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -26,5 +25,3 @@ struct qc_expander {
     bool (*expand)(qc_id *outputs, bool *fits, const void *user, struct qc_graph *g, const struct qc_call *call,
                    struct qc_status *st);
 };
-
-#endif

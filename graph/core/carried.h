@@ -2,8 +2,7 @@
 /* The part of a model file that is carried through as it came: operators that qcalib cannot compute, and what follows
    from them. The graph holds the rest; the values that this part reads are outputs of the graph, behind those of the
    model. Every graph that is made from another has the same carried part, and the one that is written gets it back. */
-#ifndef QC_GRAPH_CORE_CARRIED_H
-#define QC_GRAPH_CORE_CARRIED_H
+#pragma once
 
 #include "base/arena.h"
 #include "graph/types/tensor.h"
@@ -56,5 +55,3 @@ const char *qc_carried_text(char list[QC_CARRIED_TEXT], const struct qc_carried 
 
 /* Why a node is carried, for reports; from arena a. NULL when memory is out. */
 const char *qc_carried_reason(const struct qc_carried_node *n, struct qc_arena *a, struct qc_status *st);
-
-#endif

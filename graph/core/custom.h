@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators of the user's own (include/qcalib/qcalib_kernel.h): a node of one is op Custom, with the attributes of the
    file and three of ours behind them. */
-#ifndef QC_GRAPH_CORE_CUSTOM_H
-#define QC_GRAPH_CORE_CUSTOM_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "include/qcalib/qcalib_kernel.h"
@@ -35,5 +34,3 @@ bool qc_custom_kernel(const struct qcalib_kernel **out, const struct qc_graph *g
    Outputs are zeroed, of unknown rank. In the arena. */
 bool qc_custom_call(struct qcalib_kernel_call *out, const struct qc_graph *g, const struct qc_node *n,
                     struct qc_arena *a, struct qc_status *st);
-
-#endif

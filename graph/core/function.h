@@ -8,8 +8,7 @@
 
    Each op is computed in float32, as a node of its own would be; equal parts are one step. On affine values the whole
    is one table of 2^bits entries; exporters write the ops out again. */
-#ifndef QC_GRAPH_CORE_FUNCTION_H
-#define QC_GRAPH_CORE_FUNCTION_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -57,5 +56,3 @@ const char *qc_function_print(const struct qc_function *f, struct qc_arena *a, s
    their own names, else names after it; both may be NULL. */
 qc_id qc_function_write_out(struct qc_graph *g, const struct qc_function *f, qc_id x, const char *node,
                             const char *name, struct qc_status *st);
-
-#endif

@@ -10,8 +10,7 @@
    zero point). The same op row serves both (Relu of an affine value is max(q, zero point)). Qparams are the VARIABLES
    of the graph: they are bound to numbers after the graph is built, and every value that refers to them changes
    meaning. */
-#ifndef QC_GRAPH_CORE_GRAPH_H
-#define QC_GRAPH_CORE_GRAPH_H
+#pragma once
 
 #include "arith/contract.h"
 #include "base/arena.h"
@@ -267,5 +266,3 @@ int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct
 #define QC_FLOAT(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_FLOAT, .f = (v)})
 #define QC_STRING(n, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_STRING, .s = (v)})
 #define QC_INTS(n, c, v) ((struct qc_attr){.name = (n), .kind = QC_ATTR_INTS, .count = (c), .ints = (v)})
-
-#endif

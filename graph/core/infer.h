@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a type rule sees. Rules are named in graph/types/ops.def: QC_OP(..., conv, ...) is qc_infer_conv. */
-#ifndef QC_GRAPH_CORE_INFER_H
-#define QC_GRAPH_CORE_INFER_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -67,5 +66,3 @@ static inline bool qc_reduce_keeps(enum qc_op op)
 
 /* An axis attribute in [-rank, rank) as [0, rank). */
 bool qc_axis_of(int *axis, int64_t value, int rank, struct qc_status *st);
-
-#endif

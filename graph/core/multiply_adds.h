@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The work of convolutions, matrix products and recurrent ops, in multiply-adds. */
-#ifndef QC_GRAPH_CORE_MULTIPLY_ADDS_H
-#define QC_GRAPH_CORE_MULTIPLY_ADDS_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -21,5 +20,3 @@ double qc_integer_share(const struct qc_graph *g);
 /* The same for a runtime whose integer kernels also store 8 bits: what is stored wider behind a product is computed in
    float with it. */
 double qc_int8_share_stored(const struct qc_graph *g);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What becomes of each quantizer: the function of one variable that stands between its values and everything else that
  * reads them. */
-#ifndef QC_GRAPH_CORE_OUTPUT_FUNCTION_H
-#define QC_GRAPH_CORE_OUTPUT_FUNCTION_H
+#pragma once
 
 #include "graph/core/function.h"
 #include "graph/core/uses.h"
@@ -16,5 +15,3 @@
  */
 bool qc_output_functions(const char ***texts, const struct qc_graph *g, const struct qc_uses *uses, struct qc_arena *a,
                          struct qc_status *st);
-
-#endif

@@ -82,41 +82,41 @@ struct readers {
     const struct qc_node *last;
 };
 
-static struct readers readers_of(const struct qc_graph *g, qc_id v)
+static struct readers readers_of(const struct qc_uses *uses, qc_id v)
 {
-    struct readers r = {0};
-    for (size_t k = 1; k <= g->node_count; k++)
-        for (unsigned i = 0; i < g->nodes[k].input_count; i++)
-            if (g->nodes[k].inputs[i] == v) {
-                r.nodes++;
-                r.last = &g->nodes[k];
-                break;
-            }
-    for (size_t i = 0; i < g->output_count; i++) r.outputs += g->outputs[i].value == v;
+    const struct qc_use_list l = qc_readers(uses, v);
+    struct readers r = {.outputs = uses->output_count[v]};
+    for (size_t i = 0; i < l.count; i++)
+        if (!i || l.of[i].node != l.of[i - 1].node) {
+            r.nodes++;
+            r.last = &uses->graph->nodes[l.of[i].node];
+        }
     return r;
 }
 
 /* Do the integers come from the file's interface, or go there? They pass through real numbers then. */
-static bool crosses_interface(const struct qc_graph *g, const struct qc_node *made, const struct qc_node *reader)
+static bool crosses_interface(const struct qc_uses *uses, const struct qc_node *made, const struct qc_node *reader)
 {
+    const struct qc_graph *g = uses->graph;
     const struct qc_node *before = made->op == QC_OP_Quantize ? qc_node_of(g, made->inputs[0]) : NULL;
-    const struct readers behind = reader->op == QC_OP_Dequantize ? readers_of(g, reader->outputs) : (struct readers){0};
+    const struct readers behind =
+        reader->op == QC_OP_Dequantize ? readers_of(uses, reader->outputs) : (struct readers){0};
     return (before && before->op == QC_OP_DequantizeLinear) || (behind.last && behind.last->op == QC_OP_QuantizeLinear);
 }
 
 /* Is it a QuantizeLinear's with one DequantizeLinear behind it, whose int8 ONNX Runtime makes uint8? */
-static bool becomes_unsigned(const struct qc_graph *g, qc_id v)
+static bool becomes_unsigned(const struct qc_uses *uses, qc_id v)
 {
-    const struct qc_node *made = qc_node_of(g, v);
-    const struct readers r = readers_of(g, v);
-    return made && r.nodes == 1 && r.outputs == 0 && !crosses_interface(g, made, r.last);
+    const struct qc_node *made = qc_node_of(uses->graph, v);
+    const struct readers r = readers_of(uses, v);
+    return made && r.nodes == 1 && r.outputs == 0 && !crosses_interface(uses, made, r.last);
 }
 
 /* What is stored of the accumulator, behind clamps; 0: it is read in float, or by several. */
-static qc_id result_of(const struct qc_graph *g, qc_id accumulator)
+static qc_id result_of(const struct qc_uses *uses, qc_id accumulator)
 {
     for (qc_id v = accumulator;;) {
-        const struct readers r = readers_of(g, v);
+        const struct readers r = readers_of(uses, v);
         if (r.nodes != 1 || r.outputs) return 0;
         if (r.last->op == QC_OP_Requantize) return r.last->outputs;
         if (r.last->op != QC_OP_Relu && r.last->op != QC_OP_Clip) return 0;
@@ -124,15 +124,16 @@ static qc_id result_of(const struct qc_graph *g, qc_id accumulator)
     }
 }
 
-bool qc_saturates_in_pairs(const struct qc_graph *g, const struct qc_node *n)
+bool qc_saturates_in_pairs(const struct qc_uses *uses, const struct qc_node *n)
 {
+    const struct qc_graph *g = uses->graph;
     struct qc_pair_order order;
     if (!qc_pair_order_of(&order, g, n) || stored_type(g, n->inputs[1]) != QC_I8) return false;
     const enum qc_dtype data = stored_type(g, n->inputs[0]);
-    const qc_id result = result_of(g, n->outputs);
+    const qc_id result = result_of(uses, n->outputs);
     if (data != QC_U8 && data != QC_I8) return false;
     if (n->op == QC_OP_Conv && !result) return false;
     if (result && stored_type(g, result) != data) return false;
     if (data == QC_U8) return true;
-    return !g->integer_operators && becomes_unsigned(g, n->inputs[0]) && (!result || becomes_unsigned(g, result));
+    return !g->integer_operators && becomes_unsigned(uses, n->inputs[0]) && (!result || becomes_unsigned(uses, result));
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which products the int8 kernels of x86 without VNNI add in pairs that saturate at 16 bits (arith/pair_product.h), and
    which weights are a pair. Measured on ONNX Runtime 1.32 (docs/numerics.md). */
-#ifndef QC_GRAPH_CORE_PAIR_ORDER_H
-#define QC_GRAPH_CORE_PAIR_ORDER_H
+#pragma once
 
-#include "graph/core/graph.h"
+#include "graph/core/uses.h"
 
 /* Weights of each channel of the result in the order in which a kernel multiplies them: numbers 2i and 2i + 1 are a
    pair, and where the count is odd the last one is alone. Conv: positions of the kernel in row-major order, channels of
@@ -37,11 +36,10 @@ struct qc_pair_order qc_pair_order_of_rows(const struct qc_shape *weight);
    0: no such kernel multiplies this type. */
 int32_t qc_pair_limit(enum qc_dtype activation, int32_t highest);
 
-/* Does ONNX Runtime compute Conv, Gemm, MatMul of a produced graph with such a kernel? It does where
+/* Does ONNX Runtime compute Conv, Gemm, MatMul of a produced graph, whose uses are given, with such a kernel? It does
+   where
    - the weights are int8;
    - the data are uint8. int8 data become uint8, shifted by 128, where the file says QuantizeLinear and DequantizeLinear
    and one operator alone reads them; else they are multiplied exactly;
    - the result of a Conv is quantized (of a Gemm or MatMul it may be float), and its type is that of the data. */
-bool qc_saturates_in_pairs(const struct qc_graph *g, const struct qc_node *n);
-
-#endif
+bool qc_saturates_in_pairs(const struct qc_uses *uses, const struct qc_node *n);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Proves of the weights of a quantized graph that x86 without VNNI computes it exactly (graph/core/pair_order.h),
    whatever the data. */
-#ifndef QC_GRAPH_CORE_PAIR_PROOF_H
-#define QC_GRAPH_CORE_PAIR_PROOF_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -15,5 +14,3 @@ struct qc_pair_proof {
 
 /* g: produced, or read from a file and canonical, with its bodies. */
 void qc_prove_pairs(struct qc_pair_proof *out, const struct qc_graph *g);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One question about any end of any op, on every graph of the pipeline: what are the parameters of its numbers? */
-#ifndef QC_GRAPH_CORE_PARAMETERS_H
-#define QC_GRAPH_CORE_PARAMETERS_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -45,5 +44,3 @@ bool qc_query_of(struct qc_query *out, const struct qc_graph *g, struct qc_arena
 struct qc_parameters qc_query_end(const struct qc_query *q, qc_id node, enum qc_end end, unsigned k);
 /* QC_TAKEN of a value that no node makes (an input of the graph), or of any other. */
 struct qc_parameters qc_query_taken(const struct qc_query *q, qc_id value);
-
-#endif

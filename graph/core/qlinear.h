@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ONNX's and ONNX Runtime's quantized operators, taken apart: which input is what. */
-#ifndef QC_GRAPH_CORE_QLINEAR_H
-#define QC_GRAPH_CORE_QLINEAR_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -38,5 +37,3 @@ int qc_qlinear_extra_place(const struct qc_node *n);
 /* The real op as a node that is not in a graph: op, operands (and extra behind those of a product, or before those of
    Where) and attributes, for type rules and qc_window_of. inputs: at least operands + 1 places. */
 struct qc_node qc_qlinear_real(qc_id *inputs, const struct qc_qlinear *q, const struct qc_node *n);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Building a new graph from an old one: the frame of every pass. */
-#ifndef QC_GRAPH_CORE_REBUILD_H
-#define QC_GRAPH_CORE_REBUILD_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -45,5 +44,3 @@ bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const q
 
 /* NULL-safe; frees the map and, when finish was not reached, the graph. */
 void qc_rebuild_free(struct qc_rebuild *r);
-
-#endif

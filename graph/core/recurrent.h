@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What an RNN, GRU or LSTM (ONNX opsets 7 to 22) looks like: sizes, direction, order of its dimensions. */
-#ifndef QC_GRAPH_CORE_RECURRENT_H
-#define QC_GRAPH_CORE_RECURRENT_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -38,5 +37,3 @@ bool qc_is_recurrent(enum qc_op op);
    or sizes than they must have. Only the types of the node's inputs are looked at: those of its results may not be
    known. */
 bool qc_recurrent_of(struct qc_recurrent *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);
-
-#endif

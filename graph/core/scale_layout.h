@@ -2,8 +2,7 @@
 /* Which scale an element of a quantized tensor has: the one of all, that of its channel, or that of its block. In
    blocks of b along an axis scales lie like a tensor of the same shape with ceil(size / b) at that axis, as ONNX's
    DequantizeLinear of opset 21 has them. */
-#ifndef QC_GRAPH_CORE_SCALE_LAYOUT_H
-#define QC_GRAPH_CORE_SCALE_LAYOUT_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -28,5 +27,3 @@ static inline size_t qc_scale_at(const struct qc_scale_layout *l, size_t i)
 
 /* The shape of the scales: of blocks as above, else [count]. */
 struct qc_shape qc_scale_shape(const struct qc_qparams *s, const struct qc_shape *shape, int axis);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The values of each set of qparams: an index that is made once of a graph, and asked instead of looking through all of
    its values. It is wrong as soon as the graph gets another value; parameters of quantizers may change. */
-#ifndef QC_GRAPH_CORE_STORED_VALUES_H
-#define QC_GRAPH_CORE_STORED_VALUES_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -14,5 +13,3 @@ struct qc_stored_values {
 /* Arrays in the arena given. Errors: memory. */
 bool qc_stored_values_of(struct qc_stored_values *out, const struct qc_graph *g, struct qc_arena *a,
                          struct qc_status *st);
-
-#endif

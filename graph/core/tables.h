@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside graph/: hash tables and capacities of a graph. */
-#ifndef QC_GRAPH_CORE_TABLES_H
-#define QC_GRAPH_CORE_TABLES_H
+#pragma once
 
 #include "base/index.h"
 #include "graph/core/graph.h"
@@ -39,5 +38,3 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
    was added with give them. Errors as qc_graph_add, without the node's name. */
 bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id qparams, int axis,
                    struct qc_status *st);
-
-#endif

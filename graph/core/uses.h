@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who uses what: an index that is made once of a graph, and asked instead of looking through all of its nodes. It is
    wrong as soon as the graph gets another node or output; parameters of quantizers may change. */
-#ifndef QC_GRAPH_CORE_USES_H
-#define QC_GRAPH_CORE_USES_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -43,5 +42,3 @@ static inline struct qc_use_list qc_readers(const struct qc_uses *u, qc_id v)
 }
 /* The node that alone uses a value, and once; 0: there is none, or it is an output of the graph. */
 qc_id qc_only_reader(const struct qc_uses *u, qc_id v);
-
-#endif

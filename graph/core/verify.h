@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Checks a graph; run after every pass. */
-#ifndef QC_GRAPH_CORE_VERIFY_H
-#define QC_GRAPH_CORE_VERIFY_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -20,5 +19,3 @@ void qc_graph_count_ops(struct qc_op_counts *out, const struct qc_graph *g);
    duplicated. Gemm and MatMul are counted together. */
 bool qc_graph_verify_heavy(const struct qc_graph *g, const struct qc_op_counts *before, const char *pass,
                            struct qc_status *st);
-
-#endif

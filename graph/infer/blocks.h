@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks of an image that Col2Im puts together. */
-#ifndef QC_GRAPH_INFER_BLOCKS_H
-#define QC_GRAPH_INFER_BLOCKS_H
+#pragma once
 
 #include "graph/core/infer.h"
 
@@ -14,5 +13,3 @@ struct qc_blocks {
 
 /* For a node whose shapes of image and block are constants. Errors: sizes and attributes that cannot be. */
 bool qc_blocks_of(struct qc_blocks *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* NonMaxSuppression-11: which boxes stay. */
-#ifndef QC_GRAPH_INFER_BOXES_H
-#define QC_GRAPH_INFER_BOXES_H
+#pragma once
 
 #include "base/arena.h"
 #include "graph/types/tensor.h"
@@ -21,5 +20,3 @@ void qc_boxes_limits(struct qc_boxes *b, const struct qc_tensor *most, const str
 
 /* Image, class and box of each that stays: *list is [count][3], in the arena. */
 bool qc_boxes_select(int64_t **list, size_t *count, const struct qc_boxes *b, struct qc_arena *a, struct qc_status *st);
-
-#endif

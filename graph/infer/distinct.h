@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The distinct elements of a tensor, or its distinct slices along an axis (ONNX Unique). */
-#ifndef QC_GRAPH_INFER_DISTINCT_H
-#define QC_GRAPH_INFER_DISTINCT_H
+#pragma once
 
 #include "base/arena.h"
 #include "graph/types/tensor.h"
@@ -20,5 +19,3 @@ struct qc_distinct {
    equal to none. Arrays in the arena. */
 bool qc_distinct_of(struct qc_distinct *out, const struct qc_tensor *t, int axis, enum qc_distinct_order order,
                     struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Einsum-28: what the letters of an equation stand for. */
-#ifndef QC_GRAPH_INFER_EINSUM_H
-#define QC_GRAPH_INFER_EINSUM_H
+#pragma once
 
 #include "graph/core/infer.h"
 
@@ -16,5 +15,3 @@ struct qc_einsum {
 
 /* For a node whose inputs have known ranks. Errors: an equation that is none, or that does not fit the shapes. */
 bool qc_einsum_of(struct qc_einsum *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);
-
-#endif

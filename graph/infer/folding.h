@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What it costs to compute a node ahead, and whether that is within what folding may take (base/budget.h). */
-#ifndef QC_GRAPH_INFER_FOLDING_H
-#define QC_GRAPH_INFER_FOLDING_H
+#pragma once
 
 #include "base/budget.h"
 #include "graph/core/graph.h"
@@ -14,5 +13,3 @@ void qc_node_cost(size_t *bytes, uint64_t *work, const struct qc_graph *g, const
    (QC_MACHINE): it fits, but the memory of the process does not allow it; the node is named. */
 bool qc_folding_node(bool *fits, struct qc_folding *f, const struct qc_graph *g, const struct qc_node *n,
                      struct qc_status *st);
-
-#endif

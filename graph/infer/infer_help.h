@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the type rules (graph/infer/infer_*.c) share. */
-#ifndef QC_GRAPH_INFER_INFER_HELP_H
-#define QC_GRAPH_INFER_INFER_HELP_H
+#pragma once
 
 #include "graph/core/infer.h"
 
@@ -64,5 +63,3 @@ bool qc_infer_pool_result(struct qc_infer *c, struct qc_status *st);
 
 /* f32 for integers, else the type itself. */
 enum qc_dtype qc_float_type_of(enum qc_dtype t);
-
-#endif

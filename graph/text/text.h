@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Text form of the IR: prints and parses back to the same graph. */
-#ifndef QC_GRAPH_TEXT_TEXT_H
-#define QC_GRAPH_TEXT_TEXT_H
+/* Text form of the IR. The tests have a reader of it (tests/graph_reader). */
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -14,8 +13,3 @@ struct qc_text_options {
 
 /* Owned by the caller (free). NULL and a status when memory is out. */
 char *qc_graph_print(const struct qc_graph *g, const struct qc_text_options *options, struct qc_status *st);
-
-/* Parses what qc_graph_print printed with QC_TEXT_ALL ("..." constants are an error). Errors give line and column. */
-bool qc_graph_parse(struct qc_graph **out, const char *text, size_t size, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Element types of tensors, and the integer levels of the types a value can be quantized to. */
-#ifndef QC_GRAPH_TYPES_DTYPE_H
-#define QC_GRAPH_TYPES_DTYPE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,5 +69,3 @@ float qc_half_to_float(uint16_t h);
 uint16_t qc_float_to_half(float f);
 float qc_bfloat_to_float(uint16_t h);
 uint16_t qc_float_to_bfloat(float f);
-
-#endif

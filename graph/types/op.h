@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Operators: the columns of graph/types/ops.def that every room may ask for. */
-#ifndef QC_GRAPH_TYPES_OP_H
-#define QC_GRAPH_TYPES_OP_H
+#pragma once
 
 #include <stdbool.h>
 
+#include "arith/contract.h"
 #include "base/status.h"
+#include "graph/types/dtype.h"
 
 /* QC_OP_Conv, QC_OP_Relu, ... */
 enum qc_op {
@@ -46,4 +47,8 @@ enum qc_op qc_op_from_onnx(const char *name); /* as the column has it: with the 
 enum { QC_ONNX_NAME = 64 };
 const char *qc_op_onnx_name(const char **domain, char buf[QC_ONNX_NAME], enum qc_op op);
 
-#endif
+/* Scale and zero point of results whose range is known, which TFLite fixes:
+     Sigmoid, Softmax 1/256, lowest level;  Tanh, LpNormalization (p 2) 1/128, middle;  LogSoftmax 16/256, highest
+     level; 16 bits signed: 1/32768, 0 (Sigmoid, Softmax, Tanh).
+   False when `contract` is another than tflite and tflite-single, or fixes nothing for this op and type. */
+bool qc_fixed_parameters(struct qc_affine *out, enum qc_contract contract, enum qc_op op, enum qc_dtype dtype);

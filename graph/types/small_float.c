@@ -14,34 +14,12 @@ struct format {
 
 static struct format format_of(enum qc_dtype t)
 {
-    switch (t) {
-    case QC_F8E4M3: return (struct format){4, 3, 7, false, false, 0x7e, 0x7f};
-    case QC_F8E4M3Z: return (struct format){4, 3, 8, true, false, 0x7f, 0x80};
-    case QC_F8E5M2: return (struct format){5, 2, 15, false, true, 0x7b, 0x7e};
-    case QC_F8E5M2Z: return (struct format){5, 2, 16, true, false, 0x7f, 0x80};
-    case QC_F4E2M1: return (struct format){2, 1, 1, false, false, 0x7, -1};
-    case QC_F8E8M0:
-    case QC_NONE:
-    case QC_F32:
-    case QC_U8:
-    case QC_I8:
-    case QC_U16:
-    case QC_I16:
-    case QC_I32:
-    case QC_I64:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_F64:
-    case QC_U32:
-    case QC_U64:
-    case QC_BF16:
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    case QC_DTYPE_COUNT: break;
-    }
-    return (struct format){8, 0, 127, false, false, 0xfe, 0xff};
+    static const struct format formats[QC_DTYPE_COUNT] = {
+        [QC_F8E4M3] = {4, 3, 7, false, false, 0x7e, 0x7f}, [QC_F8E4M3Z] = {4, 3, 8, true, false, 0x7f, 0x80},
+        [QC_F8E5M2] = {5, 2, 15, false, true, 0x7b, 0x7e}, [QC_F8E5M2Z] = {5, 2, 16, true, false, 0x7f, 0x80},
+        [QC_F4E2M1] = {2, 1, 1, false, false, 0x7, -1},    [QC_F8E8M0] = {8, 0, 127, false, false, 0xfe, 0xff},
+    };
+    return formats[t];
 }
 
 static float magnitude_of(const struct format *f, unsigned pattern)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Floating-point numbers of 4 and 8 bits: OCP's 8-bit and microscaling formats and the FNUZ ones (ONNX, "Float stored
    in 8 bits", "Float stored in 4 bits", "Float8E8M0"). In memory each is a byte. */
-#ifndef QC_GRAPH_TYPES_SMALL_FLOAT_H
-#define QC_GRAPH_TYPES_SMALL_FLOAT_H
+#pragma once
 
 #include "graph/types/dtype.h"
 
@@ -29,5 +28,3 @@ enum qc_small_rounding { QC_SMALL_UP, QC_SMALL_DOWN, QC_SMALL_NEAREST };
 float qc_small_to_float(enum qc_dtype t, uint8_t bits);
 /* NaN stays NaN; in F4E2M1, which has none, it becomes -0. */
 uint8_t qc_float_to_small(enum qc_dtype t, double v, enum qc_small_overflow overflow, enum qc_small_rounding rounding);
-
-#endif

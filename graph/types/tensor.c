@@ -281,93 +281,50 @@ bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b)
 
 double qc_tensor_float(const struct qc_tensor *t, size_t i)
 {
-    switch (t->dtype) {
-    case QC_F32: return (double)((const float *)t->data)[i];
-    case QC_F64: return ((const double *)t->data)[i];
-    case QC_F16: return (double)qc_half_to_float(((const uint16_t *)t->data)[i]);
-    case QC_BF16: return (double)qc_bfloat_to_float(((const uint16_t *)t->data)[i]);
-    case QC_U64: return (double)((const uint64_t *)t->data)[i];
-    case QC_U8:
-    case QC_I8:
-    case QC_U16:
-    case QC_I16:
-    case QC_I32:
-    case QC_U32:
-    case QC_I64:
-    case QC_BOOL:
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-        return (double)qc_tensor_int(t, i);
-    QC_CASE_SMALL_FLOATS:
-        return (double)qc_small_to_float(t->dtype, ((const uint8_t *)t->data)[i]);
-    case QC_NONE:
-    case QC_DTYPE_COUNT: break;
-    }
-    return 0;
+    if (t->dtype == QC_F32) return (double)((const float *)t->data)[i];
+    if (t->dtype == QC_F64) return ((const double *)t->data)[i];
+    if (t->dtype == QC_F16) return (double)qc_half_to_float(((const uint16_t *)t->data)[i]);
+    if (t->dtype == QC_BF16) return (double)qc_bfloat_to_float(((const uint16_t *)t->data)[i]);
+    if (t->dtype == QC_U64) return (double)((const uint64_t *)t->data)[i];
+    if (qc_dtype_info(t->dtype)->is_float) return (double)qc_small_to_float(t->dtype, ((const uint8_t *)t->data)[i]);
+    return (double)qc_tensor_int(t, i);
 }
 
 int64_t qc_tensor_int(const struct qc_tensor *t, size_t i)
 {
-    switch (t->dtype) {
-    case QC_U8:
-    case QC_U4:
-    case QC_U2:
-    case QC_BOOL: return ((const uint8_t *)t->data)[i];
-    case QC_I8:
-    case QC_I4:
-    case QC_I2: return ((const int8_t *)t->data)[i];
-    case QC_U16: return ((const uint16_t *)t->data)[i];
-    case QC_I16: return ((const int16_t *)t->data)[i];
-    case QC_I32: return ((const int32_t *)t->data)[i];
-    case QC_U32: return ((const uint32_t *)t->data)[i];
-    case QC_I64: return ((const int64_t *)t->data)[i];
-    case QC_U64: return (int64_t)((const uint64_t *)t->data)[i];
-    case QC_F32:
-    case QC_F64:
-    case QC_F16:
-    case QC_BF16:
-    QC_CASE_SMALL_FLOATS : {
+    const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
+    const void *x = t->data;
+    if (info->is_float) {
         double v = qc_tensor_float(t, i);
         if (!(v > -9.2e18)) return v != v ? 0 : INT64_MIN;
         return v < 9.2e18 ? (int64_t)v : INT64_MAX;
     }
-    case QC_NONE:
-    case QC_DTYPE_COUNT: break;
-    }
-    return 0;
+    if (info->size == 1) return info->is_signed ? ((const int8_t *)x)[i] : ((const uint8_t *)x)[i];
+    if (info->size == 2) return info->is_signed ? ((const int16_t *)x)[i] : ((const uint16_t *)x)[i];
+    if (info->size == 4) return info->is_signed ? ((const int32_t *)x)[i] : (int64_t)((const uint32_t *)x)[i];
+    return info->size == 8 ? ((const int64_t *)x)[i] : 0;
 }
 
 void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_t n)
 {
     const void *x = (const char *)t->data + first * qc_dtype_size(t->dtype);
-    switch (t->dtype) {
+    const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
 #define AS(type)                                                                                                       \
-    for (size_t i = 0; i < n; i++) out[i] = (int32_t)((const type *)x)[i];                                             \
-    break
-    case QC_U8:
-    case QC_U4:
-    case QC_U2:
-    case QC_BOOL: AS(uint8_t);
-    case QC_I8:
-    case QC_I4:
-    case QC_I2: AS(int8_t);
-    case QC_U16: AS(uint16_t);
-    case QC_I16: AS(int16_t);
-    case QC_I32: AS(int32_t);
-    case QC_F32: AS(float);
+    for (size_t i = 0; i < n; i++) out[i] = (int32_t)((const type *)x)[i]
+    if (t->dtype == QC_F32)
+        AS(float);
+    else if (t->dtype == QC_I32)
+        AS(int32_t);
+    else if (info->size == 1 && info->is_signed)
+        AS(int8_t);
+    else if (info->size == 1)
+        AS(uint8_t);
+    else if (info->is_signed)
+        AS(int16_t);
+    else
+        AS(uint16_t);
 #undef AS
-    case QC_U32:
-    case QC_I64:
-    case QC_U64:
-    case QC_F64:
-    case QC_F16:
-    case QC_BF16:
-    QC_CASE_SMALL_FLOATS:
-    case QC_NONE:
-    case QC_DTYPE_COUNT: assert(false && "a type that does not fit"); break;
-    }
+    assert(t->dtype == QC_F32 || t->dtype == QC_I32 || (!info->is_float && info->bits <= 16));
 }
 
 /* One element of each of n channels. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Shapes and constant tensors. */
-#ifndef QC_GRAPH_TYPES_TENSOR_H
-#define QC_GRAPH_TYPES_TENSOR_H
+#pragma once
 
 #include "base/file_map.h"
 #include "base/status.h"
@@ -87,5 +86,3 @@ void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, 
                      const int32_t *zero, size_t zero_count);
 /* Float32 copy of a tensor of any numeric type. */
 struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *st);
-
-#endif

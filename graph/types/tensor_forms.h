@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Other forms of a constant's numbers - packed for a kernel, added up - that are kept with it, so that many plans make
    them once. They are a function of the tensor and a key of some bytes, and go when the tensor goes. */
-#ifndef QC_GRAPH_TYPES_TENSOR_FORMS_H
-#define QC_GRAPH_TYPES_TENSOR_FORMS_H
+#pragma once
 
 #include "graph/types/tensor.h"
 
@@ -16,5 +15,3 @@ const void *qc_tensor_form(const struct qc_tensor *t, const void *key, size_t ke
    tensor that keeps forms. */
 bool qc_tensor_add_form(const void **out, const struct qc_tensor *t, const void *key, size_t key_bytes, void *data,
                         struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ONNX model file -> graph. */
-#ifndef QC_ONNX_READ_IMPORT_H
-#define QC_ONNX_READ_IMPORT_H
+#pragma once
 
 #include "base/file.h"
 #include "graph/core/call.h"
@@ -67,5 +66,3 @@ bool qc_onnx_import_memory(struct qc_graph **out, struct qc_model_info *info, co
                            const char *folder, struct qc_status *st);
 bool qc_onnx_import_memory_with(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
                                 const char *folder, const struct qc_import_options *o, struct qc_status *st);
-
-#endif

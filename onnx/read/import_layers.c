@@ -120,28 +120,10 @@ static struct qc_tensor *scalar_of(enum qc_dtype dtype, float v, struct qc_statu
     const struct qc_shape shape = QC_SCALAR;
     const double wide = (double)v;
     const uint16_t half = qc_float_to_half(v), bfloat = qc_float_to_bfloat(v);
-    switch (dtype) {
-    case QC_F32: return qc_tensor_of(dtype, &shape, &v, st);
-    case QC_F64: return qc_tensor_of(dtype, &shape, &wide, st);
-    case QC_F16: return qc_tensor_of(dtype, &shape, &half, st);
-    case QC_BF16: return qc_tensor_of(dtype, &shape, &bfloat, st);
-    case QC_U8:
-    case QC_I8:
-    case QC_U16:
-    case QC_I16:
-    case QC_I32:
-    case QC_I64:
-    case QC_BOOL:
-    case QC_U32:
-    case QC_U64:
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    QC_CASE_SMALL_FLOATS:
-    case QC_NONE:
-    case QC_DTYPE_COUNT: break;
-    }
+    if (dtype == QC_F32) return qc_tensor_of(dtype, &shape, &v, st);
+    if (dtype == QC_F64) return qc_tensor_of(dtype, &shape, &wide, st);
+    if (dtype == QC_F16) return qc_tensor_of(dtype, &shape, &half, st);
+    if (dtype == QC_BF16) return qc_tensor_of(dtype, &shape, &bfloat, st);
     qc_fail(st, QC_BAD_INPUT, "has an input that is not a float");
     return NULL;
 }

@@ -62,7 +62,6 @@ static bool unpack(Onnx__ModelProto **out, const struct source *from, const stru
     if (size == 0) return qc_fail(st, QC_BAD_INPUT, "the file is empty; an ONNX model was expected");
     const char *other = other_kind(bytes, size);
     if (other) return qc_fail(st, QC_BAD_INPUT, "not an ONNX model: this is %s", other);
-    if (!qc_proto_check(&onnx__model_proto__descriptor, bytes, size, "an ONNX model", st)) return false;
     ProtobufCMessage *message;
     if (!qc_proto_unpack_borrowing(&message, &onnx__model_proto__descriptor, bytes, size, "an ONNX model", budget, st))
         return false;

@@ -121,34 +121,12 @@ static bool check_stored(const Onnx__TensorProto *p, enum qc_dtype dtype, size_t
         if (p->raw_data.len == raw) return true;
         return qc_fail(st, QC_BAD_INPUT, "raw_data has %zu bytes, but its shape needs %zu", p->raw_data.len, raw);
     }
-    switch (dtype) {
-    case QC_F32: return expect_count("float_data", p->n_float_data, count, st);
-    case QC_F64: return expect_count("double_data", p->n_double_data, count, st);
-    case QC_I64: return expect_count("int64_data", p->n_int64_data, count, st);
-    case QC_U32:
-    case QC_U64: return expect_count("uint64_data", p->n_uint64_data, count, st);
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    case QC_F4E2M1: return expect_count("int32_data", p->n_int32_data, packed_bytes(dtype, count), st);
-    case QC_F8E4M3:
-    case QC_F8E4M3Z:
-    case QC_F8E5M2:
-    case QC_F8E5M2Z:
-    case QC_F8E8M0:
-    case QC_U8:
-    case QC_I8:
-    case QC_U16:
-    case QC_I16:
-    case QC_I32:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_BF16: return expect_count("int32_data", p->n_int32_data, count, st);
-    case QC_NONE:
-    case QC_DTYPE_COUNT: break;
-    }
-    return qc_fail(st, QC_UNSUPPORTED, "has no elements of a type that is handled");
+    if (dtype == QC_F32) return expect_count("float_data", p->n_float_data, count, st);
+    if (dtype == QC_F64) return expect_count("double_data", p->n_double_data, count, st);
+    if (dtype == QC_I64) return expect_count("int64_data", p->n_int64_data, count, st);
+    if (dtype == QC_U32 || dtype == QC_U64) return expect_count("uint64_data", p->n_uint64_data, count, st);
+    if (dtype == QC_NONE) return qc_fail(st, QC_UNSUPPORTED, "has no elements of a type that is handled");
+    return expect_count("int32_data", p->n_int32_data, is_packed(dtype) ? packed_bytes(dtype, count) : count, st);
 }
 
 static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct qc_status *st)
@@ -158,39 +136,22 @@ static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct 
         return true;
     }
     if (t->count == 0) return true;
-    switch (t->dtype) {
-    case QC_F32: memcpy(t->data, p->float_data, t->bytes); return true;
-    case QC_F64: memcpy(t->data, p->double_data, t->bytes); return true;
-    case QC_I64: memcpy(t->data, p->int64_data, t->bytes); return true;
-    case QC_U64: memcpy(t->data, p->uint64_data, t->bytes); return true;
-    case QC_U32:
-        for (size_t i = 0; i < t->count; i++) {
-            if (p->uint64_data[i] > UINT32_MAX) return qc_fail(st, QC_BAD_INPUT, "element %zu is outside u32", i);
-            ((uint32_t *)t->data)[i] = (uint32_t)p->uint64_data[i];
-        }
+    const void *from = t->dtype == QC_F32   ? (const void *)p->float_data
+                       : t->dtype == QC_F64 ? (const void *)p->double_data
+                       : t->dtype == QC_I64 ? (const void *)p->int64_data
+                       : t->dtype == QC_U64 ? (const void *)p->uint64_data
+                                            : NULL;
+    if (from) {
+        memcpy(t->data, from, t->bytes);
         return true;
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    case QC_F4E2M1: return take_packed_int32(t, p->int32_data, p->n_int32_data, st);
-    case QC_U8:
-    case QC_I8:
-    case QC_U16:
-    case QC_I16:
-    case QC_I32:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_BF16:
-    case QC_F8E4M3:
-    case QC_F8E4M3Z:
-    case QC_F8E5M2:
-    case QC_F8E5M2Z:
-    case QC_F8E8M0: return take_int32(t, p->int32_data, st);
-    case QC_NONE:
-    case QC_DTYPE_COUNT: break;
     }
-    return false;
+    for (size_t i = 0; t->dtype == QC_U32 && i < t->count; i++) {
+        if (p->uint64_data[i] > UINT32_MAX) return qc_fail(st, QC_BAD_INPUT, "element %zu is outside u32", i);
+        ((uint32_t *)t->data)[i] = (uint32_t)p->uint64_data[i];
+    }
+    if (t->dtype == QC_U32) return true;
+    return is_packed(t->dtype) ? take_packed_int32(t, p->int32_data, p->n_int32_data, st)
+                               : take_int32(t, p->int32_data, st);
 }
 
 /* The tensor in the model's file, or where it begins between two elements there, in a file of its own; *out stays NULL

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside onnx/: a model on its way into a graph. */
-#ifndef QC_ONNX_READ_IMPORTING_H
-#define QC_ONNX_READ_IMPORTING_H
+#pragma once
 
 #include "graph/core/call.h"
 #include "onnx/read/import.h"
@@ -106,7 +105,7 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st);
 bool qc_import_nodes(struct qc_importer *im, struct qc_status *st);
 const char *qc_import_label(const Onnx__NodeProto *p); /* the node's name, else its first output */
 
-/* Subgraphs (import_outer.c). Fills im->outer. */
+/* Subgraphs (import_body.c). Fills im->outer. */
 bool qc_import_find_outer(struct qc_importer *im, struct qc_status *st);
 
 /* What is carried through (import_carried.c). Begin marks inputs and initializers of types that are not computed. */
@@ -125,7 +124,7 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
 bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
     QC_PRINTF(4, 5);
 
-/* Files (import_files.c). Fills info->files from the initializers and the attributes of nodes. */
+/* Files (import_external.c). Fills info->files from the initializers and the attributes of nodes. */
 bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st);
 
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
@@ -247,5 +246,3 @@ struct qc_import_row {
 /* end with op NULL */
 extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[],
     qc_import_index_forms[];
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside onnx/: the generated messages, and a check that makes it safe to unpack bytes into them. */
-#ifndef QC_ONNX_READ_PROTO_H
-#define QC_ONNX_READ_PROTO_H
+#pragma once
 
 #include "base/budget.h"
 #include "onnx/onnx.pb-c.h"
@@ -18,12 +17,9 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
 bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes, size_t size,
                      const char *what, struct qc_status *st);
 
-/* A varint at *at, which moves behind it; false when it runs past end or is too long. */
-bool qc_proto_varint(uint64_t *out, const uint8_t *p, size_t *at, size_t end);
-
-/* The same of bytes that outlive the message: raw_data of tensors stays where it is, at any address, and the message
-   points to it (proto_borrow.c). What is unpacked so is freed so, with the same bytes. The rest is asked of the budget.
- */
+/* Both of bytes that outlive the message: raw_data of tensors stays where it is, at any address, and the message
+   points to it. It is freed with qc_proto_free_borrowing and the same bytes. The rest is asked of the budget. Errors:
+   as of both, and of the budget. */
 bool qc_proto_unpack_borrowing(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d, const void *bytes,
                                size_t size, const char *what, const struct qc_budget *budget, struct qc_status *st);
 void qc_proto_free_borrowing(ProtobufCMessage *m, const void *bytes, size_t size); /* NULL-safe */
@@ -33,5 +29,3 @@ static inline const char *qc_proto_text(const char *s)
 {
     return s ? s : "";
 }
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graph -> ONNX model file. */
-#ifndef QC_ONNX_WRITE_EMIT_H
-#define QC_ONNX_WRITE_EMIT_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -61,5 +60,3 @@ bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g
    Nothing is written. Errors: as qc_onnx_emit, but for the limit of 2 GB. */
 bool qc_onnx_emit_bytes(size_t *bytes, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
                         struct qc_status *st);
-
-#endif

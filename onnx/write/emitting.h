@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside onnx/: a graph on its way into a model. */
-#ifndef QC_ONNX_WRITE_EMITTING_H
-#define QC_ONNX_WRITE_EMITTING_H
+#pragma once
 
 #include "onnx/read/proto.h"
 #include "onnx/write/emit.h"
@@ -58,7 +57,7 @@ bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, s
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
 
-/* The body of a node, the first `given` inputs of which are ONNX's (emit_body.c); outer: where it stands. */
+/* The body of a node, the first `given` inputs of which are ONNX's (emit_node.c); outer: where it stands. */
 Onnx__GraphProto *qc_emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
                                struct qc_status *st);
 /* Fills a graph: initializers, nodes, ports but for captures (emit_model.c). */
@@ -82,5 +81,3 @@ static inline char *qc_emit_text(const char *s)
 {
     return (char *)(uintptr_t)s;
 }
-
-#endif

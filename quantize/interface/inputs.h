@@ -4,7 +4,7 @@
 #ifndef QC_QUANTIZE_INTERFACE_INPUTS_H
 #define QC_QUANTIZE_INTERFACE_INPUTS_H
 
-#include "base/apart.h"
+#include "base/file.h"
 #include "calib/statistics/collection.h"
 #include "datasets/samples/dataset.h"
 #include "onnx/read/import.h"

@@ -82,22 +82,26 @@ bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct
     return ok;
 }
 
-bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands,
-                     size_t operand_count, const struct qc_command_change *change, struct qc_status *st)
+bool qc_words_text(const char **out, struct qc_arena *a, const struct qc_text_list *words, struct qc_status *st)
 {
-    struct qc_text_list words;
     char *text = NULL;
     size_t size;
-    if (!qc_command_words(&words, a, o, operands, operand_count, change, st)) return false;
     FILE *f = open_memstream(&text, &size);
     if (!f) return qc_fail_memory(st, 1);
-    for (size_t i = 0; i < words.count; i++) {
+    for (size_t i = 0; i < words->count; i++) {
         if (i) fputc(' ', f);
-        put_word(f, words.items[i]);
+        put_word(f, words->items[i]);
     }
     bool ok = fclose(f) == 0 && (*out = qc_arena_strdup(a, text, st));
     free(text);
     return ok || qc_fail_memory(st, 1);
+}
+
+bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands,
+                     size_t operand_count, const struct qc_command_change *change, struct qc_status *st)
+{
+    struct qc_text_list words;
+    return qc_command_words(&words, a, o, operands, operand_count, change, st) && qc_words_text(out, a, &words, st);
 }
 
 bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change,

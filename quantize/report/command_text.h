@@ -23,6 +23,9 @@ bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct
 bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands,
                      size_t operand_count, const struct qc_command_change *change, struct qc_status *st);
 
+/* Words as one line, quoted for a shell, in the arena. Errors: memory. */
+bool qc_words_text(const char **out, struct qc_arena *a, const struct qc_text_list *words, struct qc_status *st);
+
 /* The command line of the job, or of one like it (change; may be NULL), in the arena of p. */
 bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change,
                          struct qc_status *st);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/report/type_word.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/layer_index.h"
 #include "quantize/report/noise_points.h"
@@ -307,13 +308,13 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
         return other_method(fix, f) || wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
     if (c.weight_noise) {
-        *why =
-            qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db, c.weight->type);
+        *why = qc_arena_printf(a, f->st, "its weights lose most: %.1f dB SQNR in %s", c.weight->alone_db,
+                               qc_type_word(c.weight->type));
         return finer_weights(fix, f, pt, c.weight) || skip(fix, f, pt, NULL);
     }
     if (c.own_noise) {
         *why = qc_arena_printf(a, f->st, "most of what it adds is the rounding of its result, %.1f dB alone in %s",
-                               c.own->alone_db, c.own->type);
+                               c.own->alone_db, qc_type_word(c.own->type));
         return wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }
     if (c.input && c.input->lost_fraction > coarse) {
@@ -407,7 +408,7 @@ static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, 
     if (!wide(fix, f, input) && !skip(fix, f, &pt, input)) fix->action = NULL;
     out->why = qc_arena_printf(f->p->arena, f->st,
                                "the rounding of '%s', which it reads, has the largest effect: %.1f dB in %s",
-                               input->name, input->sqnr_db, input->type);
+                               input->name, input->sqnr_db, qc_type_word(input->type));
     out->op = qc_op_info(n->op)->name;
     out->node =
         qc_arena_strdup(f->p->arena, n->name && *n->name ? n->name : qc_value_label(label, f->g, n->outputs), f->st);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The produced graph as the report draws it: quantize, requantize and dequantize are no boxes, and what is computed in
    one piece with a multiply-accumulate op is one box with it. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "quantize/report/layer_index.h"
@@ -29,9 +30,14 @@ static size_t layer_of(const struct drawing *d, qc_id value)
 static bool shape_of(struct qc_report_node *box, const struct drawing *d, qc_id value, struct qc_status *st)
 {
     const struct qc_shape *s = &d->g->values[value].type.shape;
-    char text[QC_SHAPE_TEXT];
-    if (s->rank < 0) return true;
-    box->shape = qc_arena_strdup(d->p->arena, qc_shape_text(text, s), st);
+    const char *text = "[";
+    int known = 0;
+    for (int i = 0; i < s->rank; i++) known += s->dim[i] != QC_FREE;
+    if (s->rank < 0 || (!known && s->rank > 1)) return true; /* "[N,?,?]" tells nobody anything */
+    for (int i = 0; text && i < s->rank; i++)
+        text = s->dim[i] != QC_FREE ? qc_arena_printf(d->p->arena, st, "%s%s%" PRId64, text, i ? "," : "", s->dim[i])
+                                    : qc_arena_printf(d->p->arena, st, "%s%s%s", text, i ? "," : "", i ? "?" : "N");
+    box->shape = text ? qc_arena_printf(d->p->arena, st, "%s]", text) : NULL;
     return box->shape != NULL;
 }
 

@@ -75,26 +75,10 @@ static float scale_that_fits(float from, float to, float plane)
     return to;
 }
 
-bool qc_keep_runtime_limits(struct qc_graph *g, struct qc_status *st)
-{
-    struct qc_arena *a = qc_arena_new();
-    struct qc_uses uses;
-    if (!a) return qc_fail_memory(st, 1);
-    bool ok = qc_uses_of(&uses, g, a, st);
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        const struct mean m = mean_of(g, &uses, id);
-        if (!m.node || g->qparams_of[m.to].given || m.from == m.to) continue;
-        const struct qc_qparams *from = &g->qparams_of[m.from], *to = &g->qparams_of[m.to];
-        if (fits(multiplier(from->scale[0], to->scale[0], m.plane))) continue;
-        const float scale = scale_that_fits(from->scale[0], to->scale[0], m.plane);
-        const int32_t zero_point = to->zero_point[0];
-        ok = qc_graph_bind_quantizer(g, m.to, 1, &scale, &zero_point, st);
-    }
-    qc_arena_free(a);
-    return ok;
-}
+typedef bool beyond_fn(void *user, const struct mean *m, float multiplier, struct qc_status *st);
 
-bool qc_check_runtime_limits(const struct qc_graph *g, struct qc_status *st)
+/* Calls `beyond` for each mean whose multiplier the runtime refuses; with the scales as they are then. */
+static bool for_each_beyond(const struct qc_graph *g, beyond_fn *beyond, void *user, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
     struct qc_uses uses;
@@ -103,17 +87,42 @@ bool qc_check_runtime_limits(const struct qc_graph *g, struct qc_status *st)
     for (qc_id id = 1; ok && id <= g->node_count; id++) {
         const struct mean m = mean_of(g, &uses, id);
         if (!m.node) continue;
-        const float from = g->qparams_of[m.from].scale[0], to = g->qparams_of[m.to].scale[0],
-                    by = multiplier(from, to, m.plane);
-        if (fits(by)) continue;
-        char label[QC_LABEL];
-        const struct qc_node *n = &g->nodes[id];
-        ok = qc_fail(
-            st, QC_UNSUPPORTED,
-            "node '%s' (GlobalAveragePool): scales %.9g of its input and %.9g of its result give the multiplier "
-            "%.9g, and ONNX Runtime refuses what is not in [2^-32, 2^8); look at the samples",
-            n->name ? n->name : qc_value_label(label, g, n->outputs), (double)from, (double)to, (double)by);
+        const float by = multiplier(g->qparams_of[m.from].scale[0], g->qparams_of[m.to].scale[0], m.plane);
+        ok = fits(by) || beyond(user, &m, by, st);
     }
     qc_arena_free(a);
     return ok;
+}
+
+static bool mend_scale(void *user, const struct mean *m, float by, struct qc_status *st)
+{
+    struct qc_graph *g = user;
+    const struct qc_qparams *from = &g->qparams_of[m->from], *to = &g->qparams_of[m->to];
+    (void)by;
+    if (to->given || m->from == m->to) return true;
+    const float scale = scale_that_fits(from->scale[0], to->scale[0], m->plane);
+    const int32_t zero_point = to->zero_point[0];
+    return qc_graph_bind_quantizer(g, m->to, 1, &scale, &zero_point, st);
+}
+
+static bool refuse(void *user, const struct mean *m, float by, struct qc_status *st)
+{
+    const struct qc_graph *g = user;
+    const struct qc_node *n = &g->nodes[m->node];
+    char label[QC_LABEL];
+    return qc_fail(st, QC_UNSUPPORTED,
+                   "node '%s' (GlobalAveragePool): scales %.9g of its input and %.9g of its result give the multiplier "
+                   "%.9g, and ONNX Runtime refuses what is not in [2^-32, 2^8); look at the samples",
+                   n->name ? n->name : qc_value_label(label, g, n->outputs), (double)g->qparams_of[m->from].scale[0],
+                   (double)g->qparams_of[m->to].scale[0], (double)by);
+}
+
+bool qc_keep_runtime_limits(struct qc_graph *g, struct qc_status *st)
+{
+    return for_each_beyond(g, mend_scale, g, st);
+}
+
+bool qc_check_runtime_limits(const struct qc_graph *g, struct qc_status *st)
+{
+    return for_each_beyond(g, refuse, (void *)g, st);
 }

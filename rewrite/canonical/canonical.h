@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a quantized model as it stands in a file to the canonical affine graph: the same, whichever form it was in. */
-#ifndef QC_REWRITE_CANONICAL_CANONICAL_H
-#define QC_REWRITE_CANONICAL_CANONICAL_H
+#pragma once
 
 #include "rewrite/passes/simulate.h"
 
@@ -37,5 +36,3 @@ bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical
 
 /* Is there anything to do? */
 bool qc_is_quantized(const struct qc_graph *g);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside rewrite/: what qc_canonical knows about integers of a file (canonical_classes.c), and how it builds
  * (canonical_build.c, canonical_op.c). */
-#ifndef QC_REWRITE_CANONICAL_CANONICAL_PARTS_H
-#define QC_REWRITE_CANONICAL_CANONICAL_PARTS_H
+#pragma once
 
 #include "base/index.h"
 #include "graph/core/qlinear.h"
@@ -66,5 +65,3 @@ qc_id qc_canon_add(struct qc_canon *c, enum qc_op op, const struct qc_node *from
 bool qc_canon_float_op(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st);
 bool qc_canon_qlinear_op(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, struct qc_status *st);
 bool qc_canon_moving_op(struct qc_canon *c, const struct qc_node *n, struct qc_status *st);
-
-#endif

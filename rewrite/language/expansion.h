@@ -4,8 +4,7 @@
    function GroupNormalization(x, scale, bias) opset 21 {num_groups, epsilon = 1e-5}
      let  y = ...
      give y * scale + bias */
-#ifndef QC_REWRITE_LANGUAGE_EXPANSION_H
-#define QC_REWRITE_LANGUAGE_EXPANSION_H
+#pragma once
 
 #include "graph/core/call.h"
 #include "rewrite/language/rule.h"
@@ -20,5 +19,3 @@ struct qc_function_info {
     int opset_from, opset_to; /* to: 1000000 where there is no end */
 };
 struct qc_function_info qc_rules_function(const struct qc_rules *r, size_t i); /* i < r->function_count */
-
-#endif

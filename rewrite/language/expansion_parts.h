@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside rewrite/language/: a function as it was parsed, and the values that its expressions have while it is
    expanded. */
-#ifndef QC_REWRITE_LANGUAGE_EXPANSION_PARTS_H
-#define QC_REWRITE_LANGUAGE_EXPANSION_PARTS_H
+#pragma once
 
 #include "graph/core/call.h"
 #include "rewrite/language/rule_parser.h"
@@ -161,7 +160,7 @@ const struct qc_fbuiltin *qc_fbuiltin_find(const char *name);
 size_t qc_fbuiltin_count(void);
 const struct qc_fbuiltin *qc_fbuiltin_at(size_t i);
 
-/* Arithmetic (expansion_value.c). */
+/* Arithmetic (expansion_expr.c). */
 struct qc_number qc_number_whole(int64_t i);
 struct qc_number qc_number_real(double f);
 double qc_number_double(struct qc_number n);
@@ -183,5 +182,3 @@ bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, cons
 /* A list some of whose elements are tensors of rank 1. */
 bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const struct qc_fvalue *items, size_t count,
                          struct qc_status *st);
-
-#endif

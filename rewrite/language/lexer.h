@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tokens of rule files. */
-#ifndef QC_REWRITE_LANGUAGE_LEXER_H
-#define QC_REWRITE_LANGUAGE_LEXER_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -33,5 +32,3 @@ bool qc_lexer_text(const char **text, struct qc_lexer *x, struct qc_arena *a, st
 bool qc_lexer_number(double *value, struct qc_lexer *x, struct qc_status *st);
 /* "FILE:LINE:COLUMN: expected WHAT, got 'TOKEN'"; always false. */
 bool qc_lexer_error(const struct qc_lexer *x, const char *expected, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matching a rule at a value, guards, and instantiating its template. */
-#ifndef QC_REWRITE_LANGUAGE_MATCH_H
-#define QC_REWRITE_LANGUAGE_MATCH_H
+#pragma once
 
 #include "graph/core/rebuild.h"
 #include "rewrite/language/rule.h"
@@ -80,5 +79,3 @@ const struct qc_guard_info *qc_guard_find(const char *name);
 /* Of an entry of the allow-list: they are about one node. */
 bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g,
                         const struct qc_node *n);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finding where rules match without overlap, and rewriting a graph. */
-#ifndef QC_REWRITE_LANGUAGE_REWRITER_H
-#define QC_REWRITE_LANGUAGE_REWRITER_H
+#pragma once
 
 #include "rewrite/language/match.h"
 
@@ -34,5 +33,3 @@ bool qc_endless_check(struct qc_endless *e, const struct qc_matches *m, const st
  * ends is a QC_BAD_INPUT which names the rule. */
 bool qc_rewrite(struct qc_graph **out, size_t *applied, const struct qc_graph *g, const struct qc_rules *rules,
                 struct qc_status *st);
-
-#endif

@@ -13,8 +13,7 @@
    A repeated name is the same value; Add, Mul, Max, Min match both ways; an op inside a match must have no other user;
    a multiply-accumulate op is never matched twice. Longest match first. Names of values begin with a lower-case letter,
    names of qparams with an upper-case one. */
-#ifndef QC_REWRITE_LANGUAGE_RULE_H
-#define QC_REWRITE_LANGUAGE_RULE_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -135,6 +134,7 @@ struct qc_rule {
     struct qc_expr *give;        /* the template of the chosen target; NULL: the rule is not for it, or has none */
     const char *inside, *target; /* islands and costs: what it is, or why, for reports; the target that it is for, NULL:
                                     all */
+    bool for_outputs;            /* a cost: only where nothing but outputs of the graph reads the result */
     unsigned template_count;
     struct qc_template templates[QC_RULE_TARGETS];
     struct qc_scheme_clause activation, weight;
@@ -190,5 +190,3 @@ enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const stru
                                             const struct qc_node *n);
 /* May be part of a table of a unary function (rewrite/passes/functions.h). */
 bool qc_rules_in_table(const struct qc_rules *r, const struct qc_graph *g, const struct qc_node *n);
-
-#endif

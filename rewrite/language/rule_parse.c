@@ -191,7 +191,7 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
     }
 }
 
-/* [ target NAME ] ( inside | because ) TEXT */
+/* [ target NAME ] ( inside | [ outputs ] because ) TEXT */
 static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
 {
     const char *word = p->rule->kind == QC_RULE_COST ? "because" : "inside";
@@ -199,7 +199,9 @@ static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
     if (qc_lexer_take(&p->x, "target", st) &&
         !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
         return false;
-    return qc_lexer_expect(&p->x, word, st) && qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
+    rule->for_outputs = rule->kind == QC_RULE_COST && qc_lexer_take(&p->x, "outputs", st);
+    return st->code == QC_OK && qc_lexer_expect(&p->x, word, st) &&
+           qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
 }
 
 static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct qc_status *st)

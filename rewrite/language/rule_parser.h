@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside rewrite/: what the parts of the parser of rule files share. */
-#ifndef QC_REWRITE_LANGUAGE_RULE_PARSER_H
-#define QC_REWRITE_LANGUAGE_RULE_PARSER_H
+#pragma once
 
 #include "rewrite/language/lexer.h"
 #include "rewrite/language/rule.h"
@@ -28,5 +27,3 @@ bool qc_parse_guards(struct qc_guard *guards, unsigned *count, unsigned most, st
 /* Reads a name and gives its slot, new when it was not seen yet. Guards and templates take their names from the match;
    only a pattern's template brings in qparams, which are those of quantizers. */
 bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool qparams, struct qc_status *st);
-
-#endif

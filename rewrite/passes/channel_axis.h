@@ -6,8 +6,7 @@
    normalisation along the last; ops that keep the shape, or move, cut and join elements hand them on
    (rewrite/passes/channel_layout.h). A value that nothing of that makes has the axis by which its readers read it, the
    first that do. */
-#ifndef QC_REWRITE_PASSES_CHANNEL_AXIS_H
-#define QC_REWRITE_PASSES_CHANNEL_AXIS_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -22,5 +21,3 @@ const struct qc_tensor *qc_layer_constant(const struct qc_graph *g, const struct
    channel 0 in the result). -1: mixed, or not known. Layers do not hand on channels. */
 int qc_channel_axis_through(int64_t *first, const struct qc_graph *g, const struct qc_node *n, unsigned data,
                             unsigned output, int in);
-
-#endif

@@ -2,8 +2,7 @@
 /* Where the channels of a group lie in a value: element [i0, i1, ...] belongs to channel offset + sum of i_a *
    stride[a]. A value that ops reshape, transpose and cut keeps its channels: the heads of an attention are two axes of
    them. */
-#ifndef QC_REWRITE_PASSES_CHANNEL_LAYOUT_H
-#define QC_REWRITE_PASSES_CHANNEL_LAYOUT_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -28,5 +27,3 @@ bool qc_layout_through(struct qc_channel_layout *out, const struct qc_channel_la
 
 /* marked[c] = true for each channel that a value of this shape has elements of. */
 void qc_layout_mark(bool *marked, const struct qc_channel_layout *l, const struct qc_shape *s);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Channel groups of a real graph: which values carry the same channels, and which weights make and read them. See
  * rewrite/passes/equalize.h. */
-#ifndef QC_REWRITE_PASSES_CHANNELS_H
-#define QC_REWRITE_PASSES_CHANNELS_H
+#pragma once
 
 #include "rewrite/passes/channel_layout.h"
 
@@ -94,5 +93,3 @@ static inline int64_t qc_weight_channel(const struct qc_layer_weight *w, int64_t
 {
     return o / (w->outputs / w->conv_groups) * w->inputs + i;
 }
-
-#endif

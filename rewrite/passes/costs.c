@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/passes/costs.h"
 
+#include "graph/core/uses.h"
+
 /* Fewer elements than this are not worth storing in 8 bits: a scale and a zero point take as much. */
 enum { SMALL_WEIGHT = 64 };
 
@@ -29,13 +31,20 @@ static bool has_weights(const struct qc_graph *g, const struct qc_node *n)
     return false;
 }
 
+static bool is_due(void *user, const struct qc_match *m)
+{
+    return !m->rule->for_outputs || !qc_readers(user, m->root).count;
+}
+
 bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct qc_rules *rules,
                    const struct qc_partition_options *o, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_matches found;
+    struct qc_uses uses;
     if (!(*reason = QC_NEW_ARRAY(a, const char *, g->node_count + 1, st))) return false;
     if (!are_for(o)) return true;
-    if (!qc_matches_find(&found, g, rules, QC_RULE_COST, NULL, NULL, a, st)) return false;
+    if (!qc_uses_of(&uses, g, a, st) || !qc_matches_find(&found, g, rules, QC_RULE_COST, is_due, &uses, a, st))
+        return false;
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *n = &g->nodes[id];
         if (!found.at[id] || (o->prefer == QC_PREFER_SIZE && has_weights(g, n)) ||

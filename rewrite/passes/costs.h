@@ -3,8 +3,7 @@
 
    They hold for activations and weights of 8 bits, for nodes that no option names. With QC_PREFER_SIZE they do not hold
    where a weight would stay in float. */
-#ifndef QC_REWRITE_PASSES_COSTS_H
-#define QC_REWRITE_PASSES_COSTS_H
+#pragma once
 
 #include "rewrite/passes/partition.h"
 
@@ -14,5 +13,3 @@
 /* *reason: [node_count + 1], why the node stays in float, or NULL; in the arena. */
 bool qc_costs_find(const char ***reason, const struct qc_graph *g, const struct qc_rules *rules,
                    const struct qc_partition_options *options, struct qc_arena *a, struct qc_status *st);
-
-#endif

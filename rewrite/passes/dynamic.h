@@ -6,8 +6,7 @@
 
    in the order in which ONNX Runtime multiplies, also in MatMulIntegerToFloat and DynamicQuantizeMatMul, which it makes
    of them. Integer products are exact, so that everybody gets the same bits. */
-#ifndef QC_REWRITE_PASSES_DYNAMIC_H
-#define QC_REWRITE_PASSES_DYNAMIC_H
+#pragma once
 
 #include "rewrite/passes/partition.h"
 
@@ -25,5 +24,3 @@ bool qc_make_dynamic(struct qc_graph **out, const struct qc_graph *g, const stru
 /* What a node is of such a product. */
 enum qc_dynamic_part { QC_DYNAMIC_NOT, QC_DYNAMIC_PRODUCT, QC_DYNAMIC_REST };
 enum qc_dynamic_part qc_dynamic_part_of(const struct qc_graph *g, const struct qc_node *n);
-
-#endif

@@ -15,13 +15,10 @@
 
    Scales are chosen from the weights alone. Not from data: statistics that are collected in parts and merged have to be
    of one graph. */
-#ifndef QC_REWRITE_PASSES_EQUALIZE_H
-#define QC_REWRITE_PASSES_EQUALIZE_H
+#pragma once
 
 #include "rewrite/passes/channels.h"
 
 /* g: the normalised real graph. *out is a new graph with the same nodes, but for those clips, and other constants.
    Deterministic. Errors: no memory. */
 bool qc_equalize(struct qc_graph **out, struct qc_equalized *info, const struct qc_graph *g, struct qc_status *st);
-
-#endif

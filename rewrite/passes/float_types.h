@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Models in other floats than float32: 16 bits, or double. They are calibrated and quantized in float32; what stays
    outside of the integers leaves in the type that it came in. */
-#ifndef QC_REWRITE_PASSES_FLOAT_TYPES_H
-#define QC_REWRITE_PASSES_FLOAT_TYPES_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -21,5 +20,3 @@ bool qc_widen_floats(struct qc_graph **out, const struct qc_graph *g, enum qc_wi
    bfloat16 on a CPU: constants are kept in it and widened where they are read. */
 bool qc_narrow_floats(struct qc_graph **out, const struct qc_graph *g, const struct qc_graph *own,
                       struct qc_status *st);
-
-#endif

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "graph/core/body.h"
+#include "graph/core/rebuild.h"
 #include "graph/infer/folding.h"
 #include "rewrite/passes/simulate.h"
 
@@ -165,4 +166,62 @@ bool qc_fold_constants(struct qc_graph **out, const struct qc_graph *g, qc_eval_
 {
     struct qc_folding left = qc_folding_begin(&g->budget);
     return qc_fold_constants_within(out, g, eval, &left, st);
+}
+
+static bool check_end(struct qc_endless *e, const struct qc_graph *g, const struct qc_rules *rules,
+                      struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    struct qc_matches m;
+    bool ok = a ? qc_matches_find(&m, g, rules, QC_RULE_REWRITE, NULL, NULL, a, st) && qc_endless_check(e, &m, g, st)
+                : qc_fail_memory(st, 1);
+    qc_arena_free(a);
+    return ok;
+}
+
+bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval,
+                  struct qc_status *st)
+{
+    struct qc_graph *folded, *rewritten;
+    struct qc_endless endless;
+    struct qc_folding left = qc_folding_begin(&g->budget);
+    size_t applied = 0;
+    qc_endless_begin(&endless, g);
+    if (!qc_fold_constants_within(&folded, g, eval, &left, st)) return false;
+    do {
+        bool ok = check_end(&endless, folded, rules, st) && qc_rewrite(&rewritten, &applied, folded, rules, st);
+        qc_graph_free(folded);
+        if (!ok) return false;
+        ok = qc_fold_constants_within(&folded, rewritten, eval, &left, st);
+        qc_graph_free(rewritten);
+        if (!ok) return false;
+    } while (applied);
+    *out = folded;
+    return true;
+}
+
+static bool fix_input(struct qc_type *t, const char *name, const struct qc_shape *s, struct qc_status *st)
+{
+    char given[QC_SHAPE_TEXT], declared[QC_SHAPE_TEXT];
+    bool fits = qc_shape_fixed(s) && (t->shape.rank < 0 || t->shape.rank == s->rank);
+    for (int d = 0; fits && d < t->shape.rank; d++) fits = t->shape.dim[d] == QC_FREE || t->shape.dim[d] == s->dim[d];
+    if (!fits)
+        return qc_fail(st, QC_BAD_INPUT, "input '%s' cannot have shape %s: the model declares %s", name,
+                       qc_shape_text(given, s), qc_shape_text(declared, &t->shape));
+    t->shape = *s;
+    return true;
+}
+
+bool qc_fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_shape *shapes, qc_eval_fn *eval,
+                   struct qc_status *st)
+{
+    struct qc_rebuild r = {0};
+    struct qc_graph *fixed = NULL;
+    bool ok = qc_rebuild_begin(&r, g, st);
+    for (size_t i = 0; ok && i < g->input_count; i++)
+        ok = fix_input(&r.to->values[r.to->inputs[i].value].type, g->inputs[i].name, &shapes[i], st);
+    ok = ok && qc_rebuild_finish(&fixed, &r, st) && qc_fold_constants(out, fixed, eval, st);
+    qc_rebuild_free(&r);
+    qc_graph_free(fixed);
+    return ok;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Chains of unary functions become one op Table (graph/core/function.h): one table on affine values instead of one for
  * each op. */
-#ifndef QC_REWRITE_PASSES_FUNCTIONS_H
-#define QC_REWRITE_PASSES_FUNCTIONS_H
+#pragma once
 
 #include "rewrite/passes/partition.h"
 
@@ -17,5 +16,3 @@ bool qc_join_functions(struct qc_graph **out, const struct qc_graph *g, const st
    is a function of one value is a Table, listed or not, since the file rounds nothing between. */
 bool qc_join_quantized_functions(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules,
                                  struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quantization that a model has already: trained with it, or quantized in part. Its parameters are kept; its
    QuantizeLinear and DequantizeLinear nodes go, and come back where the quantizers with these parameters are. */
-#ifndef QC_REWRITE_PASSES_GIVEN_H
-#define QC_REWRITE_PASSES_GIVEN_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -30,5 +29,3 @@ const struct qc_given *qc_given_of_value(const struct qc_given_values *values, c
 const struct qc_given *qc_given_of_weight(const struct qc_given_values *values, const struct qc_tensor *t);
 
 bool qc_given_same(const struct qc_given *a, const struct qc_given *b); /* NULL is the same as all */
-
-#endif

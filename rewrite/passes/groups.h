@@ -3,8 +3,7 @@
    elsewhere: clamps, requantize, unary functions and tables. A whole group takes in stored integers and gives stored
    integers; its accumulator is seen by nobody else. A function of the accumulator's real value that is stored at once
    belongs to it too: it is rounded once. */
-#ifndef QC_REWRITE_PASSES_GROUPS_H
-#define QC_REWRITE_PASSES_GROUPS_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -33,5 +32,3 @@ bool qc_groups_find(const struct qc_group_info **out, size_t *count, const struc
 
 /* Says it in words: "is one piece", "the accumulator is read in float", ... */
 const char *qc_group_break_text(enum qc_group_break how);
-
-#endif

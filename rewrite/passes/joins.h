@@ -6,8 +6,7 @@
    much smaller than others: what a detector puts together for its output, boxes in pixels and scores in [0, 1], would
    be left with scores of 0 or 1. So would the token of a vision transformer, a constant beside what a convolution makes
    of the image. How large an input is at most is known from the ops (graph/core/bounds.h). */
-#ifndef QC_REWRITE_PASSES_JOINS_H
-#define QC_REWRITE_PASSES_JOINS_H
+#pragma once
 
 #include "rewrite/language/rewriter.h"
 
@@ -17,5 +16,3 @@
    whoever reads them. NULL and a status when memory is out. */
 bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
                      bool through, struct qc_arena *a, struct qc_status *st);
-
-#endif

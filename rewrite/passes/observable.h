@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Values that may be observed when a graph is quantized, whatever the options. */
-#ifndef QC_REWRITE_PASSES_OBSERVABLE_H
-#define QC_REWRITE_PASSES_OBSERVABLE_H
+#pragma once
 
 #include "rewrite/passes/partition.h"
 
@@ -10,5 +9,3 @@
    allow-list that no pattern names copies, and what a clamp reads alone. Ascending ids, array from the arena. */
 bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *g, const struct qc_rules *rules,
                           struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -12,8 +12,7 @@
    quantizer and their schemes differ, the first one in topological order decides - the pattern that makes a value
    before those that read it - and there is a warning. A type that the options give to nodes by name is a scheme too,
    and stronger than the pattern's. */
-#ifndef QC_REWRITE_PASSES_PARTITION_H
-#define QC_REWRITE_PASSES_PARTITION_H
+#pragma once
 
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/given.h"
@@ -143,5 +142,3 @@ struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id class_o
 
 /* "match NAME: node, node ..." and "quantizer ..." lines, for --dump partition; owned by the caller (free). */
 char *qc_partition_print(const struct qc_partition *p, struct qc_status *st);
-
-#endif

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "rewrite/passes/partition_types.h"
-
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +10,79 @@
 #include "graph/core/uses.h"
 #include "rewrite/passes/costs.h"
 #include "rewrite/passes/joins.h"
-#include "rewrite/passes/partition_tables.h"
+#include "rewrite/passes/partition.h"
+#include "rewrite/passes/partition_types.h"
+
+/* tables that rows are taken of (embeddings). */
+
+/* Takes the match at a node back: it stays as it is. */
+static void qc_partition_drop(struct qc_partition *p, qc_id node)
+{
+    struct qc_match *m = p->matches.at[node];
+    for (unsigned i = 0; i < m->node_count; i++) p->matches.live[m->nodes[i]] = true;
+    p->matches.at[node] = NULL;
+    p->matches.count--;
+}
+
+/* Is there room for a table whose rows have the size 1, beside the one that the model has? Under a limit of memory only
+   for one of an eighth of it. The reason is noted where not. */
+static bool qc_tables_fit(struct qc_partition *p, const struct qc_match *m)
+{
+    enum { SHARE = 8 };
+    const struct qc_graph *g = p->graph;
+    const struct qc_node *n = &g->nodes[m->nodes[0]];
+    if (!g->budget.memory_limit || !qc_types_is_table(p, m)) return true;
+    for (unsigned i = 0; i < n->input_count; i++) {
+        const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
+        if (!t || t->bytes <= g->budget.memory_limit / SHARE) continue;
+        p->reason[m->nodes[0]] = "--memory-limit leaves no room to make integers of it";
+        return false;
+    }
+    return true;
+}
+
+/* Of patterns that quantize a table alone those go whose result is stored as it is: the table is stored so then, and no
+   float op reads it. p->requested has what patterns ask for. */
+static bool qc_tables_drop_stored(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st);
+    if (!stored) return false;
+    memcpy(stored, p->requested, g->value_count + 1);
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        if (p->matches.at[id] && stored[n->outputs] && qc_types_is_table(p, p->matches.at[id]))
+            qc_partition_drop(p, id);
+        if (p->matches.at[id] || qc_rules_behaviour(rules, g, n) != QC_AFFINE_KEEP) continue;
+        for (unsigned k = 0; k < n->output_count; k++) stored[n->inputs[0]] |= stored[n->outputs + k];
+    }
+    return true;
+}
+
+/* Smaller ones are not worth a word. */
+enum { LARGE = 4096 };
+
+/* Tables that stay in float: p->reason says why, and how large they are. */
+static bool qc_tables_note_float(struct qc_partition *p, struct qc_status *st)
+{
+    const struct qc_graph *g = p->graph;
+    bool *stored = QC_NEW_ARRAY(p->arena, bool, g->value_count + 1, st); /* by class */
+    if (!stored) return false;
+    for (qc_id v = 1; v <= g->value_count; v++) stored[p->class_of[v]] |= p->requested[v];
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const struct qc_tensor *t = n->op == QC_OP_Gather ? qc_constant_of(g, n->inputs[0]) : NULL;
+        if (!t || t->dtype != QC_F32 || t->count < LARGE || p->matches.at[id] || stored[p->class_of[n->outputs]])
+            continue;
+        p->reason[id] =
+            qc_arena_printf(p->arena, st, "%s; its table takes %.2f MB",
+                            p->reason[id] ? p->reason[id]
+                                          : "only rows, of 16 elements or more, of a matrix are taken as integers",
+                            (double)t->bytes / 1e6);
+        if (!p->reason[id]) return false;
+    }
+    return true;
+}
 
 struct finder {
     struct qc_partition *p;

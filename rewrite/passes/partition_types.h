@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside rewrite/: types that options give to nodes by name, and ops of which only the weights are quantized. */
-#ifndef QC_REWRITE_PASSES_PARTITION_TYPES_H
-#define QC_REWRITE_PASSES_PARTITION_TYPES_H
+#pragma once
 
 #include "rewrite/passes/partition.h"
 
@@ -32,5 +31,3 @@ bool qc_types_check(const struct qc_partition_options *o, const struct qc_types_
 /* QC_UNSUPPORTED, naming the ops: factors of more than 24 bits together. A product of 16 by 16 bits needs all of the
    32-bit accumulator for itself; of 16 by 8 bits, 256 of the largest fit. */
 bool qc_types_check_products(const struct qc_graph *g, struct qc_status *st);
-
-#endif

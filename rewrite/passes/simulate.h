@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a partition to the simulated graph, and the passes behind it. All of them build a new graph. */
-#ifndef QC_REWRITE_PASSES_SIMULATE_H
-#define QC_REWRITE_PASSES_SIMULATE_H
+#pragma once
 
 #include "rewrite/passes/partition.h"
 
@@ -43,5 +42,3 @@ bool qc_fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct
 /* The canonical real graph: constants folded and the rules of normalise.rules applied until nothing changes. */
 bool qc_normalise(struct qc_graph **out, const struct qc_graph *g, const struct qc_rules *rules, qc_eval_fn *eval,
                   struct qc_status *st);
-
-#endif

@@ -5,8 +5,7 @@
    QC_OVERFLOW_LAST: the sum itself is exact (as in an accumulator of 64 bits) and only its result stays inside the
    range (of 32 bits: up to 2^31 - 128, the largest that float32 holds); with 32 bits that is what holds when nothing
    else is said, so that sums of 16-bit activations never wrap in silence. */
-#ifndef QC_SIMQ_CORE_ACCUMULATOR_H
-#define QC_SIMQ_CORE_ACCUMULATOR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ struct qc_sums {
     uint64_t results, overflows; /* all; those with a sum that left the range */
     int64_t *lowest, *highest;   /* [channels] over all results; 0 at least where nothing was seen yet */
 };
-
-#endif

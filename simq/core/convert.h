@@ -3,8 +3,7 @@
 
    A value is held in float32 (real, or centred: q - zero point) or as stored integers q. Stored integers of qparams and
    its centred numbers are the same thing; accumulators are int32 with zero point 0. */
-#ifndef QC_SIMQ_CORE_CONVERT_H
-#define QC_SIMQ_CORE_CONVERT_H
+#pragma once
 
 #include "arith/requantize.h"
 #include "arith/table.h"
@@ -60,5 +59,3 @@ static inline bool qc_is_level_type(enum qc_dtype t)
 {
     return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_I32 || t == QC_U4 || t == QC_I4;
 }
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/core/: rows of accumulators that become bytes, RNE(clamp(f(acc * factor))) + zero point, with vector
    instructions. */
-#ifndef QC_SIMQ_CORE_CONVERT_ROWS_H
-#define QC_SIMQ_CORE_CONVERT_ROWS_H
+#pragma once
 
 #include "arith/real_steps.h"
 
@@ -27,6 +26,4 @@ bool qc_convert_rows_run(const struct qc_convert_rows *c, size_t first, uint8_t 
 /* The same with AVX2, where the processor has it. c->uniform. */
 void qc_convert_rows_avx2(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step, const int32_t *x,
                           size_t x_step, size_t rows, size_t n);
-#endif
-
 #endif

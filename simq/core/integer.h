@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: kernels on stored integers. */
-#ifndef QC_SIMQ_CORE_INTEGER_H
-#define QC_SIMQ_CORE_INTEGER_H
+#pragma once
 
 #include "simq/core/kernel.h"
 
@@ -41,5 +40,3 @@ extern const struct qc_kernel qc_kernel_int_binary, qc_kernel_int_mean, qc_kerne
 
 /* AveragePool under the contracts in fixed point. */
 extern const struct qc_kernel qc_kernel_int_average;
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: which instructions the kernels may use. All of them give the same bits. */
-#ifndef QC_SIMQ_CORE_ISA_H
-#define QC_SIMQ_CORE_ISA_H
+#pragma once
 
 /* Each holds those of its processor before it, but for AVX_VNNI (256 bits wide), which AVX512 and AVX512_VNNI do not
    need.
@@ -29,5 +28,3 @@ enum qc_isa {
    ONEDNN_MAX_CPU_ISA; the name is oneDNN's, which computed in float before). */
 enum qc_isa qc_isa_detect(enum qc_isa limit);
 const char *qc_isa_name(enum qc_isa isa);
-
-#endif

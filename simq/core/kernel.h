@@ -15,8 +15,7 @@
    - Strides may be anything (zero: broadcast; negative: reversed slices), except where the order below says more.
    Transpose, Slice, Split, Expand, Squeeze, Unsqueeze, Reshape and Flatten are mostly only another view of their
    input's memory; their kernels run where constants are folded. */
-#ifndef QC_SIMQ_CORE_KERNEL_H
-#define QC_SIMQ_CORE_KERNEL_H
+#pragma once
 
 #include "graph/core/infer.h"
 #include "simq/core/accumulator.h"
@@ -78,6 +77,7 @@ struct qc_prepare {
     enum qc_contract contract;         /* of rounding */
     struct qc_arena *arena;            /* lives as long as the plan: for state */
     struct qc_packed *packs;           /* the same, for packed constants; NULL: a step keeps its own */
+    const struct qc_uses *uses;        /* of `graph`; NULL unless products are added in pairs */
     const struct qc_body_watch *watch; /* of bodies; NULL: nobody */
     /* Set by prepare: */
     void *state;              /* handed to run */
@@ -121,6 +121,9 @@ struct qc_kernel {
     const struct qc_sums *(*sums)(const void *local);
 };
 
+/* Defines the kernel qc_kernel_NAME_; the rest are its members. */
+#define QC_KERNEL(name_, ...) const struct qc_kernel qc_kernel_##name_ = {.name = #name_, __VA_ARGS__}
+
 const struct qc_kernel *qc_kernel_of(enum qc_op op);
 
 /* Prepares a kernel, which becomes qc_kernel_halves where 16-bit floats are given to one that has none. Errors: as of
@@ -131,5 +134,3 @@ extern const struct qc_kernel qc_kernel_unary_double, qc_kernel_softmax_double, 
 
 #define QC_OP(op, onnx, in_min, in_max, out_max, affine, rule, kernel) extern const struct qc_kernel qc_kernel_##kernel;
 #include "graph/types/ops.def"
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: ops that compute on centred integers of one scale per operand and round once into their result qparams.
  */
-#ifndef QC_SIMQ_CORE_KERNEL_AFFINE_H
-#define QC_SIMQ_CORE_KERNEL_AFFINE_H
+#pragma once
 
 #include "simq/core/kernel.h"
 
@@ -10,5 +9,3 @@
  * float32. */
 const struct qc_kernel *qc_affine_kernel(const struct qc_node *n, unsigned input_count, const struct qc_scales *in,
                                          const struct qc_scales *out);
-
-#endif

@@ -238,10 +238,5 @@ static void release(void *state)
     for (unsigned i = 0; h->owned && i < h->input_count; i++) drop_constant(h, i);
 }
 
-const struct qc_kernel qc_kernel_halves = {.name = "halves",
-                                           .order = QC_ORDER_ANY,
-                                           .halves = true,
-                                           .run = run,
-                                           .release = release,
-                                           .open = open_inner,
-                                           .close = close_inner};
+QC_KERNEL(halves, .order = QC_ORDER_ANY, .halves = true, .run = run, .release = release, .open = open_inner,
+          .close = close_inner);

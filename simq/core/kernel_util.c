@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/types/small_float.h"
+#include "simq/core/kernel.h"
 
 bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st)
 {
@@ -291,4 +292,14 @@ void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, q
     do {
         fn(user, qc_at(y, w.at[0]), qc_at(x, w.at[1]), x->dim[axis], y->stride[axis], x->stride[axis]);
     } while (qc_walk_next(&w));
+}
+
+static const struct qc_kernel *const kernels[QC_OP_COUNT] = {
+#define QC_OP(op, onnx, in_min, in_max, out_max, affine, rule, kernel) [QC_OP_##op] = &qc_kernel_##kernel,
+#include "graph/types/ops.def"
+};
+
+const struct qc_kernel *qc_kernel_of(enum qc_op op)
+{
+    return op > QC_OP_INVALID && op < QC_OP_COUNT ? kernels[op] : NULL;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: what several kernels share. */
-#ifndef QC_SIMQ_CORE_KERNEL_UTIL_H
-#define QC_SIMQ_CORE_KERNEL_UTIL_H
+#pragma once
 
 #include "simq/core/kernel.h"
 
@@ -98,5 +97,3 @@ void qc_view_fill(const struct qc_view *to, const void *element);
 /* Double to the bits of an element: integers round half to even and saturate, NaN gives 0. Size of the element: at
  * most 8. */
 void qc_element_of(void *element, enum qc_dtype t, double value);
-
-#endif

@@ -2,8 +2,7 @@
 /* Inside simq/: means over dimensions of affine values (ReduceMean, GlobalAveragePool), whichever numbers they are
    summed in. Sums lie row-major in the shape of the result, so that in a view of the input's shape the reduced
    dimensions stand still. */
-#ifndef QC_SIMQ_CORE_MEAN_H
-#define QC_SIMQ_CORE_MEAN_H
+#pragma once
 
 #include "simq/core/kernel_util.h"
 
@@ -20,5 +19,3 @@ bool qc_mean_of(struct qc_mean *out, struct qc_prepare *p, size_t size, struct q
    t. */
 void qc_mean_sums(struct qc_view *sums, struct qc_view *wide, const struct qc_mean *m, const struct qc_run *r,
                   enum qc_dtype t);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Constants as kernels pack them, each once in a plan however many steps multiply with it. */
-#ifndef QC_SIMQ_CORE_PACKED_H
-#define QC_SIMQ_CORE_PACKED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ void qc_packed_free(struct qc_packed *p); /* NULL-safe */
    more than before. Also on failure data is p's. */
 bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *from, void *data, size_t bytes,
                     struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: the roundings of arith/real_steps.h between the scales of values, and over views. */
-#ifndef QC_SIMQ_CORE_ROUNDING_H
-#define QC_SIMQ_CORE_ROUNDING_H
+#pragma once
 
 #include "arith/real_steps.h"
 #include "base/arena.h"
@@ -14,5 +13,3 @@ bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const
 
 /* qc_rounding_run for views of equal dims and any strides (in place: the very same view); channels run along `axis`. */
 void qc_rounding_view(const struct qc_rounding *r, int axis, const struct qc_view *y, const struct qc_view *x);
-
-#endif

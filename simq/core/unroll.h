@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: before a loop of a few rounds over registers. */
-#ifndef QC_SIMQ_CORE_UNROLL_H
-#define QC_SIMQ_CORE_UNROLL_H
+#pragma once
 
 #if defined(__clang__)
 #define QC_UNROLL _Pragma("clang loop unroll(full)")
@@ -21,6 +20,4 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define QC_TARGET_VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A strided window on tensor memory, in logical (ONNX: N,C,H,W) dimension order. Channels-last memory is only a matter
  * of strides. */
-#ifndef QC_SIMQ_CORE_VIEW_H
-#define QC_SIMQ_CORE_VIEW_H
+#pragma once
 
 #include "graph/types/tensor.h"
 
@@ -40,5 +39,3 @@ void qc_view_copy(const struct qc_view *to, const struct qc_view *from);
    inner runs of n elements with a constant stride each. */
 typedef void qc_view_run_fn(void *user, int64_t n, void *const data[], const int64_t stride[]);
 void qc_view_each(unsigned count, const struct qc_view *const views[], qc_view_run_fn *fn, void *user);
-
-#endif

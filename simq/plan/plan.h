@@ -15,8 +15,7 @@
    Values of a multiply-accumulate op are exact as long as every partial sum stays below 2^24 in magnitude; the results
    of the rounding contract "onnx" then are those of ONNX Runtime's integer kernels, bit for bit (docs/numerics.md). NaN
    is quantized to the lowest level, as there. */
-#ifndef QC_SIMQ_PLAN_PLAN_H
-#define QC_SIMQ_PLAN_PLAN_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "simq/core/accumulator.h"
@@ -67,7 +66,7 @@ struct qc_plan_options {
    to the graph's constants, and takes the parameters of its qparams as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
    also for want of an accumulator of so many bits; inconsistent shapes.
    With options->largest a shape may have free dims (QC_FREE): they are said before each run (qc_runner_shapes), and a
-   plan for each set of shapes is made when it is first met (simq/plan/plan_open.c). Not with accumulators of less than
+   plan for each set of shapes is made when it is first met (simq/plan/plan_split.c). Not with accumulators of less than
    32 bits, whose overflows are not counted then (QC_UNSUPPORTED). Where shapes depend on data the plan ends; what
    follows is planned when they are known, for each set of shapes once (simq/plan/variants.h). Errors of that come from
    qc_runner_run. */
@@ -132,5 +131,3 @@ struct qc_view qc_runner_output(struct qc_runner *r, size_t k);
 /* Evaluates one node whose inputs are all constants (for constant folding by passes): outputs[i] are new tensors.
    Quantize with bound qparams gives the stored integers (not centred) in their type. */
 bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node, struct qc_status *st);
-
-#endif

@@ -69,7 +69,8 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
                            .contract = b->plan->contract,
                            .watch = b->plan->watch,
                            .arena = b->plan->arena,
-                           .packs = b->plan->packs};
+                           .packs = b->plan->packs,
+                           .uses = b->readers};
     struct qc_status own = QC_STATUS_INIT;
     char label[QC_LABEL];
     for (unsigned i = 0; i < d->input_count; i++) {
@@ -160,10 +161,7 @@ static bool convert_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_convert = {.name = "convert",
-                                            .halves = true,
-                                            .order = QC_ORDER_ANY,
-                                            .run = convert_run};
+QC_KERNEL(convert, .halves = true, .order = QC_ORDER_ANY, .run = convert_run);
 
 /* Stored integers q = v + zero point of graph outputs that are affine; channels one after the other. */
 struct store {
@@ -225,7 +223,4 @@ static bool store_run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_store = {.name = "store",
-                                          .order = QC_ORDER_ANY,
-                                          .prepare = store_prepare,
-                                          .run = store_run};
+QC_KERNEL(store, .order = QC_ORDER_ANY, .prepare = store_prepare, .run = store_run);

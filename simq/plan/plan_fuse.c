@@ -7,7 +7,7 @@
    arithmetic for it; and so do, under the contracts in fixed point, DequantizeLinear of int32 and Quantize. */
 #include <math.h>
 
-#include "graph/types/fixed_parameters.h"
+#include "graph/types/op.h"
 #include "simq/core/integer.h"
 #include "simq/plan/plan_parts.h"
 

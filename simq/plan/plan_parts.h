@@ -5,8 +5,7 @@
      fuse       (plan_fuse.c)        which nodes become one step
      bind       (plan_bind.c, plan_emit.c)  steps, memory orders, which memory a value lives in
      memory     (plan_memory.c)      where that memory lies */
-#ifndef QC_SIMQ_PLAN_PLAN_PARTS_H
-#define QC_SIMQ_PLAN_PLAN_PARTS_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "simq/core/kernel.h"
@@ -127,6 +126,7 @@ struct qc_binding {
     const struct qc_graph *g;
     qc_id *observed;   /* [observed_count] values of g */
     qc_id *root;       /* [value_count + 1]: the value whose numbers this one has (identity quantization is nothing) */
+    const struct qc_uses *readers; /* of g; NULL unless products are added in pairs */
     uint32_t *uses;    /* [value_count + 1] of roots by live nodes and outputs */
     qc_id *user;       /* [value_count + 1] of roots: the last node that uses it */
     bool *is_observed; /* [value_count + 1] of roots */
@@ -149,7 +149,7 @@ bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_grap
 /* Cuts the graph where shapes depend on data (plan_split.c); takes `whole`. origin: [node_count + 1] of it. */
 bool qc_plan_split(struct qc_plan *p, qc_id *observed, struct qc_graph *whole, const qc_id *origin,
                    const struct qc_plan_options *o, struct qc_status *st);
-/* Free shapes (plan_open.c). */
+/* Free shapes (plan_split.c). */
 bool qc_plan_is_open(const struct qc_graph *g, const struct qc_shape *shapes);
 bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_shape *shapes,
                   const struct qc_plan_options *o, struct qc_status *st);
@@ -246,5 +246,3 @@ extern const struct qc_kernel qc_kernel_fake_quantize; /* QuantizeLinear and Deq
    that. */
 bool qc_plan_alias(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n,
                    const struct qc_operand *in);
-
-#endif

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/pages.h"
 #include "base/pool.h"
+#include "base/resident.h"
 #include "simq/plan/plan_parts.h"
 #include "simq/plan/variants.h"
 

@@ -2,8 +2,7 @@
 /* A graph whose inputs have other shapes from one run to the next: a plan for each set of shapes, made when it is first
    met and kept. Bodies of nodes, what follows a shape that depends on data, and samples of different sizes are run by
    it. Plans are shared by workers; each worker has runners of its own. */
-#ifndef QC_SIMQ_PLAN_VARIANTS_H
-#define QC_SIMQ_PLAN_VARIANTS_H
+#pragma once
 
 #include "simq/plan/plan.h"
 
@@ -29,5 +28,3 @@ void qc_variant_runners_free(struct qc_variant_runners *r);
 /* The runner for these shapes of the graph's inputs; valid until the next call with others. Errors: of qc_plan_new. */
 bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, const struct qc_shape *shapes,
                        struct qc_status *st);
-
-#endif

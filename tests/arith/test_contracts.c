@@ -8,8 +8,7 @@
 #include "arith/average.h"
 #include "arith/qbinary.h"
 #include "arith/requantize.h"
-#include "arith/tflite_softmax.h"
-#include "arith/tflite_unary.h"
+#include "arith/tflite.h"
 
 enum { CASES = 100000 };
 

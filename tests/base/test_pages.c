@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pages.h"
+#include "base/resident.h"
 
 Test(pages, blocks_are_whole_and_aligned)
 {

@@ -14,10 +14,10 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "graph/text/text.h"
 #include "onnx/read/import.h"
 #include "simq/plan/plan.h"
 #include "simq/plan/plan_parts.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static double seconds(void)
 {

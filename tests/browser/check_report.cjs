@@ -70,7 +70,7 @@ const complaintsOfAxe = async (page) => {
   return found.violations.map((v) => `${v.id} (${v.nodes.length}): ${v.nodes[0].html.slice(0, 120)}`);
 };
 
-const SCREENS = ['summary', 'advice', 'plot', 'table', 'L2', 'graph', 'again'];
+const SCREENS = ['summary', 'effects', 'advice', 'plot', 'table', 'L2', 'graph', 'again'];
 const visible = (page) => page.$$eval('.screen', (all) => all.filter((s) => s.checkVisibility()).map((s) => s.id.replace('screen-', '')));
 const go = (page, hash) => page.evaluate((h) => new Promise((done) => {
   if (location.hash === h) return done();
@@ -78,12 +78,14 @@ const go = (page, hash) => page.evaluate((h) => new Promise((done) => {
   location.hash = h;
 }), hash);
 
+const isComparison = (name) => /^(comparison|runs):/.test(name);
+
 const looks = async (browser, name, file, pictures) => {
   for (const [width, height] of SIZES)
     for (const scheme of SCHEMES)
       await check(`${name}: ${width} pixels wide, ${scheme}`, async () => {
         const page = await open(browser, file, { width, height, scheme });
-        const screens = name.startsWith('comparison:') ? [''] : SCREENS;
+        const screens = isComparison(name) ? [''] : SCREENS;
         for (const screen of screens) {
           if (screen) await go(page, `#${screen}`);
           if (pictures) await page.screenshot({ path: path.join(pictures, `${name.replace(':', '-')}-${screen || 'page'}-${width}-${scheme}.png`) });
@@ -153,7 +155,7 @@ const usesGraph = async (browser, name, file) => {
   await check(`${name}: boxes of the graph have names, shapes and colours, and no edge runs behind one`, async () => {
     const page = await open(browser, file, { hash: '#graph' });
     assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
-    const lines = await page.$$eval('.graph .box.q', (all) => all.map((e) => [...e.querySelectorAll('text')].map((t) => t.textContent)));
+    const lines = await page.$$eval('.graph .box.q:not(.block)', (all) => all.map((e) => [...e.querySelectorAll('text')].map((t) => t.textContent)));
     assert.ok(lines.length > 0 && lines.every((l) => l.length === 3 && l[0] !== ''), JSON.stringify(lines[0]));
     assert.ok(lines.some((l) => /\[.*\].*dB/.test(l[2])), JSON.stringify(lines[0]));
     assert.ok(await page.$('.graph .l0, .graph .l1, .graph .l2, .graph .l3, .graph .l4'), 'nothing is coloured');
@@ -206,9 +208,14 @@ const usesGraph = async (browser, name, file) => {
       const number = await block.evaluate((e) => e.dataset.block);
       assert.equal(await page.$eval('.graph .at', (e) => e.dataset.block), number);
       assert.ok(await inView(page, '.graph .at'));
+      const shown = await page.$$eval('.graph .box', (b) => [...new Set(b.filter((e) => e.checkVisibility({ visibilityProperty: true })).map((e) => e.dataset.block))]);
+      assert.deepEqual(shown, [number], 'more than the block is unfolded');
       assert.deepEqual(await behindBoxes(page, 120), [true, 0]);
       await page.click(".zoom button[aria-pressed]");
       assert.ok(await block.evaluate((e) => e.checkVisibility()));
+      await page.click('.zoom button[aria-label="Fit the whole graph"]');
+      const scale = await block.evaluate((e) => e.getBoundingClientRect().height / e.querySelector('rect').height.baseVal.value);
+      assert.ok(scale >= 0.69, `letters of the fitted graph are ${scale} of their size`);
     }
     await page.close();
   });
@@ -226,7 +233,7 @@ const usesScreens = async (browser, name, file) => {
       assert.equal(await page.$eval('nav a[aria-current=page]', (a) => a.hash), `#${to}`);
       assert.ok(await page.evaluate(() => document.documentElement.scrollHeight < 4 * innerHeight), `${to} is long`);
     }
-    await page.keyboard.press('3');
+    await page.keyboard.press('4');
     assert.deepEqual(await visible(page), ['plot']);
     await page.goBack();
     assert.deepEqual(await visible(page), ['again']);
@@ -307,6 +314,80 @@ const usesScreens = async (browser, name, file) => {
   });
 };
 
+const numbers = (page, selector) => page.$$eval(selector, (all) => all.map((c) => c.dataset.v));
+
+const usesEffects = async (browser, name, file) => {
+  await check(`${name}: layers by effect are sorted, filtered and opened`, async () => {
+    const page = await open(browser, file, { hash: '#effects' });
+    if (await page.$('#ranking')) {
+      const c = await page.$$eval('#ranking th', (all) => all.findIndex((h) => h.textContent.startsWith('output SQNR'))), cells = `#ranking tbody td:nth-child(${c + 1})`;
+      assert.deepEqual(await numbers(page, '#ranking td:first-child'), (await numbers(page, '#ranking td:first-child')).map((_, i) => String(i + 1)));
+      const heads = await page.$$('#ranking th button');
+      await heads[c].click();
+      await heads[c].click();
+      const down = (await numbers(page, cells)).filter((v) => v !== '').map(Number);
+      assert.deepEqual(down, [...down].sort((x, y) => y - x));
+      assert.equal(await page.$eval(`#ranking th:nth-child(${c + 1})`, (h) => h.ariaSort), 'descending');
+      const link = await page.$('#ranking .name a');
+      await link.click();
+      assert.deepEqual([await visible(page), (await opened(page)).length], [['effects'], 1]);
+      await page.keyboard.press('Escape');
+      await page.type('#screen-effects .filter', 'no layer is called so');
+      assert.equal(await page.$eval('#screen-effects .none', (e) => e.checkVisibility()), true);
+    } else {
+      assert.match(await page.$eval('#screen-effects', (e) => e.textContent), /No layer|Nothing was measured/);
+    }
+    await go(page, '#table');
+    await page.type('#filter', 'no layer is called so');
+    assert.equal(await page.$eval('#screen-table .none', (e) => e.checkVisibility()), true);
+    await page.$eval('#filter', (e) => { e.value = ''; e.dispatchEvent(new Event('input')); });
+    assert.equal(await page.$eval('#screen-table .none', (e) => e.checkVisibility()), false);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
+  await check(`${name}: the plot keeps its last layers beside an open layer`, async () => {
+    for (const size of [1400, 1050]) {
+      const page = await open(browser, file, { width: size, hash: '#plot/L2' });
+      assert.equal((await opened(page)).length, 1);
+      const [last, box] = await page.evaluate(() => {
+        const svg = [...document.querySelectorAll('#screen-plot svg.points')].find((s) => s.checkVisibility());
+        return [[...svg.querySelectorAll('a')].at(-1), svg.closest('.scroll')].map((e) => e.getBoundingClientRect().toJSON());
+      });
+      assert.ok(last.right <= box.right + 1, `at ${size} pixels the last point is at ${last.right}, the plot ends at ${box.right}`);
+      await page.close();
+    }
+  });
+};
+
+// The page of compare-reports.
+const comparesRuns = async (browser, name, file) => {
+  await check(`${name}: the changes of layers are sorted by size, sort anew and filter`, async () => {
+    const page = await open(browser, file);
+    const change = '#layers tbody tr:not([hidden]) td:nth-child(3)', before = (await numbers(page, change)).filter((v) => v !== '').map(Number);
+    assert.ok(before.length > 3 && before.every((v, i) => !i || v <= before[i - 1]), before.join());
+    await (await page.$$('#layers th button'))[2].click();
+    const up = (await numbers(page, change)).filter((v) => v !== '').map(Number);
+    assert.deepEqual(up, [...before].reverse());
+    await page.select('#kind', 'weight');
+    const kinds = await page.$$eval('#layers tbody tr:not([hidden])', (rows) => rows.map((r) => r.dataset.kind));
+    assert.ok(kinds.length > 0 && kinds.every((k) => k === 'weight'));
+    await page.type('#filter', 'no layer is called so');
+    assert.equal(await page.$eval('.none', (e) => e.checkVisibility()), true);
+    assert.deepEqual(page.complaints, []);
+    await page.close();
+  });
+  await check(`${name}: is whole without JavaScript: verdict, figures, options and layers`, async () => {
+    const page = await open(browser, file, { script: false });
+    assert.ok(await page.$eval('.tools', (e) => getComputedStyle(e).display === 'none'), 'tools that do nothing are shown');
+    assert.match(await page.$eval('.verdict', (e) => e.textContent), /layers differ/);
+    for (const table of ['#figures', '#options', '#layers']) {
+      const rows = await page.$$eval(`${table} tbody tr`, (all) => all.filter((r) => r.checkVisibility()).length);
+      assert.ok(rows > 1, `${table} has ${rows} rows`);
+    }
+    await page.close();
+  });
+};
+
 // A page with more layers than are in it from the start: each part is unpacked where it is asked for.
 const isLarge = async (browser, name, file) => {
   const there = (page, screen) => page.waitForFunction((s) => document.getElementById(`screen-${s}`).checkVisibility() && !document.querySelector(`#screen-${s} script.packed`), {}, screen);
@@ -314,7 +395,7 @@ const isLarge = async (browser, name, file) => {
     const page = await open(browser, file);
     assert.deepEqual(await visible(page), ['summary']);
     assert.ok(await page.$$eval('*', (all) => all.length) < 400, 'more is in the page than is seen');
-    await page.keyboard.press('3');
+    await page.keyboard.press('4');
     await there(page, 'plot');
     await page.mouse.move(600, 300);
     assert.match(await page.$eval('#plot-readout', (e) => e.textContent), / dB, .*cosine /);
@@ -382,10 +463,15 @@ const isLarge = async (browser, name, file) => {
       continue;
     }
     await looks(browser, name, file, pictures);
-    const compared = name.startsWith('comparison:');
+    if (name.startsWith('runs:')) {
+      await comparesRuns(browser, name, file);
+      continue;
+    }
+    const compared = isComparison(name);
     await usesTable(browser, name, file, compared ? 'differing' : 'weight');
     if (compared) continue;
     await usesScreens(browser, name, file);
+    await usesEffects(browser, name, file);
     await usesGraph(browser, name, file);
   }
   await browser.close();

@@ -13,8 +13,8 @@
 #include "datasets/stream/data_writer.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
-#include "graph/text/text.h"
 #include "onnx/read/import.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static size_t elements(const struct case_data *d)
 {

@@ -3,8 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "arith/params.h"
 #include "calib/ranges/fit_pairs.h"
-#include "graph/text/text.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static const char text[] = "graph \"g\" opset 13\n"
                            "space @1 site \"w\" i8 symmetric weight restricted per_channel pairs 128 unbound\n"
@@ -41,8 +42,8 @@ Test(fit_pairs, scales_are_raised_as_little_as_needed)
         scale[i] = 1;
     }
     const struct qc_pair_fit fit = {.g = g, .quantizer = 1, .weights = t, .axis = 0};
-    const size_t raised = qc_fit_pairs(scale, zero, &fit);
-    size_t expected = 0;
+    size_t raised = 0, expected = 0;
+    cr_assert(qc_fit_pairs(&raised, scale, zero, &fit, &st), "%s", st.message);
     for (size_t i = 0; i < ROWS; i++) {
         double most = 0;
         for (size_t k = 0; k < 4; k += 2) {
@@ -58,4 +59,63 @@ Test(fit_pairs, scales_are_raised_as_little_as_needed)
     cr_expect(raised == expected && raised >= 2, "%zu raised", raised);
     qc_tensor_unref(t);
     qc_graph_free(g);
+}
+
+/* The largest sum of one sign of a pair, all weights of the row rounded. */
+static int32_t largest_sum(const float *row, size_t n, float scale)
+{
+    const struct qc_levels levels = {.lo = -127, .hi = 127};
+    const struct qc_affine p = {.scale = scale};
+    int32_t most = 0;
+    for (size_t i = 0; i < n; i += 2) {
+        const int32_t a = qc_quantize_one(row[i], p, levels),
+                      b = i + 1 < n ? qc_quantize_one(row[i + 1], p, levels) : 0;
+        const int32_t above = (a > 0 ? a : 0) + (b > 0 ? b : 0), below = (a < 0 ? -a : 0) + (b < 0 ? -b : 0);
+        most = above > most ? above : most;
+        most = below > most ? below : most;
+    }
+    return most;
+}
+
+/* Random rows of even and odd counts: the scale keeps the limit, and none of the steps that were passed does. */
+Test(fit_pairs, a_scale_is_the_first_step_that_keeps_the_limit)
+{
+    enum { ROWS = 400, MOST = 37, LIMIT = 128 };
+    static const double step = 1 + 1.0 / 512;
+    uint32_t random = 1;
+    size_t raised = 0, kept = 0;
+    for (size_t n = 1; n <= MOST; n += 6) {
+        struct qc_status st = QC_STATUS_INIT;
+        struct qc_graph *g = NULL;
+        float scale[ROWS];
+        const int32_t zero[ROWS] = {0};
+        const struct qc_shape shape = QC_SHAPE(ROWS, (int64_t)n);
+        cr_assert(qc_graph_parse(&g, text, strlen(text), &st), "%s", st.message);
+        struct qc_tensor *t = qc_tensor_new(QC_F32, &shape, &st);
+        cr_assert(t);
+        float *x = t->data;
+        for (size_t i = 0; i < ROWS * n; i++) {
+            random = random * 1664525 + 1013904223;
+            const double u = (double)(random >> 8) / (1 << 24) * 2 - 1;
+            x[i] = (float)(127 * u * fabs(u));
+        }
+        for (size_t i = 0; i < ROWS; i++) scale[i] = 1;
+        const struct qc_pair_fit fit = {.g = g, .quantizer = 1, .weights = t, .axis = 0};
+        size_t count = 0, larger = 0;
+        cr_assert(qc_fit_pairs(&count, scale, zero, &fit, &st), "%s", st.message);
+        for (size_t i = 0; i < ROWS; i++) {
+            const int32_t before = largest_sum(x + i * n, n, 1);
+            double to = fmax(1, (double)(before - 1) / (LIMIT + 1));
+            while (before > LIMIT && largest_sum(x + i * n, n, (float)to) > LIMIT) to *= step;
+            cr_assert_eq(scale[i], before > LIMIT ? (float)to : 1, "%zu weights, row %zu: %.9g, expected %.9g", n, i,
+                         (double)scale[i], to);
+            larger += scale[i] > 1;
+        }
+        cr_expect_eq(count, larger, "%zu weights", n);
+        raised += larger;
+        kept += ROWS - larger;
+        qc_tensor_unref(t);
+        qc_graph_free(g);
+    }
+    cr_expect(raised > 100 && kept > 100, "%zu rows raised, %zu kept", raised, kept);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/moments/second_moments.h"
+#include "calib/moments/moments_parts.h"
 #include "calib_case.h"
 
 Test(moments_positions, large_samples_show_more_positions)
@@ -70,4 +70,52 @@ Test(moments_positions, nothing_depends_on_the_order_in_memory)
         qc_graph_free(g);
         free(numbers);
     }
+}
+
+/* The moments of a matrix product that is shown its rows in samples of `each`. */
+static struct qc_second_moments *rows_in_samples(const struct qc_graph *g, float *x, size_t rows, size_t each)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_second_moments *m = NULL;
+    cr_assert(qc_second_moments_new(&m, g, QC_MOMENTS_ALL, 0, &st) && qc_second_moments_begin(m, 1, &st), "%s",
+              st.message);
+    const struct qc_shape shape = QC_SHAPE((int64_t)each, CHANNELS);
+    for (size_t r = 0; r < rows; r += each) {
+        const struct qc_view v = qc_view_of(QC_F32, &shape, QC_LAYOUT_ROW, x + r * CHANNELS);
+        cr_assert(qc_second_moments_observe(m, 0, 1, qc_second_moments_at(m, 0)->value, QC_MOMENTS_NO_PEAK, &v, &st));
+    }
+    return m;
+}
+
+/* A sample that fills a buffer takes none of its layer, and its sums are those of its rows one by one. */
+Test(moments_positions, samples_of_many_rows_share_a_buffer)
+{
+    enum { ROWS = 16 * CHANNELS }; /* all of them are taken */
+    struct qc_status st = QC_STATUS_INIT;
+    float x[ROWS * CHANNELS];
+    double h[2][CHANNELS * CHANNELS], mean[2][CHANNELS];
+    char *numbers = case_numbers(CHANNELS * 64, 0.3f, 5);
+    const size_t room = strlen(numbers) + 256;
+    char *graph = malloc(room);
+    snprintf(graph, room,
+             "graph \"g\"\ninput %%1 \"x\" f32[N,6]\nconst %%2 \"w\" f32[6,64] = %s\n%%3 \"y\" = "
+             "MatMul(%%1, %%2)\noutput \"y\" %%3\n",
+             numbers);
+    struct qc_graph *g = case_graph(graph);
+    for (size_t i = 0; i < ROWS * CHANNELS; i++) /* all rows are of one step */
+        x[i] = i % CHANNELS ? (float)((int)(i * 7919 % 1001) - 300) : 1000;
+    struct qc_second_moments *m[2] = {rows_in_samples(g, x, ROWS, ROWS), rows_in_samples(g, x, ROWS, 1)};
+    bool own[2] = {false, false};
+    for (size_t k = 0; k < 2; k++) {
+        for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++) own[k] = own[k] || m[k]->workers[0].buffers[i].rows;
+        cr_assert(qc_second_moments_end(m[k], &st), "%s", st.message);
+        qc_second_moments_read(h[k], mean[k], qc_second_moments_at(m[k], 0), 3, 0, 0);
+        qc_second_moments_free(m[k]);
+    }
+    cr_expect(!own[0] && own[1]);
+    cr_expect(memcmp(h[0], h[1], sizeof h[0]) == 0 && memcmp(mean[0], mean[1], sizeof mean[0]) == 0);
+    cr_expect(mean[0][0] >= 999 && mean[0][0] <= 1001, "%g", mean[0][0]);
+    qc_graph_free(g);
+    free(graph);
+    free(numbers);
 }

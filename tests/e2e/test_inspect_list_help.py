@@ -249,7 +249,7 @@ def test_bash_completion(qcalib, tmp_path):
 def test_every_option_and_command_is_everywhere(qcalib):
     """The tables themselves, read as text, against the manual, help and completion that are made from them."""
     names = re.findall(r'\.name = "([a-z-]+)"', (ROOT / "quantize/options/options.def").read_text())
-    commands = re.findall(r'^QC_COMMAND\((\w+)', (ROOT / "cli/options/commands.def").read_text(), re.M)
+    commands = re.findall(r'^QC_COMMAND\(\w+, "([a-z-]+)"', (ROOT / "cli/options/commands.def").read_text(), re.M)
     manual, shells = qcalib("help", "--man").out.replace("\\-", "-"), [
         qcalib("help", "--completion", s).out for s in ("bash", "zsh", "fish")
     ]

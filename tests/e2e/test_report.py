@@ -206,7 +206,7 @@ def test_what_stays_in_float_and_the_size_with_external_data(quantize, tmp_path)
     report = quantize("--advice", "off", "--data", tmp_path / "d.npz", "-o", tmp_path / "q.onnx", tmp_path / "m.onnx")
     page = (tmp_path / "report/report.html").read_text()
     assert re.search(r"256\u00a0KB → \d\d\.\d\u00a0KB</div><div class=\"note\">2\d % of it", page)
-    assert "<p>100.0 % of the multiply-adds in integers: 1 op in integers, 1 in float" in page and "1 op stays in float" in page
+    assert "100.0 % of multiply-adds are in integers.</p>" in page and "1 of 2 ops. 1 stays in float: <a" in page
     assert [f["reason"] for f in report["float_ops"]] == [
         "it reads an input of the model that nothing else reads in integers"
     ]
@@ -284,3 +284,60 @@ def test_advice_takes_a_tenth_of_the_work(quantize, data, tmp_path):
     assert some["advice"]
     for a in some["advice"]:
         assert figures[shlex.join(w for w in a["command"] if "--advice" not in w)] == a["measured"]
+
+
+def words_of(page):
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page)))
+
+
+def test_the_verdict_comes_first(quantize, examples, tmp_path):
+    arguments = ["--advice", "off", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx"]
+    report = quantize("--eval", examples / "digits_test.h5", "--weight-type", "int4", *arguments)
+    page = (tmp_path / "report/report.html").read_text()
+    verdict = re.search(r'<p class="verdict">(.*?)</p>', page)[1]
+    lost = 100 * (report["accuracy"]["fp32"] - report["accuracy"]["int8"])
+    share = round(100 * report["files"][0]["bytes"] / report["model"]["bytes"])
+    assert (f"falls by {lost:.2f} points" in verdict) == (lost > 0) and f"the file is {share} % of the original" in verdict
+    assert f"{100 * report['integer_share']:.1f} % of multiply-adds are in integers" in verdict
+    text = words_of(page[page.index('id="summary"') :])
+    assert text.index("multiply-adds are in integers") < text.index("Top-1 accuracy") < text.index("Where error enters")
+    assert "95 % interval of int4" in text and "interval of int8" not in text
+    # Types are spelled as the options do.
+    assert not re.search(r"\b[ui](4|8|16)\b", text.replace("report.json", "")), re.search(r".{30}\b[ui](4|8|16)\b", text)
+    quantize(*arguments)
+    (first,) = re.findall(r'<p class="verdict">(.*?)</p>', (tmp_path / "report/report.html").read_text())
+    assert re.match(r"The outputs (are close to|differ noticeably from) those of the float model \(\d+\.\d dB\);", first)
+
+
+def test_accuracy_counts_positions_and_names_the_type(quantize, qcalib, data, tmp_path):
+    arguments = ["--data", data / "kjv_calib96.h5", "--samples", "4", "--weight-type", "int4"]
+    report = quantize("--advice=off", *arguments, "--eval", data / "kjv_eval192.h5", data / "models/gpt_kjv_chars.onnx")
+    samples, positions = report["accuracy"]["samples"], report["accuracy"]["positions"]
+    assert (samples, positions) == (192, 192 * 128)
+    page = (tmp_path / "report/report.html").read_text()
+    assert "Top-1 accuracy on 24,576 positions of 192 samples" in page
+    assert ">int4</text>" in page and ">int8</text>" not in page
+
+
+def test_layers_by_effect_are_the_second_screen(quantize, examples, tmp_path):
+    report = quantize("--advice", "off", "--data", examples / "digits_calib.h5", examples / "digits_cnn.onnx")
+    page = (tmp_path / "report/report.html").read_text()
+    screens = re.findall(r'<section class="screen" id="(\w+)"', page)
+    assert screens[:2] == ["summary", "effects"]
+    table = page[page.index('id="ranking"') :]
+    table = table[: table.index("</table>")]
+    rows = re.findall(r"<tr><td class=\"n\" data-v=\"(\d+)\">.*?</tr>", table)
+    names = [html.unescape(re.sub("<wbr>", "", n)) for n in re.findall(r'<td class="name"><a href="#L\d+">(.*?)</a>', table)]
+    assert len(rows) == len(report["ranking"]) > 5 and names == [r["node"] for r in report["ranking"]]
+    assert all(f'data-v="{r["output_sqnr_db"]:.9g}"' in table for r in report["ranking"])
+
+
+def test_advice_that_was_not_tried_is_one_sentence(quantize, data, tmp_path):
+    """Whatever was tried: never "No command was tried. 4 more were not tried", nor "1 commands"."""
+    for samples in ("4", "48"):
+        report = quantize("--samples", samples, "--data", data / "imagenet_calib100_224.h5", data / "models/mobilenetv1_075_224_imagenet.onnx")
+        text = words_of((tmp_path / "report/report.html").read_text())
+        assert not re.search(r"\b1 (commands|options|ideas)\b|No command was tried", text)
+        if report["advice_left"]:
+            left = re.search(r"(\d+) (?:more )?ideas? (?:was|were) not tried, to save time; --advice on tries all ?: .{10}", text)
+            assert int(left[1]) == report["advice_left"]

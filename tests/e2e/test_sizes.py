@@ -265,12 +265,13 @@ def test_sensitivity_of_two_sizes_is_that_of_each_by_its_part_of_the_output(qcal
     assert noise["0"] != noise["1"]
 
 
-def test_demands_widen_layers(qcalib, made, tmp_path):
+@pytest.mark.parametrize("prefer, types", [("speed", "float"), ("size", "16 bits")])
+def test_demands_widen_layers(prefer, types, qcalib, made, tmp_path):
+    """In the target 16 bits are slower than float."""
     at, _, _, _ = made
-    said = qcalib(
-        at / "images.onnx", "--data", at / "images.h5", "--min-sqnr", "36", "--advice", "off", "-o", "q.onnx"
-    ).out
-    assert "in 16 bits after" in said and "nan" not in said
+    demand = ("--min-sqnr", "36", "--prefer", prefer, "--advice", "off")
+    said = qcalib(at / "images.onnx", "--data", at / "images.h5", *demand, "-o", "q.onnx").out
+    assert f"in {types} after" in said and "nan" not in said
     done = qcalib(
         at / "text.onnx",
         "--data",

@@ -5,9 +5,9 @@
 
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
-#include "graph/text/text.h"
 #include "rewrite/canonical/canonical.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 #define HEAD                                                                                                           \
     "graph \"g\" opset 13\n"                                                                                           \

@@ -14,9 +14,9 @@
 #include "calib/metrics/compare.h"
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
-#include "graph/text/text.h"
 #include "onnx/read/import.h"
 #include "onnx/write/emit.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static struct qc_graph *lower(const struct qc_graph *produced)
 {

@@ -403,7 +403,7 @@ Test(report_html, of_nothing_is_a_page_too)
 /* What is packed is seen in tests/browser. */
 Test(report_html, of_many_layers_is_packed)
 {
-    enum { MANY = 1001, PIECES = 16, PARTS = 3 };
+    enum { MANY = 1001, PIECES = 16, PARTS = 4 };
     static struct qc_layer layers[MANY];
     struct qc_report r = hostile();
     for (size_t i = 0; i < MANY; i++) layers[i] = r.layers[0];

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "graph/text/text.h"
+#include "tests/graph_reader/graph_reader.h"
 
 /* Expected shapes follow the text of the ONNX operator documentation; those without free dimensions are also in
    infer_reference.txt, which ONNX Runtime made. */

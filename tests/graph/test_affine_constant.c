@@ -7,6 +7,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/verify.h"
 #include "graph/text/text.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static const char model[] = "graph \"g\" opset 13\n"
                             "space @1 site \"w\" i8 symmetric weight per_channel bound scale 0.5 0.25 zero 0 0\n"

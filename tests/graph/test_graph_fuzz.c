@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "graph/core/verify.h"
-#include "graph/text/text.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/graph_reader.h"
 
 /* xorshift64*: the same sequence everywhere. */
 static uint64_t next(uint64_t *state)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/graph_reader.h"
 
 /* Types of the results of the last node, as in graph_case.expected. */
 static void results_text(char buf[1024], const struct qc_graph *g)

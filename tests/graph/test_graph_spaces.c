@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static qc_id quantizer(struct qc_graph *g, const char *name, enum qc_dtype t, bool per_channel)
 {

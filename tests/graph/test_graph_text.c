@@ -6,6 +6,7 @@
 
 #include "graph/text/text.h"
 #include "graph_cases.h"
+#include "tests/graph_reader/graph_reader.h"
 
 /* Every line that the printer makes, literally. */
 static const char simulated[] =

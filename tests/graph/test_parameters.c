@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "graph/core/parameters.h"
-#include "graph/text/text.h"
+#include "tests/graph_reader/graph_reader.h"
 
 #define QPARAMS                                                                                                        \
     "space @1 site \"x\" u8 asymmetric bound scale 0.5 zero 3\nspace @2 site \"w\" i4 symmetric weight restricted "    \

@@ -11,6 +11,7 @@
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 struct qc_rules *passes_rules(const char *more, struct qc_status *st)
 {

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "rewrite/passes/functions.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 enum { ELEMENTS = 32 };
 

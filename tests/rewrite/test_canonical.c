@@ -8,6 +8,7 @@
 #include "graph/text/text.h"
 #include "rewrite/canonical/canonical.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 struct forms {
     struct qc_rules *rules, *fold;

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "graph/core/verify.h"
-#include "graph/text/text.h"
 #include "onnx/read/import.h"
 #include "rewrite/passes/equalize.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 /* Numbers in [-2, 2), the same everywhere; token numbers for integers. */
 static void fill(struct qc_view in)

@@ -6,6 +6,7 @@
 
 #include "graph/text/text.h"
 #include "rewrite/language/expansion.h"
+#include "tests/graph_reader/graph_reader.h"
 
 #define HEAD "graph \"g\"\ninput %1 \"x\" f32[N,4,6]\nconst %2 \"c\" i64[2] = {5, -7}\n"
 enum { OUTPUTS = 2 };

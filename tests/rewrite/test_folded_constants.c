@@ -7,6 +7,7 @@
 #include "rewrite/passes/folded_constants.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static size_t evaluated; /* weights */
 

@@ -3,9 +3,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "rewrite/passes/groups.h"
 #include "rewrite_passes.h"
+#include "tests/graph_reader/graph_reader.h"
 
 #define HEAD                                                                                                           \
     "graph \"g\"\ninput %1 \"x\" f32[N,2,4,4]\nconst %2 \"w\" f32[2,2,1,1] = {0.5, -0.25, 0.125, 1}\n"                 \

@@ -11,6 +11,7 @@
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 enum { STAGES = 5 };
 

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "graph/text/text.h"
 #include "rewrite_passes.h"
+#include "tests/graph_reader/graph_reader.h"
 
 #define FOLDER QC_TEST_SOURCE "/tests/rewrite/cases"
 

@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "graph/core/verify.h"
-#include "graph/text/text.h"
 #include "rewrite_passes.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)
 {

@@ -9,6 +9,7 @@
 #include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"
 #include "rewrite_passes.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static const char *source(const char *name, struct qc_arena *a)
 {
@@ -93,8 +94,8 @@ Test(rules_page, the_table_has_every_guard)
     const char *page = source("docs/rule-language.md", a), *code = source("rewrite/language/guard.c", a);
     size_t in_code = 0, in_page = 0;
     char name[64], row[80];
-    for (const char *at = code; (at = strstr(at, "{.name = \"")); in_code++) {
-        at += strlen("{.name = \"");
+    for (const char *at = code; (at = strstr(at, "\n    QC_GUARD(")); in_code++) {
+        at = strchr(at, '"') + 1;
         cr_assert_lt(strcspn(at, "\""), sizeof name);
         qc_text(name, sizeof name, "%.*s", (int)strcspn(at, "\""), at);
         cr_expect(strstr(page, qc_text(row, sizeof row, "\n| `%s(", name)), "docs/rule-language.md says nothing of guard '%s'",

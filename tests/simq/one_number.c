@@ -4,8 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "graph/text/text.h"
-
+#include "tests/graph_reader/graph_reader.h"
 float one_number(char **plan_text, const char *graph, const float *data, const struct qc_plan_options *options,
                  const char *name)
 {

@@ -12,7 +12,7 @@ qc_test(simq_view SOURCES test_view.c LINKS simq)
 
 # Benchmark against ONNX Runtime: tests/bench/compare_plan.py
 add_executable(bench_plan EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/bench/bench_plan.c)
-target_link_libraries(bench_plan PRIVATE qc_flags)
+target_link_libraries(bench_plan PRIVATE qc_graph_reader qc_flags)
 qc_link_rooms(bench_plan onnx simq)
 
 add_executable(bench_rounding EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/bench/bench_rounding.c)

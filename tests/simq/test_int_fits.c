@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "one_number.h"
-#include "simq/kernels/integer/tile_set.h"
+#include "simq/kernels/integer/tile.h"
 
 #define GEMM(X, X_ZERO, W, K, WEIGHTS)                                                                                 \
     "graph \"g\" opset 13\n"                                                                                           \

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "kernel_run.h"
 #include "simq/kernels/real/unary.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static struct qc_graph *parse(const char *lines)
 {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/text/text.h"
 #include "kernel_run.h"
 #include "tensor_near.h"
+#include "tests/graph_reader/graph_reader.h"
 
 enum { WANTS = 8 };
 

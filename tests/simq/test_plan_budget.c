@@ -7,8 +7,8 @@
 
 #include "base/resident.h"
 #include "graph/infer/folding.h"
-#include "graph/text/text.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 enum { MIB = 1 << 20 };
 

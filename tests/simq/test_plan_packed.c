@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "graph/text/text.h"
 #include "simq/core/convert.h"
 #include "simq/kernels/integer/int_pack.h"
 #include "simq/kernels/integer/tile.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 enum { SIDE = 256, BYTES = SIDE * SIDE * 4, TEXT = 4096 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "simq/kernels/real/fused.h"
 #include "simq/kernels/real/product.h"
+#include "simq/kernels/real/product_tile.h"
 
 static const enum qc_isa isas[] = {QC_ISA_PLAIN, QC_ISA_AVX2, QC_ISA_AVX512};
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "graph/text/text.h"
 #include "simq/plan/plan.h"
+#include "tests/graph_reader/graph_reader.h"
 
 /* Number of elements that differ. */
 static size_t differing(const struct qc_tensor *got, const struct qc_tensor *want)

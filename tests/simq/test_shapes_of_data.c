@@ -3,9 +3,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "graph/text/text.h"
 #include "simq/plan/plan.h"
 #include "simq/plan/variants.h"
+#include "tests/graph_reader/graph_reader.h"
 
 static struct qc_status st;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "random_graph.h"
-#include "simq/kernels/integer/tile_set.h"
+#include "simq/kernels/integer/tile.h"
 
 enum { RUNS = 7, QUADS = 19, STEP = 4 * QUADS + 60, BYTES = RUNS * 200 + 8 * STEP, CASES = 400 };
 

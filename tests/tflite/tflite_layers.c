@@ -6,8 +6,7 @@
 #include "arith/average.h"
 #include "arith/qbinary.h"
 #include "arith/requantize.h"
-#include "arith/tflite_softmax.h"
-#include "arith/tflite_unary.h"
+#include "arith/tflite.h"
 
 struct layer_window {
     int32_t height, width, channels, out_height, out_width, out_channels, kernel_height, kernel_width;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the kernels of If, Loop and Scan share: plans and runners of their bodies. */
-#ifndef QC_SIMQ_KERNELS_CONTROL_BODIES_H
-#define QC_SIMQ_KERNELS_CONTROL_BODIES_H
+#pragma once
 
 #include "graph/core/body.h"
 #include "simq/core/kernel.h"
@@ -33,5 +32,3 @@ bool qc_body_condition(bool *out, const struct qc_view *v, struct qc_status *st)
 /* `run` of a kernel with results of known shapes, by its `make`: they are copied. */
 bool qc_run_made(bool (*make)(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st),
                  const struct qc_run *r, struct qc_status *st);
-
-#endif

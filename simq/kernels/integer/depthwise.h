@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/integer/: what the innermost loops of depthwise convolutions are given. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_DEPTHWISE_H
-#define QC_SIMQ_KERNELS_INTEGER_DEPTHWISE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -73,4 +72,9 @@ size_t qc_depthwise_vector(enum qc_taps form);
 /* For all processors: uint8 data, int16 data; weights QC_TAPS_WORDS. */
 qc_depthwise_fn qc_depthwise_narrow, qc_depthwise_wide;
 
+/* Where the processor has them: AVX2 with QC_TAPS_PAIRS, AVX-512 VNNI with QC_TAPS_QUADS. */
+#if defined(__x86_64__) && defined(__GNUC__)
+qc_depthwise_fn qc_depthwise_avx2, qc_depthwise_vnni;
+qc_depthwise_pair_fn qc_depthwise_pair_vnni;
+qc_depthwise_line_fn qc_depthwise_line_avx2, qc_depthwise_line_vnni;
 #endif

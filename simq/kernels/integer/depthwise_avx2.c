@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two taps at a time in 16 bits, whose products are exact: bytes of 16 channels of each become words, side by side. */
-#include "simq/kernels/integer/depthwise_avx2.h"
+#include "simq/kernels/integer/depthwise.h"
 
 #include <string.h>
 

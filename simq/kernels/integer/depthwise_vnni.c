@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "simq/kernels/integer/depthwise_vnni.h"
+#include "simq/kernels/integer/depthwise.h"
 
 #include "base/simd.h"
 #include "simq/core/unroll.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/integer/: the data of a multiply-accumulate step as its tiles read them: padded, spread for a
    transposed convolution, channels side by side, less the shift. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_INT_COPY_H
-#define QC_SIMQ_KERNELS_INTEGER_INT_COPY_H
+#pragma once
 
 #include "simq/kernels/integer/int_mac_state.h"
 
@@ -11,5 +10,3 @@ void qc_int_copy(const struct qc_int_mac *m, uint8_t *to, const char *from);
 
 /* Line k of plane i of the copy. */
 void qc_int_copy_line(const struct qc_int_mac *m, uint8_t *to, const char *from, int64_t i, int64_t k);
-
-#endif

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/integer/: what a multiply-accumulate step is to compute. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_INT_DEF_H
-#define QC_SIMQ_KERNELS_INTEGER_INT_DEF_H
+#pragma once
 
 #include "graph/core/infer.h"
 #include "simq/core/accumulator.h"
 #include "simq/core/convert.h"
 #include "simq/core/packed.h"
-#include "simq/kernels/integer/int_shape.h"
+#include "simq/kernels/integer/int_pack.h"
 #include "simq/kernels/integer/tile.h"
 
 struct qc_int_def {
@@ -30,5 +29,3 @@ struct qc_int_def {
     struct qc_accumulator accumulator; /* that sums may leave: one addition after the other. 0 bits: none does, in 32 */
     bool narrow_sums;                  /* no sum can leave int32 */
 };
-
-#endif

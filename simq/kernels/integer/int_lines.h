@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/integer/: depthwise convolutions of 3 by 3 to bytes, one or two lines at a time; of data that is
    copied, four lines are held. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_INT_LINES_H
-#define QC_SIMQ_KERNELS_INTEGER_INT_LINES_H
+#pragma once
 
 #include "simq/kernels/integer/int_mac_state.h"
 
@@ -13,5 +12,3 @@ size_t qc_int_lines_scratch(const struct qc_int_mac *m);
 
 /* One sample: data as it came, y [channels side by side]. */
 void qc_int_lines_run(const struct qc_int_mac *m, uint8_t *y, const char *data, uint8_t *scratch);
-
-#endif

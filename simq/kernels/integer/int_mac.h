@@ -5,8 +5,7 @@
    Both operands may be held as stored integers or centred in float32. Source of the form: docs/numerics.md. Data are
    taken as qa - shift, so that they fit the instructions, and za - shift times the sum of a
    channel's weights goes into its bias. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_INT_MAC_H
-#define QC_SIMQ_KERNELS_INTEGER_INT_MAC_H
+#pragma once
 
 #include "simq/kernels/integer/int_def.h"
 
@@ -20,5 +19,3 @@ const char *qc_int_mac_name(const struct qc_int_mac *m);
 /* With an accumulator of fewer than 32 bits what is seen of the sums is added to *sums, else it is not touched. */
 void qc_int_mac_run(const struct qc_int_mac *m, void *y, const void *x, const void *weights, void *scratch,
                     struct qc_sums *sums);
-
-#endif

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/integer/: what a multiply-accumulate step knows, for the files that run it. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_INT_MAC_STATE_H
-#define QC_SIMQ_KERNELS_INTEGER_INT_MAC_STATE_H
+#pragma once
 
 #include "simq/kernels/integer/int_def.h"
 #include "simq/kernels/integer/int_pack.h"
-#include "simq/kernels/integer/tile_set.h"
+#include "simq/kernels/integer/tile.h"
 
 struct qc_int_mac {
     struct qc_int_def d;
@@ -41,5 +40,3 @@ struct qc_int_mac {
 
 /* How its weights are packed. */
 struct qc_int_pack qc_int_mac_pack(const struct qc_int_mac *m);
-
-#endif

@@ -4,36 +4,17 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "graph/types/small_float.h"
 #include "simq/kernels/integer/tile.h"
 
 /* Weight at an element offset, less its zero point. */
 static int32_t weight_at(const struct qc_int_pack *p, const void *weights, int64_t at, size_t channel)
 {
     const int32_t zero = p->scales->zero_point[p->scales->count > 1 ? channel : 0];
-    switch (p->type) {
-    case QC_F32: return (int32_t)((const float *)weights)[at];
-    case QC_U8:
-    case QC_U4:
-    case QC_U2: return ((const uint8_t *)weights)[at] - zero;
-    case QC_I8:
-    case QC_I4:
-    case QC_I2: return ((const int8_t *)weights)[at] - zero;
-    case QC_U16: return ((const uint16_t *)weights)[at] - zero;
-    case QC_I16: return ((const int16_t *)weights)[at] - zero;
-    case QC_NONE:
-    case QC_I32:
-    case QC_I64:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_F64:
-    case QC_U32:
-    case QC_U64:
-    case QC_BF16:
-    QC_CASE_SMALL_FLOATS:
-    case QC_DTYPE_COUNT: break;
-    }
-    return 0;
+    const bool is_signed = p->type == QC_I8 || p->type == QC_I4 || p->type == QC_I2;
+    if (p->type == QC_F32) return (int32_t)((const float *)weights)[at];
+    if (p->type == QC_U16) return ((const uint16_t *)weights)[at] - zero;
+    if (p->type == QC_I16) return ((const int16_t *)weights)[at] - zero;
+    return (is_signed ? ((const int8_t *)weights)[at] : ((const uint8_t *)weights)[at]) - zero;
 }
 
 /* Position i of the kernel along dimension d, in the order that the data is read: that of a transposed one is flipped.

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: weights of integer multiply-accumulate ops in the order of simq/kernels/integer/tile.h. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_INT_PACK_H
-#define QC_SIMQ_KERNELS_INTEGER_INT_PACK_H
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "simq/core/kernel.h"
-#include "simq/kernels/integer/int_shape.h"
+
+/* Sizes of a multiply-accumulate op in integers. */
+/* Always three spatial dimensions; a matrix product has its rows along the last one. */
+struct qc_int_shape {
+    bool transposed; /* ConvTranspose: data is spread out by `stride`, then convolved with flipped weights */
+    int64_t batch, groups;
+    int64_t inputs, outputs; /* channels per group */
+    int64_t in[3], out[3], kernel[3], stride[3], dilation[3], begin[3];
+};
 
 struct qc_int_pack {
     const struct qc_int_shape *shape;
@@ -37,5 +47,3 @@ void qc_int_pack_pairs(int8_t *to, int32_t *sums, const struct qc_int_pack *p, c
 /* Depthwise: to[tap][channel], bias[channel] likewise. */
 void qc_int_pack_taps(int32_t *to, int32_t *bias, const struct qc_int_pack *p, const void *weights,
                       const int32_t *given);
-
-#endif

@@ -2,8 +2,7 @@
 /* Inside simq/kernels/integer/: sums of products as x86 without VNNI makes them, two products at a time saturated at 16
    bits (arith/pair_product.h). Data are bytes without a sign, weights as they are stored, in the order of
    graph/core/pair_order.h; their zero points come off behind. One pixel after the other in plain loops. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_INT_PAIRS_H
-#define QC_SIMQ_KERNELS_INTEGER_INT_PAIRS_H
+#pragma once
 
 #include "simq/kernels/integer/int_mac_state.h"
 
@@ -14,5 +13,3 @@ size_t qc_int_pairs_scratch(const struct qc_int_mac *m);
 /* One group: data begin at the group's first channel, y at its first result. */
 void qc_int_pairs_run(const struct qc_int_mac *m, int64_t group, const uint8_t *data, const uint8_t *weights,
                       const int32_t *bias, char *y, void *scratch);
-
-#endif

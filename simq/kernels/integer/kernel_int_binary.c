@@ -93,5 +93,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_int_binary = {
-    .name = "int_binary", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare, .run = run};
+QC_KERNEL(int_binary, .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare, .run = run);

@@ -314,7 +314,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     struct qc_int_def d = {.isa = p->isa,
                            .wide = p->int16,
                            .pairs = qc_contract_info(p->contract)->products == QC_PRODUCTS_PAIRS &&
-                                    qc_saturates_in_pairs(p->graph, n),
+                                    qc_saturates_in_pairs(p->uses, n),
                            .data_type = p->in[0].dtype,
                            .weight_type = p->in[1].dtype,
                            .packs = p->packs,

@@ -29,7 +29,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_int_requantize = {.name = "int_requantize",
-                                                   .order = QC_ORDER_ANY,
-                                                   .prepare = prepare,
-                                                   .run = run};
+QC_KERNEL(int_requantize, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);

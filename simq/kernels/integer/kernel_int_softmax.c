@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Softmax of 8-bit integers under the contract "tflite": Dequantize, Softmax along the last axis and Quantize to the
    parameters that the contract fixes, as one step on integers. */
-#include "arith/tflite_softmax.h"
+#include "arith/tflite.h"
 #include "simq/core/convert.h"
 #include "simq/core/integer.h"
 #include "simq/core/kernel_util.h"
@@ -40,7 +40,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_int_softmax = {.name = "int_softmax",
-                                                .order = QC_ORDER_ROW,
-                                                .prepare = prepare,
-                                                .run = run};
+QC_KERNEL(int_softmax, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);

@@ -3,7 +3,7 @@
    dequantized ramp; and which ops on stored integers have a kernel. */
 #include <math.h>
 
-#include "arith/tflite_unary.h"
+#include "arith/tflite.h"
 #include "simq/core/convert.h"
 #include "simq/core/integer.h"
 #include "simq/core/kernel_util.h"
@@ -158,8 +158,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_int_table = {
-    .name = "int_table", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+QC_KERNEL(int_table, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
 
 /* ------------------------------------------------- choice */
 

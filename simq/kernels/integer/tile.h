@@ -7,14 +7,15 @@
      wide    two int16 times two int16      (vpmaddwd, vpdpwssd)
    Weights are packed in panels of 1 to 3 blocks of 16 channels: for each group of four bytes, for each block, for each
    channel, four bytes. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_TILE_H
-#define QC_SIMQ_KERNELS_INTEGER_TILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "simq/core/accumulator.h"
+#include "simq/core/isa.h"
+#include "simq/kernels/integer/depthwise.h"
 
 enum { QC_TILE_ROWS = 8, QC_TILE_CHANNELS = 16, QC_TILE_BLOCKS = 3, QC_TILE_WIDTH = QC_TILE_CHANNELS * QC_TILE_BLOCKS };
 
@@ -53,4 +54,15 @@ qc_tile_fn qc_tile_wide_avx512, qc_tile_pairs_avx512, qc_tile_wide_vnni, qc_tile
 qc_tile_fn qc_tile_wide_neon, qc_tile_pairs_neon, qc_tile_narrow_dot, qc_tile_narrow_i8mm;
 #endif
 
-#endif
+/* Which of them an instruction set has. */
+struct qc_tile_set {
+    qc_tile_fn *narrow, *wide;
+    bool pairs;     /* narrow adds two products in 16 bits: qc_int_pack_fits tells where it may */
+    bool is_signed; /* narrow multiplies data less 128, which the bias has to know */
+    qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* both always there */
+    qc_depthwise_pair_fn *depthwise_pair;               /* NULL: there is none */
+    qc_depthwise_line_fn *depthwise_line;               /* the same */
+    enum qc_taps taps;                                  /* how narrow_depthwise wants its weights */
+    bool amx;                                           /* simq/kernels/integer/tile_amx.h */
+};
+struct qc_tile_set qc_tile_set_of(enum qc_isa isa);

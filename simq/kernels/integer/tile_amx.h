@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: the sums of simq/kernels/integer/tile.h for many rows at a time, by AMX: registers of 16 rows of 64
    bytes. Uint8 times int8, exact modulo 2^32 as all others. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_TILE_AMX_H
-#define QC_SIMQ_KERNELS_INTEGER_TILE_AMX_H
+#pragma once
 
 #include "simq/kernels/integer/tile.h"
 
@@ -15,5 +14,3 @@ void qc_amx_end(void);
 /* `tiles` tiles of the rows of qc_amx_begin, one below the other: tiles * blocks is at most QC_AMX_TILES. t->acc:
    [tiles * rows][16 * blocks]. */
 void qc_amx_tile(const struct qc_tile *t, int rows, int tiles, int blocks);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/integer/: the loops of simq/kernels/integer/tile.h for vectors of any width, to be made with the
    instructions of one set. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_TILE_BODY_H
-#define QC_SIMQ_KERNELS_INTEGER_TILE_BODY_H
+#pragma once
 
 #include <string.h>
 
@@ -102,5 +101,3 @@ static QC_INLINE struct qc_tile qc_tile_part(const struct qc_tile *t, int m, int
                     name##_body(&part, 1, SOME, blocks);                                                               \
             }                                                                                                          \
     }
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/integer/: the loops of simq/kernels/integer/tile_body.h with NEON, whatever multiplies. */
-#ifndef QC_SIMQ_KERNELS_INTEGER_TILE_NEON_H
-#define QC_SIMQ_KERNELS_INTEGER_TILE_NEON_H
+#pragma once
 
 #include "simq/kernels/integer/tile_body.h"
 
@@ -14,6 +13,4 @@
 
 /* Data less 128 have a sign, as the weights do: 0x80 turned over in each byte. */
 #define QC_LESS_128(x) vdupq_n_s32((x) ^ (int32_t)0x80808080)
-#endif
-
 #endif

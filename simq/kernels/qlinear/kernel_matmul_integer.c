@@ -130,5 +130,4 @@ static void release(void *state)
     s->mac = NULL;
 }
 
-const struct qc_kernel qc_kernel_matmul_integer = {
-    .name = "matmul_integer", .order = QC_ORDER_ROW, .prepare = prepare, .run = run, .release = release};
+QC_KERNEL(matmul_integer, .order = QC_ORDER_ROW, .prepare = prepare, .run = run, .release = release);

@@ -97,10 +97,7 @@ static bool run_binary(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_binary = {.name = "qlinear_binary",
-                                                   .order = QC_ORDER_ROW,
-                                                   .prepare = prepare_binary,
-                                                   .run = run_binary};
+QC_KERNEL(qlinear_binary, .order = QC_ORDER_ROW, .prepare = prepare_binary, .run = run_binary);
 
 /* --- Tables: LeakyRelu, Sigmoid --- */
 
@@ -139,10 +136,7 @@ static bool run_unary(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_unary = {.name = "qlinear_unary",
-                                                  .order = QC_ORDER_ROW,
-                                                  .prepare = prepare_unary,
-                                                  .run = run_unary};
+QC_KERNEL(qlinear_unary, .order = QC_ORDER_ROW, .prepare = prepare_unary, .run = run_unary);
 
 /* --- Concat and Where: every operand is requantized --- */
 
@@ -226,14 +220,8 @@ static bool run_where(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_concat = {.name = "qlinear_concat",
-                                                   .order = QC_ORDER_ROW,
-                                                   .prepare = prepare_join,
-                                                   .run = run_concat};
-const struct qc_kernel qc_kernel_qlinear_where = {.name = "qlinear_where",
-                                                  .order = QC_ORDER_ROW,
-                                                  .prepare = prepare_join,
-                                                  .run = run_where};
+QC_KERNEL(qlinear_concat, .order = QC_ORDER_ROW, .prepare = prepare_join, .run = run_concat);
+QC_KERNEL(qlinear_where, .order = QC_ORDER_ROW, .prepare = prepare_join, .run = run_where);
 
 /* --- Softmax --- */
 
@@ -291,10 +279,7 @@ static bool run_softmax(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_softmax = {.name = "qlinear_softmax",
-                                                    .order = QC_ORDER_ROW,
-                                                    .prepare = prepare_softmax,
-                                                    .run = run_softmax};
+QC_KERNEL(qlinear_softmax, .order = QC_ORDER_ROW, .prepare = prepare_softmax, .run = run_softmax);
 
 /* --- DynamicQuantizeLinear --- */
 
@@ -311,6 +296,4 @@ static bool run_dynamic(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_dynamic_quantize = {.name = "dynamic_quantize",
-                                                     .order = QC_ORDER_ROW,
-                                                     .run = run_dynamic};
+QC_KERNEL(dynamic_quantize, .order = QC_ORDER_ROW, .run = run_dynamic);

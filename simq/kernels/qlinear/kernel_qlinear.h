@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: what the kernels of ONNX's and ONNX Runtime's own quantized operators share. Elements are u8 or i8,
    views row-major; parameters are inputs like any other and read when the kernel runs. */
-#ifndef QC_SIMQ_KERNELS_QLINEAR_KERNEL_QLINEAR_H
-#define QC_SIMQ_KERNELS_QLINEAR_KERNEL_QLINEAR_H
+#pragma once
 
 #include "graph/core/qlinear.h"
 #include "simq/core/kernel_util.h"
@@ -36,5 +35,3 @@ static inline uint8_t qc_byte_of(float q)
 {
     return (uint8_t)(int32_t)q;
 }
-
-#endif

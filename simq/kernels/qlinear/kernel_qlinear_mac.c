@@ -277,10 +277,7 @@ static bool run_product(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_product = {.name = "qlinear_product",
-                                                    .order = QC_ORDER_ROW,
-                                                    .prepare = prepare_product,
-                                                    .run = run_product};
+QC_KERNEL(qlinear_product, .order = QC_ORDER_ROW, .prepare = prepare_product, .run = run_product);
 
 /* --- Pools --- */
 
@@ -364,7 +361,4 @@ static bool run_pool(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_qlinear_pool = {.name = "qlinear_pool",
-                                                 .order = QC_ORDER_ROW,
-                                                 .prepare = prepare_pool,
-                                                 .run = run_pool};
+QC_KERNEL(qlinear_pool, .order = QC_ORDER_ROW, .prepare = prepare_pool, .run = run_pool);

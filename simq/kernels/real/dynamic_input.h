@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What ONNX's DynamicQuantizeLinear makes of numbers: uint8, by their own extremes and 0. */
-#ifndef QC_SIMQ_KERNELS_REAL_DYNAMIC_INPUT_H
-#define QC_SIMQ_KERNELS_REAL_DYNAMIC_INPUT_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@
 struct qc_affine qc_dynamic_parameters(const float *x, size_t n);
 /* y[n]: scale * (q - zero point) of each. y may be x. */
 void qc_dynamic_round(float *y, const float *x, size_t n);
-
-#endif

@@ -96,5 +96,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_any_unary = {
-    .name = "any_unary", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+QC_KERNEL(any_unary, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);

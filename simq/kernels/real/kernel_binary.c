@@ -237,7 +237,7 @@ static const struct row rows[] = {
     QC_ROW(BitwiseAnd, N, bitand)                                                                                      \
     QC_ROW(BitwiseOr, N, bitor)                                                                                        \
     QC_ROW(BitwiseXor, N, bitxor)                                                                                      \
-        QC_ROW(BitShift, N, right){.op = QC_OP_BitShift, .a = QC_##N, .b = QC_##N, .other = true, .fn = left_##N},
+    QC_ROW(BitShift, N, right){.op = QC_OP_BitShift, .a = QC_##N, .b = QC_##N, .other = true, .fn = left_##N},
             QC_INTEGERS(QC_X)
 #undef QC_X
                 QC_ROW(And, BOOL, and) QC_ROW(Or, BOOL, or) QC_ROW(Xor, BOOL, xor) QC_ROW(Equal, BOOL, equal)
@@ -279,5 +279,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return !w.zero || qc_fail(st, QC_BAD_INPUT, "an integer is divided by zero");
 }
 
-const struct qc_kernel qc_kernel_binary = {
-    .name = "binary", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare, .run = run};
+QC_KERNEL(binary, .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare, .run = run);

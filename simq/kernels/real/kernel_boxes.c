@@ -42,7 +42,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return ok;
 }
 
-const struct qc_kernel qc_kernel_non_max_suppression = {.name = "non_max_suppression",
-                                                        .order = QC_ORDER_ROW,
-                                                        .prepare = prepare,
-                                                        .run = run};
+QC_KERNEL(non_max_suppression, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);

@@ -190,8 +190,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_cast = {
-    .name = "cast", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+QC_KERNEL(cast, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
 
 static void narrow(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
@@ -218,7 +217,4 @@ static bool run_bits(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_bit_cast = {.name = "bit_cast",
-                                             .halves = true,
-                                             .order = QC_ORDER_ANY,
-                                             .run = run_bits};
+QC_KERNEL(bit_cast, .halves = true, .order = QC_ORDER_ANY, .run = run_bits);

@@ -2,7 +2,6 @@
 /* Relu and Clip. On centred integers zero is 0 and the bounds of Clip are quantized with the parameters of the data. */
 #include <math.h>
 
-#include "graph/types/small_float.h"
 #include "simq/core/kernel_util.h"
 #include "simq/core/rounding.h"
 
@@ -53,43 +52,6 @@ static bool clip_channels(struct state *s, const struct qc_prepare *p, struct qc
     return true;
 }
 
-static bool prepare(struct qc_prepare *p, struct qc_status *st)
-{
-    struct state *s = QC_NEW(p->arena, struct state, st);
-    const struct qc_scales *q = &p->in_scales[0];
-    if (!s) return false;
-    s->relu = p->node->op == QC_OP_Relu;
-    s->affine = !q->identity;
-    if (s->affine && !s->relu && q->count != 1)
-        if (!clip_channels(s, p, st)) return false;
-    s->parameters = (struct qc_affine){.scale = q->scale[0], .zero_point = q->zero_point[0]};
-    s->levels = q->levels;
-    p->state = s;
-    switch (p->in[0].dtype) {
-    case QC_F32:
-    case QC_F64:
-    case QC_I8:
-    case QC_I16:
-    case QC_I32:
-    case QC_I64:
-    case QC_U8:
-    case QC_U16:
-    case QC_U32:
-    case QC_U64: return true;
-    case QC_NONE:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_BF16:
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    QC_CASE_SMALL_FLOATS:
-    case QC_DTYPE_COUNT: break;
-    }
-    return qc_kernel_no_type(p->in[0].dtype, st);
-}
-
 struct bounds {
     const void *lo, *hi; /* one element of the data's type; NULL: none */
 };
@@ -111,6 +73,28 @@ QC_CLAMP(F64, double)
 QC_KERNEL_SIGNED(QC_CLAMP)
 QC_KERNEL_UNSIGNED(QC_CLAMP)
 
+/* Of every type but float32. */
+static qc_view_run_fn *const loops[QC_DTYPE_COUNT] = {
+#define QC_LOOP(NAME, T) [QC_##NAME] = clamp_##NAME,
+    QC_LOOP(F64, double) QC_KERNEL_SIGNED(QC_LOOP) QC_KERNEL_UNSIGNED(QC_LOOP)
+#undef QC_LOOP
+};
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    struct state *s = QC_NEW(p->arena, struct state, st);
+    const struct qc_scales *q = &p->in_scales[0];
+    if (!s) return false;
+    s->relu = p->node->op == QC_OP_Relu;
+    s->affine = !q->identity;
+    if (s->affine && !s->relu && q->count != 1)
+        if (!clip_channels(s, p, st)) return false;
+    s->parameters = (struct qc_affine){.scale = q->scale[0], .zero_point = q->zero_point[0]};
+    s->levels = q->levels;
+    p->state = s;
+    return p->in[0].dtype == QC_F32 || loops[p->in[0].dtype] || qc_kernel_no_type(p->in[0].dtype, st);
+}
+
 static void clamp_f32(const struct state *s, const struct qc_run *r, float lo, float hi)
 {
     const float one = 1;
@@ -124,6 +108,7 @@ static void clamp_f32(const struct state *s, const struct qc_run *r, float lo, f
 
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
+    (void)st;
     const struct state *s = r->state;
     const uint64_t zero = 0; /* of every type */
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
@@ -134,31 +119,12 @@ static bool run(const struct qc_run *r, struct qc_status *st)
         qc_rounding_view(&s->channels, s->axis, &r->out[0], &r->in[0]);
         return true;
     }
-    switch (r->in[0].dtype) {
-    case QC_F32:
+    if (r->in[0].dtype == QC_F32)
         clamp_f32(s, r, b.lo ? *(const float *)b.lo : -INFINITY, b.hi ? *(const float *)b.hi : INFINITY);
-        return true;
-#define QC_CASE(NAME, T)                                                                                               \
-    case QC_##NAME: qc_view_each(2, views, clamp_##NAME, &b); return true;
-        QC_CASE(F64, double)
-        QC_KERNEL_SIGNED(QC_CASE)
-        QC_KERNEL_UNSIGNED(QC_CASE)
-#undef QC_CASE
-    case QC_NONE:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_BF16:
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    QC_CASE_SMALL_FLOATS:
-    case QC_DTYPE_COUNT: break;
-    }
-    return qc_kernel_no_type(r->in[0].dtype, st);
+    else
+        qc_view_each(2, views, loops[r->in[0].dtype], &b);
+    return true;
 }
 
-const struct qc_kernel qc_kernel_relu = {
-    .name = "relu", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
-const struct qc_kernel qc_kernel_clip = {
-    .name = "clip", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+QC_KERNEL(relu, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(clip, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);

@@ -42,4 +42,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return !code || qc_fail(st, QC_BAD_INPUT, "compute of the kernel of '%s' failed with code %d", s->kernel->op, code);
 }
 
-const struct qc_kernel qc_kernel_custom = {.name = "custom", .order = QC_ORDER_ROW, .prepare = prepare, .run = run};
+QC_KERNEL(custom, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);

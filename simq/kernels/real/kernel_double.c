@@ -227,15 +227,6 @@ static bool run_gemm(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_unary_double = {.name = "unary_double",
-                                                 .order = QC_ORDER_ANY,
-                                                 .prepare = prepare_unary,
-                                                 .run = run_unary};
-const struct qc_kernel qc_kernel_softmax_double = {.name = "softmax_double",
-                                                   .order = QC_ORDER_ANY,
-                                                   .prepare = prepare_softmax,
-                                                   .run = run_softmax};
-const struct qc_kernel qc_kernel_gemm_double = {.name = "gemm_double",
-                                                .order = QC_ORDER_ANY,
-                                                .prepare = prepare_gemm,
-                                                .run = run_gemm};
+QC_KERNEL(unary_double, .order = QC_ORDER_ANY, .prepare = prepare_unary, .run = run_unary);
+QC_KERNEL(softmax_double, .order = QC_ORDER_ANY, .prepare = prepare_softmax, .run = run_softmax);
+QC_KERNEL(gemm_double, .order = QC_ORDER_ANY, .prepare = prepare_gemm, .run = run_gemm);

@@ -198,12 +198,6 @@ static bool run_mel(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_dft = {.name = "dft", .order = QC_ORDER_ANY, .prepare = prepare_dft, .run = run_dft};
-const struct qc_kernel qc_kernel_stft = {.name = "stft",
-                                         .order = QC_ORDER_ANY,
-                                         .prepare = prepare_stft,
-                                         .run = run_stft};
-const struct qc_kernel qc_kernel_mel_weights = {.name = "mel_weights",
-                                                .halves = true,
-                                                .order = QC_ORDER_ANY,
-                                                .run = run_mel};
+QC_KERNEL(dft, .order = QC_ORDER_ANY, .prepare = prepare_dft, .run = run_dft);
+QC_KERNEL(stft, .order = QC_ORDER_ANY, .prepare = prepare_stft, .run = run_stft);
+QC_KERNEL(mel_weights, .halves = true, .order = QC_ORDER_ANY, .run = run_mel);

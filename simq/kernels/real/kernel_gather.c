@@ -106,9 +106,6 @@ static bool prepare_nd(struct qc_prepare *p, struct qc_status *st)
     return batch != NULL;
 }
 
-const struct qc_kernel qc_kernel_gather_nd = {
-    .name = "gather_nd", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_nd, .run = run_nd};
-const struct qc_kernel qc_kernel_gather = {
-    .name = "gather", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_gather};
-const struct qc_kernel qc_kernel_gather_elements = {
-    .name = "gather_elements", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_gather_elements};
+QC_KERNEL(gather_nd, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_nd, .run = run_nd);
+QC_KERNEL(gather, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_gather);
+QC_KERNEL(gather_elements, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_gather_elements);

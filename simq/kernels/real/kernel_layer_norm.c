@@ -88,5 +88,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_layer_norm = {
-    .name = "layer_norm", .order = QC_ORDER_ROW, .in_place = 1, .prepare = prepare, .run = run};
+QC_KERNEL(layer_norm, .order = QC_ORDER_ROW, .in_place = 1, .prepare = prepare, .run = run);

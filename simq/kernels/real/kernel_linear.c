@@ -48,8 +48,8 @@ static void load_float(float *to, enum qc_dtype t, const void *from, int64_t n, 
 
 #define QC_LINEAR_LEVELS(X)                                                                                            \
     X(U8, uint8_t)                                                                                                     \
-    X(I8, int8_t) X(U16, uint16_t) X(I16, int16_t) X(I32, int32_t) X(U4, uint8_t) X(I4, int8_t) X(U2, uint8_t)         \
-        X(I2, int8_t)
+    X(I8, int8_t)                                                                                                      \
+    X(U16, uint16_t) X(I16, int16_t) X(I32, int32_t) X(U4, uint8_t) X(I4, int8_t) X(U2, uint8_t) X(I2, int8_t)
 
 #define QC_LEVEL(NAME, T)                                                                                              \
     static void load_##NAME(int32_t *to, const T *from, int64_t n, int64_t stride)                                     \
@@ -299,9 +299,6 @@ static bool run_fake(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_fake_quantize = {
-    .name = "fake_quantize", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_fake, .run = run_fake};
-const struct qc_kernel qc_kernel_quantize_linear = {
-    .name = "quantize_linear", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
-const struct qc_kernel qc_kernel_dequantize_linear = {
-    .name = "dequantize_linear", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+QC_KERNEL(fake_quantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_fake, .run = run_fake);
+QC_KERNEL(quantize_linear, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
+QC_KERNEL(dequantize_linear, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tensors made from shapes and numbers: Shape-15, Size-13, ConstantOfShape-9, Range-11. */
-#include "graph/types/small_float.h"
+#include "simq/core/kernel.h"
 #include "simq/core/kernel_util.h"
 
 static bool prepare_shape(struct qc_prepare *p, struct qc_status *st)
@@ -55,42 +55,38 @@ static bool run_range(const struct qc_run *r, struct qc_status *st)
 {
     const struct qc_view *to = &r->out[0];
     const int64_t n = (int64_t)qc_view_count(to);
-    switch (to->dtype) {
 #define QC_RANGE(NAME, T, W)                                                                                           \
-    case QC_##NAME:                                                                                                    \
+    if (to->dtype == QC_##NAME) {                                                                                      \
         for (int64_t i = 0; i < n; i++)                                                                                \
             ((T *)to->data)[i] = (T)((W) * (const T *)r->in[0].data + (W)i * (W) * (const T *)r->in[2].data);          \
-        return true;
-        QC_RANGE(F32, float, float)
-        QC_RANGE(F64, double, double)
-        QC_RANGE(I16, int16_t, uint64_t)
-        QC_RANGE(I32, int32_t, uint64_t)
-        QC_RANGE(I64, int64_t, uint64_t)
-#undef QC_RANGE
-    case QC_NONE:
-    case QC_U8:
-    case QC_I8:
-    case QC_U16:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_U32:
-    case QC_U64:
-    case QC_BF16:
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    QC_CASE_SMALL_FLOATS:
-    case QC_DTYPE_COUNT: break;
+        return true;                                                                                                   \
     }
+    QC_RANGE(F32, float, float)
+    QC_RANGE(F64, double, double)
+    QC_RANGE(I16, int16_t, uint64_t)
+    QC_RANGE(I32, int32_t, uint64_t)
+    QC_RANGE(I64, int64_t, uint64_t)
+#undef QC_RANGE
     return qc_kernel_no_type(to->dtype, st);
 }
 
-const struct qc_kernel qc_kernel_shape = {
-    .name = "shape", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_shape, .run = run_shape};
-const struct qc_kernel qc_kernel_constant_of_shape = {.name = "constant_of_shape",
-                                                      .halves = true,
-                                                      .order = QC_ORDER_ROW,
-                                                      .prepare = prepare_constant,
-                                                      .run = run_constant};
-const struct qc_kernel qc_kernel_range = {.name = "range", .order = QC_ORDER_ROW, .run = run_range};
+QC_KERNEL(shape, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_shape, .run = run_shape);
+QC_KERNEL(constant_of_shape, .halves = true, .order = QC_ORDER_ROW, .prepare = prepare_constant, .run = run_constant);
+QC_KERNEL(range, .order = QC_ORDER_ROW, .run = run_range);
+
+/* Operators that are written into files only. Where they are read, functions say what they are made of
+   (rewrite/rules/functions.rules). */
+
+static bool prepare(struct qc_prepare *p, struct qc_status *st)
+{
+    return qc_fail(st, QC_UNSUPPORTED, "%s is computed as the function that it is, not by itself",
+                   qc_op_info(p->node->op)->onnx);
+}
+
+static bool run(const struct qc_run *r, struct qc_status *st)
+{
+    (void)r;
+    return qc_fail(st, QC_UNSUPPORTED, "is not computed");
+}
+
+QC_KERNEL(written, .order = QC_ORDER_ROW, .prepare = prepare, .run = run);

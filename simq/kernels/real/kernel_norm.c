@@ -304,11 +304,7 @@ static bool run_lp(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_batch_norm = {
-    .name = "batch_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_batch, .run = run_batch};
-const struct qc_kernel qc_kernel_instance_norm = {
-    .name = "instance_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_instance, .run = run_instance};
-const struct qc_kernel qc_kernel_lrn = {
-    .name = "lrn", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lrn, .run = run_lrn};
-const struct qc_kernel qc_kernel_lp_norm = {
-    .name = "lp_norm", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lp, .run = run_lp};
+QC_KERNEL(batch_norm, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_batch, .run = run_batch);
+QC_KERNEL(instance_norm, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_instance, .run = run_instance);
+QC_KERNEL(lrn, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lrn, .run = run_lrn);
+QC_KERNEL(lp_norm, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_lp, .run = run_lp);

@@ -127,5 +127,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_pad = {
-    .name = "pad", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+QC_KERNEL(pad, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);

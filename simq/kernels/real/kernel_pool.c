@@ -8,7 +8,6 @@
 #include <math.h>
 
 #include "arith/average.h"
-#include "graph/types/small_float.h"
 #include "simq/core/kernel_util.h"
 
 enum recipe { RECIPE_MAX, RECIPE_AVERAGE, RECIPE_AFFINE_AVERAGE, RECIPE_AFFINE_GLOBAL };
@@ -210,31 +209,19 @@ static void set_strides(struct pool *s, const struct qc_view *y, const struct qc
 
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
+    (void)st;
     struct pool s = *(const struct pool *)r->state;
     set_strides(&s, &r->out[0], &r->in[0]);
-    switch (r->in[0].dtype) {
-    case QC_F32: all(&s, r->out[0].data, r->in[0].data); return true;
-    case QC_F64: max_F64(&s, r->out[0].data, r->in[0].data); return true;
-    case QC_I8: max_I8(&s, r->out[0].data, r->in[0].data); return true;
-    case QC_U8: max_U8(&s, r->out[0].data, r->in[0].data); return true;
-    case QC_NONE:
-    case QC_U16:
-    case QC_I16:
-    case QC_I32:
-    case QC_I64:
-    case QC_BOOL:
-    case QC_F16:
-    case QC_U32:
-    case QC_U64:
-    case QC_BF16:
-    case QC_U4:
-    case QC_I4:
-    case QC_U2:
-    case QC_I2:
-    QC_CASE_SMALL_FLOATS:
-    case QC_DTYPE_COUNT: break;
-    }
-    return qc_kernel_no_type(r->in[0].dtype, st);
+    const enum qc_dtype t = r->in[0].dtype; /* prepare takes no other */
+    if (t == QC_F32)
+        all(&s, r->out[0].data, r->in[0].data);
+    else if (t == QC_F64)
+        max_F64(&s, r->out[0].data, r->in[0].data);
+    else if (t == QC_I8)
+        max_I8(&s, r->out[0].data, r->in[0].data);
+    else
+        max_U8(&s, r->out[0].data, r->in[0].data);
+    return true;
 }
 
-const struct qc_kernel qc_kernel_pool = {.name = "pool", .order = QC_ORDER_LAST, .prepare = prepare, .run = run};
+QC_KERNEL(pool, .order = QC_ORDER_LAST, .prepare = prepare, .run = run);

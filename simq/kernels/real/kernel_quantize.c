@@ -143,9 +143,6 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_quantize = {
-    .name = "quantize", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
-const struct qc_kernel qc_kernel_dequantize = {
-    .name = "dequantize", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
-const struct qc_kernel qc_kernel_requantize = {
-    .name = "requantize", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+QC_KERNEL(quantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(dequantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);
+QC_KERNEL(requantize, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);

@@ -350,5 +350,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_recurrent = {
-    .name = "recurrent", .order = QC_ORDER_ROW, .prepare = prepare, .run = run, .release = release};
+QC_KERNEL(recurrent, .order = QC_ORDER_ROW, .prepare = prepare, .run = run, .release = release);

@@ -303,4 +303,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_reduce = {.name = "reduce", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+QC_KERNEL(reduce, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);

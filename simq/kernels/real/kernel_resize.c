@@ -282,4 +282,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_resize = {.name = "resize", .order = QC_ORDER_ANY, .prepare = prepare, .run = run};
+QC_KERNEL(resize, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);

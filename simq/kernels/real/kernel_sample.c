@@ -360,19 +360,7 @@ static bool run_deform(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_grid_sample = {.name = "grid_sample",
-                                                .order = QC_ORDER_ANY,
-                                                .prepare = prepare_grid,
-                                                .run = run_grid};
-const struct qc_kernel qc_kernel_roi_align = {.name = "roi_align",
-                                              .order = QC_ORDER_ANY,
-                                              .prepare = prepare_roi,
-                                              .run = run_roi_align};
-const struct qc_kernel qc_kernel_roi_pool = {.name = "roi_pool",
-                                             .order = QC_ORDER_ANY,
-                                             .prepare = prepare_roi,
-                                             .run = run_roi_pool};
-const struct qc_kernel qc_kernel_deform_conv = {.name = "deform_conv",
-                                                .order = QC_ORDER_ANY,
-                                                .prepare = prepare_deform,
-                                                .run = run_deform};
+QC_KERNEL(grid_sample, .order = QC_ORDER_ANY, .prepare = prepare_grid, .run = run_grid);
+QC_KERNEL(roi_align, .order = QC_ORDER_ANY, .prepare = prepare_roi, .run = run_roi_align);
+QC_KERNEL(roi_pool, .order = QC_ORDER_ANY, .prepare = prepare_roi, .run = run_roi_pool);
+QC_KERNEL(deform_conv, .order = QC_ORDER_ANY, .prepare = prepare_deform, .run = run_deform);

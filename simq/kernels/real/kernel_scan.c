@@ -172,9 +172,5 @@ static bool run_sum(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_arg_reduce = {.name = "arg_reduce",
-                                               .order = QC_ORDER_ANY,
-                                               .prepare = prepare_arg,
-                                               .run = run_arg};
-const struct qc_kernel qc_kernel_cumsum = {
-    .name = "cumsum", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_sum, .run = run_sum};
+QC_KERNEL(arg_reduce, .order = QC_ORDER_ANY, .prepare = prepare_arg, .run = run_arg);
+QC_KERNEL(cumsum, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare_sum, .run = run_sum);

@@ -154,13 +154,6 @@ static bool run_tensor(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_scatter_elements = {
-    .name = "scatter_elements", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run_elements};
-const struct qc_kernel qc_kernel_scatter_nd = {
-    .name = "scatter_nd", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run_nd};
-const struct qc_kernel qc_kernel_tensor_scatter = {.name = "tensor_scatter",
-                                                   .halves = true,
-                                                   .order = QC_ORDER_ANY,
-                                                   .in_place = 1,
-                                                   .prepare = prepare,
-                                                   .run = run_tensor};
+QC_KERNEL(scatter_elements, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run_elements);
+QC_KERNEL(scatter_nd, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run_nd);
+QC_KERNEL(tensor_scatter, .halves = true, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run_tensor);

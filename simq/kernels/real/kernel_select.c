@@ -222,19 +222,10 @@ static bool run_unique(const struct qc_run *r, struct qc_status *st)
     return ok;
 }
 
-const struct qc_kernel qc_kernel_trilu = {
-    .name = "trilu", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_trilu, .run = run_trilu};
-const struct qc_kernel qc_kernel_eye_like = {
-    .name = "eye_like", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_eye, .run = run_eye};
-const struct qc_kernel qc_kernel_one_hot = {
-    .name = "one_hot", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_axis_of_result, .run = run_one_hot};
-const struct qc_kernel qc_kernel_reverse_sequence = {
-    .name = "reverse_sequence", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_reverse, .run = run_reverse};
-const struct qc_kernel qc_kernel_compress = {
-    .name = "compress", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_compress, .run = run_compress};
-const struct qc_kernel qc_kernel_non_zero = {.name = "non_zero",
-                                             .halves = true,
-                                             .order = QC_ORDER_ANY,
-                                             .run = run_non_zero};
-const struct qc_kernel qc_kernel_unique = {
-    .name = "unique", .halves = true, .order = QC_ORDER_ROW, .prepare = prepare_unique, .run = run_unique};
+QC_KERNEL(trilu, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_trilu, .run = run_trilu);
+QC_KERNEL(eye_like, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_eye, .run = run_eye);
+QC_KERNEL(one_hot, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_axis_of_result, .run = run_one_hot);
+QC_KERNEL(reverse_sequence, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_reverse, .run = run_reverse);
+QC_KERNEL(compress, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_compress, .run = run_compress);
+QC_KERNEL(non_zero, .halves = true, .order = QC_ORDER_ANY, .run = run_non_zero);
+QC_KERNEL(unique, .halves = true, .order = QC_ORDER_ROW, .prepare = prepare_unique, .run = run_unique);

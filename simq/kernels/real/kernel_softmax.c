@@ -116,9 +116,5 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_softmax = {.name = "softmax",
-                                            .in_double = &qc_kernel_softmax_double,
-                                            .order = QC_ORDER_ANY,
-                                            .in_place = 1,
-                                            .prepare = prepare,
-                                            .run = run};
+QC_KERNEL(softmax, .in_double = &qc_kernel_softmax_double, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare,
+          .run = run);

@@ -127,8 +127,5 @@ static bool run_hardmax(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_topk = {.name = "topk", .order = QC_ORDER_ANY, .prepare = prepare, .run = run_topk};
-const struct qc_kernel qc_kernel_hardmax = {.name = "hardmax",
-                                            .order = QC_ORDER_ANY,
-                                            .prepare = prepare,
-                                            .run = run_hardmax};
+QC_KERNEL(topk, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_topk);
+QC_KERNEL(hardmax, .order = QC_ORDER_ANY, .prepare = prepare, .run = run_hardmax);

@@ -118,11 +118,6 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_unary = {.name = "unary",
-                                          .in_double = &qc_kernel_unary_double,
-                                          .order = QC_ORDER_ANY,
-                                          .in_place = 1,
-                                          .prepare = prepare,
-                                          .run = run};
-const struct qc_kernel qc_kernel_gelu = {
-    .name = "gelu", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+QC_KERNEL(unary, .in_double = &qc_kernel_unary_double, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare,
+          .run = run);
+QC_KERNEL(gelu, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);

@@ -263,16 +263,8 @@ static bool run_det(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_lp_pool = {.name = "lp_pool",
-                                            .order = QC_ORDER_ANY,
-                                            .prepare = prepare_pool,
-                                            .run = run_lp};
-const struct qc_kernel qc_kernel_max_pool_indices = {
-    .name = "max_pool_indices", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_pool, .run = run_max};
-const struct qc_kernel qc_kernel_max_unpool = {
-    .name = "max_unpool", .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_unpool, .run = run_unpool};
-const struct qc_kernel qc_kernel_col2im = {.name = "col2im",
-                                           .order = QC_ORDER_ANY,
-                                           .prepare = prepare_blocks,
-                                           .run = run_blocks};
-const struct qc_kernel qc_kernel_det = {.name = "det", .order = QC_ORDER_ANY, .prepare = prepare_det, .run = run_det};
+QC_KERNEL(lp_pool, .order = QC_ORDER_ANY, .prepare = prepare_pool, .run = run_lp);
+QC_KERNEL(max_pool_indices, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_pool, .run = run_max);
+QC_KERNEL(max_unpool, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_unpool, .run = run_unpool);
+QC_KERNEL(col2im, .order = QC_ORDER_ANY, .prepare = prepare_blocks, .run = run_blocks);
+QC_KERNEL(det, .order = QC_ORDER_ANY, .prepare = prepare_det, .run = run_det);

@@ -80,5 +80,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_variadic = {
-    .name = "variadic", .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run};
+QC_KERNEL(variadic, .order = QC_ORDER_ANY, .in_place = 1, .prepare = prepare, .run = run);

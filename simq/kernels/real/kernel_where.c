@@ -57,5 +57,4 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-const struct qc_kernel qc_kernel_where = {
-    .name = "where", .halves = true, .order = QC_ORDER_ANY, .in_place = 6, .run = run};
+QC_KERNEL(where, .halves = true, .order = QC_ORDER_ANY, .in_place = 6, .run = run);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: sums and extremes over lines of float32. The order of summation is fixed (sixteen partial sums in
    double, joined from the left), so that the bits do not depend on the processor. */
-#ifndef QC_SIMQ_KERNELS_REAL_LINE_MATH_H
-#define QC_SIMQ_KERNELS_REAL_LINE_MATH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -64,5 +63,3 @@ static QC_INLINE float qc_line_max(const float *x, int64_t n)
     for (int k = 1; k < QC_LINE_PARTS; k++) part[0] = part[k] > part[0] ? part[k] : part[0];
     return part[0];
 }
-
-#endif

@@ -3,8 +3,7 @@
    reduction in a fixed order (product_tile.h), so its bits are those of every instruction set, thread and memory order,
    and of the same step with or without what is fused behind it. A qc_product is made once per step with its packed
    constants, shared by workers, never changed. */
-#ifndef QC_SIMQ_KERNELS_REAL_PRODUCT_H
-#define QC_SIMQ_KERNELS_REAL_PRODUCT_H
+#pragma once
 
 #include "graph/core/infer.h"
 #include "simq/core/packed.h"
@@ -49,5 +48,3 @@ struct qc_product_memory {
     void *dst, *scratch;
 };
 void qc_product_run(const struct qc_product *d, const struct qc_product_memory *m);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/real/: a matrix of weights in panels of columns, as the tiles of product_tile.h read them, and
    rows of data along lines times such a matrix. */
-#ifndef QC_SIMQ_KERNELS_REAL_PRODUCT_PANEL_H
-#define QC_SIMQ_KERNELS_REAL_PRODUCT_PANEL_H
+#pragma once
 
 #include "base/status.h"
 #include "simq/core/packed.h"
@@ -58,5 +57,3 @@ struct qc_panel_product {
     float *sums, *slice; /* scratch: qc_panel_sums of the rows; qc_panel_slice where nothing is packed */
 };
 void qc_panel_multiply(const struct qc_panel_product *p, const struct qc_panel_lines *l);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/kernels/real/: what a qc_product holds. */
-#ifndef QC_SIMQ_KERNELS_REAL_PRODUCT_PARTS_H
-#define QC_SIMQ_KERNELS_REAL_PRODUCT_PARTS_H
+#pragma once
 
 #include "simq/kernels/real/product.h"
 #include "simq/kernels/real/product_panel.h"
@@ -75,5 +74,3 @@ size_t qc_product_padded(size_t columns);
 
 void qc_product_run_conv(const struct qc_product *d, const struct qc_product_memory *m);
 void qc_product_run_matrix(const struct qc_product *d, const struct qc_product_memory *m);
-
-#endif

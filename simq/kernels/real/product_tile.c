@@ -5,7 +5,6 @@
 
 #include "base/simd.h"
 #include "simq/core/unroll.h"
-#include "simq/kernels/real/fused.h"
 
 enum { BLOCK = QC_PRODUCT_BLOCK };
 

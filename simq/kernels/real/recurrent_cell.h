@@ -3,8 +3,7 @@
    LSTM-22). As in ONNX Runtime the clip threshold holds for what enters the gates, not for the cell state that enters
    h.
  */
-#ifndef QC_SIMQ_KERNELS_REAL_RECURRENT_CELL_H
-#define QC_SIMQ_KERNELS_REAL_RECURRENT_CELL_H
+#pragma once
 
 #include "graph/core/recurrent.h"
 #include "simq/kernels/real/unary.h"
@@ -39,5 +38,3 @@ void qc_cell_gru_linear(const struct qc_cell *l, float *z, const float *x, const
                         const float *recurrent_bias);
 /* z: [hidden], the third gate before its function, destroyed; update: [hidden]. */
 void qc_cell_gru_finish(const struct qc_cell *l, float *h, float *z, const float *update);
-
-#endif

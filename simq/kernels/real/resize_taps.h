@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: which input elements make each output element of Resize along one axis (Resize-19; arithmetic in
    float32 in the order of ONNX Runtime, so that ties fall the same way). */
-#ifndef QC_SIMQ_KERNELS_REAL_RESIZE_TAPS_H
-#define QC_SIMQ_KERNELS_REAL_RESIZE_TAPS_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -45,5 +44,3 @@ struct qc_resize_taps {
 /* Arrays are made in the arena. Errors: out of memory. */
 bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *axis, const struct qc_resize_options *o,
                        struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The functions of one real variable (the QC_UNARY rows of graph/types/ops.def, and Gelu) over plain float arrays: for
    the kernels, and for tables of quantized values. */
-#ifndef QC_SIMQ_KERNELS_REAL_UNARY_H
-#define QC_SIMQ_KERNELS_REAL_UNARY_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -25,5 +24,3 @@ size_t qc_composed_scratch(const struct qc_composed *f);
 /* y[i] = f(x[i]) for i < n <= QC_COMPOSED_BLOCK; in place is fine. */
 enum { QC_COMPOSED_BLOCK = 256 };
 void qc_composed_run(const struct qc_composed *f, float *y, const float *x, int64_t n, float *scratch);
-
-#endif

@@ -2,8 +2,7 @@
 /* Inside simq/: elementary functions in plain C without branches or calls, for loops of QC_SIMD_ROUND. Float32
    throughout, the same bits on every processor, within about 2 units in the last place of the exact value (a test
    measures it); NaN and infinities as in libm. `native` is that of qc_round_even. */
-#ifndef QC_SIMQ_KERNELS_REAL_VECTOR_MATH_H
-#define QC_SIMQ_KERNELS_REAL_VECTOR_MATH_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -166,5 +165,3 @@ static QC_INLINE float qc_vector_log1p(float x)
     const float y = qc_vector_log(u) + (x - (u - 1.0f)) / u;
     return x > -1.0f && x < INFINITY ? y : qc_vector_log(u);
 }
-
-#endif

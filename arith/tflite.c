@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "arith/tflite.h"
+
+#include <float.h>
+
+static int32_t saturate16(int32_t x)
+{
+    if (x < INT16_MIN) return INT16_MIN;
+    return x > INT16_MAX ? INT16_MAX : x;
+}
+
+/* The 16-bit forms of qc_high_mul: half upward, and truncating. */
+static int32_t high_mul16(int32_t a, int32_t b)
+{
+    if (a == INT16_MIN && b == INT16_MIN) return INT16_MAX;
+    const int32_t ab = a * b, nudge = ab >= 0 ? 1 << 14 : 1 - (1 << 14);
+    return (ab + nudge) / (1 << 15);
+}
+
+static int32_t high_mul16_truncated(int32_t a, int32_t b)
+{
+    if (a == INT16_MIN && b == INT16_MIN) return INT16_MAX;
+    return a * b / (1 << 15);
+}
+
+/* The upper 16 bits of a multiplier, half upward. */
+static int32_t multiplier16(int32_t m)
+{
+    return m >= INT32_MAX - (1 << 15) ? INT16_MAX : (m + (1 << 15)) >> 16;
+}
+
+/* x * relu6(x + 3) / 6, with relu6(x + 3) / 6 in Q0.15. */
+static int32_t hard_swish(const struct qc_tflite_unary *u, int32_t q)
+{
+    const int32_t fine = (q - u->input.zero_point) * (1 << 7), exponent = u->negative.shift;
+    const int32_t scaled = high_mul16(fine, multiplier16(u->identity.multiplier));
+    int32_t factor = fine;
+    if (exponent > 0)
+        factor = saturate16(exponent - 1 > 16 ? qc_fixed_raise(factor, 16) : qc_fixed_raise(factor, exponent - 1));
+    factor = high_mul16(factor, multiplier16(u->negative.multiplier));
+    if (exponent > 0) factor = saturate16(factor * 2);
+    if (exponent < 0) factor = qc_divide_by_pot(factor, -exponent);
+    factor = (factor + (1 << 15)) >> 1;
+    const int32_t product = high_mul16_truncated(factor, scaled);
+    return qc_divide_by_pot(product, -u->identity.shift) + u->output.zero_point;
+}
+
+static bool ratio_of(struct qc_fixed *out, float m, float most, struct qc_status *st)
+{
+    if (!(m > 0) || !(m < most))
+        return qc_fail(st, QC_BAD_INPUT, "ratio %g of two scales is not in (0, %g)", (double)m, (double)most);
+    *out = qc_fixed_of((double)m);
+    return true;
+}
+
+bool qc_tflite_unary_of(struct qc_tflite_unary *u, struct qc_status *st)
+{
+    const float si = u->input.scale, so = u->output.scale;
+    if (!(si > 0 && si <= FLT_MAX && so > 0 && so <= FLT_MAX))
+        return qc_fail(st, QC_BAD_INPUT, "scales %g and %g: they must be positive and finite", (double)si, (double)so);
+    if (u->kind == QC_TFLITE_HARD_SWISH) {
+        const float fine = (1.0f / 128.0f) * si;
+        return ratio_of(&u->identity, fine / so, 1.0f, st) &&
+               ratio_of(&u->negative, fine / (3.0f / 32768.0f), 0x1p30f, st);
+    }
+    if (u->kind == QC_TFLITE_LEAKY_RELU) {
+        u->negative = (struct qc_fixed){0};
+        if (!ratio_of(&u->identity, si / so, 0x1p22f, st)) return false;
+        if (u->alpha == 0) return true;
+        const float m = si * u->alpha / so;
+        if (!ratio_of(&u->negative, fabsf(m), 0x1p22f, st)) return false;
+        if (m < 0) u->negative.multiplier = -u->negative.multiplier;
+    }
+    return true;
+}
+
+int32_t qc_tflite_unary_one(const struct qc_tflite_unary *u, int32_t q)
+{
+    const int32_t v = q - u->input.zero_point, zo = u->output.zero_point;
+    if (u->kind == QC_TFLITE_HARD_SWISH) return qc_saturate(hard_swish(u, q), u->levels);
+    if (u->kind == QC_TFLITE_LEAKY_RELU)
+        return qc_saturate((int64_t)qc_fixed_multiply(QC_REQUANTIZE_DOUBLE, v, v >= 0 ? u->identity : u->negative) + zo,
+                           u->levels);
+    const float inverse = 1.0f / u->output.scale,
+                y = roundf(u->function(u->input.scale * (float)v, u->context) * inverse);
+    if (!(y > (float)(u->levels.lo - zo))) return u->levels.lo;
+    return y < (float)(u->levels.hi - zo) ? (int32_t)y + zo : u->levels.hi;
+}
+
+/* Qm.n below: a fixed-point number of m integer bits and n = 31 - m fractional bits in an int32. */
+
+/* exp(a) in Q0.31 of a in Q0.31, -1/4 <= a < 0: Taylor's polynomial of the fourth degree around -1/8. */
+static int32_t exp_of_quarter(int32_t a)
+{
+    const int32_t at_center = 1895147668 /* exp(-1/8) */, third = 715827883;
+    const int32_t x = a + (1 << 28), x2 = qc_high_mul(x, x), x3 = qc_high_mul(x2, x), x4 = qc_high_mul(x2, x2);
+    const int32_t high = qc_divide_by_pot(qc_high_mul(qc_divide_by_pot(x4, 2) + x3, third) + x2, 1);
+    return at_center + qc_high_mul(at_center, x + high);
+}
+
+/* exp(a) in Q0.31 of a <= 0 in Q5.26: the part below 1/4 by the polynomial, each bit above it by a factor. */
+static int32_t exp_of_negative(int32_t a)
+{
+    static const int32_t factor[] = {1672461947, 1302514674, 790015084, 290630308,
+                                     39332535,   720401,     242}; /* exp(-2^(i-2)) */
+    const int32_t quarter = 1 << 24, low = (a & (quarter - 1)) - quarter;
+    const uint32_t rest = (uint32_t)low - (uint32_t)a;
+    if (a == 0) return INT32_MAX;
+    int32_t result = exp_of_quarter(qc_fixed_raise(low, 5));
+    for (int i = 0; i < 7; i++)
+        if (rest & (UINT32_C(1) << (24 + i))) result = qc_high_mul(result, factor[i]);
+    return result;
+}
+
+/* 1 / (1 + a) in Q0.31 of a in Q0.31, 0 <= a < 1: three steps of Newton in Q2.29. */
+static int32_t inverse_of_one_plus(int32_t a)
+{
+    const int64_t sum = (int64_t)a + INT32_MAX;
+    const int32_t half = (int32_t)((sum + 1) / 2);
+    int32_t x = 1515870810 /* 48/17 */ + qc_high_mul(half, -1010580540 /* -32/17 */);
+    for (int i = 0; i < 3; i++) x += qc_fixed_raise(qc_high_mul(x, (1 << 29) - qc_high_mul(half, x)), 2);
+    return qc_fixed_raise(x, 1);
+}
+
+struct qc_tflite_softmax qc_tflite_softmax_of(float input_scale, float beta)
+{
+    const double real = (double)beta * (double)input_scale * (double)(1 << 26), most = 0x1p31 - 1.0;
+    const struct qc_fixed m = qc_fixed_of(real < most ? real : most);
+    const double radius = floor(31.0 * (double)(1 << 26) / (double)(INT64_C(1) << (m.shift > 0 ? m.shift : 0)));
+    return (struct qc_tflite_softmax){.multiplier = m.multiplier,
+                                      .left_shift = m.shift > 0 ? m.shift : 0,
+                                      .diff_min = -qc_saturate32((int64_t)radius)};
+}
+
+static int32_t exp_of_difference(const struct qc_tflite_softmax *s, int32_t difference)
+{
+    return exp_of_negative(qc_high_mul((int32_t)((uint32_t)difference << s->left_shift), s->multiplier));
+}
+
+void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const int32_t *x, size_t n, int32_t lowest)
+{
+    int32_t largest = INT32_MIN, sum = 0; /* Q12.19 */
+    for (size_t i = 0; i < n; i++) largest = x[i] > largest ? x[i] : largest;
+    for (size_t i = 0; i < n; i++)
+        if (x[i] - largest >= s->diff_min)
+            sum = qc_saturate32((int64_t)sum + qc_divide_by_pot(exp_of_difference(s, x[i] - largest), 12));
+    int headroom = 0;
+    while (headroom < 31 && !((uint32_t)sum & (UINT32_C(0x80000000) >> headroom))) headroom++;
+    const int32_t inverse = inverse_of_one_plus((int32_t)(((uint32_t)sum << headroom) - UINT32_C(0x80000000)));
+    const int right = 12 - headroom + 31 - 8;
+    for (size_t i = 0; i < n; i++) {
+        const int32_t difference = x[i] - largest;
+        int32_t level = 0;
+        if (difference >= s->diff_min && right <= 31)
+            level = qc_divide_by_pot(qc_high_mul(inverse, exp_of_difference(s, difference)), right);
+        y[i] = lowest + (level < 0 ? 0 : level > 255 ? 255 : level);
+    }
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Contract "tflite": functions of one variable as TensorFlow Lite's reference kernels compute them on 8-bit integers
+   (docs/numerics.md says how each was checked). Sources: tensorflow/lite/kernels/activations.cc, internal/reference. */
+#pragma once
+
+#include "arith/fixed_point.h"
+
+/* Unary functions: the level of input level q, for tables.
+     LeakyRelu   (q - zi) times f(si/so), or times f(f(si*alpha)/so) when negative;   Relu is LeakyRelu with alpha 0
+     HardSwish   16-bit fixed point in two factors
+     Sigmoid, Tanh, Elu, others: through `f`, TFLite's tables: RHA(f(f(f(si*(q-zi))) * f(1/so))) + zo
+   Errors (QC_BAD_INPUT): scales as in qc_requantizer_of. */
+enum qc_tflite_function { QC_TFLITE_TABLE, QC_TFLITE_LEAKY_RELU, QC_TFLITE_HARD_SWISH };
+
+struct qc_tflite_unary {
+    enum qc_tflite_function kind;
+    struct qc_affine input, output;
+    struct qc_levels levels;
+    float alpha;                        /* LeakyRelu */
+    struct qc_fixed identity, negative; /* LeakyRelu; HardSwish: `identity` for the result, `negative` for the factor */
+    float (*function)(float x, const void *context); /* others */
+    const void *context;
+};
+bool qc_tflite_unary_of(struct qc_tflite_unary *u,
+                        struct qc_status *st); /* fills identity and negative from the rest */
+int32_t qc_tflite_unary_one(const struct qc_tflite_unary *u, int32_t q);
+
+/* Contract "tflite": the softmax of TensorFlow Lite's reference kernels on 8-bit integers (docs/numerics.md says how it
+   was checked). Sources: tensorflow/lite/kernels/internal/reference/softmax.h and gemmlowp/fixedpoint. */
+
+/* Softmax over rows of 8-bit integers. Prepared from beta and the input's scale; the result's parameters are the fixed
+   ones. */
+struct qc_tflite_softmax {
+    int32_t multiplier, left_shift;
+    int32_t diff_min; /* a number that is this far below the largest of its row has the result 0 */
+};
+/* input_scale, beta positive. */
+struct qc_tflite_softmax qc_tflite_softmax_of(float input_scale, float beta);
+/* y[n] from x[n], stored integers; y in [lowest, lowest + 255], in place is fine. */
+void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const int32_t *x, size_t n, int32_t lowest);

@@ -1,0 +1,627 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/arrays/memory_rows.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/file.h"
+#include "base/index.h"
+#include "datasets/hdf5/spill.h"
+#include "datasets/samples/dataset.h"
+
+enum { BLOCK_BYTES = 4 << 20 };
+
+/* Rows that were drawn: as many as fit in BLOCK_BYTES, in memory or in the temporary file. */
+struct block {
+    char *memory;    /* NULL: in the file */
+    int64_t spilled; /* 0: in memory */
+};
+
+struct qc_memory_array {
+    struct qc_data_entry entry;
+    int64_t dims[QC_DATA_RANK_MAX];
+    struct qc_preprocess preprocess;
+    double peak;
+    size_t row_elements, row_bytes; /* of the largest */
+    const int64_t *sizes;           /* [samples][rank - 1]; NULL: all are dims */
+    const char *values;             /* borrowed; NULL: of the reader, or in blocks */
+    struct qc_row_reader reader;    /* read NULL: there is none */
+    void *user;
+    size_t block_rows, block_count;
+    struct block *blocks;
+};
+
+struct qc_memory_data {
+    struct qc_arena *arena;
+    char *name;
+    const char *storage;
+    size_t count, capacity;
+    struct qc_memory_array **arrays; /* each in the arena */
+    struct qc_index by_name;         /* of numbers of arrays, from 1 */
+    struct qc_spill *spill;          /* NULL until something is in it */
+    size_t kept;                     /* bytes of blocks in memory */
+};
+
+bool qc_memory_data_new(struct qc_memory_data **out, const char *name, struct qc_status *st)
+{
+    struct qc_arena *a = qc_arena_new();
+    if (!a) return qc_fail_memory(st, sizeof **out);
+    struct qc_memory_data *m = QC_NEW(a, struct qc_memory_data, st);
+    if (!m || !(m->name = qc_arena_strdup(a, name, st))) {
+        qc_arena_free(a);
+        return false;
+    }
+    m->arena = a;
+    m->storage = "memory";
+    *out = m;
+    return true;
+}
+
+static void drop_rows(struct qc_memory_data *m, struct qc_memory_array *x)
+{
+    for (size_t i = 0; i < x->block_count; i++) {
+        free(x->blocks[i].memory);
+        if (x->blocks[i].spilled) qc_spill_drop(m->spill, x->blocks[i].spilled);
+    }
+    free(x->blocks);
+    if (x->reader.free) x->reader.free(x->user);
+}
+
+void qc_memory_data_free(struct qc_memory_data *m)
+{
+    if (!m) return;
+    for (size_t i = 0; i < m->count; i++) drop_rows(m, m->arrays[i]);
+    qc_spill_free(m->spill);
+    free(m->arrays);
+    qc_index_free(&m->by_name);
+    qc_arena_free(m->arena); /* holds *m */
+}
+
+const char *qc_memory_data_name(const struct qc_memory_data *m)
+{
+    return m->name;
+}
+
+/* ---- Arrays ---- */
+
+static bool check_shape(struct qc_memory_array *x, const struct qc_array *array, struct qc_arena *a,
+                        struct qc_status *st)
+{
+    if (array->dtype == QC_NONE || array->dtype >= QC_DTYPE_COUNT || array->dtype >= QC_U4)
+        return qc_fail(st, QC_USAGE, "it has an element type that samples cannot have");
+    if (array->rank < 1 || array->rank > QC_DATA_RANK_MAX || !array->dims)
+        return qc_fail(st, QC_USAGE, "it has %u axes; expected 1 to %d, the first of them the sample", array->rank,
+                       QC_DATA_RANK_MAX);
+    x->row_elements = 1;
+    for (unsigned i = 0; i < (array->sizes ? 1 : array->rank); i++) {
+        if (array->dims[i] < 0) return qc_fail(st, QC_USAGE, "axis %u of its shape is %" PRId64, i, array->dims[i]);
+        if (i > 0 && !qc_mul_size(&x->row_elements, x->row_elements, (size_t)array->dims[i]))
+            return qc_fail(st, QC_USAGE, "its shape is larger than any memory");
+    }
+    size_t all;
+    memcpy(x->dims, array->dims, array->rank * sizeof *x->dims);
+    bool same = true;
+    if (array->sizes &&
+        !qc_entry_sizes(x->dims + 1, &x->row_elements, &same, array->sizes, (size_t)array->dims[0], array->rank - 1))
+        return qc_fail(st, QC_USAGE, "the shape of a sample is larger than any memory");
+    if (!same &&
+        !(x->sizes = qc_arena_dup(a, array->sizes, (size_t)array->dims[0] * (array->rank - 1), sizeof *x->sizes, st)))
+        return false;
+    if (!qc_mul_size(&x->row_bytes, x->row_elements, qc_dtype_size(array->dtype)) ||
+        (same && !qc_mul_size(&all, x->row_bytes, (size_t)array->dims[0])))
+        return qc_fail(st, QC_USAGE, "its shape is larger than any memory");
+    if (!(array->peak >= 0) || isinf(array->peak))
+        return qc_fail(st, QC_USAGE, "its peak is %g; expected a number above 0, or 0 for none", array->peak);
+    return true;
+}
+
+static struct qc_memory_array *make_array(const struct qc_memory_data *m, const struct qc_array *array,
+                                          struct qc_status *st)
+{
+    struct qc_memory_array *x = QC_NEW(m->arena, struct qc_memory_array, st);
+    if (!x || !check_shape(x, array, m->arena, st)) return NULL;
+    if (array->preprocess && *array->preprocess &&
+        !qc_preprocess_parse(&x->preprocess, array->preprocess, m->arena, st))
+        return NULL;
+    x->peak = array->peak;
+    const char *name = qc_arena_strdup(m->arena, array->name, st), *type = qc_dtype_long_name(array->dtype);
+    x->entry = (struct qc_data_entry){
+        .name = name, .type = type, .dtype = array->dtype, .rank = array->rank, .dims = x->dims, .storage = m->storage};
+    return name ? x : NULL;
+}
+
+static bool add_array(struct qc_memory_array **out, struct qc_memory_data *m, const struct qc_array *array,
+                      struct qc_status *st)
+{
+    if (!array->name || !*array->name) return qc_fail(st, QC_USAGE, "%s: array %zu has no name", m->name, m->count);
+    if (qc_memory_array_find(m, array->name))
+        return qc_fail(st, QC_USAGE, "%s: there are two arrays '%s'", m->name, array->name);
+    if (m->count == m->capacity) {
+        const size_t wanted = m->capacity ? 2 * m->capacity : 8;
+        struct qc_memory_array **more = realloc(m->arrays, wanted * sizeof(struct qc_memory_array *));
+        if (!more) return qc_fail_memory(st, wanted * sizeof(struct qc_memory_array *));
+        m->arrays = more;
+        m->capacity = wanted;
+    }
+    if (!qc_index_reserve(&m->by_name, st)) return false;
+    struct qc_memory_array *x = make_array(m, array, st);
+    if (!x) return qc_where(st, "%s: array '%s'", m->name, array->name);
+    m->arrays[m->count++] = x;
+    qc_index_put(&m->by_name, qc_hash_text(x->entry.name), (uint32_t)m->count);
+    *out = x;
+    return true;
+}
+
+bool qc_memory_data_add(struct qc_memory_data *m, const struct qc_array *array, const void *values,
+                        struct qc_status *st)
+{
+    struct qc_memory_array *x;
+    if (!values) return qc_fail(st, QC_USAGE, "%s: array '%s' has no values", m->name, array->name ? array->name : "");
+    if (!add_array(&x, m, array, st)) return false;
+    x->values = values;
+    return true;
+}
+
+bool qc_memory_data_add_reader(struct qc_memory_data *m, const struct qc_array *array,
+                               const struct qc_row_reader *reader, void *user, struct qc_status *st)
+{
+    struct qc_memory_array *x;
+    if (!add_array(&x, m, array, st)) {
+        if (reader->free) reader->free(user);
+        return false;
+    }
+    x->reader = *reader;
+    x->user = user;
+    return true;
+}
+
+bool qc_memory_data_add_unread(struct qc_memory_data *m, const struct qc_array *array, const char *type,
+                               struct qc_status *st)
+{
+    struct qc_array bytes = *array;
+    struct qc_memory_array *x;
+    bytes.dtype = QC_U8; /* of some type it has to be */
+    if (!add_array(&x, m, &bytes, st)) return false;
+    x->entry.dtype = QC_NONE;
+    x->entry.type = qc_arena_strdup(m->arena, type, st);
+    return x->entry.type != NULL;
+}
+
+bool qc_memory_data_storage(struct qc_memory_data *m, const char *storage, struct qc_status *st)
+{
+    const char *own = qc_arena_strdup(m->arena, storage, st);
+    if (own) m->storage = own;
+    return own != NULL;
+}
+
+/* ---- Rows that are drawn ---- */
+
+static bool add_block(struct qc_memory_data *m, struct qc_memory_array *x, size_t keep_bytes, struct qc_status *st)
+{
+    struct block *more = realloc(x->blocks, (x->block_count + 1) * sizeof *more), *b;
+    const size_t bytes = x->block_rows * x->row_bytes;
+    if (!more) return qc_fail_memory(st, (x->block_count + 1) * sizeof *more);
+    x->blocks = more;
+    b = &more[x->block_count];
+    *b = (struct block){.memory = NULL};
+    if (bytes <= keep_bytes && m->kept <= keep_bytes - bytes) {
+        if (!(b->memory = malloc(bytes))) return qc_fail_memory(st, bytes);
+        m->kept += bytes;
+    } else if ((!m->spill && !qc_spill_new(&m->spill, NULL, st)) ||
+               !qc_spill_add(&b->spilled, m->spill, x->block_rows, x->row_bytes, st)) {
+        return false;
+    }
+    x->block_count++;
+    return true;
+}
+
+static bool keep_row(struct qc_memory_data *m, struct qc_memory_array *x, const void *row, size_t keep_bytes,
+                     struct qc_status *st)
+{
+    const size_t n = (size_t)x->dims[0], at = n % x->block_rows;
+    if (at == 0 && !add_block(m, x, keep_bytes, st)) return false;
+    const struct block *b = &x->blocks[n / x->block_rows];
+    if (b->memory)
+        memcpy(b->memory + at * x->row_bytes, row, x->row_bytes);
+    else if (!qc_spill_write(m->spill, b->spilled, at, x->row_bytes, row, st))
+        return false;
+    x->dims[0]++;
+    return true;
+}
+
+static bool draw_rows(struct qc_memory_data *m, size_t first, size_t count, void **rows, qc_next_sample_fn *next,
+                      void *user, size_t keep_bytes, struct qc_status *st)
+{
+    for (bool more = true;;) {
+        if (!next(&more, user, rows, st))
+            return qc_fail(st, QC_BAD_INPUT, "no sample came, and no reason") ||
+                   qc_where(st, "%s: sample %" PRId64, m->name, m->arrays[first]->dims[0]);
+        if (!more) return true;
+        for (size_t k = 0; k < count; k++)
+            if (!keep_row(m, m->arrays[first + k], rows[k], keep_bytes, st)) return false;
+    }
+}
+
+bool qc_memory_data_draw(struct qc_memory_data *m, const struct qc_array *arrays, size_t count, qc_next_sample_fn *next,
+                         void *user, size_t keep_bytes, struct qc_status *st)
+{
+    const size_t first = m->count;
+    bool ok = false;
+    if (!count) return qc_fail(st, QC_USAGE, "%s: samples without arrays", m->name);
+    void **rows = calloc(count, sizeof *rows);
+    if (!rows) return qc_fail_memory(st, count * sizeof *rows);
+    for (size_t k = 0; k < count; k++) {
+        struct qc_memory_array *x;
+        int64_t dims[QC_DATA_RANK_MAX] = {0};
+        struct qc_array row = arrays[k];
+        if (row.rank && row.rank <= QC_DATA_RANK_MAX && row.dims)
+            memcpy(dims + 1, row.dims + 1, (row.rank - 1) * sizeof *dims);
+        row.dims = row.dims ? dims : NULL;
+        if (!add_array(&x, m, &row, st)) goto out;
+        if (!x->row_bytes) {
+            qc_fail(st, QC_USAGE, "%s: array '%s': its samples have no elements", m->name, row.name);
+            goto out;
+        }
+        x->block_rows = x->row_bytes < BLOCK_BYTES ? BLOCK_BYTES / x->row_bytes : 1;
+        if (!(rows[k] = calloc(1, x->row_bytes))) {
+            qc_fail_memory(st, x->row_bytes);
+            goto out;
+        }
+    }
+    ok = draw_rows(m, first, count, rows, next, user, keep_bytes, st);
+out:
+    for (size_t k = 0; k < count; k++) free(rows[k]);
+    free(rows);
+    return ok;
+}
+
+/* ---- For dataset.c ---- */
+
+bool qc_memory_data_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
+                         struct qc_status *st)
+{
+    struct qc_data_entry *entries = QC_NEW_ARRAY(a, struct qc_data_entry, m->count, st);
+    if (!entries) return false;
+    for (size_t i = 0; i < m->count; i++) entries[i] = m->arrays[i]->entry;
+    *out = (struct qc_data_list){.entries = entries, .count = m->count};
+    return true;
+}
+
+bool qc_memory_data_copy_list(struct qc_data_list *out, const struct qc_memory_data *m, struct qc_arena *a,
+                              struct qc_status *st)
+{
+    struct qc_data_entry *entries = QC_NEW_ARRAY(a, struct qc_data_entry, m->count, st);
+    bool ok = entries != NULL;
+    for (size_t i = 0; ok && i < m->count; i++) {
+        struct qc_data_entry *e = &entries[i];
+        *e = m->arrays[i]->entry;
+        e->name = qc_arena_strdup(a, e->name, st);
+        e->type = qc_arena_strdup(a, e->type, st);
+        e->storage = qc_arena_strdup(a, e->storage, st);
+        e->dims = qc_arena_dup(a, e->dims, e->rank, sizeof *e->dims, st);
+        ok = e->name && e->type && e->storage && e->dims;
+    }
+    if (ok) *out = (struct qc_data_list){.entries = entries, .count = m->count};
+    return ok;
+}
+
+const struct qc_memory_array *qc_memory_array_find(const struct qc_memory_data *m, const char *name)
+{
+    const uint64_t hash = qc_hash_text(name);
+    size_t slot = SIZE_MAX;
+    for (uint32_t i; (i = qc_index_next(&m->by_name, hash, &slot));)
+        if (strcmp(m->arrays[i - 1]->entry.name, name) == 0) return m->arrays[i - 1];
+    return NULL;
+}
+
+void qc_memory_array_shape(struct qc_h5_set *out, const struct qc_memory_array *x)
+{
+    *out = (struct qc_h5_set){.dtype = x->entry.dtype,
+                              .element = qc_dtype_size(x->entry.dtype),
+                              .rank = x->entry.rank,
+                              .sizes = x->sizes,
+                              .row_elements = x->row_elements,
+                              .row_bytes = x->row_bytes,
+                              .stored = x->sizes ? SIZE_MAX : (size_t)x->dims[0] * x->row_bytes,
+                              .shuffle = -1,
+                              .deflate = -1};
+    memcpy(out->dims, x->dims, x->entry.rank * sizeof *out->dims);
+}
+
+bool qc_memory_array_begin(const struct qc_memory_array *x, struct qc_status *st)
+{
+    if (x->entry.dtype == QC_NONE)
+        return qc_fail(st, QC_UNSUPPORTED, "it holds %s, which is not read; store numbers", x->entry.type);
+    return !x->reader.begin || x->reader.begin(x->user, st);
+}
+
+bool qc_memory_data_is_unsure(const struct qc_memory_data *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (m->arrays[i]->reader.check) return true;
+    return false;
+}
+
+bool qc_memory_data_check(size_t *gone, struct qc_memory_data *m, const uint64_t *rows, size_t count,
+                          struct qc_status *st)
+{
+    *gone = 0;
+    for (size_t i = 0; i < m->count; i++) {
+        struct qc_memory_array *x = m->arrays[i];
+        if (x->reader.check && !x->reader.check(gone, x->user, rows, count, st)) return false;
+    }
+    for (size_t i = 0; i < m->count; i++) m->arrays[i]->dims[0] -= (int64_t)*gone;
+    return true;
+}
+
+const struct qc_preprocess *qc_memory_array_preprocess(const struct qc_memory_array *x)
+{
+    return &x->preprocess;
+}
+
+double qc_memory_array_peak(const struct qc_memory_array *x)
+{
+    return x->peak;
+}
+
+bool qc_memory_array_copies(const struct qc_memory_array *x)
+{
+    return x->values || x->reader.copies;
+}
+
+bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struct qc_memory_array *x, int64_t first,
+                          int64_t count, struct qc_status *st)
+{
+    const size_t bytes = x->row_bytes;
+    if (x->reader.read) return x->reader.read(out, x->user, (size_t)first, (size_t)count, st);
+    if (x->values) {
+        memcpy(out, x->values + (size_t)first * bytes, (size_t)count * bytes);
+        return true;
+    }
+    for (size_t i = 0; i < (size_t)count; i++) {
+        const size_t row = (size_t)first + i, at = row % x->block_rows;
+        const struct block *b = &x->blocks[row / x->block_rows];
+        char *to = (char *)out + i * bytes;
+        if (b->memory)
+            memcpy(to, b->memory + at * bytes, bytes);
+        else if (!qc_spill_read(to, m->spill, b->spilled, at, bytes, st))
+            return false;
+    }
+    return true;
+}
+
+/* ---- What it is ---- */
+
+/* What has been said so far and one thing more, in one digest. */
+static bool mix(char sum[65], const void *bytes, size_t size, struct qc_status *st)
+{
+    char text[130];
+    memcpy(text, sum, 64);
+    if (!qc_sha256(text + 64, bytes, size, st)) return false;
+    return qc_sha256(sum, text, 128, st);
+}
+
+static bool mix_numbers(char sum[65], const float *x, size_t n, struct qc_status *st)
+{
+    const uint64_t count = n;
+    return mix(sum, &count, sizeof count, st) && mix(sum, x, n * sizeof *x, st);
+}
+
+static bool mix_array(char sum[65], const struct qc_memory_data *m, const struct qc_memory_array *x,
+                      struct qc_status *st)
+{
+    const struct qc_preprocess *p = &x->preprocess;
+    const int64_t head[2] = {x->entry.dtype, x->entry.rank};
+    void *row = malloc(x->row_bytes ? x->row_bytes : 1);
+    if (!row) return qc_fail_memory(st, x->row_bytes);
+    bool ok = mix(sum, x->entry.name, strlen(x->entry.name), st) && mix(sum, head, sizeof head, st) &&
+              mix(sum, x->dims, x->entry.rank * sizeof *x->dims, st) && mix(sum, &x->peak, sizeof x->peak, st) &&
+              mix_numbers(sum, p->scale, p->scale_count, st) && mix_numbers(sum, p->mean, p->mean_count, st) &&
+              mix_numbers(sum, p->std, p->std_count, st);
+    for (int64_t i = 0; ok && i < x->dims[0]; i++) {
+        const unsigned rank = x->entry.rank - 1;
+        const int64_t *dims = x->sizes ? x->sizes + (size_t)i * rank : NULL;
+        const size_t bytes = dims ? qc_entry_elements(dims, rank) * qc_dtype_size(x->entry.dtype) : x->row_bytes;
+        ok = (!dims || mix(sum, dims, rank * sizeof *dims, st)) && qc_memory_array_read(row, m, x, i, 1, st) &&
+             mix(sum, row, bytes, st);
+    }
+    free(row);
+    return ok;
+}
+
+bool qc_memory_data_sha256(char hex[65], const struct qc_memory_data *m, struct qc_status *st)
+{
+    char sum[65];
+    memset(sum, '0', 64);
+    sum[64] = '\0';
+    for (size_t i = 0; i < m->count; i++)
+        if (!mix_array(sum, m, m->arrays[i], st)) return false;
+    memcpy(hex, sum, sizeof sum);
+    return true;
+}
+
+/* Samples of different sizes that a program gives one after the other: bytes behind each other in blocks, in memory or
+   in the temporary file. */
+
+struct sized_block {
+    char *memory; /* NULL: in the file */
+    size_t size, used;
+    int64_t spilled;
+};
+
+/* The rows of one array. */
+struct sized {
+    unsigned rank; /* of a row */
+    size_t element, count, capacity, block_count;
+    struct place {
+        size_t block, at;
+    } * places;     /* [count] */
+    int64_t *sizes; /* [count][rank] */
+    struct sized_block *blocks;
+    struct qc_spill *spill; /* NULL until something is in it */
+};
+
+static void free_rows(void *user)
+{
+    struct sized *x = user;
+    for (size_t i = 0; i < x->block_count; i++) {
+        free(x->blocks[i].memory);
+        if (x->blocks[i].spilled) qc_spill_drop(x->spill, x->blocks[i].spilled);
+    }
+    qc_spill_free(x->spill);
+    free(x->blocks);
+    free(x->places);
+    free(x->sizes);
+    free(x);
+}
+
+static size_t bytes_of(const struct sized *x, size_t row)
+{
+    return qc_entry_elements(x->sizes + row * x->rank, x->rank) * x->element;
+}
+
+static bool read_rows(void *out, void *user, size_t first, size_t count, struct qc_status *st)
+{
+    const struct sized *x = user;
+    char *to = out;
+    for (size_t i = first; i < first + count; i++) {
+        const struct sized_block *b = &x->blocks[x->places[i].block];
+        const size_t bytes = bytes_of(x, i), at = x->places[i].at;
+        if (b->memory)
+            memcpy(to, b->memory + at, bytes);
+        else if (!qc_spill_read_part(to, x->spill, b->spilled, 0, at, bytes, st))
+            return false;
+        to += bytes;
+    }
+    return true;
+}
+
+/* ---- Taking ---- */
+
+static bool spill(struct sized *x, struct sized_block *b, struct qc_status *st)
+{
+    if ((!x->spill && !qc_spill_new(&x->spill, NULL, st)) || !qc_spill_add(&b->spilled, x->spill, 1, b->used, st) ||
+        !qc_spill_write(x->spill, b->spilled, 0, b->used, b->memory, st))
+        return false;
+    free(b->memory);
+    b->memory = NULL;
+    return true;
+}
+
+/* A block with so much room; the one before is full, and stays in memory where that is allowed. */
+static bool new_block(struct sized *x, size_t bytes, size_t *kept, size_t keep_bytes, struct qc_status *st)
+{
+    struct sized_block *last = x->block_count ? &x->blocks[x->block_count - 1] : NULL;
+    if (last && (last->used > keep_bytes || *kept > keep_bytes - last->used) && !spill(x, last, st)) return false;
+    if (last && last->memory) *kept += last->used;
+    struct sized_block *more = realloc(x->blocks, (x->block_count + 1) * sizeof *more);
+    if (!more) return qc_fail_memory(st, (x->block_count + 1) * sizeof *more);
+    x->blocks = more;
+    struct sized_block b = {.size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES};
+    if (!(b.memory = malloc(b.size))) return qc_fail_memory(st, b.size);
+    more[x->block_count++] = b;
+    return true;
+}
+
+static bool make_room(struct sized *x, struct qc_status *st)
+{
+    if (x->count < x->capacity) return true;
+    const size_t wanted = x->capacity ? 2 * x->capacity : 64;
+    size_t bytes;
+    struct place *places = realloc(x->places, wanted * sizeof *places);
+    if (!places) return qc_fail_memory(st, wanted * sizeof *places);
+    x->places = places;
+    if (!qc_mul_size(&bytes, wanted * sizeof *x->sizes, x->rank + 1)) return qc_fail_memory(st, wanted);
+    int64_t *sizes = realloc(x->sizes, bytes);
+    if (!sizes) return qc_fail_memory(st, bytes);
+    x->sizes = sizes;
+    x->capacity = wanted;
+    return true;
+}
+
+/* Its bytes; what was said of the array holds for it too. */
+static bool check_row(size_t *bytes, const struct qc_array *array, const struct qc_sized_row *row, struct qc_status *st)
+{
+    *bytes = qc_dtype_size(array->dtype);
+    for (unsigned d = 1; d < array->rank; d++) {
+        const int64_t n = row->dims[d - 1], said = array->dims[d];
+        if (n < 0 || (said >= 0 && said != n))
+            return qc_fail(st, QC_BAD_INPUT, "axis %u of its shape is %" PRId64 ", expected %" PRId64, d, n,
+                           said < 0 ? 1 : said);
+        if (!qc_mul_size(bytes, *bytes, (size_t)n))
+            return qc_fail(st, QC_BAD_INPUT, "its shape is larger than any memory");
+    }
+    return *bytes > 0 || qc_fail(st, QC_BAD_INPUT, "it has no elements");
+}
+
+static bool add_row(struct sized *x, const struct qc_array *array, const struct qc_sized_row *row, size_t *kept,
+                    size_t keep_bytes, struct qc_status *st)
+{
+    size_t bytes;
+    if (!check_row(&bytes, array, row, st) || !make_room(x, st)) return false;
+    const struct sized_block *last = x->block_count ? &x->blocks[x->block_count - 1] : NULL;
+    if ((!last || bytes > last->size - last->used) && !new_block(x, bytes, kept, keep_bytes, st)) return false;
+    struct sized_block *b = &x->blocks[x->block_count - 1];
+    memcpy(b->memory + b->used, row->values, bytes);
+    x->places[x->count] = (struct place){.block = x->block_count - 1, .at = b->used};
+    if (x->rank) memcpy(x->sizes + x->count * x->rank, row->dims, x->rank * sizeof *x->sizes);
+    b->used += bytes;
+    x->count++;
+    return true;
+}
+
+static bool draw(struct sized *const *all, const struct qc_array *arrays, size_t count, qc_next_sized_fn *next,
+                 void *user, size_t keep_bytes, struct qc_status *st)
+{
+    struct qc_sized_row *rows = calloc(count, sizeof *rows);
+    size_t kept = 0;
+    bool ok = rows ? true : qc_fail_memory(st, count * sizeof *rows);
+    for (bool more = true; ok;) {
+        if (!next(&more, user, rows, st)) {
+            qc_fail(st, QC_BAD_INPUT, "no sample came, and no reason");
+            ok = qc_where(st, "sample %zu", all[0]->count);
+        }
+        if (!ok || !more) break;
+        for (size_t k = 0; ok && k < count; k++)
+            ok = add_row(all[k], &arrays[k], &rows[k], &kept, keep_bytes, st) ||
+                 qc_where(st, "array '%s', sample %zu", arrays[k].name ? arrays[k].name : "", all[k]->count);
+    }
+    free(rows);
+    return ok;
+}
+
+bool qc_memory_data_draw_sized(struct qc_memory_data *m, const struct qc_array *arrays, size_t count,
+                               qc_next_sized_fn *next, void *user, size_t keep_bytes, struct qc_status *st)
+{
+    static const struct qc_row_reader reader = {.read = read_rows, .free = free_rows};
+    if (!count) return qc_fail(st, QC_USAGE, "%s: samples without arrays", qc_memory_data_name(m));
+    struct sized **all = calloc(count, sizeof *all);
+    bool ok = all ? true : qc_fail_memory(st, count * sizeof *all);
+    for (size_t k = 0; ok && k < count; k++) {
+        const struct qc_array *a = &arrays[k];
+        if (a->rank < 1 || a->rank > QC_DATA_RANK_MAX || !a->dims || a->dtype == QC_NONE || a->dtype >= QC_U4)
+            ok = qc_fail(st, QC_USAGE, "array '%s' has a type or shape that samples cannot have",
+                         a->name ? a->name : "");
+        else if (!(all[k] = calloc(1, sizeof **all)))
+            ok = qc_fail_memory(st, sizeof **all);
+        else
+            *all[k] = (struct sized){.rank = a->rank - 1, .element = qc_dtype_size(a->dtype)};
+    }
+    ok = ok && draw(all, arrays, count, next, user, keep_bytes, st);
+    if (!ok) qc_where(st, "%s", qc_memory_data_name(m));
+    for (size_t k = 0; ok && k < count; k++) {
+        int64_t dims[QC_DATA_RANK_MAX] = {(int64_t)all[k]->count};
+        struct qc_array a = arrays[k];
+        a.dims = dims;
+        a.sizes = all[k]->sizes;
+        ok = qc_memory_data_add_reader(m, &a, &reader, all[k], st);
+        all[k] = NULL;
+    }
+    for (size_t k = 0; all && k < count; k++)
+        if (all[k]) free_rows(all[k]);
+    free(all);
+    return ok;
+}

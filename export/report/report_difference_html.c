@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The page of two reports. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "export/report/html.h"
+#include "export/report/report_difference.h"
+
+static const char *side(int k)
+{
+    return k ? "second" : "first";
+}
+
+static void head(FILE *f, const struct qc_report_difference *d)
+{
+    fputs("<header class=\"broad\"><h1>Two reports of ", f);
+    qc_html_text(f, qc_page_file_name(d->model));
+    fputs("</h1>\n<p class=\"verdict\">", f);
+    qc_html_text(f, d->verdict);
+    fputs("</p>\n<p class=\"note\">Changes are from the first report to the second.</p></header>\n<main "
+          "class=\"broad\">\n",
+          f);
+    if (!d->note_count) return;
+    fputs("<section class=\"warnings\"><p><b>What is not comparable</b></p><ul>", f);
+    for (size_t i = 0; i < d->note_count; i++) qc_html(f, "<li>%s</li>", d->notes[i]);
+    fputs("</ul></section>\n", f);
+}
+
+static void figures(FILE *f, const struct qc_report_difference *d)
+{
+    char buf[QC_CHANGE_TEXT];
+    fputs("<h2>Figures</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+          "aria-label=\"Figures\"><table id=\"figures\"><thead><tr><th scope=\"col\">figure</th><th class=\"n\" "
+          "scope=\"col\">first</th><th class=\"n\" scope=\"col\">second</th><th class=\"n\" "
+          "scope=\"col\">change</th></tr></thead><tbody>\n",
+          f);
+    for (size_t i = 0; i < d->figure_count; i++) {
+        const struct qc_figure *g = &d->figures[i];
+        const double by = g->value[1] - g->value[0];
+        qc_html(f, "<tr><td>%s</td>", g->name);
+        for (int k = 0; k < 2; k++) qc_html(f, "<td class=\"n\">%s</td>", qc_figure_text(buf, g->unit, g->value[k]));
+        qc_html(f, "<td class=\"n%s\">%s</td></tr>\n", by * g->better < 0 ? " bad" : "", qc_figure_change(buf, g, "−"));
+    }
+    fputs("</tbody></table></div>\n", f);
+}
+
+static void options(FILE *f, const struct qc_report_difference *d)
+{
+    fputs("<h2>Options that differ</h2>\n", f);
+    if (!d->option_count) {
+        fputs("<p>All options are the same.</p>\n", f);
+        return;
+    }
+    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Options\"><table id=\"options\"><thead>"
+          "<tr><th scope=\"col\">option</th><th scope=\"col\">first</th><th scope=\"col\">second</th></tr></thead>"
+          "<tbody>\n",
+          f);
+    for (size_t i = 0; i < d->option_count; i++) {
+        fputs("<tr><td><code>--", f);
+        qc_html_text(f, d->options[i].name);
+        fputs("</code></td>", f);
+        for (int k = 0; k < 2; k++) {
+            fputs("<td class=\"name\">", f);
+            qc_html_text(f, *d->options[i].value[k] ? d->options[i].value[k] : "not in this report");
+            fputs("</td>", f);
+        }
+        fputs("</tr>\n", f);
+    }
+    fputs("</tbody></table></div>\n", f);
+}
+
+static void decibels(FILE *f, double v)
+{
+    if (isnan(v))
+        fputs("<td class=\"n\" data-v=\"\">–</td>", f);
+    else {
+        qc_html(f, "<td class=\"n\" data-v=\"%.9g\">", v);
+        qc_html_fixed(f, v, 2);
+        fputs("</td>", f);
+    }
+}
+
+static void range(FILE *f, const struct qc_differing_layer *l, int k)
+{
+    fputs("<td class=\"n\">", f);
+    if (isnan(l->low[k]) || isnan(l->high[k]))
+        fputs("–", f);
+    else {
+        qc_html_short(f, l->low[k]);
+        fputs(" to ", f);
+        qc_html_short(f, l->high[k]);
+    }
+    fputs("</td>", f);
+}
+
+static bool row(FILE *f, const struct qc_differing_layer *l, size_t number, struct qc_arena *a, struct qc_status *st)
+{
+    const char *what = qc_layer_change(a, l, " → ", st);
+    const double by = l->db[1] - l->db[0];
+    if (!what) return false;
+    fputs("<tr data-kind=\"", f);
+    qc_html_text(f, l->kind);
+    qc_html(f, "\"><td class=\"n\" data-v=\"%zu\">%zu</td><td class=\"name\">", number, number);
+    qc_html_name(f, *l->name ? l->name : "(no name)");
+    fputs("</td>", f);
+    qc_html(f, isnan(by) ? "<td class=\"n\" data-v=\"\">–</td>" : "<td class=\"n%s\" data-v=\"%.9g\">",
+            by < 0 ? " bad" : "", fabs(by));
+    if (!isnan(by)) {
+        if (by >= 0) putc('+', f);
+        qc_html_fixed(f, by, 2);
+        fputs("</td>", f);
+    }
+    for (int k = 0; k < 2; k++) decibels(f, l->db[k]);
+    fputs("<td>", f);
+    qc_html_text(f, what);
+    fputs("</td>", f);
+    for (int k = 0; k < 2; k++) range(f, l, k);
+    fputs("<td>", f);
+    qc_html_text(f, l->op);
+    fputs("</td><td>", f);
+    qc_html_text(f, l->kind);
+    fputs("</td></tr>\n", f);
+    return true;
+}
+
+static bool layers(FILE *f, const struct qc_report_difference *d, struct qc_arena *a, struct qc_status *st)
+{
+    qc_html(f, "<h2>Layers that differ: %zu of %zu</h2>\n", d->differing_count, d->layer_count);
+    fputs("<p class=\"note\">The largest change of SQNR first. SQNR of an activation counts everything before it; of a "
+          "weight, its own rounding. Ranges are those that the scales cover.</p>\n"
+          "<div class=\"tools\"><input id=\"filter\" type=\"search\" placeholder=\"Filter: name, op, what changed\" "
+          "aria-label=\"Filter the table of layers\"><select id=\"kind\" aria-label=\"Kind\"><option "
+          "value=\"\">all</option><option value=\"activation\">activations</option><option "
+          "value=\"weight\">weights</option></select><span class=\"muted\" id=\"shown\" role=\"status\"></span></div>\n"
+          "<div class=\"layers\" tabindex=\"0\" role=\"region\" aria-label=\"Layers that differ\"><table "
+          "id=\"layers\"><thead><tr><th class=\"n\" scope=\"col\">#</th><th scope=\"col\">tensor</th><th class=\"n\" "
+          "scope=\"col\">change, dB</th><th class=\"n\" scope=\"col\">first, dB</th><th class=\"n\" "
+          "scope=\"col\">second, dB</th><th scope=\"col\">what changed</th><th class=\"n\" scope=\"col\">first "
+          "range</th><th class=\"n\" scope=\"col\">second range</th><th scope=\"col\">op</th><th "
+          "scope=\"col\">kind</th></tr></thead><tbody>\n",
+          f);
+    for (size_t i = 0; i < d->differing_count; i++)
+        if (!row(f, &d->differing[i], i + 1, a, st)) return false;
+    fputs("</tbody></table></div>\n<p class=\"none\" hidden>No layer matches the filter.</p>\n", f);
+    return true;
+}
+
+static void single(FILE *f, const struct qc_report_difference *d, int k)
+{
+    if (!d->single_count[k]) return;
+    qc_html(f, "<h2>Quantized in the %s report only: %zu</h2>\n", side(k), d->single_count[k]);
+    qc_html(f,
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Layers of the %s report\"><table><thead>"
+            "<tr><th scope=\"col\">tensor</th><th scope=\"col\">type</th><th scope=\"col\">op</th><th "
+            "scope=\"col\">kind</th></tr></thead><tbody>\n",
+            side(k));
+    for (size_t i = 0; i < d->single_count[k]; i++) {
+        const struct qc_single_layer *l = &d->single[k][i];
+        const char *const cells[] = {l->type, l->op, l->kind};
+        fputs("<tr><td class=\"name\">", f);
+        qc_html_name(f, *l->name ? l->name : "(no name)");
+        for (size_t c = 0; c < sizeof cells / sizeof *cells; c++) {
+            fputs("</td><td>", f);
+            qc_html_text(f, cells[c]);
+        }
+        fputs("</td></tr>\n", f);
+    }
+    fputs("</tbody></table></div>\n", f);
+}
+
+static void same_again(FILE *f, const struct qc_report_difference *d, const char *command, const char *version)
+{
+    fputs("<h2>To get the same again</h2>\n", f);
+    qc_page_command(f, command);
+    fputs("<dl style=\"margin-top:10px\"><dt>version</dt><dd>qcalib ", f);
+    qc_html_text(f, version);
+    fputs("</dd>", f);
+    for (int k = 0; k < 2; k++) {
+        const struct qc_json *job = qc_json_get(d->from[k].report, "command");
+        qc_html(f, "<dt>%s report</dt><dd>", side(k));
+        qc_html_text(f, d->from[k].file);
+        fputs("<br><code>", f);
+        qc_html_text(f, job ? qc_json_text(job) : NULL);
+        fputs("</code></dd>", f);
+    }
+    fputs("</dl>\n", f);
+}
+
+char *qc_report_difference_html(size_t *size, const struct qc_report_difference *d, const char *command,
+                                const char *version, struct qc_arena *a, struct qc_status *st)
+{
+    static const char *const assets[] = {"report.css", "report.js", NULL};
+    char *text = NULL;
+    FILE *f = open_memstream(&text, size);
+    bool ok = f != NULL;
+    if (ok) {
+        qc_page_begin(f, qc_page_file_name(d->model), ", two reports: qcalib", assets);
+        head(f, d);
+        figures(f, d);
+        options(f, d);
+        ok = layers(f, d, a, st);
+        for (int k = 0; k < 2; k++) single(f, d, k);
+        same_again(f, d, command, version);
+        qc_page_end(f, "Written by qcalib. The same numbers come from <code>qcalib compare-reports --json</code>.");
+    }
+    if (f && fclose(f) == 0 && ok) return text;
+    free(text);
+    qc_fail_memory(st, 1);
+    return NULL;
+}

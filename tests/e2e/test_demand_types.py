@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What layers go to that a demand on accuracy picks: float, or 16 bits where these are faster or the only way."""
+
+import json
+
+import numpy as np
+from onnx import helper
+from test_runtime_kernels import samples, save
+
+
+def layers(path, count):
+    rng, nodes, tensors = np.random.default_rng(4), [], {}
+    for k in range(count):
+        tensors[f"w{k}"] = rng.normal(size=(8, 8, 3, 3)).astype(np.float32) / 8
+        nodes.append(helper.make_node("Conv", [f"x{k}" if k else "x", f"w{k}"], [f"x{k + 1}"], f"layer{k}", pads=[1] * 4))
+    save(path, nodes, tensors, {"x": ["N", 8, 12, 12]}, {f"x{count}": None})
+    samples(path.with_name("x.h5"), [8, 12, 12])
+
+
+def steps(qcalib, folder, *options):
+    qcalib("--data", "x.h5", "float.onnx", "--method", "minmax", *options)
+    return json.loads((folder / "float.int8.report" / "report.json").read_text())["fallback"]["steps"][1:]
+
+
+def taken(tried):
+    return [(s["type"], s["layers"]) for s in tried if s["chosen"]]
+
+
+def test_float_is_faster_than_16_bits(qcalib, tmp_path):
+    """Each way has a search of its own, float first."""
+    layers(tmp_path / "float.onnx", 4)
+    tried = steps(qcalib, tmp_path, "--min-sqnr", "33")
+    types = [s["type"] for s in tried]
+    assert taken(tried)[0][0] == "float"
+    assert set(types) == {"float", "16 bits"} and types == sorted(types, reverse=True)
+
+
+def test_a_network_of_one_layer_gets_16_bits(qcalib, tmp_path):
+    """Without it nothing would be left to quantize."""
+    layers(tmp_path / "float.onnx", 1)
+    tried = steps(qcalib, tmp_path, "--min-sqnr", "38")
+    assert taken(tried) == [("16 bits", 1)]
+    assert [s["type"] for s in tried].count("float") == 1
