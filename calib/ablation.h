@@ -2,8 +2,7 @@
 /* Rules of the default that scripts/ablation switches off one by one. A build with -DQC_ABLATION=ON reads their names,
    with commas between, from QC_ABLATE ("all": every one), and appends to the file QC_ABLATION_LOG each name that it is
    asked for: a rule that nobody asks for has no part in a result. In any other build every rule is on. */
-#ifndef QC_CALIB_ABLATION_H
-#define QC_CALIB_ABLATION_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,6 +30,4 @@ static inline bool qc_ablated(const char *rule)
     (void)rule;
     return false;
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A quantized model in its canonical form: what run, eval, compare and convert work on. */
-#ifndef QC_EVALUATE_CANONICAL_MODEL_H
-#define QC_EVALUATE_CANONICAL_MODEL_H
+#pragma once
 
 #include "quantize/opening/model.h"
 #include "rewrite/canonical/canonical.h"
@@ -25,5 +24,3 @@ void qc_canonical_model_free(struct qc_canonical_model *m); /* NULL-safe members
 /* Gives an opened model its produced form as the graph when there is quantization in it: groups of DequantizeLinear,
    op, QuantizeLinear then run as the integer operators that runtimes make of them. */
 bool qc_model_canonicalise(struct qc_model *m, struct qc_status *st);
-
-#endif

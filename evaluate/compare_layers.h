@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which values of two graphs are the same layer. */
-#ifndef QC_EVALUATE_COMPARE_LAYERS_H
-#define QC_EVALUATE_COMPARE_LAYERS_H
+#pragma once
 
 #include "calib/metrics/compare.h"
 
@@ -26,5 +25,3 @@ struct qc_layer_pairs {
    layer and the other an op behind it, that op's result is the layer's. Memory from the arena. */
 bool qc_match_layers(struct qc_layer_pairs *out, const struct qc_graph *first, const struct qc_graph *second,
                      struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two models on the same samples, layer by layer. */
-#ifndef QC_EVALUATE_COMPARE_MODELS_H
-#define QC_EVALUATE_COMPARE_MODELS_H
+#pragma once
 
 #include "evaluate/compare_layers.h"
-#include "quantize/opening/model.h"
 #include "quantize/interface/progress.h"
+#include "quantize/opening/model.h"
 #include "simq/plan/plan.h"
 
 struct qc_compared_models {
@@ -25,5 +24,3 @@ bool qc_compare_models(struct qc_compared_models *out, const struct qc_model_sou
                        const struct qc_data_source *data, const struct qc_options *o, struct qc_progress *progress,
                        struct qc_warnings *w, struct qc_status *st);
 void qc_compared_models_close(struct qc_compared_models *c);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is in a model or in a file of any kind: a summary of which `qcalib inspect` prints text, and the JSON object of
    `inspect --json`. */
-#ifndef QC_EVALUATE_DESCRIBE_H
-#define QC_EVALUATE_DESCRIBE_H
+#pragma once
 
 #include "base/json.h"
 #include "calib/statistics/statistics.h"
@@ -64,5 +63,3 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
    qc_statistics_load, qc_report_read. */
 bool qc_describe_file(struct qc_json **out, const char *path, const struct qc_options *o, bool values,
                       struct qc_warnings *w, struct qc_status *st);
-
-#endif

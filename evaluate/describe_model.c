@@ -2,10 +2,10 @@
 /* What is in a model: interface, ops, parameters, multiply-accumulates, quantized values. */
 #include <string.h>
 
-#include "graph/core/multiply_adds.h"
-#include "graph/core/pair_proof.h"
 #include "evaluate/canonical_model.h"
 #include "evaluate/describe.h"
+#include "graph/core/multiply_adds.h"
+#include "graph/core/pair_proof.h"
 
 static struct qc_json *shape_json(const struct qc_shape *s, const char *const *symbols)
 {

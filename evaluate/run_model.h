@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A model, float or quantized, over samples: what run, eval and compare begin with. */
-#ifndef QC_EVALUATE_RUN_MODEL_H
-#define QC_EVALUATE_RUN_MODEL_H
+#pragma once
 
 #include "calib/statistics/stream.h"
-#include "quantize/opening/model.h"
 #include "quantize/interface/progress.h"
+#include "quantize/opening/model.h"
 #include "simq/plan/plan.h"
 
 struct qc_model_run {
@@ -30,5 +29,3 @@ bool qc_model_run_plan(struct qc_model_run *r, const struct qc_plan_options *how
 /* Runs all units; unit is called in the workers. Warnings of accumulators of so many bits go to w. */
 bool qc_model_run_units(struct qc_model_run *r, qc_stream_unit_fn *unit, void *user, unsigned bits,
                         struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st);
-
-#endif

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 int32_t qc_window_base(int32_t exponent)
 {
     return (exponent + 1) * QC_OCTAVE_BINS - QC_WINDOW_BINS;

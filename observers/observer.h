@@ -118,11 +118,11 @@ struct qc_observer {
     enum qc_need need;
     const struct qc_observer_option *options; /* option_count of them */
     size_t option_count;
-    bool fixed;                           /* solve is called whatever was seen, and the answer may leave the limits */
-    bool of_output;                       /* chosen by the error of the layers' outputs (calib/ranges/output_error.h,
-                                             calib/ranges/output_quantizers.h); solve: where that is not known */
-    bool of_network;                      /* chosen by the error of the network's outputs (quantize/trials/auto_method.h);
-                                             of activations only. solve: where there are no data to run */
+    bool fixed;      /* solve is called whatever was seen, and the answer may leave the limits */
+    bool of_output;  /* chosen by the error of the layers' outputs (calib/ranges/output_error.h,
+                        calib/ranges/output_quantizers.h); solve: where that is not known */
+    bool of_network; /* chosen by the error of the network's outputs (quantize/trials/auto_method.h);
+                        of activations only. solve: where there are no data to run */
     const struct qcalib_observer *plugin; /* the foreign part; NULL for our own */
     /* Called through qc_observer_solve, which has dealt with empty statistics: here some value is not zero, and
        `limits` is the widest range allowed, limits.lo <= 0 <= limits.hi, limits.lo < limits.hi. Sets lo, hi, objectives

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A body of If, Loop or Scan through the whole pipeline, with options of its own made of the model's. */
-#ifndef QC_QUANTIZE_BODY_JOB_H
-#define QC_QUANTIZE_BODY_JOB_H
+#pragma once
 
 #include "export/report/report.h"
 #include "quantize/stages/body_samples.h"
@@ -17,5 +16,3 @@ void qc_body_jobs_free(struct qc_pipeline *p); /* of all bodies */
 /* Layers, and ops in integers and in float, of bodies behind those of the model, by names such as "loop/body/conv". */
 bool qc_body_jobs_layers(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
 bool qc_body_jobs_ops(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
-
-#endif

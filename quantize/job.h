@@ -2,23 +2,22 @@
 /* THE JOB: a float model and samples of what it is used on, or statistics of them, into quantized models and a report.
    Nothing is printed here, and no file is written but those that are asked for. A job belongs to one thread at a time;
    jobs of different threads have nothing in common. */
-#ifndef QC_QUANTIZE_JOB_H
-#define QC_QUANTIZE_JOB_H
+#pragma once
 
 #include "export/report/report.h"
 #include "quantize/interface/inputs.h"
-#include "quantize/options/options.h"
-#include "quantize/pipeline_state.h"
 #include "quantize/interface/progress.h"
 #include "quantize/interface/warnings.h"
+#include "quantize/options/options.h"
+#include "quantize/pipeline_state.h"
 
 struct qc_job;
 
 /* Who listens to a job; all of it may be NULL. */
 struct qc_job_listener {
     struct qc_progress *progress;
-    /* Told after each stage (quantize/stages/stages.h), with its graph at hand; those that are repeated for --max-drop once,
-       at the end. false: the job ends with that error. */
+    /* Told after each stage (quantize/stages/stages.h), with its graph at hand; those that are repeated for --max-drop
+       once, at the end. false: the job ends with that error. */
     bool (*stage_done)(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st);
     void *stage_user;
 };
@@ -80,5 +79,3 @@ bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_s
 
 /* Behind it: the statistics become the caller's (qc_collection_free). */
 struct qc_collection *qc_job_take_statistics(struct qc_job *j);
-
-#endif

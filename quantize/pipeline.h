@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The pipeline of quantize: runs the stages (quantize/stages/stages.h) one after the other. After every stage the graph is
-   verified, heavy ops are counted, and who listens is told. */
-#ifndef QC_QUANTIZE_PIPELINE_H
-#define QC_QUANTIZE_PIPELINE_H
+/* The pipeline of quantize: runs the stages (quantize/stages/stages.h) one after the other. After every stage the graph
+   is verified, heavy ops are counted, and who listens is told. */
+#pragma once
 
 #include "quantize/stages/stages.h"
 
@@ -30,5 +29,3 @@ bool qc_pipeline_begin_collect(struct qc_pipeline *p, const struct qc_options *o
                                struct qc_status *st);
 bool qc_pipeline_normalise(struct qc_pipeline *p, struct qc_status *st);
 void qc_pipeline_end(struct qc_pipeline *p); /* NULL-safe members; a zeroed pipeline is fine */
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the stages of quantize leave to each other (quantize/stages/stages.h). */
-#ifndef QC_QUANTIZE_PIPELINE_STATE_H
-#define QC_QUANTIZE_PIPELINE_STATE_H
+#pragma once
 
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/measure.h"
@@ -11,8 +10,8 @@
 #include "calib/weights/round_weights.h"
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
-#include "quantize/opening/model.h"
 #include "quantize/interface/progress.h"
+#include "quantize/opening/model.h"
 #include "rewrite/passes/equalize.h"
 #include "rewrite/passes/folded_constants.h"
 #include "rewrite/passes/simulate.h"
@@ -117,5 +116,3 @@ struct qc_pipeline {
     size_t warnings_from, warnings_to;        /* of the stages that qc_pipeline_again repeats */
     double export_seconds;
 };
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scales of weights that keep accumulators of few bits from overflowing (docs/decisions/0013-narrow-accumulators.md).
  */
-#ifndef QC_CALIB_ACCUMULATOR_FIT_ACCUMULATOR_H
-#define QC_CALIB_ACCUMULATOR_FIT_ACCUMULATOR_H
+#pragma once
 
 #include "calib/ranges/calibrate.h"
 
@@ -28,5 +27,3 @@ struct qc_fit_options {
    left: products of two activations, and what still overflows. */
 bool qc_fit_accumulators(struct qc_calibration *c, struct qc_graph *g, const struct qc_dataset *data,
                          const struct qc_fit_options *o, struct qc_status *st);
-
-#endif

@@ -7,8 +7,7 @@
    several the one with the fewest classes that are enough for the labels -; ties go to the lower class number. With
    `target`: mse and psnr = 10 log10(peak^2 / mse) in dB over all elements of all samples; the output is clamped to [0,
    peak] (as an image is when it is stored) unless the target itself goes beyond. */
-#ifndef QC_CALIB_METRICS_ACCURACY_H
-#define QC_CALIB_METRICS_ACCURACY_H
+#pragma once
 
 #include "calib/metrics/metric.h"
 #include "calib/statistics/stream.h"
@@ -24,5 +23,3 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, str
                       const struct qc_graph *g, const struct qc_dataset *data, const struct qc_plan_options *how,
                       unsigned workers, size_t memory_limit, qc_pool_progress_fn *progress, void *progress_user,
                       struct qc_status *st);
-
-#endif

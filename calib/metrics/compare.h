@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Two graphs on the same samples, value by value. Sums are double, per sample, in lanes and then samples of a fixed
    order: the same result for any number of workers and any width of vectors. */
-#ifndef QC_CALIB_METRICS_COMPARE_H
-#define QC_CALIB_METRICS_COMPARE_H
+#pragma once
 
 #include "calib/statistics/stream.h"
 
@@ -81,5 +80,3 @@ bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job,
 void qc_comparison_free(struct qc_comparison *c); /* NULL-safe */
 /* What it takes with one worker. */
 bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Confidence interval of a share. */
-#ifndef QC_CALIB_METRICS_INTERVAL_H
-#define QC_CALIB_METRICS_INTERVAL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@
    confidence in (0, 1): 0.95. Quantiles of the beta distribution: low at (1 - c) / 2 of Beta(hits, n - hits + 1), high
    at (1 + c) / 2 of Beta(hits + 1, n - hits). */
 void qc_interval(double *low, double *high, uint64_t hits, uint64_t n, double confidence);
-
-#endif

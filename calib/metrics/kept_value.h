@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/metrics: values that wait until another graph has made theirs, as small as they can be. */
-#ifndef QC_CALIB_METRICS_KEPT_VALUE_H
-#define QC_CALIB_METRICS_KEPT_VALUE_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "simq/core/view.h"
@@ -42,5 +41,3 @@ int32_t qc_zero_of(const struct qc_qparams *s);
 /* Stored integers less their zero point as float32 in `to`, in their order of memory where it is dense; float32 as it
  * is. */
 struct qc_view qc_view_centred(float *to, const struct qc_view *v, int32_t zero_point);
-
-#endif

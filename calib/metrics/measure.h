@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Error of the simulated (bound, folded) graph against the real one, quantizer by quantizer, and the bits of
  * accumulators. */
-#ifndef QC_CALIB_METRICS_MEASURE_H
-#define QC_CALIB_METRICS_MEASURE_H
+#pragma once
 
 #include "calib/metrics/compare.h"
 
@@ -43,5 +42,3 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
 
 /* Bits, sign included, that hold every integer of magnitude up to max. */
 unsigned qc_bits_for(double max);
-
-#endif

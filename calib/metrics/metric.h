@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a network is worth on labelled data: the number that calib/metrics/accuracy.h measures. */
-#ifndef QC_CALIB_METRICS_METRIC_H
-#define QC_CALIB_METRICS_METRIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ double qc_metric_drop(const struct qc_metric *from, const struct qc_metric *to);
 /* Is this what guessing gives? top1 on at least 50 samples with (value - 1/classes) / (1 - 1/classes),
    Cohen's kappa against even guesses, below 0.1. */
 bool qc_metric_is_chance_level(const struct qc_metric *m);
-
-#endif

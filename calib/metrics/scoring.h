@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The metric of calib/metrics/accuracy.h, unit by unit: what the truth is, how an output does by it, and the sum over
  * units. */
-#ifndef QC_CALIB_METRICS_SCORING_H
-#define QC_CALIB_METRICS_SCORING_H
+#pragma once
 
 #include "calib/metrics/metric.h"
 #include "calib/statistics/stream.h"
@@ -45,5 +44,3 @@ bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const str
 void qc_score_add(struct qc_score *to, const struct qc_score *t);
 /* seconds stay 0. */
 void qc_scoring_metric(struct qc_metric *out, const struct qc_scoring *s, const struct qc_score *all);
-
-#endif

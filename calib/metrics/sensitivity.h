@@ -7,8 +7,7 @@
    begins. Before each the float values that cross this place are at hand for every sample of a block, made from those
    of the place before, so a layer costs the part of the network behind it, and no more is kept than one such cut:
    (samples of a block) x (values alive there). */
-#ifndef QC_CALIB_METRICS_SENSITIVITY_H
-#define QC_CALIB_METRICS_SENSITIVITY_H
+#pragma once
 
 #include "calib/metrics/accuracy.h"
 #include "calib/metrics/compare.h"
@@ -81,5 +80,3 @@ bool qc_sensitivity_bytes(size_t *out, const struct qc_graph *g, const struct qc
                           const struct qc_sensitivity_options *options, struct qc_status *st);
 void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order);
 void qc_sensitivity_free(struct qc_sensitivity *s); /* NULL-safe */
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: layers of a simulated graph, parts of it that begin at a cut, and how these run over a block of
  * samples. */
-#ifndef QC_CALIB_METRICS_SENSITIVITY_PARTS_H
-#define QC_CALIB_METRICS_SENSITIVITY_PARTS_H
+#pragma once
 
 #include "calib/metrics/scoring.h"
 #include "calib/metrics/sensitivity.h"
@@ -106,5 +105,3 @@ bool qc_cut_run_advance(struct qc_cut_run *r, size_t from_count, const qc_id *fr
 bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, size_t i, size_t count,
                       const qc_id *cut, enum qc_cut_quantizers first, enum qc_cut_quantizers last, struct qc_arena *a,
                       struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: exact integer sums of products of rows of small integers. All of them give the same numbers with any
  * instruction set. */
-#ifndef QC_CALIB_MOMENTS_MOMENTS_KERNEL_H
-#define QC_CALIB_MOMENTS_MOMENTS_KERNEL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,5 +43,3 @@ void qc_second_moments_sums(int64_t *sums, const int16_t *rows, size_t count, si
    of its lanes. */
 void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes, int shift,
                              int32_t *scratch, int16_t *panels);
-
-#endif

@@ -15,8 +15,8 @@ enum {
     BUFFER_MIN = 32,
     BUFFER_MAX = 128,
     SHARED_ENTRIES = 1 << 18, /* of the buffer that all layers share */
-    ROWS_MIN = 16,     /* of a sample */
-    KEEP_MIN = 1 << 18 /* products: of fewer, rows would save too little */
+    ROWS_MIN = 16,            /* of a sample */
+    KEEP_MIN = 1 << 18        /* products: of fewer, rows would save too little */
 };
 _Static_assert((int)BUFFER_MAX <= (int)QC_MOMENTS_ROWS, "the sums over a buffer fit into 32 bits");
 

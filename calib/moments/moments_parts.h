@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: what qc_second_moments is made of. */
-#ifndef QC_CALIB_MOMENTS_MOMENTS_PARTS_H
-#define QC_CALIB_MOMENTS_MOMENTS_PARTS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -102,5 +101,3 @@ struct qc_second_moments_layer *qc_second_moments_find(const struct qc_second_mo
 /* The sums of a class, made when they are not there; *out is NULL for a class below the window. */
 bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_second_moments_layer *l,
                              enum qc_second_moments_part part, int32_t c, struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: rows of a class kept as they came, in place of the sums of their products. Of wide layers that saw few
    positions they are a fraction of the memory, and the same integers: sums are taken from them where they are read. */
-#ifndef QC_CALIB_MOMENTS_MOMENTS_ROWS_H
-#define QC_CALIB_MOMENTS_MOMENTS_ROWS_H
+#pragma once
 
 #include "calib/moments/moments_parts.h"
 
@@ -51,5 +50,3 @@ bool qc_second_moments_kept_rows(float *to, double *weights, size_t *count, cons
                                  struct qc_status *st);
 
 void qc_second_moments_drop_rows(struct qc_second_moments_sums *s);
-
-#endif

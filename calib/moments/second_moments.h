@@ -25,8 +25,7 @@
 
    BLOCKS. Matrices of more than `block` columns are split into equal blocks along the diagonal; products between blocks
    are not taken. */
-#ifndef QC_CALIB_MOMENTS_SECOND_MOMENTS_H
-#define QC_CALIB_MOMENTS_SECOND_MOMENTS_H
+#pragma once
 
 #include "graph/core/infer.h"
 #include "simq/core/view.h"
@@ -242,5 +241,3 @@ bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const str
                                  struct qc_status *st);
 /* Rows that the parts have. */
 uint64_t qc_second_moments_rows(const struct qc_second_moments_layer *l, unsigned parts);
-
-#endif

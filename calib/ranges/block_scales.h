@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scales of weights in blocks. A block is a few numbers only, so that a histogram says little of it: the range is tried
    on the numbers themselves. */
-#ifndef QC_CALIB_RANGES_BLOCK_SCALES_H
-#define QC_CALIB_RANGES_BLOCK_SCALES_H
+#pragma once
 
 #include "graph/core/scale_layout.h"
 #include "observers/observer.h"
@@ -23,5 +22,3 @@ struct qc_block_search {
    result does not depend on the number of workers. */
 bool qc_block_scales(float *scale, int32_t *zero_point, struct qc_range *widest, const struct qc_block_search *search,
                      struct qc_status *st);
-
-#endif

@@ -2,8 +2,7 @@
 /* Calibration: statistics of every observed value in one pass over the data (calib/statistics/collection.h), a range
    per quantizer by an observer, scales and zero points bound to the qparams of the simulated graph. The result is the
    same for any number of workers and any order of samples. */
-#ifndef QC_CALIB_RANGES_CALIBRATE_H
-#define QC_CALIB_RANGES_CALIBRATE_H
+#pragma once
 
 #include "calib/statistics/collection.h"
 #include "observers/observer.h"
@@ -142,5 +141,3 @@ bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const
 /* The same of those alone that are wanted [qparams_count + 1], whatever they meet. */
 bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
                             const struct qc_calibration_options *options, struct qc_status *st);
-
-#endif

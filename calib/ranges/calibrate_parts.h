@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the files of calib/ranges/calibrate.h share. */
-#ifndef QC_CALIB_RANGES_CALIBRATE_PARTS_H
-#define QC_CALIB_RANGES_CALIBRATE_PARTS_H
+#pragma once
 
 #include "base/index.h"
 #include "calib/ranges/calibrate.h"
@@ -63,5 +62,3 @@ bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id
 bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *points,
                        const struct qc_chooser *k, qc_id quantizer, const struct qc_observer *by,
                        const struct qc_range *chosen, struct qc_status *st);
-
-#endif

@@ -8,8 +8,7 @@
    Counted are the layers reached through quantize and dequantize, clamps, functions of one variable (as if their slope
    were 1), pools, Add, Sub, Concat, products with constants and what moves elements; not what lies behind those layers,
    nor through products of two activations, normalisations and softmax. */
-#ifndef QC_CALIB_RANGES_CHANNEL_GAIN_H
-#define QC_CALIB_RANGES_CHANNEL_GAIN_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -21,5 +20,3 @@ struct qc_channel_gain {
 
 /* *out: [value_count + 1], by value of a real or simulated graph, in the arena. Errors: memory. */
 bool qc_channel_gains(struct qc_channel_gain **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -9,8 +9,7 @@
    cutting off at T is expected to be that of cutting off at the height times (1 + (T - height) / s)^-k. What was seen
    falls below it toward the largest value, where it is 0; the truth is between, nearer to what was seen the more
    samples there are. */
-#ifndef QC_CALIB_RANGES_EXPECTED_ERROR_H
-#define QC_CALIB_RANGES_EXPECTED_ERROR_H
+#pragma once
 
 #include "observers/histogram.h"
 #include "observers/observer.h"
@@ -30,5 +29,3 @@ struct qc_unseen {
    QC_UNSEEN_MOST samples (of fewer: calib/ranges/few_samples.h). Not of values that were integers. */
 bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                          const struct qc_unseen *unseen, struct qc_status *st);
-
-#endif

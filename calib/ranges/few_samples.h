@@ -3,8 +3,7 @@
    taken to have Gumbel's law, the limit of maxima; with a standard deviation s of them the largest of N samples is, on
    average, sqrt(6) / pi s ln(N / n) above the largest of n (Gumbel 1958, "Statistics of Extremes"). N is 32: with as
    many samples nothing is changed here (calib/ranges/expected_error.h). */
-#ifndef QC_CALIB_RANGES_FEW_SAMPLES_H
-#define QC_CALIB_RANGES_FEW_SAMPLES_H
+#pragma once
 
 #include "observers/histogram.h"
 #include "observers/observer.h"
@@ -20,5 +19,3 @@ bool qc_were_integers(const struct qc_histogram *h);
    QC_MANY_SAMPLES, and values of no more sizes than 8 bits have: they were integers, whose range is that of a type. */
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Scales of weights with a limit on pairs (graph/core/pair_order.h): the smallest with which the weights, rounded to
    nearest, keep it. */
-#ifndef QC_CALIB_RANGES_FIT_PAIRS_H
-#define QC_CALIB_RANGES_FIT_PAIRS_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -18,5 +17,3 @@ struct qc_pair_fit {
  * the number of rows that needed it. */
 bool qc_fit_pairs(size_t *raised, float *scale, const int32_t *zero_point, const struct qc_pair_fit *fit,
                   struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions that the values of quantizers go through before anything else reads them (graph/core/output_function.h),
  * ready for observers. */
-#ifndef QC_CALIB_RANGES_LOOK_THROUGH_H
-#define QC_CALIB_RANGES_LOOK_THROUGH_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "observers/observer.h"
@@ -15,5 +14,3 @@ struct qc_look {
 /* *out: [qparams_count + 1], by qparams of the simulated graph g, in the arena. Errors: memory; an attribute that is
  * not handled (QC_UNSUPPORTED). */
 bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -2,8 +2,7 @@
 /* Two quantizers around a function that leaves what is not negative as it is (LeakyRelu, PRelu, Elu): where the second
    has the scale of the first, or a whole part of it, its rounding changes nothing there
    (docs/decisions/0038-one-rounding-for-leaky-relu.md). */
-#ifndef QC_CALIB_RANGES_ONE_SCALE_H
-#define QC_CALIB_RANGES_ONE_SCALE_H
+#pragma once
 
 #include "calib/ranges/look_through.h"
 #include "graph/core/uses.h"
@@ -38,5 +37,3 @@ bool qc_one_scale_choose(bool *shared, struct qc_range *first, struct qc_range *
                          const struct qc_one_scale *pair, const struct qc_graph *g, qc_id before,
                          const struct qc_range *chosen, double known_lo, const struct qc_histogram *h,
                          struct qc_status *st);
-
-#endif

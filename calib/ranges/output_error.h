@@ -10,8 +10,7 @@
 
    Candidates are the widest range times 2^(-k/16), k = 0 .. 24; of equal errors the widest wins. All arithmetic is in
    double, in one order. */
-#ifndef QC_CALIB_RANGES_OUTPUT_ERROR_H
-#define QC_CALIB_RANGES_OUTPUT_ERROR_H
+#pragma once
 
 #include "calib/moments/second_moments.h"
 #include "observers/observer.h"
@@ -37,5 +36,3 @@ const struct qc_second_moments_layer *qc_output_layer(const struct qc_second_mom
    squared error of a channel's outputs, summed over them) and candidates. The result does not depend on the number of
    workers. Errors: memory, QC_MACHINE when memory_limit is too low. */
 bool qc_output_ranges(struct qc_range *ranges, const struct qc_output_error *e, struct qc_status *st);
-
-#endif

@@ -2,8 +2,7 @@
 /* Histograms of quantizers in which values count by what their errors do to the layers behind (--method output): the
    least mean squared error of such a histogram is the least error of those layers' outputs, as far as errors of
    elements are independent. */
-#ifndef QC_CALIB_RANGES_OUTPUT_QUANTIZERS_H
-#define QC_CALIB_RANGES_OUTPUT_QUANTIZERS_H
+#pragma once
 
 #include "calib/ranges/channel_gain.h"
 #include "calib/statistics/collection.h"
@@ -20,5 +19,3 @@ struct qc_quantizer_part {
    of the others. NULL when no part has gains: then all values are equal. Errors: memory. */
 bool qc_output_quantizer(struct qc_histogram **out, const struct qc_quantizer_part *parts, size_t count,
                          struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Quantizers with a scale and a zero point for each channel. */
-#ifndef QC_CALIB_RANGES_QUANTIZER_CHANNELS_H
-#define QC_CALIB_RANGES_QUANTIZER_CHANNELS_H
+#pragma once
 
 #include "graph/core/uses.h"
 #include "observers/channel_histogram.h"
@@ -33,5 +32,3 @@ bool qc_quantizers_have_channels(const struct qc_graph *g);
 
 /* The axis along which a value of a simulated graph is stored in a quantizer; -1: it is not. */
 int qc_quantizer_axis(const struct qc_uses *u, qc_id quantizer, qc_id value);
-
-#endif

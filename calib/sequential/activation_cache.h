@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: values of a simulated graph for every unit of data, kept between runs of its parts. What is quantized
    already is kept as its integers, which is exact; the rest in float32. In memory, or spilled to a temporary file. */
-#ifndef QC_CALIB_SEQUENTIAL_ACTIVATION_CACHE_H
-#define QC_CALIB_SEQUENTIAL_ACTIVATION_CACHE_H
+#pragma once
 
 #include "datasets/hdf5/spill.h"
 #include "graph/core/graph.h"
@@ -45,5 +44,3 @@ bool qc_activation_cache_get(float *out, struct qc_activation_cache *f, qc_id va
 
 /* Bytes of a unit of `elements` numbers in a form. */
 size_t qc_activation_cache_bytes(const struct qc_graph *g, qc_id qparams, size_t elements);
-
-#endif

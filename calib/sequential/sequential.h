@@ -13,8 +13,7 @@
    (calib/sequential/activation_cache.h), and each quantizer runs the part of the graph between that and its own values.
    So all quantizers together take about one pass, and the result is that of the definition, bit for bit; it does not
    depend on the number of workers or the order of the samples. */
-#ifndef QC_CALIB_SEQUENTIAL_SEQUENTIAL_H
-#define QC_CALIB_SEQUENTIAL_SEQUENTIAL_H
+#pragma once
 
 #include "calib/ranges/calibrate.h"
 #include "calib/weights/round_weights.h"
@@ -49,5 +48,3 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
 bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                          const struct qc_calibration_options *options, const struct qc_budget *budget,
                          struct qc_status *st);
-
-#endif

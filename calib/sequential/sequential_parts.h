@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: what qc_calibrate_sequentially is made of. */
-#ifndef QC_CALIB_SEQUENTIAL_SEQUENTIAL_PARTS_H
-#define QC_CALIB_SEQUENTIAL_SEQUENTIAL_PARTS_H
+#pragma once
 
 #include "calib/sequential/activation_cache.h"
 #include "calib/sequential/sequential.h"
@@ -53,5 +52,3 @@ struct qc_segment {
 
 /* Runs it; kept values are as asked for afterwards. */
 bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Statistics of channels while the data stream through: one table for all workers, since counts add up to the same in
  * any order. */
-#ifndef QC_CALIB_STATISTICS_COLLECT_CHANNELS_H
-#define QC_CALIB_STATISTICS_COLLECT_CHANNELS_H
+#pragma once
 
 #include "graph/core/graph.h"
 #include "observers/channel_histogram.h"
@@ -21,5 +20,3 @@ void qc_channel_locks_free(struct qc_channel_locks *l); /* NULL-safe */
  * (QC_BAD_INPUT). From any thread. */
 bool qc_channels_take(struct qc_channel_histogram *h, struct qc_channel_locks *l, size_t at, const struct qc_view *v,
                       float *scratch, struct qc_status *st);
-
-#endif

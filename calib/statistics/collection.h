@@ -3,8 +3,7 @@
    is apart from choosing (calib/ranges/calibrate.h): a collection can be written (calib/statistics/statistics.h),
    merged, and serve any observer. Its content is a pure function of the model, the samples and the list of values: not
    of workers, order, shards or the way they were merged. */
-#ifndef QC_CALIB_STATISTICS_COLLECTION_H
-#define QC_CALIB_STATISTICS_COLLECTION_H
+#pragma once
 
 #include "calib/moments/second_moments.h"
 #include "calib/statistics/extremes_table.h"
@@ -141,5 +140,3 @@ bool qc_collection_join(struct qc_quantizer_samples *quantizer, const struct qc_
 
 /* Samples that were seen. */
 uint64_t qc_collection_samples(const struct qc_collection *c);
-
-#endif

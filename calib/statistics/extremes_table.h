@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The extremes of every value in every sample (observers/series.h): 8 bytes for each pair, and 8 a sample. In ascending
    order of samples, so that it is the same however it came about. */
-#ifndef QC_CALIB_STATISTICS_EXTREMES_TABLE_H
-#define QC_CALIB_STATISTICS_EXTREMES_TABLE_H
+#pragma once
 
 #include "base/status.h"
 #include "observers/series.h"
@@ -31,5 +30,3 @@ bool qc_extremes_table_join(struct qc_series *series, const struct qc_extremes_t
                             struct qc_status *st);
 /* Joins the n values of a constant to every sample of the series; to one of its own, when there is none. */
 bool qc_series_add_constant(struct qc_series *series, const float *x, size_t n, struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Outputs of a graph on units of data, kept so that who asks for them again need not run it again. Units are known by
    the key of their inputs (struct qc_unit), so it does not matter who ran them, nor in which selection of samples. */
-#ifndef QC_CALIB_STATISTICS_KNOWN_OUTPUTS_H
-#define QC_CALIB_STATISTICS_KNOWN_OUTPUTS_H
+#pragma once
 
 #include "simq/plan/plan.h"
 
@@ -34,5 +33,3 @@ struct qc_known;
 const struct qc_known *qc_known_outputs_find(struct qc_known_outputs *k, uint64_t key);
 /* An output as the runner had it. */
 struct qc_view qc_known_view(const struct qc_known *u, size_t output);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Accumulators of few bits over a whole data set: integers, so the same for any number of workers. */
-#ifndef QC_CALIB_STATISTICS_OVERFLOW_H
-#define QC_CALIB_STATISTICS_OVERFLOW_H
+#pragma once
 
 #include "simq/plan/plan.h"
 
@@ -30,5 +29,3 @@ void qc_overflows_add(struct qc_overflows *o, const struct qc_runner *r);
 
 /* Of a node of the graph; NULL when its accumulator cannot leave the range. */
 const struct qc_layer_overflow *qc_overflow_of(const struct qc_overflows *o, qc_id node);
-
-#endif

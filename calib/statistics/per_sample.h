@@ -2,8 +2,7 @@
 /* The states that a plugin (observers/plugin.h) makes of every sample. Filled by the workers in any order, the same in
    the end for any number of them: states are merged as soon as neighbours of the tree are there, so that at most
    workers * log2(samples) of a value wait at a time. */
-#ifndef QC_CALIB_STATISTICS_PER_SAMPLE_H
-#define QC_CALIB_STATISTICS_PER_SAMPLE_H
+#pragma once
 
 #include "observers/observer.h"
 #include "observers/plugin.h"
@@ -33,5 +32,3 @@ bool qc_per_sample_join(struct qc_quantizer_samples *quantizer, struct qc_per_sa
 bool qc_per_sample_add_constant(struct qc_quantizer_samples *quantizer, struct qc_per_sample *p, const float *x,
                                 size_t n, struct qc_status *st);
 void qc_quantizer_samples_free(struct qc_quantizer_samples *quantizer);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A collection as a file: HDF5, described in docs/statistics-file.md. The bytes are a function of the collection alone.
  */
-#ifndef QC_CALIB_STATISTICS_STATISTICS_H
-#define QC_CALIB_STATISTICS_STATISTICS_H
+#pragma once
 
 #include "calib/statistics/collection.h"
 
@@ -21,5 +20,3 @@ bool qc_statistics_load(struct qc_collection **out, const char *path, struct qc_
 
 /* Is PATH a statistics file, of whatever version and state? Only want of memory is an error. */
 bool qc_statistics_is(bool *is, const char *path, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: the data sets of a statistics file in memory; what is in which column: docs/statistics-file.md. */
-#ifndef QC_CALIB_STATISTICS_STATISTICS_PARTS_H
-#define QC_CALIB_STATISTICS_STATISTICS_PARTS_H
+#pragma once
 
 #include "calib/statistics/collection.h"
 
@@ -69,5 +68,3 @@ bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, b
 bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a,
                             struct qc_status *st);
 bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st);
-
-#endif

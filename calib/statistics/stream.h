@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples through plans: one unit of data per worker at a time, never more in memory. */
-#ifndef QC_CALIB_STATISTICS_STREAM_H
-#define QC_CALIB_STATISTICS_STREAM_H
+#pragma once
 
 #include "base/pool.h"
 #include "calib/statistics/overflow.h"
@@ -100,5 +99,3 @@ size_t qc_stream_held_bytes(size_t limit);
 
 /* Adds bytes to the key of a unit (struct qc_unit), which begins with 0. */
 uint64_t qc_stream_key(uint64_t key, const void *bytes, size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Samples of different sizes: in which order they run, and which are the largest. Inside calib/statistics. */
-#ifndef QC_CALIB_STATISTICS_UNIT_SIZES_H
-#define QC_CALIB_STATISTICS_UNIT_SIZES_H
+#pragma once
 
 #include "datasets/samples/dataset.h"
 
@@ -17,5 +16,3 @@ bool qc_order_by_size(size_t **order, const struct qc_dataset *data, size_t inpu
    the arena, *count of them. */
 size_t *qc_largest_units(size_t *count, const struct qc_dataset *data, size_t inputs, struct qc_arena *a,
                          struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Outputs that are probabilities, and how far those of two networks are apart. */
-#ifndef QC_CALIB_TRIALS_DIVERGENCE_H
-#define QC_CALIB_TRIALS_DIVERGENCE_H
+#pragma once
 
 #include "calib/metrics/compare.h"
 
@@ -18,5 +17,3 @@ enum qc_probabilities qc_probabilities_of(const struct qc_graph *g, size_t o);
    twice the Kullback-Leibler divergence where the two are close (Topsoe, "Some inequalities for information
    divergence", 2000), and finite without a floor where one of them is 0; of two also that of 1 - p and 1 - q. */
 void qc_divergence_add(struct qc_error *e, enum qc_probabilities kind, const float *p, const float *q, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inputs that were integers: all values are multiples of one step (sound or pictures that were stored in 8 bits and
    then multiplied by something). With that step as their scale nothing of them is rounded. */
-#ifndef QC_CALIB_TRIALS_INPUT_STEPS_H
-#define QC_CALIB_TRIALS_INPUT_STEPS_H
+#pragma once
 
 #include "arith/params.h"
 #include "datasets/samples/dataset.h"
@@ -22,5 +21,3 @@ bool qc_input_step_once(double *step, struct qc_input_steps *known, const struct
 
 /* A range around lo .. hi whose scale is the step, or a whole part of it as fine as levels allow; false: none is. */
 bool qc_range_of_step(double *lo, double *hi, double step, struct qc_levels levels, enum qc_symmetry symmetry);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Biases of layers in a simulated graph: where they are, and a graph with others. */
-#ifndef QC_CALIB_TRIALS_LAYER_BIAS_H
-#define QC_CALIB_TRIALS_LAYER_BIAS_H
+#pragma once
 
 #include "graph/core/uses.h"
 
@@ -29,5 +28,3 @@ struct qc_bias_shift {
 /* *out: g with other biases; *changed: of so many layers. Errors: memory. */
 bool qc_shift_biases(struct qc_graph **out, size_t *changed, const struct qc_graph *g,
                      const struct qc_bias_shift *shifts, size_t count, struct qc_status *st);
-
-#endif

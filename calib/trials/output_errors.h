@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a quantized graph's outputs lose against those of the float network, and nothing else of it: the float network
    runs only for units whose outputs nobody knows yet. */
-#ifndef QC_CALIB_TRIALS_OUTPUT_ERRORS_H
-#define QC_CALIB_TRIALS_OUTPUT_ERRORS_H
+#pragma once
 
 #include "calib/metrics/measure.h"
 #include "calib/statistics/known_outputs.h"
@@ -13,5 +12,3 @@
 bool qc_output_errors(struct qc_error *sums, struct qc_known_outputs *known, uint64_t *keys,
                       const struct qc_graph *real, const struct qc_graph *quantized, const struct qc_dataset *data,
                       const struct qc_measure_options *options, struct qc_status *st);
-
-#endif

@@ -4,8 +4,7 @@
 
    The mean over n samples has an error of its own, with variance v_c for channel c of an output. Of means m_c the part
    1 - sum v / sum m^2 is taken (James and Stein 1961, positive part): what only luck may have made is left alone. */
-#ifndef QC_CALIB_TRIALS_OUTPUT_MEANS_H
-#define QC_CALIB_TRIALS_OUTPUT_MEANS_H
+#pragma once
 
 #include "calib/trials/trial_run.h"
 
@@ -22,5 +21,3 @@ struct qc_output_correction {
    those of runs. */
 bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done, const struct qc_graph *g,
                         struct qc_trials *trials, qc_trial_graph_fn *make, void *user, struct qc_status *st);
-
-#endif

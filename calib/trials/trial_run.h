@@ -3,8 +3,7 @@
 
    The units that are run are drawn by their content, so neither their order nor the number of workers changes a bit of
    the result. */
-#ifndef QC_CALIB_TRIALS_TRIAL_RUN_H
-#define QC_CALIB_TRIALS_TRIAL_RUN_H
+#pragma once
 
 #include "calib/metrics/compare.h"
 #include "calib/statistics/known_outputs.h"
@@ -61,5 +60,3 @@ double qc_trials_gain(double noise, double other);
    that speaks most for it; then -infinity. */
 bool qc_trials_gain_error(double *error, double *without, const struct qc_error *errors, const struct qc_error *other,
                           size_t outputs, size_t units, struct qc_status *st);
-
-#endif

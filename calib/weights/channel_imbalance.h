@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights that one scale does not fit. */
-#ifndef QC_CALIB_WEIGHTS_CHANNEL_IMBALANCE_H
-#define QC_CALIB_WEIGHTS_CHANNEL_IMBALANCE_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -15,5 +14,3 @@ struct qc_channel_imbalance {
 
 /* g: simulated, before or after parameters are bound. Errors: no memory. */
 bool qc_weight_imbalance(struct qc_channel_imbalance *out, const struct qc_graph *g, struct qc_status *st);
-
-#endif

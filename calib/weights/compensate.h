@@ -10,8 +10,7 @@
 
    All arithmetic is in double, in one order, fused multiply-adds where the code says so: the same bits on every
    machine. */
-#ifndef QC_CALIB_WEIGHTS_COMPENSATE_H
-#define QC_CALIB_WEIGHTS_COMPENSATE_H
+#pragma once
 
 #include "calib/weights/tile_products.h"
 
@@ -55,5 +54,3 @@ void qc_round_lanes(double *d, const double *w, const double *sum, const struct 
 
 /* error[lane] += d' h d, h symmetric [n][n], d [n][QC_LANES]. */
 void qc_row_errors(double *error, const double *d, const double *h, size_t n);
-
-#endif

@@ -2,8 +2,7 @@
 /* Inside calib/: weights that make good what the quantized network reads. A layer computes w x; in the quantized
    network it reads x' = x - e. Of all weights v those with the least mean square of w x - v x' are w + w E[e x''] E[x'
    x'']^-1, and rounding goes by the moments of x' about them (asymmetric calibration, GPTAQ, Li et al. 2025). */
-#ifndef QC_CALIB_WEIGHTS_CROSSED_H
-#define QC_CALIB_WEIGHTS_CROSSED_H
+#pragma once
 
 #include "base/status.h"
 #include "calib/moments/second_moments.h"
@@ -34,5 +33,3 @@ void qc_crossed_keep(struct qc_crossed *c, const double *square, const size_t *o
 
 /* What QC_LANES rows of weights x become, to [w][QC_LANES]. scratch: [2 w][QC_LANES]. */
 void qc_crossed_target(double *to, const struct qc_crossed *c, const double *x, double *scratch);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The factor that compensated rounding (calib/weights/compensate.h) goes by, from second moments. */
-#ifndef QC_CALIB_WEIGHTS_FACTORISE_H
-#define QC_CALIB_WEIGHTS_FACTORISE_H
+#pragma once
 
 #include "base/pool.h"
 #include "calib/weights/tile_products.h"
@@ -48,5 +47,3 @@ bool qc_factorise_read(bool *definite, double *a, size_t *order, qc_factorise_re
 /* The same of symmetric h [n][n], which stays as it is, damped by QC_DAMPING and noise. */
 bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,
                          double *scratch, const struct qc_pool_options *team, struct qc_status *st);
-
-#endif

@@ -13,8 +13,7 @@
    QC_LOW_RANK_BLOCK columns go together, so that all of it is products of matrices: with U_b their rows of U and P = M
    U_b', the lower Cholesky factor L of d I + U_b P gives L_kk = R_kk, the rows of L^-1 P' are p_k / R_kk, and c_k . u_j
    = L_jk / L_kk within the block. */
-#ifndef QC_CALIB_WEIGHTS_LOW_RANK_H
-#define QC_CALIB_WEIGHTS_LOW_RANK_H
+#pragma once
 
 #include "calib/moments/second_moments.h"
 #include "calib/weights/compensate.h"
@@ -60,5 +59,3 @@ void qc_low_rank_round(double *error, double *d, const double *w, const struct q
 
 /* error[lane] += |U' d|^2. scratch: the same. */
 void qc_low_rank_errors(double *error, const double *d, const struct qc_low_rank *f, float *scratch);
-
-#endif

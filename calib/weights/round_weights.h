@@ -5,8 +5,7 @@
    chosen integers, and biases that take up what rounding does to the mean of each output. A layer that has no bias gets
    one, if it is not zero as integers: a MatMul of two dimensions becomes a Gemm; one of more stays as it is, since ONNX
    has no such product with a bias. */
-#ifndef QC_CALIB_WEIGHTS_ROUND_WEIGHTS_H
-#define QC_CALIB_WEIGHTS_ROUND_WEIGHTS_H
+#pragma once
 
 #include "base/pool.h"
 #include "calib/moments/second_moments.h"
@@ -109,5 +108,3 @@ size_t qc_round_weights_bytes_of_all(const struct qc_second_moments *m);
 /* Multiply-adds of taking the moments of all layers, and of rounding by them. */
 void qc_round_weights_work_of_all(double *taking, double *rounding, const struct qc_second_moments *m);
 void qc_weight_rounding_free(struct qc_weight_rounding *r); /* NULL-safe */
-
-#endif

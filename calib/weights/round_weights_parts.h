@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside calib/: one layer on its way through compensated rounding and bias correction. */
-#ifndef QC_CALIB_WEIGHTS_ROUND_WEIGHTS_PARTS_H
-#define QC_CALIB_WEIGHTS_ROUND_WEIGHTS_PARTS_H
+#pragma once
 
 #include "calib/weights/round_weights.h"
 #include "graph/core/scale_layout.h"
@@ -101,5 +100,3 @@ double qc_round_weights_work(const struct qc_second_moments_layer *l);
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l);
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l);
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l);
-
-#endif

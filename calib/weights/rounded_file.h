@@ -2,8 +2,7 @@
 /* Layers that were rounded, in a file beside a checkpoint: a job that was stopped while it rounded goes on behind the
    last of them. A record is a layer's integers, what its bias takes up, and what the report says of it, under a key of
    all that they depend on; behind it stands a check sum. A record that was not finished, or is damaged, is as none. */
-#ifndef QC_CALIB_WEIGHTS_ROUNDED_FILE_H
-#define QC_CALIB_WEIGHTS_ROUNDED_FILE_H
+#pragma once
 
 #include "calib/weights/round_weights_parts.h"
 
@@ -20,5 +19,3 @@ bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struc
                             struct qc_status *st);
 /* Adds what was solved. Of weights of more than 8 bits, and of recurrent operators, nothing is kept. */
 bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weights_layer *l, struct qc_status *st);
-
-#endif

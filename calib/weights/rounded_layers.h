@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Layers that were rounded already, for the same network with other options: what a layer's rounding depends on (its
    weights, their scales, the step of its input, the moments of the same statistics) is often what it was. */
-#ifndef QC_CALIB_WEIGHTS_ROUNDED_LAYERS_H
-#define QC_CALIB_WEIGHTS_ROUNDED_LAYERS_H
+#pragma once
 
 #include "calib/weights/round_weights_parts.h"
 
@@ -16,5 +15,3 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
                               struct qc_status *st);
 /* Keeps a copy of what was solved. */
 bool qc_rounded_layers_keep(struct qc_rounded_layers *r, const struct qc_round_weights_layer *l, struct qc_status *st);
-
-#endif

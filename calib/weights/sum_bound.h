@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The largest sums that a layer's accumulator can reach, whatever the data: from the weights, the levels of the input
  * and the bias. */
-#ifndef QC_CALIB_WEIGHTS_SUM_BOUND_H
-#define QC_CALIB_WEIGHTS_SUM_BOUND_H
+#pragma once
 
 #include "arith/params.h"
 #include "graph/core/graph.h"
@@ -38,5 +37,3 @@ float qc_sum_bias(const struct qc_sum_layer *l, size_t channel);
 
 /* The largest sum that an accumulator of so many bits (2 to 32) holds. */
 double qc_sum_limit(unsigned bits);
-
-#endif

@@ -2,8 +2,7 @@
 /* Inside calib/: products of small blocks of doubles, the inner loops of a factorisation and of compensated rounding.
    Each element is one chain of fused multiply-adds in a given order, so the bits are those of the plain loop on every
    machine, whatever the size of a block or the width of a vector. */
-#ifndef QC_CALIB_WEIGHTS_TILE_PRODUCTS_H
-#define QC_CALIB_WEIGHTS_TILE_PRODUCTS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ void qc_lanes_add_up_f32(float *sum, size_t rows, const float *f, size_t stride,
 
 /* sum[r][lane] += f[r] d[lane]. sum: [rows][QC_LANES] */
 void qc_lanes_carry(double *sum, const double *f, const double *d, size_t rows);
-
-#endif

@@ -14,10 +14,10 @@
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
-#include "export/report/comparison.h"
-#include "quantize/report/command_text.h"
 #include "evaluate/compare_models.h"
+#include "export/report/comparison.h"
 #include "quantize/options/integer_options.h"
+#include "quantize/report/command_text.h"
 
 enum { SHOWN = 8 };
 

@@ -11,9 +11,9 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/screen.h"
+#include "evaluate/canonical_model.h"
 #include "export/formats/exporter.h"
 #include "graph/text/text.h"
-#include "evaluate/canonical_model.h"
 
 enum { SHOWN = 5 };
 

@@ -11,9 +11,9 @@
 #include "cli/terminal/print_warnings.h"
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
+#include "evaluate/run_model.h"
 #include "quantize/opening/chance_level.h"
 #include "quantize/options/integer_options.h"
-#include "evaluate/run_model.h"
 
 struct measured {
     const char *path;

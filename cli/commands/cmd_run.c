@@ -12,8 +12,8 @@
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "datasets/stream/data_writer.h"
-#include "quantize/options/integer_options.h"
 #include "evaluate/run_model.h"
+#include "quantize/options/integer_options.h"
 
 struct job {
     const struct qc_cli_options *o;

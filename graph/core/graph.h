@@ -194,8 +194,8 @@ struct qc_node_def {
    (QC_UNSUPPORTED). */
 qc_id qc_graph_add(struct qc_graph *g, const struct qc_node_def *def, struct qc_status *st);
 
-/* `name` if no value has it, or else with the first number behind it that is free, "name_1". The graph's; NULL: memory is
-   out. */
+/* `name` if no value has it, or else with the first number behind it that is free, "name_1". The graph's; NULL: memory
+   is out. */
 const char *qc_graph_free_name(struct qc_graph *g, const char *name, struct qc_status *st);
 
 /* Names a value that has no name yet; does nothing when name is NULL or the value is named. */

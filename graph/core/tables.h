@@ -17,7 +17,7 @@ struct qc_graph_tables {
     struct qc_index suffixed; /* names that were asked for more than once: their places in suffixes, from 1 */
     size_t suffix_capacity;
     struct qc_suffixes *suffixes;
-    uint64_t *node_qparams;   /* [node_capacity]: the qparams and axis a node was added with, part of its identity */
+    uint64_t *node_qparams; /* [node_capacity]: the qparams and axis a node was added with, part of its identity */
 };
 
 /* Grows a malloc'd array of (count + 1) used items by at least one more. */

@@ -56,7 +56,7 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
 bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g,
                        const struct qc_onnx_emit_options *options, struct qc_status *st);
 
-/* How many bytes these files have at most: of external data as long a name as there can be is counted for each constant.
-   Nothing is written. Errors: as qc_onnx_emit, but for the limit of 2 GB. */
+/* How many bytes these files have at most: of external data as long a name as there can be is counted for each
+   constant. Nothing is written. Errors: as qc_onnx_emit, but for the limit of 2 GB. */
 bool qc_onnx_emit_bytes(size_t *bytes, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
                         struct qc_status *st);

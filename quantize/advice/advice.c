@@ -11,19 +11,19 @@
 #include "quantize/advice/advice_work.h"
 #include "quantize/collect/collecting.h"
 #include "quantize/demand/fallback.h"
+#include "quantize/pipeline.h"
 #include "quantize/report/layer_ranking.h"
 #include "quantize/report/noise_points.h"
-#include "quantize/pipeline.h"
 
 /* MEASURED batches show what the outputs lose, HELD others whether that is luck. Of a few layers each alone is run on
    FEW of them, or on one where calibration ran less than PER_BATCH for each, so that all that is a small part of its
    work; SINGLE of them are tried alone and TOP together. The samples that are held back are drawn with a seed. */
 enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
-/* Beside the best idea, which is always tried, advice takes this part of the job's work (quantize/advice/advice_work.h), and
-   so much in any case, some hundredths of a second, or a tenth or two where observers are chosen anew for each idea. A
-   third of it may go into what layers do alone, of so many at least, where that leaves enough for an idea: else it is
-   believed. */
+/* Beside the best idea, which is always tried, advice takes this part of the job's work
+   (quantize/advice/advice_work.h), and so much in any case, some hundredths of a second, or a tenth or two where
+   observers are chosen anew for each idea. A third of it may go into what layers do alone, of so many at least, where
+   that leaves enough for an idea: else it is believed. */
 enum { PART = 10, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
 static const double FLOOR = 6e9, FLOOR_CHOOSES = 3e10, SPARE = 1.25;
 

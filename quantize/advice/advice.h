@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Advice: changes of options that were tried, with what they do to the outputs.
 
-   Ideas come from the causes of error (quantize/report/quantize_suggest.h) and from what each layer alone does to the outputs
-   (calib/metrics/sensitivity.h). Each becomes a job beside the one that has run (qc_pipeline_branch), so that the
-   figure is that of the command, which names the observer that --method auto found where the network is the same. A
+   Ideas come from the causes of error (quantize/report/quantize_suggest.h) and from what each layer alone does to the
+   outputs (calib/metrics/sensitivity.h). Each becomes a job beside the one that has run (qc_pipeline_branch), so that
+   the figure is that of the command, which names the observer that --method auto found where the network is the same. A
    gain has to show on the samples that the report measures and on others. */
-#ifndef QC_QUANTIZE_ADVICE_ADVICE_H
-#define QC_QUANTIZE_ADVICE_ADVICE_H
+#pragma once
 
 #include "calib/metrics/sensitivity.h"
 #include "quantize/report/quantize_suggest.h"
@@ -20,5 +19,3 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
 /* The samples that the report measures. */
 struct qc_selection qc_measured_samples(const struct qc_dataset *data);
 struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p);
-
-#endif

@@ -2,8 +2,7 @@
 /* The work of a job and of what advice would try, counted in multiply-adds of the float network: by it and not by the
    clock is decided what is tried, so that a report does not depend on the machine, nor on how busy it is. What the
    other things cost beside a multiply-add was measured (docs/decisions/0036-advice-is-tried.md). */
-#ifndef QC_QUANTIZE_ADVICE_ADVICE_WORK_H
-#define QC_QUANTIZE_ADVICE_ADVICE_WORK_H
+#pragma once
 
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
@@ -22,5 +21,3 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
 
 /* One unit read and run through what a branch writes. */
 bool qc_advice_work_of_unit(double *out, const struct qc_pipeline *branch, struct qc_status *st);
-
-#endif

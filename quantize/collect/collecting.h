@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Statistics for a pipeline: collected, with --checkpoint where it is asked for, or those that it was given; and who
    they belong to. */
-#ifndef QC_QUANTIZE_COLLECT_COLLECTING_H
-#define QC_QUANTIZE_COLLECT_COLLECTING_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -17,9 +16,9 @@ struct qc_collecting {
 };
 
 /* qc_collect of the chosen samples. With --checkpoint FILE what FILE has is not run again, and FILE is written every 30
-   seconds, at an interrupt and at the end. In a team (quantize/interface/team.h) rank 0 gets what all have collected, and
-   p->from->data is chosen as if it were alone; the other ranks get false without an error: their work is done. Errors:
-   as qc_collect; a checkpoint that is none, damaged or of another run. */
+   seconds, at an interrupt and at the end. In a team (quantize/interface/team.h) rank 0 gets what all have collected,
+   and p->from->data is chosen as if it were alone; the other ranks get false without an error: their work is done.
+   Errors: as qc_collect; a checkpoint that is none, damaged or of another run. */
 bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost, const struct qc_pipeline *p,
                        const struct qc_collecting *what, struct qc_status *st);
 
@@ -36,5 +35,3 @@ bool qc_collecting_load(struct qc_collection **out, const struct qc_dataset *dat
 
 /* Known outputs of p's float graph, borrowed; NULL: none are kept. */
 struct qc_known_outputs *qc_outputs_known(const struct qc_pipeline *p);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --memory-limit: what the stages behind collecting need is known before the data are run. */
-#ifndef QC_QUANTIZE_COLLECT_MEMORY_PLAN_H
-#define QC_QUANTIZE_COLLECT_MEMORY_PLAN_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -11,5 +10,3 @@
    checked here. Nothing without --memory-limit. Errors: of the stages; --memory-limit is too low for them
    (QC_MACHINE). */
 bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is demanded of the result (--max-drop, --min-sqnr, --max-nll), and what it has. */
-#ifndef QC_QUANTIZE_DEMAND_DEMAND_H
-#define QC_QUANTIZE_DEMAND_DEMAND_H
+#pragma once
 
 #include "calib/trials/trial_run.h"
 #include "quantize/pipeline_state.h"
@@ -42,5 +41,3 @@ bool qc_demand_met(const struct qc_demand *d, const struct qc_standing *s);
 
 /* QC_DEMAND, and what is missed; *drop: --max-drop is. */
 bool qc_demand_check(bool *drop, const struct qc_demand *d, const struct qc_standing *s, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --max-drop, --min-sqnr, --max-nll: layers get wider types, the worst first, until what is demanded holds. */
-#ifndef QC_QUANTIZE_DEMAND_FALLBACK_H
-#define QC_QUANTIZE_DEMAND_FALLBACK_H
+#pragma once
 
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
@@ -28,5 +27,3 @@ bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipe
    evaluation. */
 bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
                   const struct qc_sensitivity *s, struct qc_status *st);
-
-#endif

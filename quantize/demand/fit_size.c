@@ -9,8 +9,8 @@
 #include "calib/metrics/sensitivity.h"
 #include "graph/core/uses.h"
 #include "quantize/demand/fallback.h"
-#include "quantize/report/layer_detail.h"
 #include "quantize/pipeline.h"
+#include "quantize/report/layer_detail.h"
 #include "quantize/report/size_frontier.h"
 #include "quantize/report/size_report.h"
 #include "rewrite/passes/partition.h"
@@ -311,8 +311,8 @@ static bool too_small(const struct fitting *f, size_t limit, size_t least, struc
                    f->there[QC_SIZE_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
 }
 
-/* Makes what was chosen once more, with all that is done once alone (quantize/trials/cross_rounding.h); should that be larger,
-   as it was. */
+/* Makes what was chosen once more, with all that is done once alone (quantize/trials/cross_rounding.h); should that be
+   larger, as it was. */
 static bool make_sized(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
 {
     size_t bytes;
@@ -383,7 +383,7 @@ bool qc_fit_size(struct qc_report_size **out, struct qc_pipeline *p, struct qc_s
     struct fitting f = {.p = p, .base = p->scheme, .ranges = p->calibration_options};
     struct qc_size_result r = {.limit = limit_of(p)};
     f.base.weight.dtype = type_of(&f, QC_SIZE_8).dtype; /* of what has no name; ... */
-    f.base.weight_types++;                              /* ... all else has had the first (quantize/options/scheme_options.c) */
+    f.base.weight_types++; /* ... all else has had the first (quantize/options/scheme_options.c) */
     f.base.weight_type_count--;
     if (!find_layers(&f, st) || !fit(&r, &f, st)) return false;
     r.of_outputs = f.of_outputs;

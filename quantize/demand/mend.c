@@ -6,11 +6,11 @@
 
 #include "calib/ablation.h"
 #include "graph/core/recurrent.h"
-#include "quantize/report/command_text.h"
 #include "quantize/demand/demand.h"
 #include "quantize/demand/fallback.h"
 #include "quantize/options/integer_options.h"
 #include "quantize/pipeline.h"
+#include "quantize/report/command_text.h"
 
 /* An output below USELESS has a tenth of its power in noise; layers are widened until it has MENDED, or at least
    USELESS. Recurrent weights are tried in 16 bits below RECURRENT, and stay so if half of the noise is theirs. */

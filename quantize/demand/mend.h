@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Wider types for a network whose outputs have lost too much, without being asked for them: --method auto mends
    recurrent weights and outputs that are useless, and whatever is useless all the same gets a warning. */
-#ifndef QC_QUANTIZE_DEMAND_MEND_H
-#define QC_QUANTIZE_DEMAND_MEND_H
+#pragma once
 
 #include "calib/metrics/measure.h"
 #include "export/report/report.h"
@@ -18,5 +17,3 @@ bool qc_mend(struct qc_report_fallback **out, bool *again, struct qc_pipeline *p
    the advice, one that follows from the cause of error (ideas), or a demand. */
 bool qc_warn_useless(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_pipeline *p,
                      const struct qc_measurement *m, struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a job works on: a model, samples, statistics; in files or in memory. Everything is borrowed and has to live as
  * long as the job. */
-#ifndef QC_QUANTIZE_INTERFACE_INPUTS_H
-#define QC_QUANTIZE_INTERFACE_INPUTS_H
+#pragma once
 
 #include "base/file.h"
 #include "calib/statistics/collection.h"
@@ -72,5 +71,3 @@ static inline const char *qc_statistics_name(const struct qc_job_inputs *in)
 /* SHA-256 of the model's bytes; of what ds was opened from. */
 bool qc_model_sha256(char hex[65], const struct qc_model_source *m, struct qc_status *st);
 bool qc_data_sha256(char hex[65], const struct qc_data_source *s, const struct qc_dataset *ds, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a job tells while it runs, and asks: whether to go on. Nothing is printed here. */
-#ifndef QC_QUANTIZE_INTERFACE_PROGRESS_H
-#define QC_QUANTIZE_INTERFACE_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void qc_progress_saves(struct qc_progress *p);
 
 /* Between phases. Errors: QC_INTERRUPTED. */
 bool qc_progress_check(struct qc_progress *p, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Processes that share one job, each a part of the samples. How they talk is not known here (cli/main_mpi.c). */
-#ifndef QC_QUANTIZE_INTERFACE_TEAM_H
-#define QC_QUANTIZE_INTERFACE_TEAM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@ struct qc_team {
     bool (*send)(const void *bytes, size_t size, struct qc_status *st);
     bool (*receive)(void **bytes, size_t *size, unsigned from, struct qc_status *st);
 };
-
-#endif

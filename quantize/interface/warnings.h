@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Warnings of one run: collected and grouped. */
-#ifndef QC_QUANTIZE_INTERFACE_WARNINGS_H
-#define QC_QUANTIZE_INTERFACE_WARNINGS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to);
 size_t qc_warnings_count(const struct qc_warnings *w);
 const char *qc_warnings_text(const struct qc_warnings *w, size_t i);
 size_t qc_warnings_times(const struct qc_warnings *w, size_t i);
-
-#endif

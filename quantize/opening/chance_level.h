@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a person should hear when a float model does no better than guessing: its samples are prepared in another way
    than it was trained. */
-#ifndef QC_QUANTIZE_OPENING_CHANCE_LEVEL_H
-#define QC_QUANTIZE_OPENING_CHANCE_LEVEL_H
+#pragma once
 
 #include "calib/metrics/accuracy.h"
 #include "quantize/interface/warnings.h"
@@ -11,5 +10,3 @@
    labels. */
 void qc_warn_chance_level(struct qc_warnings *w, const struct qc_metric *const metrics[], size_t count,
                           const char *data);
-
-#endif

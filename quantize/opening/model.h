@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Opening what a job works on: a model by its content, data bound to its inputs. */
-#ifndef QC_QUANTIZE_OPENING_MODEL_H
-#define QC_QUANTIZE_OPENING_MODEL_H
+#pragma once
 
 #include "calib/statistics/stream.h"
 #include "graph/core/graph.h"
 #include "onnx/read/import.h"
 #include "quantize/interface/inputs.h"
-#include "quantize/options/options.h"
 #include "quantize/interface/progress.h"
 #include "quantize/interface/warnings.h"
+#include "quantize/options/options.h"
 #include "rewrite/passes/float_types.h"
 
 struct qc_model {
@@ -70,5 +69,3 @@ bool qc_model_select(struct qc_dataset *data, const struct qc_options *o, const 
 /* Chooses the samples of the job again (o NULL: all of the file), after some of them were chosen for a while. To be
    called whatever became of that: its own error takes the place of an earlier one, since the samples are others. */
 bool qc_model_select_again(struct qc_dataset *data, const struct qc_options *o, struct qc_status *st);
-
-#endif

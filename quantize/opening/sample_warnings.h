@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Warnings about the choice of samples: too few of them, or samples that serve twice. */
-#ifndef QC_QUANTIZE_OPENING_SAMPLE_WARNINGS_H
-#define QC_QUANTIZE_OPENING_SAMPLE_WARNINGS_H
+#pragma once
 
 #include "quantize/interface/inputs.h"
 #include "quantize/interface/warnings.h"
@@ -10,5 +9,3 @@
    --data, that were chosen; 0: there is no --data. Errors: memory. */
 bool qc_warn_samples(struct qc_warnings *w, size_t samples, const struct qc_job_inputs *in, struct qc_arena *a,
                      struct qc_status *st);
-
-#endif

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the options say about integer arithmetic, for a plan. */
-#ifndef QC_QUANTIZE_OPTIONS_INTEGER_OPTIONS_H
-#define QC_QUANTIZE_OPTIONS_INTEGER_OPTIONS_H
+#pragma once
 
 #include "calib/accumulator/fit_accumulator.h"
-#include "quantize/options/options.h"
 #include "quantize/interface/warnings.h"
+#include "quantize/options/options.h"
 #include "simq/plan/plan.h"
 
 /* --rounding, --accumulator and --lowering. Errors: QC_USAGE. */
@@ -20,5 +19,3 @@ void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsi
 
 /* [{"name", "overflows", "results", "bits"}], one for each layer whose accumulator can leave its range. */
 struct qc_json *qc_overflows_json(const struct qc_overflows *o);
-
-#endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a table of options says of each, and how a value that is text is read by it. Two tables are made of it: the
-   options of a job (quantize/options/options.def) and those that are only for a terminal (cli/options/terminal_options.def). */
-#ifndef QC_QUANTIZE_OPTIONS_OPTION_TABLE_H
-#define QC_QUANTIZE_OPTIONS_OPTION_TABLE_H
+   options of a job (quantize/options/options.def) and those that are only for a terminal
+   (cli/options/terminal_options.def). */
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -94,5 +94,3 @@ struct qc_option_set {
    messages begin with. Errors: QC_USAGE: unknown key, wrong value, an option that loads code. */
 bool qc_option_set_configure(const struct qc_option_set *set, const struct qc_json *config, const char *file,
                              struct qc_status *st);
-
-#endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The options of a job, by name and text: one table (quantize/options/options.def), from which the command line, the keys of
+/* The options of a job, by name and text: one table (quantize/options/options.def), from which the command line, the
+   keys of
    --config and what a program sets are made. */
-#ifndef QC_QUANTIZE_OPTIONS_OPTIONS_H
-#define QC_QUANTIZE_OPTIONS_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,5 +139,3 @@ bool qc_options_configure(struct qc_options *o, const struct qc_json *config, co
 /* The effective options that decide the result (groups data, method, graph), as a configuration; for the report. NULL
    when memory is out. Owned by the caller. */
 struct qc_json *qc_options_json(const struct qc_options *o);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef QC_QUANTIZE_OPTIONS_OPTIONS_AGREE_H
-#define QC_QUANTIZE_OPTIONS_OPTIONS_AGREE_H
+#pragma once
 
 #include "quantize/interface/inputs.h"
 #include "quantize/options/options.h"
@@ -10,5 +9,3 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
 
 /* Are scales of channels asked for by name, not left to measurement? */
 bool qc_options_scale(const struct qc_options *o);
-
-#endif

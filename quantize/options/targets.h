@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What --target names, and the targets of rules: each with what it stands for. */
-#ifndef QC_QUANTIZE_OPTIONS_TARGETS_H
-#define QC_QUANTIZE_OPTIONS_TARGETS_H
+#pragma once
 
 #include <string.h>
 
@@ -21,5 +20,3 @@ static inline const char *qc_target_of_rules(const char *target)
 {
     return strcmp(target, "openvino") == 0 ? "ort" : target;
 }
-
-#endif

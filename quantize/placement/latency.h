@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The latency of model files, as the user's command measures it (--benchmark). */
-#ifndef QC_QUANTIZE_PLACEMENT_LATENCY_H
-#define QC_QUANTIZE_PLACEMENT_LATENCY_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -33,5 +32,3 @@ bool qc_latency_less(const struct qc_milliseconds *a, const struct qc_millisecon
 
 /* Removes the file of the checkpoint. */
 void qc_latency_forget(const struct qc_options *o);
-
-#endif

@@ -8,10 +8,10 @@
 
 #include "base/clock.h"
 #include "export/formats/exporter.h"
-#include "quantize/trials/auto_method.h"
-#include "quantize/placement/latency.h"
 #include "quantize/pipeline.h"
+#include "quantize/placement/latency.h"
 #include "quantize/placement/placement_groups.h"
+#include "quantize/trials/auto_method.h"
 
 /* GROUPS bounds the time: a step takes six runs of the command. Changes that were not kept are tried again once, if a
    later one was. */
@@ -344,7 +344,8 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
 
 static bool begin_search(struct search *s, struct qc_status *st)
 {
-    while (!writes_integers(s->p->from->exporters[s->format])) s->format++; /* there is one: quantize/options/options_agree.h */
+    while (!writes_integers(s->p->from->exporters[s->format]))
+        s->format++; /* there is one: quantize/options/options_agree.h */
     return qc_latency_begin(&s->latency, s->p, st) && make_folder(s, st);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* --benchmark: what is in integers and what in float, by the latency of the model file. The fastest of the float model,
-   the default and everything in integers is the start; from there groups of operators (quantize/placement/placement_groups.h)
-   change sides one at a time, and a change that makes the file faster is kept. */
-#ifndef QC_QUANTIZE_PLACEMENT_PLACEMENT_H
-#define QC_QUANTIZE_PLACEMENT_PLACEMENT_H
+   the default and everything in integers is the start; from there groups of operators
+   (quantize/placement/placement_groups.h) change sides one at a time, and a change that makes the file faster is kept.
+ */
+#pragma once
 
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
@@ -18,5 +18,3 @@ bool qc_place_by_latency(struct qc_report_latency **out, struct qc_pipeline *p, 
 
 /* The latency of p as it has become since: best_ms. */
 bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_pipeline *p, struct qc_status *st);
-
-#endif

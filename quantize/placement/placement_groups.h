@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a measured placement (quantize/placement/placement.h) moves between integers and float in one step. */
-#ifndef QC_QUANTIZE_PLACEMENT_PLACEMENT_GROUPS_H
-#define QC_QUANTIZE_PLACEMENT_PLACEMENT_GROUPS_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -34,5 +33,3 @@ bool qc_placement_groups_find(struct qc_placement_groups *out, const struct qc_p
 /* Which of these operators another pipeline, which has run, leaves in float: *in_float is [op_count], from a. */
 bool qc_placement_of(bool **in_float, const struct qc_placement_groups *g, const struct qc_pipeline *p,
                      struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Command lines to repeat what was done, or to do it otherwise. */
-#ifndef QC_QUANTIZE_REPORT_COMMAND_TEXT_H
-#define QC_QUANTIZE_REPORT_COMMAND_TEXT_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -29,5 +28,3 @@ bool qc_words_text(const char **out, struct qc_arena *a, const struct qc_text_li
 /* The command line of the job, or of one like it (change; may be NULL), in the arena of p. */
 bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change,
                          struct qc_status *st);
-
-#endif

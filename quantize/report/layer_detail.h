@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef QC_QUANTIZE_REPORT_LAYER_DETAIL_H
-#define QC_QUANTIZE_REPORT_LAYER_DETAIL_H
+#pragma once
 
 #include "export/report/report.h"
 #include "graph/core/stored_values.h"
@@ -30,5 +29,3 @@ bool qc_layer_weights_look(struct qc_weight_look *looks, size_t count, unsigned 
 /* What is lost of a float weight t; rounded: what its integers are made of; s: bound; axis: as of its Quantize. */
 void qc_weight_loss(struct qc_loss *out, const struct qc_tensor *t, const struct qc_tensor *rounded,
                     const struct qc_qparams *s, int axis);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The layers of a report by the names of their quantizers. */
-#ifndef QC_QUANTIZE_REPORT_LAYER_INDEX_H
-#define QC_QUANTIZE_REPORT_LAYER_INDEX_H
+#pragma once
 
 #include "export/report/report.h"
 #include "graph/core/graph.h"
@@ -11,5 +10,3 @@ bool qc_layers_index(struct qc_report *r, struct qc_arena *a, struct qc_status *
 
 /* Number of the layer of a quantizer, the first of that name, or QC_NO_INDEX. Of layers that are indexed. */
 size_t qc_layer_of(const struct qc_report *r, const struct qc_graph *g, qc_id qparams);
-
-#endif

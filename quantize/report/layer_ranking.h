@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The one ranking of layers: by their effect on the outputs. The summary's worst layers, the places where error enters
    and the advice all follow it. */
-#ifndef QC_QUANTIZE_REPORT_LAYER_RANKING_H
-#define QC_QUANTIZE_REPORT_LAYER_RANKING_H
+#pragma once
 
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
@@ -13,5 +12,3 @@
    without a measurement (m NULL). Needs the layers and outputs of r. Errors: memory. */
 bool qc_fill_ranking(struct qc_report *r, const struct qc_pipeline *p, const struct qc_measurement *m,
                      const struct qc_sensitivity *effects, struct qc_status *st);
-
-#endif

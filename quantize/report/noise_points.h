@@ -2,8 +2,7 @@
 /* Where error enters a quantized graph, from the measured noise of its values: no other run is needed. With N = noise /
    signal of a value against the float network, an op adds N(what it makes) - max N(what it reads). It is the growth of
    the relative error: an op that cancels signal adds by that as much as one that rounds. */
-#ifndef QC_QUANTIZE_REPORT_NOISE_POINTS_H
-#define QC_QUANTIZE_REPORT_NOISE_POINTS_H
+#pragma once
 
 #include "calib/metrics/measure.h"
 #include "export/report/report.h"
@@ -37,5 +36,3 @@ double qc_weight_noise(const struct qc_layer *l);
 
 /* noise / signal of an SQNR in dB; NaN of NaN. */
 double qc_noise_ratio(double db);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ops of what a pipeline made: which stay in float and why, and what a stored value comes from. */
-#ifndef QC_QUANTIZE_REPORT_PRODUCED_OPS_H
-#define QC_QUANTIZE_REPORT_PRODUCED_OPS_H
+#pragma once
 
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
@@ -16,5 +15,3 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
 /* The node of p->folded that a stored value comes from: of a requantize, the one whose accumulator it reads; 0:
    none. */
 qc_id qc_maker(const struct qc_graph *folded, qc_id v);
-
-#endif

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef QC_QUANTIZE_REPORT_QUANTIZE_GROUPS_H
-#define QC_QUANTIZE_REPORT_QUANTIZE_GROUPS_H
+#pragma once
 
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* For each multiply-accumulate op what is computed with it in one piece and, where it breaks, at which node and why. */
 bool qc_fill_groups(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
-
-#endif

@@ -7,11 +7,11 @@
 #include "base/index.h"
 #include "graph/core/parameters.h"
 #include "graph/core/uses.h"
-#include "quantize/trials/auto_method.h"
 #include "quantize/report/layer_detail.h"
 #include "quantize/report/layer_index.h"
 #include "quantize/report/produced_ops.h"
 #include "quantize/stages/stage_bodies.h"
+#include "quantize/trials/auto_method.h"
 
 static struct qc_layer_tried tried(const struct qc_tried *t)
 {

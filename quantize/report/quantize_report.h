@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a finished pipeline to the report. */
-#ifndef QC_QUANTIZE_REPORT_FILL_H
-#define QC_QUANTIZE_REPORT_FILL_H
+#pragma once
 
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
@@ -18,5 +17,3 @@ bool qc_fill_accumulator(struct qc_report *r, const struct qc_pipeline *p, const
 
 /* What each layer alone does to the outputs. */
 bool qc_fill_effects(struct qc_report *r, const struct qc_sensitivity *s, struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef QC_QUANTIZE_REPORT_QUANTIZE_SUGGEST_H
-#define QC_QUANTIZE_REPORT_QUANTIZE_SUGGEST_H
+#pragma once
 
 #include "export/report/report.h"
-#include "quantize/report/command_text.h"
 #include "quantize/pipeline_state.h"
+#include "quantize/report/command_text.h"
 
 /* A change of options that may help; texts in the arena of the pipeline. */
 struct qc_idea {
@@ -22,10 +21,8 @@ struct qc_ideas {
     struct qc_idea of[QC_IDEAS];
 };
 
-/* Where error enters, and why: of the worst layers of the ranking (quantize/report/layer_ranking.h), in its order. Adds ideas
-   for the first whose cause is known, where there is an option for it. Nothing without a measurement (NULL). Needs the
-   ranking and everything before it of r. */
+/* Where error enters, and why: of the worst layers of the ranking (quantize/report/layer_ranking.h), in its order. Adds
+   ideas for the first whose cause is known, where there is an option for it. Nothing without a measurement (NULL).
+   Needs the ranking and everything before it of r. */
 bool qc_fill_suggestions(struct qc_report *r, struct qc_ideas *ideas, const struct qc_pipeline *p,
                          const struct qc_measurement *m, struct qc_status *st);
-
-#endif

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef QC_QUANTIZE_REPORT_REPORT_NODES_H
-#define QC_QUANTIZE_REPORT_REPORT_NODES_H
+#pragma once
 
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
 /* The produced graph for the drawing. Behind qc_fill_layers. */
 bool qc_fill_nodes(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
-
-#endif

@@ -2,8 +2,7 @@
 /* The least error that a file of so many bytes can have: each unit takes one of a few points of bytes and error, errors
    add up. Of each unit the points on the lower convex hull are taken, and steps from one to the next in the order of
    what they gain for a byte (the path of a Lagrange multiplier from infinity to 0). */
-#ifndef QC_QUANTIZE_REPORT_SIZE_FRONTIER_H
-#define QC_QUANTIZE_REPORT_SIZE_FRONTIER_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -43,5 +42,3 @@ bool qc_size_frontier(struct qc_size_frontier *out, const struct qc_size_unit *u
 /* The points to take for at most so many bytes, and what they add up to: the steps in their order, and of those behind
    the first that does not fit the ones that do. false: least_bytes are more. points: [unit_count] */
 bool qc_size_choose(size_t *points, struct qc_size_point *sum, const struct qc_size_frontier *f, size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What --size found, for the report. */
-#ifndef QC_QUANTIZE_REPORT_SIZE_REPORT_H
-#define QC_QUANTIZE_REPORT_SIZE_REPORT_H
+#pragma once
 
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
@@ -34,5 +33,3 @@ struct qc_size_result {
 /* *out is from the arena of p. */
 bool qc_size_report(struct qc_report_size **out, const struct qc_pipeline *p, const struct qc_size_result *r,
                     struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The least and the largest value of each channel of some values, sample by sample: of a few samples, in the float
    network. Zero is always between them. */
-#ifndef QC_QUANTIZE_SCALING_CHANNEL_EXTREMES_H
-#define QC_QUANTIZE_SCALING_CHANNEL_EXTREMES_H
+#pragma once
 
 #include "datasets/samples/dataset.h"
 #include "graph/core/graph.h"
@@ -21,5 +20,3 @@ struct qc_channel_extremes {
 bool qc_channel_extremes_take(struct qc_channel_extremes *of, size_t count, const struct qc_graph *g,
                               const struct qc_dataset *data, unsigned workers, struct qc_arena *a,
                               struct qc_status *st);
-
-#endif

@@ -5,8 +5,8 @@
 
 #include "calib/ablation.h"
 #include "export/report/report.h"
-#include "quantize/trials/round_options.h"
 #include "quantize/scaling/scale_search.h"
+#include "quantize/trials/round_options.h"
 
 /* A gain below this is left alone by `auto`: the samples that are held back do not tell it from nothing. */
 static const double AUTO_GAIN = 0.03;

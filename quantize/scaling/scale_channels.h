@@ -2,8 +2,7 @@
 /* --scale-channels: channels are scaled between operators where that lowers the error of rounding
    (quantize/scaling/scale_search.h). Scales come from second moments of the float network, so the search stands behind
    collecting; then the float graph has other constants, and the stages up to this one are made from it again. */
-#ifndef QC_QUANTIZE_SCALING_SCALE_CHANNELS_H
-#define QC_QUANTIZE_SCALING_SCALE_CHANNELS_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -19,5 +18,3 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
 
 struct qc_report;
 bool qc_fill_scaled(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);
-
-#endif

@@ -10,8 +10,7 @@
    Tried are s = r^a / m^b, m the root mean square of the channel's weights and r that of the channel, or its largest
    value where it is rounded. Each is judged by the rounding that the weights will get, scales of blocks and
    compensation and all, on the samples that are held back (calib/weights/round_weights.h). */
-#ifndef QC_QUANTIZE_SCALING_SCALE_SEARCH_H
-#define QC_QUANTIZE_SCALING_SCALE_SEARCH_H
+#pragma once
 
 #include "calib/ranges/calibrate.h"
 #include "calib/weights/round_weights.h"
@@ -81,5 +80,3 @@ bool qc_scale_search(struct qc_scaled_group *groups, size_t count, const struct 
    more). They are copied into the arena. */
 bool qc_scale_moments(struct qc_second_moments *gram, const struct qc_channels *c, const struct qc_scaled_group *group,
                       const double *scale, struct qc_arena *a, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the bodies of a model's nodes are handed on the samples of the model: samples of their own. */
-#ifndef QC_QUANTIZE_STAGES_BODY_SAMPLES_H
-#define QC_QUANTIZE_STAGES_BODY_SAMPLES_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -34,5 +33,3 @@ struct qc_shape qc_body_samples_shape(const struct qc_body_samples *s, size_t i,
 /* What was kept of body i as data: an array for each of its inputs, by name. Once; valid while s is. */
 bool qc_body_samples_data(struct qc_memory_data **out, struct qc_body_samples *s, size_t i, const char *name,
                           struct qc_status *st);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The stage of the bodies of If, Loop and Scan. Each is a model of its own to quantize: its samples are what the model
    around it hands to it, over all iterations. Values at its border stay float. */
-#ifndef QC_QUANTIZE_STAGES_STAGE_BODIES_H
-#define QC_QUANTIZE_STAGES_STAGE_BODIES_H
+#pragma once
 
 #include "export/formats/exporter.h"
 #include "quantize/stages/body_samples.h"
@@ -15,5 +14,3 @@ const struct qc_graph *qc_graph_with_bodies(const struct qc_pipeline *p);
 /* Bodies of a lowered graph are lowered too. */
 bool qc_lower_bodies(struct qc_graph **io, const struct qc_exporter *e, const struct qc_lower_options *options,
                      struct qc_status *st);
-
-#endif

@@ -10,15 +10,15 @@
 #include "calib/ranges/few_samples.h"
 #include "calib/sequential/sequential.h"
 #include "calib/statistics/collect_channels.h"
-#include "quantize/trials/auto_method.h"
 #include "quantize/collect/collecting.h"
-#include "quantize/options/integer_options.h"
 #include "quantize/collect/memory_plan.h"
+#include "quantize/options/integer_options.h"
+#include "quantize/scaling/scale_channels.h"
+#include "quantize/stages/stage_simulate.h"
+#include "quantize/trials/auto_method.h"
 #include "quantize/trials/propagate_check.h"
 #include "quantize/trials/round_options.h"
 #include "quantize/trials/runtime_limits.h"
-#include "quantize/scaling/scale_channels.h"
-#include "quantize/stages/stage_simulate.h"
 
 /* Of samples that trials, the report and advice read again and again. */
 enum { KEPT_BYTES = 16 << 20 };

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "quantize/trials/runtime_limits.h"
 #include "quantize/stages/stage_bodies.h"
 #include "quantize/stages/stage_calibrate.h"
 #include "quantize/stages/stage_import.h"
 #include "quantize/stages/stage_round.h"
 #include "quantize/stages/stage_simulate.h"
+#include "quantize/trials/runtime_limits.h"
 #include "rewrite/passes/dynamic.h"
 #include "rewrite/passes/float_types.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* THE table of stages of quantize: each makes one more thing from what the earlier ones left. */
-#ifndef QC_QUANTIZE_STAGES_STAGES_H
-#define QC_QUANTIZE_STAGES_STAGES_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -20,5 +19,3 @@ const struct qc_stage *qc_stage_find(const char *name); /* that there is */
 
 /* What was produced, with the float types of the model: what exporters are given. */
 const struct qc_graph *qc_graph_written(const struct qc_pipeline *p);
-
-#endif

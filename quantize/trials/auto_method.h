@@ -6,8 +6,7 @@
    written, and runs on some samples; what is judged is the noise of its outputs relative to their signals, of
    probabilities their divergence (calib/trials/divergence.h). What is not
    better than mse by more than may be luck is not taken. */
-#ifndef QC_QUANTIZE_TRIALS_AUTO_METHOD_H
-#define QC_QUANTIZE_TRIALS_AUTO_METHOD_H
+#pragma once
 
 #include "calib/ranges/calibrate.h"
 #include "calib/weights/round_weights.h"
@@ -27,8 +26,9 @@ struct qc_auto_method {
     double rounding_seconds; /* of weights that no other stage has taken (qc_auto_method_take_rounded) */
 };
 
-/* Finds p->auto_method; p->simulated is not bound before and after. Needs p->from->data and what was seen of it. rounding:
-   how weights are rounded by the moments m, NULL: to nearest. Errors: those of observers, rounding and runs. */
+/* Finds p->auto_method; p->simulated is not bound before and after. Needs p->from->data and what was seen of it.
+   rounding: how weights are rounded by the moments m, NULL: to nearest. Errors: those of observers, rounding and runs.
+ */
 bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *m,
                          const struct qc_round_weights_options *rounding, struct qc_status *st);
 /* Weights that were rounded for the trials serve the job, since their grid does not depend on ranges of activations:
@@ -36,5 +36,3 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
    where scales of weights became others, for their biases or for narrow accumulators. */
 bool qc_auto_method_take_rounded(bool *taken, struct qc_pipeline *p, struct qc_status *st);
 void qc_auto_method_free(struct qc_auto_method *m); /* NULL-safe */
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The trials of --method auto: which ranges serve the outputs best, by runs on some samples
    (docs/decisions/0030-ranges-by-the-outputs.md). */
-#ifndef QC_QUANTIZE_TRIALS_AUTO_TRIALS_H
-#define QC_QUANTIZE_TRIALS_AUTO_TRIALS_H
+#pragma once
 
 #include "calib/ranges/calibrate.h"
 #include "export/report/report.h"
@@ -36,5 +35,3 @@ struct qc_auto_found {
 bool qc_auto_ranges_differ(const struct qc_auto_found *found);
 /* Errors: those of runs. */
 bool qc_auto_try_all(struct qc_auto_found *found, struct qc_status *st);
-
-#endif

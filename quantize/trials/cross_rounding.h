@@ -2,8 +2,7 @@
 /* Weights of few bits, and of many where the network loses much, that make good what the quantized network reads, kept
    where that serves the outputs
    (docs/decisions/0045-rounding-on-what-is-read.md). */
-#ifndef QC_QUANTIZE_TRIALS_CROSS_ROUNDING_H
-#define QC_QUANTIZE_TRIALS_CROSS_ROUNDING_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -12,5 +11,3 @@
    networks on samples, and leaves the better one in place of p->rounded and p->weight_rounding; p->crossed says what
    came of it. Errors: those of runs. */
 bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st);
-
-#endif

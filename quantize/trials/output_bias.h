@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Biases that make the mean error at the outputs right (docs/decisions/0037-biases-of-the-outputs.md). */
-#ifndef QC_QUANTIZE_TRIALS_OUTPUT_BIAS_H
-#define QC_QUANTIZE_TRIALS_OUTPUT_BIAS_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -9,5 +8,3 @@
    outputs take up the mean error there (calib/trials/output_means.h), in p->rounded; p->output_bias says what came of
    it. Errors: those of runs. */
 bool qc_correct_output_biases(struct qc_pipeline *p, struct qc_status *st);
-
-#endif

@@ -2,8 +2,7 @@
 /* --propagate is kept where it serves the outputs: the job without it is made too, and both are run on samples. What a
    quantizer sees behind the errors of others is nearer to what it will see, but ranges and biases that are fitted to
    it one by one can add up to less (docs/decisions/0018-propagate-keeps-activations.md). */
-#ifndef QC_QUANTIZE_TRIALS_PROPAGATE_CHECK_H
-#define QC_QUANTIZE_TRIALS_PROPAGATE_CHECK_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -15,5 +14,3 @@ bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
    where the other is not better for the outputs on both halves of the samples. */
 bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st);
 void qc_plain_free(struct qc_plain *plain); /* NULL-safe */
-
-#endif

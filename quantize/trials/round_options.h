@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How weights are rounded and biases corrected, and from which moments. */
-#ifndef QC_QUANTIZE_TRIALS_ROUND_OPTIONS_H
-#define QC_QUANTIZE_TRIALS_ROUND_OPTIONS_H
+#pragma once
 
 #include "quantize/pipeline_state.h"
 
@@ -14,5 +13,3 @@ struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipe
 
 /* Second moments for the simulated graph at hand; NULL: none. */
 const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p);
-
-#endif

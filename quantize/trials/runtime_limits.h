@@ -2,8 +2,7 @@
 /* Parameters that kernels of ONNX Runtime refuse: QLinearGlobalAveragePool, which a GlobalAveragePool between
    DequantizeLinear and QuantizeLinear becomes too, ends a run unless f(sx / f(sy*n)) is in [2^-32, 2^8), where n is the
    number of elements of a plane (onnxruntime/core/mlas/lib/qlgavgpool.cpp). */
-#ifndef QC_QUANTIZE_TRIALS_RUNTIME_LIMITS_H
-#define QC_QUANTIZE_TRIALS_RUNTIME_LIMITS_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -15,5 +14,3 @@ bool qc_keep_runtime_limits(struct qc_graph *g, struct qc_status *st);
 
 /* Fails (QC_UNSUPPORTED, with the node) if there are such parameters in a produced graph. */
 bool qc_check_runtime_limits(const struct qc_graph *produced, struct qc_status *st);
-
-#endif

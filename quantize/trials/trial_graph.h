@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Trials of a job (calib/trials/trial_run.h): graphs as they would be written, against the float network. */
-#ifndef QC_QUANTIZE_TRIALS_TRIAL_GRAPH_H
-#define QC_QUANTIZE_TRIALS_TRIAL_GRAPH_H
+#pragma once
 
 #include "calib/trials/trial_run.h"
 #include "quantize/pipeline_state.h"
@@ -23,5 +22,3 @@ void qc_forget_integers(const struct qc_pipeline *p);
 /* A third of the units, and at least 16 and at most 256 of them: so trials stay below the time of calibration. */
 size_t qc_trial_units(const struct qc_pipeline *p);
 struct qc_trial_options qc_trial_options_of(const struct qc_pipeline *p);
-
-#endif

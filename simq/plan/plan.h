@@ -63,12 +63,12 @@ struct qc_plan_options {
 };
 
 /* shapes[k]: fixed shape of graph input k. Shape arithmetic and constants are evaluated here. The plan keeps references
-   to the graph's constants, and takes the parameters of its qparams as they are now. Errors: all ops that cannot be run, by name (QC_UNSUPPORTED),
-   also for want of an accumulator of so many bits; inconsistent shapes.
-   With options->largest a shape may have free dims (QC_FREE): they are said before each run (qc_runner_shapes), and a
-   plan for each set of shapes is made when it is first met (simq/plan/plan_split.c). Not with accumulators of less than
-   32 bits, whose overflows are not counted then (QC_UNSUPPORTED). Where shapes depend on data the plan ends; what
-   follows is planned when they are known, for each set of shapes once (simq/plan/variants.h). Errors of that come from
+   to the graph's constants, and takes the parameters of its qparams as they are now. Errors: all ops that cannot be
+   run, by name (QC_UNSUPPORTED), also for want of an accumulator of so many bits; inconsistent shapes. With
+   options->largest a shape may have free dims (QC_FREE): they are said before each run (qc_runner_shapes), and a plan
+   for each set of shapes is made when it is first met (simq/plan/plan_split.c). Not with accumulators of less than 32
+   bits, whose overflows are not counted then (QC_UNSUPPORTED). Where shapes depend on data the plan ends; what follows
+   is planned when they are known, for each set of shapes once (simq/plan/variants.h). Errors of that come from
    qc_runner_run. */
 bool qc_plan_new(struct qc_plan **out, const struct qc_graph *g, const struct qc_shape *shapes,
                  const struct qc_plan_options *options, struct qc_status *st);

@@ -124,14 +124,14 @@ struct qc_plan {
 struct qc_binding {
     struct qc_plan *plan;
     const struct qc_graph *g;
-    qc_id *observed;   /* [observed_count] values of g */
-    qc_id *root;       /* [value_count + 1]: the value whose numbers this one has (identity quantization is nothing) */
+    qc_id *observed; /* [observed_count] values of g */
+    qc_id *root;     /* [value_count + 1]: the value whose numbers this one has (identity quantization is nothing) */
     const struct qc_uses *readers; /* of g; NULL unless products are added in pairs */
-    uint32_t *uses;    /* [value_count + 1] of roots by live nodes and outputs */
-    qc_id *user;       /* [value_count + 1] of roots: the last node that uses it */
-    bool *is_observed; /* [value_count + 1] of roots */
-    size_t *first_observed; /* [value_count + 1] of roots: number + 1 in observed, ... */
-    size_t *next_observed;  /* [observed_count]: ... and the others of that root, ascending; 0: no more */
+    uint32_t *uses;                /* [value_count + 1] of roots by live nodes and outputs */
+    qc_id *user;                   /* [value_count + 1] of roots: the last node that uses it */
+    bool *is_observed;             /* [value_count + 1] of roots */
+    size_t *first_observed;        /* [value_count + 1] of roots: number + 1 in observed, ... */
+    size_t *next_observed;         /* [observed_count]: ... and the others of that root, ascending; 0: no more */
     bool *later; /* [value_count + 1]: weights that are made of constants when the step that packs them is bound, so
                     that they are not all there at once */
     struct qc_scales *scales;     /* [value_count + 1] */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs from text, data files made on the fly, and all passes with parameters chosen from the data. */
-#ifndef QC_TESTS_CALIB_CASE_H
-#define QC_TESTS_CALIB_CASE_H
+#pragma once
 
 #include "calib/metrics/accuracy.h"
 #include "calib/ranges/calibrate.h"
@@ -79,5 +78,3 @@ float case_normal(uint64_t *state);
 
 /* A text of `count` such numbers as "{1.5, -0.25, ...}"; free() it. */
 char *case_numbers(size_t count, float scale, uint64_t seed);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* HDF5 files for tests, made and read with HDF5 itself. A failure fails the test. */
-#ifndef QC_TESTS_DATASETS_H5_MAKE_H
-#define QC_TESTS_DATASETS_H5_MAKE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ void folder_make(void);
 void folder_remove(void);
 const char *folder_path(const char *name);
 size_t folder_count(void); /* files in it */
-
-#endif

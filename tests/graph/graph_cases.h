@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cases of one node each, written in the text form. */
-#ifndef QC_TESTS_GRAPH_CASES_H
-#define QC_TESTS_GRAPH_CASES_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -32,5 +31,3 @@ char *print_graph(const struct qc_graph *g);
 
 /* "f32[N,3]"; buf of 160. */
 const char *type_text(char buf[160], const struct qc_type *t);
-
-#endif

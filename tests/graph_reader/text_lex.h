@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reads the words, numbers and literals of the text form. */
-#ifndef QC_TESTS_GRAPH_READER_TEXT_LEX_H
-#define QC_TESTS_GRAPH_READER_TEXT_LEX_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -50,5 +49,3 @@ bool qc_lex_data(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_sh
                  struct qc_status *st);
 /* name=value; *tensor is owned when the value is one, else NULL. */
 bool qc_lex_attr(struct qc_attr *out, struct qc_tensor **tensor, struct qc_lex *x, struct qc_status *st);
-
-#endif

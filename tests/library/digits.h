@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The example that ships with qcalib, as a program that holds its own samples has it. A failure fails the test. */
-#ifndef QC_TESTS_LIBRARY_DIGITS_H
-#define QC_TESTS_LIBRARY_DIGITS_H
+#pragma once
 
 #include "include/qcalib/qcalib.h"
 
@@ -18,5 +17,3 @@ qcalib_model *digits_model(void);        /* opened */
 qcalib_data *digits_data(int64_t count); /* the first so many of digits_pixels, read already */
 /* NAME, VALUE, NAME, VALUE, ..., NULL */
 qcalib_options *digits_options(const char *const *words);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Values of known distributions with fixed seeds (GSL), for the tests of this folder. */
-#ifndef QC_TESTS_OBSERVERS_SAMPLES_H
-#define QC_TESTS_OBSERVERS_SAMPLES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -39,5 +38,3 @@ struct qc_histogram *samples_histogram(const float *x, size_t n);
 /* Mean squared error of ONNX's quantize and dequantize of each value, in float as the runtime does it. */
 double samples_squared_error(const float *x, size_t n, double lo, double hi, struct qc_levels levels,
                              enum qc_symmetry symmetry);
-
-#endif

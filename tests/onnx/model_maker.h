@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Small ONNX models for the tests, made message by message: of any opset, right or wrong. */
-#ifndef QC_TESTS_ONNX_MODEL_MAKER_H
-#define QC_TESTS_ONNX_MODEL_MAKER_H
+#pragma once
 
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
@@ -62,5 +61,3 @@ bool node_ints_are(const struct qc_node *n, const char *attr, size_t count, cons
     {                                                                                                                  \
         __VA_ARGS__                                                                                                    \
     }
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Standalone ONNX TensorProto files (.pb), as in the data sets of ONNX's conformance tests. */
-#ifndef QC_TESTS_ONNX_TENSOR_PB_H
-#define QC_TESTS_ONNX_TENSOR_PB_H
+#pragma once
 
 #include "graph/types/tensor.h"
 
@@ -11,5 +10,3 @@ bool qc_tensor_pb_parse(struct qc_tensor **out, const void *bytes, size_t size, 
 
 /* Bytes of a TensorProto with raw_data, owned by the caller (free). name may be NULL. */
 bool qc_tensor_pb_print(void **bytes, size_t *size, const char *name, const struct qc_tensor *t, struct qc_status *st);
-
-#endif

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evaluate/canonical_model.h"
 #include "export/formats/exporter.h"
 #include "graph/core/verify.h"
 #include "graph/infer/folding.h"
 #include "onnx/read/import.h"
 #include "onnx/write/emit.h"
-#include "evaluate/canonical_model.h"
 #include "rewrite/passes/equalize.h"
 #include "rewrite/passes/functions.h"
 #include "simq/plan/plan.h"

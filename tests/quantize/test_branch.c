@@ -3,10 +3,10 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
+#include "quantize/interface/warnings.h"
 #include "quantize/pipeline.h"
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/scaling/scale_search.h"
-#include "quantize/interface/warnings.h"
 
 #define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
 #define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "datasets/arrays/memory_data.h"
-#include "node_case.h"
 #include "evaluate/run_model.h"
+#include "node_case.h"
 
 struct tolerance {
     double relative, absolute;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The passes of quantize/pipeline.c from the imported to the produced graph, with parameters from a list instead of
  * data. */
-#ifndef QC_TESTS_REWRITE_PASSES_H
-#define QC_TESTS_REWRITE_PASSES_H
+#pragma once
 
 #include "rewrite/passes/simulate.h"
 
@@ -56,5 +55,3 @@ struct qc_rules *passes_rules_of(const char *text);
 
 /* Calls `of` for every float model of $QCALIB_DATA/models; skips the test where the variable is not set. */
 void passes_given_models(void (*of)(const char *path, const char *name));
-
-#endif

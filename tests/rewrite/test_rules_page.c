@@ -98,8 +98,8 @@ Test(rules_page, the_table_has_every_guard)
         at = strchr(at, '"') + 1;
         cr_assert_lt(strcspn(at, "\""), sizeof name);
         qc_text(name, sizeof name, "%.*s", (int)strcspn(at, "\""), at);
-        cr_expect(strstr(page, qc_text(row, sizeof row, "\n| `%s(", name)), "docs/rule-language.md says nothing of guard '%s'",
-                  name);
+        cr_expect(strstr(page, qc_text(row, sizeof row, "\n| `%s(", name)),
+                  "docs/rule-language.md says nothing of guard '%s'", name);
     }
     for (const char *at = strstr(page, "| guard |"); at && *at == '|';
          at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One node, run by its kernel alone, without a planner; its inputs may lie in memory in any order. */
-#ifndef QC_TESTS_KERNEL_RUN_H
-#define QC_TESTS_KERNEL_RUN_H
+#pragma once
 
 #include "simq/core/kernel.h"
 
@@ -24,5 +23,3 @@ struct kernel_run_options {
    with a pattern before the run, so that an element that is not written shows. */
 bool kernel_run(struct qc_tensor **outputs, const struct qc_graph *g, qc_id node,
                 const struct qc_tensor *const inputs[], const struct kernel_run_options *options, struct qc_status *st);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One of ONNX's backend node tests on disk: FOLDER/model.onnx and FOLDER/test_data_set_0/{input,output}_N.pb. */
-#ifndef QC_TESTS_NODE_CASE_H
-#define QC_TESTS_NODE_CASE_H
+#pragma once
 
 #include "graph/types/tensor.h"
 
@@ -25,8 +24,8 @@ enum node_case_form { NODE_CASE_BOUND, NODE_CASE_AS_IS };
 bool node_case_read(struct node_case **out, const char *folder, enum node_case_form form, struct qc_status *st);
 void node_case_free(struct node_case *c);
 
-/* Relative; 0: the usual one. The expected outputs of some tests have few digits, those of windows know four digits of pi
-   less than their models. */
+/* Relative; 0: the usual one. The expected outputs of some tests have few digits, those of windows know four digits of
+   pi less than their models. */
 double node_case_tolerance(const char *name);
 
 /* Why a test is out of scope (conformance_out.def); NULL when it is not. */
@@ -34,5 +33,3 @@ const char *node_case_out_of_scope(const char *name);
 
 /* The tensor with the type that the model declares: ONNX 1.12 stored bfloat16 as uint16. */
 struct qc_tensor node_case_as(const struct qc_tensor *stored, enum qc_dtype declared);
-
-#endif

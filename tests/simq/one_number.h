@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Graphs of one input and one number, as text. */
-#ifndef QC_TESTS_SIMQ_ONE_NUMBER_H
-#define QC_TESTS_SIMQ_ONE_NUMBER_H
+#pragma once
 
 #include "simq/plan/plan.h"
 
@@ -9,5 +8,3 @@
  * errors. */
 float one_number(char **plan_text, const char *graph, const float *data, const struct qc_plan_options *options,
                  const char *name);
-
-#endif

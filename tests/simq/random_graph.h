@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Random small graphs of quantized ops, the same for the same seed, simulated or produced. */
-#ifndef QC_TESTS_RANDOM_GRAPH_H
-#define QC_TESTS_RANDOM_GRAPH_H
+#pragma once
 
 #include "graph/core/graph.h"
 
@@ -18,5 +17,3 @@ struct qc_graph *random_graph(uint64_t seed, bool simulated, struct qc_status *s
 
 /* The same with quantizers of activations that have a scale and a zero point for each channel. */
 struct qc_graph *random_channel_graph(uint64_t seed, bool simulated, struct qc_status *st);
-
-#endif

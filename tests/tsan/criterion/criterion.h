@@ -2,8 +2,7 @@
 /* Criterion's macros for the presets tsan and arm64: the real one maps memory where ThreadSanitizer keeps its own, and
    starts each case as a program of its own, which an emulator does not do. Cases run one after the other in one process
    (run_cases.c); the text behind an assertion is not printed. */
-#ifndef QC_TESTS_TSAN_CRITERION_H
-#define QC_TESTS_TSAN_CRITERION_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -86,5 +85,3 @@ void tsan_skip(const char *file, int line);
 #define cr_expect_str_eq(a, b, ...) TSAN_CHECK(false, strcmp(a, b) == 0, #a " == " #b)
 #define cr_expect_str_neq(a, b, ...) TSAN_CHECK(false, strcmp(a, b) != 0, #a " != " #b)
 #define cr_expect_arr_eq(a, b, n, ...) TSAN_CHECK(false, memcmp(a, b, n) == 0, #a " == " #b)
-
-#endif
