@@ -97,7 +97,10 @@ def test_samples_of_different_sizes():
 
 
 def blocks(page):
-    return re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / page).read_text(), re.M | re.S)
+    """[(file or None, Python)] without the blocks that are marked as not run."""
+    text = (ROOT / "docs" / page).read_text()
+    found = re.findall(r"^(?:<!-- ([\w ]+): ([^\n]*) -->\n)?```python\n(.*?)^```$", text, re.M | re.S)
+    return [(name if mark == "file" else None, text) for mark, name, text in found if mark != "not run"]
 
 
 def run_page(page, folder, monkeypatch, **names):
@@ -106,8 +109,11 @@ def run_page(page, folder, monkeypatch, **names):
         shutil.copy(ROOT / "datasets" / file, folder)
     shutil.copy(DIGITS, folder / "model.onnx")
     monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)
     scope = {"qcalib": qcalib, **names}
-    for block in blocks(page):
+    for file, block in blocks(page):
+        if file:
+            (folder / file).write_text(block)
         exec(compile(block, page, "exec"), scope)  # noqa: S102
 
 
@@ -117,7 +123,7 @@ def test_the_page_is_right(samples, labels, tmp_path, monkeypatch, capsys):
              reader=Reader([samples[:32], samples[32:]]))
     assert "top1 0.9883 in float" in capsys.readouterr().out
     made = {p.name for p in pathlib.Path.cwd().iterdir()}
-    assert {"digits.int8.onnx", "model.int8.onnx", "digits.report"} <= made
+    assert {"digits.int8.onnx", "model.int8.onnx", "digits.report", "calib.npz"} <= made
 
 
 def test_a_data_loader_of_pytorch(samples, labels, reference):
