@@ -25,7 +25,7 @@ def test_every_example_is_tested():
 def test_an_example_quantizes_without_loss(name, module, tmp_path):
     pytest.importorskip("torch", reason=f"PyTorch is not installed: {LONG}")
     pytest.importorskip(module, reason=f"{module} is not installed: {LONG}", exc_type=ImportError)
-    package = pathlib.Path(qcalib.__file__).parents[1]
+    package = pathlib.Path(qcalib.__file__).resolve().parents[1]
     environment = {**os.environ, "PYTHONPATH": str(package), "HF_HUB_OFFLINE": "1", "MPLBACKEND": "Agg"}
     done = subprocess.run([sys.executable, ROOT / "examples" / f"{name}.py"], cwd=tmp_path, env=environment,
                           capture_output=True, text=True, check=False)
