@@ -101,101 +101,101 @@ def quantize(
     eval: Union[_Data, None] = None,
     statistics: Union[Statistics, _Path, None] = None,
     progress: _Progress = None,
-    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
+    # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
+    # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
+    # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Use N samples, spread evenly. Default: all.
+    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
-    # Draw the samples with this seed instead.
+    # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
-    # NaN and infinity: count, or fail. One of count, error. Default: count.
+    # Decides whether NaN and infinity are counted and ignored, or are an error. One of count, error. Default: count.
     nonfinite: Union[Literal['count', 'error'], None] = None,
-    # Observer: qcalib list observers. Default: auto.
+    # Selects the observer that finds the ranges of activations; 'qcalib list observers' shows them. Default: auto.
     method: Union[str, None] = None,
-    # Observer for weights. Default: minmax.
+    # Selects the observer that finds the ranges of weights. Default: minmax.
     weight_method: Union[str, None] = None,
-    # An observer of your own (qcalib_observer.h); repeatable.
+    # Loads an observer of your own from a shared object (qcalib_observer.h). A list loads several.
     plugin: Union[str, Sequence[str], None] = None,
-    # Uint8 int8 uint16 int16 uint4 int4 dynamic none; repeatable. One of uint8, int8, uint16, int16, uint4, int4, dynamic, none. Default: uint8.
+    # Sets the type of activations, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of uint8, int8, uint16, int16, uint4, int4, dynamic, none. Default: uint8.
     activation_type: Union[str, Sequence[str], None] = None,
-    # [u]int8 [u]int4 [u]int3 [u]int2 int16 or none; repeatable. One of int8, uint8, int4, uint4, int3, uint3, int2, uint2, int16, none. Default: int8.
+    # Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of int8, uint8, int4, uint4, int3, uint3, int2, uint2, int16, none. Default: int8.
     weight_type: Union[str, Sequence[str], None] = None,
-    # A scale for each N weights of a product. One of 16, 32, 64, 128, 256, none. Default: none.
+    # Gives each block of this number of weights of a matrix product a scale of its own. One of 16, 32, 64, 128, 256, none. Default: none.
     weight_block: Union[Literal['16', '32', '64', '128', '256', 'none'], None] = None,
-    # Round weights one by one, or make good errors. One of nearest, compensated. Default: compensated.
+    # Selects how weights are rounded: each to nearest, or so that errors compensate (GPTQ). One of nearest, compensated. Default: compensated.
     weight_rounding: Union[Literal['nearest', 'compensated'], None] = None,
-    # Mean error of rounded weights into the bias. One of on, off. Default: on.
+    # Adds the mean error of rounded weights to the bias. One of on, off. Default: on.
     bias_correction: Union[Literal['on', 'off'], bool, None] = None,
-    # Where it is added: before narrowing or after. One of accumulator, narrowed. Default: accumulator.
+    # Decides where the bias is added: in the accumulator, or after the accumulator was narrowed. One of accumulator, narrowed. Default: accumulator.
     bias: Union[Literal['accumulator', 'narrowed'], None] = None,
-    # Errors behind a unary function, or before it. One of on, off. Default: on.
+    # Chooses the range before a unary function by the error behind that function. One of on, off. Default: on.
     look_through: Union[Literal['on', 'off'], bool, None] = None,
-    # One scale per weight.
+    # Gives each weight tensor one scale instead of one for each channel.
     per_tensor: Union[bool, None] = None,
-    # What has a scale per channel, or none. One of activations, weights, none. Default: weights.
+    # Selects which tensors have a scale for each channel. One of activations, weights, none. Default: weights.
     per_channel: Union[str, Sequence[str], bool, None] = None,
-    # What is symmetric about 0, or none. One of activations, weights, none. Default: weights.
+    # Selects which tensors have a range that is symmetric about 0. One of activations, weights, none. Default: weights.
     symmetric: Union[str, Sequence[str], bool, None] = None,
-    # Weights in [-128,127] or [-127,127]. One of full, restricted. Default: restricted.
+    # Selects the range of int8 weights: [-128, 127] or [-127, 127]. One of full, restricted. Default: restricted.
     range: Union[Literal['full', 'restricted'], None] = None,
-    # Int8 weights exact on x86 without VNNI. One of auto, reduce-range, off. Default: auto.
+    # Keeps int8 weights exact on x86 processors without VNNI. One of auto, reduce-range, off. Default: auto.
     overflow_fix: Union[Literal['auto', 'reduce-range', 'off'], None] = None,
-    # Even out channels; auto: --per-tensor. One of auto, on, off. Default: auto.
+    # Equalizes the ranges of channels between layers; "auto" does so with per_tensor=True. One of auto, on, off. Default: auto.
     equalize: Union[Literal['auto', 'on', 'off'], bool, None] = None,
-    # Scale channels before rounding; auto: if better. One of auto, awq, smooth, off. Default: auto.
+    # Scales channels before weights are rounded; "auto" does so if the error falls. One of auto, awq, smooth, off. Default: auto.
     scale_channels: Union[Literal['auto', 'awq', 'smooth', 'off'], None] = None,
-    # Calibrate each quantizer on the errors before it.
+    # Calibrates tensors one after the other, each on the errors of those before it.
     propagate: Union[bool, None] = None,
-    # Form of the result: qcalib list formats. One of qdq, qoperator, annotated, text. Default: qdq.
+    # Selects the form of the result; a list gives several files. One of qdq, qoperator, annotated, text. Default: qdq.
     format: Union[str, Sequence[str], None] = None,
-    # Of MatMulNBits: 0 the runtime's, 1 float32, 4 int8. One of 0, 1, 2, 3, 4. Default: 0.
+    # Sets accuracy_level of MatMulNBits: 0 leaves it to the runtime, 1 is float32, 4 is int8. One of 0, 1, 2, 3, 4. Default: 0.
     accuracy_level: Union[Literal['0', '1', '2', '3', '4'], None] = None,
-    # What the runtime runs in one piece. One of ort, openvino, fused. Default: ort.
+    # Names the runtime whose fused operators are quantized as one. One of ort, openvino, fused. Default: ort.
     target: Union[Literal['ort', 'openvino', 'fused'], None] = None,
-    # What is faster in float stays so, or is quantized. One of speed, size, integers. Default: speed.
+    # Decides about operators that are faster in float: left there, or quantized for size or for integers. One of speed, size, integers. Default: speed.
     prefer: Union[Literal['speed', 'size', 'integers'], None] = None,
-    # What is faster in float, measured: CMD prints ms.
+    # Measures which operators are faster in float, with a command that prints milliseconds: "CMD {}".
     benchmark: Union[str, None] = None,
-    # Quantize only this pattern; repeatable. Default: all.
+    # Quantizes only operators that match this pattern. A list gives several. Default: all.
     only: Union[str, Sequence[str], None] = None,
-    # Leave these in float; repeatable.
+    # Leaves a node, an operator type or all nodes that match a glob in float. A list gives several.
     skip: Union[str, Sequence[str], None] = None,
-    # More patterns and rewrites; repeatable.
+    # Reads more patterns and rewrites from a file. A list reads several.
     rules: Union[str, Sequence[str], None] = None,
-    # Fail, naming each op, when one stays in float.
+    # Raises DemandError or UnsupportedError with the names of operators that stay in float.
     require_integer: Union[bool, None] = None,
-    # With --eval: layers go wider until it falls by no more.
+    # Widens types of layers until accuracy on eval falls by at most this number of points.
     max_drop: Union[float, None] = None,
-    # Layers go wider until every output has this SQNR.
+    # Widens types of layers until every output has at least this SQNR in dB.
     min_sqnr: Union[float, None] = None,
-    # With --eval: the same, until nll is no more than this.
+    # Widens types of layers until the negative log-likelihood on eval is at most this.
     max_nll: Union[float, None] = None,
-    # Bits per layer by the size of the file: 300K, 20%.
+    # Chooses the bits of each layer so that the file has at most this size: "300K" or "20%".
     size: Union[str, None] = None,
-    # Try what would lose less; auto: the best idea at least. One of auto, on, off. Default: auto.
+    # Tries what would reduce the error; "auto" tries at least the best idea. One of auto, on, off. Default: auto.
     advice: Union[Literal['auto', 'on', 'off'], bool, None] = None,
-    # What each layer alone does, with --eval to accuracy.
+    # Measures the effect of each layer alone on the outputs, and with eval on accuracy.
     sensitivity: Union[bool, None] = None,
-    # Contract for integers, compare: of each model; what quantize reports is by it. Default: onnx.
+    # Sets the rounding of integer arithmetic; compare takes one for each model. Errors in the report are measured with it. Default: onnx.
     rounding: Union[str, None] = None,
-    # Width of integer accumulators, compare: as --rounding. Default: 32.
+    # Sets the bits of integer accumulators, with ":wrap" or ":saturate"; compare takes one for each model. Default: 32.
     accumulator: Union[str, None] = None,
-    # What keeps them from overflowing: proof or data. One of auto, proven, seen. Default: auto.
+    # Selects what keeps accumulators from overflowing: a proof for any input, or the data. One of auto, proven, seen. Default: auto.
     accumulator_bound: Union[Literal['auto', 'proven', 'seen'], None] = None,
-    # Threads; results do not depend on it. Default: all cores.
+    # Sets the number of threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # Such as 2G; fewer threads where needed. Default: none.
+    # Limits memory, such as "2G"; if necessary, fewer threads run. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # Read other files that models or data name.
+    # Allows models and data to name other files that lie elsewhere.
     follow_links: Union[bool, None] = None,
-    # An operator of your own (qcalib_kernel.h); repeatable.
+    # Loads an operator of your own from a shared object (qcalib_kernel.h). A list loads several.
     kernel: Union[str, Sequence[str], None] = None,
-    # A broken file of a folder is an error.
+    # Raises an error for a broken file in a folder, instead of leaving it out.
     strict: Union[bool, None] = None,
-    # Keep what was done in FILE; go on from it.
+    # Saves finished work to this file, and continues from it.
     checkpoint: Union[str, None] = None,
 ) -> Result: ...
 def collect(
@@ -204,37 +204,37 @@ def collect(
     *,
     out: Union[_Path, None] = None,
     progress: _Progress = None,
-    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
+    # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
+    # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
+    # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Use N samples, spread evenly. Default: all.
+    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
-    # Draw the samples with this seed instead.
+    # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
-    # Of these, samples K, K+N, ..; 0 <= K < N.
+    # Selects one part of the samples for collect: "K/N" takes samples K, K+N, and so on.
     shard: Union[str, None] = None,
-    # Collect what weight rounding needs. One of on, off. Default: on.
+    # Collects the second moments that weight rounding needs. One of on, off. Default: on.
     second_moments: Union[Literal['on', 'off'], bool, None] = None,
-    # Collect what --method output needs. One of on, off. Default: off.
+    # Collects the histograms of channels that method="output" needs. One of on, off. Default: off.
     channel_statistics: Union[Literal['on', 'off'], bool, None] = None,
-    # Where it is added: before narrowing or after. One of accumulator, narrowed. Default: accumulator.
+    # Decides where the bias is added: in the accumulator, or after the accumulator was narrowed. One of accumulator, narrowed. Default: accumulator.
     bias: Union[Literal['accumulator', 'narrowed'], None] = None,
-    # More patterns and rewrites; repeatable.
+    # Reads more patterns and rewrites from a file. A list reads several.
     rules: Union[str, Sequence[str], None] = None,
-    # Threads; results do not depend on it. Default: all cores.
+    # Sets the number of threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # Such as 2G; fewer threads where needed. Default: none.
+    # Limits memory, such as "2G"; if necessary, fewer threads run. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # Read other files that models or data name.
+    # Allows models and data to name other files that lie elsewhere.
     follow_links: Union[bool, None] = None,
-    # An operator of your own (qcalib_kernel.h); repeatable.
+    # Loads an operator of your own from a shared object (qcalib_kernel.h). A list loads several.
     kernel: Union[str, Sequence[str], None] = None,
-    # A broken file of a folder is an error.
+    # Raises an error for a broken file in a folder, instead of leaving it out.
     strict: Union[bool, None] = None,
-    # Keep what was done in FILE; go on from it.
+    # Saves finished work to this file, and continues from it.
     checkpoint: Union[str, None] = None,
 ) -> Statistics: ...
 def run(
@@ -242,31 +242,31 @@ def run(
     data: _Data,
     *,
     progress: _Progress = None,
-    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
+    # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
+    # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
+    # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Use N samples, spread evenly. Default: all.
+    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
-    # Draw the samples with this seed instead.
+    # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
-    # Contract for integers, compare: of each model; what quantize reports is by it. Default: onnx.
+    # Sets the rounding of integer arithmetic; compare takes one for each model. Errors in the report are measured with it. Default: onnx.
     rounding: Union[str, None] = None,
-    # Width of integer accumulators, compare: as --rounding. Default: 32.
+    # Sets the bits of integer accumulators, with ":wrap" or ":saturate"; compare takes one for each model. Default: 32.
     accumulator: Union[str, None] = None,
-    # Operands of products; the results are equal. One of int8, int16. Default: int8.
+    # Sets the type of operands of integer products; the results are equal. One of int8, int16. Default: int8.
     lowering: Union[Literal['int8', 'int16'], None] = None,
-    # Threads; results do not depend on it. Default: all cores.
+    # Sets the number of threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # Such as 2G; fewer threads where needed. Default: none.
+    # Limits memory, such as "2G"; if necessary, fewer threads run. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # Read other files that models or data name.
+    # Allows models and data to name other files that lie elsewhere.
     follow_links: Union[bool, None] = None,
-    # An operator of your own (qcalib_kernel.h); repeatable.
+    # Loads an operator of your own from a shared object (qcalib_kernel.h). A list loads several.
     kernel: Union[str, Sequence[str], None] = None,
-    # A broken file of a folder is an error.
+    # Raises an error for a broken file in a folder, instead of leaving it out.
     strict: Union[bool, None] = None,
 ) -> dict[str, Any]: ...
 def evaluate(
@@ -274,31 +274,31 @@ def evaluate(
     data: _Data,
     *,
     progress: _Progress = None,
-    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
+    # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
+    # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
+    # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Use N samples, spread evenly. Default: all.
+    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
-    # Draw the samples with this seed instead.
+    # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
-    # Contract for integers, compare: of each model; what quantize reports is by it. Default: onnx.
+    # Sets the rounding of integer arithmetic; compare takes one for each model. Errors in the report are measured with it. Default: onnx.
     rounding: Union[str, None] = None,
-    # Width of integer accumulators, compare: as --rounding. Default: 32.
+    # Sets the bits of integer accumulators, with ":wrap" or ":saturate"; compare takes one for each model. Default: 32.
     accumulator: Union[str, None] = None,
-    # Operands of products; the results are equal. One of int8, int16. Default: int8.
+    # Sets the type of operands of integer products; the results are equal. One of int8, int16. Default: int8.
     lowering: Union[Literal['int8', 'int16'], None] = None,
-    # Threads; results do not depend on it. Default: all cores.
+    # Sets the number of threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # Such as 2G; fewer threads where needed. Default: none.
+    # Limits memory, such as "2G"; if necessary, fewer threads run. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # Read other files that models or data name.
+    # Allows models and data to name other files that lie elsewhere.
     follow_links: Union[bool, None] = None,
-    # An operator of your own (qcalib_kernel.h); repeatable.
+    # Loads an operator of your own from a shared object (qcalib_kernel.h). A list loads several.
     kernel: Union[str, Sequence[str], None] = None,
-    # A broken file of a folder is an error.
+    # Raises an error for a broken file in a folder, instead of leaving it out.
     strict: Union[bool, None] = None,
 ) -> Metric: ...
 def compare(
@@ -307,30 +307,30 @@ def compare(
     data: _Data,
     *,
     progress: _Progress = None,
-    # Data set for a model input (X:nhwc: channels last); repeatable. Default: same names.
+    # Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. A list names several. Default: same names.
     input: Union[str, Sequence[str], None] = None,
-    # (x*scale - mean)/std; none; imagenet tensorflow caffe yolo. Default: the data set's attributes.
+    # Sets the preprocessing: "scale=A mean=B,.. std=C,..", "imagenet", "tensorflow", "caffe", "yolo" or "none". The formula is (x*scale - mean)/std. Default: the data set's attributes.
     preprocess: Union[str, None] = None,
-    # Also layout=nchw|nhwc color=rgb|bgr|grey. Default: from the model's input.
+    # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Use N samples, spread evenly. Default: all.
+    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
-    # Draw the samples with this seed instead.
+    # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
-    # Contract for integers, compare: of each model; what quantize reports is by it. Default: onnx.
+    # Sets the rounding of integer arithmetic; compare takes one for each model. Errors in the report are measured with it. Default: onnx.
     rounding: Union[str, None] = None,
-    # Width of integer accumulators, compare: as --rounding. Default: 32.
+    # Sets the bits of integer accumulators, with ":wrap" or ":saturate"; compare takes one for each model. Default: 32.
     accumulator: Union[str, None] = None,
-    # Fail when an output differs by more than X.
+    # Fails if an output differs by more than this.
     tolerance: Union[float, None] = None,
-    # Threads; results do not depend on it. Default: all cores.
+    # Sets the number of threads; results do not depend on it. Default: all cores.
     threads: Union[int, None] = None,
-    # Such as 2G; fewer threads where needed. Default: none.
+    # Limits memory, such as "2G"; if necessary, fewer threads run. Default: none.
     memory_limit: Union[int, str, None] = None,
-    # Read other files that models or data name.
+    # Allows models and data to name other files that lie elsewhere.
     follow_links: Union[bool, None] = None,
-    # An operator of your own (qcalib_kernel.h); repeatable.
+    # Loads an operator of your own from a shared object (qcalib_kernel.h). A list loads several.
     kernel: Union[str, Sequence[str], None] = None,
-    # A broken file of a folder is an error.
+    # Raises an error for a broken file in a folder, instead of leaving it out.
     strict: Union[bool, None] = None,
 ) -> Comparison: ...

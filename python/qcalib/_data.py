@@ -140,12 +140,14 @@ class _Reading:
 
 def _is_whole(source, inputs):
     """Is it (inputs..., truth), or ({name: array}, truth), of all samples? Where truth is asked for, a tuple of so many
-    arrays cannot be batches: they would have none."""
-    if not isinstance(source, tuple) or len(source) < 2:
+    arrays cannot be batches: they would have none. A list is it if labels are its last entry."""
+    if not isinstance(source, (tuple, list)) or len(source) < 2:
         return False
     if isinstance(source[0], Mapping):
-        return len(source) == 2
-    return len(source) == inputs + 1 and all(hasattr(a, "shape") or _is_numbers(a) for a in source)
+        return len(source) == 2 and not isinstance(source[1], Mapping)
+    if len(source) != inputs + 1 or not all(hasattr(a, "shape") or _is_numbers(a) for a in source):
+        return False
+    return isinstance(source, tuple) or _are_labels(as_array(source[-1]))
 
 
 def _batches(data):
@@ -254,7 +256,7 @@ class Data:
         _library.call("data_new", self._handle.out, None)
         reading = _Reading(model, truth, options.get("input") is not None)
         if truth and _is_whole(source, len(reading.ranks)):
-            source = [source]
+            source = [tuple(source)]
         if hasattr(source, "__array__") or isinstance(source, np.ndarray):
             if len(reading.ranks) != 1:
                 raise UsageError(f"one array for {len(reading.ranks)} inputs: name them, as in "

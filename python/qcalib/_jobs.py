@@ -21,10 +21,10 @@ from .benchmark import RUNTIMES
 
 _TEXTS = {
     "MODEL": "a path, the bytes of a file, a Result, an onnx.ModelProto, or what torch.onnx.export gives",
-    "DATA": """a path as --data takes it; arrays by input name; or an iterable of batches or samples (dicts, arrays,
-        tuples), as PyTorch's DataLoader or ONNX Runtime's CalibrationDataReader is. A batch has the rank of the
-        model's input; without its first axis it is one sample. Iterables are read once, sample by sample, and with
-        samples=N no further than that""",
+    "DATA": """a path of HDF5, .npz, .npy or a folder of files; arrays by input name; or an iterable of batches or samples
+        (dicts, arrays, tuples), as PyTorch's DataLoader or ONNX Runtime's CalibrationDataReader is. A batch has the
+        rank of the model's input; without its first axis it is one sample. Iterables are read once, sample by sample,
+        and with samples=N no further than that""",
     "PROGRESS": """True, False, or a function (phase, done, total); None: bars of tqdm, where it is installed and a
         terminal or a notebook is there""",
 }

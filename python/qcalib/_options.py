@@ -6,6 +6,7 @@ from collections import namedtuple
 
 from . import _library
 from ._errors import UsageError
+from ._help import SENTENCES
 
 # enum qcalib_value
 NONE, TEXT, TEXTS, CHOICE, CHOICES, BY_NAME, COUNT, INTEGER, BYTES, NUMBER = range(10)
@@ -61,9 +62,14 @@ def _texts(option, value):
 
 
 # What people write for parameters and options.
-_MEANT = {"stats": "statistics", "output": "out", "output_path": "out", "save": "out", "path": "out",
+_MEANT = {"stats": "statistics", "output": "out", "output_path": "out", "save": "out", "path": "out", "out": "out",
           "calibration_data": "data", "dataset": "data", "loader": "data", "eval_data": "eval", "test": "eval",
-          "bits": "weight_type", "nodes_to_exclude": "skip", "reduce_range": "overflow_fix"}
+          "validation": "eval", "bits": "weight_type", "num_samples": "samples", "verbose": "progress",
+          "quant_format": "format", "calibrate_method": "method", "op_types_to_quantize": "only",
+          "nodes_to_exclude": "skip", "reduce_range": "overflow_fix"}
+# Parameters that are not in the table.
+_PARAMETERS = {"quantize": {"data", "out", "eval", "statistics", "progress"}, "collect": {"data", "out", "progress"},
+               "run": {"data", "progress"}, "evaluate": {"data", "progress"}, "compare": {"data", "progress"}}
 
 
 def make(job, keywords):
@@ -74,10 +80,11 @@ def make(job, keywords):
         if value is None:
             continue
         option = TABLE.get(keyword)
-        if keyword in _MEANT and not (option and option.jobs & JOBS[job]):
-            raise UsageError(f"{job} takes no option {keyword}; did you mean {_MEANT[keyword]}=?")
-        if option and not option.jobs & JOBS[job]:
-            raise UsageError(f"{job} takes no option {keyword}: see help(qcalib.{job})")
+        if (option or keyword in _MEANT) and not (option and option.jobs & JOBS[job]):
+            meant = _MEANT.get(keyword)
+            known = meant in _PARAMETERS[job] or meant in (o.keyword for o in of_job(job))
+            raise UsageError(f"{job} takes no option {keyword}" +
+                             (f"; did you mean {meant}=?" if known else f": see help(qcalib.{job})"))
         texts = _texts(option, value) if option else [_text(value)]
         name = option.name if option else keyword.replace("_", "-")
         for text in texts:
@@ -92,7 +99,8 @@ def _sentence(text):
 
 def about(option):
     """Sentences, in one line."""
-    parts = [_sentence(option.help)]
+    sentence = SENTENCES.get(option.keyword)
+    parts = [sentence or _sentence(option.help)]
     if option.choices:
         parts.append(f"One of {', '.join(option.choices)}.")
     if option.preset:

@@ -11,6 +11,7 @@ import numpy as np
 from . import _library, _page
 from ._errors import UsageError
 from ._model import TYPES
+from ._words import in_python
 
 Layer = namedtuple("Layer", "name op type axis scale zero_point sqnr_db")
 Layer.__doc__ = """A tensor that is quantized: real = scale * (q - zero_point).
@@ -114,7 +115,7 @@ class Result:
     @property
     def warnings(self):
         count = _library.value("result_warning_count", self._handle.pointer)
-        return [_library.value("result_warning", self._handle.pointer, i) for i in range(count)]
+        return [in_python(_library.value("result_warning", self._handle.pointer, i)) for i in range(count)]
 
     def plot(self, most=_page.SHOWN, ax=None):
         """Draws the layers with the largest effect on the outputs, with matplotlib. -> its Axes"""

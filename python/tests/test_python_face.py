@@ -2,6 +2,7 @@
 """What a person meets in Python: samples with labels as a pair, errors in Python's words, a result in a notebook."""
 
 import errno
+import re
 import sys
 import types
 
@@ -10,7 +11,7 @@ import pytest
 from conftest import DIGITS, ROOT
 
 import qcalib
-from qcalib import _words
+from qcalib import _options, _words
 
 
 def test_samples_and_labels_as_a_pair(samples, labels):
@@ -20,6 +21,10 @@ def test_samples_and_labels_as_a_pair(samples, labels):
     assert qcalib.evaluate(DIGITS, (samples, labels)).value == 1
     assert qcalib.evaluate(DIGITS, ({"input": samples}, labels)).value == 1
     assert qcalib.evaluate(DIGITS, (samples, labels.tolist())).value == 1
+    assert qcalib.evaluate(DIGITS, [samples, labels]).value == 1
+    assert qcalib.evaluate(DIGITS, [samples.tolist(), labels.tolist()]).value == 1
+    halves = [{"input": x, "labels": y} for x, y in ((samples[:32], labels[:32]), (samples[32:], labels[32:]))]
+    assert qcalib.evaluate(DIGITS, halves).samples == qcalib.evaluate(DIGITS, tuple(halves)).samples == 64
     batches = ((samples[:32], labels[:32]), (samples[32:], labels[32:]))  # a tuple of batches stays one
     assert qcalib.evaluate(DIGITS, batches).samples == 64
 
@@ -30,10 +35,23 @@ def test_a_result_is_a_model(samples, labels):
     np.testing.assert_array_equal(qcalib.run(result, samples)["logits"], qcalib.run(result.model, samples)["logits"])
 
 
-@pytest.mark.parametrize("wrong, meant", [("stats", "statistics"), ("output", "out"), ("bits", "weight_type")])
+@pytest.mark.parametrize("wrong, meant", [
+    ("stats", "statistics"), ("output", "out"), ("bits", "weight_type"), ("num_samples", "samples"),
+    ("quant_format", "format"), ("calibrate_method", "method"), ("op_types_to_quantize", "only"), ("verbose", "progress"),
+])
 def test_names_lead_to_what_was_meant(samples, wrong, meant):
     with pytest.raises(qcalib.UsageError, match=f"no option {wrong}; did you mean {meant}="):
         qcalib.quantize(DIGITS, samples, **{wrong: "x"})
+
+
+@pytest.mark.parametrize("call, wrong", [
+    (qcalib.run, "out"), (qcalib.run, "output"), (qcalib.evaluate, "stats"), (qcalib.evaluate, "bits"),
+    (qcalib.collect, "test"),
+])
+def test_no_name_leads_to_a_parameter_that_the_function_lacks(call, wrong, samples):
+    with pytest.raises(qcalib.UsageError, match=f"^{call.__name__} takes no option {wrong}: see help") as raised:
+        call(DIGITS, samples, **{wrong: "x"})
+    assert "did you mean" not in str(raised.value)
 
 
 def test_a_missing_file(samples, tmp_path):
@@ -59,6 +77,11 @@ def test_errors_speak_python(samples, tmp_path):
         qcalib.quantize(DIGITS, advice="on", activation_type="none")
     with pytest.warns(qcalib.QcalibWarning, match="too few samples"):
         qcalib.quantize(DIGITS, samples[:1], method="minmax")
+    np.savez(tmp_path / "same.npz", input=samples, labels=np.zeros(len(samples), np.int64))
+    with pytest.warns(qcalib.QcalibWarning, match="^eval reads the samples of data") as told:
+        result = qcalib.quantize(DIGITS, tmp_path / "same.npz", eval=tmp_path / "same.npz", method="minmax")
+    assert str(told[0].message) in result.warnings
+    assert not any("--eval" in text for text in (*result.warnings, repr(result), result._repr_html_()))
 
 
 @pytest.mark.parametrize("said, spoken", [
@@ -111,11 +134,19 @@ def test_plot_needs_matplotlib_only_when_it_is_called(samples, monkeypatch):
 
 
 def test_help_reads_as_sentences():
-    lines = [line.strip() for line in qcalib.quantize.__doc__.split("Options of the command line:")[1].splitlines()]
-    for line in filter(None, lines):
-        text = line.split(": ", 1)[1]
-        assert text.endswith(".") and not text[0].islower() and ";  " not in text, line
+    assert _options.SENTENCES.keys() == {option.keyword for job in _options.JOBS for option in _options.of_job(job)}
+    for job in _options.JOBS:
+        text = getattr(qcalib, job).__doc__
+        assert "--" not in text
+        lines = [line.strip() for line in text.split("Options of the command line:")[1].splitlines()]
+        for line in filter(None, lines):
+            keyword, about = line.split(": ", 1)
+            verb = about.split()[0]
+            assert verb[0].isupper() and verb.endswith("s"), line  # "Sets", "Keeps": the option is the subject
+            assert about.endswith(".") and len(about.split(". ")[0].split()) <= 25, line
+            assert all(re.search(rf"\b{re.escape(c)}\b", about) for c in _options.TABLE[keyword].choices or ()), line
 
 
 def test_the_pages_promise_no_package_index():
-    assert "pip install qcalib\n" not in (ROOT / "docs/python.md").read_text()
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        assert not re.search(r"(pip3?|uv|pipx|conda) +(add|install)[^\n]* qcalib\b(?![-.])", page.read_text()), page.name

@@ -68,7 +68,7 @@ def test_options_are_those_of_the_command_line(job):
     assert {o.name for o in _options.of_job(job)} == listed
     parameters = inspect.signature(getattr(qcalib, job)).parameters
     assert {n.replace("-", "_") for n in listed} <= set(parameters)
-    assert all(f"    {o.keyword}: {o.help[:1].upper()}{o.help[1:]}" in getattr(qcalib, job).__doc__ for o in _options.of_job(job))
+    assert all(f"    {o.keyword}: {_options.about(o)}\n" in getattr(qcalib, job).__doc__ for o in _options.of_job(job))
 
 
 def test_values_of_options(samples):
