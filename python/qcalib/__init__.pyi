@@ -107,7 +107,7 @@ def quantize(
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
+    # Uses this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
     # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
@@ -165,7 +165,7 @@ def quantize(
     skip: Union[str, Sequence[str], None] = None,
     # Reads more patterns and rewrites from a file. A list reads several.
     rules: Union[str, Sequence[str], None] = None,
-    # Raises DemandError or UnsupportedError with the names of operators that stay in float.
+    # Raises an error that names each operator that stays in float.
     require_integer: Union[bool, None] = None,
     # Widens types of layers until accuracy on eval falls by at most this number of points.
     max_drop: Union[float, None] = None,
@@ -210,11 +210,11 @@ def collect(
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
+    # Uses this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
     # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
-    # Selects one part of the samples for collect: "K/N" takes samples K, K+N, and so on.
+    # Selects one part of the samples: "K/N" takes samples K, K+N, and so on.
     shard: Union[str, None] = None,
     # Collects the second moments that weight rounding needs. One of on, off. Default: on.
     second_moments: Union[Literal['on', 'off'], bool, None] = None,
@@ -248,7 +248,7 @@ def run(
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
+    # Uses this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
     # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
@@ -280,7 +280,7 @@ def evaluate(
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
+    # Uses this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
     # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,
@@ -313,7 +313,7 @@ def compare(
     preprocess: Union[str, None] = None,
     # Sets how image files are read: "resize=A crop=B layout=nchw|nhwc color=rgb|bgr|grey". Default: from the model's input.
     image: Union[str, None] = None,
-    # Limits calibration to this number of samples, spread evenly over the data. Default: all.
+    # Uses this number of samples, spread evenly over the data. Default: all.
     samples: Union[int, None] = None,
     # Draws the samples at random with this seed, instead of evenly spread.
     seed: Union[int, None] = None,

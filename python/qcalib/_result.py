@@ -134,7 +134,10 @@ class Result:
     def __repr__(self):
         lines = [("model", self.report["model"]["file"]), ("verdict", _page.verdict(self.report))]
         lines += [("worst", f"{db:.2f} dB  {op}  {node}") for node, op, db in _page.worst(self.report, 3)]
-        lines += [("advice", a["action"] + (f": {a['node']}" if a["node"] else "")) for a in (self.report.get("advice") or ())[:1]]
+        for advice in (self.report.get("advice") or ())[:1]:
+            where = f": {advice['node']}" if advice["node"] else ""
+            gain = "{sqnr_db_before:.2f} -> {sqnr_db_after:.2f} dB".format(**advice["measured"])
+            lines.append(("advice", f"{advice['action']}{where}: output SQNR {gain}"))
         if self.latency:
             lines.append(("latency", "{best_ms:.3g} ms; {default_ms:.3g} by default".format(**self.latency)))
         lines += [("warning", text) for text in self.warnings]

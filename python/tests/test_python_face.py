@@ -112,6 +112,8 @@ def test_a_notebook_shows_verdict_plot_layers_and_advice(samples):
     assert all(page.index(f"<td style='text-align:left'>{a}") < page.index(f"<td style='text-align:left'>{b}")
                for a, b in zip(shown, shown[1:]))
     assert report["advice"] and report["advice"][0]["action"] in page
+    gain = report["advice"][0]["measured"]
+    assert f"SQNR {gain['sqnr_db_before']:.2f} -> {gain['sqnr_db_after']:.2f} dB" in repr(coarse)
     assert "&lt;" not in page and page.count("<tr>") == page.count("</tr>")
 
 
