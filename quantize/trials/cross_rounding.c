@@ -117,45 +117,22 @@ static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **
     return ok;
 }
 
-/* Is the second better on samples, those that weights were not fitted to where there are enough? */
-static bool compare(bool *better, struct qc_pipeline *p, const struct qc_trial_pair *b, struct qc_status *st)
-{
-    struct qc_trial_options how = qc_trial_options_of(p);
-    const size_t outputs = p->real->output_count;
-    struct qc_trials *trials = NULL;
-    struct qc_arena *a = qc_arena_new();
-    struct qc_error *errors[2] = {NULL, NULL};
-    size_t units = 0;
-    how.held = true;
-    bool ok =
-        (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->from->data, qc_trial_units(p), &how, st);
-    if (ok) units = qc_trials_units(trials);
-    for (size_t k = 0; ok && k < 2; k++)
-        ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, units * outputs, st)) != NULL;
-    ok = ok && qc_trials_run(errors, NULL, trials, qc_trial_of_pair, (void *)b, 2, 0, units, st);
-    p->crossed.tried = ok;
-    if (ok)
-        p->crossed.gain_db = qc_trials_gain(qc_trials_noise(errors[0], outputs, 0, units, 1),
-                                            qc_trials_noise(errors[1], outputs, 0, units, 1));
-    *better = ok && p->crossed.gain_db > (p->crossed.all ? GAIN_ALL_DB : GAIN_DB);
-    qc_trials_free(trials);
-    qc_arena_free(a);
-    return ok;
-}
-
 bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_weight_rounding *rounding = NULL;
     struct qc_graph *crossed = NULL;
-    bool better = false;
     if (!can_round(p)) return true;
     const double t0 = qc_seconds(), before = p->weight_rounding->seconds;
     qc_progress_phase(p->progress, "rounding weights again");
     bool ok = round_again(&rounding, &crossed, p, st);
     qc_progress_end(p->progress);
-    const struct qc_trial_pair both = {.p = p, .graphs = {p->rounded, crossed}};
-    ok = ok && (!crossed || compare(&better, p, &both, st));
-    if (better) {
+    if (ok && crossed) { /* on samples that weights were not fitted to, where there are enough */
+        struct qc_trial_gain g;
+        const struct qc_graph *const graphs[2] = {p->rounded, crossed};
+        p->crossed.tried = ok = qc_trial_compare(&g, p, graphs, qc_trial_units(p), true, st);
+        p->crossed.gain_db = g.gain;
+    }
+    if (p->crossed.tried && p->crossed.gain_db > (p->crossed.all ? GAIN_ALL_DB : GAIN_DB)) {
         struct qc_weight_rounding *was = p->weight_rounding;
         p->crossed.kept = true;
         p->uncorrected = p->rounded;

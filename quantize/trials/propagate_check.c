@@ -41,14 +41,6 @@ bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
     return ok && qc_simulate(&p->simulated, p->partition, st);
 }
 
-static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
-{
-    const struct qc_pipeline *p = user;
-    const struct qc_graph *plain = p->unpropagated->rounded ? p->unpropagated->rounded : p->unpropagated->simulated,
-                          *propagated = p->rounded ? p->rounded : p->simulated;
-    return qc_trial_graph(out, p, k ? propagated : plain, st);
-}
-
 /* The job becomes the other one. */
 static void swap(struct qc_pipeline *p)
 {
@@ -72,46 +64,28 @@ static void spend(struct qc_pipeline *p)
 }
 
 /* The outputs of the plain job and of the propagated one. */
-static bool compare(bool *better, double *gain, struct qc_pipeline *p, size_t *units, struct qc_status *st)
+static bool compare(bool *better, struct qc_trial_gain *g, const struct qc_pipeline *p, struct qc_status *st)
 {
-    const struct qc_trial_options how = qc_trial_options_of(p);
-    const size_t outputs = p->real->output_count;
-    struct qc_trials *trials = NULL;
-    struct qc_arena *a = qc_arena_new();
-    struct qc_error *errors[2] = {NULL, NULL};
-    double error = 0;
-    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->from->data, UNITS, &how, st);
-    if (ok) *units = qc_trials_units(trials);
-    for (size_t k = 0; ok && k < 2; k++)
-        ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, *units * outputs, st)) != NULL;
-    ok = ok && qc_trials_run(errors, NULL, trials, make_graph, p, 2, 0, *units, st) &&
-         qc_trials_gain_error(&error, NULL, errors[0], errors[1], outputs, *units, st);
-    *better = ok && *units > 1;
-    for (size_t h = 0; *better && h < 2; h++)
-        *better = qc_trials_gain(qc_trials_noise(errors[0], outputs, h, *units, 2),
-                                 qc_trials_noise(errors[1], outputs, h, *units, 2)) > GAIN_DB;
-    if (ok)
-        *gain = qc_trials_gain(qc_trials_noise(errors[0], outputs, 0, *units, 1),
-                               qc_trials_noise(errors[1], outputs, 0, *units, 1));
-    *better = *better && *gain > ERRORS * error;
-    qc_trials_free(trials);
-    qc_arena_free(a);
-    return ok;
+    const struct qc_plain *plain = p->unpropagated;
+    const struct qc_graph *const graphs[2] = {plain->rounded ? plain->rounded : plain->simulated,
+                                              p->rounded ? p->rounded : p->simulated};
+    if (!qc_trial_compare(g, p, graphs, UNITS, false, st)) return false;
+    *better = g->of_half[0] > GAIN_DB && g->of_half[1] > GAIN_DB && g->gain > ERRORS * g->error;
+    return true;
 }
 
 bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
 {
     bool better = false;
-    double gain = 0;
-    size_t units = 0;
-    bool ok = compare(&better, &gain, p, &units, st);
+    struct qc_trial_gain g;
+    bool ok = compare(&better, &g, p, st);
     if (!ok) return false;
     /* Where weights are rounded again without --propagate, that is what it has to be better than. */
     swap(p);
     ok = qc_round_crossed(p, st);
     if (ok && better && p->crossed.kept) {
         swap(p);
-        ok = compare(&better, &gain, p, &units, st);
+        ok = compare(&better, &g, p, st);
         swap(p);
     }
     if (ok && better) {
@@ -124,7 +98,7 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
         qc_warn(p->warnings,
                 "--propagate is left out: on two halves of %zu samples the outputs are not %g dB better with it (%+.2f "
                 "dB in all)",
-                units * batch, GAIN_DB, gain);
+                g.units * batch, GAIN_DB, g.gain);
         spend(p);
     }
     if (p->shared) qc_folded_constants_trim(p->shared, 0); /* half of them are of weights that go */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/trials/trial_graph.h"
 
+#include <math.h>
+
 #include "quantize/collect/collecting.h"
 
 enum { SHARE = 3, UNITS_MIN = 16, UNITS_MAX = 256 };
@@ -17,10 +19,44 @@ bool qc_trial_graph(struct qc_graph **out, const struct qc_pipeline *p, const st
     return ok;
 }
 
-bool qc_trial_of_pair(void *pair, struct qc_graph **out, size_t k, struct qc_status *st)
+struct pair {
+    const struct qc_pipeline *p;
+    const struct qc_graph *const *graphs;
+};
+
+static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
-    const struct qc_trial_pair *b = pair;
-    return qc_trial_graph(out, b->p, b->graphs[k], st);
+    const struct pair *both = user;
+    return qc_trial_graph(out, both->p, both->graphs[k], st);
+}
+
+static double gain_of(struct qc_error *const errors[2], size_t outputs, size_t first, size_t end, size_t step)
+{
+    return qc_trials_gain(qc_trials_noise(errors[0], outputs, first, end, step),
+                          qc_trials_noise(errors[1], outputs, first, end, step));
+}
+
+bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_pipeline *p, const struct qc_graph *const graphs[2],
+                      size_t units, bool held, struct qc_status *st)
+{
+    struct qc_trial_options how = qc_trial_options_of(p);
+    struct pair both = {p, graphs};
+    const size_t outputs = p->real->output_count;
+    struct qc_trials *trials = NULL;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_error *errors[2] = {NULL, NULL};
+    how.held = held;
+    *out = (struct qc_trial_gain){.of_half = {(double)NAN, (double)NAN}};
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_trials_new(&trials, p->real, p->from->data, units, &how, st);
+    const size_t n = out->units = ok ? qc_trials_units(trials) : 0;
+    for (size_t k = 0; ok && k < 2; k++) ok = (errors[k] = QC_NEW_ARRAY(a, struct qc_error, n * outputs, st)) != NULL;
+    ok = ok && qc_trials_run(errors, NULL, trials, make_graph, &both, 2, 0, n, st) &&
+         qc_trials_gain_error(&out->error, NULL, errors[0], errors[1], outputs, n, st);
+    if (ok) out->gain = gain_of(errors, outputs, 0, n, 1);
+    for (size_t h = 0; ok && n > 1 && h < 2; h++) out->of_half[h] = gain_of(errors, outputs, h, n, 2);
+    qc_trials_free(trials);
+    qc_arena_free(a);
+    return ok;
 }
 
 void qc_forget_integers(const struct qc_pipeline *p)

@@ -9,12 +9,16 @@
 bool qc_trial_graph(struct qc_graph **out, const struct qc_pipeline *p, const struct qc_graph *bound,
                     struct qc_status *st);
 
-/* Two that are run beside each other: user of qc_trials_run. */
-struct qc_trial_pair {
-    const struct qc_pipeline *p;
-    const struct qc_graph *graphs[2]; /* bound and simulated */
+/* What the second of two graphs gains over the first, dB of noise of the outputs. */
+struct qc_trial_gain {
+    size_t units;      /* that both ran */
+    double gain;       /* over all of them */
+    double error;      /* the standard error of that; infinity with one unit */
+    double of_half[2]; /* over every other unit, from the first and from the second on; NaN with one unit */
 };
-bool qc_trial_of_pair(void *pair, struct qc_graph **out, size_t k, struct qc_status *st);
+/* Runs two bound and simulated graphs on at most `units` units; held: of those that second moments hold back. */
+bool qc_trial_compare(struct qc_trial_gain *out, const struct qc_pipeline *p, const struct qc_graph *const graphs[2],
+                      size_t units, bool held, struct qc_status *st);
 
 /* Trials are through: under --memory-limit their integers go. */
 void qc_forget_integers(const struct qc_pipeline *p);
