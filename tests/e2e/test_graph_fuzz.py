@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs of graph_fuzz.py, and the graphs that it found, made smaller.
+
+QCALIB_GRAPHS  how many random graphs; with QCALIB_LONG, 20,000 from another seed each time, which is printed
+QCALIB_GRAPH_SEED  the seed of the first"""
+
+import os
+import time
+
+import graph_fuzz
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+LONG = bool(os.environ.get("QCALIB_LONG"))
+COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 300))
+SEED = int(os.environ.get("QCALIB_GRAPH_SEED", int(time.time()) * 1000 if LONG else 1))
+PARTS = 4
+
+FOUND = {
+    "gemm_bias_of_one_element": """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[3, 1] x) => (float[3, 2] y) <float[1, 2] w = {1.0556, 0.0332}, float[1, 1] b = {-0.0739}>
+        { y = Gemm (x, w, b) }""",
+    "gemm_without_bias_has_beta": """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[3, 2] x) => (float[3, 2] y) <float[2, 2] w = {0.5, -0.25, 1.25, 0.75}>
+        { y = Gemm <beta = 0.5> (x, w) }""",
+}
+
+
+@pytest.fixture
+def checks(program, tmp_path):
+    return graph_fuzz.Checks(program, tmp_path)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_graphs(part, program, tmp_path):
+    count = COUNT // PARTS
+    first = SEED + part * count
+    print(f"tests/e2e/graph_fuzz.py --seed {first} --count {count}")
+    checks, used, failures = graph_fuzz.campaign(first, count, program, tmp_path)
+    print(dict(used), dict(checks.done))
+    assert not failures, "\n\n".join(failures)
+    # It compared what it is for.
+    done = checks.done
+    assert done["float models"] > 0.95 * count and done["default jobs"] > 0.6 * count
+    assert done["outputs equal"] > count and done["files loaded"] > count // 2
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name, checks):
+    """The default job and that of integers, as for a random graph."""
+    model = onnx.parser.parse_model(FOUND[name])
+    onnx.checker.check_model(model, full_check=True)
+    rng = np.random.default_rng(5)
+    feeds = {
+        i.name: [
+            rng.normal(size=[d.dim_value or 1 for d in i.type.tensor_type.shape.dim]).astype(np.float32)
+            for _ in range(graph_fuzz.SAMPLES)
+        ]
+        for i in model.graph.input
+    }
+    assert checks.float_model(model, feeds, {o.name: 1e-5 for o in model.graph.output})
+    for options in ([], ["--prefer=integers"]):
+        checks.write(model, feeds)
+        checks.quantized(model, feeds, *options, strict=True)
+    assert checks.done["files loaded"] and not checks.done["outputs not compared"]
+
+
+def test_a_wrong_result_is_found_and_made_smaller(program, tmp_path):
+    """A program whose results are off: the failure is of one kind, and the smallest model has one node."""
+
+    class Off(graph_fuzz.Checks):
+        def outputs(self, model):
+            return {n: v + v.dtype.type(1) if v.dtype.kind == "f" else v for n, v in super().outputs(model).items()}
+
+    checks = Off(program, tmp_path)
+    for seed in range(40):
+        g, failure, repeat = graph_fuzz.checked(seed, checks)
+        if failure and len(g.nodes) > 5:
+            break
+    assert failure.kind == "run differs"
+    model, feeds, check, _ = repeat
+    small, fed = graph_fuzz.reduced(failure, model, feeds, check)
+    assert len(small.graph.node) == 1 < len(model.graph.node), graph_fuzz.text_of(small)
+    with pytest.raises(graph_fuzz.Failure, match="run differs"):
+        check(small, fed)
+
+
+def test_every_operator_has_a_recipe_or_is_named(qcalib):
+    """What `qcalib list ops` names and no recipe makes is listed here."""
+    without = set(
+        "BitCast STFT MelWeightMatrix TfIdfVectorizer TensorScatter NonMaxSuppression Col2Im RoiAlign MaxRoiPool DeformConv"
+        " MaxUnpool DequantizeLinear QLinearConv QLinearMatMul".split()
+    )
+    listed = {o["op"] for o in qcalib("list", "ops", "--json").json["ops"]}
+    assert {o for o in listed if "::" not in o} - set(graph_fuzz.RECIPES) == without
