@@ -25,6 +25,11 @@ FOUND = {
     "gemm_without_bias_has_beta": """<ir_version: 8, opset_import: ["" : 13]>
         g (float[3, 2] x) => (float[3, 2] y) <float[2, 2] w = {0.5, -0.25, 1.25, 0.75}>
         { y = Gemm <beta = 0.5> (x, w) }""",
+    "max_of_three_in_a_function": """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[3, 7] x) => (float[3, 1] y) <float k = {-0.14737862}, float[7, 1] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3}>
+        { s = Softplus (x)
+          m = Max (s, x, k)
+          y = MatMul (m, w) }""",
 }
 
 
