@@ -22,6 +22,17 @@ static bool form_conv(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, qc_op_from_onnx(w->op), st);
 }
 
+/* Dilations of one say nothing, and operators on integers have none. */
+static bool form_average_pool(struct qc_node_import *w, struct qc_status *st)
+{
+    const struct qc_attr *dilations = qc_import_attr(w, "dilations");
+    bool ones = dilations != NULL;
+    struct qc_attr dropped;
+    for (size_t i = 0; ones && i < dilations->count; i++) ones = dilations->ints[i] == 1;
+    if (ones) qc_import_take_attr(&dropped, w, "dilations");
+    return qc_import_finish(w, QC_OP_AveragePool, st);
+}
+
 /* A constant C of one element becomes [N], each the same; the caller owns the result. */
 static struct qc_tensor *repeated(const struct qc_tensor *c, int64_t n, struct qc_status *st)
 {
@@ -371,6 +382,7 @@ const struct qc_import_row qc_import_layer_forms[] = {
     {"DequantizeLinear", form_dequantize},
     {"Dropout", form_dropout},
     {"Gemm", form_gemm},
+    {"AveragePool", form_average_pool},
     {"Hardmax", form_softmax},
     {"Identity", form_identity},
     {"LogSoftmax", form_softmax},

@@ -25,6 +25,16 @@ FOUND = {
     "gemm_without_bias_has_beta": """<ir_version: 8, opset_import: ["" : 13]>
         g (float[3, 2] x) => (float[3, 2] y) <float[2, 2] w = {0.5, -0.25, 1.25, 0.75}>
         { y = Gemm <beta = 0.5> (x, w) }""",
+    "average_pool_with_dilations": """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[1, 4, 4, 5] x) => (float[1, 4, 2, 3] y) <float[5, 5] w = {0.95, -0.27, -0.32, 0.16, 0.99, -0.68, 0.45, 0.34,
+            0.25, 0.9, 0.22, -0.04, -0.2, -0.59, 0.54, 0.07, 0.67, 0.61, 0.88, -0.04, 0.3, 0.2, -0.1, 0.5, -0.7}>
+        { m = MatMul (x, w)
+          y = AveragePool <dilations = [2, 2], kernel_shape = [2, 2]> (m) }""",
+    "average_pool_with_dilations_of_one": """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[1, 4, 4, 5] x) => (float[1, 4, 3, 4] y) <float[5, 5] w = {0.95, -0.27, -0.32, 0.16, 0.99, -0.68, 0.45, 0.34,
+            0.25, 0.9, 0.22, -0.04, -0.2, -0.59, 0.54, 0.07, 0.67, 0.61, 0.88, -0.04, 0.3, 0.2, -0.1, 0.5, -0.7}>
+        { m = MatMul (x, w)
+          y = AveragePool <dilations = [1, 1], kernel_shape = [2, 2]> (m) }""",
     "max_of_three_in_a_function": """<ir_version: 8, opset_import: ["" : 13]>
         g (float[3, 7] x) => (float[3, 1] y) <float k = {-0.14737862}, float[7, 1] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3}>
         { s = Softplus (x)
