@@ -82,6 +82,27 @@ def test_found(name, checks):
     assert checks.done["files loaded"] and not checks.done["outputs not compared"]
 
 
+@pytest.mark.parametrize("options", [(), ("--weight-type=uint4", "--symmetric=none"), ("--weight-type=int16",)])
+def test_blocks_of_weights_by_a_contract_of_integers(options, checks, qcalib, tmp_path):
+    """Weights in blocks were stored as if each were a float: more bytes than there are. What the report measures is what a run of the
+    file by the same contract is."""
+    rng = np.random.default_rng(3)
+    weight = onnx.numpy_helper.from_array(rng.normal(size=(40, 64)).astype(np.float32), "w")
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[6, 40] x) => (float[6, 64] y) { y = Gemm (x, w) }""")
+    model.graph.initializer.append(weight)
+    feeds = {"x": [rng.normal(size=(6, 40)).astype(np.float32) for _ in range(graph_fuzz.SAMPLES)]}
+    checks.write(model, feeds)
+    how = ("--data=x.h5", "--weight-block=16", "--prefer=integers", "--rounding=qnn-upward", *options)
+    said = qcalib("quantize", *how, "--json", "m.onnx", "-o", "q.onnx").json
+    qcalib("run", "q.onnx", "--data=x.h5", "--rounding=qnn-upward", "-o", "q.h5")
+    with graph_fuzz.h5py.File(tmp_path / "q.h5") as file:
+        got = file["y"][()].reshape(-1, 64)
+    want = np.concatenate(feeds["x"]) @ onnx.numpy_helper.to_array(weight)
+    sqnr = 10 * np.log10((want**2).sum() / ((want - got) ** 2).sum())
+    assert abs(said["outputs"][0]["sqnr_db"] - sqnr) < 0.2
+
+
 def test_a_wrong_result_is_found_and_made_smaller(program, tmp_path):
     """A program whose results are off: the failure is of one kind, and the smallest model has one node."""
 
