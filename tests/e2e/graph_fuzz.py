@@ -238,6 +238,8 @@ class Graph:
             shadowed = [v for v in known if v.dtype.kind == "f" or not v.constant]
             runs = session(alone.SerializeToString(), optimized=False)
             shadows = [runs.run(names, {v.name: v.shadows[i] for v in shadowed}) for i in range(SAMPLES)]
+            whole = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in zip(names, arrays[0])]
+            onnx.checker.check_model(self.model([node], whole, [(v, v.shape) for v in others], constants))
         except Exception as error:
             raise Retry(str(error)) from None
         results = [
@@ -300,7 +302,7 @@ def random_graph(seed, steps=None):
         for v in constants[: len(constants) // 2]:
             g.nodes.insert(0, helper.make_node("Constant", [], [v.name], value=numpy_helper.from_array(v.arrays[0]), name=g.name("n")))
         constants = constants[len(constants) // 2 :]
-    outputs = [helper.make_tensor_value_info(v.name, helper.np_dtype_to_tensor_dtype(v.dtype), None if g.dynamic else v.shape) for v in ends]
+    outputs = [helper.make_tensor_value_info(v.name, helper.np_dtype_to_tensor_dtype(v.dtype), [None] * len(v.shape) if g.dynamic else v.shape) for v in ends]
     model = g.model(g.nodes, outputs, inputs, constants)
     return g, model, ends
 
@@ -405,6 +407,7 @@ class Checks:
     def float_model(self, model, feeds, allowed):
         """`allowed`: {output: per sample what may differ, an array}."""
         self.write(model, feeds)
+        onnx.checker.check_model(model)
         want = self.runtime("m.onnx", feeds, model)
         plain = self.runtime("m.onnx", feeds, model, optimized=False)
         if isinstance(want, str) or isinstance(plain, str):
