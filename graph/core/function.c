@@ -16,9 +16,9 @@ bool qc_op_in_function(enum qc_op op)
     return qc_op_info(op)->unary;
 }
 
-/* Clip takes one to three arguments, Max and Min two here. */
-static bool arity_fits(enum qc_op op, unsigned count)
+bool qc_function_takes(enum qc_op op, unsigned count)
 {
+    if (!qc_op_in_function(op) || count > QC_FUNCTION_ARGS) return false;
     if (op == QC_OP_Max || op == QC_OP_Min) return count == 2;
     const struct qc_op_info *info = qc_op_info(op);
     return count >= info->inputs_min && count <= info->inputs_max;
@@ -131,7 +131,7 @@ static bool read_call(struct qc_function_arg *out, const char *name, struct qc_f
     } while (take(x, ','));
     if (!read_attributes(&s, x, st)) return false;
     if (!take(x, ')')) return wrong(x, "')'", st);
-    if (!arity_fits(s.op, s.arg_count))
+    if (!qc_function_takes(s.op, s.arg_count))
         return qc_fail(st, QC_BAD_INPUT, "function '%.80s': %s has %u arguments", x->text, name, s.arg_count);
     for (unsigned i = 1; s.op == QC_OP_Clip && i < s.arg_count; i++)
         if (s.args[i].kind != QC_ARG_NUMBER && s.args[i].kind != QC_ARG_ABSENT)

@@ -39,6 +39,8 @@ struct qc_function {
 /* May an op be a step? The QC_UNARY rows of graph/types/ops.def, Gelu, Abs, Neg, Relu, Clip, Add, Sub, Mul, Div, Max,
  * Min. */
 bool qc_op_in_function(enum qc_op op);
+/* ... with so many arguments: Clip one to three, Max and Min two. */
+bool qc_function_takes(enum qc_op op, unsigned count);
 
 /* Appends a step, or finds its equal; *step is its number. False and no status when there are too many. */
 bool qc_function_put(unsigned *step, struct qc_function *f, const struct qc_function_step *s);

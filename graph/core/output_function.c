@@ -94,10 +94,8 @@ static bool moves(const struct walk *w, const struct qc_node *n, unsigned *place
 static bool step_of(struct qc_function_step *s, const struct walk *w, const struct qc_node *n)
 {
     *s = (struct qc_function_step){.op = n->op, .arg_count = n->input_count, .attr_count = n->attr_count};
-    if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->attr_count > QC_FUNCTION_ATTRS ||
-        n->output_count != 1)
+    if (!qc_function_takes(n->op, n->input_count) || n->attr_count > QC_FUNCTION_ATTRS || n->output_count != 1)
         return false;
-    if ((n->op == QC_OP_Max || n->op == QC_OP_Min) && n->input_count != 2) return false;
     for (unsigned i = 0; i < n->attr_count; i++) {
         if (n->attrs[i].kind != QC_ATTR_FLOAT && n->attrs[i].kind != QC_ATTR_STRING) return false;
         s->attrs[i] = n->attrs[i];

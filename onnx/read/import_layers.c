@@ -22,16 +22,45 @@ static bool form_conv(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, qc_op_from_onnx(w->op), st);
 }
 
-/* A constant C of shape [1,N] becomes [N]: the same in Gemm, and what a bias looks like. */
+/* Dilations of one say nothing, and operators on integers have none. */
+static bool form_average_pool(struct qc_node_import *w, struct qc_status *st)
+{
+    const struct qc_attr *dilations = qc_import_attr(w, "dilations");
+    bool ones = dilations != NULL;
+    struct qc_attr dropped;
+    for (size_t i = 0; ones && i < dilations->count; i++) ones = dilations->ints[i] == 1;
+    if (ones) qc_import_take_attr(&dropped, w, "dilations");
+    return qc_import_finish(w, QC_OP_AveragePool, st);
+}
+
+/* A constant C of one element becomes [N], each the same; the caller owns the result. */
+static struct qc_tensor *repeated(const struct qc_tensor *c, int64_t n, struct qc_status *st)
+{
+    const struct qc_shape shape = QC_SHAPE(n);
+    const size_t size = qc_dtype_size(c->dtype);
+    struct qc_tensor *t = qc_tensor_new(c->dtype, &shape, st);
+    for (int64_t i = 0; t && i < n; i++) memcpy((char *)t->data + (size_t)i * size, c->data, size);
+    return t;
+}
+
+/* A constant C of shape [1,N] becomes [N], and so does one of one element: the same in Gemm, and what a bias looks
+ * like. Without C, beta means nothing. */
 static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
 {
-    const struct qc_tensor *c;
-    if (!qc_import_constant(&c, w, 2, st)) return false;
-    if (c && c->shape.rank == 2 && c->shape.dim[0] == 1) {
-        const struct qc_shape shape = QC_SHAPE(c->shape.dim[1]);
+    const struct qc_tensor *c, *weight;
+    struct qc_attr dropped;
+    if (!qc_import_has(w, 2)) qc_import_take_attr(&dropped, w, "beta");
+    if (!qc_import_constant(&c, w, 2, st) || !qc_import_constant(&weight, w, 1, st)) return false;
+    const struct qc_attr *turned = qc_import_attr(w, "transB");
+    const bool matrix = weight && weight->shape.rank == 2 && weight->count > 0;
+    const int64_t n = matrix ? weight->shape.dim[!(turned && turned->i)] : 0;
+    const bool one = c && c->count == 1 && c->shape.rank <= 2 && n > 1;
+    if (one || (c && c->shape.rank == 2 && c->shape.dim[0] == 1)) {
+        const struct qc_shape shape = QC_SHAPE(c->shape.rank == 2 ? c->shape.dim[1] : 1);
         const struct qc_onnx_name *from = w->inputs[2].name;
         const bool only = from && from->uses == 1 && !from->id;
-        if (!qc_import_set_tensor(w, 2, "bias", qc_tensor_of(c->dtype, &shape, c->data, st), st)) return false;
+        struct qc_tensor *bias = one ? repeated(c, n, st) : qc_tensor_of(c->dtype, &shape, c->data, st);
+        if (!qc_import_set_tensor(w, 2, "bias", bias, st)) return false;
         if (only) w->inputs[2].name->as = from->as; /* nobody else has the name */
     }
     return qc_import_finish(w, QC_OP_Gemm, st);
@@ -353,6 +382,7 @@ const struct qc_import_row qc_import_layer_forms[] = {
     {"DequantizeLinear", form_dequantize},
     {"Dropout", form_dropout},
     {"Gemm", form_gemm},
+    {"AveragePool", form_average_pool},
     {"Hardmax", form_softmax},
     {"Identity", form_identity},
     {"LogSoftmax", form_softmax},

@@ -31,8 +31,7 @@ static bool is_step(const struct joining *x, const struct qc_node *n)
 {
     const struct qc_graph *g = x->g;
     const struct qc_type *t = &g->values[n->outputs].type;
-    if (!qc_op_in_function(n->op) || n->input_count > QC_FUNCTION_ARGS || n->output_count != 1 ||
-        n->attr_count > QC_FUNCTION_ATTRS)
+    if (!qc_function_takes(n->op, n->input_count) || n->output_count != 1 || n->attr_count > QC_FUNCTION_ATTRS)
         return false;
     if ((x->options && qc_partition_skips(x->options, g, n, NULL)) || t->dtype != QC_F32 || t->qparams != QC_REAL ||
         t->shape.rank < 0 || (x->options && !qc_rules_in_table(x->rules, g, n)))

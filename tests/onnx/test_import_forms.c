@@ -321,6 +321,48 @@ Test(forms, a_gemm_bias_of_one_row_is_a_vector)
     stop(&m, g);
 }
 
+/* Of one element, in every rank that broadcasts: quantized, it has a scale for each column of the weight. */
+Test(forms, a_gemm_bias_of_one_element_is_a_vector)
+{
+    const float w[6] = {1, 2, 3, 4, 5, 6}, c[1] = {7};
+    for (int rank = 0; rank < 3; rank++)
+        for (int turned = 0; turned < 2; turned++) {
+            struct maker m;
+            start(&m, 13, DIMS(-1, 2));
+            if (turned)
+                maker_floats(&m, "w", DIMS(3, 2), w);
+            else
+                maker_floats(&m, "w", DIMS(2, 3), w);
+            if (rank == 0)
+                maker_floats(&m, "c", 0, NULL, c);
+            else if (rank == 1)
+                maker_floats(&m, "c", DIMS(1), c);
+            else
+                maker_floats(&m, "c", DIMS(1, 1), c);
+            maker_node(&m, "Gemm", NULL, "x w c", "y");
+            maker_int(&m, "transB", turned);
+            struct qc_graph *g = finish(&m, "Gemm");
+            const struct qc_tensor *t = qc_constant_of(g, qc_graph_find_value(g, "c"));
+            cr_assert_not_null(t);
+            cr_assert(t->shape.rank == 1 && t->count == 3, "rank %d, transB %d", rank, turned);
+            cr_expect(((const float *)t->data)[0] == 7 && ((const float *)t->data)[2] == 7);
+            stop(&m, g);
+        }
+}
+
+Test(forms, a_gemm_without_bias_has_no_beta)
+{
+    struct maker m;
+    const float w[6] = {1, 2, 3, 4, 5, 6};
+    start(&m, 13, DIMS(-1, 2));
+    maker_floats(&m, "w", DIMS(2, 3), w);
+    maker_node(&m, "Gemm", NULL, "x w", "y");
+    maker_float(&m, "beta", 0.5f);
+    struct qc_graph *g = finish(&m, "Gemm");
+    cr_expect_eq(graph_node(g, "y")->attr_count, 0);
+    stop(&m, g);
+}
+
 Test(forms, batch_norm_is_for_inference_only)
 {
     struct maker m;

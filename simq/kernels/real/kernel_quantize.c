@@ -7,8 +7,8 @@
 #include "graph/core/scale_layout.h"
 #include "simq/core/convert.h"
 
-/* A constant with a scale for each block, dense and row-major: real numbers to centred ones, or centred ones or stored
-   integers to real ones. */
+/* A constant with a scale for each block, dense and row-major: real numbers to centred ones or stored
+   integers, or either to real ones. */
 struct blocked {
     const struct qc_scales *scales; /* NULL: no blocks */
     struct qc_scale_layout layout;
@@ -90,6 +90,20 @@ static size_t run_of_scales(size_t *step, const struct qc_scale_layout *l, size_
     return left < n ? left : n;
 }
 
+/* Centred numbers as stored integers, from element `at` of a result on. */
+static void store(const struct qc_view *out, size_t at, const float *centred, size_t n, const int32_t *zero,
+                  size_t step)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int32_t q = (int32_t)centred[i] + zero[step ? i : 0];
+        switch (qc_dtype_size(out->dtype)) {
+        case 1: ((uint8_t *)out->data)[at + i] = (uint8_t)q; break;
+        case 2: ((uint16_t *)out->data)[at + i] = (uint16_t)q; break;
+        default: ((int32_t *)out->data)[at + i] = q; break;
+        }
+    }
+}
+
 static void run_blocks(const struct blocked *b, const struct qc_view *out, const struct qc_view *in)
 {
     enum { CHUNK = 256 };
@@ -97,12 +111,16 @@ static void run_blocks(const struct blocked *b, const struct qc_view *out, const
     const struct qc_tensor x = {.dtype = in->dtype, .data = in->data};
     float *y = out->data;
     int32_t q[CHUNK];
+    float centred[CHUNK];
     size_t count = 1;
     for (int i = 0; i < in->rank; i++) count *= (size_t)in->dim[i];
     for (size_t at = 0, n, step; at < count; at += n) {
         const size_t k = qc_scale_at(&b->layout, at);
         n = run_of_scales(&step, &b->layout, at, count - at < CHUNK ? count - at : CHUNK);
-        if (b->quantizes) {
+        if (b->quantizes && out->dtype != QC_F32) {
+            quantize(centred, (const float *)x.data + at, n, s->scale + k, s->zero_point + k, step, s->levels);
+            store(out, at, centred, n, s->zero_point + k, step);
+        } else if (b->quantizes) {
             quantize(y + at, (const float *)x.data + at, n, s->scale + k, s->zero_point + k, step, s->levels);
         } else { /* centred numbers are float32, stored integers are not */
             qc_tensor_ints(q, &x, at, n);

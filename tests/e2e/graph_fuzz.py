@@ -1,0 +1,696 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random valid ONNX models against ONNX Runtime: `qcalib run` of the float model, then of the quantized one, by the default job and by
+options drawn from the library's table.
+
+    graph_fuzz.py --count 500               # another seed each time, printed first
+    graph_fuzz.py --seed 7 --count 1 --keep DIR   # one graph again; what fails is made smaller and written to DIR
+
+A model is made node by node. ONNX Runtime runs each node alone, once on its operands and once on operands that are a little off, so that
+the result has a known value and a known uncertainty. A node that it refuses or that is ill-conditioned is left out. The difference that is
+allowed is that uncertainty."""
+
+import argparse
+import collections
+import ctypes
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import h5py
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from graph_recipes import RECIPES
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SAMPLES = 3
+LARGEST = 3000  # elements of a tensor
+NOISE = {"float32": 1e-5, "float16": 4e-3, "float64": 1e-5}  # of a result, relative to it and a tenth of it to the largest
+DISCRETE = {  # a small difference of an operand may become a large one
+    *"Floor Ceil Round Sign Mod ArgMax ArgMin TopK NonZero Unique Hardmax Cast OneHot Equal Greater GreaterOrEqual Less LessOrEqual".split(),
+    *"Not And Or Xor If Loop IsNaN IsInf Gather DynamicQuantizeLinear Compress BitShift Det".split(),
+}
+LEVELS = 0.08  # a quantized model: root mean square of the difference over that of the output, where floats stand between integers
+NUMBERS = {"min-sqnr": ["10", "30", "90"], "size": ["30%", "60%"], "samples": ["1", "2"], "seed": ["1"], "threads": ["1", "3"]}
+OBSERVERS = "auto minmax ema avgmax percentile percentile:p=99 mse mse:norm=3 output kl kl:variant=tensorrt gaussian fixed:min=-2,max=3".split()
+OTHERS = {
+    "method": OBSERVERS,
+    "weight-method": ["minmax", "mse", "percentile", "kl"],
+    "skip": ["Conv", "MatMul", "Add", "n3"],
+    "rounding": ["onnx", "onnx-avx2", "tflite", "tflite-single", "qnn-upward", "qnn-tonearest"],
+    "accumulator": ["16", "24", "20:wrap", "18:saturate"],
+    "memory-limit": ["64M", "2G"],
+}
+LEFT = {"advice"}  # costs time; drawn rarely below
+
+
+class Retry(Exception):
+    """The recipe does not fit; another is taken."""
+
+
+@dataclasses.dataclass(eq=False)
+class Value:
+    """A tensor: per sample what it is, and what it would be if every result had a small error."""
+
+    name: str
+    arrays: list
+    shadows: list
+    exact: bool
+    constant: bool
+
+    @property
+    def dtype(self):
+        return self.arrays[0].dtype
+
+    @property
+    def shape(self):
+        return self.arrays[0].shape
+
+
+def session(model, optimized=True):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    model = model if isinstance(model, bytes) else str(model)
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+class Graph:
+    """A model that grows."""
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+        self.opset = int(self.rng.choice([13, 14, 16, 17, 18, 19, 20, 21, 22]))
+        self.ir = 8 if self.opset < 19 else 10
+        self.dynamic = self.chance(0.3)
+        self.values, self.inputs, self.nodes, self.functions = [], [], [], []
+        self.loose = []
+        self.initializers, self.used, self.count = {}, collections.Counter(), 0
+        batch = int(self.rng.choice([1, 1, 1, 2, 3]))
+        for _ in range(int(self.rng.choice([1, 1, 2, 3]))):
+            self.input(batch)
+
+    def chance(self, p):
+        return self.rng.random() < p
+
+    def name(self, prefix):
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def size(self):
+        return int(self.rng.choice([1, 1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17]))
+
+    def input(self, batch):
+        rank = int(self.rng.choice([2, 2, 3, 4, 4, 4, 5]))
+        shape = (batch, *(min(self.size(), {2: 17, 3: 13, 4: 8, 5: 4}[rank]) for _ in range(rank - 1)))
+        # Integers as data are drawn too, or the model would have them by Cast alone.
+        dtype = self.rng.choice(["float32"] * 12 + ["int64", "int32", "float16", "float64"])
+        arrays = [self.numbers(shape, dtype) for _ in range(SAMPLES)]
+        noise = [a + (a * self.rng.normal(size=shape) * 1e-5).astype(a.dtype) if a.dtype.kind == "f" else a for a in arrays]
+        v = Value(self.name("x"), arrays, noise, True, False)
+        self.inputs.append(v)
+        self.values.append(v)
+
+    def numbers(self, shape, dtype):
+        dtype = np.dtype(dtype)
+        if dtype == bool:
+            return self.rng.random(shape) < 0.5
+        if dtype.kind != "f":
+            return self.rng.integers(0 if dtype.kind == "u" else -6, 9, shape).astype(dtype)
+        return np.asarray(self.rng.normal(size=shape) * self.rng.choice([0.5, 1, 1, 2])).astype(dtype)
+
+    def constant(self, array):
+        array = np.asarray(array)
+        same = [
+            v for v in self.initializers.values() if v.dtype == array.dtype and v.shape == array.shape and array.dtype.kind == "f" and array.ndim
+        ]
+        if same and self.chance(0.2):
+            return same[0]
+        shadow = array + (array * 1e-5).astype(array.dtype) if array.dtype.kind == "f" else array
+        v = Value(self.name("k"), [array] * SAMPLES, [shadow] * SAMPLES, True, True)
+        self.initializers[v.name] = v
+        return v
+
+    def weight(self, shape):
+        fan = max(1, int(np.prod(shape)) // max(shape))
+        return self.constant((self.rng.normal(size=shape) / np.sqrt(fan)).astype(np.float32))
+
+    def pick(self, dtypes, fits=lambda shape: True):
+        """A value of one of the types; float32 first, the newest first, and through a Cast where there is none."""
+        found = [v for v in self.values if v.dtype.name in dtypes and fits(v.shape)]
+        if not found and "float32" not in dtypes:
+            found = [self.cast(v, str(self.rng.choice(dtypes))) for v in self.values[-3:] if fits(v.shape)][:1]
+        if not found:
+            raise Retry
+        newest = 1 + int(self.rng.exponential(2))
+        return found[-min(newest, len(found))]
+
+    def others(self, v, fits):
+        return [w for w in self.values if w is not v and w.dtype == v.dtype and fits(w.shape)]
+
+    def image(self):
+        return self.pick(("float32",), lambda s: len(s) in (3, 4, 4, 5))
+
+    def axis(self, v, negative=True):
+        axis = int(self.rng.integers(0, len(v.shape)))
+        return axis - len(v.shape) if negative and self.chance(0.3) else axis
+
+    def broadcastable(self, v):
+        shape = [d if self.chance(0.6) else 1 for d in v.shape]
+        return tuple(shape[int(self.rng.integers(0, len(shape) + 1)) :] if self.chance(0.3) else shape)
+
+    def partner(self, v):
+        """Another operand: one that fits, or a constant."""
+        same = self.others(v, lambda s: s == v.shape or (len(s) == len(v.shape) and all(1 in (a, b) or a == b for a, b in zip(s, v.shape))))
+        if same and self.chance(0.55):
+            return same[int(self.rng.integers(len(same)))]
+        return v if self.chance(0.05) else self.constant(self.numbers(self.broadcastable(v), v.dtype))
+
+    def condition(self):
+        found = [v for v in self.values if v.dtype == bool]
+        if found and self.chance(0.7):
+            return found[int(self.rng.integers(len(found)))]
+        v = self.pick(("float32",))
+        return self.op("Greater", v, self.constant(np.array(0.125, v.dtype)))
+
+    def integers(self, dtype=None):
+        return self.cast(self.pick(("float32", "int32", "int64")), dtype or str(self.rng.choice(["int32", "int64", "int8"])))
+
+    def cast(self, v, to):
+        if to.startswith("u") and v.dtype.kind != "u":
+            v = self.op("Abs", v)
+        if v.dtype.kind == "f" and not to.startswith(("float", "bool")):
+            v = self.op("Mul", v, self.constant(np.array(1.7, v.dtype)))
+        return self.op("Cast", v, to=helper.np_dtype_to_tensor_dtype(np.dtype(to)))
+
+    def window(self, image, kernel, dilations=True):
+        """Attributes of a window that lies on the image; `kernel` is made smaller where it does not."""
+        spatial = len(kernel)
+        strides = [int(self.rng.choice([1, 1, 2, 3])) for _ in range(spatial)]
+        attributes = {"kernel_shape": kernel, "strides": strides}
+        kind = self.rng.integers(4)
+        if kind == 0:
+            attributes["auto_pad"] = str(self.rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
+        elif kind == 1:
+            attributes["pads"] = [int(self.rng.integers(0, k)) for k in kernel * 2]
+        if kind != 0:
+            kernel[:] = [min(k, d) for k, d in zip(kernel, image.shape[2:])]
+            attributes["pads"] = [min(p, k - 1) for p, k in zip(attributes["pads"], kernel * 2)] if kind == 1 else [0] * 2 * spatial
+        elif attributes["auto_pad"] == "VALID":
+            kernel[:] = [min(k, d) for k, d in zip(kernel, image.shape[2:])]
+        if dilations and kind != 0 and self.chance(0.2):
+            fits = [(k - 1) * 2 < d for k, d in zip(kernel, image.shape[2:])]
+            attributes["dilations"] = [int(self.rng.integers(1, 3)) if f else 1 for f in fits]
+        return attributes
+
+    def model(self, nodes, outputs, inputs, constants):
+        value_infos = [helper.make_tensor_value_info(v.name, helper.np_dtype_to_tensor_dtype(v.dtype), shape) for v, shape in inputs]
+        initializers = [numpy_helper.from_array(v.arrays[0], v.name) for v in constants]
+        graph = helper.make_graph(nodes, "random", value_infos, outputs, initializers)
+        opsets = [helper.make_opsetid("", self.opset)] + [helper.make_opsetid("local", 1)] * bool(self.functions)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=self.ir, functions=self.functions)
+
+    def op(self, op, *operands, outputs=1, domain="", outer=(), **attributes):
+        """Adds a node and returns its results, one Value or a tuple."""
+        names = [self.name("t") for _ in range(outputs)]
+        node = helper.make_node(
+            op, [o.name if o is not None else "" for o in operands], names, name=self.name("n"), domain=domain, **attributes
+        )
+        known = list({v.name: v for v in (*operands, *outer) if v is not None}.values())
+        constants = [v for v in known if v.constant]
+        others = [v for v in known if not v.constant]
+        infos = [helper.make_empty_tensor_value_info(n) for n in names]
+        try:
+            alone = self.model([node], infos, [(v, v.shape) for v in others], constants)
+            runs = session(alone.SerializeToString(), optimized=False)
+            arrays = [runs.run(names, {v.name: v.arrays[i] for v in others}) for i in range(SAMPLES)]
+            alone = self.model([node], infos, [(v, v.shape) for v in known if v.dtype.kind == "f" or not v.constant],
+                               [v for v in constants if v.dtype.kind != "f"])
+            shadowed = [v for v in known if v.dtype.kind == "f" or not v.constant]
+            runs = session(alone.SerializeToString(), optimized=False)
+            shadows = [runs.run(names, {v.name: v.shadows[i] for v in shadowed}) for i in range(SAMPLES)]
+            whole = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in zip(names, arrays[0])]
+            onnx.checker.check_model(self.model([node], whole, [(v, v.shape) for v in others], constants))
+        except Exception as error:
+            raise Retry(str(error)) from None
+        results = [
+            self.accepted(n, [a[k] for a in arrays], [s[k] for s in shadows], all(v.exact for v in known)) for k, n in enumerate(names)
+        ]
+        self.nodes.append(node)
+        self.used[op if domain == "" else "Function"] += 1
+        # Sizes that the data give: nothing reads those, for they change when a value is rounded.
+        (self.loose if op in ("NonZero", "Unique") else self.values).extend(results)
+        return results[0] if outputs == 1 else tuple(results)
+
+    def accepted(self, name, arrays, shadows, exact):
+        noisy = []
+        for a, s in zip(arrays, shadows):
+            if not isinstance(a, np.ndarray) or not 0 < a.size <= LARGEST or a.shape != arrays[0].shape or s.shape != a.shape or a.ndim > 6:
+                raise Retry("size")
+            if a.dtype.kind == "f":
+                top = np.abs(a).max()
+                if not np.isfinite(a).all() or top > 300 or (0 < top < 1e-3) or not np.isfinite(s).all():
+                    raise Retry("range")
+                if np.abs(a - s).max() > (2e-3 if a.dtype != np.float16 else 3e-2) * top:
+                    raise Retry("ill-conditioned")
+                noise = NOISE[a.dtype.name] * (np.abs(a) + 0.1 * top) * self.rng.normal(size=a.shape)
+                s = (s + noise).astype(a.dtype)
+            elif not np.array_equal(a, s):
+                raise Retry("ill-conditioned")
+            noisy.append(s)
+        return Value(name, arrays, noisy, exact and arrays[0].dtype.kind != "f", False)
+
+
+def random_graph(seed, steps=None):
+    """(Graph, model, outputs). One operator of each graph is drawn evenly, so that rare ones come too."""
+    g = Graph(seed)
+    names = list(RECIPES)
+    weights = np.array([RECIPES[n][1] for n in names], float)
+    steps = steps or int(g.rng.choice([1, 2, 4, 6, 9, 12]))
+    made = tries = 0
+    while made < steps and tries < 12 * steps:
+        tries += 1
+        even = made == 1 or steps == 1
+        op = str(g.rng.choice(names, p=None if even else weights / weights.sum()))
+        before = len(g.nodes), len(g.values)
+        try:
+            RECIPES[op][0](g, op)
+            made += 1
+        except Retry:
+            del g.nodes[before[0] :], g.values[before[1] :]
+    if not g.nodes:
+        return random_graph(seed + 1_000_003, steps)
+    read = {i for n in g.nodes for i in n.input}
+    results = [v for v in g.values + g.loose if v not in g.inputs]
+    ends = [v for v in results if v.name not in read]
+    more = [v for v in results if v.name in read and g.chance(0.1)]
+    ends = (ends + more)[:6]
+    shape = lambda v: [("N" if g.dynamic and i == 0 else d) for i, d in enumerate(v.shape)]
+    read = {i for n in g.nodes for i in n.input} | inner_names(g.nodes)
+    inputs = [(v, shape(v)) for v in g.inputs if v.name in read]
+    constants = [v for v in g.initializers.values() if v.name in read]
+    if g.chance(0.15):  # some constants as nodes
+        for v in constants[: len(constants) // 2]:
+            g.nodes.insert(0, helper.make_node("Constant", [], [v.name], value=numpy_helper.from_array(v.arrays[0]), name=g.name("n")))
+        constants = constants[len(constants) // 2 :]
+    outputs = [helper.make_tensor_value_info(v.name, helper.np_dtype_to_tensor_dtype(v.dtype), [None] * len(v.shape) if g.dynamic else v.shape) for v in ends]
+    model = g.model(g.nodes, outputs, inputs, constants)
+    return g, model, ends
+
+
+def inner_names(nodes):
+    """All names that bodies of the nodes read."""
+    found = set()
+    for node in nodes:
+        for a in node.attribute:
+            if a.type == onnx.AttributeProto.GRAPH:
+                found |= {i for n in a.g.node for i in n.input} | inner_names(a.g.node)
+    return found
+
+
+def option_table(library):
+    """[(name, argument, choices)] of the options of `quantize`."""
+
+    class Option(ctypes.Structure):
+        _fields_ = [("size", ctypes.c_size_t), *((n, ctypes.c_char_p) for n in ("name", "argument", "preset", "choices", "help")),
+                    ("value", ctypes.c_int), ("jobs", ctypes.c_uint)]
+
+    loaded = ctypes.CDLL(str(library))
+    loaded.qcalib_option_count.restype = ctypes.c_size_t
+    rows = []
+    for i in range(loaded.qcalib_option_count()):
+        row = Option(size=ctypes.sizeof(Option))
+        assert loaded.qcalib_option_at(ctypes.byref(row), ctypes.c_size_t(i), None) == 0
+        if row.jobs & 1:
+            rows.append((row.name.decode(), (row.argument or b"").decode(), row.choices.decode().split("|") if row.choices else []))
+    return rows
+
+
+def random_options(rng, table):
+    chosen = []
+    for i in rng.permutation(len(table))[: int(rng.integers(1, 8))]:
+        name, argument, choices = table[i]
+        values = choices + NUMBERS.get(name, []) + OTHERS.get(name, [])
+        if name in LEFT and rng.random() < 0.8 or not values and argument:
+            continue
+        chosen.append(f"--{name}={rng.choice(values)}" if values else f"--{name}")
+    return chosen
+
+
+class Failure(Exception):
+    """What is wrong: a kind, by which the shrinker knows the same failure again, and the words."""
+
+    def __init__(self, kind, words):
+        super().__init__(f"{kind}: {words}")
+        self.kind = kind
+
+
+class Checks:
+    """Runs the program in a folder."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder = str(program), pathlib.Path(folder)
+        self.table = option_table(pathlib.Path(program).parent / "libqcalib.so")
+        self.done, self.said = collections.Counter(), ""
+
+    def qcalib(self, *arguments, fine=(0,)):
+        try:
+            made = subprocess.run([self.program, *arguments], cwd=self.folder, capture_output=True, text=True, errors="replace", timeout=300,
+                                  stdin=subprocess.DEVNULL, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failure("hangs", " ".join(arguments)) from None
+        self.said = said = f"qcalib {' '.join(arguments)}\n{made.stderr.strip()[-1500:]}"
+        if made.returncode < 0:
+            raise Failure(f"{arguments[0]} {signal.Signals(-made.returncode).name}", said)
+        if "Sanitizer" in made.stderr or "runtime error:" in made.stderr:
+            raise Failure(f"{arguments[0]} sanitizer", said)
+        if made.returncode not in fine:
+            raise Failure(f"{arguments[0]} exit {made.returncode}", said)
+        if made.returncode and "qcalib: " not in made.stderr:
+            raise Failure(f"{arguments[0]} says nothing", said)
+        return made.returncode
+
+    def outputs(self, model):
+        self.qcalib("run", "--threads=1", model, "--data=x.h5", "-o", "y.h5")
+        with h5py.File(self.folder / "y.h5") as file:
+            found = {}
+            file.visititems(lambda name, at: found.update({name: at[()]}) if isinstance(at, h5py.Dataset) else None)
+            return found
+
+    def write(self, model, feeds):
+        for old in self.folder.glob("*"):
+            if old.is_file():
+                old.unlink()
+        onnx.save(model, self.folder / "m.onnx")
+        with h5py.File(self.folder / "x.h5", "w") as file:
+            for name, arrays in feeds.items():
+                file[name] = np.stack(arrays)
+
+    def runtime(self, name, feeds, model, **how):
+        try:
+            loaded = session(self.folder / name, **how)
+            names = [o.name for o in loaded.get_outputs()]
+            parts = [loaded.run(names, {n: feeds[n][i] for n in (v.name for v in loaded.get_inputs())}) for i in range(SAMPLES)]
+        except Exception as error:
+            return str(error)
+        return {n: [p[k] for p in parts] for k, n in enumerate(names)}
+
+    def float_model(self, model, feeds, allowed):
+        """`allowed`: {output: per sample what may differ, an array}."""
+        self.write(model, feeds)
+        onnx.checker.check_model(model)
+        want = self.runtime("m.onnx", feeds, model)
+        plain = self.runtime("m.onnx", feeds, model, optimized=False)
+        if isinstance(want, str) or isinstance(plain, str):
+            self.done["refused by ONNX Runtime"] += 1
+            return False
+        try:
+            got = self.outputs("m.onnx")
+        except Failure as failure:
+            if "element type" not in str(failure):
+                raise
+            self.done["types without a kernel"] += 1  # docs/operators.md does not promise every type
+            return False
+        for name, arrays in want.items():
+            w, p = np.stack(arrays), np.stack(plain[name])
+            have = got.get(name)
+            if have is None or have.size != w.size:
+                raise Failure("run shape", f"{name}: {None if have is None else have.shape}, expected {w.shape}")
+            have = have.reshape(w.shape)
+            if w.dtype.kind == "f":
+                most = allowed[name] + np.abs(w - p) + 1e-5 * max(1e-3, np.abs(w).max())
+                if not (np.abs(have.astype(np.float64) - w) <= most).all():
+                    raise Failure("run differs", f"{name} by {np.abs(have.astype(np.float64) - w).max()}, largest {np.abs(w).max()}")
+            elif not np.array_equal(have, w) and not np.array_equal(have, p):
+                raise Failure("run differs", f"{name}: {w.ravel()[:8]} expected, {have.ravel()[:8]}")
+        self.done["float models"] += 1
+        return True
+
+    def quantized(self, model, feeds, *options, strict=False):
+        """The job and what it writes. Options may be refused; the default job may not."""
+        fine = (0, 4) if strict else (0, 1, 2, 3, 4)
+        advice = [] if any("--advice" in o for o in options) else ["--advice=off"]
+        threads = [] if any("--threads" in o for o in options) else ["--threads=1"]
+        code = self.qcalib("quantize", *advice, *threads, *options, "--no-report", "--data=x.h5", "m.onnx", fine=fine)
+        if code:
+            if strict and "nothing to quantize" not in self.said:
+                raise Failure(f"quantize exit {code}", self.said)
+            self.done["nothing to quantize" if "nothing to quantize" in self.said else f"options refused, exit {code}"] += 1
+            return
+        written = [p.name for p in self.folder.glob("m.*") if p.name != "m.onnx"]
+        if not written:
+            raise Failure("nothing written", " ".join(options))
+        for file in sorted(written):
+            if file.endswith(".txt"):
+                continue
+            annotated = ".annotated." in file
+            want = self.runtime(file, feeds, model)
+            if isinstance(want, str):
+                raise Failure("does not load", f"{file}: {want[:600]}")
+            self.done["files loaded"] += 1
+            if annotated:
+                continue
+            got = self.outputs(file)
+            other = any(o.startswith(("--rounding", "--accumulator=")) for o in options)
+            self.compared(file, want, got, bound=strict, values=not other)
+
+    def compared(self, file, want, got, bound, values):
+        ops = {n.op_type for n in onnx.load(self.folder / file).graph.node}
+        for name, arrays in want.items():
+            if len({a.shape for a in arrays}) > 1:  # by the data
+                self.done["outputs not compared"] += 1
+                continue
+            w, have = np.stack(arrays), got.get(name)
+            if have is None or have.size != w.size:
+                raise Failure("shape of the quantized", f"{file}, {name}: {None if have is None else have.shape}, expected {w.shape}")
+            have = have.reshape(w.shape)
+            if np.array_equal(have, w, equal_nan=w.dtype.kind == "f"):
+                self.done["outputs equal"] += 1
+            elif w.dtype.kind != "f" or ops & DISCRETE or not values:
+                self.done["outputs not compared"] += 1
+            else:
+                apart = (have.astype(np.float64) - w).ravel()
+                share = np.sqrt((apart**2).mean() / max(1e-12, (w.astype(np.float64) ** 2).mean()))
+                if not share <= (LEVELS if bound else 4 * LEVELS):
+                    raise Failure("quantized differs", f"{file}, {name}: {share:.3g} of its size, by {np.abs(apart).max():.3g} at most")
+                self.done["outputs near"] += 1
+
+
+def shrunk(model, feeds, fails):
+    """The smallest model and inputs for which fails(model, feeds) still holds: fewer outputs, later starts, earlier ends."""
+    changed = True
+    while changed:
+        changed = False
+        for candidate in candidates(model, feeds):
+            if fails(*candidate):
+                model, feeds = candidate
+                changed = True
+                break
+    return model, feeds
+
+
+def candidates(model, feeds):
+    graph = model.graph
+    for o in graph.output:
+        if len(graph.output) > 1:
+            yield pruned(model, feeds, [o])
+    values = everything(model, feeds)
+    if values is None:
+        return
+    known = {v.name for v in graph.input} | {o.name for o in graph.output} | {k.name for k in graph.initializer}
+    for name, arrays in values.items():  # an earlier end
+        if name not in known and arrays[0].size:
+            yield pruned(model, feeds, [info(name, arrays)])
+    for node in reversed(graph.node):  # a later start: results as inputs of the model
+        cut = onnx.ModelProto()
+        cut.CopyFrom(model)
+        names = [o for o in node.output if o in values]
+        if not names or set(names) & {o.name for o in graph.output} or any(not values[n][0].ndim for n in names):
+            continue
+        cut.graph.node.remove(next(n for n in cut.graph.node if n.output == node.output))
+        cut.graph.input.extend(info(n, values[n]) for n in names)
+        yield pruned(cut, feeds | {n: values[n] for n in names}, list(cut.graph.output))
+
+
+def info(name, arrays):
+    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(arrays[0].dtype), arrays[0].shape)
+
+
+def everything(model, feeds):
+    """All values of the nodes, per sample."""
+    all_ = onnx.ModelProto()
+    all_.CopyFrom(model)
+    del all_.graph.output[:]
+    names = [o for n in model.graph.node if n.op_type != "Constant" for o in n.output if o]
+    all_.graph.output.extend(helper.make_empty_tensor_value_info(n) for n in names)
+    try:
+        runs = session(all_.SerializeToString(), optimized=False)
+        parts = [runs.run(names, {v.name: feeds[v.name][i] for v in model.graph.input}) for i in range(SAMPLES)]
+    except Exception:
+        return None
+    return {n: [p[k] for p in parts] for k, n in enumerate(names)}
+
+
+def pruned(model, feeds, outputs):
+    """The model with these outputs and what they need."""
+    small = onnx.ModelProto()
+    small.CopyFrom(model)
+    graph = small.graph
+    needed, kept = {o.name for o in outputs}, []
+    for node in reversed(model.graph.node):
+        if set(node.output) & needed:
+            kept.insert(0, node)
+            needed |= set(node.input) | inner_names([node])
+    for field, values in (
+        (graph.output, outputs),
+        (graph.node, kept),
+        (graph.initializer, [k for k in model.graph.initializer if k.name in needed]),
+        (graph.input, [v for v in model.graph.input if v.name in needed]),
+    ):
+        values = [type(v).FromString(v.SerializeToString()) for v in values]
+        del field[:]
+        field.extend(values)
+    calls = {n.op_type for n in kept if n.domain == "local"}
+    functions = [f for f in model.functions if f.name in calls]
+    del small.functions[:]
+    small.functions.extend(functions)
+    return small, {v.name: feeds[v.name] for v in graph.input}
+
+
+def checked(seed, checks):
+    """Makes and checks the graph of a seed. Returns (Graph, Failure or None, and what repeats it: model, inputs, check)."""
+    g, model, ends = random_graph(seed)
+    feeds = {v.name: v.arrays for v in g.inputs if v.name in {i.name for i in model.graph.input}}
+    if not feeds:
+        return g, None, None
+    allowed = {v.name: np.abs(np.stack(v.arrays).astype(np.float64) - np.stack(v.shadows)) * 4 + 1e-4 * np.abs(v.arrays).max() * (v.dtype.kind == "f")
+               * (30 if v.dtype == np.float16 else 1) for v in ends}
+    options = random_options(np.random.default_rng(seed + 17), checks.table)
+    mixed = {"float16": 3e-2, "float64": 1e-3}
+
+    def of_float(m, f):
+        scales = {o.name: allowed.get(o.name, np.array(mixed.get(helper.tensor_dtype_to_np_dtype(o.type.tensor_type.elem_type).name, 1e-3))) for o in m.graph.output}
+        return checks.float_model(m, f, scales)
+
+    def of_default(m, f):
+        checks.write(m, f)
+        checks.quantized(m, f, strict=True)
+
+    def of_integers(m, f):
+        checks.write(m, f)
+        checks.quantized(m, f, "--prefer=integers", strict=True)
+
+    def of_options(m, f):
+        checks.write(m, f)
+        checks.quantized(m, f, *options)
+
+    current = of_float
+    try:
+        if of_float(model, feeds):
+            already = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"} & {n.op_type for n in model.graph.node}
+            if not already and any(a[0].dtype.kind == "f" for a in feeds.values()):
+                current = of_default
+                of_default(model, feeds)
+                checks.done["default jobs"] += 1
+                current = of_integers
+                of_integers(model, feeds)
+                if options:
+                    current = of_options
+                    of_options(model, feeds)
+                    checks.done["jobs with options"] += 1
+    except Failure as failure:
+        return g, failure, (model, feeds, current, options if current is of_options else [])
+    return g, None, None
+
+
+def cpu():
+    """Processor time of this process and of the programs that it ran."""
+    return sum(os.times()[:4])
+
+
+def reduced(failure, model, feeds, check, seconds=15):
+    """The shrunken model and inputs."""
+    until = cpu() + seconds
+
+    def fails(m, f):
+        if not f or cpu() > until:
+            return False
+        try:
+            onnx.checker.check_model(m)
+            check(m, f)
+        except Failure as again:
+            return again.kind == failure.kind
+        except Exception:
+            return False
+        return False
+
+    return shrunk(model, feeds, fails)
+
+
+def text_of(model):
+    """The model as ONNX text, its bulky constants left to the file."""
+    return onnx.printer.to_text(model)
+
+
+def keep(folder, seed, failure, model, feeds, options):
+    """Writes what repeats a failure."""
+    made = pathlib.Path(folder) / str(seed)
+    made.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, made / "m.onnx")
+    with h5py.File(made / "x.h5", "w") as file:
+        for name, arrays in feeds.items():
+            file[name] = np.stack(arrays)
+    (made / "why.txt").write_text(f"{failure}\noptions: {' '.join(options)}\n{text_of(model)}\n")
+
+
+def campaign(first, count, program, folder, keep_in=None, seconds=None, shrink=True):
+    """Checks `count` graphs from a seed on. Returns (Checks, operators, failures as texts)."""
+    checks, used, failures = Checks(program, folder), collections.Counter(), []
+    begun = cpu()
+    for seed in range(first, first + count):
+        if seconds and cpu() - begun > seconds:
+            break
+        checks.done["graphs"] += 1
+        g, failure, repeat = checked(seed, checks)
+        used.update(g.used)
+        if failure:
+            model, feeds, check, options = repeat
+            if shrink:
+                model, feeds = reduced(failure, model, feeds, check)
+            text = f"seed {seed}: {failure}\n{' '.join(options)}\n{text_of(model)[:3000]}"
+            failures.append(text)
+            print(text, end="\n\n", flush=True)
+            if keep_in:
+                keep(keep_in, seed, failure, model, feeds, options)
+    return checks, used, failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, help="of the first graph; one that the clock gives if left out")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seconds", type=float, help="end after so much processor time")
+    parser.add_argument("--keep", help="folder for what fails")
+    parser.add_argument("--program", default=os.environ.get("QCALIB", str(ROOT / "build/release/qcalib")))
+    how = parser.parse_args()
+    first = how.seed if how.seed is not None else int(time.time()) * 1000
+    print(f"seed {first}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        checks, used, failures = campaign(first, how.count, pathlib.Path(how.program).resolve(), folder, how.keep, how.seconds)
+    print("operators:", ", ".join(f"{n} {c}" for n, c in sorted(used.items())))
+    print("\n".join(f"{c:8} {n}" for n, c in checks.done.items()))
+    print(f"{len(failures)} failures")
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

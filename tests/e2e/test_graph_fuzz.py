@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs of graph_fuzz.py, and the graphs that it found, made smaller.
+
+QCALIB_GRAPHS  how many random graphs; with QCALIB_LONG, 20,000 from another seed each time, which is printed
+QCALIB_GRAPH_SEED  the seed of the first"""
+
+import os
+import time
+
+import graph_fuzz
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+LONG = bool(os.environ.get("QCALIB_LONG"))
+COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 300))
+SEED = int(os.environ.get("QCALIB_GRAPH_SEED", int(time.time()) * 1000 if LONG else 1))
+PARTS = 4
+
+FOUND = {
+    "gemm_bias_of_one_element": """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[3, 1] x) => (float[3, 2] y) <float[1, 2] w = {1.0556, 0.0332}, float[1, 1] b = {-0.0739}>
+        { y = Gemm (x, w, b) }""",
+    "gemm_without_bias_has_beta": """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[3, 2] x) => (float[3, 2] y) <float[2, 2] w = {0.5, -0.25, 1.25, 0.75}>
+        { y = Gemm <beta = 0.5> (x, w) }""",
+    "average_pool_with_dilations": """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[1, 4, 4, 5] x) => (float[1, 4, 2, 3] y) <float[5, 5] w = {0.95, -0.27, -0.32, 0.16, 0.99, -0.68, 0.45, 0.34,
+            0.25, 0.9, 0.22, -0.04, -0.2, -0.59, 0.54, 0.07, 0.67, 0.61, 0.88, -0.04, 0.3, 0.2, -0.1, 0.5, -0.7}>
+        { m = MatMul (x, w)
+          y = AveragePool <dilations = [2, 2], kernel_shape = [2, 2]> (m) }""",
+    "average_pool_with_dilations_of_one": """<ir_version: 10, opset_import: ["" : 20]>
+        g (float[1, 4, 4, 5] x) => (float[1, 4, 3, 4] y) <float[5, 5] w = {0.95, -0.27, -0.32, 0.16, 0.99, -0.68, 0.45, 0.34,
+            0.25, 0.9, 0.22, -0.04, -0.2, -0.59, 0.54, 0.07, 0.67, 0.61, 0.88, -0.04, 0.3, 0.2, -0.1, 0.5, -0.7}>
+        { m = MatMul (x, w)
+          y = AveragePool <dilations = [1, 1], kernel_shape = [2, 2]> (m) }""",
+    "max_of_three_in_a_function": """<ir_version: 8, opset_import: ["" : 13]>
+        g (float[3, 7] x) => (float[3, 1] y) <float k = {-0.14737862}, float[7, 1] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3}>
+        { s = Softplus (x)
+          m = Max (s, x, k)
+          y = MatMul (m, w) }""",
+}
+
+
+@pytest.fixture
+def checks(program, tmp_path):
+    return graph_fuzz.Checks(program, tmp_path)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_graphs(part, program, tmp_path):
+    count = COUNT // PARTS
+    first = SEED + part * count
+    print(f"tests/e2e/graph_fuzz.py --seed {first} --count {count}")
+    checks, used, failures = graph_fuzz.campaign(first, count, program, tmp_path)
+    print(dict(used), dict(checks.done))
+    assert not failures, "\n\n".join(failures)
+    # It compared what it is for.
+    done = checks.done
+    assert done["float models"] > 0.95 * count and done["default jobs"] > 0.6 * count
+    assert done["outputs equal"] > count and done["files loaded"] > count // 2
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name, checks):
+    """The default job and that of integers, as for a random graph."""
+    model = onnx.parser.parse_model(FOUND[name])
+    onnx.checker.check_model(model, full_check=True)
+    rng = np.random.default_rng(5)
+    feeds = {
+        i.name: [
+            rng.normal(size=[d.dim_value or 1 for d in i.type.tensor_type.shape.dim]).astype(np.float32)
+            for _ in range(graph_fuzz.SAMPLES)
+        ]
+        for i in model.graph.input
+    }
+    assert checks.float_model(model, feeds, {o.name: 1e-5 for o in model.graph.output})
+    for options in ([], ["--prefer=integers"]):
+        checks.write(model, feeds)
+        checks.quantized(model, feeds, *options, strict=True)
+    assert checks.done["files loaded"] and not checks.done["outputs not compared"]
+
+
+@pytest.mark.parametrize("options", [(), ("--weight-type=uint4", "--symmetric=none"), ("--weight-type=int16",)])
+def test_blocks_of_weights_by_a_contract_of_integers(options, checks, qcalib, tmp_path):
+    """Weights in blocks were stored as if each were a float: more bytes than there are. What the report measures is what a run of the
+    file by the same contract is."""
+    rng = np.random.default_rng(3)
+    weight = onnx.numpy_helper.from_array(rng.normal(size=(40, 64)).astype(np.float32), "w")
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
+        g (float[6, 40] x) => (float[6, 64] y) { y = Gemm (x, w) }""")
+    model.graph.initializer.append(weight)
+    feeds = {"x": [rng.normal(size=(6, 40)).astype(np.float32) for _ in range(graph_fuzz.SAMPLES)]}
+    checks.write(model, feeds)
+    how = ("--data=x.h5", "--weight-block=16", "--prefer=integers", "--rounding=qnn-upward", *options)
+    said = qcalib("quantize", *how, "--json", "m.onnx", "-o", "q.onnx").json
+    qcalib("run", "q.onnx", "--data=x.h5", "--rounding=qnn-upward", "-o", "q.h5")
+    with graph_fuzz.h5py.File(tmp_path / "q.h5") as file:
+        got = file["y"][()].reshape(-1, 64)
+    want = np.concatenate(feeds["x"]) @ onnx.numpy_helper.to_array(weight)
+    sqnr = 10 * np.log10((want**2).sum() / ((want - got) ** 2).sum())
+    assert abs(said["outputs"][0]["sqnr_db"] - sqnr) < 0.2
+
+
+def test_a_wrong_result_is_found_and_made_smaller(program, tmp_path):
+    """A program whose results are off: the failure is of one kind, and the smallest model has one node."""
+
+    class Off(graph_fuzz.Checks):
+        def outputs(self, model):
+            return {n: v + v.dtype.type(1) if v.dtype.kind == "f" else v for n, v in super().outputs(model).items()}
+
+    checks = Off(program, tmp_path)
+    for seed in range(40):
+        g, failure, repeat = graph_fuzz.checked(seed, checks)
+        if failure and len(g.nodes) > 5:
+            break
+    assert failure.kind == "run differs"
+    model, feeds, check, _ = repeat
+    small, fed = graph_fuzz.reduced(failure, model, feeds, check)
+    assert len(small.graph.node) == 1 < len(model.graph.node), graph_fuzz.text_of(small)
+    with pytest.raises(graph_fuzz.Failure, match="run differs"):
+        check(small, fed)
+
+
+def test_every_operator_has_a_recipe_or_is_named(qcalib):
+    """What `qcalib list ops` names and no recipe makes is listed here."""
+    without = set(
+        "BitCast STFT MelWeightMatrix TfIdfVectorizer TensorScatter NonMaxSuppression Col2Im RoiAlign MaxRoiPool DeformConv"
+        " MaxUnpool DequantizeLinear QLinearConv QLinearMatMul".split()
+    )
+    listed = {o["op"] for o in qcalib("list", "ops", "--json").json["ops"]}
+    assert {o for o in listed if "::" not in o} - set(graph_fuzz.RECIPES) == without
