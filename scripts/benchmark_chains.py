@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a job takes of one processor, and its peak memory, for chains of 1,000 to 64,000 layers: both must grow with the
-layers alone. Needs numpy and onnx.
+"""What commands take of one processor, and their peak memory, for chains of 1,000 to 64,000 layers: both must grow with
+the layers alone. "mse" and "default" are jobs. "run" and "convert" take the model that the job before them wrote.
+64,000 layers need 6 GiB. Needs numpy and onnx.
 
-  scripts/benchmark_chains.py PROGRAM [--kinds conv,residual] [--layers 1000,8000] [OPTION of quantize ...]"""
+  scripts/benchmark_chains.py PROGRAM [--kinds conv,dense] [--layers 1000,8000] [--commands mse,run]
+                              [OPTION of quantize ...]"""
 import argparse
 import pathlib
 import subprocess
@@ -12,7 +14,8 @@ import tempfile
 
 from chain_models import KINDS, chain
 
-LAYERS = (1000, 2000, 4000, 8000, 16000, 32000, 64000)
+LAYERS = (1000, 4000, 16000, 64000)
+COMMANDS = ("mse", "default", "run", "convert", "inspect")
 
 
 def taken(folder, *command):
@@ -25,26 +28,33 @@ def taken(folder, *command):
     return tuple(map(float, done.stdout.split()[-2:]))
 
 
+def command_line(command, model, samples, options):
+    job = ["-q", "--threads", 1, "--data", samples, model, "-o", "out.onnx", "--report", "report", *options]
+    return {"default": job,
+            "mse": [*job, "--method", "mse"],
+            "run": ["run", "--threads", 1, "--data", samples, "out.onnx", "-o", "out.h5"],
+            "convert": ["convert", "--format", "qoperator", "out.onnx", "-o", "converted.onnx"],
+            "inspect": ["inspect", model]}[command]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=pathlib.Path)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds", default="conv,dense", help=", ".join(KINDS))
     parser.add_argument("--layers", default=",".join(map(str, LAYERS)))
+    parser.add_argument("--commands", default=",".join(COMMANDS))
     arguments, options = parser.parse_known_args()
     program = arguments.program.resolve()
-    options = options or ["--method", "mse"]
-    print("| layers | " + " | ".join(f"{k}, s | s for 1,000 | MiB" for k in arguments.kinds.split(",")) + " | inspect, s |")
+    print("| chain | layers | command | s | s for 1,000 | MiB | KiB a layer |\n|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for layers in map(int, arguments.layers.split(",")):
-            cells = []
-            for kind in arguments.kinds.split(","):
+        for kind in arguments.kinds.split(","):
+            for layers in map(int, arguments.layers.split(",")):
                 model, samples = chain(kind, layers, folder)
-                seconds, peak = taken(folder, program, "-q", "--threads", 1, "--data", samples, model, "-o", "out.onnx",
-                                      "--report", "report", *options)
-                cells += [f"{seconds:.2f}", f"{1000 * seconds / layers:.3f}", f"{peak:.0f}"]
-            inspected, _ = taken(folder, program, "inspect", model)
-            print(f"| {layers:,} | " + " | ".join(cells) + f" | {inspected:.2f} |", flush=True)
+                for command in arguments.commands.split(","):
+                    seconds, peak = taken(folder, program, *command_line(command, model, samples, options))
+                    print(f"| {kind} | {layers:,} | {command} | {seconds:.2f} | {1000 * seconds / layers:.3f} "
+                          f"| {peak:.0f} | {1024 * peak / layers:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

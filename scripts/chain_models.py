@@ -4,13 +4,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-KINDS = ("conv", "residual", "matmul", "gemm")
+KINDS = ("conv", "residual", "matmul", "dense", "gemm")
 
 
 def chain(kind, layers, folder):
     """(model, samples): `layers` layers of two channels, each with a Relu, with Add and Mul around every second one of
-    "residual". Layers average their two channels, so that values of the last layer are as those of the first, and no
-    two constants are equal."""
+    "residual"; a layer of "dense" is a MatMul and an Add. Layers average their two channels, so that values of the last
+    layer are as those of the first, and no two constants are equal."""
     nodes, constants, x, skip = [], [], "x", "x"
 
     def node(op, inputs, name, **attributes):
@@ -28,6 +28,9 @@ def chain(kind, layers, folder):
         bias = [1e-6 * (i + 1), 0.01]
         if kind == "matmul":
             x = node("MatMul", [x, constant(weight, f"w{i}")], f"m{i}")
+        elif kind == "dense":
+            x = node("MatMul", [x, constant(weight, f"w{i}")], f"m{i}")
+            x = node("Add", [x, constant(bias, f"b{i}")], f"a{i}")
         elif kind == "gemm":
             x = node("Gemm", [x, constant(weight, f"w{i}"), constant(bias, f"b{i}")], f"g{i}")
         else:
@@ -37,7 +40,7 @@ def chain(kind, layers, folder):
         x = node("Relu", [x], f"r{i}")
         if kind == "residual" and i % 2:
             skip = x
-    shape = [1, 2] if kind in ("matmul", "gemm") else [1, 2, 1, 2]
+    shape = [1, 2] if kind in ("matmul", "dense", "gemm") else [1, 2, 1, 2]
     inputs, outputs = ([helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)] for n in ("x", x))
     graph = helper.make_graph(nodes, "chain", inputs, outputs, constants)
     model, samples = folder / f"{kind}{layers}.onnx", folder / f"{kind}{layers}.npy"
