@@ -14,11 +14,21 @@ from measured_models import METHODS, REAL_MODELS, TRANSFORMER, Data, infer, scor
 
 from quantized_graph import HEAVY, QuantizedGraph, check_file, check_kept, check_names, check_pairs, check_weights
 
-FOLDED = "resnet20_cifar10_bn"  # resnet20_cifar10 once its batch norms are folded: minutes that say nothing new
-DEMANDING = [
-    m for m in (*REAL_MODELS, TRANSFORMER) if (m.loss == m.loss or m.decibels == m.decibels) and m.name != FOLDED
-]
-LABELLED = [m for m in REAL_MODELS if m.loss == m.loss and m.eval != m.calib and m.name != FOLDED]
+# Points of top-1, or dB of PSNR, that the default may lose.
+LOSS = {
+    "resnet20_cifar10": 0.3,
+    "resnet8_cifar10_mlperf": 0.3,
+    "dscnn_kws_mlperf": 0.3,
+    "dscnn_kws_mlperf_bn": 0.3,
+    "mobilenetv1_075_224_imagenet": 1.0,
+    "mnist_cntk8": 0.3,
+    "superres_pytorch": 0.1,
+    "text_transformer_agnews": 0.3,
+}
+# SQNR of the worst output that the default has at least.
+DECIBELS = {"mobilenetv1_075_224_imagenet": 23, "autoencoder_ad_mlperf": 46, "superres_pytorch": 40}
+DEMANDING = [m for m in (*REAL_MODELS, TRANSFORMER) if m.name in {**LOSS, **DECIBELS}]
+LABELLED = [m for m in REAL_MODELS if m.name in LOSS and m.eval != m.calib]
 SOME = 2000
 THREADS = 1  # as many tests run at once as there are cores
 models = pytest.mark.parametrize("model", REAL_MODELS, ids=lambda m: m.name)
@@ -133,10 +143,10 @@ def test_default_accuracy(model, exported, truth):
     outputs, _ = infer(exported(model).path, test.inputs, THREADS)
     metric, before = score(reference, test)
     after = score(outputs, test)[1]
-    if model.loss == model.loss:
-        assert before - after <= model.loss + 1e-9, f"{metric} {before:.2f} fell to {after:.2f}"
-    if model.decibels == model.decibels:
-        assert min(sqnr(reference, outputs)) >= model.decibels
+    if model.name in LOSS:
+        assert before - after <= LOSS[model.name] + 1e-9, f"{metric} {before:.2f} fell to {after:.2f}"
+    if model.name in DECIBELS:
+        assert min(sqnr(reference, outputs)) >= DECIBELS[model.name]
     if metric:
         unit, close = (100, 0.2) if metric == "top-1" else (1, 0.05)
         assert report["samples"] == len(test.inputs) and report["metric"] == metric.replace("-", "").lower()
@@ -166,7 +176,7 @@ def test_methods(model, exported, truth):
     after = {m: top1(infer(exported(model, m).path, inputs, THREADS)[0], labels) for m in METHODS}
     assert after["minmax"] - after["kl"] <= max(0.5, 400 / len(labels)), after  # four images, where that is more
     # Not demanded, but far below it something is broken.
-    assert all(before - a <= model.loss + 0.7 for a in after.values()), (before, after)
+    assert all(before - a <= LOSS[model.name] + 0.7 for a in after.values()), (before, after)
 
 
 @models

@@ -19,8 +19,7 @@ ARITH = [
     "qbinary",
     "real_steps",
     "requantize",
-    "tflite_softmax",
-    "tflite_unary",
+    "tflite",
 ]
 SOURCES = [
     "tests/tflite/tflite_layers.c",
