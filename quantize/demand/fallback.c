@@ -255,7 +255,7 @@ static bool changes(const struct search *s, size_t layers, enum rung rung)
 static bool holds(bool *out, struct search *s, size_t layers, struct qc_status *st)
 {
     *out = false;
-    for (int rung = s->first; rung < (int)s->end && !*out; rung++) {
+    for (int rung = (int)s->first; rung < (int)s->end && !*out; rung++) {
         struct qc_report_fallback_step *step;
         if (!changes(s, layers, (enum rung)rung)) continue;
         if (!attempt(&step, s, layers, (enum rung)rung, st)) return false;
