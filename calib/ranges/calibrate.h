@@ -113,7 +113,7 @@ bool qc_bind_params(struct qc_calibration **out, struct qc_graph *g, const struc
                     struct qc_status *st);
 void qc_calibration_free(struct qc_calibration *c);
 
-/* Choosing quantizer by quantizer, for calib/sequential/propagate.h. g, seen, source and options are borrowed;
+/* Choosing quantizer by quantizer, for calib/sequential/sequential.h. g, seen, source and options are borrowed;
    histograms of `seen` may fill while it goes on, but those of a quantizer's values must be complete when the quantizer
    is chosen, and stay. */
 struct qc_chooser;

@@ -23,7 +23,6 @@ struct terms {
     const struct qc_partition_options *base;
     bool integer;       /* nothing may stay in float */
     bool wide_is_float; /* the target has integer kernels for 8 bits alone */
-    bool fast;          /* speed counts, and the target would dequantize weights beside wide types in every run */
 };
 
 struct search {
@@ -393,7 +392,6 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     struct qc_pipeline *p = d->p;
     struct search s = {
         .p = p, .demand = d, .s = effects, .base = p->scheme, .best = *has, .terms = terms_of(p, &s.base)};
-    s.terms.fast = s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED;
     struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
     size_t layers = 0;
     /* Each step halves or doubles a number of layers, in two ways; in one after the other where speed counts. */
@@ -401,8 +399,10 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     if (!to || !s.steps) return false;
     s.steps[0] = (struct qc_report_fallback_step){.type = ""};
     fill_step(&s.steps[s.step_count++], &s);
-    const bool both = s.terms.fast && !d->outputs_alone && wide_weight(&s.terms) != QC_I8;
-    s.first = s.terms.fast && wide_weight(&s.terms) != QC_I8 ? FLOATS : WIDE;
+    /* Speed counts, and the target would dequantize weights beside wide types in every run. */
+    const bool fast = s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED && wide_weight(&s.terms) != QC_I8;
+    const bool both = fast && !d->outputs_alone;
+    s.first = fast ? FLOATS : WIDE;
     s.end = RUNGS;
     if (!search(&layers, &s, st)) return false;
     if (both) {
