@@ -20,6 +20,7 @@ struct qc_tfl_value {
     bool quantized;                                     /* scales say how its integers are read */
     int axis;                                           /* of several scales */
     const uint8_t *data;                                /* of a constant, checked to fit; else NULL */
+    bool dequantized;                                   /* a constant whose stored integers are not asked for */
     qc_id stored[QC_TFL_LAYOUTS], real[QC_TFL_LAYOUTS]; /* values of the graph; 0: not made */
 };
 
@@ -86,6 +87,8 @@ qc_id qc_tfl_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const
  */
 bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st);
 bool qc_tfl_define_real(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st);
+/* Result 0 is the constant x, which is read as it stands for from then on. */
+bool qc_tfl_alias(struct qc_tfl_node *n, const struct qc_tfl_value *x, struct qc_status *st);
 /* The same behind the fused activation of the options. */
 bool qc_tfl_finish(struct qc_tfl_node *n, qc_id id, enum qc_tfl_layout layout, struct qc_status *st);
 
