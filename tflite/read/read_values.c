@@ -301,7 +301,12 @@ static qc_id stored_of(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tf
         return *own = add_constant(n, name, t, st);
     }
     if (!other) return refused(st, QC_BAD_INPUT, v, "is used before it is made");
-    return *own = qc_tfl_transpose(n, other, 4, layout == QC_TFL_CHANNELS_FIRST ? qc_tfl_to_first : qc_tfl_to_file, st);
+    const bool first = layout == QC_TFL_CHANNELS_FIRST;
+    const char *name = qc_arena_printf(n->r->arena, st, "%s%s", v->name,
+                                       v->quantized ? "_quantized"
+                                       : first      ? "_channels_first"
+                                                    : "_channels_last");
+    return *own = name ? qc_tfl_transpose(n, other, 4, first ? qc_tfl_to_first : qc_tfl_to_file, name, st) : 0;
 }
 
 qc_id qc_tfl_real(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
