@@ -7,6 +7,7 @@ and the real models.
 
 import os
 import pathlib
+import re
 import subprocess
 
 import h5py
@@ -143,7 +144,7 @@ ONE = {
 }  # fmt: skip
 
 VERSIONS = {"BROADCAST_TO": 2}  # else 1; in integers 2
-INTEGER_VERSIONS = {"HARD_SWISH": 1, "RESHAPE": 1}
+INTEGER_VERSIONS = {"HARD_SWISH": 1, "RESHAPE": 1, "LOGISTIC": 1}
 
 # What takes constants of integers: kind, inputs ("x" the image), shape of the result, options.
 LISTS = {
@@ -225,23 +226,38 @@ def test_the_same_behind_a_convolution(name, program, tmp_path):
     check(program, tmp_path, ops, tensors, [0], [last])
 
 
-INTEGERS = ["ADD", "SUB", "MUL", "LOGISTIC", "TANH", "HARD_SWISH", "LEAKY_RELU", "RELU", "QUANTIZE"]
-FIXED = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
+TWO = ["ADD", "SUB", "MUL"]
+INT8 = ["TANH", "HARD_SWISH", "LEAKY_RELU", "QUANTIZE", "ABS", "L2_NORMALIZATION"]
+BOTH = ["LOGISTIC", "SOFTMAX", "LOG_SOFTMAX", "RELU", "RELU6", "MAXIMUM", "MAX_POOL_2D", "AVERAGE_POOL_2D", "CONCATENATION"]
+FIXED = {"LOGISTIC": (1 / 256, -128), "SOFTMAX": (1 / 256, -128), "LOG_SOFTMAX": (16 / 256, 127), "TANH": (1 / 128, 0), "L2_NORMALIZATION": (1 / 128, 0)}
+SAME = ["RELU6", "ABS", "MAXIMUM", "MAX_POOL_2D", "AVERAGE_POOL_2D", "CONCATENATION"]  # the parameters stay
+SHAPES = {"MAX_POOL_2D": (1, 3, 3, 4), "AVERAGE_POOL_2D": (1, 4, 3, 4), "CONCATENATION": (1, 7, 6, 8)}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", INTEGERS)
-def test_an_operator_in_integers(kind, program, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [*((k, I8) for k in TWO + INT8 + BOTH), *((k, np.uint8) for k in TWO + BOTH)]
+)
+def test_an_operator_in_integers(kind, dtype, program, tmp_path):
     options = {
         "ADD": ("AddOptions", {"FusedActivationFunction": 1}),
         "SUB": ("SubOptions", {}),
         "MUL": ("MulOptions", {"FusedActivationFunction": 3}),
         "LEAKY_RELU": ("LeakyReluOptions", {"Alpha": 0.3}),
-    }
-    two = kind in ("ADD", "SUB", "MUL")
-    scale, zero = FIXED.get(kind, (0.05, -20))
-    tensors = [stored(IMAGE, 0.03, 5), stored(IMAGE, 0.04, -7), stored(IMAGE, scale, zero)]
-    inputs = [0, 1] if two else [0]
-    version = INTEGER_VERSIONS.get(kind, 2)
+        "SOFTMAX": ("SoftmaxOptions", {"Beta": 1.0}),
+        "CONCATENATION": ("ConcatenationOptions", {"Axis": 3}),
+        "MAX_POOL_2D": ("Pool2DOptions", {"Padding": 1, "StrideH": 2, "StrideW": 2, "FilterHeight": 2, "FilterWidth": 2}),
+        "AVERAGE_POOL_2D": ("Pool2DOptions", {"Padding": 0, "StrideH": 2, "StrideW": 2, "FilterHeight": 3, "FilterWidth": 3}),
+    }  # fmt: skip
+    shift = 128 if dtype == np.uint8 else 0
+    scale, zero = (0.03, 5) if kind in SAME else FIXED.get(kind, (0.05, -20))
+    second = (0.03, 5) if kind in SAME else (0.04, -7)
+    tensors = [
+        stored(IMAGE, 0.03, 5 + shift, dtype=dtype),
+        stored(IMAGE, second[0], second[1] + shift, dtype=dtype),
+        stored(SHAPES.get(kind, IMAGE), scale, zero + shift, dtype=dtype),
+    ]
+    inputs = [0, 1] if kind in (*TWO, "MAXIMUM", "CONCATENATION") else [0]
+    version = 1 if shift and kind in (*TWO, "SOFTMAX") else INTEGER_VERSIONS.get(kind, 2)
     check(program, tmp_path, [(kind, inputs, [2], options.get(kind), version)], tensors, inputs, [2], exact=True)
 
 
@@ -261,6 +277,131 @@ def quantized_conv(rng, shape, per_channel):
         (shape, I8, scales, np.zeros(len(scales)), 0, rng.integers(-127, 128, shape)),
         ((channels,), I32, 0.02 * scales, np.zeros(len(scales)), 0, rng.integers(-2000, 2000, channels)),
     ]
+
+
+CONV = ("Conv2DOptions", {"Padding": 0, "StrideH": 1, "StrideW": 1, "FusedActivationFunction": 1})
+
+
+def test_a_convolution_in_uint8(program, tmp_path):
+    rng, byte = np.random.default_rng(3), np.uint8
+    tensors = [
+        stored(IMAGE, 0.02, 120, dtype=byte),
+        stored((5, 3, 3, 4), 0.01, 130, rng.integers(0, 256, (5, 3, 3, 4)), byte),
+        ((5,), I32, [2e-4], [0], 0, rng.integers(-2000, 2000, 5)),
+        stored((1, 7, 6, 5), 0.05, 100, dtype=byte),
+    ]
+    check(program, tmp_path, [("CONV_2D", [0, 1, 2], [3], CONV, 1)], tensors, [0], [3], exact=True)
+
+
+@pytest.mark.parametrize("kind", ["CONV_2D", "FULLY_CONNECTED"])
+def test_products_of_int16_and_int8(kind, program, tmp_path):
+    rng = np.random.default_rng(4)
+    conv = kind == "CONV_2D"
+    shape, result = ((5, 3, 3, 4), (1, 7, 6, 5)) if conv else ((5, 8), (1, 5))
+    scales = rng.uniform(0.002, 0.01, 5 if conv else 1).astype(F)
+    tensors = [
+        stored(IMAGE if conv else (1, 8), 1e-3, 0, dtype=np.int16),
+        (shape, I8, scales, np.zeros(len(scales)), 0, rng.integers(-127, 128, shape)),
+        ((5,), I32, 1e-3 * scales, np.zeros(len(scales)), 0, rng.integers(-20000, 20000, 5)),
+        stored(result, 2e-3, 0, dtype=np.int16),
+    ]
+    options = CONV if conv else ("FullyConnectedOptions", {})
+    check(program, tmp_path, [(kind, [0, 1, 2], [3], options, 4 if conv else 7)], tensors, [0], [3], exact=True)
+
+
+def test_a_transposed_convolution_in_integers(program, tmp_path):
+    weights = np.random.default_rng(5).integers(-127, 128, (3, 3, 3, 4))
+    tensors = [
+        ints([1, 14, 12, 3]),
+        ((3, 3, 3, 4), I8, [0.01, 0.02, 0.03], [0, 0, 0], 0, weights),
+        stored(IMAGE, 0.02, 12),
+        stored((1, 14, 12, 3), 0.05, 10),
+    ]
+    options = ("TransposeConvOptions", {"Padding": 0, "StrideH": 2, "StrideW": 2})
+    check(program, tmp_path, [("TRANSPOSE_CONV", [0, 1, 2], [3], options, 1)], tensors, [2], [3], exact=True)
+
+
+def test_a_product_of_two_values_in_integers(program, tmp_path):
+    tensors = [stored((2, 3, 8), 0.02, 12), stored((2, 8, 5), 0.03, -4), stored((2, 3, 5), 0.05, 10)]
+    ops = [("BATCH_MATMUL", [0, 1], [2], ("BatchMatMulOptions", {}), 2)]
+    check(program, tmp_path, ops, tensors, [0, 1], [2], exact=True)
+
+
+@pytest.mark.skipif(RUNTIME != "tflite-runtime", reason="the other runtime's FULLY_CONNECTED rounds differently")
+def test_a_dense_layer_that_keeps_its_axes(program, tmp_path):
+    rng = np.random.default_rng(6)
+    tensors = [
+        stored((1, 3, 8), 0.02, 12),
+        ((5, 8), I8, [0.01], [0], 0, rng.integers(-127, 128, (5, 8))),
+        ((5,), I32, [2e-4], [0], 0, rng.integers(-2000, 2000, 5)),
+        stored((1, 3, 5), 0.05, 10),
+    ]
+    ops = [("FULLY_CONNECTED", [0, 1, 2], [3], ("FullyConnectedOptions", {"KeepNumDims": True}), 5)]
+    check(program, tmp_path, ops, tensors, [0], [3], exact=True)
+
+
+@pytest.mark.parametrize("adjoint", ["AdjX", "AdjY"])
+def test_a_product_of_turned_values(adjoint, program, tmp_path):
+    shapes = [(2, 8, 3), (2, 8, 5)] if adjoint == "AdjX" else [(2, 3, 8), (2, 5, 8)]
+    tensors = [*map(real, shapes), real((2, 3, 5))]
+    ops = [("BATCH_MATMUL", [0, 1], [2], ("BatchMatMulOptions", {adjoint: True}), 1)]
+    check(program, tmp_path, ops, tensors, [0, 1], [2])
+
+
+@pytest.mark.parametrize("kind", ["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL"])
+def test_comparisons_and_a_choice(kind, program, tmp_path):
+    shape = (3, 4)
+    tensors = [(shape, I32, None, None, 0, None), ints(np.arange(12).reshape(shape) % 3), (shape, bool, None, None, 0, None)]
+    tensors += [real(shape, np.arange(12)), real((4,), [-1, -2, -3, -4]), real(shape)]
+    ops = [(kind, [0, 1], [2], None, 1), ("SELECT_V2", [2, 3, 4], [5], None, 1)]
+    check(program, tmp_path, ops, tensors, [0], [2, 5])
+
+
+def test_joining_and_splitting(program, tmp_path):
+    """Parts of an image with channels first, packed, unpacked and joined along channels."""
+    tensors = [real(IMAGE), real((4, 1, 1, 4), np.eye(4)), real((4,), np.zeros(4)), real(IMAGE)]  # 0 to 3
+    tensors += [ints(3), real((1, 7, 6, 2)), real((1, 7, 6, 2)), real(IMAGE)]  # 4 to 7
+    tensors += [ints([1, -1]), ints(2), real((1, 7, 1, 4)), real((1, 7, 5, 4))]  # 8 to 11
+    tensors += [real((1, 7, 6, 2, 2)), *[real((1, 7, 6, 2)) for _ in range(2)]]  # 12 to 14
+    ops = [
+        ("CONV_2D", [0, 1, 2], [3], ("Conv2DOptions", {"StrideH": 1, "StrideW": 1}), 1),
+        ("SPLIT", [4, 3], [5, 6], ("SplitOptions", {"NumSplits": 2}), 1),
+        ("CONCATENATION", [6, 5], [7], ("ConcatenationOptions", {"Axis": -1}), 1),
+        ("SPLIT_V", [7, 8, 9], [10, 11], ("SplitVOptions", {"NumSplits": 2}), 1),
+        ("PACK", [5, 6], [12], ("PackOptions", {"ValuesCount": 2, "Axis": -1}), 1),
+        ("UNPACK", [12], [13, 14], ("UnpackOptions", {"Num": 2, "Axis": 4}), 1),
+    ]
+    check(program, tmp_path, ops, tensors, [0], [7, 10, 11, 12, 13, 14])
+
+
+def test_the_largest(program, tmp_path):
+    tensors = [real((3, 9)), ints(4), real((3, 4)), (  # 0 to 2
+        (3, 4), I32, None, None, 0, None), ints(1), ((3,), I32, None, None, 0, None)]  # fmt: skip
+    ops = [
+        ("TOPK_V2", [0, 1], [2, 3], ("TopKV2Options", {}), 1),
+        ("ARG_MAX", [0, 4], [5], ("ArgMaxOptions", {"OutputType": 2}), 1),
+    ]
+    check(program, tmp_path, ops, tensors, [0], [2, 3, 5])
+
+
+def test_the_shape_of_a_value_computes_another(program, tmp_path):
+    """As converters write Flatten where the batch is free."""
+    tensors = [real((1, 7, 4)), ((3,), I32, None, None, 0, None), ints([0]), ints([1]), ints([1])]
+    tensors += [((), I32, None, None, 0, None), ints(-1), ((2,), I32, None, None, 0, None), real((1, 28))]
+    ops = [
+        ("SHAPE", [0], [1], ("ShapeOptions", {"OutType": 2}), 1),
+        ("STRIDED_SLICE", [1, 2, 3, 4], [5], ("StridedSliceOptions", {"ShrinkAxisMask": 1}), 1),
+        ("PACK", [5, 6], [7], ("PackOptions", {"ValuesCount": 2}), 1),
+        ("RESHAPE", [0, 7], [8], ("ReshapeOptions", {}), 1),
+    ]
+    check(program, tmp_path, ops, tensors, [0], [8])
+
+
+def test_the_page_names_the_operators_that_are_read():
+    rows = {r for file in (ROOT / "tflite/read").glob("*.c") for r in re.findall(r"\{QC_TFL_OP_(\w+),", file.read_text())}
+    page = (ROOT / "docs/tflite.md").read_text()
+    listed = page[page.index("Read are: ") :].split(":", 1)[1].split(".\n", 1)[0]
+    assert sorted(rows) == [name.strip() for name in listed.split(",")]
 
 
 def test_a_small_network_in_integers(program, tmp_path):
