@@ -305,7 +305,8 @@ def test_products_of_int16_and_int8(kind, program, tmp_path):
         ((5,), I32, 1e-3 * scales, np.zeros(len(scales)), 0, rng.integers(-20000, 20000, 5)),
         stored(result, 2e-3, 0, dtype=np.int16),
     ]
-    options = CONV if conv else ("FullyConnectedOptions", {})
+    bias = {"QuantizedBiasType": 2}  # INT32
+    options = ("Conv2DOptions", {**CONV[1], **bias}) if conv else ("FullyConnectedOptions", bias)
     check(program, tmp_path, [(kind, [0, 1, 2], [3], options, 4 if conv else 7)], tensors, [0], [3], exact=True)
 
 
