@@ -5,6 +5,7 @@ and the real models.
   QCALIB       the program; build/release/qcalib when unset
   QCALIB_DATA  real models and data; without it those tests are skipped"""
 
+import json
 import os
 import pathlib
 import re
@@ -496,6 +497,25 @@ def test_a_float_model_is_quantized_by_the_default_job(program, tmp_path):
     with h5py.File(tmp_path / "model.tflite.h5") as a, h5py.File(tmp_path / "q.onnx.h5") as b:
         error = np.mean(np.square(a["t5"][:] - b["t5"][:])) / np.mean(np.square(a["t5"][:]))
     assert error < 1e-3
+
+
+def test_an_output_of_integers_is_scored(program, tmp_path):
+    """As the numbers that it stands for: probabilities here, whose logarithm is the loss."""
+    path = ROOT / "tests/tflite/corpus_tflite/network.tflite"
+    x = np.random.default_rng(9).integers(-128, 128, (40, 4, 4, 2)).astype(I8)
+    with h5py.File(tmp_path / "in.h5", "w") as file:
+        file["t0"] = x
+    command(program, tmp_path, "run", path, "--data", "in.h5", "--rounding", "tflite", "-o", "out.h5")
+    with h5py.File(tmp_path / "out.h5") as file:
+        levels = file["t11"][:].reshape(40, 3)
+    labels = levels.argmax(1)
+    labels[:10] = (labels[:10] + 1) % 3
+    with h5py.File(tmp_path / "in.h5", "a") as file:
+        file["labels"] = labels.astype(np.int64)
+    found = json.loads(command(program, tmp_path, "eval", path, "--data", "in.h5", "--rounding", "tflite", "--json"))
+    probability = (levels[np.arange(40), labels].astype(F) + 128) / 256
+    assert found["models"][0]["value"] == 0.75
+    assert np.isclose(found["models"][0]["nll"], np.mean(-np.log(np.maximum(probability, 2.0**-24))), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)
