@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "quantize/options/option_table.h"
+#include "rewrite/language/target.h"
 
 /* What qcalib can be asked for. */
 enum qc_command {
@@ -81,11 +82,14 @@ struct qc_options {
     const char *look_through;           /* "on" or "off" */
     const char *nonfinite;              /* "count" or "error" */
 
-    const char *accuracy_level;  /* "0" to "4" */
-    const char *target;          /* of the rules: "ort" or "fused" */
-    const char *prefer;          /* "speed", "size" or "integers" */
-    const char *benchmark;       /* a command that measures a model file; NULL: nothing is measured */
-    struct qc_text_list formats; /* default: qdq */
+    const char *accuracy_level;      /* "0" to "4" */
+    const char *target;              /* its name, or a file of rules */
+    const struct qc_target *runs_on; /* the same, read; its options hold where none is given */
+    bool by_target[QC_OPTION_COUNT]; /* set by it */
+    bool own_base[QC_OPTION_COUNT];  /* of an option by name: given without a name */
+    const char *prefer;              /* "speed", "size" or "integers" */
+    const char *benchmark;           /* a command that measures a model file; NULL: nothing is measured */
+    struct qc_text_list formats;     /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
     const char *advice;  /* "auto", "on" or "off" */
