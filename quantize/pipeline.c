@@ -12,7 +12,6 @@
 #include "quantize/options/integer_options.h"
 #include "quantize/options/options_agree.h"
 #include "quantize/options/scheme_options.h"
-#include "quantize/options/target_options.h"
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/stages/stage_import.h"
 #include "quantize/trials/auto_method.h"

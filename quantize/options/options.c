@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "quantize/options/target_options.h"
 
 #define QC_FIELD(name) .field = offsetof(struct qc_options, name)
 static const struct qc_option_info infos[QC_OPTION_COUNT] = {

@@ -136,6 +136,17 @@ bool qc_options_set(struct qc_options *o, enum qc_option option, const char *val
 /* The option of this name that o->command takes. Errors: QC_USAGE, with what may have been meant. */
 bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st);
 
+/* Stores a value as qc_options_set, without saying that it was given. */
+typedef bool qc_option_set_fn(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st);
+
+/* Reads o->target and sets its options, where none is given, in place of those of the target before it. Errors: as
+   qc_target_load; QC_BAD_INPUT: an option that no target may set. */
+bool qc_options_take_target(struct qc_options *o, qc_option_set_fn *set_one, struct qc_status *st);
+
+/* Warns of options that were given and differ from what the target has. */
+struct qc_warnings;
+bool qc_warn_target_options(const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
+
 /* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. Keys of other
    commands are left alone. file: what messages begin with. Errors: QC_USAGE: unknown key, wrong value. */
 bool qc_options_configure(struct qc_options *o, const struct qc_json *config, const char *file, struct qc_status *st);

@@ -61,6 +61,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     /* No sum of integers has to hold products of the lowest level of a weight in blocks. */
     out->weight.restricted = strcmp(o->range, "restricted") == 0;
     out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
+    out->power_of_two = o->runs_on->power_of_two;
     out->pads_channels = o->runs_on->pads_channels;
     out->overflow_fix = strcmp(o->overflow_fix, "auto") == 0           ? QC_OVERFLOW_FIX_PAIRS
                         : strcmp(o->overflow_fix, "reduce-range") == 0 ? QC_OVERFLOW_FIX_REDUCE_RANGE

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "quantize/options/target_options.h"
-
+/* --target: the options of a target, where the user gives none. */
 #include <string.h>
+
+#include "quantize/interface/warnings.h"
+#include "quantize/options/options.h"
 
 /* What a target may decide: the conventions of its integers, and what it gains by them. */
 static const enum qc_option settable[] = {QC_OPTION_ACTIVATION_TYPE, QC_OPTION_WEIGHT_TYPE,    QC_OPTION_PER_CHANNEL,
@@ -78,26 +80,26 @@ static bool is_given(const struct qc_options *o, enum qc_option option)
 }
 
 /* Sets what was the preset back to it. */
-static bool forget(struct qc_options *o, enum qc_option option, qc_option_set_fn *set, struct qc_status *st)
+static bool forget(struct qc_options *o, enum qc_option option, qc_option_set_fn *set_one, struct qc_status *st)
 {
     const struct qc_option_info *i = qc_option_info(option);
     o->by_target[option] = false;
     if (is_given(o, option)) return true;
-    if (qc_option_has_default(i)) return set(o, option, i->preset, st);
+    if (qc_option_has_default(i)) return set_one(o, option, i->preset, st);
     *(const char **)((char *)o + i->field) = NULL;
     return true;
 }
 
-bool qc_options_take_target(struct qc_options *o, qc_option_set_fn *set, struct qc_status *st)
+bool qc_options_take_target(struct qc_options *o, qc_option_set_fn *set_one, struct qc_status *st)
 {
     struct value list[VALUES];
     size_t n;
     if (!qc_target_load(&o->runs_on, o->target, o->arena, st) || !values_of(list, &n, o->runs_on, st)) return false;
     for (size_t i = 0; i < SETTABLE; i++)
-        if (o->by_target[settable[i]] && !forget(o, settable[i], set, st)) return false;
+        if (o->by_target[settable[i]] && !forget(o, settable[i], set_one, st)) return false;
     for (size_t i = 0; i < n; i++) {
         if (is_given(o, list[i].option)) continue;
-        if (!set(o, list[i].option, list[i].text, st)) return qc_where(st, "target '%s'", o->runs_on->name);
+        if (!set_one(o, list[i].option, list[i].text, st)) return qc_where(st, "target '%s'", o->runs_on->name);
         o->by_target[list[i].option] = true;
     }
     return true;

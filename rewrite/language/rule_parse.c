@@ -325,13 +325,6 @@ static const struct {
 };
 enum { STATEMENTS = sizeof statements / sizeof *statements };
 
-bool qc_begins_statement(const struct qc_lexer *x)
-{
-    for (size_t i = 0; i < STATEMENTS; i++)
-        if (qc_lexer_is(x, statements[i].word)) return true;
-    return false;
-}
-
 bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size_t size, struct qc_status *st)
 {
     struct qc_rule_parser p = {.rules = r};

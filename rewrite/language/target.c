@@ -119,6 +119,16 @@ static bool parse_trait(struct qc_rule_parser *p, struct qc_target *t, bool *fou
         char words[80];
         return qc_lexer_error(&p->x, qc_text(words, sizeof words, "%s or %s", traits[i].yes, traits[i].no), st);
     }
+    if (qc_lexer_take(&p->x, "fixed", st)) {
+        static const char *const names[] = {
+            [QC_FIXED_NONE] = "none", [QC_FIXED_TFLITE] = "tflite", [QC_FIXED_QNN] = "qnn"};
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (qc_lexer_take(&p->x, names[i], st)) {
+                t->fixed = (enum qc_fixed_results)i;
+                return st->code == QC_OK;
+            }
+        return qc_lexer_error(&p->x, "tflite, qnn or none", st);
+    }
     if (qc_lexer_take(&p->x, "opset", st)) {
         struct qc_lexer before = p->x;
         double number;
@@ -201,7 +211,7 @@ bool qc_parse_target(struct qc_rule_parser *p, struct qc_status *st)
     return (r->header = qc_arena_dup(r->arena, &t, 1, sizeof t, st)) != NULL;
 }
 
-/* drop pattern|island|cost NAME ... or *;  drop allow keep|bound|join|table OP ... or * */
+/* drop pattern|island|cost NAME, ... or *;  drop allow keep|bound|join|table OP ... or * */
 bool qc_parse_drop(struct qc_rule_parser *p, struct qc_status *st)
 {
     static const char *const kinds[] = {
@@ -214,7 +224,7 @@ bool qc_parse_drop(struct qc_rule_parser *p, struct qc_status *st)
         if (!qc_parse_allow_kind(&allow, p, st)) return false;
         const bool all = qc_lexer_take(&p->x, "*", st);
         size_t kept = 0;
-        for (unsigned count = 0; !all && p->x.token.kind == QC_TOKEN_NAME; count++) {
+        while (!all && p->x.token.kind == QC_TOKEN_NAME) {
             struct qc_lexer before = p->x;
             const char *name;
             if (!isupper((unsigned char)*p->x.token.start)) break;
@@ -233,11 +243,10 @@ bool qc_parse_drop(struct qc_rule_parser *p, struct qc_status *st)
     while (kind < sizeof kinds / sizeof *kinds && !qc_lexer_take(&p->x, kinds[kind], st)) kind++;
     if (kind == sizeof kinds / sizeof *kinds) return qc_lexer_error(&p->x, "pattern, island, cost or allow", st);
     const bool all = qc_lexer_take(&p->x, "*", st);
-    for (unsigned count = 0; !all && st->code == QC_OK; count++) {
+    for (bool more = !all; more; more = qc_lexer_take(&p->x, ",", st)) {
         const char *name;
         size_t i = 0;
         struct qc_lexer before = p->x;
-        if (count && (p->x.token.kind != QC_TOKEN_NAME || qc_begins_statement(&p->x))) break;
         if (!qc_lexer_name(&name, &p->x, "the name of a rule, or *", r->arena, st)) return false;
         while (i < r->count && (r->rules[i].kind != (enum qc_rule_kind)kind || strcmp(r->rules[i].name, name) != 0))
             i++;

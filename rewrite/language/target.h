@@ -18,6 +18,10 @@ struct qc_target_option {
     const char *name, *value;
 };
 
+/* fixed tflite|qnn: results of some operators have parameters that the runtime fixes (quantize/trials/target_limits.h)
+ */
+enum qc_fixed_results { QC_FIXED_NONE, QC_FIXED_TFLITE, QC_FIXED_QNN };
+
 struct qc_target {
     const char *name, *summary;
     const char *file; /* as it was given; of a built-in one its name */
@@ -33,8 +37,9 @@ struct qc_target {
     bool pads_channels; /* pairs each_position: kernels begin pairs anew at each position of a Conv */
     bool no_blocks;     /* blocks none: weights have no blocks of scales */
     bool power_of_two;  /* scales power_of_two */
-    bool float_bias;    /* bias float: biases of QDQ files are float initializers, multiples of their step */
-    int opset;          /* opset N: the newest that the runtime reads; 0: any */
+    enum qc_fixed_results fixed;
+    bool float_bias; /* bias float: biases of QDQ files are float initializers, multiples of their step */
+    int opset;       /* opset N: the newest that the runtime reads; 0: any */
 };
 
 /* Reads the target of a name, or of a file (a name with a '.' or '/'), with what it is like. In the arena. Errors:
