@@ -97,7 +97,7 @@ bool qc_options_set(struct qc_options *o, enum qc_option option, const char *val
     if (!set(o, option, value, st)) return false;
     o->given[option] = true;
     if (value && !strchr(value, ':')) o->own_base[option] = true;
-    return option != QC_OPTION_TARGET || qc_options_take_target(o, set, st);
+    return option != QC_OPTION_TARGET || o->command == QC_COMMAND_compare || qc_options_take_target(o, set, st);
 }
 
 bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_arena *a, struct qc_status *st)
