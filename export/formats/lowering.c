@@ -6,6 +6,7 @@
 
 #include "graph/core/custom.h"
 #include "graph/core/function.h"
+#include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 
 static bool is_output_name(const struct qc_graph *g, const char *name)
@@ -192,6 +193,15 @@ static bool has_channels(const struct qc_lowering *x, qc_id v)
     return !value->constant && x->from->qparams_of[value->type.qparams].count > 1;
 }
 
+/* What the integers of a bias stand for, as the initializer that the bias was. */
+static qc_id lower_real_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    struct qc_tensor *t = qc_tensor_of_parameters(x->from, v, st);
+    const qc_id real = t ? qc_graph_add_constant(x->to, qc_lower_base(x, v), t, st) : 0;
+    qc_tensor_unref(t);
+    return real;
+}
+
 /* The float form of any value. */
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
@@ -201,6 +211,8 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
     if (value->constant && x->from->qparams_of[value->type.qparams].block)
         return x->real[v] = qc_lower_blocks(x, v, st);
+    if (value->constant && x->options.float_bias && x->from->qparams_of[value->type.qparams].kind == QC_QPARAMS_PRODUCT)
+        return x->real[v] = lower_real_bias(x, v, st);
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,
