@@ -291,6 +291,12 @@ def test_a_target_refuses(qcalib, made, tmp_path):
     assert "refuses 2 ops: 'gate' (Sigmoid: there is no exponential), 'y' (Softmax: nor a division)" in err
 
 
+def test_a_target_reads_opsets(qcalib, made, tmp_path):
+    (tmp_path / "t.rules").write_text('target old "reads little"\n  like ort\n  opset 16\n')
+    done = qcalib("--target", "./t.rules", "--data", "data.h5", "model.onnx", code=4)
+    assert "the file needs opset 17, and target 'old' reads up to 16" in done.err and not done.new_files
+
+
 def test_given_options_win_and_contradictions_are_said(qcalib, made, tmp_path):
     done = qcalib(
         *("quantize", "--target", "vitis", "--per-channel", "--weight-type", "int16:gemm", "--data", "data.h5", "model.onnx"),
