@@ -122,6 +122,15 @@ def test_a_float_bias_is_what_its_integers_stand_for(tensorrt, quantized):
         assert np.abs(levels - np.round(levels)).max() < 1e-2 + np.abs(levels).max() * 1e-6, n.name
 
 
+def test_tensorrt_has_no_16_bits(qcalib, made, tmp_path):
+    """Guide, "Supported Types": a demand that 8 bits miss leaves layers in float."""
+    done = qcalib("quantize", "--target", "tensorrt", "--min-sqnr", "50", "--no-report", "--data", "data.h5", "model.onnx", "-o", "q.onnx", code=None)
+    assert done.code in (0, 1)
+    g = Graph(tmp_path / "q.onnx")
+    assert {g.zero(n).dtype for n in g.linears()} == {np.dtype(np.int8)}
+    assert any(g.dequantize(n.input[1]) is None for n in g.of("Conv", "Gemm"))
+
+
 # ---- TensorFlow Lite: 8-bit quantization specification ----
 
 
