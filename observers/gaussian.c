@@ -10,8 +10,6 @@
    exp(-u). It is found by bisection and rounded to 1/1024, so that the last bits of erfc do not matter. The range is [c
    - T, c + T], cut to the limits. law=auto takes the law whose d / sigma is nearer: sqrt(2/pi) = 0.798 or 1/sqrt(2) =
    0.707. The objective is error, b^2 times the formula. */
-#include <gsl/gsl_cdf.h>
-#include <gsl/gsl_randist.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -20,9 +18,19 @@
 
 enum { LAW_AUTO, LAW_GAUSSIAN, LAW_LAPLACE, LAWS };
 
+static double gaussian_tail(double u)
+{
+    return 0.5 * erfc(u * 0.70710678118654752440);
+}
+
+static double gaussian_density(double u)
+{
+    return 0.39894228040143267794 * exp(-0.5 * u * u);
+}
+
 static double error_of(bool laplace, double u, double h)
 {
-    double clip = laplace ? 2 * exp(-u) : 2 * ((1 + u * u) * gsl_cdf_ugaussian_Q(u) - u * gsl_ran_ugaussian_pdf(u));
+    double clip = laplace ? 2 * exp(-u) : 2 * ((1 + u * u) * gaussian_tail(u) - u * gaussian_density(u));
     return clip + u * u / (12 * h * h);
 }
 
@@ -30,8 +38,7 @@ static double best_threshold(bool laplace, double h)
 {
     double lo = 0, hi = 64;
     for (int i = 0; i < 60; i++) {
-        double u = 0.5 * (lo + hi),
-               gain = laplace ? 2 * exp(-u) : 4 * (gsl_ran_ugaussian_pdf(u) - u * gsl_cdf_ugaussian_Q(u));
+        double u = 0.5 * (lo + hi), gain = laplace ? 2 * exp(-u) : 4 * (gaussian_density(u) - u * gaussian_tail(u));
         if (u / (6 * h * h) < gain)
             lo = u;
         else
