@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "calib/ablation.h"
 #include "calib/trials/trial_run.h"
 #include "graph/core/rebuild.h"
 #include "quantize/pipeline_state.h"
