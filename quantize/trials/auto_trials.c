@@ -144,7 +144,7 @@ static bool run_race(struct race *r, struct qc_status *st)
     struct qc_error *errors[QC_AUTO_METHODS] = {NULL}, *judged[QC_AUTO_METHODS] = {NULL};
     const struct candidate *best = &r->of[0];
     const size_t units = qc_trials_units(r->trials);
-    for (size_t m = 0; m < QC_AUTO_METHODS; m++)
+    for (size_t m = 0; m < r->found->tried; m++)
         if (!add(r, m, st)) return false;
     for (size_t k = 0; k < r->count; k++) {
         errors[k] = r->of[k].errors;
@@ -182,8 +182,8 @@ bool qc_auto_ranges_differ(const struct qc_auto_found *found)
 {
     const size_t row = found->qparams + 1;
     for (qc_id s = 1; s < row; s++) {
-        if (found->steps[s]) return true;
-        for (size_t m = 1; m < QC_AUTO_METHODS; m++)
+        if (found->steps[s] || (found->tried == 1 && found->params[s].scale > 0)) return true;
+        for (size_t m = 1; m < found->tried; m++)
             if (!same_affine(found->params[s], found->params[m * row + s])) return true;
     }
     return false;
