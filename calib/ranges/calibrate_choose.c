@@ -190,15 +190,36 @@ static bool find_known(struct qc_chooser *k, struct qc_status *st)
     return b != NULL;
 }
 
+/* Scale and zero point of a range. Of the two powers of two around the scale, the one that loses less of what was seen.
+ */
+static bool parameters_of(struct qc_affine *out, const struct qc_chooser *k, qc_id id, const struct qc_range *range,
+                          struct qc_status *st)
+{
+    const struct qc_qparams *s = &k->g->qparams_of[id];
+    const struct qc_levels levels = qc_qparams_levels(s);
+    const struct qc_histogram *h = k->histograms[id];
+    struct qc_loss loss[2];
+    *out = qc_affine_from_range(range->lo, range->hi, levels, s->symmetry);
+    if (!s->power_of_two) return true;
+    struct qc_affine of[2];
+    for (int i = 0; i < 2; i++) of[i] = qc_affine_power_of_two(range->lo, range->hi, levels, s->symmetry, i == 1);
+    *out = of[1];
+    if (!h || !h->binned) return true;
+    for (int i = 0; i < 2; i++)
+        if (!qc_loss_of(&loss[i], h, &of[i], levels, st)) return false;
+    if (loss[0].rounding + loss[0].clipping < loss[1].rounding + loss[1].clipping) *out = of[0];
+    return true;
+}
+
 /* For the report: the shape of what was seen, and what the parameters lose of it. */
 static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_histogram *h = k->histograms[id];
     const struct qc_qparams *qparams = &k->g->qparams_of[id];
     struct qc_choice *choice = &k->c->choices[id];
-    struct qc_affine p =
-        qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(qparams), qparams->symmetry);
+    struct qc_affine p;
     if (!h->binned || k->options->ranges_alone) return true;
+    if (!parameters_of(&p, k, id, &choice->range, st)) return false;
     choice->outline = &k->outlines[id - 1];
     if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
     return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_qparams_levels(qparams), st);
@@ -420,7 +441,8 @@ static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
     const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
     if (k->channels[id].seen)
         return qc_graph_bind_quantizer(k->g, id, channels->count, channels->scale, channels->zero_point, st);
-    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(s), s->symmetry);
+    struct qc_affine p;
+    if (!parameters_of(&p, k, id, &choice->range, st)) return false;
     return qc_graph_bind_quantizer(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
 

@@ -97,7 +97,7 @@ static struct terms terms_of(const struct qc_pipeline *p, const struct qc_partit
     const bool integer = p->options->require_integer;
     return (struct terms){.base = base,
                           .integer = integer,
-                          .wide_is_float = strcmp(p->options->target, "fused") != 0 && !integer};
+                          .wide_is_float = p->options->runs_on->wide_is_float && !integer};
 }
 
 /* Weights of 4 bits go to 8 where 16 are computed in float. */
