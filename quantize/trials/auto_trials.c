@@ -8,8 +8,9 @@
 #include "quantize/pipeline_state.h"
 #include "quantize/trials/trial_graph.h"
 
-/* All run on all units: what a range cuts off is of a few samples, and costs nothing where these do not run. */
-enum { UNITS_MAX = 256 };
+/* All run on all units: what a range cuts off is of a few samples, and costs nothing where these do not run. One alone
+   runs on one in so many, which tell roughly what the outputs lose. */
+enum { UNITS_MAX = 256, ALONE_ONE_IN = 16, ALONE_LEAST = 8 };
 /* A gain over mse counts less ERRORS_OF / n standard errors of it on n units, since ranges are made from the units that
    they are judged on, which matters less with more of them; and no more than it is without the unit that speaks most
    for it. What is then worth less is not taken (docs/decisions/0030-ranges-by-the-outputs.md). */
@@ -138,14 +139,16 @@ static void note(const struct race *r, const struct candidate *c, size_t end)
                                          .samples = end};
 }
 
-/* All on all units; the one that is worth most is taken. */
+/* Those with ranges of their own; the one that is worth most is taken. */
 static bool run_race(struct race *r, struct qc_status *st)
 {
     struct qc_error *errors[QC_AUTO_METHODS] = {NULL}, *judged[QC_AUTO_METHODS] = {NULL};
     const struct candidate *best = &r->of[0];
-    const size_t units = qc_trials_units(r->trials);
+    const size_t all = qc_trials_units(r->trials), part = all / ALONE_ONE_IN,
+                 alone = part > ALONE_LEAST ? part : ALONE_LEAST;
     for (size_t m = 0; m < r->found->tried; m++)
         if (!add(r, m, st)) return false;
+    const size_t units = r->count > 1 || all < alone ? all : alone;
     for (size_t k = 0; k < r->count; k++) {
         errors[k] = r->of[k].errors;
         judged[k] = r->of[k].judged;
