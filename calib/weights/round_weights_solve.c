@@ -336,9 +336,9 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
         if (!qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre, st) ||
             (compensate && !qc_low_rank_factorise(&m->factorised, &m->few_fit, fitting.damping, team, st)))
             return false;
-    } else if (compensate && !qc_factorise_read(&m->factorised, m->square, m->order, read_fit, &fitting, w,
-                                                fitting.damping, m->panel, team, st)) {
-        return false;
+    } else if (compensate) {
+        const struct qc_factorised of = {.read = read_fit, .user = &fitting, .n = w, .damping = fitting.damping};
+        if (!qc_factorise_read(&m->factorised, m->square, m->order, &of, m->panel, team, st)) return false;
     }
     if (m->crossed.w && m->factorised) qc_crossed_keep(&m->crossed, m->square, m->order);
     if (!p.few_judge)

@@ -144,8 +144,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_convert_how how = {.contract = p->contract,
                                        .graph = p->graph,
                                        .product = dense ? QC_FROM_DENSE : QC_FROM_PRODUCT};
-    return qc_convert_of(&s->convert, p->in[0].dtype, from, p->out[0].dtype, to, -INFINITY, INFINITY, &how, p->arena,
-                         st);
+    return qc_convert_of(&s->convert, (struct qc_convert_end){p->in[0].dtype, from},
+                         (struct qc_convert_end){p->out[0].dtype, to}, -INFINITY, INFINITY, &how, p->arena, st);
 }
 
 static bool run(const struct qc_run *r, struct qc_status *st)
