@@ -128,6 +128,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
         {floats && (o->accumulator || narrowed || o->require_integer),
          "floats of 4 and 8 bits are multiplied as float32, without an accumulator of integers; leave out "
          "--accumulator, --bias narrowed and --require-integer"},
+        {has_floats(&o->activation_types) && o->propagate,
+         "--propagate keeps what it has computed in integers; leave out --activation-type of floats"},
         {floats && o->size, "--size chooses bits of integers; leave out --weight-type and --activation-type of floats"},
         {floats && o->benchmark, "--benchmark moves operators between integers and float; leave out types of floats"},
         {names_format(&o->weight_types), "mxfp8, mxfp6, mxfp4, mxint8, nvfp4 and bfp16 are formats of all weights: "

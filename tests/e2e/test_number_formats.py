@@ -190,6 +190,7 @@ def test_files_are_called_what_they_are(qcalib, model):
         (["--weight-type=nvfp4", "--weight-block=32"], "blocks of their own"),
         (["--weight-type=bfp16", "--per-tensor"], "a scale for each block"),
         (["--weight-type=float8e4m3fn", "--size=50%"], "bits of integers"),
+        (["--activation-type=float8e5m2", "--propagate"], "leave out --activation-type of floats"),
     ],
 )
 def test_what_does_not_go_together_is_refused(qcalib, model, options, message):
