@@ -371,7 +371,12 @@ static struct qc_round_grid blocks_of(const struct qc_round_weights_layer *l, co
             own->hi[at] = (double)(levels.hi - l->qparams->zero_point[c]);
         }
     }
-    return (struct qc_round_grid){.lo = own->lo, .hi = own->hi, .scale = own->scales, .step = QC_LANES};
+    return (struct qc_round_grid){.lo = own->lo,
+                                  .hi = own->hi,
+                                  .scale = own->scales,
+                                  .step = QC_LANES,
+                                  .mantissa = levels.mantissa,
+                                  .least = levels.least};
 }
 
 static QC_INLINE void in_steps_body(double *restrict to, const float *restrict from, const float *restrict divisor)
@@ -563,7 +568,9 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
                         .count = count,
                         .column = column,
                         .crossed = m->factorised && m->crossed.w};
-    o.grid = blocks ? blocks_of(l, own, m->w, first, count, column) : (struct qc_round_grid){.lo = o.lo, .hi = o.hi};
+    o.grid = blocks
+                 ? blocks_of(l, own, m->w, first, count, column)
+                 : (struct qc_round_grid){.lo = o.lo, .hi = o.hi, .mantissa = levels.mantissa, .least = levels.least};
     for (size_t k = 0; blocks && k < QC_LANES; k++) o.scale[k] = 1; /* rounded in real units */
     for (size_t k = 0; !blocks && k < QC_LANES; k++) {
         const size_t at = first + (k < count ? k : 0), c = l->qparams->count == 1 ? 0 : g->transposed ? at % per : at;

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "graph/types/op.h"
+#include "graph/types/small_float.h"
 #include "simq/core/integer.h"
 #include "simq/plan/plan_parts.h"
 
@@ -144,6 +145,8 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
     if (!next || next->op != QC_OP_DequantizeLinear || b->root[next->inputs[0]] != n->outputs) return;
     if (!same_constant(b, n, next, 1) || !same_constant(b, n, next, 2) || qc_attr_int(n, "block_size", 0)) return;
     if (dtype_of(b, n->inputs[0]) != QC_F32 || dtype_of(b, next->outputs) != QC_F32) return;
+    const enum qc_dtype stored = dtype_of(b, n->outputs);
+    if (qc_is_small_float(stored) && (stored == QC_F8E8M0 || !qc_attr_int(n, "saturate", 1))) return;
     b->fused[head] = true;
     b->groups[id].head = head;
 }

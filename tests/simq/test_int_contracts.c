@@ -26,7 +26,7 @@ struct scene {
     int32_t x_level[DATA], y_level[DATA], got[OUTPUTS * WIDTH];
 };
 
-static const struct qc_levels bytes = {-128, 127};
+static const struct qc_levels bytes = {.lo = -128, .hi = 127};
 
 static struct qc_affine parameters(struct scene *s)
 {
