@@ -59,6 +59,17 @@ int64_t qc_scratch_file_grow(struct qc_scratch_file *f, size_t bytes)
     return at;
 }
 
+size_t qc_scratch_file_whole(size_t bytes)
+{
+    enum { PAGE = 1 << 16 }; /* the largest there is */
+    return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+bool qc_scratch_file_map(struct qc_file_map **out, const struct qc_scratch_file *f, struct qc_status *st)
+{
+    return qc_file_map_new(out, f->fd, (size_t)f->bytes, st);
+}
+
 bool qc_scratch_file_write(struct qc_scratch_file *f, int64_t at, const void *data, size_t bytes, struct qc_status *st)
 {
     for (size_t n = 0; n < bytes;) {
