@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/file_map.h"
+#include "base/resident.h"
 #include "base/scratch_file.h"
 
 /* The largest sum of squares with those of more rows that are `up` steps above the lowest, in units of the step `base`.
@@ -186,6 +187,7 @@ bool qc_second_moments_put_away(struct qc_second_moments *m, size_t most, struct
         s->file = qc_file_map_ref(map);
         s->away = true;
     }
+    if (map) qc_resident_give_back();
     qc_file_map_unref(map);
     return true;
 }
