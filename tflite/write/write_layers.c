@@ -312,8 +312,8 @@ bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n, stru
     for (size_t i = 0; i < uses.count; i++)
         if (!uses.of[i].node || w->g->nodes[uses.of[i].node].op != QC_OP_Requantize)
             return qc_tfl_out_refuse(w, n, st,
-                                 "its accumulator is read in float; TensorFlow Lite stores every result of an integer "
-                                 "operator: --rules with 'result quantized'");
+                                 "its accumulator is read in float, but every result of an integer operator is stored: "
+                                 "a rule with 'result quantized'");
     return true;
 }
 

@@ -98,26 +98,25 @@ static bool write_nodes(struct qc_tfl_writer *w, struct qc_status *st)
             if (!check_type(w, n, n->outputs + k, st)) return false;
         if (w->done[i] || refused != w->refused_count) continue;
         qc_tfl_writes *writes = writes_of(n->op);
-        if (!(writes ? writes(w, n, st) : qc_tfl_out_refuse(w, n, st, "TensorFlow Lite has no such operator, or it is not written")))
+        if (!(writes ? writes(w, n, st) : qc_tfl_out_refuse(w, n, st, "there is no such operator")))
             return st->code == QC_OK ? qc_fail(st, QC_UNSUPPORTED, "%s", qc_op_info(n->op)->name) : false;
     }
     return true;
 }
 
+/* All of them in one message, as many as it has room for. */
 static bool report_refused(const struct qc_tfl_writer *w, struct qc_status *st)
 {
     enum { SHOWN = 1500 };
-    char text[SHOWN + 256] = "";
+    char text[SHOWN] = "";
     size_t used = 0, shown = 0;
     if (!w->refused_count) return true;
-    for (; shown < w->refused_count && used + strlen(w->refused[shown]) + 4 < SHOWN; shown++) {
-        qc_text(text + used, (unsigned)(sizeof text - used), "\n  %s", w->refused[shown]);
+    for (; shown < w->refused_count && used + strlen(w->refused[shown]) + 40 < SHOWN; shown++) {
+        qc_text(text + used, (unsigned)(SHOWN - used), "%s%s", shown ? "; " : "", w->refused[shown]);
         used += strlen(text + used);
     }
-    if (shown < w->refused_count)
-        qc_text(text + used, (unsigned)(sizeof text - used), "\n  and %zu more", w->refused_count - shown);
-    return qc_fail(st, QC_UNSUPPORTED, "no form in TensorFlow Lite for %zu thing%s:%s", w->refused_count,
-                   w->refused_count == 1 ? "" : "s", text);
+    if (shown < w->refused_count) qc_text(text + used, (unsigned)(SHOWN - used), "; and %zu more", w->refused_count - shown);
+    return qc_fail(st, QC_UNSUPPORTED, "TensorFlow Lite cannot hold %zu parts of this graph: %s", w->refused_count, text);
 }
 
 /* --- The file --- */
