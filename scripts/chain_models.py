@@ -4,14 +4,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-KINDS = ("conv", "residual", "matmul", "dense", "gemm")
+KINDS = ("conv", "outputs", "residual", "matmul", "dense", "gemm")
 
 
 def chain(kind, layers, folder):
-    """(model, samples): `layers` layers of two channels, each with a Relu, with Add and Mul around every second one of
-    "residual"; a layer of "dense" is a MatMul and an Add. Layers average their two channels, so that values of the last
-    layer are as those of the first, and no two constants are equal."""
-    nodes, constants, x, skip = [], [], "x", "x"
+    """(model, samples): `layers` layers of two channels, each with a Relu. "residual" has Add and Mul around every second
+    one, every Relu of "outputs" is an output, a layer of "dense" is a MatMul and an Add. Layers average their two
+    channels, so that values of the last layer are as those of the first, and no two constants are equal."""
+    nodes, constants, ends, x, skip = [], [], [], "x", "x"
 
     def node(op, inputs, name, **attributes):
         nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
@@ -40,8 +40,10 @@ def chain(kind, layers, folder):
         x = node("Relu", [x], f"r{i}")
         if kind == "residual" and i % 2:
             skip = x
+        if kind == "outputs" or i == layers - 1:
+            ends.append(x)
     shape = [1, 2] if kind in ("matmul", "dense", "gemm") else [1, 2, 1, 2]
-    inputs, outputs = ([helper.make_tensor_value_info(n, TensorProto.FLOAT, shape)] for n in ("x", x))
+    inputs, outputs = ([helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in names] for names in (["x"], ends))
     graph = helper.make_graph(nodes, "chain", inputs, outputs, constants)
     model, samples = folder / f"{kind}{layers}.onnx", folder / f"{kind}{layers}.npy"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), model)

@@ -16,7 +16,7 @@ struct qc_model_info {
     enum qc_model_format format;
     const char *producer, *producer_version, *domain, *doc;
     int64_t ir_version, model_version; /* of TensorFlow Lite: 0, and that of the schema */
-    int opset; /* of ONNX's default domain, as in the file; of another format 0 */
+    int opset;                         /* of ONNX's default domain, as in the file; of another format 0 */
     size_t property_count;
     const struct qc_model_property *properties; /* metadata_props, in the order of the file */
     size_t file_count;

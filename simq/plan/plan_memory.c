@@ -2,6 +2,7 @@
 /* Offsets of storages in one buffer: the largest first, each at the lowest place that is free while it lives
    (greedy by size, Pisarchyk and Lee, arXiv:2001.03288). */
 #include <stdlib.h>
+#include <string.h>
 
 #include "simq/plan/plan_parts.h"
 
@@ -15,85 +16,115 @@ struct slot {
     uint32_t id;
 };
 
-static int by_offset(const void *a, const void *b)
+/* Bytes [begin, end) of the buffer; several: disjoint, in ascending order, with a gap between any two. */
+struct extent {
+    size_t begin, end;
+};
+
+struct extents {
+    struct extent *of;
+    size_t count, capacity;
+};
+
+/* What is taken, by the time of lives, in two segment trees over all moments (node 1 is the root, moment t is node
+   moments + t). A life stands in the few nodes of `alive` that cover it, and in all nodes of `born` above its first
+   moment. Those that share a moment with a span are those alive at its first moment, and those born in it later. */
+struct lives {
+    size_t moments;               /* a power of two */
+    struct extents *alive, *born; /* [2 * moments] */
+    struct extents busy;          /* of the last question; these may overlap */
+};
+
+static bool reserve(struct extents *e, size_t count, struct qc_status *st)
 {
-    const struct qc_storage *x = *(const struct qc_storage *const *)a, *y = *(const struct qc_storage *const *)b;
-    return x->offset < y->offset ? -1 : x->offset > y->offset;
+    if (count <= e->capacity) return true;
+    const size_t more = count < 2 * e->capacity ? 2 * e->capacity : count;
+    struct extent *of = realloc(e->of, more * sizeof *of);
+    if (!of) return qc_fail_memory(st, more * sizeof *of);
+    e->of = of;
+    e->capacity = more;
+    return true;
 }
 
-/* Storages that have a place, by the time of their lives: a storage lives in `first` at its first moment, and in a few
-   nodes of a tree over all moments that cover its life (a segment tree). Those alive at a moment stand in the nodes
-   above it; those alive in a span are these of its first moment, and all whose lives begin behind that. */
-struct entry {
-    const struct qc_storage *s;
-    size_t next; /* entry + 1; 0: none */
-};
-
-struct lives {
-    size_t moments;        /* a power of two */
-    size_t *node;          /* [2 * moments]: entry + 1; the root is 1, moment t is node moments + t */
-    size_t *first;         /* [moments]: entry + 1 */
-    struct entry *entries; /* [count] */
-    size_t count, capacity;
-    const struct qc_storage **busy; /* those of the last question */
-    size_t overlapping;
-};
-
-static bool lives_new(struct lives *l, size_t moments, size_t storages, struct qc_status *st)
+static bool lives_new(struct lives *l, size_t moments, struct qc_status *st)
 {
     *l = (struct lives){.moments = 1};
     while (l->moments < moments) l->moments *= 2;
-    l->node = calloc(2 * l->moments, sizeof *l->node);
-    l->first = calloc(l->moments, sizeof *l->first);
-    l->busy = calloc(storages + 1, sizeof *l->busy);
-    return (l->node && l->first && l->busy) ||
-           qc_fail_memory(st, 3 * l->moments * sizeof *l->node + storages * sizeof *l->busy);
+    l->alive = calloc(2 * l->moments, sizeof *l->alive);
+    l->born = calloc(2 * l->moments, sizeof *l->born);
+    return (l->alive && l->born) || qc_fail_memory(st, 4 * l->moments * sizeof *l->born);
 }
 
 static void lives_free(struct lives *l)
 {
-    free(l->node);
-    free(l->first);
-    free(l->entries);
-    free(l->busy);
+    for (size_t i = 0; l->alive && l->born && i < 2 * l->moments; i++) {
+        free(l->alive[i].of);
+        free(l->born[i].of);
+    }
+    free(l->alive);
+    free(l->born);
+    free(l->busy.of);
 }
 
-static bool put(size_t *list, struct lives *l, const struct qc_storage *s, struct qc_status *st)
+/* Joins x with those that it touches. */
+static bool take(struct extents *e, struct extent x, struct qc_status *st)
 {
-    if (l->count == l->capacity) {
-        const size_t more = l->capacity ? 2 * l->capacity : 64;
-        struct entry *entries = realloc(l->entries, more * sizeof *entries);
-        if (!entries) return qc_fail_memory(st, more * sizeof *entries);
-        l->entries = entries;
-        l->capacity = more;
+    size_t lo = 0, hi = e->count;
+    while (lo < hi) {
+        const size_t mid = (lo + hi) / 2;
+        if (e->of[mid].end < x.begin)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
-    l->entries[l->count++] = (struct entry){.s = s, .next = *list};
-    *list = l->count;
+    for (hi = lo; hi < e->count && e->of[hi].begin <= x.end; hi++) {
+        if (e->of[hi].begin < x.begin) x.begin = e->of[hi].begin;
+        if (e->of[hi].end > x.end) x.end = e->of[hi].end;
+    }
+    if (!reserve(e, e->count + 1, st)) return false;
+    memmove(&e->of[lo + 1], &e->of[hi], (e->count - hi) * sizeof *e->of);
+    e->of[lo] = x;
+    e->count += 1 + lo - hi;
     return true;
 }
 
 static bool lives_add(struct lives *l, const struct qc_storage *s, struct qc_status *st)
 {
-    bool ok = put(&l->first[s->first], l, s, st);
+    const struct extent x = {s->offset, s->offset + padded(s->bytes)};
+    bool ok = true;
+    for (size_t n = s->first + l->moments; ok && n; n /= 2) ok = take(&l->born[n], x, st);
     for (size_t lo = s->first + l->moments, hi = s->last + l->moments + 1; ok && lo < hi; lo /= 2, hi /= 2) {
-        if (lo & 1) ok = put(&l->node[lo++], l, s, st);
-        if (ok && (hi & 1)) ok = put(&l->node[--hi], l, s, st);
+        if (lo & 1) ok = take(&l->alive[lo++], x, st);
+        if (ok && (hi & 1)) ok = take(&l->alive[--hi], x, st);
     }
     return ok;
 }
 
-static void take_list(struct lives *l, size_t list)
+static bool ask(struct lives *l, const struct extents *e, struct qc_status *st)
 {
-    for (; list; list = l->entries[list - 1].next) l->busy[l->overlapping++] = l->entries[list - 1].s;
+    if (!reserve(&l->busy, l->busy.count + e->count, st)) return false;
+    for (size_t i = 0; i < e->count; i++) l->busy.of[l->busy.count++] = e->of[i];
+    return true;
 }
 
-/* Those whose lives have a moment in common with s, by their offsets. */
-static void lives_overlap(struct lives *l, const struct qc_storage *s)
+static int by_begin(const void *a, const void *b)
 {
-    l->overlapping = 0;
-    for (size_t n = s->first + l->moments; n; n /= 2) take_list(l, l->node[n]);
-    for (size_t t = s->first + 1; t <= s->last; t++) take_list(l, l->first[t]);
-    qsort(l->busy, l->overlapping, sizeof *l->busy, by_offset);
+    const struct extent *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* l->busy: what is taken while s lives. */
+static bool lives_overlap(struct lives *l, const struct qc_storage *s, struct qc_status *st)
+{
+    bool ok = true;
+    l->busy.count = 0;
+    for (size_t n = s->first + l->moments; ok && n; n /= 2) ok = ask(l, &l->alive[n], st);
+    for (size_t lo = s->first + l->moments + 1, hi = s->last + l->moments + 1; ok && lo < hi; lo /= 2, hi /= 2) {
+        if (lo & 1) ok = ask(l, &l->born[lo++], st);
+        if (ok && (hi & 1)) ok = ask(l, &l->born[--hi], st);
+    }
+    if (ok && l->busy.count) qsort(l->busy.of, l->busy.count, sizeof *l->busy.of, by_begin);
+    return ok;
 }
 
 static int by_size(const void *a, const void *b)
@@ -108,8 +139,7 @@ bool qc_plan_place(struct qc_plan *p, struct qc_status *st)
     const size_t count = p->storage_count;
     struct slot *order = calloc(count + 1, sizeof *order);
     struct lives lives;
-    bool ok =
-        lives_new(&lives, p->step_count + 2, count, st) && (order || qc_fail_memory(st, (count + 1) * sizeof *order));
+    bool ok = lives_new(&lives, p->step_count + 2, st) && (order || qc_fail_memory(st, (count + 1) * sizeof *order));
     size_t used = 0;
     for (size_t i = 0; ok && i < count; i++) order[i] = (struct slot){.s = &p->storages[i + 1], .id = (uint32_t)i + 1};
     if (ok) qsort(order, count, sizeof *order, by_size);
@@ -117,16 +147,12 @@ bool qc_plan_place(struct qc_plan *p, struct qc_status *st)
         struct qc_storage *s = &p->storages[order[i].id];
         size_t at = 0;
         if (s->first == SIZE_MAX) continue;
-        lives_overlap(&lives, s);
-        for (size_t k = 0; k < lives.overlapping; k++) {
-            const struct qc_storage *t = lives.busy[k];
-            if (t->offset >= at + padded(s->bytes)) break;
-            const size_t end = t->offset + padded(t->bytes);
-            if (end > at) at = end;
-        }
+        ok = lives_overlap(&lives, s, st);
+        for (size_t k = 0; k < lives.busy.count && lives.busy.of[k].begin < at + padded(s->bytes); k++)
+            if (lives.busy.of[k].end > at) at = lives.busy.of[k].end;
         s->offset = at;
         if (at + padded(s->bytes) > used) used = at + padded(s->bytes);
-        ok = lives_add(&lives, s, st);
+        ok = ok && lives_add(&lives, s, st);
     }
     p->buffer_bytes = used;
     lives_free(&lives);

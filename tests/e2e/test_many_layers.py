@@ -47,7 +47,7 @@ def ratio(counts):
 long = pytest.mark.skipif(not os.environ.get("QCALIB_LONG"), reason="it takes minutes: scripts/test --long")
 
 
-@pytest.mark.parametrize("kind", ["conv", pytest.param("residual", marks=long), pytest.param("dense", marks=long)])
+@pytest.mark.parametrize("kind", ["conv", "outputs", pytest.param("residual", marks=long), pytest.param("dense", marks=long)])
 def test_work_grows_with_the_layers(kind, instructions, tmp_path):
     jobs, runs, inspections = [], [], []
     for layers in LAYERS:

@@ -106,6 +106,8 @@ static bool convert(struct qc_tfl_node *n, struct qc_status *st)
     if (!x) return false;
     if (n->info->code == QC_TFL_OP_DEQUANTIZE && !x->quantized && x->dtype != QC_F16 && x->dtype != QC_F32)
         return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' has no scale", x->name);
+    /* A constant stays one, so that weights are transposed as they are read. */
+    if (n->info->code == QC_TFL_OP_DEQUANTIZE && x->data && x->dtype != QC_NONE) return qc_tfl_alias(n, x, st);
     qc_id id = qc_tfl_real(n, x, layout, st);
     if (id && !n->outputs[0]->quantized) id = qc_tfl_cast(n, id, n->outputs[0]->dtype, st);
     return qc_tfl_define_real(n, 0, id, layout, st);

@@ -79,17 +79,15 @@ static bool pool(struct qc_tfl_node *n, struct qc_status *st)
 /* A weight of `rank` axes; perm: as qc_tfl_constant. */
 static qc_id weight(struct qc_tfl_node *n, size_t i, int rank, const int64_t *perm, struct qc_status *st)
 {
-    const struct qc_tfl_value *w = qc_tfl_input(n, i, st);
+    struct qc_tfl_value *w = qc_tfl_input(n, i, st);
     if (!w) return 0;
-    if (!w->data || w->dtype == QC_NONE) {
-        qc_fail(st, QC_UNSUPPORTED, "its weights are computed; only constant ones are handled");
-        return 0;
-    }
     if (w->shape.rank != rank) {
         qc_fail(st, QC_BAD_INPUT, "its weights have %d axes, expected %d", w->shape.rank, rank);
         return 0;
     }
-    return qc_tfl_constant(n, w, &w->shape, perm, NULL, st);
+    if (w->data && w->dtype != QC_NONE) return qc_tfl_constant(n, w, &w->shape, perm, NULL, st);
+    const qc_id id = qc_tfl_real(n, w, QC_TFL_IN_FILE, st);
+    return perm ? qc_tfl_transpose(n, id, (size_t)rank, perm, NULL, st) : id;
 }
 
 /* Bias i of `channels` numbers, 0: there is none. Integers have the scale of the accumulator, f(scale of the input *
@@ -236,7 +234,7 @@ static qc_id turned(struct qc_tfl_node *n, size_t i, bool turn, struct qc_status
     perm[rank - 1] = rank - 2;
     if (turn && v->data && v->dtype != QC_NONE) return qc_tfl_constant(n, v, &v->shape, perm, NULL, st);
     const qc_id id = qc_tfl_real(n, v, QC_TFL_IN_FILE, st);
-    return turn ? qc_tfl_transpose(n, id, (size_t)rank, perm, st) : id;
+    return turn ? qc_tfl_transpose(n, id, (size_t)rank, perm, NULL, st) : id;
 }
 
 static bool matmul(struct qc_tfl_node *n, struct qc_status *st)

@@ -100,7 +100,7 @@ qc_id qc_tfl_add(struct qc_tfl_node *n, enum qc_op op, unsigned count, const qc_
                  struct qc_status *st)
 {
     const struct qc_node_def def = {.op = op,
-                                    .name = name == n->name ? name : NULL,
+                                    .name = name && (name == n->name || name == n->stored_name) ? n->name : NULL,
                                     .input_count = count,
                                     .inputs = in,
                                     .attr_count = n->attr_count,
@@ -112,12 +112,13 @@ qc_id qc_tfl_add(struct qc_tfl_node *n, enum qc_op op, unsigned count, const qc_
     return qc_graph_add(n->r->g, &def, st);
 }
 
-qc_id qc_tfl_transpose(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t *perm, struct qc_status *st)
+qc_id qc_tfl_transpose(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t *perm, const char *name,
+                       struct qc_status *st)
 {
     struct qc_tfl_node own = *n; /* attributes of the node that asks stay for it */
     own.attr_count = 0;
     qc_tfl_attr(&own, QC_INTS("perm", rank, perm));
-    return id ? qc_tfl_add(&own, QC_OP_Transpose, 1, &id, NULL, st) : 0;
+    return id ? qc_tfl_add(&own, QC_OP_Transpose, 1, &id, name, st) : 0;
 }
 
 qc_id qc_tfl_reshape(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t *dims, struct qc_status *st)
@@ -301,6 +302,8 @@ static bool read_operator(struct qc_tfl_reader *r, const struct qc_fb_table *op,
         return qc_fail(st, QC_BAD_INPUT, "has options of another operator (%lld)", (long long)kind);
     if (!n.output_count) return qc_fail(st, QC_BAD_INPUT, "has no output");
     n.name = n.outputs[0]->name;
+    n.stored_name = n.outputs[0]->quantized ? qc_arena_printf(r->arena, st, "%s_quantized", n.name) : n.name;
+    if (!n.stored_name) return false;
     return row->form(&n, st) || qc_where(st, "'%.200s'", n.name);
 }
 

@@ -20,7 +20,7 @@ static bool moved(struct qc_tfl_node *n, size_t k, qc_id id, bool stored, enum q
 
 static const char *name_of(const struct qc_tfl_node *n, bool stored)
 {
-    return stored && n->outputs[0]->quantized ? NULL : n->name;
+    return stored ? n->stored_name : n->name;
 }
 
 /* --- Shapes --- */

@@ -128,8 +128,9 @@ bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st)
 
 bool qc_tfl_alike(const struct qc_tfl_value *a, const struct qc_tfl_value *b)
 {
-    if (a->quantized != b->quantized || a->dtype != b->dtype) return false;
-    if (!a->quantized) return true;
+    const bool qa = a->quantized && !a->dequantized, qb = b->quantized && !b->dequantized;
+    if (!qa && !qb) return true;
+    if (qa != qb || a->dtype != b->dtype) return false;
     const int64_t za = a->zeros.count ? qc_fb_vector_int(&a->zeros, 0) : 0,
                   zb = b->zeros.count ? qc_fb_vector_int(&b->zeros, 0) : 0;
     return a->scales.count == 1 && b->scales.count == 1 && za == zb &&
@@ -283,7 +284,7 @@ static qc_id refused(struct qc_status *st, enum qc_code code, const struct qc_tf
     return 0;
 }
 
-qc_id qc_tfl_stored(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
+static qc_id stored_of(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
 {
     qc_id *own = &v->stored[layout], other = v->stored[!layout];
     if (*own) return *own;
@@ -300,16 +301,26 @@ qc_id qc_tfl_stored(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_l
         return *own = add_constant(n, name, t, st);
     }
     if (!other) return refused(st, QC_BAD_INPUT, v, "is used before it is made");
-    return *own = qc_tfl_transpose(n, other, 4, layout == QC_TFL_CHANNELS_FIRST ? qc_tfl_to_first : qc_tfl_to_file, st);
+    const bool first = layout == QC_TFL_CHANNELS_FIRST;
+    const char *name = qc_arena_printf(n->r->arena, st, "%s%s", v->name,
+                                       v->quantized ? "_quantized"
+                                       : first      ? "_channels_first"
+                                                    : "_channels_last");
+    return *own = name ? qc_tfl_transpose(n, other, 4, first ? qc_tfl_to_first : qc_tfl_to_file, name, st) : 0;
 }
 
 qc_id qc_tfl_real(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
 {
-    const qc_id stored = v->real[layout] ? 0 : qc_tfl_stored(n, v, layout, st);
+    const qc_id stored = v->real[layout] ? 0 : stored_of(n, v, layout, st);
     if (!stored || !v->quantized) return v->real[layout] ? v->real[layout] : stored;
     const int axis = layout == QC_TFL_CHANNELS_FIRST ? (int)qc_tfl_to_file[v->axis] : v->axis;
     const char *name = qc_arena_printf(n->r->arena, st, "%s_dequantized", v->name);
     return v->real[layout] = name ? dequantized(n, v, stored, axis, name, st) : 0;
+}
+
+qc_id qc_tfl_stored(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
+{
+    return v->dequantized ? qc_tfl_real(n, v, layout, st) : stored_of(n, v, layout, st);
 }
 
 /* --- Results --- */
@@ -372,6 +383,20 @@ bool qc_tfl_define_real(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_l
         id = qc_tfl_add(n, QC_OP_QuantizeLinear, 3, in, name, st);
     }
     return qc_tfl_define_stored(n, k, id, layout, st);
+}
+
+bool qc_tfl_alias(struct qc_tfl_node *n, const struct qc_tfl_value *x, struct qc_status *st)
+{
+    struct qc_tfl_value *v = result(n, 0, st);
+    if (!v) return false;
+    const struct qc_tfl_value before = *v;
+    *v = *x;
+    v->index = before.index;
+    v->name = before.name;
+    v->dequantized = true;
+    memset(v->stored, 0, sizeof v->stored);
+    memset(v->real, 0, sizeof v->real);
+    return true;
 }
 
 /* Level of a number in the parameters of v, as TensorFlow Lite has it for the bounds of activations. */

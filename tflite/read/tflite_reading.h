@@ -20,6 +20,7 @@ struct qc_tfl_value {
     bool quantized;                                     /* scales say how its integers are read */
     int axis;                                           /* of several scales */
     const uint8_t *data;                                /* of a constant, checked to fit; else NULL */
+    bool dequantized;                                   /* a constant whose stored integers are not asked for */
     qc_id stored[QC_TFL_LAYOUTS], real[QC_TFL_LAYOUTS]; /* values of the graph; 0: not made */
 };
 
@@ -46,8 +47,9 @@ struct qc_tfl_node {
     struct qc_tfl_reader *r;
     const struct qc_tfl_operator_info *info;
     struct qc_fb_table options;
-    enum qc_op op;    /* of the row */
-    const char *name; /* of its first result: TensorFlow Lite's operators have none */
+    enum qc_op op;           /* of the row */
+    const char *name;        /* of its first result: TensorFlow Lite's operators have none */
+    const char *stored_name; /* of the integers of that */
     size_t input_count, output_count;
     struct qc_tfl_value **inputs, **outputs; /* inputs: NULL where one is left out */
     unsigned attr_count;
@@ -86,6 +88,8 @@ qc_id qc_tfl_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const
  */
 bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st);
 bool qc_tfl_define_real(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st);
+/* Result 0 is the constant x, which is read as it stands for from then on. */
+bool qc_tfl_alias(struct qc_tfl_node *n, const struct qc_tfl_value *x, struct qc_status *st);
 /* The same behind the fused activation of the options. */
 bool qc_tfl_finish(struct qc_tfl_node *n, qc_id id, enum qc_tfl_layout layout, struct qc_status *st);
 
@@ -114,12 +118,14 @@ void qc_tfl_attr(struct qc_tfl_node *n, struct qc_attr a);
 /* ints [count], kept in the arena; left out where all are `none`. */
 bool qc_tfl_attr_ints(struct qc_tfl_node *n, const char *name, size_t count, const int64_t *v, int64_t none,
                       struct qc_status *st);
-/* Adds a node with these attributes; name: of its first result, may be NULL. 0 and a status on failure. */
+/* Adds a node with these attributes; name: of its result, may be NULL; with that of the operator's result the node has
+   it too. 0 and a status on failure. */
 qc_id qc_tfl_add(struct qc_tfl_node *n, enum qc_op op, unsigned count, const qc_id *in, const char *name,
                  struct qc_status *st);
 qc_id qc_tfl_add_results(struct qc_tfl_node *n, enum qc_op op, unsigned count, const qc_id *in, unsigned results,
                          struct qc_status *st);
-qc_id qc_tfl_transpose(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t *perm, struct qc_status *st);
+qc_id qc_tfl_transpose(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t *perm, const char *name,
+                       struct qc_status *st);
 qc_id qc_tfl_reshape(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t *dims, struct qc_status *st);
 qc_id qc_tfl_cast(struct qc_tfl_node *n, qc_id id, enum qc_dtype to, struct qc_status *st);
 /* Constants. */

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Advice: what a job says that an option would gain is what a job with that option has. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/text/text.h"
+#include "quantize/job.h"
+
+#define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
+#define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
+
+struct setting {
+    enum qc_option option;
+    const char *value;
+};
+
+struct advised {
+    struct qc_arena *arena;
+    struct qc_options options;
+    struct qc_job_inputs in;
+    struct qc_job *job;
+    const struct qc_report *report;
+};
+
+/* Weights of 4 bits, ranges of all values: there is something to gain. words: --name=value, or NULL. */
+static void run(struct advised *s, const struct setting *set, size_t count, const char *const *words, size_t word_count)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    *s = (struct advised){.arena = qc_arena_new(), .in = {.model = {.file = MODEL}, .data = {.file = DATA}}};
+    cr_assert(qc_options_init(&s->options, QC_COMMAND_quantize, s->arena, &st) &&
+                  qc_options_set(&s->options, QC_OPTION_SAMPLES, "48", &st) &&
+                  qc_options_set(&s->options, QC_OPTION_THREADS, "1", &st),
+              "%s", st.message);
+    for (size_t i = 0; i < count; i++)
+        cr_assert(qc_options_set(&s->options, set[i].option, set[i].value, &st), "%s", st.message);
+    for (size_t i = 0; i < word_count; i++) { /* "qcalib" and the model are no options */
+        char *word = strncmp(words[i], "--", 2) == 0 ? strdup(words[i] + 2) : NULL,
+             *value = word ? strchr(word, '=') : NULL;
+        enum qc_option which;
+        if (!word) continue;
+        if (value) *value++ = '\0';
+        cr_assert(qc_options_find(&which, &s->options, word, &st), "%s", st.message);
+        const char *kept = value ? qc_arena_strdup(s->arena, value, &st) : NULL;
+        if (which != QC_OPTION_DATA)
+            cr_assert(qc_options_set(&s->options, which, kept, &st), "%s: %s", words[i], st.message);
+        free(word);
+    }
+    cr_assert(qc_job_new(&s->job, &s->options, &s->in, NULL, &st) && qc_job_run(s->job, &st), "%s", st.message);
+    s->report = qc_job_report(s->job);
+}
+
+static void end(struct advised *s)
+{
+    qc_job_free(s->job);
+    qc_arena_free(s->arena);
+}
+
+static char *produced(const struct advised *s)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    const struct qc_text_options all = QC_TEXT_ALL;
+    return qc_graph_print(qc_job_pipeline(s->job)->produced, &all, &st);
+}
+
+static const struct setting few_bits[] = {{QC_OPTION_METHOD, "minmax"},
+                                          {QC_OPTION_WEIGHT_TYPE, "int4"},
+                                          {QC_OPTION_ADVICE, "on"}};
+static const size_t few_bits_count = sizeof few_bits / sizeof *few_bits;
+
+Test(advice, gains_what_its_command_gains)
+{
+    struct advised s;
+    run(&s, few_bits, few_bits_count, NULL, 0);
+    const struct qc_report *r = s.report;
+    cr_assert_eq(r->advice_state, QC_ADVICE_TRIED);
+    cr_assert_gt(r->advice_count, 0, "weights of 4 bits can be mended");
+    cr_expect_geq(r->advice_tried, r->advice_count);
+    cr_expect_eq(r->advice_left, 0, "--advice on tries all");
+    for (size_t i = 0; i < r->advice_count; i++) {
+        const struct qc_report_advice *a = &r->advice[i];
+        cr_expect_gt(a->after_db, a->before_db, "%s", a->command);
+        cr_expect_gt(a->held_after_db, a->held_before_db, "%s", a->command);
+        cr_expect(!i || r->advice[i - 1].after_db - r->advice[i - 1].before_db >= a->after_db - a->before_db,
+                  "the best comes first");
+        struct advised then;
+        run(&then, NULL, 0, a->words, a->word_count);
+        cr_assert_eq(then.report->output_count, r->output_count);
+        for (size_t k = 0; k < r->output_count; k++) {
+            cr_expect_float_eq(a->outputs_before_db[k], r->outputs[k].sqnr_db, 1e-9);
+            cr_expect_float_eq(a->outputs_after_db[k], then.report->outputs[k].sqnr_db, 1e-9, "%s", a->command);
+        }
+        end(&then);
+    }
+    end(&s);
+}
+
+Test(advice, changes_nothing_of_the_job)
+{
+    struct advised with, without;
+    struct setting set[sizeof few_bits / sizeof *few_bits];
+    memcpy(set, few_bits, sizeof few_bits);
+    run(&with, set, few_bits_count, NULL, 0);
+    set[few_bits_count - 1].value = "off";
+    run(&without, set, few_bits_count, NULL, 0);
+    cr_expect_eq(without.report->advice_state, QC_ADVICE_NOT_ASKED);
+    cr_expect_eq(without.report->advice_count, 0);
+    char *a = produced(&with), *b = produced(&without);
+    cr_assert(a && b);
+    cr_expect_str_eq(a, b);
+    cr_expect_eq(qc_dataset_samples(qc_job_pipeline(with.job)->from->data), 48, "the samples of --samples are chosen");
+    cr_expect_eq(with.report->warning_count, without.report->warning_count);
+    free(a);
+    free(b);
+    end(&with);
+    end(&without);
+}
+
+Test(advice, always_tries_the_best_idea)
+{
+    struct advised s;
+    run(&s, few_bits, few_bits_count - 1, NULL, 0); /* --advice auto */
+    cr_assert_eq(s.report->advice_state, QC_ADVICE_TRIED);
+    cr_expect_geq(s.report->advice_tried, 1);
+    for (size_t i = 0; i < s.report->advice_left; i++) cr_expect(s.report->advice_left_out[i].action[0]);
+    end(&s);
+}
+
+/* Hardly anything is lost: 4 bits are tried, and said where they do. */
+Test(advice, is_not_needed_above_40_db)
+{
+    struct advised s;
+    const struct setting wide[] = {{QC_OPTION_ACTIVATION_TYPE, "int16"}, {QC_OPTION_WEIGHT_TYPE, "int8"}};
+    run(&s, wide, 2, NULL, 0);
+    cr_assert_eq(s.report->advice_state, QC_ADVICE_NOT_NEEDED, "%.1f dB", s.report->outputs[0].sqnr_db);
+    cr_expect_eq(s.report->advice_count, 0);
+    cr_expect(!s.report->cheaper || s.report->cheaper->after_db >= s.report->cheaper->before_db - 1);
+    end(&s);
+}
