@@ -124,11 +124,77 @@ bool qc_tfl_write_unary(struct qc_tfl_writer *w, const struct qc_node *n, struct
     return apply(w, row->code, o, both && !wide && (row->integers || fixed), x, y, st);
 }
 
+/* The parameters of a QuantizeLinear or DequantizeLinear, which are inputs; false where they are not one number each. */
+static bool linear_parameters(struct qc_tfl_tensor *t, struct qc_tfl_writer *w, const struct qc_node *n,
+                              struct qc_status *st)
+{
+    const struct qc_tensor *scale = qc_constant_of(w->g, n->inputs[1]),
+                           *zero = n->input_count > 2 ? qc_constant_of(w->g, n->inputs[2]) : NULL;
+    int32_t *z = QC_NEW(w->arena, int32_t, st);
+    if (!z || !scale || scale->dtype != QC_F32 || scale->count != 1) return false;
+    if (n->input_count > 2 && n->inputs[2] && (!zero || zero->count != 1)) return false;
+    *z = zero ? (int32_t)qc_tensor_int(zero, 0) : 0;
+    t->scale_count = 1;
+    t->scale = scale->data;
+    t->zero_point = z;
+    return true;
+}
+
+/* Do the integers of `stored` have these parameters? */
+static bool is_stored_so(const struct qc_graph *g, qc_id stored, const struct qc_tfl_tensor *t)
+{
+    const struct qc_qparams *s = qc_graph_parameters(g, stored);
+    return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1 && s->dtype == t->dtype && s->scale[0] == t->scale[0] &&
+           s->zero_point[0] == t->zero_point[0];
+}
+
+/* QuantizeLinear and DequantizeLinear as they stand in a model whose inputs and outputs are integers
+   (docs/decisions/0008): beside a Dequantize or Quantize with the same parameters they are nothing. */
+bool qc_tfl_write_linear(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    const bool quantizes = n->op == QC_OP_QuantizeLinear;
+    const enum qc_tfl_order order = w->order[n->outputs];
+    const struct qc_node *from = qc_node_of(g, n->inputs[0]);
+    struct qc_tfl_tensor t = {.dtype = g->values[quantizes ? n->outputs : n->inputs[0]].type.dtype};
+    if (!linear_parameters(&t, w, n, st))
+        return st->code == QC_OK && qc_tfl_out_refuse(w, n, st, "its parameters are not one scale and zero point");
+    if (quantizes && from && from->op == QC_OP_Dequantize && is_stored_so(g, from->inputs[0], &t)) {
+        const int x = qc_tfl_out_tensor_of(w, from->inputs[0], order, st);
+        w->made[order][n->outputs] = x;
+        return x != QC_TFL_NO_TENSOR;
+    }
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], order, st), y = qc_tfl_out_result(w, n->outputs, st);
+    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
+    struct qc_tfl_tensor *integers = &w->tensors[quantizes ? y : x];
+    integers->scale_count = t.scale_count;
+    integers->scale = t.scale;
+    integers->zero_point = t.zero_point;
+    return qc_tfl_out_add_node(w, quantizes ? QC_TFL_OP_QUANTIZE : QC_TFL_OP_DEQUANTIZE, 1, &x, y,
+                               qc_tfl_out_options(w, quantizes ? QC_TFL_TABLE_QuantizeOptions : QC_TFL_TABLE_DequantizeOptions),
+                               st);
+}
+
+/* The tensor of the integers that a Quantize makes of what DequantizeLinear made of them; NO_TENSOR: it does not. */
+static int integers_given(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_node *from = qc_node_of(w->g, n->inputs[0]);
+    if (n->op != QC_OP_Quantize || !from || from->op != QC_OP_DequantizeLinear) return QC_TFL_NO_TENSOR;
+    struct qc_tfl_tensor t = {.dtype = w->g->values[from->inputs[0]].type.dtype};
+    if (!linear_parameters(&t, w, from, st) || !is_stored_so(w->g, n->outputs, &t)) return QC_TFL_NO_TENSOR;
+    return qc_tfl_out_tensor_of(w, from->inputs[0], w->order[n->outputs], st);
+}
+
 bool qc_tfl_write_convert(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_qparams *s = qc_graph_parameters(w->g, n->inputs[0]);
     if (s && s->kind == QC_QPARAMS_PRODUCT) return true; /* refused where it is computed */
     const bool quantizes = n->op == QC_OP_Quantize;
+    const int given = integers_given(w, n, st);
+    if (given != QC_TFL_NO_TENSOR) {
+        w->made[w->order[n->outputs]][n->outputs] = given;
+        return true;
+    }
     const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st), y = qc_tfl_out_result(w, n->outputs, st);
     if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
     const int version = !quantizes && w->tensors[x].scale_count > 1 ? 5 : 0;

@@ -15,6 +15,8 @@ static qc_tfl_writes *writes_of(enum qc_op op)
         [QC_OP_Requantize] = qc_tfl_write_requantize,
         [QC_OP_Quantize] = qc_tfl_write_convert,
         [QC_OP_Dequantize] = qc_tfl_write_convert,
+        [QC_OP_QuantizeLinear] = qc_tfl_write_linear,
+        [QC_OP_DequantizeLinear] = qc_tfl_write_linear,
         [QC_OP_Relu] = qc_tfl_write_clamp,
         [QC_OP_Clip] = qc_tfl_write_clamp,
         [QC_OP_MaxPool] = qc_tfl_write_pool,

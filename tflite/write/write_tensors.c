@@ -43,7 +43,7 @@ static bool wants_last(enum qc_op op)
 static bool takes_any(const struct qc_op_info *info, enum qc_op op)
 {
     if (info->unary || op == QC_OP_Relu || op == QC_OP_Clip || op == QC_OP_Quantize || op == QC_OP_Dequantize ||
-        op == QC_OP_Requantize || op == QC_OP_Concat || op == QC_OP_Pad || op == QC_OP_Slice || op == QC_OP_Split ||
+        op == QC_OP_Requantize || op == QC_OP_QuantizeLinear || op == QC_OP_DequantizeLinear || op == QC_OP_Concat || op == QC_OP_Pad || op == QC_OP_Slice || op == QC_OP_Split ||
         op == QC_OP_Gelu || op == QC_OP_Abs || op == QC_OP_Neg)
         return true;
     return op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul || op == QC_OP_Div || op == QC_OP_Max ||
