@@ -118,7 +118,8 @@ static bool report_refused(const struct qc_tfl_writer *w, struct qc_status *st)
         used += strlen(text + used);
     }
     if (shown < w->refused_count) qc_text(text + used, (unsigned)(SHOWN - used), "; and %zu more", w->refused_count - shown);
-    return qc_fail(st, QC_UNSUPPORTED, "TensorFlow Lite cannot hold %zu parts of this graph: %s", w->refused_count, text);
+    return qc_fail(st, QC_UNSUPPORTED, "TensorFlow Lite cannot hold %zu part%s of this graph: %s", w->refused_count,
+                   w->refused_count == 1 ? "" : "s", text);
 }
 
 /* --- The file --- */

@@ -74,7 +74,9 @@ bool qc_tfl_write_transpose(struct qc_tfl_writer *w, const struct qc_node *n, st
         perm[to] = qc_tfl_out_axis(source, rank, w->order[xv]);
         same = same && perm[to] == to;
     }
-    if (same && !w->uses.output_count[yv]) {
+    /* The tensor itself, unless it would be two of the model's inputs and outputs. */
+    const bool free_to_be = w->g->values[xv].kind == QC_VALUE_RESULT && !w->uses.output_count[xv];
+    if (same && (free_to_be || !w->uses.output_count[yv])) {
         w->made[w->order[yv]][yv] = x;
         return true;
     }
