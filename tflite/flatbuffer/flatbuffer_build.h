@@ -20,8 +20,8 @@ struct qc_fb_object *qc_fb_make(struct qc_fb_builder *b, unsigned table);
 void qc_fb_set_int(struct qc_fb_object *o, unsigned field, int64_t value);
 void qc_fb_set_float(struct qc_fb_object *o, unsigned field, float value);
 void qc_fb_set_string(struct qc_fb_object *o, unsigned field, const char *text);
-/* Elements as a file has them, borrowed until qc_fb_finish; they begin at a multiple of `align` bytes, a power of two of
-   at most 16 and at least the size of an element. */
+/* Elements as a file has them, borrowed until qc_fb_finish; they begin at a multiple of `align` bytes, a power of two
+   of at most 16 and at least the size of an element. */
 void qc_fb_set_vector(struct qc_fb_object *o, unsigned field, const void *data, size_t count, size_t align);
 /* A table, also of a union: then the field before it says which. */
 void qc_fb_set_child(struct qc_fb_object *o, unsigned field, struct qc_fb_object *child);

@@ -42,10 +42,10 @@ struct qc_tfl_writer {
     struct qc_tfl_tensor *tensors;
     size_t node_count, node_capacity;
     struct qc_tfl_node_out *nodes;
-    unsigned char *order;       /* [value_count + 1] that a value is made in */
-    int *made[QC_TFL_ORDERS];   /* [value_count + 1] its tensor in that order, or NO_TENSOR */
-    bool *flat;                 /* [value_count + 1] rows of a flattened tensor whose channels are last */
-    bool *done;                 /* [node_count + 1] nodes that an operator before has taken in */
+    unsigned char *order;     /* [value_count + 1] that a value is made in */
+    int *made[QC_TFL_ORDERS]; /* [value_count + 1] its tensor in that order, or NO_TENSOR */
+    bool *flat;               /* [value_count + 1] rows of a flattened tensor whose channels are last */
+    bool *done;               /* [node_count + 1] nodes that an operator before has taken in */
     size_t refused_count, refused_capacity;
     const char **refused; /* lines */
 };
@@ -69,29 +69,30 @@ int qc_tfl_out_operand(struct qc_tfl_writer *w, qc_id v, int rank, enum qc_tfl_o
 int qc_tfl_out_result(struct qc_tfl_writer *w, qc_id v, struct qc_status *st);
 /* A tensor like that of v, but of another shape and name. */
 int qc_tfl_out_like(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *shape, const char *suffix,
-                struct qc_status *st);
+                    struct qc_status *st);
 /* Do the axes that are longer than 1 stay in their order? Axis i of the result is axis perm[i]. */
 bool qc_tfl_out_keeps_order(const struct qc_shape *s, const int *perm);
 /* TRANSPOSE, or RESHAPE where no element moves. */
 bool qc_tfl_out_permute(struct qc_tfl_writer *w, int from, const int *perm, int to, struct qc_status *st);
 /* Writes the elements of `from`, those of v in plain order, into the tensor of v. */
 bool qc_tfl_out_put_plain(struct qc_tfl_writer *w, qc_id v, int from, struct qc_status *st);
-/* The constant v, viewed as `view`, with its axes in the order `perm`: axis i of the result is axis perm[i]. scale_axis:
-   of the result, of several scales. */
+/* The constant v, viewed as `view`, with its axes in the order `perm`: axis i of the result is axis perm[i].
+   scale_axis: of the result, of several scales. */
 int qc_tfl_out_constant(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int scale_axis,
+                        struct qc_status *st);
+int qc_tfl_out_ints(struct qc_tfl_writer *w, const int64_t *values, size_t count, const char *name,
                     struct qc_status *st);
-int qc_tfl_out_ints(struct qc_tfl_writer *w, const int64_t *values, size_t count, const char *name, struct qc_status *st);
 int qc_tfl_out_int_table(struct qc_tfl_writer *w, const int64_t *values, size_t rows, size_t columns, const char *name,
-                     struct qc_status *st);
+                         struct qc_status *st);
 
 /* --- Operators (write_nodes.c) --- */
 
 /* tensor NO_TENSOR among inputs: left out. False when memory is out. */
 bool qc_tfl_out_add_node(struct qc_tfl_writer *w, enum qc_tfl_operator code, unsigned input_count, const int *inputs,
-                     int output, struct qc_fb_object *options, struct qc_status *st);
+                         int output, struct qc_fb_object *options, struct qc_status *st);
 /* With a version that the types of the operands do not tell. */
 bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
-                          const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st);
+                              const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st);
 bool qc_tfl_out_reshape(struct qc_tfl_writer *w, int from, int to, struct qc_status *st);
 struct qc_fb_object *qc_tfl_out_options(struct qc_tfl_writer *w, enum qc_tfl_table table);
 
@@ -108,10 +109,10 @@ const char *qc_tfl_out_runtime_of(enum qc_tfl_operator code, int version);
 
 /* How a node of the graph is written. */
 typedef bool qc_tfl_writes(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st);
-qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl_write_requantize,
-    qc_tfl_write_binary, qc_tfl_write_unary, qc_tfl_write_clamp, qc_tfl_write_concat, qc_tfl_write_shape,
-    qc_tfl_write_transpose, qc_tfl_write_slice, qc_tfl_write_split, qc_tfl_write_pad, qc_tfl_write_resize,
-    qc_tfl_write_depth, qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear;
+qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl_write_requantize, qc_tfl_write_binary,
+    qc_tfl_write_unary, qc_tfl_write_clamp, qc_tfl_write_concat, qc_tfl_write_shape, qc_tfl_write_transpose,
+    qc_tfl_write_slice, qc_tfl_write_split, qc_tfl_write_pad, qc_tfl_write_resize, qc_tfl_write_depth,
+    qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear;
 
 /* The accumulator of a product, stored in `result`. */
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st);

@@ -54,9 +54,11 @@ bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n, struc
         if ((qc_graph_parameters(g, n->inputs[i]) != NULL) != affine)
             return qc_tfl_out_refuse(w, n, st, "one operand is stored in integers, the other is not");
     if (affine && !row->integers) return qc_tfl_out_refuse(w, n, st, "it has no form in integers: --skip it");
-    if (!affine && type != QC_F32 && type != QC_I32) return qc_tfl_out_refuse(w, n, st, "it computes %s", qc_dtype_long_name(type));
+    if (!affine && type != QC_F32 && type != QC_I32)
+        return qc_tfl_out_refuse(w, n, st, "it computes %s", qc_dtype_long_name(type));
     const enum qc_tfl_order order = w->order[y];
-    const int a = qc_tfl_out_operand(w, n->inputs[0], rank, order, st), b = qc_tfl_out_operand(w, n->inputs[1], rank, order, st);
+    const int a = qc_tfl_out_operand(w, n->inputs[0], rank, order, st),
+              b = qc_tfl_out_operand(w, n->inputs[1], rank, order, st);
     const bool fuses = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
     const enum qc_tfl_activation clamp = fuses ? qc_tfl_out_take_clamp(&y, w) : QC_TFL_ACTIVATION_NONE;
     const int inputs[] = {a, b}, to = qc_tfl_out_result(w, y, st);
@@ -96,26 +98,30 @@ static bool has_fixed_parameters(const struct qc_graph *g, enum qc_op op, qc_id 
 }
 
 /* One operator from tensor to tensor; where it has no kernel for these integers, on float numbers between. */
-static bool apply(struct qc_tfl_writer *w, enum qc_tfl_operator code, struct qc_fb_object *o, bool integers, int x, int y,
-                  struct qc_status *st)
+static bool apply(struct qc_tfl_writer *w, enum qc_tfl_operator code, struct qc_fb_object *o, bool integers, int x,
+                  int y, struct qc_status *st)
 {
     if (integers || w->tensors[x].scale_count == 0) return qc_tfl_out_add_node(w, code, 1, &x, y, o, st);
     const int real = real_beside(w, x, "_real", st), result = real_beside(w, y, "_real", st);
     return real != QC_TFL_NO_TENSOR && result != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_DEQUANTIZE, 1, &x, real, qc_tfl_out_options(w, QC_TFL_TABLE_DequantizeOptions), st) &&
+           qc_tfl_out_add_node(w, QC_TFL_OP_DEQUANTIZE, 1, &x, real,
+                               qc_tfl_out_options(w, QC_TFL_TABLE_DequantizeOptions), st) &&
            qc_tfl_out_add_node(w, code, 1, &real, result, o, st) &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &result, y, qc_tfl_out_options(w, QC_TFL_TABLE_QuantizeOptions), st);
+           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &result, y,
+                               qc_tfl_out_options(w, QC_TFL_TABLE_QuantizeOptions), st);
 }
 
 bool qc_tfl_write_unary(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const struct row *row = row_of(n->op);
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st), y = qc_tfl_out_result(w, n->outputs, st);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
+              y = qc_tfl_out_result(w, n->outputs, st);
     if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
     if (w->tensors[x].dtype == QC_I64) return qc_tfl_out_refuse(w, n, st, "it computes int64");
     struct qc_fb_object *o = row->options ? qc_tfl_out_options(w, row->options) : NULL;
     if (n->op == QC_OP_LeakyRelu) qc_fb_set_float(o, QC_TFL_LeakyReluOptions_alpha, qc_attr_float(n, "alpha", 0.01f));
-    if (n->op == QC_OP_Elu && qc_attr_float(n, "alpha", 1) != 1) return qc_tfl_out_refuse(w, n, st, "its alpha is not 1");
+    if (n->op == QC_OP_Elu && qc_attr_float(n, "alpha", 1) != 1)
+        return qc_tfl_out_refuse(w, n, st, "its alpha is not 1");
     if (n->op == QC_OP_Gelu)
         qc_fb_set_int(o, QC_TFL_GeluOptions_approximate, qc_attr_string(n, "approximate", "none")[0] == 't');
     const bool fixed = (n->op == QC_OP_Sigmoid || n->op == QC_OP_Tanh) && has_fixed_parameters(w->g, n->op, n->outputs),
@@ -124,7 +130,8 @@ bool qc_tfl_write_unary(struct qc_tfl_writer *w, const struct qc_node *n, struct
     return apply(w, row->code, o, both && !wide && (row->integers || fixed), x, y, st);
 }
 
-/* The parameters of a QuantizeLinear or DequantizeLinear, which are inputs; false where they are not one number each. */
+/* The parameters of a QuantizeLinear or DequantizeLinear, which are inputs; false where they are not one number each.
+ */
 static bool linear_parameters(struct qc_tfl_tensor *t, struct qc_tfl_writer *w, const struct qc_node *n,
                               struct qc_status *st)
 {
@@ -144,8 +151,8 @@ static bool linear_parameters(struct qc_tfl_tensor *t, struct qc_tfl_writer *w, 
 static bool is_stored_so(const struct qc_graph *g, qc_id stored, const struct qc_tfl_tensor *t)
 {
     const struct qc_qparams *s = qc_graph_parameters(g, stored);
-    return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1 && s->dtype == t->dtype && s->scale[0] == t->scale[0] &&
-           s->zero_point[0] == t->zero_point[0];
+    return s && s->kind == QC_QPARAMS_QUANTIZER && s->count == 1 && s->dtype == t->dtype &&
+           s->scale[0] == t->scale[0] && s->zero_point[0] == t->zero_point[0];
 }
 
 /* QuantizeLinear and DequantizeLinear as they stand in a model whose inputs and outputs are integers
@@ -171,7 +178,8 @@ bool qc_tfl_write_linear(struct qc_tfl_writer *w, const struct qc_node *n, struc
     integers->scale = t.scale;
     integers->zero_point = t.zero_point;
     return qc_tfl_out_add_node(w, quantizes ? QC_TFL_OP_QUANTIZE : QC_TFL_OP_DEQUANTIZE, 1, &x, y,
-                               qc_tfl_out_options(w, quantizes ? QC_TFL_TABLE_QuantizeOptions : QC_TFL_TABLE_DequantizeOptions),
+                               qc_tfl_out_options(w, quantizes ? QC_TFL_TABLE_QuantizeOptions
+                                                               : QC_TFL_TABLE_DequantizeOptions),
                                st);
 }
 
@@ -195,12 +203,14 @@ bool qc_tfl_write_convert(struct qc_tfl_writer *w, const struct qc_node *n, stru
         w->made[w->order[n->outputs]][n->outputs] = given;
         return true;
     }
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st), y = qc_tfl_out_result(w, n->outputs, st);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
+              y = qc_tfl_out_result(w, n->outputs, st);
     if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
     const int version = !quantizes && w->tensors[x].scale_count > 1 ? 5 : 0;
     return qc_tfl_out_add_versioned(w, quantizes ? QC_TFL_OP_QUANTIZE : QC_TFL_OP_DEQUANTIZE, version, 1, &x, y,
-                                qc_tfl_out_options(w, quantizes ? QC_TFL_TABLE_QuantizeOptions : QC_TFL_TABLE_DequantizeOptions),
-                                st);
+                                    qc_tfl_out_options(w, quantizes ? QC_TFL_TABLE_QuantizeOptions
+                                                                    : QC_TFL_TABLE_DequantizeOptions),
+                                    st);
 }
 
 bool qc_tfl_write_requantize(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
@@ -212,9 +222,11 @@ bool qc_tfl_write_requantize(struct qc_tfl_writer *w, const struct qc_node *n, s
             return qc_tfl_out_refuse(w, n, st, "it stores an accumulator that another operator has changed");
         return qc_tfl_write_accumulator(w, from, n->outputs, st);
     }
-    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st), y = qc_tfl_out_result(w, n->outputs, st);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
+              y = qc_tfl_out_result(w, n->outputs, st);
     return x != QC_TFL_NO_TENSOR && y != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &x, y, qc_tfl_out_options(w, QC_TFL_TABLE_QuantizeOptions), st);
+           qc_tfl_out_add_node(w, QC_TFL_OP_QUANTIZE, 1, &x, y, qc_tfl_out_options(w, QC_TFL_TABLE_QuantizeOptions),
+                               st);
 }
 
 /* Softmax along the last axis of the file. Between Dequantize and Quantize with the fixed parameters it is the operator
@@ -233,15 +245,18 @@ bool qc_tfl_write_softmax(struct qc_tfl_writer *w, const struct qc_node *n, stru
     qc_id xv = n->inputs[0], yv = n->outputs;
     const struct qc_qparams *s = from && from->op == QC_OP_Dequantize ? qc_graph_parameters(g, from->inputs[0]) : NULL;
     if (s && s->kind == QC_QPARAMS_QUANTIZER && reader && g->nodes[reader].op == QC_OP_Quantize &&
-        has_fixed_parameters(g, n->op, g->nodes[reader].outputs) && s->dtype == g->values[g->nodes[reader].outputs].type.dtype) {
+        has_fixed_parameters(g, n->op, g->nodes[reader].outputs) &&
+        s->dtype == g->values[g->nodes[reader].outputs].type.dtype) {
         xv = from->inputs[0];
         yv = g->nodes[reader].outputs;
         w->done[reader] = true;
     }
-    if (w->order[yv] != order && rank > 2) return qc_tfl_out_refuse(w, n, st, "its axis is not the last one of the file");
+    if (w->order[yv] != order && rank > 2)
+        return qc_tfl_out_refuse(w, n, st, "its axis is not the last one of the file");
     const int x = qc_tfl_out_tensor_of(w, xv, order, st), y = qc_tfl_out_result(w, yv, st);
     if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    struct qc_fb_object *o = qc_tfl_out_options(w, logarithm ? QC_TFL_TABLE_LogSoftmaxOptions : QC_TFL_TABLE_SoftmaxOptions);
+    struct qc_fb_object *o =
+        qc_tfl_out_options(w, logarithm ? QC_TFL_TABLE_LogSoftmaxOptions : QC_TFL_TABLE_SoftmaxOptions);
     if (!logarithm) qc_fb_set_float(o, QC_TFL_SoftmaxOptions_beta, 1);
     return qc_tfl_out_add_node(w, logarithm ? QC_TFL_OP_LOG_SOFTMAX : QC_TFL_OP_SOFTMAX, 1, &x, y, o, st);
 }

@@ -35,7 +35,8 @@ static bool is_same(const struct window *w)
 {
     for (int i = 0; i < 2; i++) {
         if (w->in[i] == QC_FREE) return false;
-        const int64_t out = (w->in[i] + w->stride[i] - 1) / w->stride[i], reach = (w->kernel[i] - 1) * w->dilation[i] + 1,
+        const int64_t out = (w->in[i] + w->stride[i] - 1) / w->stride[i],
+                      reach = (w->kernel[i] - 1) * w->dilation[i] + 1,
                       total = (out - 1) * w->stride[i] + reach - w->in[i], pad = total > 0 ? total : 0;
         if (w->out[i] != out || w->begin[i] != pad / 2 || w->end[i] != pad - pad / 2) return false;
     }
@@ -88,7 +89,8 @@ static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id
         t.shape = QC_SCALAR;
         t.name = "lowest";
         ok = (inputs[2] = qc_tfl_out_add_tensor(w, &t, st)) != QC_TFL_NO_TENSOR &&
-             qc_tfl_out_add_node(w, QC_TFL_OP_PADV2, 3, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_PadV2Options), st);
+             qc_tfl_out_add_node(w, QC_TFL_OP_PADV2, 3, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_PadV2Options),
+                                 st);
     }
     return ok ? to : QC_TFL_NO_TENSOR;
 }
@@ -149,9 +151,8 @@ static int weight_of(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *vi
     if (!dequantized || have == QC_TFL_NO_TENSOR) return have;
     const int to = qc_tfl_out_like(w, v, &w->tensors[have].shape, "_float", st);
     const bool many = w->tensors[have].scale_count > 1;
-    return to != QC_TFL_NO_TENSOR &&
-                   qc_tfl_out_add_versioned(w, QC_TFL_OP_DEQUANTIZE, many ? 5 : 0, 1, &have, to,
-                                        qc_tfl_out_options(w, QC_TFL_TABLE_DequantizeOptions), st)
+    return to != QC_TFL_NO_TENSOR && qc_tfl_out_add_versioned(w, QC_TFL_OP_DEQUANTIZE, many ? 5 : 0, 1, &have, to,
+                                                              qc_tfl_out_options(w, QC_TFL_TABLE_DequantizeOptions), st)
                ? to
                : QC_TFL_NO_TENSOR;
 }
@@ -178,8 +179,9 @@ static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t cha
     const size_t size = qc_dtype_size(t.dtype);
     unsigned char *data = qc_arena_get(w->arena, (size_t)channels, size, st);
     char label[QC_LABEL];
-    t.name = c && qc_value(w->g, v)->name ? qc_value(w->g, v)->name
-                                          : qc_arena_printf(w->arena, st, "%s_bias", qc_value_label(label, w->g, n->outputs));
+    t.name = c && qc_value(w->g, v)->name
+                 ? qc_value(w->g, v)->name
+                 : qc_arena_printf(w->arena, st, "%s_bias", qc_value_label(label, w->g, n->outputs));
     if (!data || !t.name) return QC_TFL_NO_TENSOR;
     for (size_t i = 0; c && i < (size_t)channels; i++) {
         const size_t k = c->count == 1 ? 0 : i;
@@ -194,13 +196,14 @@ static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t cha
 
 /* --- Products --- */
 
-static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, enum qc_tfl_activation activation,
-                       struct qc_status *st)
+static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
+                       enum qc_tfl_activation activation, struct qc_status *st)
 {
     const struct qc_graph *g = w->g;
     bool dequantized;
     const struct qc_shape *s = &g->values[n->inputs[1]].type.shape, *xs = &g->values[n->inputs[0]].type.shape;
-    if (s->rank < 3 || s->rank > 4) return qc_tfl_out_refuse(w, n, st, "convolutions have one or two spatial dimensions");
+    if (s->rank < 3 || s->rank > 4)
+        return qc_tfl_out_refuse(w, n, st, "convolutions have one or two spatial dimensions");
     if (!weight_fits(w, n, stored_weight(&dequantized, g, n->inputs[1]), st)) return st->code == QC_OK;
     struct window win;
     enum qc_tfl_padding padding;
@@ -235,8 +238,8 @@ static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id r
         qc_fb_set_int(o, QC_TFL_Conv2DOptions_dilation_w_factor, win.dilation[1]);
     }
     const int grouped = groups > 1 && !depthwise ? 6 : 0;
-    return qc_tfl_out_add_versioned(w, depthwise ? QC_TFL_OP_DEPTHWISE_CONV_2D : QC_TFL_OP_CONV_2D, grouped, 3, inputs, made,
-                                o, st) &&
+    return qc_tfl_out_add_versioned(w, depthwise ? QC_TFL_OP_DEPTHWISE_CONV_2D : QC_TFL_OP_CONV_2D, grouped, 3, inputs,
+                                    made, o, st) &&
            settle(w, made, given, st);
 }
 
@@ -262,7 +265,8 @@ static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
     if (w->flat[xv]) { /* columns in the order of a tensor whose channels are last: [.., C, H, W] -> [.., H, W, C] */
         const struct qc_shape *from = &g->values[qc_node_of(g, xv)->inputs[0]].type.shape;
         const int64_t inner = in / from->dim[1];
-        const struct qc_shape view = out_first ? QC_SHAPE(out, from->dim[1], inner) : QC_SHAPE(from->dim[1], inner, out);
+        const struct qc_shape view =
+            out_first ? QC_SHAPE(out, from->dim[1], inner) : QC_SHAPE(from->dim[1], inner, out);
         static const int first[] = {0, 2, 1}, second[] = {2, 1, 0};
         weight = weight_of(w, n->inputs[1], &view, out_first ? first : second, 0, st);
         if (weight != QC_TFL_NO_TENSOR) w->tensors[weight].shape = QC_SHAPE(out, in);
@@ -276,8 +280,8 @@ static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
     const bool keep = xs->rank > 2;
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_fused_activation_function, activation);
     qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_keep_num_dims, keep);
-    return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED, keep && w->tensors[x].dtype != QC_I16 ? 5 : 0, 3, inputs,
-                                to, o, st);
+    return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED, keep && w->tensors[x].dtype != QC_I16 ? 5 : 0, 3,
+                                    inputs, to, o, st);
 }
 
 static bool write_matmul(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st)
@@ -289,7 +293,7 @@ static bool write_matmul(struct qc_tfl_writer *w, const struct qc_node *n, qc_id
     if (w->tensors[inputs[0]].shape.rank < 2 || w->tensors[inputs[1]].shape.rank < 2 || w->order[result] == QC_TFL_LAST)
         return qc_tfl_out_refuse(w, n, st, "a product with a vector has no form");
     return qc_tfl_out_add_node(w, QC_TFL_OP_BATCH_MATMUL, 2, inputs, to,
-                           qc_tfl_out_options(w, QC_TFL_TABLE_BatchMatMulOptions), st);
+                               qc_tfl_out_options(w, QC_TFL_TABLE_BatchMatMulOptions), st);
 }
 
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st)
@@ -311,9 +315,10 @@ bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n, stru
     const struct qc_use_list uses = qc_all_uses(&w->uses, n->outputs);
     for (size_t i = 0; i < uses.count; i++)
         if (!uses.of[i].node || w->g->nodes[uses.of[i].node].op != QC_OP_Requantize)
-            return qc_tfl_out_refuse(w, n, st,
-                                 "its accumulator is read in float, but every result of an integer operator is stored: "
-                                 "a rule with 'result quantized'");
+            return qc_tfl_out_refuse(
+                w, n, st,
+                "its accumulator is read in float, but every result of an integer operator is stored: "
+                "a rule with 'result quantized'");
     return true;
 }
 
@@ -389,7 +394,8 @@ bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n, struct 
         if (v.ceil_mode && !is_same(&win)) {
             for (int i = 0; i < 2; i++) {
                 const int64_t over = (win.out[i] - 1) * win.stride[i] + win.kernel[i] - win.in[i] - win.begin[i];
-                if (over > win.end[i] && !maximum) return qc_tfl_out_refuse(w, n, st, "averages that round sizes up have no form");
+                if (over > win.end[i] && !maximum)
+                    return qc_tfl_out_refuse(w, n, st, "averages that round sizes up have no form");
                 if (over > win.end[i]) win.end[i] = over;
             }
         }
@@ -405,7 +411,8 @@ bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n, struct 
         return reduce(w, n, QC_TFL_OP_MEAN, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]], st);
     }
     if (!maximum && affine && !keeps)
-        return qc_tfl_out_refuse(w, n, st, "an average of a window keeps its input's scale and zero point: target tflite");
+        return qc_tfl_out_refuse(w, n, st,
+                                 "an average of a window keeps its input's scale and zero point: target tflite");
     return pool(w, n, &win, maximum, st);
 }
 

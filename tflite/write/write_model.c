@@ -78,7 +78,8 @@ static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v
     const enum qc_dtype type = w->g->values[v].type.dtype;
     if (s && s->kind == QC_QPARAMS_PRODUCT) return true;
     if (s && type != QC_I8 && type != QC_I16)
-        return qc_tfl_out_refuse(w, n, st, "'%s' is stored as %s: --activation-type int8", name, qc_dtype_long_name(type));
+        return qc_tfl_out_refuse(w, n, st, "'%s' is stored as %s: --activation-type int8", name,
+                                 qc_dtype_long_name(type));
     if (s && s->count > 1 && w->g->values[v].kind != QC_VALUE_CONSTANT)
         return qc_tfl_out_refuse(w, n, st, "'%s' has a scale per channel: --per-channel=weights", name);
     if (s && type == QC_I16 && s->count == 1 && s->zero_point[0] != 0)
@@ -117,7 +118,8 @@ static bool report_refused(const struct qc_tfl_writer *w, struct qc_status *st)
         qc_text(text + used, (unsigned)(SHOWN - used), "%s%s", shown ? "; " : "", w->refused[shown]);
         used += strlen(text + used);
     }
-    if (shown < w->refused_count) qc_text(text + used, (unsigned)(SHOWN - used), "; and %zu more", w->refused_count - shown);
+    if (shown < w->refused_count)
+        qc_text(text + used, (unsigned)(SHOWN - used), "; and %zu more", w->refused_count - shown);
     return qc_fail(st, QC_UNSUPPORTED, "TensorFlow Lite cannot hold %zu part%s of this graph: %s", w->refused_count,
                    w->refused_count == 1 ? "" : "s", text);
 }

@@ -13,7 +13,7 @@ static const struct {
         const char *runtime;
     } of[3]; /* float, int8, int16 */
 } versions[] = {
-#define QC_TFL_VERSIONS_OF(name, f, f_runtime, i8, i8_runtime, i16, i16_runtime)                                           \
+#define QC_TFL_VERSIONS_OF(name, f, f_runtime, i8, i8_runtime, i16, i16_runtime)                                       \
     {QC_TFL_OP_##name, {{f, f_runtime}, {i8, i8_runtime}, {i16, i16_runtime}}},
 #include "tflite/write/tflite_versions.def"
 #undef QC_TFL_VERSIONS_OF
@@ -41,7 +41,7 @@ static int version_of(const struct qc_tfl_writer *w, enum qc_tfl_operator code, 
 }
 
 bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
-                          const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st)
+                              const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st)
 {
     if (w->node_count == w->node_capacity) {
         const size_t capacity = w->node_capacity ? 2 * w->node_capacity : 64;
@@ -54,6 +54,14 @@ bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code
     struct qc_tfl_node_out *n = &w->nodes[w->node_count];
     int *ends = QC_NEW_ARRAY(w->arena, int, input_count + 1, st);
     if (!ends) return false;
+    /* Integers beside the interface (docs/decisions/0008) are moved as they are. */
+    const struct qc_tfl_tensor *x = &w->tensors[inputs[0]];
+    struct qc_tfl_tensor *y = &w->tensors[output];
+    if (x->scale_count == 1 && y->scale_count == 0 && x->dtype == y->dtype) {
+        y->scale_count = 1;
+        y->scale = x->scale;
+        y->zero_point = x->zero_point;
+    }
     memcpy(ends, inputs, input_count * sizeof *ends);
     ends[input_count] = output;
     *n = (struct qc_tfl_node_out){.code = code,
@@ -69,7 +77,7 @@ bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code
 }
 
 bool qc_tfl_out_add_node(struct qc_tfl_writer *w, enum qc_tfl_operator code, unsigned input_count, const int *inputs,
-                     int output, struct qc_fb_object *options, struct qc_status *st)
+                         int output, struct qc_fb_object *options, struct qc_status *st)
 {
     return qc_tfl_out_add_versioned(w, code, 0, input_count, inputs, output, options, st);
 }
@@ -86,10 +94,11 @@ bool qc_tfl_out_reshape(struct qc_tfl_writer *w, int from, int to, struct qc_sta
     unsigned unknown = 0;
     for (int i = 0; i < s->rank; i++) unknown += (dims[i] = s->dim[i]) == QC_FREE;
     if (unknown > 1)
-        return qc_tfl_out_refuse(w, NULL, st, "RESHAPE to '%s', which has several free dimensions", w->tensors[to].name);
+        return qc_tfl_out_refuse(w, NULL, st, "RESHAPE to '%s', which has several free dimensions",
+                                 w->tensors[to].name);
     const int inputs[] = {from, qc_tfl_out_ints(w, dims, (size_t)s->rank, "shape", st)};
-    return inputs[1] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_ReshapeOptions), st);
+    return inputs[1] != QC_TFL_NO_TENSOR && qc_tfl_out_add_node(w, QC_TFL_OP_RESHAPE, 2, inputs, to,
+                                                                qc_tfl_out_options(w, QC_TFL_TABLE_ReshapeOptions), st);
 }
 
 bool qc_tfl_out_refuse(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st, const char *fmt, ...)
@@ -99,10 +108,9 @@ bool qc_tfl_out_refuse(struct qc_tfl_writer *w, const struct qc_node *n, struct 
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    const char *line =
-        n ? qc_arena_printf(w->arena, st, "%s '%s': %s", qc_op_info(n->op)->name,
-                            n->name ? n->name : qc_value_label(label, w->g, n->outputs), text)
-          : qc_arena_strdup(w->arena, text, st);
+    const char *line = n ? qc_arena_printf(w->arena, st, "%s '%s': %s", qc_op_info(n->op)->name,
+                                           n->name ? n->name : qc_value_label(label, w->g, n->outputs), text)
+                         : qc_arena_strdup(w->arena, text, st);
     if (!line) return false;
     for (size_t i = 0; i < w->refused_count; i++)
         if (strcmp(w->refused[i], line) == 0) return true;
@@ -192,7 +200,7 @@ bool qc_tfl_write_clamp(struct qc_tfl_writer *w, const struct qc_node *n, struct
         const int to = last ? out : qc_tfl_out_like(w, y, &w->tensors[out].shape, "_above", st);
         if (inputs[1] == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR ||
             !qc_tfl_out_add_node(w, last ? QC_TFL_OP_MINIMUM : QC_TFL_OP_MAXIMUM, 2, inputs, to,
-                             qc_tfl_out_options(w, QC_TFL_TABLE_MaximumMinimumOptions), st))
+                                 qc_tfl_out_options(w, QC_TFL_TABLE_MaximumMinimumOptions), st))
             return false;
         at = to;
     }

@@ -120,7 +120,8 @@ bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct
         if (axis < 0) axis += s->rank;
         const int64_t size = s->dim[axis], step = in[4] ? qc_tensor_int(in[4], k) : 1;
         int64_t from = qc_tensor_int(in[1], k), to = qc_tensor_int(in[2], k);
-        if (size == QC_FREE || step < 1) return qc_tfl_out_refuse(w, n, st, "it goes backwards, or along a free dimension");
+        if (size == QC_FREE || step < 1)
+            return qc_tfl_out_refuse(w, n, st, "it goes backwards, or along a free dimension");
         if (from < 0) from += size;
         if (to < 0) to += size;
         const int at = qc_tfl_out_axis((int)axis, s->rank, order);
@@ -164,11 +165,13 @@ bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n, struct q
     const int rank = g->values[n->inputs[0]].type.shape.rank;
     int64_t rows[2 * QC_RANK_MAX];
     int x, y;
-    if (!pads || (n->input_count > 2 && n->inputs[2] && !value)) return qc_tfl_out_refuse(w, n, st, "its pads are computed");
+    if (!pads || (n->input_count > 2 && n->inputs[2] && !value))
+        return qc_tfl_out_refuse(w, n, st, "its pads are computed");
     if (value && qc_tensor_float(value, 0) != 0 && !qc_graph_parameters(g, n->inputs[2]))
         return qc_tfl_out_refuse(w, n, st, "it pads with %g, not 0", qc_tensor_float(value, 0));
     const struct qc_qparams *s = value ? qc_graph_parameters(g, n->inputs[2]) : NULL;
-    if (s && qc_tensor_int(value, 0) != s->zero_point[0]) return qc_tfl_out_refuse(w, n, st, "it pads with a number other than 0");
+    if (s && qc_tensor_int(value, 0) != s->zero_point[0])
+        return qc_tfl_out_refuse(w, n, st, "it pads with a number other than 0");
     const bool mirrors = strcmp(mode, "reflect") == 0;
     if (!mirrors && strcmp(mode, "constant") != 0) return qc_tfl_out_refuse(w, n, st, "its mode is %.40s", mode);
     if (!ends(&x, &y, w, n, st)) return false;
@@ -204,7 +207,8 @@ bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struc
     if (!copies && (!linear || !(half || corners || strcmp(where, "asymmetric") == 0)))
         return qc_tfl_out_refuse(w, n, st, "mode %.20s with %.30s and %.30s has no form", mode, where, nearest);
     if (linear && qc_graph_parameters(w->g, n->outputs))
-        return qc_tfl_out_refuse(w, n, st, "interpolation on integers has other arithmetic in TensorFlow Lite: --skip it");
+        return qc_tfl_out_refuse(w, n, st,
+                                 "interpolation on integers has other arithmetic in TensorFlow Lite: --skip it");
     if (!ends(&x, &y, w, n, st)) return false;
     const int64_t sizes[] = {to->dim[2], to->dim[3]};
     const int inputs[] = {x, qc_tfl_out_ints(w, sizes, 2, "size", st)};
@@ -215,7 +219,8 @@ bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struc
         qc_fb_set_int(o, QC_TFL_ResizeBilinearOptions_half_pixel_centers, half);
     }
     return inputs[1] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, linear ? QC_TFL_OP_RESIZE_BILINEAR : QC_TFL_OP_RESIZE_NEAREST_NEIGHBOR, 2, inputs, y, o, st);
+           qc_tfl_out_add_node(w, linear ? QC_TFL_OP_RESIZE_BILINEAR : QC_TFL_OP_RESIZE_NEAREST_NEIGHBOR, 2, inputs, y,
+                               o, st);
 }
 
 /* ONNX's mode CRD has the block's positions behind the channels, TensorFlow Lite before them. */

@@ -43,8 +43,9 @@ static bool wants_last(enum qc_op op)
 static bool takes_any(const struct qc_op_info *info, enum qc_op op)
 {
     if (info->unary || op == QC_OP_Relu || op == QC_OP_Clip || op == QC_OP_Quantize || op == QC_OP_Dequantize ||
-        op == QC_OP_Requantize || op == QC_OP_QuantizeLinear || op == QC_OP_DequantizeLinear || op == QC_OP_Concat || op == QC_OP_Pad || op == QC_OP_Slice || op == QC_OP_Split ||
-        op == QC_OP_Gelu || op == QC_OP_Abs || op == QC_OP_Neg)
+        op == QC_OP_Requantize || op == QC_OP_QuantizeLinear || op == QC_OP_DequantizeLinear || op == QC_OP_Concat ||
+        op == QC_OP_Pad || op == QC_OP_Slice || op == QC_OP_Split || op == QC_OP_Gelu || op == QC_OP_Abs ||
+        op == QC_OP_Neg)
         return true;
     return op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul || op == QC_OP_Div || op == QC_OP_Max ||
            op == QC_OP_Min || op == QC_OP_Pow || op == QC_OP_PRelu;
@@ -63,7 +64,8 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w, struct qc_status *st)
         for (unsigned k = 0; any && k < n->input_count; k++)
             for (unsigned o = 0; o < n->output_count; o++) {
                 const qc_id a = n->inputs[k], b = n->outputs + o;
-                if (has_orders(g, a) && has_orders(g, b) && g->values[a].type.shape.rank == g->values[b].type.shape.rank)
+                if (has_orders(g, a) && has_orders(g, b) &&
+                    g->values[a].type.shape.rank == g->values[b].type.shape.rank)
                     qc_union_join(parent, a, b);
             }
     }
@@ -107,12 +109,11 @@ static void set_parameters(struct qc_tfl_tensor *t, const struct qc_graph *g, qc
 static const char *label_of(struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
 {
     char label[QC_LABEL];
-    return w->g->values[v].name ? w->g->values[v].name
-                                : qc_arena_strdup(w->arena, qc_value_label(label, w->g, v), st);
+    return w->g->values[v].name ? w->g->values[v].name : qc_arena_strdup(w->arena, qc_value_label(label, w->g, v), st);
 }
 
 int qc_tfl_out_like(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *shape, const char *suffix,
-                struct qc_status *st)
+                    struct qc_status *st)
 {
     const char *name = label_of(w, v, st);
     struct qc_tfl_tensor t = {.dtype = w->g->values[v].type.dtype, .shape = *shape};
@@ -144,7 +145,7 @@ static int add_constant(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, 
 }
 
 int qc_tfl_out_constant(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int scale_axis,
-                    struct qc_status *st)
+                        struct qc_status *st)
 {
     const struct qc_tensor *c = qc_constant_of(w->g, v);
     const size_t size = qc_dtype_size(c->dtype);
@@ -167,7 +168,7 @@ int qc_tfl_out_constant(struct qc_tfl_writer *w, qc_id v, const struct qc_shape 
 }
 
 int qc_tfl_out_int_table(struct qc_tfl_writer *w, const int64_t *values, size_t rows, size_t columns, const char *name,
-                     struct qc_status *st)
+                         struct qc_status *st)
 {
     int32_t *data = QC_NEW_ARRAY(w->arena, int32_t, rows * (columns ? columns : 1), st);
     if (!data) return QC_TFL_NO_TENSOR;
@@ -175,13 +176,14 @@ int qc_tfl_out_int_table(struct qc_tfl_writer *w, const int64_t *values, size_t 
         data[i] = values[i] > INT32_MAX ? INT32_MAX : values[i] < INT32_MIN ? INT32_MIN : (int32_t)values[i];
     const struct qc_tfl_tensor t = {.name = name,
                                     .dtype = QC_I32,
-                                    .shape = columns ? QC_SHAPE((int64_t)rows, (int64_t)columns)
-                                                     : QC_SHAPE((int64_t)rows),
+                                    .shape =
+                                        columns ? QC_SHAPE((int64_t)rows, (int64_t)columns) : QC_SHAPE((int64_t)rows),
                                     .data = data};
     return add_constant(w, &t, st);
 }
 
-int qc_tfl_out_ints(struct qc_tfl_writer *w, const int64_t *values, size_t count, const char *name, struct qc_status *st)
+int qc_tfl_out_ints(struct qc_tfl_writer *w, const int64_t *values, size_t count, const char *name,
+                    struct qc_status *st)
 {
     return qc_tfl_out_int_table(w, values, count, 0, name, st);
 }
@@ -205,7 +207,8 @@ bool qc_tfl_out_permute(struct qc_tfl_writer *w, int from, const int *perm, int 
     for (int i = 0; i < source.rank; i++) axes[i] = perm[i];
     const int inputs[] = {from, qc_tfl_out_ints(w, axes, (size_t)source.rank, "permutation", st)};
     return inputs[1] != QC_TFL_NO_TENSOR &&
-           qc_tfl_out_add_node(w, QC_TFL_OP_TRANSPOSE, 2, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_TransposeOptions), st);
+           qc_tfl_out_add_node(w, QC_TFL_OP_TRANSPOSE, 2, inputs, to,
+                               qc_tfl_out_options(w, QC_TFL_TABLE_TransposeOptions), st);
 }
 
 /* The axes of a tensor in the other order, as those of one in `order`. */
@@ -250,7 +253,8 @@ int qc_tfl_out_tensor_of(struct qc_tfl_writer *w, qc_id v, enum qc_tfl_order ord
         int perm[QC_RANK_MAX];
         last_order(perm, rank);
         for (int i = 0; order == QC_TFL_PLAIN && i < rank; i++) perm[i] = i;
-        return *made = qc_tfl_out_constant(w, v, &value->type.shape, perm, qc_tfl_out_axis(value->type.axis, rank, order), st);
+        return *made = qc_tfl_out_constant(w, v, &value->type.shape, perm,
+                                           qc_tfl_out_axis(value->type.axis, rank, order), st);
     }
     const int have = qc_tfl_out_result(w, v, st);
     if (have == QC_TFL_NO_TENSOR || w->order[v] == order) return have;
@@ -269,7 +273,8 @@ int qc_tfl_out_operand(struct qc_tfl_writer *w, qc_id v, int rank, enum qc_tfl_o
     last_order(perm, rank);
     for (int i = 0; i < rank; i++) whole.dim[i] = i < rank - s->rank ? 1 : s->dim[i - (rank - s->rank)];
     if (value->constant)
-        return qc_tfl_out_constant(w, v, &whole, perm, qc_tfl_out_axis(value->type.axis + rank - s->rank, rank, order), st);
+        return qc_tfl_out_constant(w, v, &whole, perm, qc_tfl_out_axis(value->type.axis + rank - s->rank, rank, order),
+                                   st);
     const int from = qc_tfl_out_tensor_of(w, v, QC_TFL_PLAIN, st), wide = qc_tfl_out_like(w, v, &whole, "_wide", st);
     if (from == QC_TFL_NO_TENSOR || wide == QC_TFL_NO_TENSOR || !qc_tfl_out_reshape(w, from, wide, st))
         return QC_TFL_NO_TENSOR;
