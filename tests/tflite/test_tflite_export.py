@@ -309,6 +309,14 @@ def test_a_flattened_image_needs_no_transpose(program, tmp_path):  # noqa: F811
     assert check_again(program, tmp_path, ops, tensors, [0], [8]) == ["CONV_2D", "RESHAPE", "FULLY_CONNECTED"]
 
 
+def test_the_page_names_the_operators_that_are_written():
+    rows = re.findall(r"^QC_TFL_VERSIONS_OF\((\w+),", (ROOT / "tflite/write/tflite_versions.def").read_text(), re.M)
+    used = {n for f in (ROOT / "tflite/write").glob("write_*.c") for n in re.findall(r"QC_TFL_OP_(\w+)", f.read_text())} - {"name"}
+    page = (ROOT / "docs/tflite-export.md").read_text()
+    listed_there = page[page.index("Written are: ") :].split(":", 1)[1].strip().rstrip(".")
+    assert sorted(rows) == sorted(used - {""}) == sorted(name.strip() for name in listed_there.split(","))
+
+
 # --- Real models ---
 
 

@@ -315,10 +315,9 @@ bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n, stru
     const struct qc_use_list uses = qc_all_uses(&w->uses, n->outputs);
     for (size_t i = 0; i < uses.count; i++)
         if (!uses.of[i].node || w->g->nodes[uses.of[i].node].op != QC_OP_Requantize)
-            return qc_tfl_out_refuse(
-                w, n, st,
-                "its accumulator is read in float, but every result of an integer operator is stored: "
-                "a rule with 'result quantized'");
+            return qc_tfl_out_refuse(w, n, st,
+                                     "its accumulator is read in float, but every result has to be stored: a pattern "
+                                     "with 'result quantized'");
     return true;
 }
 
@@ -411,8 +410,7 @@ bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n, struct 
         return reduce(w, n, QC_TFL_OP_MEAN, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]], st);
     }
     if (!maximum && affine && !keeps)
-        return qc_tfl_out_refuse(w, n, st,
-                                 "an average of a window keeps its input's scale and zero point: target tflite");
+        return qc_tfl_out_refuse(w, n, st, "its scale and zero point have to be those of its input");
     return pool(w, n, &win, maximum, st);
 }
 
