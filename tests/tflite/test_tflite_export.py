@@ -187,6 +187,74 @@ def test_what_has_no_form_is_refused_all_at_once(digits, program):  # noqa: F811
     assert "--weight-type int8" in said and "--per-channel=weights" in said
 
 
+# --- Made networks ---
+
+
+def made(folder, nodes, shape, weights, out="y"):
+    """A model and data for it. weights: name -> array."""
+    rng = np.random.default_rng(8)
+    constants = [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in weights.items()]
+    ports = [
+        onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["N", *shape]),
+        onnx.helper.make_tensor_value_info(out, onnx.TensorProto.FLOAT, None),
+    ]
+    graph = onnx.helper.make_graph(nodes, "made", ports[:1], ports[1:], constants)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save(onnx.shape_inference.infer_shapes(model), folder / "made.onnx")
+    with h5py.File(folder / "data.h5", "w") as file:
+        file["x"] = rng.normal(0, 1, (32, *shape)).astype(F)
+
+
+def node(op, inputs, output, **attributes):
+    return onnx.helper.make_node(op, inputs, [output], name=f"{op}_{output}", **attributes)
+
+
+def array(*shape, seed=1):
+    return np.random.default_rng(seed).normal(0, 0.4, shape).astype(F)
+
+
+def test_paddings_clamps_and_copies(program, tmp_path):  # noqa: F811
+    nodes = [
+        node("Conv", ["x", "w", "b"], "a", pads=[1, 0, 0, 1], strides=[2, 2]),
+        node("MaxPool", ["a"], "m", kernel_shape=[3, 3], strides=[1, 1], pads=[1, 1, 0, 1]),
+        node("Clip", ["m", "lo", "hi"], "c"),
+        node("Resize", ["c", "", "scales"], "r", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        node("DepthToSpace", ["r"], "d", blocksize=2, mode="CRD"),
+        node("Pad", ["d", "pads"], "p"),
+        node("Slice", ["p", "from", "to", "axes", "steps"], "s"),
+        node("Conv", ["s", "v"], "y", group=2),
+    ]
+    weights = {
+        "w": array(8, 3, 3, 3), "b": array(8), "v": array(4, 1, 1, 1, seed=2), "lo": F(-0.5), "hi": F(0.7),
+        "scales": np.array([1, 1, 2, 2], F), "pads": np.array([0, 0, 1, 0, 0, 0, 2, 1]),
+        "from": np.array([1, 0]), "to": np.array([100, -1]), "axes": np.array([2, 3]), "steps": np.array([2, 1]),
+    }  # fmt: skip
+    made(tmp_path, nodes, (3, 9, 10), weights)
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    check_network(program, tmp_path, content, tmp_path / "data.h5", 32)
+    found = operators(content)
+    assert {"PAD", "PADV2", "MAXIMUM", "MINIMUM", "RESIZE_NEAREST_NEIGHBOR", "GATHER", "DEPTH_TO_SPACE", "STRIDED_SLICE"} <= set(found)
+    assert "TRANSPOSE" not in found
+
+
+def test_convolutions_of_one_dimension(program, tmp_path):  # noqa: F811
+    nodes = [
+        node("Conv", ["x", "w", "b"], "a", pads=[1, 1]),
+        node("Relu", ["a"], "r"),
+        node("MaxPool", ["r"], "m", kernel_shape=[2], strides=[2]),
+        node("Conv", ["m", "v"], "c", group=6, pads=[2, 0]),
+        node("Add", ["c", "m"], "s"),
+        node("Flatten", ["s"], "f"),
+        node("Gemm", ["f", "g", "h"], "y"),
+    ]
+    weights = {"w": array(6, 4, 3), "b": array(6), "v": array(6, 1, 3, seed=2), "g": array(96, 5, seed=3), "h": array(5)}
+    made(tmp_path, nodes, (4, 32), weights)
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    check_network(program, tmp_path, content, tmp_path / "data.h5", 32)
+    found = operators(content)
+    assert {"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "ADD", "FULLY_CONNECTED"} <= set(found) and "TRANSPOSE" not in found
+
+
 # --- Operators: a file is read and written again ---
 
 
@@ -209,7 +277,7 @@ def check_again(program, folder, ops, tensors, inputs, outputs, exact=True):  # 
 FLOAT = [
     "conv same", "conv valid, dilated", "depthwise", "average", "maximum", "add channels", "sub", "mul", "div", "maximum of two", "abs",
     "neg", "exp", "sin", "cos", "floor", "ceil", "round", "elu", "logistic", "tanh", "leaky relu", "gelu", "gelu, approximate", "relu", "relu6",
-    "relu -1 to 1", "depth to space", "prelu", "hard swish", "log softmax",
+    "relu -1 to 1", "relu 0 to 1", "depth to space", "prelu", "hard swish", "log softmax",
 ]  # fmt: skip
 FLOAT_LISTS = ["mean over the image", "mean, kept", "largest of rows", "reshape", "transpose", "pad", "mirror", "slice", "bilinear, half", "bilinear, corners"]
 

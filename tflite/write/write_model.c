@@ -84,7 +84,7 @@ static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v
         return qc_tfl_out_refuse(w, n, st, "'%s' has a scale per channel: --per-channel=weights", name);
     if (s && type == QC_I16 && s->count == 1 && s->zero_point[0] != 0)
         return qc_tfl_out_refuse(w, n, st, "'%s' has 16 bits and a zero point: --symmetric", name);
-    if (!s && qc_tfl_type_of(type) < 0)
+    if (!s && (qc_tfl_type_of(type) < 0 || (qc_dtype_info(type)->is_float && type != QC_F32)))
         return qc_tfl_out_refuse(w, n, st, "'%s' has the type %s", name, qc_dtype_long_name(type));
     if (w->g->values[v].type.shape.rank < 0) return qc_tfl_out_refuse(w, n, st, "'%s' has no fixed rank", name);
     return true;
