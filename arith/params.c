@@ -45,3 +45,17 @@ struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels lev
     return (struct qc_affine){.scale = scale,
                               .zero_point = clamp_level(nearbyint(levels.lo - lo / (double)scale), levels)};
 }
+
+struct qc_affine qc_affine_power_of_two(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
+                                        bool above)
+{
+    struct qc_affine p = qc_affine_from_range(lo, hi, levels, symmetry);
+    int exponent;
+    const float significand = frexpf(p.scale, &exponent); /* in [1/2, 1) */
+    const bool exact = !(significand > 0.5f);
+    if (exact) return p;
+    p.scale = usable_scale(ldexp(0.5, above ? exponent + 1 : exponent));
+    if (symmetry == QC_ASYMMETRIC)
+        p.zero_point = clamp_level(nearbyint(levels.lo - (lo < 0 ? lo : 0) / (double)p.scale), levels);
+    return p;
+}

@@ -33,6 +33,10 @@ enum qc_symmetry { QC_ASYMMETRIC, QC_SYMMETRIC };
    / DynamicQuantizeLinear-11. */
 struct qc_affine qc_affine_from_range(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry);
 
+/* The same with a power of two as scale: the one below the scale that covers the range, or the one above. */
+struct qc_affine qc_affine_power_of_two(double lo, double hi, struct qc_levels levels, enum qc_symmetry symmetry,
+                                        bool above);
+
 /* The values that are not clipped: from half a step below the lowest level to half a step above the highest. */
 static inline void qc_affine_reach(double *lo, double *hi, struct qc_affine p, struct qc_levels levels)
 {

@@ -156,13 +156,14 @@ static void take_folded(struct layers *l, const struct layers *other, const stru
 {
     for (size_t i = 0; i < l->count; i++) {
         struct layer *x = &l->of[i];
-        if (!x->partner || is_stored(l->g, x->value)) continue;
+        if (!x->partner) continue;
         const bool stored = is_stored(other->g, other->of[x->partner - 1].value);
         for (qc_id id; (id = qc_only_reader(uses, x->value));) {
             const struct qc_node *n = &l->g->nodes[id];
             const size_t k = l->index[n->outputs];
             const bool clamp = qc_op_info(n->op)->affine == QC_AFFINE_BOUND;
-            if (!k || l->of[k - 1].partner || !(clamp ? stored : n->op == QC_OP_BatchNormalization)) break;
+            const bool norm = n->op == QC_OP_BatchNormalization && !is_stored(l->g, x->value);
+            if (!k || l->of[k - 1].partner || !(clamp ? stored : norm)) break;
             x->value = n->outputs;
         }
     }

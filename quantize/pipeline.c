@@ -12,7 +12,6 @@
 #include "quantize/options/integer_options.h"
 #include "quantize/options/options_agree.h"
 #include "quantize/options/scheme_options.h"
-#include "quantize/options/targets.h"
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/stages/stage_import.h"
 #include "quantize/trials/auto_method.h"
@@ -153,7 +152,7 @@ static bool read_rules(struct qc_pipeline *p, struct qc_status *st)
         !qc_rules_add_builtin(p->from->fold_rules, "requantize_once.rules", st) ||
         (qc_narrows_bias(o) && !qc_rules_add_builtin(p->from->rules, "bias_narrowed.rules", st)))
         return false;
-    if (!qc_rules_choose_target(p->from->rules, qc_target_of_rules(o->target), st)) return false;
+    if (!qc_rules_take_target(p->from->rules, o->runs_on, st)) return false;
     for (size_t i = 0; i < o->rules.count; i++)
         if (!qc_rules_add_file(p->from->rules, o->rules.items[i], st)) return false;
     return true;
@@ -215,12 +214,13 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
     if (!open_pipeline(p, o, in, st) || !read_rules(p, st) || !read_methods(p, st) ||
         !qc_integer_options(&p->how, o, st))
         return false;
-    if (!qc_scheme_options(&p->scheme, o, p->arena, st)) return false;
-    if (p->scheme.weight_block && strcmp(o->target, "fused") == 0) {
+    if (!qc_scheme_options(&p->scheme, o, p->arena, st) || !qc_warn_target_options(o, p->warnings, st)) return false;
+    if (p->scheme.weight_block && o->runs_on->no_blocks) {
         p->scheme.weight_block = 0;
         qc_warn(p->warnings,
-                "--weight-block: weights have a scale per channel, since --target fused is for hardware that "
-                "sums integers, which have no blocks");
+                "--weight-block: weights have a scale per channel, since --target %s is for hardware that "
+                "sums integers, which have no blocks",
+                o->runs_on->name);
     }
     if (qc_has_data(&in->data) &&
         !qc_folded_constants_new(&p->shared, o->memory_limit ? QC_FORMS_NOT_KEPT : QC_FORMS_KEPT, st))

@@ -128,14 +128,13 @@ void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, 
     }
 }
 
-static void tile_plain(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
+static void tile_plain(int32_t *sum, const int16_t *a, const int16_t *b, size_t pairs)
 {
-    int32_t sum[QC_MOMENTS_TILE * QC_MOMENTS_TILE] = {0};
+    memset(sum, 0, QC_MOMENTS_TILE_SIZE * sizeof *sum);
     for (size_t p = 0; p < pairs; p++, a += QC_MOMENTS_PAIR_SIZE, b += QC_MOMENTS_PAIR_SIZE)
         for (size_t i = 0; i < QC_MOMENTS_TILE; i++)
             for (size_t j = 0; j < QC_MOMENTS_TILE; j++)
                 sum[i * QC_MOMENTS_TILE + j] += (int32_t)a[2 * i] * b[2 * j] + (int32_t)a[2 * i + 1] * b[2 * j + 1];
-    for (size_t i = 0; i < QC_MOMENTS_TILE_SIZE; i++) to[i] += (int64_t)sum[i] * ((int64_t)1 << shift);
 }
 
 #ifdef X86_TILES
@@ -146,38 +145,24 @@ QC_TARGET_AVX512 static __m512i pair_512(const int16_t *p)
     return _mm512_set1_epi32(two);
 }
 
-QC_TARGET_AVX512 static QC_INLINE void add_row_512(int64_t *row, __m512i sum, __m128i by)
-{
-    const __m512i low = _mm512_cvtepi32_epi64(_mm512_castsi512_si256(sum)),
-                  high = _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sum, 1));
-    _mm512_storeu_si512(row, _mm512_add_epi64(_mm512_loadu_si512(row), _mm512_sll_epi64(low, by)));
-    _mm512_storeu_si512(row + 8, _mm512_add_epi64(_mm512_loadu_si512(row + 8), _mm512_sll_epi64(high, by)));
-}
-
-/* Sums are named one by one and held in place, else the compiler copies all of them at each step; what they are added
-   to is asked for meanwhile, since it is too much to stay in a cache: together 0.6 of the time. */
+/* Sums are named one by one and held in place, else the compiler copies all of them at each step. */
 #define TILE_ROWS(DO)                                                                                                  \
     DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 #define BEGIN(i) __m512i s##i = _mm512_setzero_si512();
 #define STEP(i)                                                                                                        \
     s##i = ADD_PAIRS(s##i, y, pair_512(a + 2 * i));                                                                    \
     __asm__("" : "+v"(s##i));
-#define END(i) add_row_512(to + i * QC_MOMENTS_TILE, s##i, by);
+#define END(i) _mm512_storeu_si512(sum + i * QC_MOMENTS_TILE, s##i);
 #define TILE_BODY                                                                                                      \
-    const char *soon = (const char *)to, *const end = (const char *)(to + QC_MOMENTS_TILE_SIZE);                       \
-    const __m128i by = _mm_cvtsi32_si128(shift);                                                                       \
     TILE_ROWS(BEGIN)                                                                                                   \
     for (size_t p = 0; p < pairs; p++, a += QC_MOMENTS_PAIR_SIZE, b += QC_MOMENTS_PAIR_SIZE) {                         \
         const __m512i y = _mm512_loadu_si512(b);                                                                       \
-        if (soon < end) __builtin_prefetch(soon, 1);                                                                   \
-        soon += soon < end ? LINE : 0;                                                                                 \
         TILE_ROWS(STEP)                                                                                                \
     }                                                                                                                  \
     TILE_ROWS(END)
-enum { LINE = 64 };
 
 #define ADD_PAIRS(sum, y, x) _mm512_add_epi32(sum, _mm512_madd_epi16(x, y))
-QC_TARGET_AVX512 static void tile_avx512(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
+QC_TARGET_AVX512 static void tile_avx512(int32_t *sum, const int16_t *a, const int16_t *b, size_t pairs)
 {
     TILE_BODY
 }
@@ -187,7 +172,7 @@ QC_TARGET_AVX512 static void tile_avx512(int64_t *to, const int16_t *a, const in
  */
 #define ADD_PAIRS(sum, y, x) _mm512_dpwssd_epi32(sum, y, x)
 #define TARGET_VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
-TARGET_VNNI static void tile_vnni(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
+TARGET_VNNI static void tile_vnni(int32_t *sum, const int16_t *a, const int16_t *b, size_t pairs)
 {
     TILE_BODY
 }
@@ -201,17 +186,7 @@ QC_TARGET_AVX2 static __m256i pair_256(const int16_t *p)
     return _mm256_set1_epi32(two);
 }
 
-QC_TARGET_AVX2 static void add_256(int64_t *to, __m256i sum, int shift)
-{
-    const __m256i low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(sum)),
-                  high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256(sum, 1));
-    const __m128i by = _mm_cvtsi32_si128(shift);
-    __m256i *at = (__m256i *)(void *)to;
-    _mm256_storeu_si256(at, _mm256_add_epi64(_mm256_loadu_si256(at), _mm256_sll_epi64(low, by)));
-    _mm256_storeu_si256(at + 1, _mm256_add_epi64(_mm256_loadu_si256(at + 1), _mm256_sll_epi64(high, by)));
-}
-
-QC_TARGET_AVX2 static void rows_avx2(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
+QC_TARGET_AVX2 static void rows_avx2(int32_t *to, const int16_t *a, const int16_t *b, size_t pairs)
 {
     __m256i sum[2 * HALF];
     for (int i = 0; i < 2 * HALF; i++) sum[i] = _mm256_setzero_si256();
@@ -225,32 +200,79 @@ QC_TARGET_AVX2 static void rows_avx2(int64_t *to, const int16_t *a, const int16_
             sum[2 * i + 1] = _mm256_add_epi32(sum[2 * i + 1], _mm256_madd_epi16(x, y1));
         }
     }
-    for (size_t i = 0; i < 2 * HALF; i++) add_256(to + i * (QC_MOMENTS_TILE / 2), sum[i], shift);
+    for (size_t i = 0; i < 2 * HALF; i++)
+        _mm256_storeu_si256((__m256i *)(void *)(to + i * (QC_MOMENTS_TILE / 2)), sum[i]);
 }
 
-static void tile_avx2(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
+static void tile_avx2(int32_t *sum, const int16_t *a, const int16_t *b, size_t pairs)
 {
-    for (size_t i = 0; i < QC_MOMENTS_TILE; i += HALF) rows_avx2(to + i * QC_MOMENTS_TILE, a + 2 * i, b, pairs, shift);
+    for (size_t i = 0; i < QC_MOMENTS_TILE; i += HALF) rows_avx2(sum + i * QC_MOMENTS_TILE, a + 2 * i, b, pairs);
 }
 #endif
 
-void qc_second_moments_tile(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift)
+void qc_second_moments_tile(int32_t *sum, const int16_t *a, const int16_t *b, size_t pairs)
 {
 #ifdef X86_TILES
     if (QC_HAS_AVX512() && __builtin_cpu_supports("avx512vnni")) {
-        tile_vnni(to, a, b, pairs, shift);
+        tile_vnni(sum, a, b, pairs);
         return;
     }
     if (QC_HAS_AVX512()) {
-        tile_avx512(to, a, b, pairs, shift);
+        tile_avx512(sum, a, b, pairs);
         return;
     }
     if (QC_HAS_AVX2()) {
-        tile_avx2(to, a, b, pairs, shift);
+        tile_avx2(sum, a, b, pairs);
         return;
     }
 #endif
-    tile_plain(to, a, b, pairs, shift);
+    tile_plain(sum, a, b, pairs);
+}
+
+/* In 32 bits bits that are shifted out come back as sums of the other sign are added: the result fits. */
+static QC_INLINE void add_narrow(int32_t *restrict to, const int32_t *restrict sum, size_t n, int shift)
+{
+    for (size_t i = 0; i < n; i++) to[i] = (int32_t)((uint32_t)to[i] + ((uint32_t)sum[i] << shift));
+}
+static QC_INLINE void add_wide(int64_t *restrict to, const int32_t *restrict sum, size_t n, int shift)
+{
+    for (size_t i = 0; i < n; i++) to[i] += (int64_t)sum[i] * ((int64_t)1 << shift);
+}
+
+/* sum [columns][QC_MOMENTS_TILE]; the entries of a column are one after the other. */
+static QC_INLINE void add_columns_body(const struct qc_second_moments_sink *to, size_t at, size_t k, size_t columns,
+                                       bool diagonal, const int32_t *sum)
+{
+    for (size_t c = 0; c < columns; c++, at += k + c, sum += QC_MOMENTS_TILE) {
+        if (diagonal && to->narrow)
+            add_narrow(to->narrow + at, sum, c + 1, to->shift);
+        else if (diagonal)
+            add_wide(to->wide + at, sum, c + 1, to->shift);
+        else if (to->narrow)
+            add_narrow(to->narrow + at, sum, QC_MOMENTS_TILE, to->shift);
+        else
+            add_wide(to->wide + at, sum, QC_MOMENTS_TILE, to->shift);
+    }
+}
+QC_SIMD(add_columns,
+        (const struct qc_second_moments_sink *to, size_t at, size_t k, size_t columns, bool diagonal,
+         const int32_t *sum),
+        (to, at, k, columns, diagonal, sum))
+
+/* The entries are asked for while the sums are taken, since they are too many to stay in a cache. */
+void qc_second_moments_add_tile(const struct qc_second_moments_sink *to, size_t at, size_t k, size_t columns,
+                                bool diagonal, const int16_t *a, const int16_t *b, size_t pairs)
+{
+    int32_t sum[QC_MOMENTS_TILE_SIZE];
+    size_t soon = at;
+    for (size_t c = 0; c < columns; c++, soon += k + c) {
+        __builtin_prefetch(to->narrow ? (const void *)(to->narrow + soon) : to->wide + soon, 1);
+        __builtin_prefetch(to->narrow ? (const void *)(to->narrow + soon + QC_MOMENTS_TILE - 1)
+                                      : to->wide + soon + QC_MOMENTS_TILE / 2,
+                           1);
+    }
+    qc_second_moments_tile(sum, a, b, pairs);
+    add_columns(to, at, k, columns, diagonal, sum);
 }
 
 /* The two products of a pair, and their sum, fit into 32 bits. */
@@ -308,54 +330,96 @@ void qc_second_moments_sums(int64_t *to, const int16_t *rows, size_t count, size
     sums(to, rows, count, stride, shift);
 }
 
-static QC_INLINE void lanes_body(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes,
-                                 int shift, int32_t *restrict sum)
+static QC_INLINE void squares_body(int32_t *most, int32_t *restrict squares, const int16_t *rows, size_t count,
+                                   size_t stride)
 {
-    for (size_t k = 0; k < columns; k++)
-        for (size_t j = 0; j <= k; j++, to += lanes) {
+    enum { BLOCK = 64 };
+    int32_t top[BLOCK] = {0};
+    for (size_t first = 0; first < stride; first += BLOCK) {
+        int32_t sum[BLOCK] = {0};
+        const size_t n = stride - first < BLOCK ? stride - first : BLOCK;
+        if (n == BLOCK)
+            for (size_t r = 0; r < count; r++)
+                for (size_t i = 0; i < BLOCK; i++)
+                    sum[i] += (int32_t)rows[r * stride + first + i] * rows[r * stride + first + i];
+        else
+            for (size_t r = 0; r < count; r++)
+                for (size_t i = 0; i < n; i++)
+                    sum[i] += (int32_t)rows[r * stride + first + i] * rows[r * stride + first + i];
+        memcpy(squares + first, sum, n * sizeof *sum);
+        for (size_t i = 0; i < BLOCK; i++) top[i] = sum[i] > top[i] ? sum[i] : top[i];
+    }
+    *most = 0;
+    for (size_t i = 0; i < BLOCK; i++) *most = top[i] > *most ? top[i] : *most;
+}
+QC_SIMD(squares, (int32_t * most, int32_t *to, const int16_t *rows, size_t count, size_t stride),
+        (most, to, rows, count, stride))
+
+int32_t qc_second_moments_squares(int32_t *to, const int16_t *rows, size_t count, size_t stride)
+{
+    int32_t most;
+    squares(&most, to, rows, count, stride);
+    return most;
+}
+
+/* Adds n sums from entry `at` on. */
+static QC_INLINE void add_some(const struct qc_second_moments_sink *to, size_t at, const int32_t *sum, size_t n)
+{
+    if (to->narrow)
+        add_narrow(to->narrow + at, sum, n, to->shift);
+    else
+        add_wide(to->wide + at, sum, n, to->shift);
+}
+
+static QC_INLINE void lanes_body(const struct qc_second_moments_sink *to, const int16_t *rows, size_t count,
+                                 size_t columns, size_t lanes, int32_t *restrict sum)
+{
+    for (size_t k = 0, at = 0; k < columns; k++)
+        for (size_t j = 0; j <= k; j++, at += lanes) {
             memset(sum, 0, lanes * sizeof *sum);
             for (size_t r = 0; r < count; r++) {
                 const int16_t *a = rows + (r * columns + j) * lanes, *b = rows + (r * columns + k) * lanes;
                 for (size_t l = 0; l < lanes; l++) sum[l] += (int32_t)a[l] * (int32_t)b[l];
             }
-            for (size_t l = 0; l < lanes; l++) to[l] += (int64_t)sum[l] * ((int64_t)1 << shift);
+            add_some(to, at, sum, lanes);
         }
 }
-QC_SIMD(lanes, (int64_t * to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift, int32_t *sum),
-        (to, rows, count, columns, width, shift, sum))
+QC_SIMD(lanes,
+        (const struct qc_second_moments_sink *to, const int16_t *rows, size_t count, size_t columns, size_t width,
+         int32_t *sum),
+        (to, rows, count, columns, width, sum))
 
 #ifdef X86_TILES
 enum { SIDE_BY_SIDE = 4 }; /* sums at a time, so that they do not wait for each other */
 
-/* to[i * step] += 2^shift times the sum over pairs of a[i] * b, lane by lane, for n <= SIDE_BY_SIDE columns a and
-   `lanes` of the tile's lanes. */
-QC_TARGET_AVX512 static void lanes_of_tile(int64_t *to, size_t step, const int16_t *const a[SIDE_BY_SIDE], size_t n,
-                                           const int16_t *b, size_t pairs, size_t lanes, int shift)
+/* Adds to entry at + i * step the sum over pairs of a[i] * b, lane by lane, for n <= SIDE_BY_SIDE columns a and `lanes`
+   of the tile's lanes. */
+QC_TARGET_AVX512 static void lanes_of_tile(const struct qc_second_moments_sink *to, size_t at, size_t step,
+                                           const int16_t *const a[SIDE_BY_SIDE], size_t n, const int16_t *b,
+                                           size_t pairs, size_t lanes)
 {
     __m512i s0 = _mm512_setzero_si512(), s1 = s0, s2 = s0, s3 = s0;
-    for (size_t at = 0; at < pairs * QC_MOMENTS_PAIR_SIZE; at += QC_MOMENTS_PAIR_SIZE) {
-        const __m512i y = _mm512_loadu_si512(b + at);
-        s0 = _mm512_add_epi32(s0, _mm512_madd_epi16(y, _mm512_loadu_si512(a[0] + at)));
-        s1 = _mm512_add_epi32(s1, _mm512_madd_epi16(y, _mm512_loadu_si512(a[1] + at)));
-        s2 = _mm512_add_epi32(s2, _mm512_madd_epi16(y, _mm512_loadu_si512(a[2] + at)));
-        s3 = _mm512_add_epi32(s3, _mm512_madd_epi16(y, _mm512_loadu_si512(a[3] + at)));
+    for (size_t p = 0; p < pairs * QC_MOMENTS_PAIR_SIZE; p += QC_MOMENTS_PAIR_SIZE) {
+        const __m512i y = _mm512_loadu_si512(b + p);
+        s0 = _mm512_add_epi32(s0, _mm512_madd_epi16(y, _mm512_loadu_si512(a[0] + p)));
+        s1 = _mm512_add_epi32(s1, _mm512_madd_epi16(y, _mm512_loadu_si512(a[1] + p)));
+        s2 = _mm512_add_epi32(s2, _mm512_madd_epi16(y, _mm512_loadu_si512(a[2] + p)));
+        s3 = _mm512_add_epi32(s3, _mm512_madd_epi16(y, _mm512_loadu_si512(a[3] + p)));
     }
     const __m512i sums[SIDE_BY_SIDE] = {s0, s1, s2, s3};
-    const __m128i by = _mm_cvtsi32_si128(shift);
-    for (size_t i = 0; i < n; i++, to += step) {
+    for (size_t i = 0; i < n; i++, at += step) {
         int32_t sum[QC_MOMENTS_TILE];
-        if (lanes == QC_MOMENTS_TILE) {
-            add_row_512(to, sums[i], by);
-            continue;
-        }
         _mm512_storeu_si512(sum, sums[i]);
-        for (size_t l = 0; l < lanes; l++) to[l] += (int64_t)sum[l] * ((int64_t)1 << shift);
+        if (lanes == QC_MOMENTS_TILE)
+            add_some(to, at, sum, QC_MOMENTS_TILE);
+        else
+            add_some(to, at, sum, lanes);
     }
 }
 
 /* Two rows of a lane side by side, as panels have them, are multiplied and added by one instruction. */
-static void lanes_in_pairs(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift,
-                           int16_t *panels)
+static void lanes_in_pairs(const struct qc_second_moments_sink *to, const int16_t *rows, size_t count, size_t columns,
+                           size_t width, int16_t *panels)
 {
     const size_t pairs = (count + 1) / 2, tiles = (width + QC_MOMENTS_TILE - 1) / QC_MOMENTS_TILE,
                  panel = pairs * QC_MOMENTS_PAIR_SIZE;
@@ -368,23 +432,22 @@ static void lanes_in_pairs(int64_t *to, const int16_t *rows, size_t count, size_
                 const int16_t *a[SIDE_BY_SIDE];
                 const size_t left = width - t * QC_MOMENTS_TILE;
                 for (size_t i = 0; i < SIDE_BY_SIDE; i++) a[i] = panels + ((i < n ? j + i : j) * tiles + t) * panel;
-                lanes_of_tile(to + (k * (k + 1) / 2 + j) * width + t * QC_MOMENTS_TILE, width, a, n,
-                              panels + (k * tiles + t) * panel, pairs, left < QC_MOMENTS_TILE ? left : QC_MOMENTS_TILE,
-                              shift);
+                lanes_of_tile(to, (k * (k + 1) / 2 + j) * width + t * QC_MOMENTS_TILE, width, a, n,
+                              panels + (k * tiles + t) * panel, pairs, left < QC_MOMENTS_TILE ? left : QC_MOMENTS_TILE);
             }
         }
 }
 #endif
 
-void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t width, int shift,
-                             int32_t *scratch, int16_t *panels)
+void qc_second_moments_lanes(const struct qc_second_moments_sink *to, const int16_t *rows, size_t count, size_t columns,
+                             size_t width, int32_t *scratch, int16_t *panels)
 {
 #ifdef X86_TILES
     if (QC_HAS_AVX512()) {
-        lanes_in_pairs(to, rows, count, columns, width, shift, panels);
+        lanes_in_pairs(to, rows, count, columns, width, panels);
         return;
     }
 #endif
     (void)panels;
-    lanes(to, rows, count, columns, width, shift, scratch);
+    lanes(to, rows, count, columns, width, scratch);
 }

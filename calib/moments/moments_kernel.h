@@ -3,6 +3,7 @@
  * instruction set. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,8 +29,20 @@ float qc_second_moments_pair_peak(const float *x, const float *real, size_t n);
 void qc_second_moments_pack(int16_t *panels, const int16_t *rows, size_t count, size_t stride, size_t first,
                             size_t width);
 
-/* to[i][j] += 2^shift times the sum over the rows of a[i] * b[j]; a and b are one panel each. */
-void qc_second_moments_tile(int64_t *to, const int16_t *a, const int16_t *b, size_t pairs, int shift);
+/* sum[i][j]: the sum over the rows of a[i] * b[j]; a and b are one panel each. */
+void qc_second_moments_tile(int32_t *sum, const int16_t *a, const int16_t *b, size_t pairs);
+
+/* Sums of products in 64 or in 32 bits; what is added to them is shifted first, and fits. */
+struct qc_second_moments_sink {
+    int64_t *wide; /* NULL: narrow */
+    int32_t *narrow;
+    int shift;
+};
+
+/* Adds the tile of two panels to a triangle: a is of the columns from k on, of which there are `columns`, and b of
+   earlier ones, or on the diagonal of the same. at: the entry of column k and the first of b. */
+void qc_second_moments_add_tile(const struct qc_second_moments_sink *to, size_t at, size_t k, size_t columns,
+                                bool diagonal, const int16_t *a, const int16_t *b, size_t pairs);
 
 /* One row of that tile, the one of this column of a, to [QC_MOMENTS_TILE]. */
 void qc_second_moments_row_of_tile(int64_t *to, const int16_t *a, size_t column, const int16_t *b, size_t pairs,
@@ -38,8 +51,11 @@ void qc_second_moments_row_of_tile(int64_t *to, const int16_t *a, size_t column,
 /* sums[i] += 2^shift times the sum over the rows of column i. */
 void qc_second_moments_sums(int64_t *sums, const int16_t *rows, size_t count, size_t stride, int shift);
 
+/* squares[i]: the sum over at most QC_MOMENTS_ROWS rows of the squares of column i. Returns the largest. */
+int32_t qc_second_moments_squares(int32_t *squares, const int16_t *rows, size_t count, size_t stride);
+
 /* Many small matrices side by side: rows [count][columns][lanes]; to[pair of columns j <= k, at k(k+1)/2 + j][lanes] +=
-   2^shift times the sum over the rows. scratch: [lanes]; panels: of each column, as qc_second_moments_pack makes them
+   the sum over the rows. scratch: [lanes]; panels: of each column, as qc_second_moments_pack makes them
    of its lanes. */
-void qc_second_moments_lanes(int64_t *to, const int16_t *rows, size_t count, size_t columns, size_t lanes, int shift,
-                             int32_t *scratch, int16_t *panels);
+void qc_second_moments_lanes(const struct qc_second_moments_sink *to, const int16_t *rows, size_t count, size_t columns,
+                             size_t lanes, int32_t *scratch, int16_t *panels);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/moments/moments_products.h"
 #include "calib/moments/moments_rows.h"
 #include "graph/core/recurrent.h"
 #include "graph/core/value_name.h"
@@ -16,7 +17,7 @@ enum {
     BUFFER_MAX = 128,
     SHARED_ENTRIES = 1 << 18, /* of the buffer that all layers share */
     ROWS_MIN = 16,            /* of a sample */
-    KEEP_MIN = 1 << 18        /* products: of fewer, rows would save too little */
+    KEEP_MIN = 1 << 18        /* products in tiles: of fewer, rows would save too little */
 };
 _Static_assert((int)BUFFER_MAX <= (int)QC_MOMENTS_ROWS, "the sums over a buffer fit into 32 bits");
 
@@ -33,8 +34,8 @@ size_t qc_second_moments_width(const struct qc_second_moments_layer *l, size_t b
 
 size_t qc_second_moments_matrix_at(const struct qc_second_moments_layer *l, size_t group, size_t block)
 {
-    const size_t whole = qc_second_moments_tiles(l->block),
-                 last = qc_second_moments_tiles(qc_second_moments_width(l, l->blocks - 1));
+    const size_t whole = qc_second_moments_triangle(l->block),
+                 last = qc_second_moments_triangle(qc_second_moments_width(l, l->blocks - 1));
     return group * ((l->blocks - 1) * whole + last) + block * whole;
 }
 
@@ -99,6 +100,13 @@ static const char *dense_layer(struct qc_second_moments_layer *l, const struct q
     return NULL;
 }
 
+/* Of products, whole ones. */
+static size_t tiles_of_group(const struct qc_second_moments_layer *l)
+{
+    return (l->blocks - 1) * qc_second_moments_triangle(qc_second_moments_panels(l->block)) +
+           qc_second_moments_triangle(qc_second_moments_panels(qc_second_moments_width(l, l->blocks - 1)));
+}
+
 void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block)
 {
     l->columns = l->taps * l->channels / l->groups;
@@ -115,7 +123,7 @@ void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block)
         l->product_count = l->groups * (l->columns * (l->columns + 1) / 2);
     } else {
         l->product_count = qc_second_moments_matrix_at(l, l->groups, 0);
-        l->keep = l->product_count >= KEEP_MIN ? l->block : 0;
+        l->keep = l->groups * tiles_of_group(l) * QC_MOMENTS_TILE_SIZE >= KEEP_MIN ? l->block : 0;
     }
 }
 
@@ -180,7 +188,7 @@ static bool append(size_t *index, struct qc_second_moments *m, struct qc_second_
                    bool products, struct qc_status *st)
 {
     qc_second_moments_lay_out(l, block);
-    if (!products) l->product_count = 0;
+    if (!products) l->product_count = l->keep = 0;
     const size_t row = qc_second_moments_row(l), own = within(BUFFER_ENTRIES / row, BUFFER_MIN, BUFFER_MAX),
                  shared = within(SHARED_ENTRIES / row, own, QC_MOMENTS_ROWS);
     m->capacity[m->count] = own;
@@ -194,6 +202,7 @@ static bool append(size_t *index, struct qc_second_moments *m, struct qc_second_
                  panels = count * ((shared + 1) / 2) * QC_MOMENTS_PAIR_SIZE;
     if (panels > m->panel_size) m->panel_size = panels;
     if (l->lanes && l->groups > m->lane_size) m->lane_size = l->groups;
+    if (row > m->square_size) m->square_size = row;
     return true;
 }
 
@@ -322,6 +331,7 @@ static void free_worker(struct qc_second_moments_worker *w, size_t layers)
     free(w->shared.rows);
     free(w->panels);
     free(w->lanes);
+    free(w->squares);
 }
 
 void qc_second_moments_close(struct qc_second_moments *m)
@@ -469,7 +479,9 @@ size_t qc_second_moments_spilled_bytes(const struct qc_second_moments_layer *l)
 
 size_t qc_second_moments_worker_bytes(const struct qc_second_moments *m)
 {
-    size_t bytes = (m->panel_size + m->shared_size) * sizeof(int16_t) + m->lane_size * sizeof(int32_t), spilled = 0;
+    size_t bytes =
+               (m->panel_size + m->shared_size) * sizeof(int16_t) + (m->lane_size + m->square_size) * sizeof(int32_t),
+           spilled = 0;
     for (size_t i = 0; i < m->count; i++) {
         const struct qc_second_moments_layer *l = m->layers[i];
         const size_t products = qc_second_moments_spilled_bytes(l);
@@ -513,10 +525,6 @@ bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_seco
     if (!s->sums) {
         s->sums = calloc(qc_second_moments_row(l), sizeof *s->sums);
         if (!s->sums) return qc_fail_memory(st, qc_second_moments_row(l) * sizeof *s->sums);
-        if (!l->keep && !qc_second_moments_square(s, l, st)) {
-            free_sums(s);
-            return false;
-        }
     }
     *out = s;
     return true;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "calib/moments/moments_products.h"
 #include "calib/moments/moments_rows.h"
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
@@ -219,6 +220,23 @@ static void find_peak(void *user, int64_t n, void *const data[], const int64_t s
     if (p > *peak) *peak = p;
 }
 
+/* There is room for them. */
+static void add_products(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
+                         const struct qc_second_moments_worker *w, const struct qc_second_moments_buffer *b, int up)
+{
+    if (l->lanes) {
+        const struct qc_second_moments_sink to = qc_second_moments_sink_of(s, up);
+        qc_second_moments_lanes(&to, b->rows, b->count, l->columns, l->groups, w->lanes, w->panels);
+        return;
+    }
+    for (size_t k = 0; k < l->groups * l->blocks; k++) {
+        const size_t group = k / l->blocks, block = k % l->blocks;
+        qc_second_moments_pack(w->panels, b->rows, b->count, qc_second_moments_row(l),
+                               group * l->columns + block * l->block, qc_second_moments_width(l, block));
+        qc_second_moments_add_panels(s, l, group, block, w->panels, (b->count + 1) / 2, up);
+    }
+}
+
 /* Adds the rows of a buffer to the layer's sums. */
 static bool flush(struct qc_second_moments *m, size_t index, const struct qc_second_moments_worker *w,
                   struct qc_second_moments_buffer *b, struct qc_status *st)
@@ -229,23 +247,15 @@ static bool flush(struct qc_second_moments *m, size_t index, const struct qc_sec
     pthread_mutex_lock(&m->locks[index]);
     bool ok = qc_second_moments_class(&s, l, b->part, qc_second_moments_class_of(b->step), st);
     if (ok && s) {
-        const size_t row = qc_second_moments_row(l), pairs = (b->count + 1) / 2;
         const int up = b->step - qc_second_moments_lowest(
                                      qc_second_moments_class_of(b->step)); /* steps above the lowest of the class */
-        qc_second_moments_sums(s->sums, b->rows, b->count, row, 2 * up);
-        if (l->lanes && l->product_count)
-            qc_second_moments_lanes(s->products, b->rows, b->count, l->columns, l->groups, 4 * up, w->lanes, w->panels);
-        const bool kept = l->keep && !s->products;
-        if (kept) ok = qc_second_moments_keep(s, l, b->rows, b->count, up, st);
-        for (size_t k = 0; !kept && !l->lanes && l->product_count && k < l->groups * l->blocks; k++) {
-            const size_t group = k / l->blocks, block = k % l->blocks, width = qc_second_moments_width(l, block);
-            int64_t *tile = s->products + qc_second_moments_matrix_at(l, group, block);
-            qc_second_moments_pack(w->panels, b->rows, b->count, row, group * l->columns + block * l->block, width);
-            for (size_t j = 0; j < qc_second_moments_panels(width); j++)
-                for (size_t i = 0; i <= j; i++, tile += QC_MOMENTS_TILE_SIZE)
-                    qc_second_moments_tile(tile, w->panels + i * pairs * QC_MOMENTS_PAIR_SIZE,
-                                           w->panels + j * pairs * QC_MOMENTS_PAIR_SIZE, pairs, 4 * up);
-        }
+        qc_second_moments_sums(s->sums, b->rows, b->count, qc_second_moments_row(l), 2 * up);
+        const bool kept = l->keep && !qc_second_moments_has_products(s);
+        if (kept)
+            ok = qc_second_moments_keep(s, l, b->rows, b->count, up, st);
+        else if (l->product_count)
+            ok = qc_second_moments_make_room(s, l, b->rows, b->count, up, w->squares, st);
+        if (ok && !kept && l->product_count) add_products(s, l, w, b, up);
         qc_second_moments_rest(s, l);
     }
     pthread_mutex_unlock(&m->locks[index]);
@@ -362,7 +372,9 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
         w->buffers = calloc(m->count * QC_MOMENTS_BUFFERS + 1, sizeof *w->buffers);
         w->panels = malloc((m->panel_size + 1) * sizeof *w->panels);
         w->lanes = malloc((m->lane_size + 1) * sizeof *w->lanes);
-        if (!w->buffers || !w->panels || !w->lanes) return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
+        w->squares = malloc((m->square_size + 1) * sizeof *w->squares);
+        if (!w->buffers || !w->panels || !w->lanes || !w->squares)
+            return qc_fail_memory(st, qc_second_moments_worker_bytes(m));
         if (!make_rows(&w->shared, m->shared_size * sizeof(int16_t), st)) return false;
     }
     return true;

@@ -22,8 +22,8 @@ struct qc_second_moments_buffer {
 struct qc_second_moments_worker {
     struct qc_second_moments_buffer *buffers; /* [layers][QC_MOMENTS_BUFFERS] */
     struct qc_second_moments_buffer shared;
-    int16_t *panels; /* of the layer with the most */
-    int32_t *lanes;
+    int16_t *panels;          /* of the layer with the most */
+    int32_t *lanes, *squares; /* of the layer with the most lanes; with the most columns */
 };
 
 struct qc_second_moments {
@@ -38,7 +38,7 @@ struct qc_second_moments {
     const char **reasons;                       /* [node_count + 1] */
     qc_id *values;                              /* [value_count] */
     struct qc_index by_name, by_value;          /* layer + 1, by the name and the number of their value */
-    size_t panel_size, lane_size, shared_size;
+    size_t panel_size, lane_size, shared_size, square_size;
     bool one_by_one; /* layers are seen one after the other: there are buffers of one alone */
     unsigned worker_count;
     struct qc_second_moments_worker *workers;
@@ -52,14 +52,14 @@ static inline size_t qc_second_moments_row(const struct qc_second_moments_layer 
     return l->groups * l->columns;
 }
 
-/* Panels of block b, and where the tiles of a matrix begin. */
+/* Panels of a block, entries of a triangle, and where that of a matrix begins. */
 static inline size_t qc_second_moments_panels(size_t width)
 {
     return (width + QC_MOMENTS_TILE - 1) / QC_MOMENTS_TILE;
 }
-static inline size_t qc_second_moments_tiles(size_t width)
+static inline size_t qc_second_moments_triangle(size_t width)
 {
-    return qc_second_moments_panels(width) * (qc_second_moments_panels(width) + 1) / 2 * QC_MOMENTS_TILE_SIZE;
+    return width * (width + 1) / 2;
 }
 size_t qc_second_moments_matrix_at(const struct qc_second_moments_layer *l, size_t group, size_t block);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calib/moments/moments_products.h"
 #include "calib/moments/moments_rows.h"
 
 static size_t least(size_t a, size_t b)
@@ -11,31 +12,51 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Adds the products of a class of one matrix, times `square`; from the diagonal down. */
+static void read_products(double *h, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
+                          double square, size_t group, size_t block)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    for (size_t k = 0; k < w; k++) {
+        const size_t at = qc_second_moments_product_at(l, group, block, 0, k), step = l->lanes ? l->groups : 1;
+        double *row = h + k * w;
+        if (s->narrow) {
+            const int64_t unit = (int64_t)1 << (4 * s->base);
+            for (size_t j = 0; j <= k; j++) row[j] += (double)(s->narrow[at + j * step] * unit) * square;
+        } else {
+            for (size_t j = 0; j <= k; j++) row[j] += (double)s->products[at + j * step] * square;
+        }
+    }
+}
+
+/* The same of rows that are kept. */
+static void read_kept(double *h, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
+                      double square, size_t group, size_t block)
+{
+    const size_t w = qc_second_moments_width(l, block);
+    for (size_t right = 0; right < qc_second_moments_panels(w); right++)
+        for (size_t left = 0; left <= right; left++) {
+            int64_t scratch[QC_MOMENTS_TILE_SIZE];
+            const int64_t *tile = scratch;
+            qc_second_moments_kept_tile(scratch, l, s, group, block, left, right);
+            const size_t begin = right * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
+            for (size_t j = left * QC_MOMENTS_TILE; j < least(end, (left + 1) * QC_MOMENTS_TILE);
+                 j++, tile += QC_MOMENTS_TILE)
+                for (size_t k = begin > j ? begin : j; k < end; k++) h[k * w + j] += (double)tile[k - begin] * square;
+        }
+}
+
 /* Adds the sums of one class of one matrix, times their units; from the diagonal down. */
 static void read_class(double *h, double *mean, const struct qc_second_moments_layer *l,
                        const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
 {
     const size_t w = qc_second_moments_width(l, block);
-    if (l->lanes) {
-        for (size_t k = 0; k < w; k++) {
-            mean[k] += (double)s->sums[k * l->groups + group] * unit;
-            for (size_t j = 0; j <= k; j++)
-                h[k * w + j] += (double)s->products[(k * (k + 1) / 2 + j) * l->groups + group] * (unit * unit);
-        }
-        return;
-    }
-    for (size_t k = 0; k < w; k++) mean[k] += (double)s->sums[group * l->columns + block * l->block + k] * unit;
-    const size_t panels = qc_second_moments_panels(w);
-    int64_t scratch[QC_MOMENTS_TILE_SIZE];
-    for (size_t right = 0; right < panels; right++)
-        for (size_t left = 0; left <= right; left++) {
-            const int64_t *tile = qc_second_moments_tile_at(scratch, l, s, group, block, left, right);
-            const size_t begin = right * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
-            for (size_t j = left * QC_MOMENTS_TILE; j < least(end, (left + 1) * QC_MOMENTS_TILE);
-                 j++, tile += QC_MOMENTS_TILE)
-                for (size_t k = begin > j ? begin : j; k < end; k++)
-                    h[k * w + j] += (double)tile[k - begin] * (unit * unit);
-        }
+    for (size_t k = 0; k < w; k++)
+        mean[k] += (double)s->sums[l->lanes ? k * l->groups + group : group * l->columns + block * l->block + k] * unit;
+    if (qc_second_moments_has_products(s))
+        read_products(h, l, s, unit * unit, group, block);
+    else
+        read_kept(h, l, s, unit * unit, group, block);
 }
 
 /* The same of one column, all rows of it. */
@@ -43,22 +64,16 @@ static void read_column_of_class(double *to, const struct qc_second_moments_laye
                                  const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
                                  size_t column)
 {
-    const size_t w = qc_second_moments_width(l, block), own = column / QC_MOMENTS_TILE, at = column % QC_MOMENTS_TILE;
-    for (size_t panel = 0; panel < qc_second_moments_panels(w); panel++) {
+    const size_t w = qc_second_moments_width(l, block);
+    for (size_t panel = 0; !qc_second_moments_has_products(s) && panel < qc_second_moments_panels(w); panel++) {
         const size_t begin = panel * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
         int64_t row[QC_MOMENTS_TILE];
-        if (!s->products) {
-            qc_second_moments_kept_column(row, l, s, group, block, panel, column);
-            for (size_t i = begin; i < end; i++) to[i] += (double)row[i - begin] * (unit * unit);
-            continue;
-        }
-        const int64_t *tile =
-            qc_second_moments_tile_at(NULL, l, s, group, block, least(panel, own), panel > own ? panel : own);
-        for (size_t i = begin; i < end; i++) { /* tiles are of rows of the earlier panel; on the diagonal, above it */
-            const size_t k = i - begin;
-            const bool across = panel > own || (panel == own && i > column);
-            to[i] += (double)tile[across ? at * QC_MOMENTS_TILE + k : k * QC_MOMENTS_TILE + at] * (unit * unit);
-        }
+        qc_second_moments_kept_column(row, l, s, group, block, panel, column);
+        for (size_t i = begin; i < end; i++) to[i] += (double)row[i - begin] * (unit * unit);
+    }
+    for (size_t i = 0; qc_second_moments_has_products(s) && i < w; i++) {
+        const size_t at = qc_second_moments_product_at(l, group, block, least(i, column), i > column ? i : column);
+        to[i] += (double)qc_second_moments_product(s, at) * (unit * unit);
     }
 }
 
@@ -69,10 +84,12 @@ static void read_diagonal_of_class(double *to, const struct qc_second_moments_la
     for (size_t panel = 0; panel < qc_second_moments_panels(w); panel++) {
         const size_t begin = panel * QC_MOMENTS_TILE, end = least(w, begin + QC_MOMENTS_TILE);
         int64_t squares[QC_MOMENTS_TILE];
-        const int64_t *tile = s->products ? qc_second_moments_tile_at(NULL, l, s, group, block, panel, panel) : NULL;
-        if (!tile) qc_second_moments_kept_diagonal(squares, l, s, group, block, panel);
-        for (size_t i = begin; i < end; i++)
-            to[i] += (double)(tile ? tile[(i - begin) * (QC_MOMENTS_TILE + 1)] : squares[i - begin]) * (unit * unit);
+        if (qc_second_moments_has_products(s))
+            for (size_t i = begin; i < end; i++)
+                squares[i - begin] = qc_second_moments_product(s, qc_second_moments_product_at(l, group, block, i, i));
+        else
+            qc_second_moments_kept_diagonal(squares, l, s, group, block, panel);
+        for (size_t i = begin; i < end; i++) to[i] += (double)squares[i - begin] * (unit * unit);
     }
 }
 
@@ -171,7 +188,8 @@ static bool keeps_rows(const struct qc_second_moments_layer *l, unsigned parts)
 {
     bool kept = !l->lanes;
     for (int p = 0; p < QC_MOMENTS_PARTS; p++)
-        for (int c = 0; c < QC_MOMENTS_CLASSES && parts & 1u << p; c++) kept = kept && !l->parts[p].of[c].products;
+        for (int c = 0; c < QC_MOMENTS_CLASSES && parts & 1u << p; c++)
+            kept = kept && !qc_second_moments_has_products(&l->parts[p].of[c]);
     return kept;
 }
 

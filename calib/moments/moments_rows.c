@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/file_map.h"
+#include "calib/moments/moments_products.h"
 
 /* Rows of one step, in the panels that products are taken of (qc_second_moments_pack): for each group and block
  * [panels][pairs][16][2]. */
@@ -215,24 +216,15 @@ void qc_second_moments_drop_rows(struct qc_second_moments_sums *s)
     s->row_file = NULL;
 }
 
-static void add_tile(int64_t *tile, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
-                     size_t group, size_t block, size_t i, size_t j)
+void qc_second_moments_kept_tile(int64_t *tile, const struct qc_second_moments_layer *l,
+                                 const struct qc_second_moments_sums *s, size_t group, size_t block, size_t i, size_t j)
 {
-    for (const struct qc_second_moments_chunk *c = s->rows; c; c = c->next)
-        qc_second_moments_tile(tile, panel_of(c, l, group, block, i), panel_of(c, l, group, block, j), c->pairs,
-                               4 * c->up);
-}
-
-const int64_t *qc_second_moments_tile_at(int64_t *scratch, const struct qc_second_moments_layer *l,
-                                         const struct qc_second_moments_sums *s, size_t group, size_t block, size_t i,
-                                         size_t j)
-{
-    if (s->products)
-        return s->products + qc_second_moments_matrix_at(l, group, block) +
-               (j * (j + 1) / 2 + i) * QC_MOMENTS_TILE_SIZE;
-    memset(scratch, 0, QC_MOMENTS_TILE_SIZE * sizeof *scratch);
-    add_tile(scratch, l, s, group, block, i, j);
-    return scratch;
+    memset(tile, 0, QC_MOMENTS_TILE_SIZE * sizeof *tile);
+    for (const struct qc_second_moments_chunk *c = s->rows; c; c = c->next) {
+        int32_t sum[QC_MOMENTS_TILE_SIZE];
+        qc_second_moments_tile(sum, panel_of(c, l, group, block, i), panel_of(c, l, group, block, j), c->pairs);
+        for (size_t k = 0; k < QC_MOMENTS_TILE_SIZE; k++) tile[k] += sum[k] * ((int64_t)1 << (4 * c->up));
+    }
 }
 
 void qc_second_moments_kept_column(int64_t *to, const struct qc_second_moments_layer *l,
@@ -259,23 +251,13 @@ void qc_second_moments_kept_diagonal(int64_t *to, const struct qc_second_moments
 }
 
 /* Adds the products of kept rows to products that are there. */
-static void add_products(int64_t *products, const struct qc_second_moments_sums *s,
+static void add_products(struct qc_second_moments_sums *to, const struct qc_second_moments_sums *from,
                          const struct qc_second_moments_layer *l)
 {
     for (size_t g = 0; g < l->groups; g++)
         for (size_t b = 0; b < l->blocks; b++)
-            for (size_t j = 0; j < qc_second_moments_panels(qc_second_moments_width(l, b)); j++)
-                for (size_t i = 0; i <= j; i++, products += QC_MOMENTS_TILE_SIZE) add_tile(products, l, s, g, b, i, j);
-}
-
-void qc_second_moments_drop_products(struct qc_second_moments_sums *s)
-{
-    if (s->file)
-        qc_file_map_unref(s->file);
-    else
-        free(s->products);
-    s->file = NULL;
-    s->products = NULL;
+            for (const struct qc_second_moments_chunk *c = from->rows; c; c = c->next)
+                qc_second_moments_add_panels(to, l, g, b, panel_of(c, l, g, b, 0), c->pairs, c->up);
 }
 
 void qc_second_moments_rest(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l)
@@ -284,17 +266,28 @@ void qc_second_moments_rest(const struct qc_second_moments_sums *s, const struct
     if (s->row_file) qc_file_map_forget(qc_file_map_room(s->row_file), s->row_bytes);
 }
 
+/* Room for the products of the rows. */
+static bool make_room(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l, struct qc_status *st)
+{
+    int64_t most = 0;
+    int up = QC_MOMENTS_STEPS - 1;
+    for (const struct qc_second_moments_chunk *c = s->rows; c; c = c->next) up = c->up < up ? c->up : up;
+    for (size_t g = 0; g < l->groups; g++)
+        for (size_t b = 0; b < l->blocks; b++)
+            for (size_t p = 0; p < qc_second_moments_panels(qc_second_moments_width(l, b)); p++) {
+                int64_t squares[QC_MOMENTS_TILE];
+                qc_second_moments_kept_diagonal(squares, l, s, g, b, p);
+                for (size_t i = 0; i < QC_MOMENTS_TILE; i++) most = squares[i] > most ? squares[i] : most;
+            }
+    return qc_second_moments_make_room_for(s, l, most, up, st);
+}
+
 bool qc_second_moments_square(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                               struct qc_status *st)
 {
-    if (s->products || !l->product_count) return true;
-    if (l->spills) {
-        if (!qc_file_map_scratch(&s->file, l->product_count * sizeof *s->products, st)) return false;
-        s->products = qc_file_map_room(s->file);
-    } else if (!(s->products = calloc(l->product_count, sizeof *s->products))) {
-        return qc_fail_memory(st, l->product_count * sizeof *s->products);
-    }
-    if (s->rows) add_products(s->products, s, l);
+    if (!s->rows) return true;
+    if (!make_room(s, l, st)) return false;
+    add_products(s, s, l);
     qc_second_moments_drop_rows(s);
     return true;
 }
@@ -303,10 +296,12 @@ bool qc_second_moments_add_sums(struct qc_second_moments_sums *to, const struct 
                                 const struct qc_second_moments_layer *l, struct qc_status *st)
 {
     for (size_t i = 0; i < qc_second_moments_row(l); i++) to->sums[i] += from->sums[i];
-    const bool many = from->products || to->row_count + from->row_count > l->keep;
-    if (many && !qc_second_moments_square(to, l, st)) return false;
-    for (size_t i = 0; from->products && i < l->product_count; i++) to->products[i] += from->products[i];
-    if (to->products && from->rows) add_products(to->products, from, l);
+    const bool many = qc_second_moments_has_products(from) || qc_second_moments_has_products(to) ||
+                      to->row_count + from->row_count > l->keep;
+    if (many && (!qc_second_moments_square(to, l, st) || !qc_second_moments_widen(to, l, st))) return false;
+    for (size_t i = 0; qc_second_moments_has_products(from) && i < l->product_count; i++)
+        to->products[i] += qc_second_moments_product(from, i);
+    if (to->products && from->rows) add_products(to, from, l);
     for (const struct qc_second_moments_chunk *c = from->rows; c && !to->products; c = c->next) {
         struct qc_second_moments_chunk *copy;
         if (!new_chunk(&copy, to, l, c->count, st)) return false;

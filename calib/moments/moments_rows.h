@@ -14,18 +14,17 @@ bool qc_second_moments_keep(struct qc_second_moments_sums *s, const struct qc_se
 bool qc_second_moments_square(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                               struct qc_status *st);
 
-/* Frees the products of a class; gives what is in memory of those that lie in a file back. */
-void qc_second_moments_drop_products(struct qc_second_moments_sums *s);
+/* Gives what is in memory of products and rows that lie in a file back. */
 void qc_second_moments_rest(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l);
 
 /* Adds what another layer of the same sizes has of a class. */
 bool qc_second_moments_add_sums(struct qc_second_moments_sums *to, const struct qc_second_moments_sums *from,
                                 const struct qc_second_moments_layer *l, struct qc_status *st);
 
-/* The tile of products of two panels, i <= j: where it lies, or computed into `scratch` [QC_MOMENTS_TILE_SIZE]. */
-const int64_t *qc_second_moments_tile_at(int64_t *scratch, const struct qc_second_moments_layer *l,
-                                         const struct qc_second_moments_sums *s, size_t group, size_t block, size_t i,
-                                         size_t j);
+/* The products of two panels of kept rows, i <= j, to [QC_MOMENTS_TILE_SIZE]. */
+void qc_second_moments_kept_tile(int64_t *tile, const struct qc_second_moments_layer *l,
+                                 const struct qc_second_moments_sums *s, size_t group, size_t block, size_t i,
+                                 size_t j);
 
 /* Products of a column with the columns of one panel, and the squares of those, to [QC_MOMENTS_TILE]; of a class that
  * has rows. */

@@ -50,9 +50,12 @@ struct qc_second_moments_chunk; /* calib/moments/moments_rows.h */
 
 /* Sums of one class, in units of 2^(8c-13) and its square. */
 struct qc_second_moments_sums {
-    int64_t *sums;            /* [groups * columns]; NULL: class not seen */
-    int64_t *products;        /* [product_count] of the layer; NULL: there are rows in their place, or none */
-    struct qc_file_map *file; /* that products lie in, or NULL */
+    int64_t *sums;     /* [groups * columns]; NULL: class not seen */
+    int64_t *products; /* [product_count] of the layer; NULL: they are narrow, or rows in their place, or none */
+    int32_t *narrow;   /* the same in 32 bits, in units of `base` steps more (calib/moments/moments_products.h) */
+    int base;
+    int64_t most;                         /* no entry of `narrow` is larger in magnitude */
+    struct qc_file_map *file;             /* that products lie in, or NULL */
     struct qc_second_moments_chunk *rows; /* their number: */
     size_t row_count;
     struct qc_file_map *row_file; /* that they lie in while there is room, or NULL */
@@ -77,8 +80,8 @@ struct qc_second_moments_layer {
     size_t groups, outputs, channels, taps; /* outputs and channels of all groups */
     size_t columns;                         /* of a group: taps * channels / groups */
     size_t block, blocks;                   /* blocks of a group, columns of a block (the last may have fewer) */
-    bool lanes;           /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of tiles
-                             (calib/moments/moments_kernel.h) */
+    bool lanes;           /* matrices side by side: products [pair of columns][groups]; else [groups][blocks] of
+                             triangles */
     size_t product_count; /* 0: means alone */
     size_t keep; /* so many rows of a class are kept as they are, in less memory than their products would take; 0:
                     never */

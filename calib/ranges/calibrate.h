@@ -59,11 +59,10 @@ struct qc_choice {
     const char *method; /* name of the observer */
     struct qc_tally seen;
     struct qc_range range;     /* range.lo, range.hi: the chosen range (of weights: the widest channel) */
-    struct qc_range solved;    /* the observer's own, before two shared a scale; without candidates: none */
+    struct qc_range solved;    /* the observer's own, before it was widened; without candidates: none */
     double known_lo, known_hi; /* what the graph guarantees (graph/core/bounds.h); infinite where nothing; of weights:
                                   0, 0 and meaningless */
     const char *behind;        /* function that errors were taken behind, as text; NULL: none */
-    const char *scale_of;      /* the quantizer whose scale it takes (calib/ranges/one_scale.h); NULL: its own */
     const struct qc_curve
         *curve;       /* what was tried; NULL for weights, without points for observers that have no objective */
     size_t raised;    /* of weights: scales raised for the accumulator */

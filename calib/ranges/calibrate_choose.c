@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "calib/ranges/look_through.h"
-#include "calib/ranges/one_scale.h"
 #include "calib/ranges/output_quantizers.h"
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/statistics/collect_channels.h"
@@ -191,15 +190,36 @@ static bool find_known(struct qc_chooser *k, struct qc_status *st)
     return b != NULL;
 }
 
+/* Scale and zero point of a range. Of the two powers of two around the scale, the one that loses less of what was seen.
+ */
+static bool parameters_of(struct qc_affine *out, const struct qc_chooser *k, qc_id id, const struct qc_range *range,
+                          struct qc_status *st)
+{
+    const struct qc_qparams *s = &k->g->qparams_of[id];
+    const struct qc_levels levels = qc_qparams_levels(s);
+    const struct qc_histogram *h = k->histograms[id];
+    struct qc_loss loss[2];
+    *out = qc_affine_from_range(range->lo, range->hi, levels, s->symmetry);
+    if (!s->power_of_two) return true;
+    struct qc_affine of[2];
+    for (int i = 0; i < 2; i++) of[i] = qc_affine_power_of_two(range->lo, range->hi, levels, s->symmetry, i == 1);
+    *out = of[1];
+    if (!h || !h->binned) return true;
+    for (int i = 0; i < 2; i++)
+        if (!qc_loss_of(&loss[i], h, &of[i], levels, st)) return false;
+    if (loss[0].rounding + loss[0].clipping < loss[1].rounding + loss[1].clipping) *out = of[0];
+    return true;
+}
+
 /* For the report: the shape of what was seen, and what the parameters lose of it. */
 static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_histogram *h = k->histograms[id];
     const struct qc_qparams *qparams = &k->g->qparams_of[id];
     struct qc_choice *choice = &k->c->choices[id];
-    struct qc_affine p =
-        qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(qparams), qparams->symmetry);
+    struct qc_affine p;
     if (!h->binned || k->options->ranges_alone) return true;
+    if (!parameters_of(&p, k, id, &choice->range, st)) return false;
     choice->outline = &k->outlines[id - 1];
     if (!qc_outline_of(&k->outlines[id - 1], h, st)) return false;
     return k->channels[id].seen || qc_loss_of(&choice->loss, h, &p, qc_qparams_levels(qparams), st);
@@ -350,55 +370,6 @@ static bool solve_quantizer(void *user, size_t item, unsigned worker, struct qc_
     return widen(&choice->range, k, id, &by, st) && outline(k, id, st);
 }
 
-bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *points,
-                       const struct qc_chooser *k, qc_id id, const struct qc_observer *by,
-                       const struct qc_range *chosen, struct qc_status *st)
-{
-    const struct qc_histogram *h = k->histograms[id];
-    const struct qc_one_scale *pair = k->pairs ? &k->pairs[id] : NULL;
-    *shared = false;
-    if (!pair || !pair->behind || !h || !h->binned || by->fixed || by->plugin) return true;
-    return qc_one_scale_choose(shared, first, second, points, pair, k->g, id, chosen, k->c->choices[id].known_lo, h,
-                               st);
-}
-
-/* Takes another range than the one that was solved. */
-static bool change_range(struct qc_chooser *k, qc_id id, const struct qc_range *range, struct qc_status *st)
-{
-    struct qc_choice *choice = &k->c->choices[id];
-    const struct qc_statistics seen = qc_statistics_of(k->histograms[id]);
-    choice->range.lo = range->lo;
-    choice->range.hi = range->hi;
-    choice->range.objective = (double)NAN; /* that of the range that was solved */
-    return clip(&choice->range, k, id, &seen, st) && outline(k, id, st);
-}
-
-/* Behind solve_quantizer: the quantizer before a function decides for both ... */
-static bool lead(struct qc_chooser *k, qc_id id, struct qc_status *st)
-{
-    const struct qc_method *by = k->options->methods ? k->options->methods[id] : NULL;
-    const struct qc_range *chosen = &k->c->choices[id].range;
-    struct qc_range first, second;
-    bool shared;
-    if (!k->c->choices[id].chosen || k->channels[id].seen) return true;
-    struct qc_one_scale_seen points = {0};
-    const bool known = qc_chooser_shares(&shared, &first, &second, &points, k, id,
-                                         by ? by->observer : k->options->activation, chosen, st);
-    qc_one_scale_forget(&points);
-    if (!known || !shared) return known;
-    k->scales_of[k->pairs[id].behind] = (struct qc_scale_of){.quantizer = id, .range = second};
-    return change_range(k, id, &first, st);
-}
-
-/* ... and that behind it takes what was decided. */
-static bool follow(struct qc_chooser *k, qc_id id, struct qc_status *st)
-{
-    const struct qc_scale_of *s = &k->scales_of[id];
-    if (!s->quantizer || !k->c->choices[id].chosen) return true;
-    k->c->choices[id].scale_of = k->g->qparams_of[s->quantizer].name;
-    return change_range(k, id, &s->range, st);
-}
-
 static void find(struct qc_found *f, qc_id id)
 {
     if (!f->first) f->first = id;
@@ -470,7 +441,8 @@ static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
     const struct qc_quantizer_channels *channels = &k->channels[id].chosen;
     if (k->channels[id].seen)
         return qc_graph_bind_quantizer(k->g, id, channels->count, channels->scale, channels->zero_point, st);
-    struct qc_affine p = qc_affine_from_range(choice->range.lo, choice->range.hi, qc_qparams_levels(s), s->symmetry);
+    struct qc_affine p;
+    if (!parameters_of(&p, k, id, &choice->range, st)) return false;
     return qc_graph_bind_quantizer(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
 
@@ -510,10 +482,8 @@ bool qc_chooser_new(struct qc_chooser **out, struct qc_graph *g, const struct qc
          qc_scan_new(&k->scan, seen->need, st) && find_known(k, st) &&
          (k->weighted = QC_NEW_ARRAY(a, struct qc_histogram *, g->qparams_count + 1, st)) &&
          (k->channels = QC_NEW_ARRAY(a, struct seen_channels, g->qparams_count + 1, st)) &&
-         (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) &&
-         (k->scales_of = QC_NEW_ARRAY(a, struct qc_scale_of, g->qparams_count + 1, st)) && index_solved(k, st) &&
-         (!options->look_through ||
-          (qc_look_through(&k->looks, g, a, st) && qc_one_scale_pairs(&k->pairs, g, &k->uses, k->looks, a, st)));
+         (!options->activation->of_output || qc_channel_gains(&k->gains, g, a, st)) && index_solved(k, st) &&
+         (!options->look_through || qc_look_through(&k->looks, g, a, st));
     if (ok)
         *out = k;
     else
@@ -538,7 +508,7 @@ bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_statu
 {
     const double t0 = qc_seconds();
     const bool ok = qc_chooser_merge(k, quantizer, st) && solve_quantizer(k, quantizer - 1, 0, st) &&
-                    lead(k, quantizer, st) && follow(k, quantizer, st) && bind_quantizer(k, quantizer, st);
+                    bind_quantizer(k, quantizer, st);
     qc_histogram_free(k->merged[quantizer]);
     qc_histogram_free(k->weighted[quantizer]);
     k->merged[quantizer] = k->weighted[quantizer] = NULL;
@@ -580,8 +550,6 @@ bool qc_choose(struct qc_calibration **out, struct qc_graph *g, const struct qc_
     bool ok = true;
     for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = qc_chooser_merge(k, s, st);
     ok = ok && qc_pool_run(g->qparams_count, solve_quantizer, k, &pool, st);
-    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = lead(k, s, st);
-    for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = follow(k, s, st);
     for (qc_id s = 1; ok && s <= g->qparams_count; s++) ok = bind_quantizer(k, s, st);
     if (!ok) {
         qc_chooser_free(k);

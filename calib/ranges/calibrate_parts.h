@@ -5,19 +5,12 @@
 #include "base/index.h"
 #include "calib/ranges/calibrate.h"
 #include "calib/ranges/look_through.h"
-#include "calib/ranges/one_scale.h"
 #include "calib/ranges/quantizer_channels.h"
 
 /* Quantizers of one kind are one warning: the first of them, and how many there are. */
 struct qc_found {
     qc_id first;
     size_t count;
-};
-
-/* Whose scale a quantizer takes; 0: its own. */
-struct qc_scale_of {
-    qc_id quantizer;
-    struct qc_range range;
 };
 
 /* Statistics of the quantizers: those of their values and constants. */
@@ -44,8 +37,6 @@ struct qc_chooser {
     } * channels;                    /* [qparams_count + 1] */
     struct qc_channel_gain *gains;   /* by value; NULL: not asked for */
     struct qc_look *looks;           /* [qparams_count + 1]; NULL: not asked for */
-    struct qc_one_scale *pairs;      /* [qparams_count + 1]; NULL: not asked for */
-    struct qc_scale_of *scales_of;   /* [qparams_count + 1] */
     struct qc_index solved;          /* of options->solved: quantizers by the name of the first value they observe */
     struct qc_found nonfinite, zero; /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
     struct qc_found numberless;      /* that have seen NaN and no number */
@@ -57,8 +48,3 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id quantizer, struct qc_status *s
    samples calib/ranges/few_samples.h. */
 bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, const struct qc_method *by,
                        struct qc_status *st);
-/* qc_one_scale_choose of a quantizer to which an observer gave the range `chosen`; not shared where there is no pair,
-   or the observer goes by something else than what was seen. */
-bool qc_chooser_shares(bool *shared, struct qc_range *first, struct qc_range *second, struct qc_one_scale_seen *points,
-                       const struct qc_chooser *k, qc_id quantizer, const struct qc_observer *by,
-                       const struct qc_range *chosen, struct qc_status *st);

@@ -28,45 +28,20 @@ static bool is_solved(const struct qc_chooser *k, qc_id id)
     return h && !k->channels[id].seen && !k->g->qparams_of[id].given && h->tally.count > h->tally.zeros;
 }
 
-/* The parameters of one or two quantizers by one method, from the ranges that the observer gave them. */
-static bool place(const struct solving_methods *s, struct qc_one_scale_seen *points, const qc_id of[2],
-                  const struct qc_range solved[2], size_t method, struct qc_status *st)
-{
-    const struct qc_chooser *k = s->chooser;
-    struct qc_affine *params = s->params + method * (k->g->qparams_count + 1);
-    struct qc_range range[2] = {solved[0], solved[1]};
-    bool shared = false;
-    for (size_t i = 0; i < 2 && !shared; i++) {
-        if (!of[i] || !is_solved(k, of[i])) continue;
-        if (i == 0 && of[1] &&
-            !qc_chooser_shares(&shared, &range[0], &range[1], points, k, of[0], s->methods[method].observer, &range[0],
-                               st))
-            return false;
-        for (size_t j = i; j <= i + shared; j++) {
-            const struct qc_qparams *q = &k->g->qparams_of[of[j]];
-            params[of[j]] = qc_affine_from_range(range[j].lo, range[j].hi, qc_qparams_levels(q), q->symmetry);
-        }
-    }
-    return true;
-}
-
 static bool solve_methods(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct solving_methods *s = user;
     const struct qc_chooser *k = s->chooser;
-    const qc_id id = (qc_id)item + 1, of[2] = {id, k->pairs ? k->pairs[id].behind : 0};
+    const qc_id id = (qc_id)item + 1;
+    const struct qc_qparams *q = &k->g->qparams_of[id];
     (void)worker;
-    if (k->pairs && k->pairs[id].before) return true; /* that one's item has it */
-    struct qc_one_scale_seen points = {0};
-    bool ok = true;
-    for (size_t m = 0; ok && m < s->count; m++) {
-        struct qc_range solved[2] = {{0}};
-        for (size_t i = 0; ok && i < 2; i++)
-            ok = !of[i] || !is_solved(k, of[i]) || solve(&solved[i], k, &s->methods[m], of[i], st);
-        ok = ok && place(s, &points, of, solved, m, st);
+    for (size_t m = 0; is_solved(k, id) && m < s->count; m++) {
+        struct qc_range range;
+        if (!solve(&range, k, &s->methods[m], id, st)) return false;
+        s->params[m * (k->g->qparams_count + 1) + id] =
+            qc_affine_from_range(range.lo, range.hi, qc_qparams_levels(q), q->symmetry);
     }
-    qc_one_scale_forget(&points);
-    return ok;
+    return true;
 }
 
 bool qc_solve_methods(struct qc_affine *params, struct qc_graph *g, const struct qc_collection *seen,

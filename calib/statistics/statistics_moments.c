@@ -3,38 +3,24 @@
 #include <math.h>
 #include <string.h>
 
+#include "calib/moments/moments_products.h"
 #include "calib/moments/moments_rows.h"
 #include "calib/statistics/statistics_parts.h"
-
-/* The triangle of a matrix: entry (j, k), j <= k, at k (k + 1) / 2 + j. */
-static size_t triangle(size_t width)
-{
-    return width * (width + 1) / 2;
-}
 
 /* Products of one class in the file: for each group and block a triangle. */
 static size_t packed_count(const struct qc_second_moments_layer *l)
 {
     const size_t last = qc_second_moments_width(l, l->blocks - 1);
-    return l->groups * ((l->blocks - 1) * triangle(l->block) + triangle(last));
+    return l->groups * ((l->blocks - 1) * qc_second_moments_triangle(l->block) + qc_second_moments_triangle(last));
 }
 
-/* Where a product lies in memory. */
-static size_t product_at(const struct qc_second_moments_layer *l, size_t group, size_t block, size_t j, size_t k)
-{
-    const size_t panel = k / QC_MOMENTS_TILE;
-    if (l->lanes) return (triangle(k) + j) * l->groups + group;
-    return qc_second_moments_matrix_at(l, group, block) +
-           (triangle(panel) + j / QC_MOMENTS_TILE) * QC_MOMENTS_TILE_SIZE + (j % QC_MOMENTS_TILE) * QC_MOMENTS_TILE +
-           k % QC_MOMENTS_TILE;
-}
-
+/* In the file each matrix of lanes is a triangle of its own; others lie in memory as they do there. */
 static void unpack_products(int64_t *products, const int64_t *packed, const struct qc_second_moments_layer *l)
 {
     for (size_t g = 0; g < l->groups; g++)
         for (size_t b = 0; b < l->blocks; b++)
             for (size_t k = 0; k < qc_second_moments_width(l, b); k++)
-                for (size_t j = 0; j <= k; j++) products[product_at(l, g, b, j, k)] = *packed++;
+                for (size_t j = 0; j <= k; j++) products[qc_second_moments_product_at(l, g, b, j, k)] = *packed++;
 }
 
 /* The part of a tile that is of the triangle. */
@@ -42,23 +28,27 @@ static void pack_tile(int64_t *packed, const int64_t *tile, size_t left, size_t 
 {
     for (size_t k = right; k < width && k < right + QC_MOMENTS_TILE; k++)
         for (size_t j = left; j <= k && j < left + QC_MOMENTS_TILE; j++)
-            packed[triangle(k) + j] = tile[(j - left) * QC_MOMENTS_TILE + k - right];
+            packed[qc_second_moments_triangle(k) + j] = tile[(j - left) * QC_MOMENTS_TILE + k - right];
 }
 
 static void pack_products(int64_t *packed, const struct qc_second_moments_sums *s,
                           const struct qc_second_moments_layer *l)
 {
-    int64_t scratch[QC_MOMENTS_TILE_SIZE];
+    const bool products = qc_second_moments_has_products(s);
+    int64_t tile[QC_MOMENTS_TILE_SIZE];
     for (size_t g = 0; g < l->groups; g++)
         for (size_t b = 0; b < l->blocks; b++) {
             const size_t width = qc_second_moments_width(l, b);
-            for (size_t k = 0; l->lanes && k < width; k++)
-                for (size_t j = 0; j <= k; j++) packed[triangle(k) + j] = s->products[product_at(l, g, b, j, k)];
-            for (size_t k = 0; !l->lanes && k < qc_second_moments_panels(width); k++)
+            for (size_t k = 0; products && k < width; k++)
                 for (size_t j = 0; j <= k; j++)
-                    pack_tile(packed, qc_second_moments_tile_at(scratch, l, s, g, b, j, k), j * QC_MOMENTS_TILE,
-                              k * QC_MOMENTS_TILE, width);
-            packed += triangle(width);
+                    packed[qc_second_moments_triangle(k) + j] =
+                        qc_second_moments_product(s, qc_second_moments_product_at(l, g, b, j, k));
+            for (size_t k = 0; !products && k < qc_second_moments_panels(width); k++)
+                for (size_t j = 0; j <= k; j++) {
+                    qc_second_moments_kept_tile(tile, l, s, g, b, j, k);
+                    pack_tile(packed, tile, j * QC_MOMENTS_TILE, k * QC_MOMENTS_TILE, width);
+                }
+            packed += qc_second_moments_triangle(width);
         }
 }
 
@@ -255,7 +245,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
     if (rows) {
         if (!take_rows(s, t, taken, rows, l, st)) return false;
     } else {
-        if (!qc_second_moments_square(s, l, st)) return false;
+        if (!qc_second_moments_widen(s, l, st)) return false;
         memcpy(s->sums, t->sums + taken->sums, row * sizeof *s->sums);
         unpack_products(s->products, t->products + taken->products, l);
     }

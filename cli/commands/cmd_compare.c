@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib compare REFERENCE MODEL --data X.h5 */
+/* qcalib compare REFERENCE MODEL --data X.h5, qcalib compare --target A,B MODEL --data X.h5 */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "cli/terminal/progress_bar.h"
 #include "cli/terminal/screen.h"
 #include "evaluate/compare_models.h"
+#include "evaluate/compare_targets.h"
 #include "export/report/comparison.h"
 #include "quantize/options/integer_options.h"
 #include "quantize/report/command_text.h"
@@ -79,7 +80,32 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
     return o;
 }
 
-static bool print_json(const struct qc_compared_models *c, const struct qc_warnings *w, struct qc_status *st)
+/* The conventions of both */
+static struct qc_json *targets_json(const struct qc_target_pair *t)
+{
+    struct qc_json *list = qc_json_array();
+    for (int side = 0; side < 2; side++) {
+        struct qc_json *one = qc_json_object();
+        qc_json_set(one, "target", qc_json_string(t->name[side]));
+        for (size_t i = 0; i < t->row_count; i++)
+            qc_json_set(one, t->rows[i].what, qc_json_string(t->rows[i].value[side]));
+        qc_json_add(list, one);
+    }
+    return list;
+}
+
+/* In what they differ. */
+static void print_targets(const struct qc_target_pair *t)
+{
+    if (!t->row_count) return;
+    qc_say("%-22s %-26s %s\n", "", t->name[0], t->name[1]);
+    for (size_t i = 0; i < t->row_count; i++)
+        if (strcmp(t->rows[i].value[0], t->rows[i].value[1]) != 0)
+            qc_say("%-22s %-26s %s\n", t->rows[i].what, t->rows[i].value[0], t->rows[i].value[1]);
+}
+
+static bool print_json(const struct qc_compared_models *c, const struct qc_target_pair *targets,
+                       const struct qc_warnings *w, struct qc_status *st)
 {
     struct qc_json *root = qc_json_object(), *outputs = qc_json_array(), *layers = qc_json_array(),
                    *rounding = qc_json_array(), *accumulator = qc_json_array(), *overflows = qc_json_array(),
@@ -102,6 +128,7 @@ static bool print_json(const struct qc_compared_models *c, const struct qc_warni
         qc_json_add(outputs, o);
     }
     for (size_t i = 0; i < c->pairs.count; i++) qc_json_add(layers, layer_json(c, i));
+    if (targets->row_count) qc_json_set(root, "targets", targets_json(targets));
     qc_json_set(root, "rounding", rounding);
     qc_json_set(root, "accumulator", accumulator);
     for (size_t i = 0; i < qc_warnings_count(w); i++) qc_json_add(warnings, qc_json_string(qc_warnings_text(w, i)));
@@ -275,35 +302,62 @@ static bool check_tolerance(const struct qc_compared_models *c, double tolerance
     return true;
 }
 
+/* Two models, or one for two targets. */
+static bool check_operands(const struct qc_cli_options *o, struct qc_status *st)
+{
+    const bool targets = o->job.given[QC_OPTION_TARGET];
+    if (targets && o->operands.count != 1)
+        return qc_fail(st, QC_USAGE, "compare --target A,B takes one MODEL; see 'qcalib help compare'");
+    if (targets && o->html)
+        return qc_fail(st, QC_USAGE, "--html is a page of two models, not of two targets; leave out one");
+    if (!targets && o->operands.count != 2)
+        return qc_fail(st, QC_USAGE, "compare needs REFERENCE MODEL; see 'qcalib help compare'");
+    return targets || !o->job.stats ||
+           qc_fail(st, QC_USAGE, "--stats is for compare --target A,B, which quantizes; leave it out");
+}
+
 bool qc_cmd_compare(const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_compared_models c = {.contracts = false};
+    struct qc_target_pair targets = {.row_count = 0};
+    struct qc_options job = o->job;
+    const bool of_targets = o->job.given[QC_OPTION_TARGET];
     struct qc_warnings *w = NULL;
     struct qc_progress *progress = NULL;
     bool ok = false;
     if (!o->job.data) return qc_fail(st, QC_USAGE, "compare needs --data FILE with samples; see 'qcalib help compare'");
+    if (!check_operands(o, st)) return false;
     struct qc_outputs outputs;
     if (!qc_outputs_apart(&outputs, NULL, 0, NULL, o, st)) goto out;
-    const struct qc_model_source models[2] = {
-        {.file = o->operands.items[0], .outputs = outputs.files, .output_count = outputs.count},
-        {.file = o->operands.items[1], .outputs = outputs.files, .output_count = outputs.count}};
     if ((o->html && !qc_output_check(o->html, st)) || !qc_warnings_new(&w, st) ||
-        !qc_progress_bar_new(&progress, o, st) ||
-        !qc_compare_models(&c, models, &(struct qc_data_source){.file = o->job.data}, &o->job, progress, w, st))
+        !qc_progress_bar_new(&progress, o, st))
         goto out;
+    if (of_targets) {
+        if (!qc_quantize_for_targets(&targets, o->operands.items[0], &o->job, progress, w, st)) goto out;
+        if (!job.rounding) job.rounding = targets.rounding;
+    }
+    struct qc_model_source models[2];
+    for (int k = 0; k < 2; k++)
+        models[k] = (struct qc_model_source){.file = of_targets ? targets.file[k] : o->operands.items[k],
+                                             .outputs = outputs.files,
+                                             .output_count = outputs.count};
+    if (!qc_compare_models(&c, models, &(struct qc_data_source){.file = job.data}, &job, progress, w, st)) goto out;
     const bool two = c.how[0].accumulator.bits && c.how[0].accumulator.bits < 32;
     for (int k = 0; k < 2; k++)
         qc_warn_overflows(w, &c.result->overflows[k], c.how[k].accumulator.bits,
                           two ? qc_base_name(k ? c.second.path : c.first.path) : NULL);
     if (o->html && !write_page(&c, o, st)) goto out;
     if (o->json)
-        ok = print_json(&c, w, st);
-    else if (!o->quiet)
+        ok = print_json(&c, &targets, w, st);
+    else if (!o->quiet) {
+        print_targets(&targets);
         print_table(&c, o);
+    }
     ok = (!o->json || ok) && check_tolerance(&c, o->job.tolerance, st);
     if (!o->quiet) qc_warnings_print(w, o->verbose ? QC_WARNINGS_ALL : QC_WARNINGS_SOME);
 out:
     qc_compared_models_close(&c);
+    qc_target_pair_close(&targets);
     qc_progress_bar_free(progress);
     qc_warnings_free(w);
     return ok;

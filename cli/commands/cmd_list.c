@@ -11,10 +11,10 @@
 #include "export/formats/exporter.h"
 #include "observers/plugin.h"
 #include "onnx/read/import.h"
-#include "quantize/options/targets.h"
 #include "quantize/stages/stages.h"
 #include "rewrite/language/expansion.h"
 #include "rewrite/language/rule.h"
+#include "rewrite/language/target.h"
 
 enum { COLUMNS = 5 };
 
@@ -146,7 +146,8 @@ static bool list_rule_file(struct table *t, const char *name, const char *used, 
     static const char *const kinds[] = {[QC_RULE_REWRITE] = "rewrite",
                                         [QC_RULE_PATTERN] = "pattern",
                                         [QC_RULE_ISLAND] = "island",
-                                        [QC_RULE_COST] = "cost"};
+                                        [QC_RULE_COST] = "cost",
+                                        [QC_RULE_REFUSE] = "refuse"};
     static const char *const allowed[] = {[QC_ALLOW_KEEP] = "allow keep",
                                           [QC_ALLOW_BOUND] = "allow bound",
                                           [QC_ALLOW_JOIN] = "allow join",
@@ -211,9 +212,11 @@ static bool list_targets(struct table *t, struct qc_status *st)
     t->columns = 2;
     t->keys[0] = "target";
     t->keys[1] = "summary";
-#define ADD(name, summary) add(t, st, name, summary, NULL)
-    return QC_EACH_TARGET(ADD, &&);
-#undef ADD
+    const struct qc_target *target;
+    const char *name;
+    for (size_t i = 0; (name = qc_builtin_target(i, t->arena, st)); i++)
+        if (!qc_target_load(&target, name, t->arena, st) || !add(t, st, name, target->summary, NULL)) return false;
+    return st->code == QC_OK;
 }
 
 static bool list_passes(struct table *t, struct qc_status *st)

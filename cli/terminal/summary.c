@@ -152,6 +152,10 @@ static void print_trial(const struct qc_report *r)
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
+        if (r->trial_count == 1) {
+            qc_say("ranges      %s, no other observer was tried\n", t->method);
+            continue;
+        }
         qc_say("ranges      %s, ", t->method);
         if (i)
             qc_say("%.2f dB better than mse", t->gain_db);

@@ -13,7 +13,6 @@
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
-#include "graph/core/scale_layout.h"
 #include "onnx/write/emit.h"
 
 struct annotating {
@@ -49,20 +48,6 @@ static qc_id stored_constant(const struct annotating *x, const char *qparams, co
     return found;
 }
 
-static struct qc_tensor *real_of(const struct qc_graph *g, qc_id v, struct qc_status *st)
-{
-    const struct qc_tensor *q = g->values[v].constant;
-    const struct qc_parameters p = qc_value_parameters(g, v);
-    struct qc_tensor *t = qc_tensor_new(QC_F32, &q->shape, st);
-    const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[p.qparams], &q->shape, p.axis);
-    for (size_t i = 0; t && i < t->count; i++) {
-        const size_t c = qc_scale_at(&layout, i);
-        const double level = (double)qc_tensor_int(q, i) - p.zero_point[c];
-        ((float *)t->data)[i] = (float)level * p.scale[c];
-    }
-    return t;
-}
-
 static bool note(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
 {
     if (!p->affine || p->block) return true; /* annotations have scales along an axis, not of blocks */
@@ -85,7 +70,7 @@ static bool map_constant(struct annotating *x, const struct qc_node *quantize, s
     const struct qc_value *real = &g->values[quantize->inputs[0]];
     const struct qc_parameters p = qc_value_parameters(g, quantize->outputs);
     const qc_id stored = p.affine ? stored_constant(x, p.quantizer, real->name, &real->type.shape) : 0;
-    struct qc_tensor *t = stored ? real_of(x->produced, stored, st) : NULL;
+    struct qc_tensor *t = stored ? qc_tensor_of_parameters(x->produced, stored, st) : NULL;
     if (stored && !t) return false;
     const qc_id v = qc_graph_add_constant(x->to, real->name, t ? t : real->constant, st);
     qc_tensor_unref(t);

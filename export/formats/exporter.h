@@ -15,6 +15,7 @@ struct qc_export_source {
 
 struct qc_lower_options {
     int accuracy_level; /* of MatMulNBits: what the runtime may compute in; 0: its own choice, 1 float32, 4 int8 */
+    bool float_bias;    /* of QDQ: a bias is a float initializer, what its integers stand for */
 };
 
 struct qc_exporter {

@@ -6,6 +6,7 @@
 
 #include "graph/core/custom.h"
 #include "graph/core/function.h"
+#include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
 
 static bool is_output_name(const struct qc_graph *g, const char *name)
@@ -168,6 +169,8 @@ enum runtime_rewrite {
     JOINS_CHANNELS, /* one operator, without asking how many scales those have, and then refuses it (1.31) */
     JOINS_BLOCKS, /* a product of integers, of a weight in blocks too: of 8 bits it gives other numbers, of 2 it refuses
                      what it made (1.31); of 4 it makes none */
+    POOLS_INTEGERS, /* it rounds before the pool again (1.32), whose kernel for integers takes four times as long where no
+                       convolution of integers stands before it */
     ROUNDS_WEIGHTS /* from 1.20 or so (not 1.16): it rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits
                       by itself, with scales of its own */
 };
@@ -182,6 +185,7 @@ static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id 
         const char *name;
     } identity[] = {[JOINS_CHANNELS] = {QC_OP_Max, "apart"},
                     [JOINS_BLOCKS] = {QC_OP_Sum, "read"},
+                    [POOLS_INTEGERS] = {QC_OP_Max, "apart"},
                     [ROUNDS_WEIGHTS] = {QC_OP_Sum, "read"}};
     return float_value ? add_named(x, identity[from].op, 1, &float_value, NULL, base, identity[from].name, st) : 0;
 }
@@ -190,6 +194,15 @@ static bool has_channels(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_value *value = &x->from->values[v];
     return !value->constant && x->from->qparams_of[value->type.qparams].count > 1;
+}
+
+/* What the integers of a bias stand for, as the initializer that the bias was. */
+static qc_id lower_real_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
+{
+    struct qc_tensor *t = qc_tensor_of_parameters(x->from, v, st);
+    const qc_id real = t ? qc_graph_add_constant(x->to, qc_lower_base(x, v), t, st) : 0;
+    qc_tensor_unref(t);
+    return real;
 }
 
 /* The float form of any value. */
@@ -201,11 +214,21 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
         return x->real[v] = qc_graph_add_constant(x->to, value->name, value->constant, st);
     if (value->constant && x->from->qparams_of[value->type.qparams].block)
         return x->real[v] = qc_lower_blocks(x, v, st);
+    if (value->constant && x->options.float_bias && x->from->qparams_of[value->type.qparams].kind == QC_QPARAMS_PRODUCT)
+        return x->real[v] = lower_real_bias(x, v, st);
     if (value->constant && !qc_lower_integer(x, v, st)) return 0;
     if (!x->integer[v]) return qc_fail(st, QC_BAD_INPUT, "value '%s' is used before it is made", qc_lower_base(x, v));
     const qc_id real = linear(x, QC_OP_DequantizeLinear, x->integer[v], value->type.qparams, value->type.axis,
                               qc_lower_base(x, v), NULL, st);
     return x->real[v] = has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real;
+}
+
+/* What a pool of real numbers gives, rounded. */
+static bool is_of_real_pool(const struct qc_lowering *x, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(x->from, v);
+    const struct qc_node *maker = n && n->op == QC_OP_Quantize ? qc_node_of(x->from, n->inputs[0]) : NULL;
+    return maker && maker->op == QC_OP_MaxPool;
 }
 
 /* Gives an affine value its integers: by QuantizeLinear of a float one, or (an affine constant) as an initializer. */
@@ -214,7 +237,9 @@ static bool store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, st
     const struct qc_type *t = &x->from->values[v].type;
     const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
     const char *base = qc_lower_base(x, v);
-    if (has_channels(x, v) && !(float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st))) return false;
+    if ((has_channels(x, v) && !(float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st))) ||
+        (is_of_real_pool(x, v) && !(float_value = keep_apart(x, POOLS_INTEGERS, float_value, base, st))))
+        return false;
     const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base,
                            is_narrower(s) ? NULL : x->given[v], st);
     return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));

@@ -29,7 +29,6 @@ struct qc_layer_tried {
 struct qc_layer_solver {
     double objective, objective_minmax; /* NaN: the method has none */
     const char *behind;                 /* the function that errors were taken behind; NULL: none */
-    const char *scale_of;               /* the value before a function whose scale it takes; NULL: its own */
     uint32_t candidates;
     double known_min, known_max; /* what the graph guarantees; infinite: nothing */
     size_t curve_count;          /* 0: no curve */

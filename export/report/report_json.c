@@ -97,7 +97,6 @@ static struct qc_json *solver(const struct qc_layer_solver *s)
     qc_json_set(known, "max", brief(s->known_max));
     qc_json_set(o, "known", known);
     qc_json_set(o, "behind", s->behind ? text(s->behind) : qc_json_null());
-    qc_json_set(o, "scale_of", s->scale_of ? text(s->scale_of) : qc_json_null());
     qc_json_set(o, "objective", brief(s->objective));
     qc_json_set(o, "objective_minmax", brief(s->objective_minmax));
     qc_json_set(o, "candidates", s->candidates ? qc_json_integer(s->candidates) : qc_json_null());

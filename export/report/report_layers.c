@@ -135,11 +135,6 @@ static void solver(FILE *f, const struct qc_layer_solver *s, const char *method)
         qc_html_short(f, s->known_max);
         fputs(": the operators before it allow no other values, whatever the input</dd>", f);
     }
-    if (s->scale_of) {
-        term(f, "one scale with");
-        qc_html_text(f, s->scale_of);
-        fputs(": the function between leaves what is not negative as it is, so that it is rounded once</dd>", f);
-    }
     if (!isfinite(s->objective)) return;
     term(f, "objective");
     qc_html_short(f, s->objective);

@@ -269,7 +269,7 @@ static void done(FILE *f, const struct qc_report *r)
         fputs(")", f);
     }
     fputs(".", f);
-    for (size_t i = 0; i < r->trial_count; i++) {
+    for (size_t i = 0; r->trial_count > 1 && i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
         qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);

@@ -102,7 +102,8 @@ struct qc_qparams {
     qc_id a, b;          /* QC_QPARAMS_PRODUCT: its factors */
     enum qc_dtype dtype; /* of stored integers */
     bool is_weight, restricted, per_channel;
-    unsigned bits; /* of the levels, where they are fewer than those of the type; 0: all of the type */
+    bool power_of_two; /* so are its scales */
+    unsigned bits;     /* of the levels, where they are fewer than those of the type; 0: all of the type */
     int64_t block; /* so many elements along the value's axis share a scale, and each element of the other axes has its
                       own (graph/core/scale_layout.h); 0: no blocks. Only constants, which are dequantized */
     int32_t pair_limit; /* of weights: the largest sum of two neighbouring levels of one sign

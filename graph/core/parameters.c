@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/parameters.h"
 
+#include "graph/core/scale_layout.h"
+
 struct qc_parameters qc_value_parameters(const struct qc_graph *g, qc_id value)
 {
     const struct qc_type *t = &g->values[value].type;
@@ -66,4 +68,18 @@ struct qc_parameters qc_query_end(const struct qc_query *q, qc_id node, enum qc_
     const qc_id v = n->inputs[k];
     const struct qc_node *from = v ? qc_node_of(g, v) : NULL;
     return from && from->op == QC_OP_Dequantize ? beside(g, from->inputs[0]) : qc_value_parameters(g, v);
+}
+
+struct qc_tensor *qc_tensor_of_parameters(const struct qc_graph *g, qc_id v, struct qc_status *st)
+{
+    const struct qc_tensor *q = g->values[v].constant;
+    const struct qc_parameters p = qc_value_parameters(g, v);
+    struct qc_tensor *t = qc_tensor_new(QC_F32, &q->shape, st);
+    const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[p.qparams], &q->shape, p.axis);
+    for (size_t i = 0; t && i < t->count; i++) {
+        const size_t c = qc_scale_at(&layout, i);
+        const double level = (double)qc_tensor_int(q, i) - p.zero_point[c];
+        ((float *)t->data)[i] = (float)level * p.scale[c];
+    }
+    return t;
 }

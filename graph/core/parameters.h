@@ -24,6 +24,9 @@ struct qc_parameters {
 /* By the value's own type. */
 struct qc_parameters qc_value_parameters(const struct qc_graph *g, qc_id value);
 
+/* What the integers of an affine constant stand for, scale * (q - zero point), in float32. Owned. */
+struct qc_tensor *qc_tensor_of_parameters(const struct qc_graph *g, qc_id constant, struct qc_status *st);
+
 enum qc_end {
     QC_INPUT,  /* what the op reads: behind a Dequantize the integers that it turns into real numbers */
     QC_OUTPUT, /* what the op computes: of a product the accumulator */

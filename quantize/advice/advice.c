@@ -21,11 +21,10 @@
 enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
 /* Beside the best idea, which is always tried, advice takes this part of the job's work
-   (quantize/advice/advice_work.h), and so much in any case, some hundredths of a second, or a tenth or two where
-   observers are chosen anew for each idea. A third of it may go into what layers do alone, of so many at least, where
-   that leaves enough for an idea: else it is believed. */
+   (quantize/advice/advice_work.h), and so much in any case, some hundredths of a second. A third of it may go into what
+   layers do alone, of so many at least, where that leaves enough for an idea: else it is believed. */
 enum { PART = 10, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
-static const double FLOOR = 6e9, FLOOR_CHOOSES = 3e10, SPARE = 1.25;
+static const double FLOOR = 6e9, SPARE = 1.25;
 
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
 static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
@@ -42,7 +41,7 @@ struct trying {
     struct qc_error *held;          /* [outputs], of p on the others; NULL until it is needed */
     uint64_t *keys[SAMPLES];        /* of their units; NULL until they are run */
     const char *method;             /* that --method auto took; NULL: the options' own */
-    bool chooses;                   /* which is auto, and chooses anew for each idea */
+    bool few;                       /* which is auto, of so few samples that it tries no other than mse */
     struct qc_advice_work work;
     double left; /* that may be tried, of that kind */
     struct qc_report_advice *list;
@@ -139,7 +138,7 @@ static bool change_options(struct qc_options *out, const struct qc_options *o, c
     return true;
 }
 
-/* With the observer that --method auto found in its place; another network is left to --method auto. */
+/* With the observer that --method auto found in its place. */
 static bool with_method(struct qc_command_change *change, const struct trying *t, struct qc_status *st)
 {
     struct qc_arena *a = t->p->arena;
@@ -196,14 +195,13 @@ static double held_of(const struct trying *t)
 }
 
 /* What an idea takes before it is measured. weights: all of them are rounded anew, on runs of what they give then
-   (quantize/trials/cross_rounding.h), which is half of a job; so they are where --method auto chooses anew and had them
-   rounded again. */
+   (quantize/trials/cross_rounding.h), which is half of a job; so they are where the command has --method auto, and this
+   job had them rounded again. */
 static double work_before(const struct trying *t, const struct qc_idea *idea, bool weights)
 {
     const bool again = idea->anew || t->p->options->propagate; /* the samples are run again */
-    const bool rounded = weights || (t->chooses && t->p->crossed.tried);
-    return t->work.branch + (again ? t->work.job : 0) + (t->chooses && !again ? t->work.choice : 0) +
-           (rounded ? t->work.job / 2 : 0);
+    const bool rounded = weights || (t->few && t->p->crossed.tried);
+    return t->work.branch + (again ? t->work.job : 0) + (rounded ? t->work.job / 2 : 0);
 }
 
 /* And behind that, if the new network is as fast as the old one. */
@@ -286,7 +284,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     }
     struct qc_arena *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = (!t->method || idea->anew || with_method(&change, t, st)) && describe(out, t, idea, &change, st);
+    bool ok = (!t->method || with_method(&change, t, st)) && describe(out, t, idea, &change, st);
     if (ok) {
         struct qc_pipeline *branch = calloc(1, sizeof *branch);
         bool tried = true;
@@ -500,9 +498,9 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
     const double t0 = qc_seconds();
     struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .m = m, .now = m ? m->outputs : NULL};
     /* Of few samples ranges of --method auto reach further than those of its observer by name. */
-    t.chooses = r->trial_count && p->calibration_options.few;
+    t.few = r->trial_count && p->calibration_options.few;
     for (size_t i = 0; i < r->trial_count; i++)
-        if (r->trials[i].chosen && !t.chooses) t.method = r->trials[i].method;
+        if (r->trials[i].chosen && !t.few) t.method = r->trials[i].method;
     r->advice_state = state_of(&t);
     bool ok = true;
     if (r->advice_state == QC_ADVICE_TRIED || r->advice_state == QC_ADVICE_NOT_NEEDED) {
@@ -510,8 +508,7 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
         ok = select_all(&t, st) && qc_advice_work_of(&t.work, p, r, st);
         t.left_out = QC_NEW_ARRAY(p->arena, struct qc_report_left, QC_IDEAS + 1, st);
         ok = ok && t.left_out;
-        t.left = strcmp(p->options->advice, "auto") != 0 ? (double)INFINITY
-                                                         : fmax(t.chooses ? FLOOR_CHOOSES : FLOOR, t.work.job / PART);
+        t.left = strcmp(p->options->advice, "auto") != 0 ? (double)INFINITY : fmax(FLOOR, t.work.job / PART);
         ok = ok && (r->advice_state == QC_ADVICE_TRIED ? try_all(&t, ideas, effects, st)
                                                        : rank_layers(&t, ideas, effects, st) && try_cheaper(&t, st));
         qc_progress_end(p->progress);

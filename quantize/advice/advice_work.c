@@ -134,8 +134,8 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
                  run = (double)r->data_samples / batch, measured = (double)r->measured_samples / batch;
     out->layer_plans = PLANNED * weights;
     out->branch = BRANCHED * weights + MADE * (double)p->produced->node_count;
-    out->choice = SOLVED * solved + trials / batch * out->quantized;
-    out->job = run * (out->unit + SCANNED * values) + MOMENT * moments + ROUND * rounding + out->choice +
-               measured * (out->unit + out->quantized + COMPARED * values) + HANDLED * weights;
+    out->job = run * (out->unit + SCANNED * values) + MOMENT * moments + ROUND * rounding + SOLVED * solved +
+               trials / batch * out->quantized + measured * (out->unit + out->quantized + COMPARED * values) +
+               HANDLED * weights;
     return true;
 }

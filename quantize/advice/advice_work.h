@@ -9,7 +9,6 @@
 
 struct qc_advice_work {
     double job;             /* all that the job has done */
-    double choice;          /* of it, the choice among observers */
     double unit, quantized; /* one unit of the data through the float network, and through what is written */
     double layer_plans;     /* what one layer does alone (calib/metrics/sensitivity.h), beside units of the float one */
     double branch;          /* a branch of the job (quantize/pipeline.h), before it runs anything */

@@ -97,7 +97,7 @@ static struct terms terms_of(const struct qc_pipeline *p, const struct qc_partit
     const bool integer = p->options->require_integer;
     return (struct terms){.base = base,
                           .integer = integer,
-                          .wide_is_float = strcmp(p->options->target, "fused") != 0 && !integer};
+                          .wide_is_float = p->options->runs_on->wide_is_float && !integer};
 }
 
 /* Weights of 4 bits go to 8 where 16 are computed in float. */
@@ -300,28 +300,21 @@ static bool bring(struct search *s, size_t layers, enum rung rung, struct qc_sta
            score(s, st);
 }
 
-/* Of the two ways the one that keeps more multiply-adds in 8 bits on the target; where it computes wide types in float
-   anyhow, of equal ones the one that says so. p is brought to that. */
-static bool settle(struct search *s, size_t layers, struct qc_status *st)
+/* Of the two ways, each with the layers that it needs (0: it is none), the faster by its share of multiply-adds in
+   integers. wide_time: of one in a wide type. Of equal ones the one in float where the target computes wide types in
+   float anyhow. *layers: of what is chosen; p is brought to that. */
+static bool settle(size_t *layers, struct search *s, size_t in_float, size_t in_wide, double wide_time,
+                   struct qc_status *st)
 {
-    struct qc_report_fallback_step *wide = step_of(s, layers, WIDE), *floats = step_of(s, layers, FLOATS);
-    if (!floats && changes(s, layers, FLOATS) && wide->int8_share < 1 && !attempt(&floats, s, layers, FLOATS, st))
+    struct qc_report_fallback_step *wide = in_wide ? step_of(s, in_wide, WIDE) : NULL,
+                                   *floats = in_float ? step_of(s, in_float, FLOATS) : NULL;
+    if (in_float && !floats && changes(s, in_float, FLOATS) && wide->int8_share < 1 &&
+        !attempt(&floats, s, in_float, FLOATS, st))
         return false;
-    const bool in_float = floats && floats->met &&
-                          (!wide || !wide->met || floats->int8_share > wide->int8_share ||
-                           (s->terms.wide_is_float && !(floats->int8_share < wide->int8_share)));
-    (in_float ? floats : wide)->chosen = true;
-    return bring(s, layers, in_float ? FLOATS : WIDE, st);
-}
-
-/* Each way with the layers that it needs (0: it is none): the faster by its share of multiply-adds in integers. */
-static bool settle_fast(size_t *layers, struct search *s, size_t in_float, size_t in_wide, struct qc_status *st)
-{
-    struct qc_report_fallback_step *floats = in_float ? step_of(s, in_float, FLOATS) : NULL,
-                                   *wide = in_wide ? step_of(s, in_wide, WIDE) : NULL;
-    const double float_time = floats ? 1 - (1 - INTEGER_TIME) * floats->int8_share : (double)INFINITY,
-                 wide_time = wide ? WIDE_TIME - (WIDE_TIME - INTEGER_TIME) * wide->int8_share : (double)INFINITY;
-    const bool takes_wide = wide && (!floats || wide_time < float_time);
+    const double of_float = floats && floats->met ? 1 - (1 - INTEGER_TIME) * floats->int8_share : (double)INFINITY,
+                 of_wide =
+                     wide && wide->met ? wide_time - (wide_time - INTEGER_TIME) * wide->int8_share : (double)INFINITY;
+    const bool takes_wide = of_wide < of_float || (!s->terms.wide_is_float && !(of_float < of_wide));
     *layers = takes_wide ? in_wide : in_float;
     if (!*layers) return true;
     (takes_wide ? wide : floats)->chosen = true;
@@ -405,14 +398,13 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     s.first = fast ? FLOATS : WIDE;
     s.end = RUNGS;
     if (!search(&layers, &s, st)) return false;
+    size_t wide = layers;
     if (both) {
-        size_t wide;
         s.first = WIDE;
         s.end = FLOATS;
-        if (!search(&wide, &s, st) || !settle_fast(&layers, &s, layers, wide, st)) return false;
-    } else if (layers && !settle(&s, layers, st)) {
-        return false;
+        if (!search(&wide, &s, st)) return false;
     }
+    if (!settle(&layers, &s, layers, wide, both ? WIDE_TIME : 1, st)) return false;
     if (layers) {
         *has = s.best;
     } else if (s.step_count > 1) { /* back to where it was, for the report */

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/pool.h"
-#include "quantize/options/targets.h"
 
 #define QC_FIELD(name) .field = offsetof(struct qc_options, name)
 static const struct qc_option_info infos[QC_OPTION_COUNT] = {
@@ -87,11 +86,18 @@ static bool derive(struct qc_options *o, enum qc_option option, const char *valu
     return true;
 }
 
+static bool set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
+{
+    return qc_option_store(o, &infos[option], value, o->arena, st) &&
+           derive(o, option, value ? value : infos[option].bare, st);
+}
+
 bool qc_options_set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
 {
-    if (!qc_option_store(o, &infos[option], value, o->arena, st)) return false;
+    if (!set(o, option, value, st)) return false;
     o->given[option] = true;
-    return derive(o, option, value ? value : infos[option].bare, st);
+    if (value && !strchr(value, ':')) o->own_base[option] = true;
+    return option != QC_OPTION_TARGET || o->command == QC_COMMAND_compare || qc_options_take_target(o, set, st);
 }
 
 bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_arena *a, struct qc_status *st)
@@ -103,12 +109,9 @@ bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_
                                .max_nll = (double)NAN,
                                .tolerance = (double)NAN,
                                .threads = qc_pool_cores()};
-    for (unsigned o = 0; o < QC_OPTION_COUNT; o++) {
-        if (qc_option_has_default(&infos[o]) && !qc_options_set(out, (enum qc_option)o, infos[o].preset, st))
-            return false;
-        out->given[o] = false;
-    }
-    return true;
+    for (unsigned o = 0; o < QC_OPTION_COUNT; o++)
+        if (qc_option_has_default(&infos[o]) && !set(out, (enum qc_option)o, infos[o].preset, st)) return false;
+    return qc_options_take_target(out, set, st);
 }
 
 bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st)

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "quantize/options/option_table.h"
+#include "rewrite/language/target.h"
 
 /* What qcalib can be asked for. */
 enum qc_command {
@@ -81,11 +82,14 @@ struct qc_options {
     const char *look_through;           /* "on" or "off" */
     const char *nonfinite;              /* "count" or "error" */
 
-    const char *accuracy_level;  /* "0" to "4" */
-    const char *target;          /* of the rules: "ort" or "fused" */
-    const char *prefer;          /* "speed", "size" or "integers" */
-    const char *benchmark;       /* a command that measures a model file; NULL: nothing is measured */
-    struct qc_text_list formats; /* default: qdq */
+    const char *accuracy_level;      /* "0" to "4" */
+    const char *target;              /* its name, or a file of rules */
+    const struct qc_target *runs_on; /* the same, read; its options hold where none is given */
+    bool by_target[QC_OPTION_COUNT]; /* set by it */
+    bool own_base[QC_OPTION_COUNT];  /* of an option by name: given without a name */
+    const char *prefer;              /* "speed", "size" or "integers" */
+    const char *benchmark;           /* a command that measures a model file; NULL: nothing is measured */
+    struct qc_text_list formats;     /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
     const char *advice;  /* "auto", "on" or "off" */
@@ -131,6 +135,17 @@ bool qc_options_set(struct qc_options *o, enum qc_option option, const char *val
 
 /* The option of this name that o->command takes. Errors: QC_USAGE, with what may have been meant. */
 bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st);
+
+/* Stores a value as qc_options_set, without saying that it was given. */
+typedef bool qc_option_set_fn(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st);
+
+/* Reads o->target and sets its options, where none is given, in place of those of the target before it. Errors: as
+   qc_target_load; QC_BAD_INPUT: an option that no target may set. */
+bool qc_options_take_target(struct qc_options *o, qc_option_set_fn *set_one, struct qc_status *st);
+
+/* Warns of options that were given and differ from what the target has. */
+struct qc_warnings;
+bool qc_warn_target_options(const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
 
 /* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. Keys of other
    commands are left alone. file: what messages begin with. Errors: QC_USAGE: unknown key, wrong value. */

@@ -61,7 +61,8 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     /* No sum of integers has to hold products of the lowest level of a weight in blocks. */
     out->weight.restricted = strcmp(o->range, "restricted") == 0;
     out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
-    out->pads_channels = strcmp(o->target, "openvino") == 0;
+    out->power_of_two = o->runs_on->power_of_two;
+    out->pads_channels = o->runs_on->pads_channels;
     out->overflow_fix = strcmp(o->overflow_fix, "auto") == 0           ? QC_OVERFLOW_FIX_PAIRS
                         : strcmp(o->overflow_fix, "reduce-range") == 0 ? QC_OVERFLOW_FIX_REDUCE_RANGE
                                                                        : QC_OVERFLOW_FIX_OFF;
@@ -73,7 +74,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->prefer = strcmp(o->prefer, "integers") == 0 || o->require_integer                     ? QC_PREFER_INTEGERS
                   : strcmp(o->prefer, "size") == 0 || (o->size && !o->given[QC_OPTION_PREFER]) ? QC_PREFER_SIZE
                                                                                                : QC_PREFER_SPEED;
-    out->float_results = strcmp(o->target, "openvino") == 0 && out->prefer != QC_PREFER_INTEGERS;
+    out->float_results = o->runs_on->float_results && out->prefer != QC_PREFER_INTEGERS;
     out->only_count = o->only.count;
     out->only = o->only.items;
     out->skip_count = o->skip.count;

@@ -23,17 +23,17 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     if (noted) return noted;
     const bool matched = was && p->partition->matches.at[g->values[v].node];
     if (matched && qc_is_recurrent(n->op)) return "computes in float, from quantized weights";
-    if (matched && n->op == QC_OP_ConvTranspose)
+    if (matched && n->op == QC_OP_ConvTranspose && p->options->runs_on->onnxruntime)
         return "ONNX Runtime computes it in float, from quantized weights; in integers with --target fused";
     if (matched) return "its pattern computes it in float";
-    if (qc_rules_in_table(p->from->rules, p->produced, n) && strcmp(p->options->target, "fused") != 0)
+    if (qc_rules_in_table(p->from->rules, p->produced, n) && p->options->runs_on->onnxruntime)
         return "ONNX Runtime computes it in float; a table of integers with --target fused";
-    if (is_of_activations(p->produced, n) && strcmp(p->options->target, "fused") != 0)
+    if (is_of_activations(p->produced, n) && p->options->runs_on->onnxruntime)
         return "of two activations, no faster in integers in ONNX Runtime; in integers with --target fused";
     if (n->op == QC_OP_Custom) return "a kernel of your own computes it";
     /* ONNX Runtime 1.31, four convolutions of 64 channels of 64x64 with one behind each: 3.6 ms, with scale and bias as
        convolutions of each channel 4.5 ms. */
-    if (n->op == QC_OP_InstanceNormalization && strcmp(p->options->target, "fused") != 0)
+    if (n->op == QC_OP_InstanceNormalization && p->options->runs_on->onnxruntime)
         return "has no integer form; its scale and bias alone in integers are slower in ONNX Runtime";
     const struct qc_node *made = was && was->op == QC_OP_BatchNormalization ? qc_node_of(g, was->inputs[0]) : NULL;
     if (made && made->op == QC_OP_Concat)

@@ -24,7 +24,6 @@ static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, st
     *s = (struct qc_layer_solver){.objective = c->range.objective,
                                   .objective_minmax = c->range.objective_minmax,
                                   .behind = c->behind,
-                                  .scale_of = c->scale_of,
                                   .candidates = c->range.candidates,
                                   .known_min = c->known_lo,
                                   .known_max = c->known_hi};

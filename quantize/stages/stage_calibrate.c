@@ -18,7 +18,7 @@
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/propagate_check.h"
 #include "quantize/trials/round_options.h"
-#include "quantize/trials/runtime_limits.h"
+#include "quantize/trials/target_limits.h"
 
 /* Of samples that trials, the report and advice read again and again. */
 enum { KEPT_BYTES = 16 << 20 };
@@ -230,7 +230,7 @@ static bool bind_all(struct qc_pipeline *p, struct qc_status *st)
 bool qc_stage_bind(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!(p->options->propagate ? propagate(p, st) : bind_all(p, st))) return false;
-    if (strcmp(p->options->target, "fused") != 0 && !qc_keep_runtime_limits(p->simulated, st)) return false;
+    if (!qc_keep_target_limits(p->simulated, p->options->runs_on, st)) return false;
     for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
     return true;
 }

@@ -46,9 +46,10 @@ const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)
 
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
-    const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0'};
+    const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0',
+                                       .float_bias = p->options->runs_on->float_bias};
     double t0 = qc_seconds();
-    if (strcmp(p->options->target, "fused") != 0 && !qc_check_runtime_limits(p->produced, st)) return false;
+    if (p->options->runs_on->onnxruntime && !qc_check_runtime_limits(p->produced, st)) return false;
     if (p->from->model.widened && !qc_narrow_floats(&p->narrowed, p->produced, p->from->model.imported, st))
         return false;
     for (size_t i = 0; i < p->from->lowered_count; i++)

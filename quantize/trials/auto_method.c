@@ -9,9 +9,12 @@
 #include "quantize/pipeline_state.h"
 #include "quantize/trials/auto_trials.h"
 
-static const char *const solved[] = {"mse", "mse:clip=3", "mse:clip=6", "mse:clip=16", "percentile", "minmax"};
-_Static_assert(sizeof solved / sizeof *solved == QC_AUTO_SOLVED, "a name for each");
-enum { WHOLE = QC_AUTO_SOLVED - 1 }; /* which cuts nothing off, for inputs */
+static const char *const tried[QC_AUTO_METHODS] = {"mse", "mse:clip=3", "mse:clip=6", "mse:clip=16", "percentile"};
+static const char *const whole = "minmax"; /* cuts nothing off, for inputs */
+
+/* With so few units no observer but mse is tried: on 8 and on 32 samples none of 34 networks took another
+   (docs/ablation.md). */
+enum { UNITS_FEW = 32 };
 
 /* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
 static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qparams *q)
@@ -33,7 +36,7 @@ static bool take_steps(struct qc_auto_found *f, qc_id s, size_t input, struct qc
     const size_t row = f->qparams + 1;
     const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
     const struct qc_levels levels = qc_qparams_levels(q);
-    const struct qc_affine *all = &f->params[WHOLE * row + s];
+    const struct qc_affine *all = &f->params[f->tried * row + s];
     double step, lo = (double)all->scale * (levels.lo - all->zero_point),
                  hi = (double)all->scale * (levels.hi - all->zero_point);
     if (!qc_input_step_once(&step, &f->p->from->steps[input], f->p->from->data, input, (double)levels.hi - levels.lo,
@@ -47,8 +50,7 @@ static bool take_steps(struct qc_auto_found *f, qc_id s, size_t input, struct qc
         !qc_observer_parse(&own->observer, &own->values, own->name, st))
         return false;
     f->steps[s] = own;
-    for (size_t k = 0; k < QC_AUTO_SOLVED; k++)
-        f->params[k * row + s] = qc_affine_from_range(lo, hi, levels, q->symmetry);
+    for (size_t k = 0; k <= f->tried; k++) f->params[k * row + s] = qc_affine_from_range(lo, hi, levels, q->symmetry);
     return true;
 }
 
@@ -72,17 +74,18 @@ static bool solve(struct qc_auto_found *f, struct qc_status *st)
     struct qc_pipeline *p = f->p;
     struct qc_arena *a = f->arena;
     f->qparams = p->simulated->qparams_count;
-    f->methods = QC_NEW_ARRAY(a, struct qc_method, QC_AUTO_SOLVED, st);
-    f->params = QC_NEW_ARRAY(a, struct qc_affine, QC_AUTO_SOLVED * (f->qparams + 1), st);
+    f->tried = qc_dataset_units(p->from->data) > UNITS_FEW ? QC_AUTO_METHODS : 1;
+    f->methods = QC_NEW_ARRAY(a, struct qc_method, f->tried + 1, st);
+    f->params = QC_NEW_ARRAY(a, struct qc_affine, (f->tried + 1) * (f->qparams + 1), st);
     f->steps = QC_NEW_ARRAY(a, const struct qc_method *, f->qparams + 1, st);
     f->choices = QC_NEW_ARRAY(a, struct qc_report_choice, f->qparams + 1, st);
     if (!f->methods || !f->params || !f->steps || !f->choices) return false;
-    for (size_t m = 0; m < QC_AUTO_SOLVED; m++) {
-        f->methods[m].name = solved[m];
-        if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, solved[m], st)) return false;
+    for (size_t m = 0; m <= f->tried; m++) {
+        f->methods[m].name = m < f->tried ? tried[m] : whole;
+        if (!qc_observer_parse(&f->methods[m].observer, &f->methods[m].values, f->methods[m].name, st)) return false;
     }
-    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->from->data), f->methods,
-                            QC_AUTO_SOLVED, &p->calibration_options, st) &&
+    return qc_solve_methods(f->params, p->simulated, p->seen, qc_dataset_file(p->from->data), f->methods, f->tried + 1,
+                            &p->calibration_options, st) &&
            look_at_inputs(f, st);
 }
 

@@ -184,7 +184,7 @@ static bool run_race(struct race *r, struct qc_status *st)
 {
     const struct candidate *best = &r->of[0];
     size_t running = 0;
-    for (size_t m = 0; m < QC_AUTO_METHODS; m++)
+    for (size_t m = 0; m < r->found->tried; m++)
         if (!add(r, m, st)) return false;
     for (; running < r->count; running++) r->running[running] = &r->of[running];
     for (size_t h = 0; h < SHARES && (!h || running > 1); h++) {
@@ -219,8 +219,8 @@ bool qc_auto_ranges_differ(const struct qc_auto_found *found)
 {
     const size_t row = found->qparams + 1;
     for (qc_id s = 1; s < row; s++) {
-        if (found->steps[s]) return true;
-        for (size_t m = 1; m < QC_AUTO_METHODS; m++)
+        if (found->steps[s] || (found->tried == 1 && found->params[s].scale > 0)) return true;
+        for (size_t m = 1; m < found->tried; m++)
             if (!same_affine(found->params[s], found->params[m * row + s])) return true;
     }
     return false;

@@ -8,10 +8,7 @@
 
 struct qc_pipeline;
 
-enum {
-    QC_AUTO_METHODS = 5, /* that are tried, the one that is fallen back to first */
-    QC_AUTO_SOLVED       /* and one behind them that cuts nothing off */
-};
+enum { QC_AUTO_METHODS = 5 }; /* that are tried, the one that is fallen back to first */
 
 /* What the observers give, and what is taken of it. */
 struct qc_auto_found {
@@ -19,8 +16,9 @@ struct qc_auto_found {
     struct qc_arena *arena;      /* of all this */
     const struct qc_graph *base; /* bound with the first method, weights rounded */
     size_t qparams;
-    struct qc_method *methods;      /* [QC_AUTO_SOLVED] */
-    struct qc_affine *params;       /* [QC_AUTO_SOLVED][qparams + 1] */
+    size_t tried;                   /* QC_AUTO_METHODS, or 1: too few samples to compare them */
+    struct qc_method *methods;      /* [tried + 1]: behind them one that cuts nothing off */
+    struct qc_affine *params;       /* [tried + 1][qparams + 1] */
     const struct qc_method **steps; /* [qparams + 1]: by what inputs of multiples of one step get their range, whatever
                                        is taken; NULL: others */
     struct qc_report_choice *choices; /* [qparams + 1] */
@@ -31,7 +29,8 @@ struct qc_auto_found {
     size_t trial_count;
 };
 
-/* Is there a quantizer whose range is not the same by all that are tried, or is not of these? */
+/* Is there a quantizer whose range is not the same by all that are tried, or is not of these? If one is tried: is there
+   a quantizer with a range? */
 bool qc_auto_ranges_differ(const struct qc_auto_found *found);
 /* Errors: those of runs. */
 bool qc_auto_try_all(struct qc_auto_found *found, struct qc_status *st);

@@ -2,11 +2,10 @@
 #include "quantize/trials/propagate_check.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "quantize/trials/auto_method.h"
 #include "quantize/trials/cross_rounding.h"
-#include "quantize/trials/runtime_limits.h"
+#include "quantize/trials/target_limits.h"
 #include "quantize/trials/trial_graph.h"
 
 /* What is asked of either half: ranges and biases were fitted to these very samples, and measured on others that is
@@ -30,7 +29,7 @@ bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
     const bool ok =
         qc_choose(&plain->calibration, p->simulated, p->seen, qc_dataset_file(p->from->data), &p->calibration_options,
                   st) &&
-        (strcmp(p->options->target, "fused") == 0 || qc_keep_runtime_limits(p->simulated, st)) &&
+        qc_keep_target_limits(p->simulated, p->options->runs_on, st) &&
         (!rounding || qc_auto_method_take_rounded(&taken, p, st)) &&
         (!rounding || taken || qc_round_weights(&p->weight_rounding, &p->rounded, p->simulated, m, rounding, st));
     plain->simulated = p->simulated;

@@ -69,6 +69,12 @@ static double is_real(const struct qc_guard_call *call)
     return a[0] && g->values[a[0]].type.qparams == QC_REAL && g->values[a[0]].type.dtype == QC_F32;
 }
 
+static double is_made_in_float(const struct qc_guard_call *call)
+{
+    const struct qc_node *n = is_real(call) ? qc_node_of(call->graph, call->ids[0]) : NULL;
+    return n && n->op != QC_OP_Dequantize && n->op != QC_OP_DequantizeLinear;
+}
+
 static double is_activation(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
@@ -322,6 +328,7 @@ static const struct qc_guard_info guards[] = {
     QC_GUARD("whole", whole, 1, "whole(c): the elements of a constant are whole numbers; so is an absent one", V),
     QC_GUARD("activation", is_activation, 1, "activation(x): x is not a constant", V),
     QC_GUARD("real", is_real, 1, "real(x): x is a float32 value that is not quantized", V),
+    QC_GUARD("made_in_float", is_made_in_float, 1, "made_in_float(x): a float op makes x, not a dequantize", V),
     QC_GUARD("single_use", single_use, 1, "single_use(x): one node or output uses x", V),
     QC_GUARD("groups", groups, 1, "groups(w): of the convolution that takes the weight w", V),
     QC_GUARD("channels", channels, 1, "channels(w): output channels of the op that takes the weight w", V),

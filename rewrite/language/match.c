@@ -126,7 +126,7 @@ static bool is_closed(const struct matcher *x)
  */
 static bool stays_outermost(const struct qc_rule *rule, enum qc_op op)
 {
-    if (rule->kind == QC_RULE_COST) return true;
+    if (rule->kind == QC_RULE_COST || rule->kind == QC_RULE_REFUSE) return true;
     return rule->kind == QC_RULE_PATTERN && rule->give && rule->give->kind == QC_EXPR_OP && has_op(rule->give, op);
 }
 

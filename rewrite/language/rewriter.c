@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/language/rewriter.h"
 
-#include <string.h>
-
 enum { ROUNDS = 200, GROWTH = 64 };
 
 static void mark_live(bool *live, const struct qc_graph *g, qc_id v)
@@ -19,8 +17,8 @@ static bool overlaps(const struct qc_match *m, const bool *taken)
 
 static bool is_for_target(const struct qc_rules *rules, const struct qc_rule *r)
 {
-    if (r->kind != QC_RULE_ISLAND && r->kind != QC_RULE_COST) return r->give != NULL;
-    return !r->target || (rules->target && strcmp(r->target, rules->target) == 0);
+    if (r->kind == QC_RULE_REWRITE || r->kind == QC_RULE_PATTERN) return r->give != NULL;
+    return qc_rules_for_target(rules, r->target);
 }
 
 /* Rules of the kind that are for the target, by decreasing size; equal sizes in the order of the files. */

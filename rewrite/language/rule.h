@@ -25,7 +25,8 @@ enum {
     QC_RULE_OPS = 8,     /* of a match of a rule or pattern, */
     QC_ISLAND_OPS = 40,  /* of an island: as written, with ops that stand there more than once */
     QC_RULE_CHOICES = 8, /* of ops or expressions in one place */
-    QC_RULE_TARGETS = 4,
+    QC_RULE_TARGETS = 4, /* templates of a rule */
+    QC_TARGET_NAMES = 8,
     QC_GUARD_ARGS = 4
 };
 
@@ -84,6 +85,7 @@ enum qc_compare {
     QC_COMPARE_GE
 };
 
+struct qc_target;        /* rewrite/language/target.h */
 struct qc_guard_info;    /* rewrite/language/match.h */
 struct qc_function_rule; /* rewrite/language/expansion_parts.h */
 
@@ -124,7 +126,7 @@ struct qc_template {
     struct qc_expr *give;
 };
 
-enum qc_rule_kind { QC_RULE_REWRITE, QC_RULE_PATTERN, QC_RULE_ISLAND, QC_RULE_COST };
+enum qc_rule_kind { QC_RULE_REWRITE, QC_RULE_PATTERN, QC_RULE_ISLAND, QC_RULE_COST, QC_RULE_REFUSE };
 
 struct qc_rule {
     enum qc_rule_kind kind;
@@ -158,7 +160,11 @@ struct qc_allow {
 
 struct qc_rules {
     struct qc_arena *arena;
-    const char *target; /* NULL: that of the templates without a name */
+    unsigned target_count;
+    const char *targets[QC_TARGET_NAMES]; /* that are chosen: the last one's templates come first */
+    bool target_file;                     /* what is parsed is the file of a target, ... */
+    unsigned target_depth;                /* ... read for so many others that are like it, ... */
+    const struct qc_target *header;       /* ... with this statement `target` (rewrite/language/target.h) */
     size_t count, capacity;
     struct qc_rule *rules; /* in the order of the files; a later rule of the same name and kind replaces the earlier */
     size_t allow_count, allow_capacity;
@@ -181,8 +187,11 @@ const char *qc_builtin_rules_name(size_t i);
 /* Adds a file. Errors: as qc_file_read, qc_rules_parse. */
 bool qc_rules_add_file(struct qc_rules *r, const char *path, struct qc_status *st);
 
-/* From now on, and for what is there already, patterns take the templates of this target. Errors: no memory. */
-bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st);
+/* From now on, and for what is there already, patterns take the templates of this target, then of those that were added
+   before. NULL: nothing changes. Errors: no memory; too many. */
+bool qc_rules_add_target(struct qc_rules *r, const char *target, struct qc_status *st);
+/* Is what has this name of a target (NULL: none) for one that was added? */
+bool qc_rules_for_target(const struct qc_rules *r, const char *target);
 
 /* What the allow-list says that a node does to affine values: KEEP, BOUND, JOIN, or NONE where no entry of its op has
    guards that it fulfils. */

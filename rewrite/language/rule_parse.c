@@ -38,15 +38,23 @@ static const enum qc_affine_behaviour behaviour_of[] = {[QC_ALLOW_KEEP] = QC_AFF
                                                         [QC_ALLOW_JOIN] = QC_AFFINE_JOIN,
                                                         [QC_ALLOW_TABLE] = QC_AFFINE_NONE};
 
-static bool for_target(const struct qc_rules *r, const char *target)
+/* 1 + the place among the targets, the last of which comes first; 0: it is none of them. */
+static unsigned place_of(const struct qc_rules *r, const char *target)
 {
-    return !target || (r->target && strcmp(target, r->target) == 0);
+    unsigned i = r->target_count;
+    while (i && strcmp(target, r->targets[i - 1]) != 0) i--;
+    return i;
+}
+
+bool qc_rules_for_target(const struct qc_rules *r, const char *target)
+{
+    return !target || place_of(r, target);
 }
 
 static bool node_fits(const struct qc_rules *r, const struct qc_allow *a, const struct qc_graph *g,
                       const struct qc_node *n)
 {
-    return a->op == n->op && for_target(r, a->target) && qc_guards_fit_node(a->guards, a->guard_count, g, n);
+    return a->op == n->op && qc_rules_for_target(r, a->target) && qc_guards_fit_node(a->guards, a->guard_count, g, n);
 }
 
 enum qc_affine_behaviour qc_rules_behaviour(const struct qc_rules *r, const struct qc_graph *g, const struct qc_node *n)
@@ -66,22 +74,26 @@ bool qc_rules_in_table(const struct qc_rules *r, const struct qc_graph *g, const
     return false;
 }
 
-/* The template for the target: its own, or the one without a name. */
+/* The template for the targets: that of the last one that has its own, or the one without a name. */
 static void choose_template(const struct qc_rules *r, struct qc_rule *rule)
 {
+    unsigned best = 0;
     rule->give = NULL;
-    for (unsigned i = 0; i < rule->template_count; i++)
-        if (!rule->templates[i].target && !rule->give)
-            rule->give = rule->templates[i].give;
-        else if (rule->templates[i].target && for_target(r, rule->templates[i].target))
-            rule->give = rule->templates[i].give;
+    for (unsigned i = 0; i < rule->template_count; i++) {
+        const struct qc_template *t = &rule->templates[i];
+        const unsigned place = t->target ? place_of(r, t->target) : 0;
+        if (t->target && !place) continue;
+        if (!rule->give || place > best) rule->give = t->give;
+        best = place > best ? place : best;
+    }
 }
 
-bool qc_rules_choose_target(struct qc_rules *r, const char *target, struct qc_status *st)
+bool qc_rules_add_target(struct qc_rules *r, const char *target, struct qc_status *st)
 {
-    const char *kept = target ? qc_arena_strdup(r->arena, target, st) : NULL;
-    if (target && !kept) return false;
-    r->target = kept;
+    if (!target || place_of(r, target)) return true;
+    if (r->target_count == QC_TARGET_NAMES) return qc_fail(st, QC_BAD_INPUT, "target '%s' is like too many", target);
+    if (!(r->targets[r->target_count] = qc_arena_strdup(r->arena, target, st))) return false;
+    r->target_count++;
     for (size_t i = 0; i < r->count; i++) choose_template(r, &r->rules[i]);
     return true;
 }
@@ -131,7 +143,7 @@ static bool parse_template(struct qc_rule_parser *p, const char *target, struct 
 }
 
 /* scheme activation|weight WORD ... */
-static bool parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
+bool qc_parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
 {
     bool weight = qc_lexer_take(&p->x, "weight", st);
     if (!weight && !qc_lexer_expect(&p->x, "activation", st)) return false;
@@ -179,7 +191,7 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
         } else if (!rule->template_count) {
             return qc_lexer_expect(&p->x, give, st);
         } else if (pattern && qc_lexer_take(&p->x, "scheme", st)) {
-            if (!parse_scheme(p, st)) return false;
+            if (!qc_parse_scheme(p, st)) return false;
         } else if (pattern && qc_lexer_take(&p->x, "joins", st)) {
             rule->joins = true;
         } else if (pattern && qc_lexer_take(&p->x, "result", st)) {
@@ -194,7 +206,7 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
 /* [ target NAME ] ( inside | [ outputs ] because ) TEXT */
 static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
 {
-    const char *word = p->rule->kind == QC_RULE_COST ? "because" : "inside";
+    const char *word = p->rule->kind == QC_RULE_ISLAND ? "inside" : "because";
     struct qc_rule *rule = p->rule;
     if (qc_lexer_take(&p->x, "target", st) &&
         !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
@@ -223,7 +235,8 @@ static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct 
     if (qc_lexer_take(&p->x, "when", st) && !qc_parse_guards(rule.guards, &rule.guard_count, QC_RULE_GUARDS, p, st))
         return false;
     p->in_guard = false;
-    if (kind == QC_RULE_ISLAND || kind == QC_RULE_COST ? !parse_inside(p, st) : !parse_clauses(p, st)) return false;
+    const bool has_text = kind == QC_RULE_ISLAND || kind == QC_RULE_COST || kind == QC_RULE_REFUSE;
+    if (has_text ? !parse_inside(p, st) : !parse_clauses(p, st)) return false;
     choose_template(p->rules, &rule);
     return st->code == QC_OK && add_rule(p->rules, &rule, st);
 }
@@ -248,21 +261,31 @@ static bool may_be(enum qc_allow_kind kind, enum qc_op op)
            (op == QC_OP_Resize && kind == QC_ALLOW_KEEP); /* nearest neighbours are copies */
 }
 
-static bool parse_allow(struct qc_rule_parser *p, struct qc_status *st)
+bool qc_parse_allow_kind(enum qc_allow_kind *out, struct qc_rule_parser *p, struct qc_status *st)
 {
     static const char *const words[] = {
         [QC_ALLOW_KEEP] = "keep", [QC_ALLOW_BOUND] = "bound", [QC_ALLOW_JOIN] = "join", [QC_ALLOW_TABLE] = "table"};
+    for (size_t kind = 0; kind < sizeof words / sizeof *words; kind++)
+        if (qc_lexer_take(&p->x, words[kind], st)) {
+            *out = (enum qc_allow_kind)kind;
+            return true;
+        }
+    return qc_lexer_error(&p->x, "keep, bound, join or table", st);
+}
+
+static bool parse_allow(struct qc_rule_parser *p, struct qc_status *st)
+{
     struct qc_rules *r = p->rules;
     struct qc_rule rule = {0}; /* of guards, which have no names to refer to */
-    size_t first = r->allow_count, kind = 0;
+    const size_t first = r->allow_count;
     const char *target = NULL;
-    while (kind < sizeof words / sizeof *words && !qc_lexer_take(&p->x, words[kind], st)) kind++;
-    if (kind == sizeof words / sizeof *words) return qc_lexer_error(&p->x, "keep, bound, join or table", st);
+    enum qc_allow_kind kind = QC_ALLOW_KEEP;
+    if (!qc_parse_allow_kind(&kind, p, st)) return false;
     while (p->x.token.kind == QC_TOKEN_NAME && isupper((unsigned char)*p->x.token.start)) {
         struct qc_lexer before = p->x;
         const char *name;
         if (!qc_lexer_name(&name, &p->x, "an op", r->arena, st)) return false;
-        struct qc_allow a = {.kind = (enum qc_allow_kind)kind, .op = qc_op_from_name(name)};
+        struct qc_allow a = {.kind = kind, .op = qc_op_from_name(name)};
         if (a.op == QC_OP_INVALID || !may_be(a.kind, a.op))
             return qc_lexer_error(&before, "an op that behaves so on affine values (qcalib list ops)", st);
         if (!add_allow(r, &a, st)) return false;
@@ -285,28 +308,35 @@ static bool parse_allow(struct qc_rule_parser *p, struct qc_status *st)
     return st->code == QC_OK;
 }
 
+static const struct {
+    const char *word;
+    enum qc_rule_kind kind; /* where parse is NULL */
+    bool (*parse)(struct qc_rule_parser *p, struct qc_status *st);
+} statements[] = {
+    {"rule", QC_RULE_REWRITE, NULL},
+    {"pattern", QC_RULE_PATTERN, NULL},
+    {"island", QC_RULE_ISLAND, NULL},
+    {"cost", QC_RULE_COST, NULL},
+    {"refuse", QC_RULE_REFUSE, NULL},
+    {.word = "allow", .parse = parse_allow},
+    {.word = "function", .parse = qc_parse_function},
+    {.word = "target", .parse = qc_parse_target},
+    {.word = "drop", .parse = qc_parse_drop},
+};
+enum { STATEMENTS = sizeof statements / sizeof *statements };
+
 bool qc_rules_parse(struct qc_rules *r, const char *file, const char *text, size_t size, struct qc_status *st)
 {
     struct qc_rule_parser p = {.rules = r};
     const char *kept = qc_arena_strdup(r->arena, file, st);
     if (!kept || !qc_lexer_start(&p.x, kept, text, size, st)) return false;
     while (p.x.token.kind != QC_TOKEN_END) {
-        bool ok;
-        if (qc_lexer_take(&p.x, "rule", st))
-            ok = parse_rule(&p, QC_RULE_REWRITE, st);
-        else if (qc_lexer_take(&p.x, "pattern", st))
-            ok = parse_rule(&p, QC_RULE_PATTERN, st);
-        else if (qc_lexer_take(&p.x, "island", st))
-            ok = parse_rule(&p, QC_RULE_ISLAND, st);
-        else if (qc_lexer_take(&p.x, "cost", st))
-            ok = parse_rule(&p, QC_RULE_COST, st);
-        else if (qc_lexer_take(&p.x, "allow", st))
-            ok = parse_allow(&p, st);
-        else if (qc_lexer_take(&p.x, "function", st))
-            ok = qc_parse_function(&p, st);
-        else
-            ok = qc_lexer_error(&p.x, "rule, pattern, island, cost, function or allow", st);
-        if (!ok || st->code != QC_OK) return false;
+        size_t i = 0;
+        while (i < STATEMENTS && !qc_lexer_take(&p.x, statements[i].word, st)) i++;
+        if (i == STATEMENTS) return qc_lexer_error(&p.x, "rule, pattern, island, cost, refuse, function or allow", st);
+        if (!(statements[i].parse ? statements[i].parse(&p, st) : parse_rule(&p, statements[i].kind, st)) ||
+            st->code != QC_OK)
+            return false;
     }
     return true;
 }

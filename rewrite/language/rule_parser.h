@@ -27,3 +27,11 @@ bool qc_parse_guards(struct qc_guard *guards, unsigned *count, unsigned most, st
 /* Reads a name and gives its slot, new when it was not seen yet. Guards and templates take their names from the match;
    only a pattern's template brings in qparams, which are those of quantizers. */
 bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool qparams, struct qc_status *st);
+
+/* scheme activation|weight WORD ...: into p->rule. */
+bool qc_parse_scheme(struct qc_rule_parser *p, struct qc_status *st);
+/* keep, bound, join or table */
+bool qc_parse_allow_kind(enum qc_allow_kind *out, struct qc_rule_parser *p, struct qc_status *st);
+/* The statements `target` and `drop`, behind their first words (rewrite/language/target.h). */
+bool qc_parse_target(struct qc_rule_parser *p, struct qc_status *st);
+bool qc_parse_drop(struct qc_rule_parser *p, struct qc_status *st);

@@ -62,6 +62,7 @@ struct qc_partition_options {
     bool pads_channels; /* kernels of the target begin pairs anew at each position of a Conv */
     bool float_results; /* its kernels give results of integers in float as well, so that nothing has to be stored for
                            them: `result quantized` of a pattern does not hold */
+    bool power_of_two;  /* scales are powers of two */
     enum qc_prefer prefer;
     bool part; /* the graph is a part of a model: names may be those of nodes in other parts */
 };

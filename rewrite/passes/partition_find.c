@@ -12,6 +12,7 @@
 #include "rewrite/passes/joins.h"
 #include "rewrite/passes/partition.h"
 #include "rewrite/passes/partition_types.h"
+#include "rewrite/passes/refused.h"
 
 /* tables that rows are taken of (embeddings). */
 
@@ -581,8 +582,8 @@ bool qc_partition_new(struct qc_partition **out, const struct qc_graph *g, const
     if (!f.skip_used || !p->class_of || !p->given || !p->requested || !p->reason || !p->scheme_of || !p->weight_of ||
         !p->weight_axis || !p->weight_type || !p->weights_only || !p->block_axis || !p->real_product || !p->dynamic ||
         !p->channel_axis || !p->one_scale || !f.types_used.activation || !f.types_used.weight ||
-        !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) || !find_islands(&f, rules, st) ||
-        !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
+        !qc_check_refused(g, rules, st) || !qc_uses_of(&uses, g, p->arena, st) || !qc_types_find_slight(p, st) ||
+        !find_islands(&f, rules, st) || !qc_costs_find(&f.cost, g, rules, options, p->arena, st) ||
         !qc_matches_find(&p->matches, g, rules, QC_RULE_PATTERN, accept, &f, p->arena, st) ||
         !check_names(p, rules, f.skip_used, &f.types_used, st) || !drop_loose_joins(p, rules, st)) {
         qc_partition_free(p);

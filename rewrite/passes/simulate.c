@@ -25,7 +25,7 @@ static void limit(struct qc_graph *g, qc_id quantizer, int32_t sum, enum qc_over
 {
     struct qc_qparams *q = &g->qparams_of[quantizer];
     if (!quantizer || !sum || q->dtype != QC_I8 || q->symmetry != QC_SYMMETRIC || q->given || q->block ||
-        2 * -qc_qparams_levels(q).lo <= sum)
+        q->power_of_two || 2 * -qc_qparams_levels(q).lo <= sum)
         return;
     if (fix == QC_OVERFLOW_FIX_REDUCE_RANGE)
         q->bits = REDUCED_BITS;
@@ -164,7 +164,7 @@ static void take_given(struct qc_qparams *def, const struct qc_given *given)
     def->symmetry = QC_SYMMETRIC;
     for (size_t i = 0; i < given->count; i++)
         if (given->zero_point[i]) def->symmetry = QC_ASYMMETRIC;
-    def->restricted = false;
+    def->restricted = def->power_of_two = false;
     def->per_channel = given->count > 1;
     def->given = given;
 }
@@ -179,6 +179,7 @@ static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *s
                              .dtype = a.dtype,
                              .symmetry = a.symmetry,
                              .restricted = a.restricted,
+                             .power_of_two = s->p->options.power_of_two,
                              .per_channel = s->p->channel_axis[value] >= 0};
     take_given(&def, s->p->given[class]);
     return s->quantizer[class] = qc_graph_add_quantizer(s->r.to, &def, st);
@@ -222,6 +223,7 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     struct qc_qparams def = {.name = constant_name(s, weight, use, st),
                              .dtype = w.dtype,
                              .symmetry = blocks && has_zeros(s, &w) ? QC_ASYMMETRIC : w.symmetry,
+                             .power_of_two = s->p->options.power_of_two,
                              .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
                              .per_channel = w.per_channel || blocks,
                              .bits = w.bits,
@@ -237,7 +239,8 @@ static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_
     struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st),
                              .dtype = a.dtype,
                              .symmetry = a.symmetry,
-                             .restricted = a.restricted};
+                             .restricted = a.restricted,
+                             .power_of_two = s->p->options.power_of_two};
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/moments/moments_parts.h"
+#include "calib/moments/moments_products.h"
 #include "calib/moments/moments_rows.h"
 #include "calib/weights/compensate.h"
 #include "calib/weights/factorise.h"
@@ -36,14 +37,11 @@ static void add_rows(struct qc_second_moments_layer *l, enum qc_second_moments_p
             for (size_t i = 0; i < WIDTH; i++) s->sums[i] = sums[i];
         }
         for (size_t k = 0; k < WIDTH; k++) {
-            const size_t panel = k / QC_MOMENTS_TILE;
-            int64_t *tiles = products + panel * (panel + 1) / 2 * QC_MOMENTS_TILE_SIZE;
-            for (size_t j = 0; j < (panel + 1) * QC_MOMENTS_TILE && j < WIDTH; j++)
-                tiles[j * QC_MOMENTS_TILE + k % QC_MOMENTS_TILE] += x[j] * x[k];
+            for (size_t j = 0; j <= k; j++) products[qc_second_moments_triangle(k) + j] += x[j] * x[k];
         }
     }
     if (!kept) {
-        cr_assert(qc_second_moments_class(&s, l, part, 0, &st), "%s", st.message);
+        cr_assert(qc_second_moments_class(&s, l, part, 0, &st) && qc_second_moments_widen(s, l, &st), "%s", st.message);
         memcpy(s->products, products, l->product_count * sizeof *products);
         memcpy(s->sums, sums, sizeof sums);
     }
@@ -65,7 +63,7 @@ static void drop(struct qc_second_moments_layer *l)
 {
     for (int p = 0; p < QC_MOMENTS_PARTS; p++)
         for (int c = 0; c < QC_MOMENTS_CLASSES; c++) {
-            free(l->parts[p].of[c].products);
+            qc_second_moments_drop_products(&l->parts[p].of[c]);
             free(l->parts[p].of[c].sums);
             qc_second_moments_drop_rows(&l->parts[p].of[c]);
         }

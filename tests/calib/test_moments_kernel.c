@@ -34,29 +34,28 @@ Test(gram_kernel, tiles_are_sums_of_products)
         const size_t count = counts[c], pairs = (count + 1) / 2;
         int16_t *x = random_rows(count, COLUMNS, c),
                 *panels = malloc(3 * pairs * QC_MOMENTS_PAIR_SIZE * sizeof *panels);
-        int64_t tile[QC_MOMENTS_TILE * QC_MOMENTS_TILE];
+        int32_t tile[QC_MOMENTS_TILE * QC_MOMENTS_TILE];
         for (size_t i = 0; !c && i < count * COLUMNS; i++) x[i] = x[i] < 0 ? -QC_MOMENTS_LEVEL : QC_MOMENTS_LEVEL;
         qc_second_moments_pack(panels, x, count, COLUMNS, 5, 40); /* columns 5 to 44 */
         for (size_t a = 0; a < 3; a++)
             for (size_t b = a; b < 3; b++) {
-                for (size_t i = 0; i < QC_MOMENTS_TILE_SIZE; i++) tile[i] = 7; /* added to */
+                for (size_t i = 0; i < QC_MOMENTS_TILE_SIZE; i++) tile[i] = 7; /* overwritten */
                 qc_second_moments_tile(tile, panels + a * pairs * QC_MOMENTS_PAIR_SIZE,
-                                       panels + b * pairs * QC_MOMENTS_PAIR_SIZE, pairs, (int)c);
+                                       panels + b * pairs * QC_MOMENTS_PAIR_SIZE, pairs);
                 for (size_t i = 0; i < QC_MOMENTS_TILE; i++)
                     for (size_t j = 0; j < QC_MOMENTS_TILE; j++) {
                         const size_t p = a * QC_MOMENTS_TILE + i, q = b * QC_MOMENTS_TILE + j;
-                        const int64_t want =
-                            7 + (p < 40 && q < 40 ? product(x, count, COLUMNS, 5 + p, 5 + q) * (1 << c) : 0);
-                        cr_assert_eq(tile[i * QC_MOMENTS_TILE + j], want,
-                                     "%zu rows, columns %zu and %zu: %lld, not %lld", count, p, q,
-                                     (long long)tile[i * QC_MOMENTS_TILE + j], (long long)want);
+                        const int64_t want = p < 40 && q < 40 ? product(x, count, COLUMNS, 5 + p, 5 + q) : 0;
+                        cr_assert_eq(tile[i * QC_MOMENTS_TILE + j], want, "%zu rows, columns %zu and %zu: %d, not %lld",
+                                     count, p, q, tile[i * QC_MOMENTS_TILE + j], (long long)want);
                     }
                 for (size_t i = 0; i < QC_MOMENTS_TILE; i++) {
                     int64_t row[QC_MOMENTS_TILE];
                     for (size_t j = 0; j < QC_MOMENTS_TILE; j++) row[j] = 7;
                     qc_second_moments_row_of_tile(row, panels + a * pairs * QC_MOMENTS_PAIR_SIZE, i,
                                                   panels + b * pairs * QC_MOMENTS_PAIR_SIZE, pairs, (int)c);
-                    cr_assert(memcmp(row, tile + i * QC_MOMENTS_TILE, sizeof row) == 0, "row %zu of a tile", i);
+                    for (size_t j = 0; j < QC_MOMENTS_TILE; j++)
+                        cr_assert_eq(row[j], 7 + (int64_t)tile[i * QC_MOMENTS_TILE + j] * (1 << c), "row %zu", i);
                 }
             }
         free(x);
@@ -71,7 +70,8 @@ Test(gram_kernel, lanes_are_matrices_side_by_side)
     int64_t to[K * (K + 1) / 2 * LANES] = {0}, sums[K * LANES] = {0};
     int32_t scratch[LANES];
     int16_t panels[K * 48 * COUNT];
-    qc_second_moments_lanes(to, x, COUNT, K, LANES, 3, scratch, panels);
+    qc_second_moments_lanes(&(struct qc_second_moments_sink){.wide = to, .shift = 3}, x, COUNT, K, LANES, scratch,
+                            panels);
     qc_second_moments_sums(sums, x, COUNT, K * LANES, 5);
     for (size_t k = 0; k < K; k++)
         for (size_t j = 0; j <= k; j++)

@@ -191,8 +191,8 @@ Test(options, every_row_refuses)
         const struct qc_option_info *i = qc_cli_option_info(k);
         char name[64];
         snprintf(name, sizeof name, "--%s", i->name);
-        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
         st = QC_STATUS_INIT;
+        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
         cr_assert(!set(k, rows[k].refused), "%s took '%s'", name, rows[k].refused);
         cr_assert(st.code == QC_USAGE && strstr(st.message, name), "%s: %s", name, st.message);
     }
@@ -380,8 +380,8 @@ Test(options, sizes)
         {" 1", 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
         st = QC_STATUS_INIT;
+        cr_assert(qc_options_init(&o.job, QC_COMMAND_quantize, arena, &st));
         bool ok = set(QC_OPTION_MEMORY_LIMIT, cases[k].text);
         cr_assert_eq(ok, cases[k].bytes != 0, "%s", cases[k].text);
         cr_assert_eq(o.job.memory_limit, cases[k].bytes, "%s", cases[k].text);

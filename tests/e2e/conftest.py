@@ -3,7 +3,7 @@
 
 QCALIB       the program; build/release/qcalib when unset
 QCALIB_DATA  folder with real models and data; tests that ask for `data` are skipped when it is unset
-QCALIB_LONG  set: also tests that take minutes and gigabytes (scripts/test --long)
+QCALIB_LONG  set: also tests marked `nightly`, which take minutes or gigabytes (scripts/test --long)
 QCALIB_ORT_CPU  a processor of qemu-x86_64 (Haswell): ONNX Runtime runs there, emulated (avx2_runtime.py)
 """
 
@@ -27,6 +27,15 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "bad_input: damaged or hostile input; scripts/test runs these with sanitizers too"
     )
+    config.addinivalue_line("markers", "nightly: minutes or gigabytes; scripts/test --long runs these")
+
+
+def pytest_collection_modifyitems(items):
+    if "QCALIB_LONG" in os.environ:
+        return
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.skip(reason="nightly: QCALIB_LONG is not set (scripts/test --long)"))
 
 
 class Result:

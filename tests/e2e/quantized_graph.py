@@ -107,8 +107,8 @@ def made_of(before):
 
 def reads_again(g, n):
     """Is the node the Reshape, to its own shape, of an int8 weight that several nodes read, or the Sum of one value that
-    keeps ONNX Runtime from rounding float weights?"""
-    if n.op_type == "Sum" and len(n.input) == 1:
+    keeps ONNX Runtime from rounding float weights, or the Max of one that keeps a pool of real numbers one?"""
+    if n.op_type in ("Max", "Sum") and len(n.input) == 1:
         return True
     source = g.maker.get(n.input[0]) if n.op_type == "Reshape" else None
     weight = g.constants.get(n.input[0]) if n.op_type == "Reshape" else None

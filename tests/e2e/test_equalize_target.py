@@ -14,6 +14,7 @@ THREADS = 2
 MOBILENET = next(m for m in REAL_MODELS if m.name.startswith("mobilenetv1"))
 
 
+@pytest.mark.nightly
 def test_equalization_saves_one_scale_per_weight(qcalib, data, tmp_path):
     """Measured: 81.6 % in float, 81.2 % equalized, 74.2 % without (23.4 % before weights made good what the quantized
     network reads)."""

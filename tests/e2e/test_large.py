@@ -158,9 +158,7 @@ def test_no_room_for_temporary_files(small, qcalib, tmp_path):
     assert "TMPDIR" in done.err and done.new_files == []
 
 
-@pytest.mark.skipif(
-    "QCALIB_LONG" not in os.environ, reason="QCALIB_LONG is not set: 9 GB of disk and 20 minutes of two cores"
-)
+@pytest.mark.nightly  # 9 GB of disk and 20 minutes of two cores
 def test_a_model_that_is_larger_than_the_limit_almost(qcalib, program, tmp_path):
     """2.8 GB of weights under 3 GiB, where float copies of some layers and statistics have to fit too."""
     large_model.write(tmp_path, layers=12, width=2048, inner=5632, heads=16, tokens=24000, length=32, samples=8)

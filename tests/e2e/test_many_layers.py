@@ -3,7 +3,6 @@
 the same on a busy machine."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -44,10 +43,7 @@ def ratio(counts):
     return (counts[2] - counts[1]) / (counts[1] - counts[0])
 
 
-long = pytest.mark.skipif(not os.environ.get("QCALIB_LONG"), reason="it takes minutes: scripts/test --long")
-
-
-@pytest.mark.parametrize("kind", ["conv", "outputs", pytest.param("residual", marks=long), pytest.param("dense", marks=long)])
+@pytest.mark.parametrize("kind", ["conv", "outputs", pytest.param("residual", marks=pytest.mark.nightly), pytest.param("dense", marks=pytest.mark.nightly)])
 def test_work_grows_with_the_layers(kind, instructions, tmp_path):
     jobs, runs, inspections = [], [], []
     for layers in LAYERS:

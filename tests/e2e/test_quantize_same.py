@@ -22,7 +22,7 @@ def shuffled(source, target, **layout):
             d.attrs.update(f[name].attrs)
 
 
-@pytest.fixture(params=[SHIPPED, "resnet20_cifar10", "dscnn_kws_mlperf_bn"])
+@pytest.fixture(params=[SHIPPED, pytest.param("resnet20_cifar10", marks=pytest.mark.nightly), "dscnn_kws_mlperf_bn"])
 def job(request, examples):
     """(calibration file, options and model)."""
     if request.param == SHIPPED:

@@ -316,6 +316,7 @@ def test_a_broken_layer_is_named_and_mended(qcalib, data, tmp_path):
     assert score(tmp_path / "broken.onnx", case, tmp_path) - score(tmp_path / "mended.onnx", case, tmp_path) <= 0.3
 
 
+@pytest.mark.nightly
 def test_mobilenet_meets_a_demand(qcalib, data, tmp_path):
     model = "mobilenetv1_075_224_imagenet"
     report = qcalib(

@@ -467,7 +467,7 @@ def test_one_number_is_enough_behind_statistics(more, examples, program, tmp_pat
     [(), ("--sensitivity",), ("--propagate",), ("--eval", "--sensitivity"), ("--accumulator", "16")],
     ids=" ".join,
 )
-@pytest.mark.parametrize("model", ["digits", "mobilenet"])
+@pytest.mark.parametrize("model", ["digits", pytest.param("mobilenet", marks=pytest.mark.nightly)])
 def test_one_number_is_enough_for_all_stages(model, options, examples, program, request, tmp_path):
     """Just below the number that the error names nothing is run, just above it everything is, and fits."""
     if model == "digits":

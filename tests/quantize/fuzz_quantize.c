@@ -237,7 +237,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool ok = a.rules && a.fold_rules && qc_rules_add_builtin(a.fold_rules, "requantize.rules", &st);
     for (size_t i = 0; ok && i < sizeof builtin / sizeof *builtin; i++)
         ok = qc_rules_add_builtin(a.rules, builtin[i], &st);
-    ok = ok && qc_rules_choose_target(a.rules, "ort", &st);
+    ok = ok && qc_rules_add_target(a.rules, "ort", &st);
     if (!ok) abort();
     if (choose_shapes(&a)) {
         if (qc_is_quantized(a.imported))

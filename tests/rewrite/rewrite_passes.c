@@ -133,7 +133,7 @@ bool passes_run(struct passes *out, const struct qc_graph *g, const struct pass_
     if (!(p->rules = passes_rules(setup->rules, st)) || !(p->fold_rules = qc_rules_new(st)) ||
         !qc_rules_add_builtin(p->fold_rules, "requantize.rules", st) ||
         !qc_rules_add_builtin(p->fold_rules, "requantize_once.rules", st) ||
-        !qc_rules_choose_target(p->rules, setup->target, st))
+        !qc_rules_add_target(p->rules, setup->target, st))
         return false;
     if (setup->costs && !qc_rules_add_builtin(p->rules, "costs.rules", st)) return false;
     if (setup->narrows_bias && !qc_rules_add_builtin(p->rules, "bias_narrowed.rules", st)) return false;

@@ -215,9 +215,9 @@ Test(language, a_target_takes_its_own_template)
         struct qc_status st = QC_STATUS_INIT;
         struct qc_graph *g = passes_graph(HEAD "%8 = Erf(%1)\n%9 = Relu(%8)\noutput \"y\" %9\n"), *out = NULL;
         struct qc_rules *r = qc_rules_new(&st);
-        if (i % 2) cr_assert(qc_rules_choose_target(r, cases[c].target, &st)); /* before or after the rules are read */
+        if (i % 2) cr_assert(qc_rules_add_target(r, cases[c].target, &st)); /* before or after the rules are read */
         cr_assert(qc_rules_parse(r, "my.rules", rules, strlen(rules), &st), "%s", st.message);
-        if (i % 2 == 0) cr_assert(qc_rules_choose_target(r, cases[c].target, &st));
+        if (i % 2 == 0) cr_assert(qc_rules_add_target(r, cases[c].target, &st));
         cr_assert(qc_rewrite(&out, NULL, g, r, &st), "%s", st.message);
         cr_expect_eq(passes_count(out, cases[c].relu), 1, "target %s", cases[c].target ? cases[c].target : "none");
         cr_expect_eq(passes_count(out, cases[c].erf), 1, "target %s", cases[c].target ? cases[c].target : "none");
@@ -243,7 +243,7 @@ Test(language, an_allow_list_entry_may_be_for_a_target_or_depend_on_attributes)
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[3]), QC_AFFINE_NONE);
     cr_expect(qc_rules_in_table(r, g, &g->nodes[4]));
     cr_expect(!qc_rules_in_table(r, g, &g->nodes[5]));
-    cr_assert(qc_rules_choose_target(r, "one", &st));
+    cr_assert(qc_rules_add_target(r, "one", &st));
     cr_expect_eq(qc_rules_behaviour(r, g, &g->nodes[3]), QC_AFFINE_KEEP);
     cr_expect(qc_rules_in_table(r, g, &g->nodes[5]));
     qc_graph_free(g);

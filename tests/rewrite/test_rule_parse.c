@@ -17,7 +17,7 @@ static bool parse(struct qc_rules *r, const char *text, struct qc_status *st)
 static const struct {
     const char *text, *message; /* message: exactly */
 } errors[] = {
-    {"nothing", "my.rules:1:1: expected rule, pattern, island, cost, function or allow, got 'nothing'"},
+    {"nothing", "my.rules:1:1: expected rule, pattern, island, cost, refuse, function or allow, got 'nothing'"},
     {"\n  rule", "my.rules:2:7: expected the name of the rule, got the end of the file"},
     {"rule r match x", "my.rules:1:14: expected a match that begins with an op, got 'x'"},
     {"rule r give x", "my.rules:1:8: expected 'match', got 'give'"},

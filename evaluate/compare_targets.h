@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One model, quantized for two targets. */
+#pragma once
+
+#include "quantize/interface/inputs.h"
+#include "quantize/interface/progress.h"
+#include "quantize/interface/warnings.h"
+#include "quantize/options/options.h"
+
+enum { QC_TARGET_ROWS = 16 };
+
+struct qc_target_pair {
+    const char *name[2];
+    const char *file[2];  /* temporary files of the quantized models, in QDQ form; NULL: not made */
+    const char *rounding; /* "A,B", for qc_compare_models */
+    size_t row_count;     /* conventions, in which the targets may differ */
+    struct qc_target_row {
+        const char *what, *value[2];
+    } rows[QC_TARGET_ROWS];
+};
+
+/* Quantizes a float model for both targets of o->target, "A,B", from o->stats, else from o->data, with the options that
+   o gives for the data. o: of QC_COMMAND_compare; its arena holds the texts. out is closed in any case. Errors:
+   QC_USAGE: not two targets; those of the jobs, which name the target. */
+bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
+                             struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st);
+
+/* Removes the files. */
+void qc_target_pair_close(struct qc_target_pair *p);

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Encodings: JSON of the parameters of each tensor, by its name in the float model, as AIMET writes it (version 0.6.1)
+   and QNN's converter reads it (--quantization_overrides). There integers are unsigned: offset is the lowest level's,
+   so real = scale * (q + offset), q from 0. Biases are left to the reader, which has the accumulator's scale.
+   docs/targets.md. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "export/formats/exporter.h"
+#include "graph/core/parameters.h"
+
+static struct qc_json *encoding(const struct qc_parameters *p, const struct qc_qparams *s, size_t i)
+{
+    const struct qc_levels all = qc_levels_of(p->dtype, false);
+    const double scale = (double)p->scale[i];
+    const int64_t offset = (int64_t)all.lo - p->zero_point[i];
+    struct qc_json *o = qc_json_object();
+    qc_json_set(o, "bitwidth", qc_json_integer(qc_dtype_info(p->dtype)->bits));
+    qc_json_set(o, "dtype", qc_json_string("int"));
+    qc_json_set(o, "is_symmetric", qc_json_string(s->symmetry == QC_SYMMETRIC ? "True" : "False"));
+    qc_json_set(o, "max", qc_json_number(scale * (double)(all.hi - p->zero_point[i])));
+    qc_json_set(o, "min", qc_json_number(scale * (double)offset));
+    qc_json_set(o, "offset", qc_json_integer(offset));
+    qc_json_set(o, "scale", qc_json_number(scale));
+    return o;
+}
+
+/* Under a name that is new. */
+static void add(struct qc_json *to, const char *name, const struct qc_graph *g, const struct qc_parameters *p)
+{
+    if (!name || qc_json_get(to, name)) return;
+    struct qc_json *list = qc_json_array();
+    for (size_t i = 0; i < p->count; i++) qc_json_add(list, encoding(p, &g->qparams_of[p->qparams], i));
+    qc_json_set(to, name, list);
+}
+
+static bool is_written(const struct qc_parameters *p)
+{
+    return p->affine && p->kind == QC_QPARAMS_QUANTIZER && !p->block;
+}
+
+static struct qc_json *all_encodings(const struct qc_graph *g, const struct qc_query *query)
+{
+    struct qc_json *activations = qc_json_object(), *weights = qc_json_object(), *root = qc_json_object();
+    for (size_t i = 0; i < g->input_count; i++) {
+        const struct qc_parameters p = qc_query_taken(query, g->inputs[i].value);
+        if (is_written(&p)) add(activations, g->inputs[i].name, g, &p);
+    }
+    for (qc_id id = 1; id <= g->node_count; id++) {
+        const struct qc_node *n = &g->nodes[id];
+        const qc_id real = n->op == QC_OP_Quantize ? n->inputs[0] : 0;
+        if (real && qc_constant_of(g, real)) {
+            const struct qc_parameters p = qc_value_parameters(g, n->outputs);
+            if (is_written(&p)) add(weights, g->values[real].name, g, &p);
+            continue;
+        }
+        for (unsigned k = 0; k < n->output_count; k++) {
+            const struct qc_parameters p = qc_query_end(query, id, QC_TAKEN, k);
+            if (is_written(&p)) add(activations, g->values[n->outputs + k].name, g, &p);
+        }
+    }
+    qc_json_set(root, "version", qc_json_string("0.6.1"));
+    qc_json_set(root, "activation_encodings", activations);
+    qc_json_set(root, "param_encodings", weights);
+    qc_json_set(root, "excluded_layers", qc_json_array());
+    return root;
+}
+
+static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
+{
+    const struct qc_graph *g = source->expanded;
+    if (!g)
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "encodings go beside a float model: take 'qcalib quantize --format encodings' on that");
+    struct qc_arena *a = qc_arena_new();
+    struct qc_query query;
+    struct qc_output *f = NULL;
+    struct qc_json *root = NULL;
+    char *text = NULL;
+    bool ok = (a || qc_fail_memory(st, 1)) && qc_query_of(&query, g, a, st);
+    if (ok) {
+        root = all_encodings(g, &query);
+        text = qc_json_is_whole(root) ? qc_json_print(root, 1) : NULL;
+        ok = text || qc_fail_memory(st, 1);
+    }
+    ok = ok && qc_output_open(&f, path, st) && qc_output_write(f, text, strlen(text), st) && qc_output_commit(f, st);
+    if (ok && bytes) *bytes = strlen(text);
+    qc_output_free(f);
+    qc_json_free(root);
+    free(text);
+    qc_arena_free(a);
+    return ok;
+}
+
+extern const struct qc_exporter qc_exporter_encodings;
+const struct qc_exporter qc_exporter_encodings = {
+    .name = "encodings",
+    .summary = "JSON of the parameters of each tensor, as AIMET writes and QNN's converter reads it",
+    .suffix = ".encodings.json",
+    .write = write,
+};

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quantize/trials/target_limits.h"
+
+#include "quantize/trials/runtime_limits.h"
+
+/* The operator that computes a value, behind those that move its elements. */
+static enum qc_op maker_of(const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    while (n && (n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || qc_node_affine(n) == QC_AFFINE_KEEP))
+        n = qc_node_of(g, n->inputs[0]);
+    return n ? n->op : QC_OP_INVALID;
+}
+
+/* QNN's operators Sigmoid and Tanh of 16 bits (ONNX Runtime: QnnCompatibilityOverrides in quant_config.py) */
+static bool fixed_by_qnn(struct qc_affine *out, enum qc_op op, enum qc_dtype type)
+{
+    if ((op != QC_OP_Sigmoid && op != QC_OP_Tanh) || (type != QC_U16 && type != QC_I16)) return false;
+    *out = (struct qc_affine){.scale = 0x1p-15f};
+    if (type == QC_U16 && op == QC_OP_Sigmoid) out->scale = 0x1p-16f;
+    if (type == QC_U16 && op == QC_OP_Tanh) out->zero_point = 32768;
+    return true;
+}
+
+static bool is_fixed(struct qc_affine *out, enum qc_fixed_results by, enum qc_op op, enum qc_dtype type)
+{
+    switch (by) {
+    case QC_FIXED_NONE: return false;
+    case QC_FIXED_TFLITE: return qc_fixed_parameters(out, QC_CONTRACT_TFLITE, op, type);
+    case QC_FIXED_QNN: return fixed_by_qnn(out, op, type);
+    }
+    return false;
+}
+
+static bool fix_results(struct qc_graph *g, enum qc_fixed_results by, struct qc_status *st)
+{
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        const struct qc_qparams *s = &g->qparams_of[id];
+        struct qc_affine p;
+        if (s->kind != QC_QPARAMS_QUANTIZER || s->is_weight || s->given || s->count != 1 || s->observed_count != 1)
+            continue;
+        if (is_fixed(&p, by, maker_of(g, s->observed[0]), s->dtype) &&
+            !qc_graph_bind_quantizer(g, id, 1, &p.scale, &p.zero_point, st))
+            return false;
+    }
+    return true;
+}
+
+bool qc_keep_target_limits(struct qc_graph *g, const struct qc_target *t, struct qc_status *st)
+{
+    return fix_results(g, t->fixed, st) && (!t->onnxruntime || qc_keep_runtime_limits(g, st));
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sums of products in 32 bits and in 64 are the same numbers. */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calib/moments/moments_products.h"
+#include "calib_case.h"
+
+enum { ROWS = 30, COLUMNS_MOST = 37 * 3 };
+
+struct summed {
+    struct qc_second_moments_layer layer;
+    struct qc_second_moments_sums sums;
+    int64_t *want; /* [product_count] */
+};
+
+static struct summed begin(size_t groups, size_t columns)
+{
+    struct summed s = {.layer = {.groups = groups, .outputs = groups, .channels = groups, .taps = columns}};
+    qc_second_moments_lay_out(&s.layer, QC_MOMENTS_BLOCK);
+    s.want = calloc(s.layer.product_count, sizeof *s.want);
+    return s;
+}
+
+static void end(struct summed *s)
+{
+    qc_second_moments_drop_products(&s->sums);
+    free(s->want);
+}
+
+/* Where column k of a group is in a row. */
+static size_t place(const struct qc_second_moments_layer *l, size_t group, size_t k)
+{
+    return l->lanes ? k * l->groups + group : group * l->columns + k;
+}
+
+/* Adds rows of entries up to `level`, to the sums and to what is expected. */
+static void add(struct summed *s, int level, int up, uint64_t *seed)
+{
+    const struct qc_second_moments_layer *l = &s->layer;
+    const size_t row = qc_second_moments_row(l);
+    struct qc_status st = QC_STATUS_INIT;
+    int16_t x[ROWS * COLUMNS_MOST], panels[(ROWS + 1) / 2 * QC_MOMENTS_PAIR_SIZE * 16];
+    int32_t squares[COLUMNS_MOST], scratch[8];
+    for (size_t i = 0; i < ROWS * row; i++)
+        x[i] = (int16_t)(level * (case_normal(seed) > 0 ? 1 : -1) - (i % 5 ? (int)i % 3 : 0));
+    cr_assert(qc_second_moments_make_room(&s->sums, l, x, ROWS, up, squares, &st), "%s", st.message);
+    if (l->lanes) {
+        const struct qc_second_moments_sink to = qc_second_moments_sink_of(&s->sums, up);
+        qc_second_moments_lanes(&to, x, ROWS, l->columns, l->groups, scratch, panels);
+    }
+    for (size_t g = 0; g < l->groups; g++) {
+        if (!l->lanes) {
+            qc_second_moments_pack(panels, x, ROWS, row, g * l->columns, l->columns);
+            qc_second_moments_add_panels(&s->sums, l, g, 0, panels, (ROWS + 1) / 2, up);
+        }
+        for (size_t k = 0; k < l->columns; k++)
+            for (size_t j = 0; j <= k; j++)
+                for (size_t r = 0; r < ROWS; r++)
+                    s->want[qc_second_moments_product_at(l, g, 0, j, k)] +=
+                        (int64_t)x[r * row + place(l, g, j)] * x[r * row + place(l, g, k)] * (1 << (4 * up));
+    }
+}
+
+static void expect_sums(const struct summed *s, bool narrow, const char *when)
+{
+    const bool is_narrow = s->sums.narrow != NULL;
+    cr_expect_eq(is_narrow, narrow, "%s: %s", s->layer.lanes ? "lanes" : "matrices", when);
+    cr_expect_eq(is_narrow, s->sums.products == NULL, "%s: one of them", when);
+    for (size_t i = 0; i < s->layer.product_count; i++)
+        cr_assert_eq(qc_second_moments_product(&s->sums, i), s->want[i], "%s: product %zu", when, i);
+}
+
+Test(moments_products, are_exact_in_32_bits_while_they_fit_and_in_64_then)
+{
+    const size_t sizes[][2] = {{3, 37}, {7, 9}}; /* groups, columns */
+    for (size_t i = 0; i < 2; i++) {
+        struct summed s = begin(sizes[i][0], sizes[i][1]);
+        uint64_t seed = i + 1;
+        cr_assert_eq(s.layer.lanes, i == 1);
+        add(&s, 2040, 3, &seed);
+        expect_sums(&s, true, "the highest step alone");
+        add(&s, 2000, 3, &seed);
+        expect_sums(&s, true, "twice");
+        add(&s, 1000, 2, &seed);
+        expect_sums(&s, false, "a lower step makes entries 16 times as large"); /* 240e6 * 16 > 2^31 */
+        add(&s, 900, 0, &seed);
+        expect_sums(&s, false, "and stays");
+        end(&s);
+
+        s = begin(sizes[i][0], sizes[i][1]);
+        add(&s, 500, 2, &seed);
+        add(&s, 1900, 1, &seed);
+        expect_sums(&s, true, "a lower step that leaves room");
+        add(&s, 100, 2, &seed);
+        expect_sums(&s, true, "a higher step");
+        for (int k = 0; k < 12; k++) add(&s, 2040, 1, &seed);
+        expect_sums(&s, true, "just below 2^31");
+        for (int k = 0; k < 12; k++) add(&s, 2040, 1, &seed);
+        expect_sums(&s, false, "many rows");
+        end(&s);
+    }
+}
+
+/* A bound by the largest square of each addition is exceeded by columns that take turns; the sums themselves fit. */
+Test(moments_products, stay_in_32_bits_where_no_column_has_many)
+{
+    struct summed s = begin(1, 37);
+    const struct qc_second_moments_layer *l = &s.layer;
+    struct qc_status st = QC_STATUS_INIT;
+    int16_t panels[(ROWS + 1) / 2 * QC_MOMENTS_PAIR_SIZE * 3];
+    int32_t squares[37];
+    for (size_t turn = 0; turn < 37; turn++) {
+        int16_t x[ROWS * 37] = {0};
+        for (size_t r = 0; r < ROWS; r++) x[r * 37 + turn] = 2047;
+        cr_assert(qc_second_moments_make_room(&s.sums, l, x, ROWS, 0, squares, &st), "%s", st.message);
+        qc_second_moments_pack(panels, x, ROWS, 37, 0, 37);
+        qc_second_moments_add_panels(&s.sums, l, 0, 0, panels, (ROWS + 1) / 2, 0);
+        s.want[qc_second_moments_product_at(l, 0, 0, turn, turn)] = (int64_t)ROWS * 2047 * 2047;
+    }
+    expect_sums(&s, true, "in turns");
+    end(&s);
+}

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--target: the files of each target against the rules of its own documents, named beside each; targets of a user's own."""
+
+import json
+
+import h5py
+import numpy as np
+import onnxruntime
+import pytest
+from target_model import CHANNELS, Graph, make
+
+TARGETS = ["ort", "openvino", "fused", "ort-arm", "tensorrt", "tflite", "tflm", "cmsis-nn", "xnnpack", "qnn", "vitis", "tvm", "integers"]
+
+
+@pytest.fixture
+def made(tmp_path):
+    return make(tmp_path)
+
+
+@pytest.fixture
+def quantized(qcalib, made, tmp_path):
+    """quantized(target, ...) -> the graph of the file"""
+
+    def run(target, *arguments):
+        qcalib("quantize", "--target", target, *arguments, "--no-report", "--data", "data.h5", "model.onnx", "-o", "q.onnx")
+        return Graph(tmp_path / "q.onnx")
+
+    return run
+
+
+def outputs(path, samples):
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return [np.concatenate(y) for y in zip(*(session.run(None, {"x": x[None]}) for x in samples))]
+
+
+def sqnr(reference, other):
+    noise = ((reference - other) ** 2).sum()
+    return 10 * np.log10((reference**2).sum() / noise) if noise else np.inf
+
+
+def test_list_has_them_all(qcalib):
+    listed = qcalib("list", "targets", "--json").json["targets"]
+    assert [t["target"] for t in listed] == TARGETS and all(t["summary"] for t in listed)
+
+
+def test_one_collection_serves_every_target(qcalib, made, tmp_path):
+    qcalib("collect", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
+    reference = outputs(tmp_path / "model.onnx", made)
+    for target in TARGETS:
+        qcalib("quantize", "--target", target, "--no-report", "--stats", "all.stats.h5", "model.onnx", "-o", "q.onnx")
+        # 8 bits with one scale for each weight, and powers of two, reach least
+        for real, got in zip(reference, outputs(tmp_path / "q.onnx", made)):
+            assert sqnr(real, got) > 18, target
+
+
+def test_the_default_is_ort(quantized, tmp_path):
+    named = quantized("ort").model.SerializeToString()
+    assert quantized("ort").model.SerializeToString() == named
+    assert quantized("openvino").model.SerializeToString() != named
+
+
+# ---- TensorRT: Developer Guide, "Working with Quantized Types" ----
+
+
+@pytest.fixture
+def tensorrt(quantized):
+    return quantized("tensorrt")
+
+
+def test_tensorrt_is_symmetric(tensorrt):
+    """Guide, "Quantization Workflows": integers are signed, zero points are 0."""
+    for n in tensorrt.linears():
+        assert tensorrt.zero(n).dtype == np.int8 and not tensorrt.zero(n).any(), n.name
+
+
+def test_tensorrt_scales(tensorrt):
+    """Guide, "Quantization Granularities": activations per tensor, weights of convolutions per output channel."""
+    assert all(tensorrt.scale(n).ndim == 0 for n in tensorrt.activations())
+    for n, dq, w in tensorrt.weights():
+        axis = {a.name: a.i for a in dq.attribute}["axis"]
+        assert tensorrt.scale(dq).shape == (w.shape[axis],) and (n.op_type != "Conv" or axis == 0), n.name
+        assert w.dtype == np.int8 and w.min() >= -127
+
+
+def test_tensorrt_quantizes_all_inputs_of_products(tensorrt):
+    """Guide, "Q/DQ Layer-Placement Recommendations": quantize all inputs of weighted operations."""
+    for n in tensorrt.of("Conv", "Gemm", "MatMul"):
+        assert all(tensorrt.dequantize(v) is not None for v in n.input[:2]), n.name
+
+
+def test_tensorrt_has_float_biases(tensorrt):
+    """ModelOpt 0.47, modelopt/onnx/quantization/int8.py: no Q/DQ at biases."""
+    biased = [n for n in tensorrt.of("Conv", "Gemm") if len(n.input) > 2]
+    assert biased and not tensorrt.biases()
+    assert all(tensorrt.constants[n.input[2]].dtype == np.float32 for n in biased)
+
+
+def test_tensorrt_leaves_outputs_alone(tensorrt):
+    """Guide: do not quantize the outputs of weighted operations by default; nor those of the network."""
+    assert {tensorrt.maker[o].op_type for o in tensorrt.outputs} == {"Gemm", "Softmax"}
+
+
+def test_tensorrt_quantizes_one_branch_of_a_residual_add(tensorrt):
+    """Guide, "Q/DQ Layer-Placement Recommendations": quantize the residual input in skip connections."""
+    (add,) = tensorrt.of("Add")
+    branches = [tensorrt.dequantize(v) is not None for v in add.input]
+    assert sorted(branches) == [False, True]
+    assert tensorrt.maker[add.input[branches.index(False)]].op_type == "Conv"
+
+
+def test_tensorrt_fuses_clamps(tensorrt):
+    """Guide, "Q/DQ Layer-Placement Recommendations": leave Conv and Relu together."""
+    for n in tensorrt.of("Relu"):
+        assert tensorrt.maker[n.input[0]].op_type in ("Conv", "Add", "Gemm"), n.name
+
+
+def test_a_float_bias_is_what_its_integers_stand_for(tensorrt, quantized):
+    """So that the file computes what was simulated."""
+    for n in tensorrt.of("Conv"):
+        step = tensorrt.scale(tensorrt.dequantize(n.input[0])) * tensorrt.scale(tensorrt.weight(n)[0])
+        levels = tensorrt.constants[n.input[2]] / step
+        assert np.abs(levels - np.round(levels)).max() < 1e-2 + np.abs(levels).max() * 1e-6, n.name
+
+
+# ---- TensorFlow Lite: 8-bit quantization specification ----
+
+
+def after(graph, op):
+    """The QuantizeLinear behind a node of this op"""
+    (n,) = graph.of(op)
+    return next(r for r in graph.readers(n.output[0]) if r.op_type == "QuantizeLinear")
+
+
+@pytest.mark.parametrize("target", ["tflite", "tflm", "cmsis-nn", "xnnpack"])
+def test_tflite_types(target, quantized):
+    """Specification, "Specification summary": int8 with zero points, weights in [-127, 127] with zero point 0, int32 biases."""
+    g = quantized(target)
+    assert {g.zero(n).dtype for n in g.activations()} == {np.dtype(np.int8)}
+    assert any(g.zero(n) != 0 for n in g.activations())
+    for n, dq, w in g.weights():
+        assert w.dtype == np.int8 and w.min() >= -127 and not g.zero(dq).any(), n.name
+        if n.op_type == "Conv":
+            assert g.scale(dq).shape == (w.shape[0],)
+        elif target in ("tflm", "cmsis-nn"):  # FULLY_CONNECTED of TensorFlow Lite Micro
+            assert g.scale(dq).ndim == 0
+    assert g.biases()
+
+
+def test_tflite_fixed_parameters(quantized):
+    """Specification, "Int8 quantized operator specifications": LOGISTIC and SOFTMAX have scale 1/256 and zero point -128, AVERAGE_POOL_2D,
+    MAX_POOL_2D and CONCATENATION one scale and zero point for inputs and output."""
+    g = quantized("tflite")
+    for op in ("Sigmoid", "Softmax"):
+        q = after(g, op)
+        assert g.scale(q) == 1 / 256 and g.zero(q) == -128, op
+    for op in ("AveragePool", "MaxPool", "Concat"):
+        (n,) = g.of(op)
+        stored = {(float(g.scale(q)), int(g.zero(q))) for q in [after(g, op), *map(g.dequantize, n.input)]}
+        assert len(stored) == 1, op
+
+
+def test_tflite_is_measured_by_its_arithmetic(qcalib, made, tmp_path):
+    qcalib("--target", "tflite", "--data", "data.h5", "model.onnx", "-o", "q.onnx", "--report", "r")
+    options = json.loads((tmp_path / "r/report.json").read_text())["options"]
+    assert (options["target"], options["rounding"], options["activation-type"]) == ("tflite", "tflite", "int8")
+
+
+# ---- QNN: operator definitions; ONNX Runtime's QNN execution provider ----
+
+
+@pytest.mark.parametrize("type", ["uint8", "uint16"])
+def test_qnn_types(type, quantized):
+    """quant_config.py of the provider: unsigned activations; no scale per channel for MatMul; Conv per channel has symmetric int8."""
+    g = quantized("qnn", *(["--activation-type", type] if type == "uint16" else []))
+    assert {g.zero(n).dtype for n in g.activations()} == {np.dtype(type)}
+    for n, dq, w in g.weights():
+        assert w.dtype == np.int8 and not g.zero(dq).any(), n.name
+        assert g.scale(dq).shape == ((w.shape[0],) if n.op_type == "Conv" else ()), n.name
+
+
+def test_qnn_sigmoid_of_16_bits(quantized):
+    """quant_config.py, _process_sigmoid: uint16 has scale 1/65536 and zero point 0."""
+    g = quantized("qnn", "--activation-type", "uint16")
+    q = after(g, "Sigmoid")
+    assert g.scale(q) == 1 / 65536 and g.zero(q) == 0
+
+
+def test_qnn_has_whole_units(quantized):
+    """The provider takes nodes between DequantizeLinear and QuantizeLinear: "QDQ node units"."""
+    g = quantized("qnn")
+    for n in g.nodes:
+        if n.op_type in ("QuantizeLinear", "DequantizeLinear"):
+            continue
+        data = [v for v in n.input if v not in g.constants]
+        assert all(g.dequantize(v) is not None for v in data), n.name
+        assert any(r.op_type == "QuantizeLinear" for r in g.readers(n.output[0])) or n.output[0] in g.outputs, n.name
+
+
+def test_encodings(qcalib, made, tmp_path):
+    """AIMET 2.42, aimet_onnx/_encoding.py, version 0.6.1: lists of encodings by tensor; integers from 0, real = scale * (q + offset)."""
+    qcalib("quantize", "--target", "qnn", "--no-report", "--data", "data.h5", "model.onnx", "--format", "qdq,encodings")
+    found = json.loads((tmp_path / "model.encodings.json").read_text())
+    g, real = Graph(tmp_path / "model.int8.onnx"), Graph(tmp_path / "model.onnx")
+    assert found["version"] == "0.6.1" and found["excluded_layers"] == []
+    assert set(found["activation_encodings"]) <= {"x", *real.maker} and set(found["param_encodings"]) <= set(real.constants)
+    assert {"x", "first.relu", "residual.relu", "both", "gate"} <= set(found["activation_encodings"])
+    for name, encodings in {**found["activation_encodings"], **found["param_encodings"]}.items():
+        for e in encodings:
+            assert e["bitwidth"] == 8 and e["dtype"] == "int" and e["is_symmetric"] in ("True", "False")
+            assert np.isclose(e["min"], e["scale"] * e["offset"]) and np.isclose(e["max"], e["scale"] * (e["offset"] + 255)), name
+    (x,) = found["activation_encodings"]["x"]
+    q = next(n for n in g.of("QuantizeLinear") if n.input[0] == "x")
+    assert np.float32(x["scale"]) == g.scale(q) and x["offset"] == -int(g.zero(q)) and x["is_symmetric"] == "False"
+    first = found["param_encodings"]["first.w"]
+    assert len(first) == CHANNELS and {e["offset"] for e in first} == {-128} and {e["is_symmetric"] for e in first} == {"True"}
+    (conv,) = [n for n in g.of("Conv") if n.name == "first"]
+    assert np.array_equal(np.float32([e["scale"] for e in first]), g.scale(g.weight(conv)[0]))
+
+
+def test_encodings_go_beside_a_float_model(qcalib, made):
+    qcalib("quantize", "--no-report", "--data", "data.h5", "model.onnx", "-o", "q.onnx")
+    assert "beside a float model" in qcalib("convert", "q.onnx", "--format", "encodings", "-o", "e.json", code=4).err
+
+
+# ---- Vitis AI: AMD Quark 0.13, XINT8 ----
+
+
+def test_vitis(quantized):
+    """quark/onnx/quantization/config/custom_config.py, XINT8_CONFIG: symmetric, PowerOfTwoMethod; quantizers/npu_cnn_quantizer.py: per tensor."""
+    g = quantized("vitis")
+    for n in g.linears():
+        assert (np.frexp(g.scale(n))[0] == 0.5).all() and g.scale(n).ndim == 0, n.name
+        assert n in g.biases() or (g.zero(n).dtype == np.int8 and not g.zero(n).any()), n.name
+    assert g.biases()
+
+
+def test_powers_of_two_are_the_better_ones(quantized, qcalib, tmp_path):
+    """Of the two powers of two around a scale the one that loses less is taken: some are below it. Ranges of --method minmax stay covered."""
+    free = tmp_path / "free.rules"
+    free.write_text('target free "vitis without its powers of two"\n  like vitis\n  scales any\n')
+    for method, least in (("mse", 0.5), ("minmax", 1)):
+        powers, other = (quantized(t, "--method", method, "--equalize", "off") for t in ("vitis", free))
+        scales = [{n.input[0]: float(g.scale(n)) for n in g.of("QuantizeLinear")} for g in (powers, other)]
+        ratio = [scales[0][v] / scales[1][v] for v in scales[0]]
+        assert least <= min(ratio) and max(ratio) < 2 and (min(ratio) < 1) == (method == "mse"), (method, ratio)
+
+
+def test_powers_of_two_are_exact_in_the_simulation(qcalib, quantized, made, tmp_path):
+    """Multipliers that are shifts: ONNX Runtime and `qcalib run` give the same numbers."""
+    quantized("vitis")
+    qcalib("run", "q.onnx", "--data", "data.h5", "-o", "y.h5")
+    with h5py.File(tmp_path / "y.h5") as file:
+        for name, runtime in zip(("logits", "y"), outputs(tmp_path / "q.onnx", made)):
+            assert sqnr(runtime, file[name][:].reshape(runtime.shape)) > 60, name
+
+
+# ---- A target of one's own ----
+
+STRANGER = """
+# An accelerator: convolutions and their clamps alone, 7 bits of weights with one scale, no pools.
+target stranger "an accelerator for convolutions"
+  like   integers
+  scheme activation int8 symmetric
+  scheme weight int8 symmetric full per_tensor
+  option rounding "qnn-tonearest"
+  results float
+drop pattern *
+pattern convolution
+  match  Conv(x, const w, const b)
+  affine dq(Conv(q(x : X), q(w : W per 0), q(b : X*W)) : X*W)
+"""
+
+
+def test_a_stranger_needs_no_program(quantized, tmp_path):
+    path = tmp_path / "stranger.rules"
+    path.write_text(STRANGER)
+    g = quantized(path)
+    assert {g.zero(n).dtype for n in g.activations()} == {np.dtype(np.int8)} and not any(g.zero(n).any() for n in g.activations())
+    for n in g.of("Conv"):
+        assert g.dequantize(n.input[0]) is not None and g.scale(g.weight(n)[0]).ndim == 0
+    for n in g.of("Gemm", "MatMul", "Softmax", "Add"):
+        assert n.op_type == "Add" or n.input[1:2] == [] or g.dequantize(n.input[1]) is None, n.name
+
+
+def test_a_target_refuses(qcalib, made, tmp_path):
+    """All of it at once, by name and reason."""
+    (tmp_path / "t.rules").write_text(
+        STRANGER + 'refuse gate match Sigmoid(x) because "there is no exponential"\nrefuse end match Softmax(x) because "nor a division"\n'
+    )
+    err = qcalib("--target", "./t.rules", "--data", "data.h5", "model.onnx", code=4).err
+    assert "refuses 2 ops: 'gate' (Sigmoid: there is no exponential), 'y' (Softmax: nor a division)" in err
+
+
+def test_given_options_win_and_contradictions_are_said(qcalib, made, tmp_path):
+    done = qcalib(
+        *("quantize", "--target", "vitis", "--per-channel", "--weight-type", "int16:gemm", "--data", "data.h5", "model.onnx"),
+        *("-o", "q.onnx", "--no-report"),
+    )
+    assert "--per-channel weights holds, though target 'vitis' has none" in done.err
+    g = Graph(tmp_path / "q.onnx")
+    assert all(g.scale(g.weight(n)[0]).ndim == 1 for n in g.of("Conv"))
+    assert {g.zero(n).dtype for n in g.activations()} >= {np.dtype(np.int8)}  # a type by name leaves the target's to the others
+    quiet = qcalib("quantize", "--symmetric=activations,weights", "--target", "vitis", "--data", "data.h5", "model.onnx", "-o", "r.onnx", "--no-report")
+    assert "holds, though" not in quiet.err
+
+
+def test_a_later_target_takes_the_place_of_an_earlier(qcalib, made, tmp_path):
+    (tmp_path / "c.json").write_text('{"target": "vitis"}')
+    arguments = ["--data", "data.h5", "model.onnx", "--no-report"]
+    qcalib("quantize", *arguments, "--config", "c.json", "--target", "ort", "-o", "a.onnx")
+    qcalib("quantize", *arguments, "-o", "b.onnx")
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        ("pattern a match Relu(x) affine dq(Relu(q(x : X)) : X)", "begins with 'target NAME"),
+        ('target a "b"\n  like a.rules', "there is no target 'a'"),
+        ('target a "b"\n  like nothing', "there is no target 'nothing'"),
+        ('target a "b"\n  like "./t.rules"', "like itself"),
+        ('target a "b"\n  option samples "3"', "'option samples' is none that a target decides"),
+        ('target a "b"\n  option range "wide"', "unknown value 'wide'"),
+        ('target a "b"\n  scales even', "t.rules:2:10: expected power_of_two or any, got 'even'"),
+        ('target a "b"\n  fixed none\n  results maybe', "t.rules:3:11: expected float or quantized"),
+        ('target a "b"\ndrop pattern conv9', "expected the name of a rule that is there, got 'conv9'"),
+        ('target a "b"\ndrop allow table Convolve', "expected an op"),
+        ('target a "b"\ntarget c "d"', "expected one target in a file"),
+    ],
+)
+def test_mistakes_in_a_target(text, message, qcalib, made, tmp_path):
+    (tmp_path / "t.rules").write_text(text)
+    done = qcalib("--target", "./t.rules", "--data", "data.h5", "model.onnx", code=None)
+    assert done.code in (2, 3) and message in done.err and not done.new_files
+
+
+def test_names(qcalib, made, tmp_path):
+    assert "did you mean tensorrt?" in qcalib("--target", "tensort", "--data", "data.h5", "model.onnx", code=2).err
+    (tmp_path / "t.rules").write_text(STRANGER)
+    assert "is for --target" in qcalib("--rules", "t.rules", "--data", "data.h5", "model.onnx", code=3).err
+
+
+# ---- compare --target ----
+
+
+def test_compare_targets(qcalib, made, tmp_path):
+    qcalib("collect", "--data", "data.h5", "model.onnx", "-o", "all.stats.h5")
+    arguments = ["compare", "--target", "ort,tensorrt", "model.onnx", "--stats", "all.stats.h5", "--data", "data.h5"]
+    done = qcalib(*arguments, "--json", TMPDIR=str(tmp_path))
+    assert done.new_files == []
+    one, two = done.json["targets"]
+    assert (one["target"], one["activation-type"], one["biases"]) == ("ort", "uint8", "int32")
+    assert (two["target"], two["activation-type"], two["biases"]) == ("tensorrt", "int8", "float")
+    layers = {layer["name"]: layer for layer in done.json["layers"]}
+    assert layers["first"]["sqnr_db"] > 20 and layers["logits"]["sqnr_db"] > 15  # the clamp is in both
+    files = []
+    for target in ("ort", "tensorrt"):
+        files.append(f"{target}.onnx")
+        qcalib("quantize", "--target", target, "--no-report", "--stats", "all.stats.h5", "model.onnx", "-o", files[-1])
+    assert qcalib("compare", *files, "--data", "data.h5", "--json").json["outputs"] == done.json["outputs"]
+    text = qcalib(*arguments).out
+    assert "biases" in text and "range" not in text.split("output")[0]  # what is the same is left out
+
+
+def test_compare_targets_uses_each_ones_arithmetic(qcalib, made):
+    done = qcalib("compare", "--target", "ort,tflite", "model.onnx", "--data", "data.h5", "--json")
+    assert done.json["rounding"] == ["onnx", "tflite"]
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["--target", "ort", "model.onnx"], "takes two targets"),
+        (["--target", "ort,tvm", "model.onnx", "model.onnx"], "takes one MODEL"),
+        (["--target", "ort,nothing", "model.onnx"], "there is no target 'nothing'"),
+        (["model.onnx"], "compare needs REFERENCE MODEL"),
+        (["model.onnx", "model.onnx", "--stats", "all.stats.h5"], "--stats is for compare --target"),
+    ],
+)
+def test_compare_targets_refuses(arguments, message, qcalib, made):
+    done = qcalib("compare", *arguments, "--data", "data.h5", code=2)
+    assert message in done.err and not done.new_files
