@@ -21,8 +21,6 @@ from tflite_model import RUNTIME, Interpreter, Model, OpResolverType
 from tflite_ops import model_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RULES = ROOT / "tests/tflite/tflite.rules"
-CONVENTIONS = ["--activation-type", "int8", "--rounding", "tflite", "--overflow-fix", "off", "--rules", str(RULES)]
 F, I8, I32 = np.float32, np.int8, np.int32
 
 
@@ -53,9 +51,9 @@ def operators(content):
     return [names[codes[graph.Operators(i).OpcodeIndex()]] for i in range(graph.OperatorsLength())]
 
 
-def quantized(program, folder, model, data, *options, conventions=CONVENTIONS):
+def quantized(program, folder, model, data, *options):
     """The bytes of the .tflite file; the same network as QDQ is beside it."""
-    command(program, folder, "-q", "--no-report", "--advice", "off", "--data", data, "--format", "tflite,qdq", *conventions, *options, model)
+    command(program, folder, "-q", "--no-report", "--advice", "off", "--data", data, "--format", "tflite,qdq", *options, model)
     return next(pathlib.Path(folder).glob("*.int8.tflite")).read_bytes()
 
 
@@ -177,12 +175,12 @@ def test_a_batch_of_another_size(digits):
 
 def test_what_has_no_form_is_refused_all_at_once(digits, program):  # noqa: F811
     folder, _ = digits
-    said = command(program, folder, "--no-report", "--data", "digits_calib.h5", "--format", "tflite", "-o", "none.tflite", "digits_cnn.onnx", code=4)
+    said = command(program, folder, "--no-report", "--data", "digits_calib.h5", "--format", "tflite", "--target", "ort", "-o", "none.tflite", "digits_cnn.onnx", code=4)
     assert "TensorFlow Lite cannot hold" in said and "--activation-type int8" in said
     for name in ("stem", "depthwise", "pool2", "logits_node"):
         assert f"'{name}'" in said, said
     assert not (folder / "none.tflite").exists()
-    others = ["--activation-type", "int8", "--weight-type", "uint8", "--per-channel=activations,weights"]
+    others = ["--target", "ort", "--activation-type", "int8", "--weight-type", "uint8", "--per-channel=activations,weights"]
     said = command(program, folder, "--no-report", "--data", "digits_calib.h5", "--format", "tflite", "-o", "none.tflite", *others, "digits_cnn.onnx", code=4)
     assert "--weight-type int8" in said and "--per-channel=weights" in said
 

@@ -101,7 +101,7 @@ static bool write_nodes(struct qc_tfl_writer *w, struct qc_status *st)
             if (!check_type(w, n, n->outputs + k, st)) return false;
         if (w->done[i] || refused != w->refused_count) continue;
         qc_tfl_writes *writes = writes_of(n->op);
-        if (!(writes ? writes(w, n, st) : qc_tfl_out_refuse(w, n, st, "there is no such operator")))
+        if (!(writes ? writes(w, n, st) : qc_tfl_out_refuse(w, n, st, "this operator is not written")))
             return st->code == QC_OK ? qc_fail(st, QC_UNSUPPORTED, "%s", qc_op_info(n->op)->name) : false;
     }
     return true;
