@@ -169,10 +169,10 @@ enum runtime_rewrite {
     JOINS_CHANNELS, /* one operator, without asking how many scales those have, and then refuses it (1.31) */
     JOINS_BLOCKS, /* a product of integers, of a weight in blocks too: of 8 bits it gives other numbers, of 2 it refuses
                      what it made (1.31); of 4 it makes none */
-    POOLS_INTEGERS, /* it rounds before the pool again (1.32), whose kernel for integers takes four times as long where no
-                       convolution of integers stands before it */
-    ROUNDS_WEIGHTS /* from 1.20 or so (not 1.16): it rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits
-                      by itself, with scales of its own */
+    POOLS_INTEGERS, /* it rounds before the pool again (1.32), whose kernel for integers takes four times as long where
+                       no convolution of integers stands before it */
+    ROUNDS_WEIGHTS  /* from 1.20 or so (not 1.16): it rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits
+                       by itself, with scales of its own */
 };
 
 /* The value behind an op of one input that is the identity, and that no pass of ONNX Runtime takes away (1.31): what
