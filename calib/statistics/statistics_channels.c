@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statistics of channels as columns of a statistics file and back. */
+/* Converts statistics of channels to columns of a statistics file and back. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c,
     return true;
 }
 
-/* What must hold of any channel: its tally and its bins speak of the same values. */
+/* Reads a channel. Returns false unless its tally and its bins agree. */
 static bool take_channel(struct qc_channel_histogram *h, size_t k, const struct qc_columns *t, size_t at)
 {
     struct qc_channel_tally s = {.count = t->channel_tally[2 * at],

@@ -6,7 +6,7 @@
 
 enum { BINS = QC_COLUMNS_BINS, TALLY_COLUMNS = QC_COLUMNS_TALLY };
 
-/* ---- Columns <-> collection ---- */
+/* ---- Columns and collection ---- */
 
 static bool new_columns(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
 {
@@ -78,7 +78,7 @@ bool qc_columns_of(struct qc_columns *t, const struct qc_collection *c, struct q
     return qc_columns_of_more(t, c, a, st) && qc_columns_of_channels(t, c, a, st);
 }
 
-/* ---- Checks of what a file says ---- */
+/* ---- Checks of a file's content ---- */
 
 static bool is_sha256(const char *s)
 {
@@ -128,7 +128,7 @@ static int32_t exponent_of(const struct qc_tally *t)
     return t->count == t->zeros ? -1 : (int32_t)(bits >> 23);
 }
 
-/* What must hold of any histogram: the tally and the bins speak of the same values. */
+/* Reads a histogram. Returns false unless its tally and its bins agree. */
 static bool take_value(struct qc_collection *c, const struct qc_columns *t, size_t i, struct qc_status *st)
 {
     struct qc_histogram *h = c->values[i].histogram;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Second moments and the extremes of every sample, as columns of a statistics file and back. */
+/* Converts second moments and the extremes of every sample to columns of a statistics file and back. */
 #include <math.h>
 #include <string.h>
 
@@ -7,14 +7,14 @@
 #include "calib/moments/moments_rows.h"
 #include "calib/statistics/statistics_parts.h"
 
-/* Products of one class in the file: for each group and block a triangle. */
+/* Returns the number of products of one class in the file: a triangle for each group and block. */
 static size_t packed_count(const struct qc_second_moments_layer *l)
 {
     const size_t last = qc_second_moments_width(l, l->blocks - 1);
     return l->groups * ((l->blocks - 1) * qc_second_moments_triangle(l->block) + qc_second_moments_triangle(last));
 }
 
-/* In the file each matrix of lanes is a triangle of its own; others lie in memory as they do there. */
+/* In the file each matrix of lanes is a triangle of its own; other matrices have the same layout in memory. */
 static void unpack_products(int64_t *products, const int64_t *packed, const struct qc_second_moments_layer *l)
 {
     for (size_t g = 0; g < l->groups; g++)
@@ -23,7 +23,7 @@ static void unpack_products(int64_t *products, const int64_t *packed, const stru
                 for (size_t j = 0; j <= k; j++) products[qc_second_moments_product_at(l, g, b, j, k)] = *packed++;
 }
 
-/* The part of a tile that is of the triangle. */
+/* Copies the part of a tile that lies in the triangle. */
 static void pack_tile(int64_t *packed, const int64_t *tile, size_t left, size_t right, size_t width)
 {
     for (size_t k = right; k < width && k < right + QC_MOMENTS_TILE; k++)
@@ -73,7 +73,7 @@ static bool series_columns(struct qc_columns *t, const struct qc_extremes_table 
     return true;
 }
 
-/* What there is of a part of a layer in the window of classes, by ascending class. */
+/* Returns the sums of class c of a part of a layer; NULL if there are none. */
 static const struct qc_second_moments_sums *sums_of(const struct qc_second_moments_moments *m, int32_t c)
 {
     const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
@@ -158,7 +158,7 @@ bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, str
     return series_columns(t, c->extremes, a, st) && new_moments(t, c->gram, a, st) && fill_moments(t, c->gram, st);
 }
 
-/* ---- And back ---- */
+/* ---- From columns ---- */
 
 static bool take_series(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
@@ -182,8 +182,8 @@ static bool take_series(struct qc_collection *c, const struct qc_columns *t, str
     return true;
 }
 
-/* No entry is more than a product of two entries of the largest magnitude, at the largest step of a class, for each
- * row. */
+/* Returns true if no entry exceeds `rows` products of two entries of the largest magnitude, at the highest step of a
+   class. */
 static bool within(const int64_t *x, size_t n, uint64_t rows, int shift)
 {
     const int64_t most = (int64_t)(rows << shift);
@@ -192,12 +192,12 @@ static bool within(const int64_t *x, size_t n, uint64_t rows, int shift)
     return true;
 }
 
-/* How far the columns have been taken. */
+/* Positions in the columns. */
 struct taken {
     size_t sums, products, rows, entries;
 };
 
-/* Rows of a class, whose sums must be those that the file gives. */
+/* Reads the rows of a class. Fails unless they add up to the sums in the file. */
 static bool take_rows(struct qc_second_moments_sums *s, const struct qc_columns *t, struct taken *at, uint64_t count,
                       const struct qc_second_moments_layer *l, struct qc_status *st)
 {
@@ -254,7 +254,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
     return true;
 }
 
-/* The qparams that the file gives each layer, before it is taken. */
+/* Restores the layers from the sizes in the file. */
 static bool take_layers(struct qc_collection *c, const struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_second_moments_layer *layers = QC_NEW_ARRAY(a, struct qc_second_moments_layer, t->layer_count, st);
