@@ -180,7 +180,7 @@ static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_statu
     if (scales && !qc_calibration_warn(f->c, st,
                                        "%zu scale%s of %zu weight%s raised, by a factor of up to %.3g, so that "
                                        "accumulators of %u bits do not overflow; "
-                                       "%zu of %zu layers are proven, the others fit what was seen in the data",
+                                       "%zu of %zu layers are proven, the others fit the sums seen in the data",
                                        scales, scales == 1 ? "" : "s", quantizers, quantizers == 1 ? " was" : "s were",
                                        most, f->o->accumulator.bits, f->layer_count - seen, f->layer_count))
         return false;

@@ -259,7 +259,7 @@ bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const str
     *out = (struct qc_score){0};
     if (ok && s->scale > 0 && !(scores = real = real_numbers(y, s, st))) return false;
     if (!ok)
-        qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu values, and the %s ask for %zu", s->output_name, n,
+        qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu values, but the %s need %zu", s->output_name, n,
                 labels ? "labels" : "values of target", wanted);
     else if (!labels)
         score_target(out, scores, truth, target, s->peak);

@@ -316,7 +316,7 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
         (!sums->errors && !begin_sums(sums, s, r, &layers, a, st)))
         return false;
     if (sums->layers != layers.count)
-        return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples",
+        return qc_fail(st, QC_UNSUPPORTED, "%s: the layers of the model differ between the shapes of these samples",
                        qc_dataset_file(r->data));
     if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(sums, r, &layers, cuts, counts, st))
         return false;

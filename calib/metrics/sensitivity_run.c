@@ -97,7 +97,7 @@ static bool check_shapes(const struct qc_plan *plan, struct qc_status *st)
 {
     return qc_plan_shapes_known(plan) ||
            qc_fail(st, QC_UNSUPPORTED,
-                   "shapes in this model depend on data, and one layer at a time cannot be measured in it then");
+                   "shapes in this model depend on data, so its layers cannot be measured one at a time");
 }
 
 static bool make_plan(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
@@ -372,9 +372,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
         any = any || (t->dtype == QC_F32 && t->qparams == QC_REAL);
     }
     if (!any)
-        return qc_fail(
-            st, QC_UNSUPPORTED,
-            "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
+        return qc_fail(st, QC_UNSUPPORTED, "the model has no float32 output on which to measure the effect of a layer");
     size_t *sizes = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st);
     if (!sizes) return false;
     if (!limit && look_at_graph(sizes, g))

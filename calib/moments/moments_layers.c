@@ -543,13 +543,13 @@ bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_s
 {
     if (to->groups != from->groups || to->columns != from->columns || to->block != from->block)
         return qc_fail(st, QC_BAD_INPUT,
-                       "second moments of '%s' are of %zu groups of %zu columns in blocks of %zu, others of %zu of %zu "
-                       "in %zu (--memory-limit decides on blocks)",
+                       "second moments of '%s' differ: %zu groups of %zu columns in blocks of %zu, and %zu of %zu in "
+                       "blocks of %zu (--memory-limit decides on blocks)",
                        to->name, to->groups, to->columns, to->block, from->groups, from->columns, from->block);
     for (int p = 0; p < QC_MOMENTS_PARTS; p++)
         if (to->parts[p].rows + from->parts[p].rows > QC_MOMENTS_ROWS_MAX)
-            return qc_fail(st, QC_BAD_INPUT,
-                           "second moments of '%s' are of too many samples together; use fewer (--samples)", to->name);
+            return qc_fail(st, QC_BAD_INPUT, "too many samples for the second moments of '%s'; use fewer (--samples)",
+                           to->name);
     for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
         const struct qc_second_moments_moments *m = &from->parts[p];
         qc_second_moments_add_counts(&to->parts[p], m->rows, m->samples, m->skipped);

@@ -286,7 +286,7 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     struct grid grid = {.count = 1};
     if (l->window_given) {
         if (!grid_of(&grid, l, v))
-            return qc_fail(st, QC_BAD_INPUT, "'%s' has a shape that the window of a layer does not fit", l->name);
+            return qc_fail(st, QC_BAD_INPUT, "the shape of '%s' does not fit the window of a layer", l->name);
     } else if (l->direction_axis) {
         if (!count_states(&grid.count, l, v))
             return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a recurrent layer", l->name);

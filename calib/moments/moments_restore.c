@@ -40,9 +40,9 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
         if (plausible(l) && !qc_second_moments_find(m, l))
             qc_second_moments_lay_out(l, l->block);
         else
-            ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' make no sense", name);
+            ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid sizes", name);
         if (!ok || l->block != layers[i].block) {
-            ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are in blocks that make no sense", name);
+            ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid blocks", name);
             break;
         }
         ok = qc_second_moments_append(m, l, st);

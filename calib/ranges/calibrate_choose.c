@@ -129,8 +129,8 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         qc_channel_histogram_free(to->seen);
         to->seen = NULL;
         return qc_calibration_warn(
-            k->c, st, "tensor '%s' gets one scale: there are no statistics of its channels, or of more than %d",
-            s->name, (int)QC_CHANNELS_MAX);
+            k->c, st, "tensor '%s' gets one scale: its channels have no statistics, or there are more than %d", s->name,
+            (int)QC_CHANNELS_MAX);
     }
     to->chosen = (struct qc_quantizer_channels){.count = to->seen->channels,
                                                 .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st),
@@ -397,8 +397,8 @@ static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st
     if (!nan && !inf) return true;
     if (k->options->nonfinite_error)
         return qc_fail(st, QC_BAD_INPUT,
-                       "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; mend the data or "
-                       "drop --nonfinite error",
+                       "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; correct the data "
+                       "or drop --nonfinite error",
                        k->source, k->g->qparams_of[id].name, nan, inf,
                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     if (nan && !t->count) find(&k->numberless, id);
@@ -412,12 +412,12 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
     char more[96];
     if (k->numberless.first) { /* has a weight between it and the inputs whose NaN may be the cause */
         t = &k->c->choices[k->numberless.first].seen;
-        return qc_fail(
-            st, QC_BAD_INPUT,
-            "%s: tensor '%s' has no number in any sample: %llu NaN and %llu infinite values, first in sample "
-            "%llu; mend the data",
-            k->source, k->g->qparams_of[k->numberless.first].name, (unsigned long long)t->nan,
-            (unsigned long long)t->pos_inf + t->neg_inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+        return qc_fail(st, QC_BAD_INPUT,
+                       "%s: tensor '%s' has no finite value in any sample: %llu NaN and %llu infinite values, first in "
+                       "sample %llu; correct the data",
+                       k->source, k->g->qparams_of[k->numberless.first].name, (unsigned long long)t->nan,
+                       (unsigned long long)t->pos_inf + t->neg_inf,
+                       (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     }
     if (k->zero.first &&
         !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
@@ -453,10 +453,9 @@ static bool all_bound(const struct qc_graph *g, struct qc_status *st)
 {
     for (qc_id id = 1; id <= g->qparams_count; id++)
         if (g->qparams_of[id].kind == QC_QPARAMS_QUANTIZER && g->qparams_of[id].state == QC_QPARAMS_UNBOUND)
-            return qc_fail(
-                st, QC_BAD_INPUT,
-                "tensor '%s' was asked for by a pattern, but is never computed; check the patterns of --rules",
-                g->qparams_of[id].name);
+            return qc_fail(st, QC_BAD_INPUT,
+                           "a pattern names tensor '%s', but no operator computes it; check the patterns of --rules",
+                           g->qparams_of[id].name);
     return true;
 }
 

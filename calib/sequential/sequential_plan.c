@@ -305,7 +305,7 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
     ok = ok && qc_stream_plan(&plan, g, data, &how, st);
     if (ok && !qc_plan_shapes_known(plan))
         ok = qc_fail(st, QC_UNSUPPORTED,
-                     "shapes in this model depend on data, and --propagate needs to know them; quantize it without");
+                     "shapes in this model depend on data, which --propagate does not support; leave it out");
     for (size_t i = 0; ok && i < count; i++) {
         const size_t elements = qc_plan_observed_elements(plan, i), seen = elements * qc_dataset_units(data),
                      bytes = elements * sizeof(float) + qc_scan_bytes(need, seen);

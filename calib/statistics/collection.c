@@ -319,8 +319,8 @@ static bool keep_samples(struct collecting *k, struct qc_status *st)
     if (!o->observer || o->observer->need != QC_NEED_VALUES) return true;
     if (o->save || o->so_far)
         return qc_fail(st, QC_USAGE,
-                       "observer '%s' is a plugin, whose states no file holds: it needs every sample in one run; leave "
-                       "out --checkpoint",
+                       "observer '%s' is a plugin, and a file cannot hold its state: it needs every sample in one run; "
+                       "leave out --checkpoint",
                        o->observer->name);
     return qc_per_sample_new(&k->c->samples, o->observer, o->observer_values, k->c->count, st);
 }

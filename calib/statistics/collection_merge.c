@@ -30,7 +30,7 @@ bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct
     if (at < c->part_count && strcmp(c->parts[at].sha256, part->sha256) == 0)
         return (c->parts[at].samples == part->samples && c->parts[at].chosen == part->chosen) ||
                qc_fail(st, QC_BAD_INPUT,
-                       "of the data with SHA-256 %s, %llu samples of %llu were chosen in one and %llu of %llu in the "
+                       "data with SHA-256 %s: %llu of %llu samples were chosen in one run and %llu of %llu in the "
                        "other (--samples)",
                        part->sha256, (unsigned long long)c->parts[at].chosen, (unsigned long long)c->parts[at].samples,
                        (unsigned long long)part->chosen, (unsigned long long)part->samples);

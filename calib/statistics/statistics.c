@@ -55,7 +55,7 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
 static bool within(const char *path, size_t rows, size_t most, struct qc_status *st)
 {
     return rows <= most || qc_fail(st, QC_UNSUPPORTED,
-                                   "data set '%s' would have %zu rows, and a reader takes %zu; collect from fewer "
+                                   "data set '%s' would have %zu rows, but a reader accepts %zu; collect from fewer "
                                    "samples or a smaller model",
                                    path, rows, most);
 }
@@ -155,7 +155,7 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
          qc_archive_number(&moments, f, "second_moments", st) && qc_archive_text(&content, f, content_key, a, st) &&
          read_columns(&t, f, version, a, st) &&
          (!*model || (strlen(model) == 64 && strspn(model, "0123456789abcdef") == 64) ||
-          qc_fail(st, QC_BAD_INPUT, "the model's SHA-256 makes no sense")) &&
+          qc_fail(st, QC_BAD_INPUT, "the model's SHA-256 is malformed")) &&
          qc_columns_take(&c, &t, histograms ? QC_NEED_HISTOGRAM : QC_NEED_EXTREMES, extremes != 0, moments != 0, st) &&
          (c->inputs = qc_arena_strdup(c->arena, inputs, st));
     if (ok) {
@@ -163,7 +163,7 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
         ok = content_sha256(sha, c, &t, st) &&
              (strcmp(sha, content) == 0 ||
               qc_fail(st, QC_BAD_INPUT,
-                      "the file is damaged: its content does not fit its SHA-256; make or copy it again"));
+                      "the file is damaged: its content does not match its SHA-256; make or copy it again"));
     }
     if (ok)
         *out = c;

@@ -99,7 +99,7 @@ static bool check(const struct qc_columns *t, struct qc_status *st)
                                                            : t->channel_axis[i] == -1);
     }
     for (size_t i = 0; ok && i < t->channel_count; i++) ok = t->channel_first_bin[i] <= t->channel_first_bin[i + 1];
-    return ok || qc_fail(st, QC_BAD_INPUT, "the statistics of channels make no sense");
+    return ok || qc_fail(st, QC_BAD_INPUT, "the statistics of channels are invalid");
 }
 
 bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
@@ -112,8 +112,8 @@ bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *
         if (!qc_collection_add_channels(c, i, t->channel_axis[i], (int64_t)count, st)) return false;
         for (size_t k = 0; k < count; k++)
             if (!take_channel(c->values[i].channels, k, t, first + k))
-                return qc_fail(st, QC_BAD_INPUT, "the statistics of channel %zu of tensor '%s' contradict themselves",
-                               k, t->names[i]);
+                return qc_fail(st, QC_BAD_INPUT, "the statistics of channel %zu of tensor '%s' are inconsistent", k,
+                               t->names[i]);
     }
     return true;
 }

@@ -163,15 +163,14 @@ bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, str
 static bool take_series(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
     if (t->end_count != t->count * t->series_count)
-        return qc_fail(st, QC_BAD_INPUT, "the extremes of samples make no sense");
+        return qc_fail(st, QC_BAD_INPUT, "the extremes of samples are invalid");
     if (!qc_extremes_table_new(&c->extremes, t->count, t->series_count, st)) return false;
     for (size_t i = 0; i < t->series_count; i++) {
         const uint64_t part = t->series[2 * i], number = t->series[2 * i + 1];
         c->extremes->samples[i] = QC_SAMPLE_ID(part, number);
         if (part >= c->part_count || number >= c->parts[part].samples || !qc_collection_has_sample(c, part, number) ||
             (i && c->extremes->samples[i - 1] >= c->extremes->samples[i]))
-            return qc_fail(st, QC_BAD_INPUT,
-                           "the extremes of samples are of samples that were not seen, or not in order");
+            return qc_fail(st, QC_BAD_INPUT, "the extremes belong to samples that were not seen, or are not in order");
     }
     for (size_t i = 0; i < t->end_count; i++) {
         const struct qc_ends e = {.min = t->ends[2 * i], .max = t->ends[2 * i + 1]};
@@ -229,7 +228,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
                          (key[0] == before[0] && (key[1] > before[1] || (key[1] == before[1] && key[2] > before[2])));
     if (key[0] < 0 || (size_t)key[0] >= t->layer_count || key[1] < 0 || key[1] >= QC_MOMENTS_PARTS ||
         key[2] < -LARGEST || key[2] > LARGEST || !ascends)
-        return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments makes no sense", at);
+        return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments is invalid", at);
     struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, (size_t)key[0]);
     struct qc_second_moments_moments *part = &l->parts[key[1]];
     const uint64_t rows = t->kept ? t->class_rows[at] : 0;
@@ -240,7 +239,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
         rows > part->rows || rows > t->kept_count - taken->rows || rows * row > t->entry_count - taken->entries ||
         !within(t->sums + taken->sums, row, part->rows, 17) ||
         !within(t->products + taken->products, packed, part->rows, 34))
-        return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' contradict themselves", l->name);
+        return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are inconsistent", l->name);
     if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st)) return false;
     if (rows) {
         if (!take_rows(s, t, taken, rows, l, st)) return false;
@@ -276,13 +275,13 @@ static bool take_moments(struct qc_collection *c, const struct qc_columns *t, st
 {
     struct taken taken = {0};
     if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS)
-        return qc_fail(st, QC_BAD_INPUT, "the second moments make no sense");
+        return qc_fail(st, QC_BAD_INPUT, "the second moments are invalid");
     if (!take_layers(c, t, c->arena, st)) return false;
     for (size_t i = 0; i < t->moment_count; i++) {
         const uint64_t *n = t->moments + 3 * i;
         struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, i / QC_MOMENTS_PARTS);
         if (n[0] > QC_MOMENTS_ROWS_MAX)
-            return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are of more rows than there can be", l->name);
+            return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have too many rows", l->name);
         qc_second_moments_add_counts(&l->parts[i % QC_MOMENTS_PARTS], n[0], n[1], n[2]);
     }
     for (size_t i = 0; i < t->class_count; i++)
@@ -298,6 +297,6 @@ bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, b
     if ((!extremes && (t->series_count || t->end_count)) ||
         (!moments && (t->layer_count || t->moment_count || t->class_count || t->sum_count || t->product_count ||
                       t->kept_count || t->entry_count)))
-        return qc_fail(st, QC_BAD_INPUT, "there are statistics that the attributes say are not there");
+        return qc_fail(st, QC_BAD_INPUT, "the file holds statistics that its attributes exclude");
     return (!extremes || take_series(c, t, st)) && (!moments || take_moments(c, t, st));
 }

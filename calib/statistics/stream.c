@@ -235,7 +235,7 @@ bool qc_stream_one_size(const struct qc_dataset *data, const char *who, struct q
 {
     return !qc_dataset_varies(data) ||
            qc_fail(st, QC_UNSUPPORTED,
-                   "%s: %s needs samples of one size, and these differ; leave it out, or give others",
+                   "%s: %s needs samples of one size, but these differ; leave it out or use other samples",
                    qc_dataset_file(data), who);
 }
 

@@ -201,7 +201,8 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
         if (!t->judged[o] || wanted.dtype != QC_F32) continue;
         const struct qc_view x = qc_runner_output(runners[at->plan], o);
         if (x.dtype != QC_F32 || qc_view_count(&x) != n)
-            return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network", t->real->outputs[o].name);
+            return qc_fail(st, QC_BAD_INPUT, "output '%s' differs in type or size from that of the float network",
+                           t->real->outputs[o].name);
         qc_error_compare_noise(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
         if (p->other && t->kinds[o])
             qc_divergence_add(&p->other[k][place * outputs + o], t->kinds[o], wanted.data, x.data, n);

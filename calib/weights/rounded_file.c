@@ -117,10 +117,10 @@ static bool begin(struct qc_rounded_file *f, struct qc_status *st)
     char found[sizeof magic + HEX];
     const size_t n = fread(found, 1, sizeof found, f->file);
     if (n && (n < sizeof magic || memcmp(found, magic, sizeof magic) != 0))
-        return qc_fail(st, QC_BAD_INPUT,
-                       "--checkpoint: %s is there already, and holds no rounded layers; remove it, or take another "
-                       "name for the checkpoint",
-                       f->path);
+        return qc_fail(
+            st, QC_BAD_INPUT,
+            "--checkpoint: %s exists and holds no rounded layers; remove it or choose another name for the checkpoint",
+            f->path);
     f->end = (off_t)sizeof found;
     if (n == sizeof found && memcmp(found + sizeof magic, f->job, HEX) == 0) return find_records(f, st);
     rewind(f->file);
