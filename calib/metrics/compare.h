@@ -17,7 +17,7 @@ struct qc_error {
 /* Returns 10 log10(signal / noise) in dB; infinity without noise, -infinity if an x is NaN or infinite, NaN without
    elements. */
 double qc_error_sqnr_db(const struct qc_error *e);
-/* Returns cross / sqrt(signal power); 1 if both are zero. */
+/* Returns cross / sqrt(signal power); 1 if both are zero, NaN without elements. */
 double qc_error_cosine(const struct qc_error *e);
 void qc_error_add(struct qc_error *to, const struct qc_error *e);
 /* Adds n pairs, except those whose r is NaN or infinite. */

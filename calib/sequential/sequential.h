@@ -37,9 +37,9 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
    layer is fitted to its input in the network in which all earlier layers are rounded, and compensates the input's
    error against the float network (calib/weights/crossed.h). floats: [value_count + 1]: the value of g that is the
    float form of a layer's input; 0: there is none, and the weights are rounded by the moments of the rounder. Runs at
-   most options->units units, drawn by content, and fewer large ones, so that at most about 256 MiB are kept. As much as
-   the size of the model file, at least 12 MiB, is kept in memory, the rest in a temporary file if it has room. *done is
-   false, and no layer solved, if shapes depend on data. Fails if a run fails. */
+   most options->units units, drawn by content; with large values fewer, so that about 256 MiB are kept at most. Kept
+   values up to the size of the model file (at least 12 MiB) stay in memory, the rest go to a temporary file if it has
+   room. *done is false, and no layer solved, if shapes depend on data. Fails if a run fails. */
 bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, const struct qc_dataset *data,
                            const struct qc_sequential_options *options, struct qc_status *st);
 

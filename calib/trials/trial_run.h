@@ -35,9 +35,9 @@ typedef bool qc_trial_graph_fn(void *user, struct qc_graph **out, size_t k, stru
    (calib/trials/divergence.h). */
 bool qc_trials_have_probabilities(const struct qc_trials *t);
 
-/* Runs the drawn units first .. first + n through graphs 0 .. count - 1. Adds to errors[k][unit * output_count + o] for
-   each float32 output and ignores other outputs. judged: NULL, or the same with the divergence for outputs that are
-   probabilities. Fails if `make` or a run fails, or with QC_INTERRUPTED. */
+/* Runs the drawn units first .. first + n through graphs 0 .. count - 1. Adds to errors[k][place * output_count + o]
+   for each float32 output and ignores other outputs; place: of the unit among the drawn ones. judged: NULL, or the same
+   with the divergence for outputs that are probabilities. Fails if `make` or a run fails, or with QC_INTERRUPTED. */
 bool qc_trials_run(struct qc_error *const *errors, struct qc_error *const *judged, struct qc_trials *t,
                    qc_trial_graph_fn *make, void *user, size_t count, size_t first, size_t n, struct qc_status *st);
 

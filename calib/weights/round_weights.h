@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weight rounding from data: compensated rounding (calib/weights/compensate.h) and bias correction of a bound simulated
-   graph, from the second moments of each layer's inputs. Only constants of the new graph differ. Its weights lie on
-   their grid, so that rounding to nearest gives the chosen integers; its biases absorb the mean error of each output. A
-   layer without a bias gets one unless it is zero in integers. A MatMul of two dimensions becomes a Gemm; one of more
-   dimensions stays, since ONNX has no such product with a bias. */
+   graph, from the second moments of each layer's inputs. The new graph differs in constants and added biases only. Its
+   weights lie on their grid, so that rounding to nearest gives the chosen integers; its biases absorb the mean error of
+   each output. A layer without a bias gets one unless it is zero in integers. A MatMul of two dimensions becomes a
+   Gemm; one of more dimensions stays, since ONNX has no such product with a bias. */
 #pragma once
 
 #include "base/pool.h"
@@ -36,7 +36,7 @@ struct qc_round_weights_options {
 struct qc_rounded_weights {
     qc_id quantizer;         /* qparams of the weight; 0: not a layer */
     const char *name;        /* name of those qparams; a copy */
-    const char *reason;      /* why its weights are rounded to nearest; NULL: they are not */
+    const char *reason;      /* why the moments did not round its weights; NULL: they did */
     bool compensated;        /* some output's weights differ from nearest rounding */
     bool held;               /* judged on held-out samples; else there were too few, and all samples judged */
     size_t outputs, nearest; /* nearest: outputs rounded to nearest */
