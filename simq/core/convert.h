@@ -18,8 +18,7 @@ struct qc_convert {
     bool fixed;                         /* integers to integers, under a fixed-point contract */
     struct qc_requantize_loop loop;
     struct qc_convert_rows rows; /* used if accumulators are converted to bytes by `rounding` */
-    const uint8_t
-        *table; /* [256] elements of `to`, indexed by the byte of `from`: 8-bit types with one channel, else NULL */
+    const uint8_t *table; /* [256] elements of `to` by the byte of `from`: 8-bit types with one channel, else NULL */
 };
 
 /* The rounding contract and what it needs beyond the scales. */
@@ -31,12 +30,17 @@ struct qc_convert_how {
                         mean */
 };
 
+/* Source or result of a conversion. */
+struct qc_convert_end {
+    enum qc_dtype type;
+    const struct qc_scales *scales;
+};
+
 /* Prepares a conversion. `how` may be NULL: contract "onnx". lo and hi clamp the result in its centred units
    (-INFINITY and INFINITY: no clamp). Arrays are allocated in `a`. Fails if an element type is not supported or the
    channel counts differ. */
-bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct qc_scales *from, enum qc_dtype to_type,
-                   const struct qc_scales *to, float lo, float hi, const struct qc_convert_how *how, struct qc_arena *a,
-                   struct qc_status *st);
+bool qc_convert_of(struct qc_convert *out, struct qc_convert_end of, struct qc_convert_end as, float lo, float hi,
+                   const struct qc_convert_how *how, struct qc_arena *a, struct qc_status *st);
 
 /* Converts n contiguous elements. With channels, element i belongs to channel first + i. In-place conversion is
    allowed if both element sizes are equal. */
