@@ -49,9 +49,8 @@ struct qc_plan_options {
     size_t observed_count;
     const qc_id *observed;
     struct qc_accumulator accumulator; /* of quantized multiply-accumulate ops; 0 bits: int32, see there */
-    enum qc_contract
-        rounding; /* contracts other than "onnx" work on stored integers: a simulated graph runs as the produced one */
-    enum qc_lowering lowering;           /* of quantized multiply-accumulate ops; the results do not depend on it */
+    enum qc_contract rounding; /* contracts other than "onnx" run a simulated graph as the produced one, on integers */
+    enum qc_lowering lowering; /* of quantized multiply-accumulate ops; the results do not depend on it */
     const enum qc_layout *input_layouts; /* [inputs of the graph]: memory order of each (rank 3 to 5 unless row-major);
                                             NULL: all row-major */
     const struct qc_body_watch *watch;   /* NULL: none; must outlive the plan */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NonMaxSuppression-11: how many boxes stay is known by the shape of the result. */
+/* NonMaxSuppression-11: the shape of the result gives the number of selected boxes. */
 #include "graph/infer/boxes.h"
 #include "simq/core/kernel_util.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trilu-14, EyeLike-22, OneHot-28, ReverseSequence-28, Compress-28, NonZero-13, Unique-28: elements that are kept, set
-   or put in another order by what other inputs say. */
+/* Trilu-14, EyeLike-22, OneHot-28, ReverseSequence-28, Compress-28, NonZero-13, Unique-28: select, set or reorder
+   elements. */
 #include <string.h>
 
 #include "graph/infer/distinct.h"
@@ -126,7 +126,7 @@ static bool prepare_reverse(struct qc_prepare *p, struct qc_status *st)
     return time != NULL;
 }
 
-/* --- Compress, NonZero: how much there is, is known by the shape of the result --- */
+/* --- Compress, NonZero: the shape of the result gives the number of elements --- */
 
 static bool run_compress(const struct qc_run *r, struct qc_status *st)
 {
@@ -175,7 +175,7 @@ static bool run_non_zero(const struct qc_run *r, struct qc_status *st)
 /* --- Unique --- */
 
 struct unique {
-    int axis; /* -1: of elements */
+    int axis; /* -1: unique elements instead of slices */
     enum qc_distinct_order order;
 };
 

@@ -75,7 +75,7 @@ struct qc_product *qc_product_start(const struct qc_product_operands *o, size_t 
     return d;
 }
 
-/* All of them are written by who packs; only what lies behind is not. */
+/* The caller writes all numbers; only the padding is cleared here. */
 bool qc_product_pack(struct qc_product *d, size_t numbers, struct qc_status *st)
 {
     if (!(d->packed = numbers_as_they_are(numbers, st))) return false;
