@@ -44,7 +44,7 @@ void qc_custom_ops_unref(struct qc_custom_ops *c)
     free(c);
 }
 
-/* "Scale" is "::Scale" is "ai.onnx::Scale". */
+/* "Scale", "::Scale" and "ai.onnx::Scale" are equal. */
 static bool is_op(const struct qcalib_kernel *k, const char *op)
 {
     const char *colons = strstr(op, "::"), *name = colons ? colons + 2 : op;

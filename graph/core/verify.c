@@ -96,7 +96,7 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     if (v->name && qc_graph_find_value(g, v->name) != id) return qc_fail(st, QC_BAD_INPUT, "its name is not its own");
     if ((v->kind == QC_VALUE_CONSTANT) != (v->constant != NULL))
         return qc_fail(st, QC_BAD_INPUT, "constant without data, or data without constant");
-    const bool held = v->type.qparams != QC_REAL && g->simulated; /* in f32, whatever is stored */
+    const bool held = v->type.qparams != QC_REAL && g->simulated; /* in f32, whatever the stored type */
     if (v->kind == QC_VALUE_CONSTANT &&
         ((held ? QC_F32 : v->constant->dtype) != v->type.dtype || !qc_shape_equal(&v->constant->shape, &v->type.shape)))
         return qc_fail(st, QC_BAD_INPUT, "type and data of the constant differ");
@@ -112,7 +112,7 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     return check_affine(g, &v->type, st);
 }
 
-/* Values before `made` are those of earlier nodes. */
+/* `made`: first value of this node; smaller ids belong to earlier nodes. */
 static bool check_node(const struct qc_graph *g, qc_id id, qc_id made, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
@@ -224,7 +224,7 @@ void qc_graph_count_ops(struct qc_op_counts *out, const struct qc_graph *g)
     for (size_t n = 1; n <= g->node_count; n++) out->of[g->nodes[n].op]++;
 }
 
-/* Gemm and MatMul together: a product becomes the other when it gets a bias. */
+/* Counts Gemm and MatMul together: a MatMul becomes a Gemm when it gets a bias. */
 static size_t products(const struct qc_op_counts *c, int op)
 {
     return op == QC_OP_Gemm || op == QC_OP_MatMul ? c->of[QC_OP_Gemm] + c->of[QC_OP_MatMul] : c->of[op];
