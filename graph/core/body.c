@@ -84,7 +84,8 @@ bool qc_scan_part(struct qc_shape *out, const struct qc_shape *whole, int64_t ax
     *out = QC_SHAPE_UNKNOWN;
     if (whole->rank < 0) return true;
     if (axis < -whole->rank || axis >= whole->rank)
-        return qc_fail(st, QC_BAD_INPUT, "is to be cut along axis %lld of %d", (long long)axis, whole->rank);
+        return qc_fail(st, QC_BAD_INPUT, "cannot be divided along axis %lld: it has %d dimensions", (long long)axis,
+                       whole->rank);
     if (axis < 0) axis += whole->rank;
     *out = (struct qc_shape){.rank = whole->rank - 1};
     for (int i = 0, k = 0; i < whole->rank; i++)

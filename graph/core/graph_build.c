@@ -287,7 +287,7 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
     const struct qc_qparams *s = &g->qparams_of[qparams];
     const struct qc_levels levels = qc_qparams_levels(s);
     if (s->state != QC_QPARAMS_BOUND)
-        return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters, a constant in it means nothing", s->name);
+        return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters: they cannot describe a constant", s->name);
     if (t->dtype != qc_qparams_storage(s))
         return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its qparams '%s' are %s", qc_dtype_info(t->dtype)->name,
                        s->name, qc_dtype_info(s->dtype)->name);

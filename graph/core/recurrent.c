@@ -33,7 +33,7 @@ static bool read_attributes(struct qc_recurrent *r, const struct qc_node *n, str
     if (layout != 0 && layout != 1)
         return qc_fail(st, QC_BAD_INPUT, "attribute layout is %" PRId64 ", expected 0 or 1", layout);
     if (r->dynamic && (r->gates != 4 || r->batchwise))
-        return qc_fail(st, QC_BAD_INPUT, "only an LSTM whose first axis is that of steps rounds what it reads");
+        return qc_fail(st, QC_BAD_INPUT, "only an LSTM with steps on the first axis can round its inputs at run time");
     if (qc_attr_find(n, "hidden_size") && (hidden < 1 || hidden > INT32_MAX))
         return qc_fail(st, QC_BAD_INPUT, "attribute hidden_size is %" PRId64 ", expected 1 or more", hidden);
     r->hidden = hidden;

@@ -45,7 +45,7 @@ static bool check_product(const struct qc_graph *g, qc_id id, struct qc_status *
     if (p->dtype != QC_I32) return qc_fail(st, QC_BAD_INPUT, "accumulator of type %s", qc_dtype_info(p->dtype)->name);
     bool both = a->state == QC_QPARAMS_BOUND && b->state == QC_QPARAMS_BOUND;
     if (both != (p->state == QC_QPARAMS_BOUND))
-        return qc_fail(st, QC_BAD_INPUT, "bound, but not both of its factors, or not bound, but both are");
+        return qc_fail(st, QC_BAD_INPUT, "a product must be bound if and only if both of its factors are");
     if (!both) return true;
     for (size_t i = 0; i < p->count; i++) {
         size_t ia = a->count == 1 ? 0 : i, ib = b->count == 1 ? 0 : i;
@@ -131,7 +131,7 @@ static bool check_node(const struct qc_graph *g, qc_id id, qc_id made, struct qc
     }
     for (unsigned i = 0; i + 1 < n->attr_count; i++)
         if (strcmp(n->attrs[i].name, n->attrs[i + 1].name) >= 0)
-            return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is there twice or not in order", n->attrs[i + 1].name);
+            return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is duplicated or out of order", n->attrs[i + 1].name);
     for (unsigned i = 0; i < n->attr_count; i++) {
         const struct qc_attr *a = &n->attrs[i];
         if (a->kind != QC_ATTR_GRAPH) continue;

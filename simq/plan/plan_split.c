@@ -163,7 +163,7 @@ static bool cut(struct qc_plan *p, struct cut *c, qc_id *observed, const qc_id *
 {
     struct qc_plan_options rest = o ? *o : (struct qc_plan_options){0};
     if (p->depth >= CUTS_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "more than %d shapes depend on data, one on the other", (int)CUTS_MAX);
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d data-dependent shapes depend on each other", (int)CUTS_MAX);
     if (!(p->rest = QC_NEW(p->arena, struct qc_rest, st))) return false;
     for (size_t i = 0; i < p->observed_count; i++)
         if (c->made[observed[i]]) c->crosses[observed[i]] = true;

@@ -79,7 +79,7 @@ QC_KERNEL(range, .order = QC_ORDER_ROW, .run = run_range);
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    return qc_fail(st, QC_UNSUPPORTED, "%s is computed as the function that it is, not by itself",
+    return qc_fail(st, QC_UNSUPPORTED, "%s has no kernel of its own: it is computed as a function of other operators",
                    qc_op_info(p->node->op)->onnx);
 }
 

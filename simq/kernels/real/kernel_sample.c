@@ -236,7 +236,7 @@ static bool image_of(int64_t *image, const struct qc_view *x, double given, int6
         *image = (int64_t)given;
         return true;
     }
-    return qc_fail(st, QC_BAD_INPUT, "region %lld is of image %g; there are %lld", (long long)roi, given,
+    return qc_fail(st, QC_BAD_INPUT, "region %lld refers to image %g, but there are %lld", (long long)roi, given,
                    (long long)x->dim[0]);
 }
 

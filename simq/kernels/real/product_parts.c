@@ -103,7 +103,7 @@ bool qc_product_lay_out(struct qc_product *d, const size_t bytes[QC_PRODUCT_PART
     for (int i = 0; i < QC_PRODUCT_PARTS; i++)
         if (bytes[i] > PTRDIFF_MAX / 2 || !qc_add_size(&d->at[i + 1], d->at[i], bytes[i] ? in_lines(bytes[i]) : 0) ||
             d->at[i + 1] > PTRDIFF_MAX / 2)
-            return qc_fail(st, QC_UNSUPPORTED, "what is computed of this shape at a time does not fit in memory");
+            return qc_fail(st, QC_UNSUPPORTED, "the buffers of a product of this shape do not fit in memory");
     return true;
 }
 
