@@ -107,7 +107,7 @@ struct qc_plan {
     size_t whole_count; /* outputs of the graph passed to qc_plan_new */
     struct qc_plan_output *whole;
     struct qc_rest *rest; /* NULL: no shape depends on data */
-    struct qc_open *open; /* NULL: the input shapes are fixed; else only whole_count is set besides it */
+    struct qc_open *open; /* NULL: the input shapes are fixed; else only counts are set besides it */
     const struct qc_body_watch *watch;
     size_t made_count;
     size_t *made_at; /* [value_count + 1] of graph: index of the runner's tensor, for values that a step makes */
@@ -143,7 +143,7 @@ struct qc_binding {
     unsigned unsupported_count;
 };
 
-/* The constant or what was computed ahead; NULL: neither. root: as in qc_binding. */
+/* Returns the constant, or the value computed at plan time; NULL if there is neither. root: as in qc_binding. */
 static inline const struct qc_tensor *qc_plan_known(const struct qc_binding *b, qc_id root)
 {
     const struct qc_tensor *t = b->plan->tensors[root];
