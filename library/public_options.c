@@ -174,7 +174,8 @@ static unsigned jobs_of(enum qc_option option)
         if (objects[i].option == option) return 0;
     for (size_t k = 0; k < JOBS; k++)
         if (qc_option_info(option)->commands & (1u << jobs[k])) all |= bits[k];
-    return all;
+    /* A program quantizes for both targets and compares what it has. */
+    return option == QC_OPTION_TARGET ? all & ~(unsigned)QCALIB_JOB_COMPARE : all;
 }
 
 size_t qcalib_option_count(void)

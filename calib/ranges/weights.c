@@ -241,6 +241,7 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
                                          qc_scale_layout_of(q, &quantizer->use.tensor->shape, quantizer->use.axis),
                                      .levels = qc_qparams_levels(q),
                                      .symmetry = q->symmetry,
+                                     .scale = q->format ? q->format->scale : QC_SCALE_FLOAT,
                                      .observer = by_error ? NULL : quantizer->observer,
                                      .values = &o->weight_values,
                                      .workers = o->workers};
@@ -262,34 +263,37 @@ static void mend_empty(const struct channels *c)
         if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
 }
 
-/* Squared error of the weights of channel k at a scale that is a power of two. */
-static double error_at(const struct constant_use *use, const struct channels *c, size_t k, struct qc_affine p,
-                       struct qc_levels levels)
+/* The scale itself, or the power of two above it. */
+static float power_above(float scale)
 {
-    const struct qc_tensor *t = use->tensor;
-    const float *x = t->data;
-    double sum = 0;
-    for (size_t i = 0; i < t->count; i++) {
-        if (c->count > 1 && channel_at(t, use->axis, c->count, i) != k) continue;
-        const double e = (double)x[i] - (double)qc_dequantize_one(qc_quantize_one(x[i], p, levels), p);
-        sum += e * e;
-    }
-    return sum;
+    int exponent;
+    return frexpf(scale, &exponent) > 0.5f ? ldexpf(1.0f, exponent) : scale;
 }
 
 /* Each scale becomes the power of two below or above it that loses less of the weights; above where `cover`. */
-static void take_powers_of_two(const struct channels *c, const struct constant_use *use, const struct qc_qparams *s,
-                               bool cover)
+static bool take_powers_of_two(const struct channels *c, const struct constant_use *use, const struct qc_qparams *s,
+                               bool cover, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_levels levels = qc_qparams_levels(s);
-    for (size_t k = 0; k < c->count; k++) {
-        int exponent;
-        if (!(frexpf(c->scale[k], &exponent) > 0.5f)) continue;
-        const struct qc_affine below = {.scale = ldexpf(0.5f, exponent), .zero_point = c->zero_point[k]},
-                               above = {.scale = ldexpf(1.0f, exponent), .zero_point = c->zero_point[k]};
-        const bool lower = !cover && error_at(use, c, k, below, levels) < error_at(use, c, k, above, levels);
-        c->scale[k] = lower ? below.scale : above.scale;
+    const struct qc_tensor *t = use->tensor;
+    const float *x = t->data;
+    double *gain = QC_NEW_ARRAY(a, double, c->count, st); /* squared error above, less that below */
+    if (!gain) return false;
+    for (size_t i = 0; !cover && i < t->count; i++) {
+        const size_t k = c->count > 1 ? channel_at(t, use->axis, c->count, i) : 0;
+        const float above = power_above(c->scale[k]);
+        for (int below = 0; below < 2; below++) {
+            const struct qc_affine p = {.scale = below ? above / 2 : above, .zero_point = c->zero_point[k]};
+            const double e = (double)x[i] - (double)qc_dequantize_one(qc_quantize_one(x[i], p, levels), p);
+            gain[k] += below ? -e * e : e * e;
+        }
     }
+    for (size_t k = 0; k < c->count; k++) {
+        const float above = power_above(c->scale[k]);
+        const bool exact = !(above > c->scale[k]);
+        c->scale[k] = !exact && gain[k] > 0 ? above / 2 : above;
+    }
+    return true;
 }
 
 /* Weights whose products could not matter: a step of the accumulator below this is a denormal before long. */
@@ -406,11 +410,11 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     }
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
     const bool powers = !given && q->power_of_two;
-    if (powers) take_powers_of_two(channels, &quantizer->use, q, false);
+    if (powers && !take_powers_of_two(channels, &quantizer->use, q, false, s->c->arena, st)) return false;
     if (!given && q->is_weight) {
         fit_step(channels, s, &quantizer->use);
         s->c->raised += fit_bias(channels, s, &quantizer->use);
-        if (powers) take_powers_of_two(channels, &quantizer->use, q, true);
+        if (powers && !take_powers_of_two(channels, &quantizer->use, q, true, s->c->arena, st)) return false;
     }
     s->c->choices[quantizer->id].chosen = true;
     return qc_graph_bind_quantizer(s->g, quantizer->id, channels->count, channels->scale, channels->zero_point, st);

@@ -141,7 +141,8 @@ static bool list_roundings(struct table *t, struct qc_status *st)
 }
 
 /* Each file by itself: one of them replaces patterns of another. */
-static bool list_rule_file(struct table *t, const char *name, const char *used, struct qc_status *st)
+static bool list_rule_file(struct table *t, const char *name, const struct qc_target *target, const char *used,
+                           struct qc_status *st)
 {
     static const char *const kinds[] = {[QC_RULE_REWRITE] = "rewrite",
                                         [QC_RULE_PATTERN] = "pattern",
@@ -153,7 +154,7 @@ static bool list_rule_file(struct table *t, const char *name, const char *used, 
                                           [QC_ALLOW_JOIN] = "allow join",
                                           [QC_ALLOW_TABLE] = "allow table"};
     struct qc_rules *rules = qc_rules_new(st);
-    bool ok = rules && qc_rules_add_builtin(rules, name, st);
+    bool ok = rules && (target ? qc_rules_add_target_file(rules, target, st) : qc_rules_add_builtin(rules, name, st));
     for (size_t i = 0; ok && i < rules->count; i++) {
         const struct qc_rule *r = &rules->rules[i];
         const char *rule = qc_arena_strdup(t->arena, r->name, st), *ops = qc_arena_printf(t->arena, st, "%u", r->size);
@@ -203,8 +204,15 @@ static bool list_rules(struct table *t, struct qc_status *st)
     memcpy(t->keys, keys, sizeof keys);
     const char *file;
     for (size_t i = 0; (file = qc_builtin_rules_name(i)); i++)
-        if (!list_rule_file(t, file, use_of_rules(file), st)) return false;
-    return true;
+        if (!list_rule_file(t, file, NULL, use_of_rules(file), st)) return false;
+    const struct qc_target *target;
+    const char *name, *used;
+    for (size_t i = 0; (name = qc_builtin_target(i, t->arena, st)); i++)
+        if (!qc_target_load(&target, name, t->arena, st) ||
+            !(used = qc_arena_printf(t->arena, st, "--target %s, and those like it", name)) ||
+            !list_rule_file(t, name, target, used, st))
+            return false;
+    return st->code == QC_OK;
 }
 
 static bool list_targets(struct table *t, struct qc_status *st)

@@ -149,12 +149,12 @@ def quantize(
     scale_channels: Union[Literal['auto', 'awq', 'smooth', 'off'], None] = None,
     # Calibrates tensors one after the other, each on the errors of those before it.
     propagate: Union[bool, None] = None,
-    # Selects the form of the result; a list gives several files. One of qdq, qoperator, annotated, text. Default: qdq.
+    # Selects the form of the result; a list gives several files. One of qdq, qoperator, annotated, encodings, text. Default: qdq.
     format: Union[str, Sequence[str], None] = None,
     # Sets accuracy_level of MatMulNBits: 0 leaves it to the runtime, 1 is float32, 4 is int8. One of 0, 1, 2, 3, 4. Default: 0.
     accuracy_level: Union[Literal['0', '1', '2', '3', '4'], None] = None,
-    # Names the runtime whose fused operators are quantized as one. One of ort, openvino, fused. Default: ort.
-    target: Union[Literal['ort', 'openvino', 'fused'], None] = None,
+    # Names the runtime, whose conventions hold where no option is given, or a file of rules. Default: ort.
+    target: Union[str, None] = None,
     # Decides about operators that are faster in float: left there, or quantized for size or for integers. One of speed, size, integers. Default: speed.
     prefer: Union[Literal['speed', 'size', 'integers'], None] = None,
     # Measures which operators are faster in float, with a command that prints milliseconds: "CMD {}".

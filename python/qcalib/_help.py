@@ -35,7 +35,7 @@ SENTENCES = {
     "propagate": "Calibrates tensors one after the other, each on the errors of those before it.",
     "format": "Selects the form of the result; a list gives several files.",
     "accuracy_level": "Sets accuracy_level of MatMulNBits: 0 leaves it to the runtime, 1 is float32, 4 is int8.",
-    "target": "Names the runtime whose fused operators are quantized as one.",
+    "target": "Names the runtime, whose conventions hold where no option is given, or a file of rules.",
     "prefer": "Decides about operators that are faster in float: left there, or quantized for size or for integers.",
     "benchmark": 'Measures which operators are faster in float, with a command that prints milliseconds: "CMD {}".',
     "only": "Quantizes only operators that match this pattern. A list gives several.",

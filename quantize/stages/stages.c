@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "quantize/stages/stages.h"
+#include "onnx/write/emit.h"
 
 #include <string.h>
 
@@ -44,6 +45,16 @@ const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)
     return p->narrowed ? p->narrowed : p->produced;
 }
 
+/* Does the target read a file of this opset? */
+static bool check_opset(const struct qc_pipeline *p, size_t form, struct qc_status *st)
+{
+    const struct qc_target *t = p->options->runs_on;
+    const struct qc_onnx_emit_options emit = QC_ONNX_EMIT_DEFAULTS;
+    const int opset = t->opset && p->lowered[form] ? qc_onnx_emit_opset(p->lowered[form], &emit) : 0;
+    return opset <= t->opset || qc_fail(st, QC_UNSUPPORTED, "the file needs opset %d, and target '%s' reads up to %d",
+                                        opset, t->name, t->opset);
+}
+
 static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_lower_options o = {.accuracy_level = p->options->accuracy_level[0] - '0',
@@ -58,6 +69,8 @@ static bool stage_export(struct qc_pipeline *p, struct qc_status *st)
     for (size_t i = 0; i < p->from->lowered_count; i++)
         if (p->lowered[i] && !qc_lower_bodies(&p->lowered[i], p->from->exporters[i], &o, st))
             return qc_where(st, "format %s", p->from->exporters[i]->name);
+    for (size_t i = 0; i < p->from->lowered_count; i++)
+        if (!check_opset(p, i, st)) return qc_where(st, "format %s", p->from->exporters[i]->name);
     p->export_seconds += qc_seconds() - t0;
     return true;
 }

@@ -3,15 +3,14 @@
 
 #include <math.h>
 
-#include "calib/ablation.h"
 #include "calib/trials/trial_run.h"
 #include "graph/core/rebuild.h"
 #include "quantize/pipeline_state.h"
 #include "quantize/trials/trial_graph.h"
 
-/* One in so many units runs first; what may still be worth something then runs on more. What is taken has run on all:
-   what a range cuts off is of a few samples, and costs nothing where these do not run. */
-static const size_t shares[] = {16, 4, 1};
+/* One in so many units runs first; what may still be worth something then runs on more, up to all of them. What is
+   taken has run on all: what a range cuts off is of a few samples, and costs nothing where these do not run. */
+static const size_t shares[] = {16, 4, 2, 1};
 enum { SHARES = sizeof shares / sizeof *shares, UNITS_FIRST = 8, UNITS_MAX = 256 };
 /* A gain over mse counts less ERRORS_OF / n standard errors of it on n units, since ranges are made from the units that
    they are judged on, which matters less with more of them; and no more than it is without the unit that speaks most

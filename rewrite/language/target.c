@@ -93,7 +93,12 @@ bool qc_rules_take_target(struct qc_rules *r, const struct qc_target *t, struct 
 {
     const struct qc_target *like;
     if (t->like && (!qc_target_load(&like, t->like, r->arena, st) || !qc_rules_take_target(r, like, st))) return false;
-    return qc_rules_add_target(r, t->name, st) && parse_file(r, t->file, t->builtin, 0, st);
+    return qc_rules_add_target(r, t->name, st) && qc_rules_add_target_file(r, t, st);
+}
+
+bool qc_rules_add_target_file(struct qc_rules *r, const struct qc_target *t, struct qc_status *st)
+{
+    return parse_file(r, t->file, t->builtin, 0, st);
 }
 
 /* TRAIT WORD */

@@ -53,3 +53,5 @@ const char *qc_builtin_target(size_t i, struct qc_arena *a, struct qc_status *st
 /* Reads the rules of the target behind those of what it is like. Templates, islands, costs and entries of the
    allow-list for any of these names hold. */
 bool qc_rules_take_target(struct qc_rules *r, const struct qc_target *t, struct qc_status *st);
+/* Reads the rules of its file alone. */
+bool qc_rules_add_target_file(struct qc_rules *r, const struct qc_target *t, struct qc_status *st);

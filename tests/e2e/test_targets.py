@@ -122,6 +122,15 @@ def test_a_float_bias_is_what_its_integers_stand_for(tensorrt, quantized):
         assert np.abs(levels - np.round(levels)).max() < 1e-2 + np.abs(levels).max() * 1e-6, n.name
 
 
+def test_tensorrt_has_no_16_bits(qcalib, made, tmp_path):
+    """Guide, "Supported Types": a demand that 8 bits miss leaves layers in float."""
+    done = qcalib("quantize", "--target", "tensorrt", "--min-sqnr", "50", "--no-report", "--data", "data.h5", "model.onnx", "-o", "q.onnx", code=None)
+    assert done.code in (0, 1)
+    g = Graph(tmp_path / "q.onnx")
+    assert {g.zero(n).dtype for n in g.linears()} == {np.dtype(np.int8)}
+    assert any(g.dequantize(n.input[1]) is None for n in g.of("Conv", "Gemm"))
+
+
 # ---- TensorFlow Lite: 8-bit quantization specification ----
 
 
@@ -289,6 +298,12 @@ def test_a_target_refuses(qcalib, made, tmp_path):
     )
     err = qcalib("--target", "./t.rules", "--data", "data.h5", "model.onnx", code=4).err
     assert "refuses 2 ops: 'gate' (Sigmoid: there is no exponential), 'y' (Softmax: nor a division)" in err
+
+
+def test_a_target_reads_opsets(qcalib, made, tmp_path):
+    (tmp_path / "t.rules").write_text('target old "reads little"\n  like ort\n  opset 16\n')
+    done = qcalib("--target", "./t.rules", "--data", "data.h5", "model.onnx", code=4)
+    assert "the file needs opset 17, and target 'old' reads up to 16" in done.err and not done.new_files
 
 
 def test_given_options_win_and_contradictions_are_said(qcalib, made, tmp_path):
