@@ -48,8 +48,8 @@ struct matrix {
     double *seen;   /* [w][w]: damped moments that weights of few levels are fitted to; NULL */
     double *square; /* [w][w]: the factor above the diagonal; from it down the moments that errors are measured with */
     double *mean, *other; /* [w] */
-    double *quantized;    /* [w]: mean of what is read in the quantized network */
-    double *panel;        /* [w]: means of the input in the quantized network */
+    double *quantized;    /* [w]: means of the input in the quantized network */
+    double *panel;        /* [QC_FACTOR_SCRATCH(w)] */
     size_t *order;        /* [w] */
     bool factorised;
     struct qc_low_rank few_fit, few_judge; /* with few rows they replace the factor and order, and the moments; else
