@@ -7,7 +7,7 @@
 
 static const double mib = 1024.0 * 1024.0;
 
-/* a + b*c, or the largest number there is. */
+/* a + b*c, saturated to SIZE_MAX. */
 static size_t share(size_t a, size_t b, size_t c)
 {
     size_t all;

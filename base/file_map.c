@@ -16,7 +16,7 @@
 
 struct qc_file_map {
     void *data;
-    size_t bytes; /* of the mapping: whole pages, and one more */
+    size_t bytes; /* of the mapping: whole pages plus one */
     atomic_uint references;
 };
 
@@ -35,7 +35,7 @@ bool qc_file_map_new(struct qc_file_map **out, int fd, size_t size, struct qc_st
     whole = whole / page * page;
     struct qc_file_map *m = malloc(sizeof *m);
     if (!m) return qc_fail_memory(st, sizeof *m);
-    /* The file lies over zeros, so that what is behind its last page can be read. */
+    /* The file is mapped over zeros, so that bytes after its last page can be read. */
     void *data = mmap(NULL, whole, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED || mmap(data, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
         if (data != MAP_FAILED) munmap(data, whole);
@@ -66,7 +66,7 @@ static const char *temporary_folder(void)
     return folder && *folder ? folder : "/tmp";
 }
 
-/* A file without a name, which is gone with the process; -1: errno says why. */
+/* Opens an unnamed file that disappears with the process. Returns -1 with errno on failure. */
 static int temporary_file(void)
 {
     char path[4096];
@@ -106,7 +106,7 @@ bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_statu
     bool ok = false;
     *out = NULL;
     if (!m) return qc_fail_memory(st, sizeof *m);
-    /* Room is asked for now: a page that the disk has none for would end the process when it is written. */
+    /* Allocate on disk first: writing a page for which the disk has no room would end the process. */
     const int error = fd < 0 ? errno : bytes > INT64_MAX ? EFBIG : posix_fallocate(fd, 0, (off_t)bytes);
     if (error)
         qc_fail(st, QC_MACHINE,
