@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 
-enum { MEMORY_BYTES = 16 << 20 }; /* more than that goes to a file */
+enum { MEMORY_BYTES = 16 << 20 }; /* larger sources go to a temporary file */
 
 bool qc_bytes_open(struct qc_bytes *out, const char *path, struct qc_status *st)
 {

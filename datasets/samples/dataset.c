@@ -24,8 +24,8 @@ bool qc_entry_sizes(int64_t *dims, size_t *most, bool *same, const int64_t *size
     return true;
 }
 
-/* FREE: bytes of samples that nobody needs to have stored, such as an input that is 0 in all of them. LEAST: a sample
-   counts as so many bytes. PACKED: deflate makes at most 1032 bytes of one. */
+/* FREE_BYTES: samples may have these bytes without storage, such as an input that is all 0. LEAST_BYTES: the least that
+   a sample counts. PACKED: deflate produces at most 1032 bytes from one. */
 enum { FREE_BYTES = 64 << 20, LEAST_BYTES = 64, PACKED = 1100 };
 
 bool qc_check_stored(size_t samples, size_t sample_bytes, size_t stored, const char *remedy, struct qc_status *st)
