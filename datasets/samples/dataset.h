@@ -235,8 +235,8 @@ double qc_dataset_target_peak(const struct qc_dataset *ds);
 
 /* ---- Private to datasets/ ---- */
 
-/* Summarizes sizes[count][rank]. dims[rank]: the common value, -1 if entries differ; *most: elements of the largest;
- *same: all dims are common. Fails if a dim is below 0 or a shape is larger than any memory. */
+/* Summarizes sizes[count][rank]. dims[rank]: the common value, -1 if entries differ; *most: elements of the largest
+   entry; *same: all dims are common. Fails if a dim is below 0 or a shape is larger than any memory. */
 bool qc_entry_sizes(int64_t *dims, size_t *most, bool *same, const int64_t *sizes, size_t count, unsigned rank);
 
 /* Returns the elements of one entry that qc_entry_sizes has checked. */
