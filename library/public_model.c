@@ -7,7 +7,7 @@
 #include "library/public.h"
 #include "rewrite/language/expansion.h"
 
-/* Of a file, or of bytes in memory. */
+/* Imports a file, or bytes in memory if path is NULL. */
 static bool import(struct qcalib_model *m, const char *path, const void *bytes, size_t size, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);

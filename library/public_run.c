@@ -26,7 +26,7 @@ struct running {
     const struct qc_graph *graph;
     qcalib_output_fn *output;
     void *user;
-    pthread_mutex_t lock; /* outputs are given one unit at a time */
+    pthread_mutex_t lock; /* the callback runs for one unit at a time */
 };
 
 static bool give(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
@@ -105,7 +105,7 @@ static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct 
         const struct qc_metric *const one[] = {m};
         const bool narrow = how.accumulator.bits && how.accumulator.bits < 32;
         qc_warn_overflows(*w, &overflows, how.accumulator.bits, NULL);
-        if (!narrow) qc_warn_chance_level(*w, one, 1, qc_dataset_file(r.data)); /* else overflows are why */
+        if (!narrow) qc_warn_chance_level(*w, one, 1, qc_dataset_file(r.data)); /* otherwise overflows explain it */
     }
     qc_model_run_close(&r);
     return ok || qc_where(st, "%s", model->name);
