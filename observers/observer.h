@@ -10,10 +10,10 @@
    Edge cases are the same for every observer except `fixed`, which always returns its own numbers:
    - no finite value, or only zeros: lo = hi = 0, clipped_fraction 0, no objective (qc_affine_from_range then gives
      scale 1);
-   - one value c other than 0: [min(0, c), max(0, c)], so that c is a level (minmax, mse, kl, percentile, ema, avgmax,
-     and `gaussian`, whose threshold is never below the mean magnitude, which is c);
-   - one side only (min >= 0 or max <= 0): the other end is 0, and all levels of an asymmetric quantizer serve the side
-     that is used;
+   - one value c other than 0: [min(0, c), max(0, c)], so that c is a level (minmax, mse, kl, percentile, ema,
+     avgmax, and `gaussian`, whose threshold is never below the mean magnitude, which is c);
+   - one side only (min >= 0 or max <= 0): the other end is 0, and all levels of an asymmetric quantizer serve the
+     side that is used;
    - ties: of ranges with equal objectives the first one tried wins; wider ranges are always tried first;
    - denormals and 1e38: ends are finite; the scale is never below FLT_MIN (arith/params.h);
    - NaN and infinity: counted (nan, inf), and left out of everything. */
