@@ -448,8 +448,8 @@ bool qc_check_holes(int fd, struct qc_status *st)
     const uint64_t size = (uint64_t)info.st_size, stored = qc_stored_bytes(fd);
     return (size - FREE_BYTES) / TIMES <= stored ||
            qc_fail(st, QC_BAD_INPUT,
-                   "it says that it has %" PRIu64 " bytes, and the disk stores %" PRIu64 " of them; copy it again",
-                   size, stored);
+                   "its size is %" PRIu64 " bytes, but the disk stores only %" PRIu64 " of them; copy it again", size,
+                   stored);
 }
 
 /* Identity of a file: its own inode, or the inode of the folder in which `name` will be created. */

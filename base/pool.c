@@ -55,7 +55,7 @@ static void run_item(struct run *r, size_t item, unsigned worker)
 {
     struct qc_status st = QC_STATUS_INIT;
     bool ok = r->fn(r->user, item, worker, &st);
-    if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed and gave no reason", item);
+    if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed without a reason", item);
     give_back(r, item, ok, &st);
 }
 

@@ -125,7 +125,7 @@ static bool next_rows(bool *more, void *user, void *const *rows, struct qc_statu
     const struct drawing *d = user;
     const int said = d->next(d->user, rows);
     *more = said > 0;
-    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave up with %d", said);
+    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the sample function gave up with code %d", said);
 }
 
 /* Returns true if arrays wait for rows; else fails with the reason. */
@@ -164,11 +164,11 @@ static bool next_sized(bool *more, void *user, struct qc_sized_row *rows, struct
     *more = said > 0;
     for (size_t k = 0; said > 0 && k < d->count; k++) {
         if (!d->values[k] || !d->shapes[k])
-            return qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave no %s for array %zu",
+            return qc_fail(st, QC_BAD_INPUT, "the sample function returned no %s for array %zu",
                            d->values[k] ? "shape" : "values", k);
         rows[k] = (struct qc_sized_row){.dims = d->shapes[k], .values = d->values[k]};
     }
-    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave up with %d", said);
+    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the sample function gave up with code %d", said);
 }
 
 int qcalib_data_draw_sized(qcalib_data *data, qcalib_next_sized_fn *next, void *user, size_t keep_bytes,

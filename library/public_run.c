@@ -49,7 +49,7 @@ static bool give(void *user, const struct qc_unit *at, struct qc_runner *const r
     const int said = r->output(r->user, at->sample, all, count);
     pthread_mutex_unlock(&r->lock);
     free(all);
-    return said == 0 || qc_fail(st, QC_INTERRUPTED, "interrupted: the function that takes outputs said stop");
+    return said == 0 || qc_fail(st, QC_INTERRUPTED, "interrupted by the output function");
 }
 
 static bool run(struct qc_public_job *p, const struct qcalib_model *model, const struct qcalib_job *call,

@@ -107,7 +107,7 @@ static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, c
 extern const struct qc_observer qc_observer_auto;
 const struct qc_observer qc_observer_auto = {
     .name = "auto",
-    .summary = "tensor by tensor the one of several observers that serves the network's outputs best, by runs of the "
+    .summary = "for each tensor the observer that gives the network's outputs the least error, found by running the "
                "network; the default",
     .need = QC_NEED_HISTOGRAM,
     .of_network = true,
@@ -121,7 +121,7 @@ const struct qc_observer qc_observer_auto = {
 extern const struct qc_observer qc_observer_output;
 const struct qc_observer qc_observer_output = {
     .name = "output",
-    .summary = "the least mean squared error of the outputs of the layers behind",
+    .summary = "the least mean squared error of the next layers' outputs",
     .need = QC_NEED_HISTOGRAM,
     .of_output = true,
     .solve = solve_squared,

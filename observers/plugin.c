@@ -66,7 +66,7 @@ static bool is_line(const char *s)
 /* Returns what is wrong with an option, or NULL. */
 static const char *option_fault(const struct qcalib_observer_option *o)
 {
-    if (!is_name(o->name)) return "has no proper name";
+    if (!is_name(o->name)) return "has no valid name";
     if (!is_line(o->help)) return "has no line of help";
     if (!isfinite(o->preset) || !isfinite(o->min) || !isfinite(o->max)) return "has limits that are not finite";
     if (!(o->min <= o->preset && o->preset <= o->max)) return "has a default outside its limits";

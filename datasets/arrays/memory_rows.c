@@ -237,7 +237,7 @@ static bool draw_rows(struct qc_memory_data *m, size_t first, size_t count, void
 {
     for (bool more = true;;) {
         if (!next(&more, user, rows, st))
-            return qc_fail(st, QC_BAD_INPUT, "no sample came, and no reason") ||
+            return qc_fail(st, QC_BAD_INPUT, "the sample function failed without a reason") ||
                    qc_where(st, "%s: sample %" PRId64, m->name, m->arrays[first]->dims[0]);
         if (!more) return true;
         for (size_t k = 0; k < count; k++)
@@ -580,7 +580,7 @@ static bool draw(struct sized *const *all, const struct qc_array *arrays, size_t
     bool ok = rows ? true : qc_fail_memory(st, count * sizeof *rows);
     for (bool more = true; ok;) {
         if (!next(&more, user, rows, st)) {
-            qc_fail(st, QC_BAD_INPUT, "no sample came, and no reason");
+            qc_fail(st, QC_BAD_INPUT, "the sample function failed without a reason");
             ok = qc_where(st, "sample %zu", all[0]->count);
         }
         if (!ok || !more) break;

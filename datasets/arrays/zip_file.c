@@ -47,7 +47,7 @@ static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes
             found = true;
         }
     free(tail);
-    return ok && (found || damaged(st, "its list of members is missing, as in one that is truncated"));
+    return ok && (found || damaged(st, "its list of members is missing; it may be truncated"));
 }
 
 static bool find_directory(struct directory *d, const struct qc_bytes *b, struct qc_status *st)
@@ -67,7 +67,8 @@ static bool find_directory(struct directory *d, const struct qc_bytes *b, struct
     if (d->count > MEMBERS_MAX || d->bytes > DIRECTORY_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "it has %" PRIu64 " members; at most %d are read", d->count,
                        (int)MEMBERS_MAX);
-    return (d->at <= b->size && d->bytes <= b->size - d->at) || damaged(st, "its list of members is not in it");
+    return (d->at <= b->size && d->bytes <= b->size - d->at) ||
+           damaged(st, "its list of members lies outside the file");
 }
 
 /* Reads the zip64 extra field: the sizes that need more than 32 bits, in this order. */
@@ -117,7 +118,7 @@ static bool read_member(struct qc_zip_member *m, const unsigned char *p, size_t 
     m->header = header;
     m->at = header + LOCAL + number(local + 26, 2) + number(local + 28, 2); /* header is inside the file */
     if (m->at > b->size || m->packed > b->size - m->at || (m->method == 0 && m->packed != m->size))
-        return damaged(st, "a member's bytes are not in it");
+        return damaged(st, "the bytes of a member lie outside the file");
     *used = ENTRY + name + extra + comment;
     return true;
 }
@@ -169,7 +170,7 @@ bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_byte
 
 static bool wrong_sum(struct qc_status *st)
 {
-    return damaged(st, "what a member holds has another check sum");
+    return damaged(st, "the checksum of a member does not match");
 }
 
 struct inflating {
@@ -203,7 +204,7 @@ static bool inflate_to(struct qc_bytes *room, struct inflating *f, const struct 
         if (!qc_bytes_write(room, f->given, f->out, n, st)) return false;
         f->given += n;
     }
-    if (f->given < size) return damaged(st, "what is packed is not what was packed once");
+    if (f->given < size) return damaged(st, "the compressed data of a member are damaged");
     return size < m->size || f->crc == m->crc || wrong_sum(st);
 }
 
@@ -232,7 +233,8 @@ bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct 
         return true;
     }
     /* Deflate produces at most 1032 bytes from one: refuse larger claims before allocating. */
-    if (m->size / 1040 > m->packed) return damaged(st, "it says that it unpacks to more than it can");
+    if (m->size / 1040 > m->packed)
+        return damaged(st, "the size of a member is larger than its compressed data can give");
     struct qc_bytes room = {.fd = -1};
     struct inflating *f = calloc(1, sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);

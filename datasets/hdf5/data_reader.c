@@ -170,7 +170,7 @@ static bool nonsense(struct qc_status *st)
 {
     return qc_fail(
         st, QC_BAD_INPUT,
-        "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it again");
+        "the HDF5 library cannot read it: its content makes no sense; the file is damaged, make or copy it again");
 }
 
 /* Returns the bytes that are not in holes. If the file cannot be opened, the reading process reports why. */

@@ -238,16 +238,15 @@ static void end(struct qc_process *p, enum why why)
         qc_fail(&p->why, QC_MACHINE,
                 "out of memory for what was read; use fewer --threads or a machine with more memory");
     else if (why == NONSENSE)
-        qc_fail(&p->why, QC_BAD_INPUT,
-                "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it "
-                "again");
+        qc_fail(
+            &p->why, QC_BAD_INPUT,
+            "the HDF5 library cannot read it: its content makes no sense; the file is damaged, make or copy it again");
     else if (by == SIGXCPU) /* our limit sends SIGPROF */
         qc_fail(&p->why, QC_MACHINE,
                 "the process that reads it reached the limit on processor time; raise it (ulimit -t)");
     else if (why == LATE || by == SIGPROF)
-        qc_fail(
-            &p->why, QC_BAD_INPUT,
-            "the HDF5 library cannot read it: it does not come to an end; the file is damaged, make or copy it again");
+        qc_fail(&p->why, QC_BAD_INPUT,
+                "the HDF5 library cannot read it: reading does not end; the file is damaged, make or copy it again");
     else if (by == SIGKILL ||
              (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* cli/give_up.h uses this exit code, too */
         qc_fail(&p->why, QC_MACHINE, "the process that reads it was ended; is there enough memory?");

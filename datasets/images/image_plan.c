@@ -85,8 +85,7 @@ static bool settle_size(struct qc_image_options *o, struct qc_status *st)
         if (!o->crop_width) o->crop_width = o->resize_width;
     }
     if (!o->crop_height || !o->crop_width)
-        return qc_fail(st, QC_USAGE,
-                       "nothing says how large the images are to be: give --image crop=224 or crop=HEIGHTxWIDTH");
+        return qc_fail(st, QC_USAGE, "the size of the images is unknown: give --image crop=224 or crop=HEIGHTxWIDTH");
     const unsigned low = o->crop_height < o->crop_width ? o->crop_height : o->crop_width;
     if ((o->resize == QC_RESIZE_EXACT && (o->resize_height < o->crop_height || o->resize_width < o->crop_width)) ||
         (o->resize == QC_RESIZE_SHORT && o->resize_height < low))
