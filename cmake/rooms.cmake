@@ -1,9 +1,9 @@
 # Bottom to top. A room may include only rooms of a lower line; scripts/check-rooms holds that.
-set(QC_ROOMS base arith graph onnx rewrite simq observers datasets calib export quantize evaluate library cli)
+set(QC_ROOMS base arith graph onnx tflite rewrite simq observers datasets calib export quantize evaluate library cli)
 set(QC_LEVEL_base 0)
 set(QC_LEVEL_arith 1)
 set(QC_LEVEL_graph 2)
-foreach(room onnx rewrite simq observers datasets)
+foreach(room onnx tflite rewrite simq observers datasets)
   set(QC_LEVEL_${room} 3)
 endforeach()
 set(QC_LEVEL_calib 4)

@@ -233,11 +233,12 @@ struct qc_json *qc_describe_model(const struct qc_model *m, const struct qc_mode
     for (size_t i = 0; i < m->info.note_count; i++) qc_json_add(notes, qc_json_string(m->info.notes[i]));
     qc_json_set(root, "file", qc_json_string(m->path));
     qc_json_set(root, "kind", qc_json_string("model"));
-    qc_json_set(root, "format", qc_json_string("onnx"));
+    const bool onnx = m->info.format == QC_MODEL_ONNX;
+    qc_json_set(root, "format", qc_json_string(onnx ? "onnx" : "tflite"));
     qc_json_set(root, "producer", qc_json_string(m->info.producer));
     qc_json_set(root, "producer_version", qc_json_string(m->info.producer_version));
-    qc_json_set(root, "ir_version", qc_json_integer(m->info.ir_version));
-    qc_json_set(root, "opset", qc_json_integer(m->info.opset));
+    qc_json_set(root, "ir_version", onnx ? qc_json_integer(m->info.ir_version) : qc_json_null());
+    qc_json_set(root, "opset", onnx ? qc_json_integer(m->info.opset) : qc_json_null());
     qc_json_set(root, "inputs", ports_json(&s->inputs));
     qc_json_set(root, "outputs", ports_json(&s->outputs));
     qc_json_set(root, "nodes", qc_json_integer((int64_t)s->nodes));

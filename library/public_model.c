@@ -6,10 +6,14 @@
 #include "base/file.h"
 #include "library/public.h"
 #include "rewrite/language/expansion.h"
+#include "tflite/read/tflite_import.h"
 
 /* Imports a file, or bytes in memory if path is NULL. */
 static bool import(struct qcalib_model *m, const char *path, const void *bytes, size_t size, struct qc_status *st)
 {
+    if (path ? qc_is_tflite_file(path) : qc_is_tflite(bytes, size))
+        return path ? qc_tflite_import(&m->graph, &m->info, path, 0, st)
+                    : qc_tflite_import_memory(&m->graph, &m->info, bytes, size, 0, st);
     struct qc_rules *rules = qc_rules_new(st);
     bool ok = rules && qc_rules_add_builtin(rules, "functions.rules", st) &&
               qc_rules_add_builtin(rules, "functions_ml.rules", st);

@@ -55,9 +55,36 @@ static bool is_softmax(const struct qc_graph *g, qc_id v)
     return false;
 }
 
+/* Scale and zero point of integers that QuantizeLinear makes, and operators that only move them; false: others. */
+static bool reads_as(float *scale, int32_t *zero_point, const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(g, v);
+    while (n && qc_op_info(n->op)->affine == QC_AFFINE_KEEP) n = qc_node_of(g, n->inputs[0]);
+    if (!n || n->op != QC_OP_QuantizeLinear) return false;
+    const struct qc_tensor *s = qc_constant_of(g, n->inputs[1]);
+    const struct qc_tensor *z = n->input_count > 2 ? qc_constant_of(g, n->inputs[2]) : NULL;
+    if (!s || s->count != 1 || s->dtype != QC_F32 || (n->input_count > 2 && n->inputs[2] && (!z || z->count != 1)))
+        return false;
+    *scale = ((const float *)s->data)[0];
+    *zero_point = z ? (int32_t)qc_tensor_int(z, 0) : 0;
+    return *scale > 0;
+}
+
+/* Is the output one that can be scored: float32, or where `integers` one that is read as real numbers? */
+static bool is_scored(float *scale, int32_t *zero_point, const struct qc_graph *g, size_t k, enum qc_dtype t,
+                      bool integers)
+{
+    *scale = 0;
+    *zero_point = 0;
+    if (!integers) return t == QC_F32;
+    return (t == QC_I8 || t == QC_U8 || t == QC_I16 || t == QC_U16) &&
+           reads_as(scale, zero_point, g, g->outputs[k].value);
+}
+
 /* f32, and so many elements for unit 0, whose shapes the probe has, that labels or target fit; of several with labels
    the one with the fewest classes that has one for each label; where none has, the one with the most. */
-static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
+static bool find_output_of(bool *out, struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe,
+                           bool integers, struct qc_status *st)
 {
     bool found = false;
     int64_t largest = 0;
@@ -68,7 +95,9 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
     for (size_t k = 0; k < outputs; k++) {
         const struct qc_view v = qc_runner_output(probe, k);
         const size_t n = qc_view_count(&v);
-        if (v.dtype != QC_F32) continue;
+        float scale;
+        int32_t zero_point;
+        if (!is_scored(&scale, &zero_point, g, k, v.dtype, integers)) continue;
         bool class_first = false;
         const bool fits = s->label_count ? n > labels && n % labels == 0 : n == target;
         const size_t classes = !s->label_count || !fits ? 0
@@ -79,11 +108,22 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
         if (found && s->label_count && (holds == held ? holds == (classes >= s->classes) : held)) continue;
         s->output = k;
         s->output_name = g->outputs[k].name;
+        s->scale = scale;
+        s->zero_point = zero_point;
         s->classes = classes;
         s->class_first = class_first;
         s->probabilities = is_softmax(g, g->outputs[k].value);
         found = true;
     }
+    *out = found;
+    return true;
+}
+
+static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe, struct qc_status *st)
+{
+    bool found;
+    if (!find_output_of(&found, s, g, probe, false, st)) return false;
+    if (!found && !find_output_of(&found, s, g, probe, true, st)) return false;
     if (!found && g->carried && g->carried->output_count < g->carried->model_output_count)
         return qc_fail(st, QC_UNSUPPORTED, "%s: no float output that is computed fits the %s of the data",
                        qc_dataset_file(s->data), s->label_count ? "labels" : "target");
@@ -189,20 +229,41 @@ static void score_target(struct qc_score *t, const float *y, const float *target
     t->elements = count;
 }
 
+/* The numbers that stored integers stand for; the caller's to free. */
+static float *real_numbers(const struct qc_view *y, const struct qc_scoring *s, struct qc_status *st)
+{
+    const size_t n = qc_view_count(y);
+    float *out = malloc((n ? n : 1) * sizeof *out);
+    if (!out) qc_fail_memory(st, n * sizeof *out);
+    for (size_t i = 0; out && i < n; i++) {
+        int32_t q = 0;
+        if (y->dtype == QC_I8) q = ((const int8_t *)y->data)[i];
+        if (y->dtype == QC_U8) q = ((const uint8_t *)y->data)[i];
+        if (y->dtype == QC_I16) q = ((const int16_t *)y->data)[i];
+        if (y->dtype == QC_U16) q = ((const uint16_t *)y->data)[i];
+        out[i] = (float)(q - s->zero_point) * s->scale;
+    }
+    return out;
+}
+
 bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const struct qc_view *y, const void *truth,
                      size_t unit, struct qc_status *st)
 {
     const size_t n = qc_view_count(y), target = qc_dataset_unit_target_elements(s->data, unit),
                  labels = qc_dataset_unit_label_count(s->data, unit), wanted = labels ? labels * s->classes : target;
     bool ok = n == wanted;
+    const float *scores = y->data;
+    float *real = NULL;
     *out = (struct qc_score){0};
+    if (ok && s->scale > 0 && !(scores = real = real_numbers(y, s, st))) return false;
     if (!ok)
         qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu values, and the %s ask for %zu", s->output_name, n,
                 labels ? "labels" : "values of target", wanted);
     else if (!labels)
-        score_target(out, y->data, truth, target, s->peak);
+        score_target(out, scores, truth, target, s->peak);
     else
-        ok = score_labels(out, y->data, truth, s, unit, st);
+        ok = score_labels(out, scores, truth, s, unit, st);
+    free(real);
     return ok || qc_where(st, "%s: sample %llu", qc_dataset_file(s->data),
                           (unsigned long long)qc_dataset_first_sample(s->data, unit));
 }

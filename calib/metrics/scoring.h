@@ -16,8 +16,10 @@ struct qc_score {
 
 struct qc_scoring {
     const struct qc_dataset *data;
-    size_t output;                    /* of the graph, that the truth belongs to */
-    const char *output_name;          /* borrowed from the graph */
+    size_t output;           /* of the graph, that the truth belongs to */
+    const char *output_name; /* borrowed from the graph */
+    float scale;             /* of an output of 8 or 16 bits; 0: it is float32 */
+    int32_t zero_point;
     size_t classes;                   /* 0: a target */
     size_t label_count, target_count; /* of one unit, the largest */
     bool by_position;                 /* of sequences: labels below 0 are left out */
@@ -26,8 +28,9 @@ struct qc_scoring {
     double peak;
 };
 
-/* Finds the output of g; probe: a runner of a plan of g for the data. Errors: neither labels nor target, no output
- * that fits them (QC_BAD_INPUT). */
+/* Finds the output of g; probe: a runner of a plan of g for the data. If no float output fits, an output of 8 or 16
+ * bits is taken that QuantizeLinear makes with constant parameters; it is scored as the numbers that it stands for.
+ * Errors: neither labels nor target, no output that fits them (QC_BAD_INPUT). */
 bool qc_scoring_begin(struct qc_scoring *out, const struct qc_graph *g, struct qc_runner *probe,
                       const struct qc_dataset *data, struct qc_status *st);
 

@@ -89,13 +89,22 @@ static void print_nodes(const struct qc_graph *g)
     }
 }
 
+static void print_file(const struct qc_model *m)
+{
+    const struct qc_model_info *i = &m->info;
+    if (i->format == QC_MODEL_TFLITE)
+        qc_say("file     %s: TensorFlow Lite, schema %lld%s%s\n", m->path, (long long)i->model_version,
+               *i->producer ? ", " : "", i->producer);
+    else
+        qc_say("file     %s: ONNX, opset %d, IR %lld%s%s%s%s\n", m->path, i->opset, (long long)i->ir_version,
+               *i->producer ? ", made by " : "", i->producer, *i->producer_version ? " " : "", i->producer_version);
+}
+
 static void print_text(const struct qc_model *m, const struct qc_model_summary *s, bool verbose)
 {
     const struct qc_graph *g = m->graph;
     char count[QC_NUMBER_TEXT], bytes[QC_NUMBER_TEXT];
-    qc_say("file     %s: ONNX, opset %d, IR %lld%s%s%s%s\n", m->path, m->info.opset, (long long)m->info.ir_version,
-           *m->info.producer ? ", made by " : "", m->info.producer, *m->info.producer_version ? " " : "",
-           m->info.producer_version);
+    print_file(m);
     print_ports("input", &s->inputs, verbose);
     print_ports("output", &s->outputs, verbose);
     print_ops(s, s->nodes);

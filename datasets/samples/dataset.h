@@ -168,7 +168,7 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit);
 bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st);
 
 /* Empties the cache, which stays enabled. Not concurrently with readers. */
-void qc_dataset_let_go(struct qc_dataset *ds);
+void qc_dataset_let_go(const struct qc_dataset *ds);
 
 /* Returns the number of units read ahead, and the bytes that each may hold. If the process that reads HDF5 reads ahead
    instead of a thread, returns 1 for all of them. */

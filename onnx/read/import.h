@@ -4,27 +4,9 @@
 
 #include "base/file.h"
 #include "graph/core/call.h"
+#include "graph/core/model_info.h"
 
 enum { QC_ONNX_OPSET_MIN = 7, QC_ONNX_OPSET_MAX = 28 };
-
-struct qc_model_property {
-    const char *key, *value;
-};
-
-/* What a model file says about itself. Strings are never NULL, live in the graph's arena and die with the graph. */
-struct qc_model_info {
-    const char *producer, *producer_version, *domain, *doc;
-    int64_t ir_version, model_version;
-    int opset; /* of the default domain, as in the file */
-    size_t property_count;
-    const struct qc_model_property *properties; /* metadata_props, in the order of the file */
-    size_t file_count;
-    const char **files; /* with external data, each as it was opened; may name one more than once */
-    size_t note_count;
-    const char *const *notes; /* what was left out or read in a particular way, one line each */
-    size_t warning_count;
-    const char *const *warnings; /* what looks wrong but does not hinder, one line each */
-};
 
 /* Reads an ONNX model (opset 7 to 28, newer with a warning, any IR version) and brings it into the canonical form of
    graph/types/ops.def, whatever the opset of the file. *out is owned (qc_graph_free); info may be NULL.

@@ -28,7 +28,7 @@ static const char *other_kind(const unsigned char *p, size_t size)
         {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file; data is given with --data"},
         {0, 4, "PK\x03\x04", "a zip archive (PyTorch checkpoint or NumPy .npz?); export the model to ONNX"},
         {0, 2, "\x80\x02", "a Python pickle (PyTorch checkpoint?); export the model to ONNX"},
-        {4, 4, "TFL3", "a TensorFlow Lite model; convert it to ONNX"},
+        {4, 4, "TFL3", "a TensorFlow Lite model"},
         {4, 4, "ORTM", "a model in ONNX Runtime's own format; use the ONNX file it was made from"},
         {0, 2, "\x1f\x8b", "compressed with gzip; unpack it"},
         {0, 6, "\x93NUMPY", "a NumPy array"},

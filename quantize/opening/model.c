@@ -7,7 +7,9 @@
 #include <strings.h>
 
 #include "graph/core/custom.h"
+#include "onnx/read/import.h"
 #include "rewrite/language/expansion.h"
+#include "tflite/read/tflite_import.h"
 
 /* Is no file that will be written one that the model has external data in? */
 static bool check_outputs(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
@@ -56,6 +58,7 @@ static bool import(struct qc_model *m, const char *path, const struct qc_options
 {
     struct qc_rules *rules;
     struct qc_custom_ops *custom;
+    if (qc_is_tflite_file(path)) return qc_tflite_import(&m->graph, &m->info, path, (size_t)o->memory_limit, st);
     if (!read_functions(&rules, o, st)) return false;
     bool ok = read_kernels(&custom, o, st);
     if (ok) {

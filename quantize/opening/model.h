@@ -21,8 +21,9 @@ struct qc_model {
     struct qc_model_info info; /* lives in the arena of the imported graph */
 };
 
-/* The limit of memory is that of the options. Errors: as qc_onnx_import; a data or report file is named as such.
- * Warnings of the import go to w (may be NULL). */
+/* The limit of memory is that of the options. A TensorFlow Lite model is known by its content. Errors: as
+ * qc_onnx_import, qc_tflite_import; a data or report file is named as such. Warnings of the import go to w (may be
+ * NULL). */
 bool qc_model_open(struct qc_model *out, const struct qc_model_source *source, const struct qc_options *o,
                    struct qc_warnings *w, struct qc_status *st);
 /* Is all of the model in the graph? Errors: QC_UNSUPPORTED names every operator that is not. */

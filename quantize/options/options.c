@@ -92,11 +92,22 @@ static bool set(struct qc_options *o, enum qc_option option, const char *value, 
            derive(o, option, value ? value : infos[option].bare, st);
 }
 
+/* --format tflite has the conventions of target tflite, unless the user names another target. */
+static bool take_format(struct qc_options *o, struct qc_status *st)
+{
+    const char *wanted = infos[QC_OPTION_TARGET].preset;
+    for (size_t i = 0; i < o->formats.count; i++)
+        if (strcmp(o->formats.items[i], "tflite") == 0) wanted = "tflite";
+    if (o->command != QC_COMMAND_quantize || o->given[QC_OPTION_TARGET] || strcmp(o->target, wanted) == 0) return true;
+    return set(o, QC_OPTION_TARGET, wanted, st) && qc_options_take_target(o, set, st);
+}
+
 bool qc_options_set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
 {
     if (!set(o, option, value, st)) return false;
     o->given[option] = true;
     if (value && !strchr(value, ':')) o->own_base[option] = true;
+    if (option == QC_OPTION_FORMAT) return take_format(o, st);
     return option != QC_OPTION_TARGET || o->command == QC_COMMAND_compare || qc_options_take_target(o, set, st);
 }
 

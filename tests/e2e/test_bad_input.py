@@ -317,7 +317,7 @@ def test_preprocessing_that_makes_no_sense(qcalib, model, tmp_path):
         (["--data", "good.h5", "good.onnx", "--skip", "nonode"], ["nonode"]),
         (["--data", "good.h5", "good.onnx", "--dump", "nostage"], ["nostage"]),
         (["--data", "good.h5", "good.onnx", "--max-drop", "1"], ["--max-drop", "--eval"]),
-        (["--data", "good.h5", "good.onnx", "--format", "tflite"], ["tflite", "qdq"]),
+        (["--data", "good.h5", "good.onnx", "--format", "tensorflow"], ["tensorflow", "tflite"]),
         (["evall", "good.onnx"], ["evall", "eval"]),
         (["good.onnx"], ["--data"]),
         (["eval", "good.onnx"], ["--data"]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes .tflite files of one op, so that any parameters can be tried in TensorFlow Lite itself."""
+"""Makes .tflite files of one op or a few, so that any parameters can be tried in TensorFlow Lite itself."""
 
 import flatbuffers
 import numpy as np
@@ -9,7 +9,11 @@ TYPES = {
     np.dtype(np.float32): tflite.TensorType.FLOAT32,
     np.dtype(np.int8): tflite.TensorType.INT8,
     np.dtype(np.uint8): tflite.TensorType.UINT8,
+    np.dtype(np.int16): tflite.TensorType.INT16,
     np.dtype(np.int32): tflite.TensorType.INT32,
+    np.dtype(np.int64): tflite.TensorType.INT64,
+    np.dtype(np.float16): tflite.TensorType.FLOAT16,
+    np.dtype(bool): tflite.TensorType.BOOL,
 }
 
 
@@ -33,58 +37,78 @@ def _offsets(b, start, offsets):
     return b.EndVector()
 
 
-def one_op(kind, tensors, inputs, outputs, options=None, version=1):
-    """kind: "MUL". tensors: (shape, dtype, scales or None, zero points or None, axis, data or None); inputs: indices of the op's inputs, -1 for
-    none; outputs likewise; the model's inputs are those without data. options: (union type name, {setter: value})."""
-    b = flatbuffers.Builder(1 << 16)
-    buffers, made = [], []
-    tflite.BufferStart(b)
-    buffers.append(tflite.BufferEnd(b))
-    for shape, dtype, scale, zero, axis, data in tensors:
-        index = 0
-        if data is not None:
-            content = b.CreateByteVector(np.ascontiguousarray(data, dtype).tobytes())
-            tflite.BufferStart(b)
-            tflite.BufferAddData(b, content)
-            buffers.append(tflite.BufferEnd(b))
-            index = len(buffers) - 1
-        parameters = None
-        if scale is not None:
-            s, z = _vector(b, np.asarray(scale, np.float32), "f"), _vector(b, np.asarray(zero, np.int64), "q")
-            tflite.QuantizationParametersStart(b)
-            tflite.QuantizationParametersAddScale(b, s)
-            tflite.QuantizationParametersAddZeroPoint(b, z)
-            tflite.QuantizationParametersAddQuantizedDimension(b, axis)
-            parameters = tflite.QuantizationParametersEnd(b)
-        dims, name = _vector(b, np.asarray(shape, np.int32), "i"), b.CreateString(f"t{len(made)}")
-        tflite.TensorStart(b)
-        tflite.TensorAddShape(b, dims)
-        tflite.TensorAddType(b, TYPES[np.dtype(dtype)])
-        tflite.TensorAddBuffer(b, index)
-        tflite.TensorAddName(b, name)
-        if parameters is not None:
-            tflite.TensorAddQuantization(b, parameters)
-        made.append(tflite.TensorEnd(b))
-    table = None
-    if options:
-        name, fields = options
-        getattr(tflite, f"{name}Start")(b)
-        for field, value in fields.items():
-            getattr(tflite, f"{name}Add{field}")(b, value)
-        table = getattr(tflite, f"{name}End")(b)
+def _table(b, options):
+    """The options' table: (union type name, {setter: value}); lists of integers are vectors."""
+    name, fields = options
+    values = {f: _vector(b, v, "i") if isinstance(v, list) else v for f, v in fields.items()}
+    getattr(tflite, f"{name}Start")(b)
+    for field, value in values.items():
+        getattr(tflite, f"{name}Add{field}")(b, value)
+    return getattr(tflite, f"{name}End")(b)
+
+
+def _operator(b, inputs, outputs, options, code_index):
+    table = _table(b, options) if options else None
     op_in, op_out = _vector(b, inputs, "i"), _vector(b, outputs, "i")
-    graph_in, graph_out = _vector(b, [i for i in inputs if i >= 0 and tensors[i][5] is None], "i"), _vector(
-        b, outputs, "i"
-    )
-    code_number = getattr(tflite.BuiltinOperator, kind)
     tflite.OperatorStart(b)
-    tflite.OperatorAddOpcodeIndex(b, 0)
+    tflite.OperatorAddOpcodeIndex(b, code_index)
     tflite.OperatorAddInputs(b, op_in)
     tflite.OperatorAddOutputs(b, op_out)
     if table is not None:
         tflite.OperatorAddBuiltinOptionsType(b, getattr(tflite.BuiltinOptions, options[0]))
         tflite.OperatorAddBuiltinOptions(b, table)
-    operators = _offsets(b, tflite.SubGraphStartOperatorsVector, [tflite.OperatorEnd(b)])
+    return tflite.OperatorEnd(b)
+
+
+def _code(b, kind, version):
+    number = getattr(tflite.BuiltinOperator, kind)
+    tflite.OperatorCodeStart(b)
+    tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(number, 127))
+    tflite.OperatorCodeAddBuiltinCode(b, number)
+    tflite.OperatorCodeAddVersion(b, version)
+    return tflite.OperatorCodeEnd(b)
+
+
+def _tensor(b, index, buffers, shape, dtype, scale, zero, axis, data):
+    buffer = 0
+    if data is not None:
+        content = b.CreateByteVector(np.ascontiguousarray(data, dtype).tobytes())
+        tflite.BufferStart(b)
+        tflite.BufferAddData(b, content)
+        buffers.append(tflite.BufferEnd(b))
+        buffer = len(buffers) - 1
+    parameters = None
+    if scale is not None:
+        s, z = _vector(b, np.asarray(scale, np.float32), "f"), _vector(b, np.asarray(zero, np.int64), "q")
+        tflite.QuantizationParametersStart(b)
+        tflite.QuantizationParametersAddScale(b, s)
+        tflite.QuantizationParametersAddZeroPoint(b, z)
+        tflite.QuantizationParametersAddQuantizedDimension(b, axis)
+        parameters = tflite.QuantizationParametersEnd(b)
+    dims, name = _vector(b, np.asarray(shape, np.int32), "i"), b.CreateString(f"t{index}")
+    tflite.TensorStart(b)
+    tflite.TensorAddShape(b, dims)
+    tflite.TensorAddType(b, TYPES[np.dtype(dtype)])
+    tflite.TensorAddBuffer(b, buffer)
+    tflite.TensorAddName(b, name)
+    if parameters is not None:
+        tflite.TensorAddQuantization(b, parameters)
+    return tflite.TensorEnd(b)
+
+
+def model_of(ops, tensors, inputs, outputs):
+    """A model. ops: (kind such as "MUL", indices of inputs, -1 for none, of outputs, options or None, version). tensors: (shape, dtype,
+    scales or None, zero points or None, axis, data or None). options: (union type name, {setter: value})."""
+    b = flatbuffers.Builder(1 << 16)
+    tflite.BufferStart(b)
+    buffers = [tflite.BufferEnd(b)]
+    made = [_tensor(b, i, buffers, *t) for i, t in enumerate(tensors)]
+    graph_in, graph_out = _vector(b, inputs, "i"), _vector(b, outputs, "i")
+    operators = _offsets(
+        b,
+        tflite.SubGraphStartOperatorsVector,
+        [_operator(b, op_in, op_out, options, i) for i, (_, op_in, op_out, options, _) in enumerate(ops)],
+    )
     all_tensors = _offsets(b, tflite.SubGraphStartTensorsVector, made)
     tflite.SubGraphStart(b)
     tflite.SubGraphAddTensors(b, all_tensors)
@@ -92,11 +116,7 @@ def one_op(kind, tensors, inputs, outputs, options=None, version=1):
     tflite.SubGraphAddOutputs(b, graph_out)
     tflite.SubGraphAddOperators(b, operators)
     graphs = _offsets(b, tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(b)])
-    tflite.OperatorCodeStart(b)
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code_number, 127))
-    tflite.OperatorCodeAddBuiltinCode(b, code_number)
-    tflite.OperatorCodeAddVersion(b, version)
-    codes = _offsets(b, tflite.ModelStartOperatorCodesVector, [tflite.OperatorCodeEnd(b)])
+    codes = _offsets(b, tflite.ModelStartOperatorCodesVector, [_code(b, op[0], op[4]) for op in ops])
     all_buffers = _offsets(b, tflite.ModelStartBuffersVector, buffers)
     tflite.ModelStart(b)
     tflite.ModelAddVersion(b, 3)
@@ -105,3 +125,9 @@ def one_op(kind, tensors, inputs, outputs, options=None, version=1):
     tflite.ModelAddBuffers(b, all_buffers)
     b.Finish(tflite.ModelEnd(b), b"TFL3")
     return bytes(b.Output())
+
+
+def one_op(kind, tensors, inputs, outputs, options=None, version=1):
+    """A model of one op, as model_of; its inputs are those of the op without data."""
+    ports = [i for i in inputs if i >= 0 and tensors[i][5] is None]
+    return model_of([(kind, inputs, outputs, options, version)], tensors, ports, outputs)

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Small models for tests/tflite/test_tflite_read.c and the fuzz target: `make_tflite_corpus.py tests/tflite/corpus_tflite`."""
+
+import pathlib
+import sys
+
+import numpy as np
+
+from tflite_ops import model_of
+
+F, I8, I16, I32, I64 = np.float32, np.int8, np.int16, np.int32, np.int64
+
+
+def real(shape, data=None):
+    return (shape, F, None, None, 0, data)
+
+
+def stored(shape, scale, zero, dtype=I8, data=None):
+    return (shape, dtype, [scale], [zero], 0, data)
+
+
+def ints(values):
+    return (np.shape(values), I32, None, None, 0, np.asarray(values, I32))
+
+
+def network():
+    """A convolution per channel, a residual Add, a pool, a dense layer and softmax, in int8."""
+    rng = np.random.default_rng(1)
+    scales = np.array([0.01, 0.02], F)
+    tensors = [
+        stored((1, 4, 4, 2), 0.5, -3),
+        ((2, 3, 3, 2), I8, scales, [0, 0], 0, rng.integers(-127, 128, (2, 3, 3, 2))),
+        ((2,), I32, 0.5 * scales, [0, 0], 0, [10, -10]),
+        stored((1, 4, 4, 2), 0.25, -128),
+        stored((1, 4, 4, 2), 0.5, -4),
+        stored((1, 1, 1, 2), 0.5, -4),
+        ints([-1, 2]),
+        stored((1, 2), 0.5, -4),
+        stored((3, 2), 0.125, 0, I8, rng.integers(-127, 128, (3, 2))),
+        ((3,), I32, [0.0625], [0], 0, [1, 2, 3]),
+        stored((1, 3), 0.5, 0),
+        stored((1, 3), 1 / 256, -128),
+    ]
+    window = {"Padding": 1, "StrideH": 4, "StrideW": 4, "FilterHeight": 4, "FilterWidth": 4}
+    conv = {"Padding": 0, "StrideH": 1, "StrideW": 1, "FusedActivationFunction": 1}
+    ops = [
+        ("CONV_2D", [0, 1, 2], [3], ("Conv2DOptions", conv), 3),
+        ("ADD", [3, 0], [4], ("AddOptions", {}), 2),
+        ("AVERAGE_POOL_2D", [4], [5], ("Pool2DOptions", window), 2),
+        ("RESHAPE", [5, 6], [7], ("ReshapeOptions", {"NewShape": [-1, 2]}), 1),
+        ("FULLY_CONNECTED", [7, 8, 9], [10], ("FullyConnectedOptions", {}), 4),
+        ("SOFTMAX", [10], [11], ("SoftmaxOptions", {"Beta": 1.0}), 2),
+    ]
+    return model_of(ops, tensors, [0], [11])
+
+
+def floats():
+    """Operators with lists, in float, around a depthwise and a transposed convolution."""
+    tensors = [
+        real((1, 5, 4, 2)),
+        real((1, 3, 3, 4), np.linspace(-1, 1, 36)),
+        real((4,), [1, 2, 3, 4]),
+        real((1, 5, 4, 4)),
+        ints([[0, 0], [1, 1], [0, 0], [0, 0]]),
+        real((1, 7, 4, 4)),
+        ints([0, 1, 0, 0]),
+        ints([1, -1, 2, 4]),
+        real((1, 6, 2, 4)),
+        ints([1, 12, 4, 3]),
+        real((3, 2, 2, 4), np.linspace(-1, 1, 48)),
+        real((1, 12, 4, 3)),
+        ints(3),
+        real((1, 12, 4, 1)),
+        real((1, 12, 4, 1)),
+        real((1, 12, 4, 1)),
+        real((1, 12, 4, 2)),
+        ints([1, 2]),
+        real((1, 2)),
+        real((1, 2, 1)),
+        ints([1]),
+        real((1, 1, 2)),
+    ]
+    ops = [
+        ("DEPTHWISE_CONV_2D", [0, 1, 2], [3], ("DepthwiseConv2DOptions", {"StrideH": 1, "StrideW": 1, "FusedActivationFunction": 3}), 1),
+        ("PAD", [3, 4], [5], ("PadOptions", {}), 1),
+        ("SLICE", [5, 6, 7], [8], ("SliceOptions", {}), 1),
+        ("TRANSPOSE_CONV", [9, 10, 8], [11], ("TransposeConvOptions", {"StrideH": 2, "StrideW": 2}), 1),
+        ("SPLIT", [12, 11], [13, 14, 15], ("SplitOptions", {"NumSplits": 3}), 1),
+        ("CONCATENATION", [13, 15], [16], ("ConcatenationOptions", {"Axis": -1}), 1),
+        ("MEAN", [16, 17], [18], ("ReducerOptions", {}), 1),
+        ("PACK", [18], [19], ("PackOptions", {"ValuesCount": 1, "Axis": 2}), 1),
+        ("EXPAND_DIMS", [18, 20], [21], ("ExpandDimsOptions", {}), 1),
+    ]  # fmt: skip
+    return model_of(ops, tensors, [0], [14, 19, 21])
+
+
+def wide():
+    """int16 data with int8 weights and an int64 bias, and a half float that is read as a float."""
+    tensors = [
+        stored((1, 2), 0.001, 0, I16),
+        stored((2, 2), 0.01, 0, I8, [[1, -2], [3, 4]]),
+        ((2,), I64, [1e-5], [0], 0, [5, -6]),
+        stored((1, 2), 0.001, 0, I16),
+        ((2,), np.float16, None, None, 0, [1, 0.5]),
+        real((2,)),
+        real((1, 2)),
+        real((1, 2)),
+    ]
+    ops = [
+        ("FULLY_CONNECTED", [0, 1, 2], [3], ("FullyConnectedOptions", {}), 7),
+        ("DEQUANTIZE", [3], [6], ("DequantizeOptions", {}), 3),
+        ("DEQUANTIZE", [4], [5], ("DequantizeOptions", {}), 3),
+        ("MUL", [6, 5], [7], ("MulOptions", {}), 1),
+    ]
+    return model_of(ops, tensors, [0], [7])
+
+
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[1])
+    for make in (network, floats, wide):
+        (folder / f"{make.__name__}.tflite").write_bytes(make())

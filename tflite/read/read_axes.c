@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Along axes: softmax, reductions, the largest. */
+#include "tflite/read/tflite_reading.h"
+
+static bool last_axis(struct qc_tfl_node *n, const char *attr, int64_t axis, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    const qc_id id = x ? qc_tfl_real(n, x, QC_TFL_IN_FILE, st) : 0;
+    if (!id) return false;
+    if (attr) qc_tfl_attr(n, QC_INT(attr, axis));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, &id, n->name, st), QC_TFL_IN_FILE, st);
+}
+
+static bool softmax(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const float beta = n->info->code == QC_TFL_OP_SOFTMAX ? qc_tfl_option_float(n, "beta") : 1;
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    qc_id in[2] = {x ? qc_tfl_real(n, x, QC_TFL_IN_FILE, st) : 0};
+    if (!in[0]) return false;
+    if (beta < 1 || beta > 1) {
+        if (!(in[1] = qc_tfl_number(n, beta, st)) || !(in[0] = qc_tfl_add(n, QC_OP_Mul, 2, in, NULL, st))) return false;
+    }
+    qc_tfl_attr(n, QC_INT("axis", -1));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, in, n->name, st), QC_TFL_IN_FILE, st);
+}
+
+static bool l2_normalization(struct qc_tfl_node *n, struct qc_status *st)
+{
+    if (qc_tfl_option(n, "fused_activation_function"))
+        return qc_fail(st, QC_UNSUPPORTED, "its activation is not handled");
+    return last_axis(n, NULL, 0, st);
+}
+
+/* Do the axes that stay have the order of the file also where the channels are first? */
+static bool order_stays(const bool *gone)
+{
+    return gone[3] || (gone[1] && gone[2]);
+}
+
+/* Axes of input 1, without repetitions. */
+static bool read_axes(bool gone[QC_RANK_MAX], struct qc_tfl_node *n, int rank, struct qc_status *st)
+{
+    int64_t *axes, own;
+    size_t count;
+    if (!qc_tfl_ints(&axes, &count, n, 1, "axes", st)) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!qc_tfl_axis(&own, axes[i], rank, QC_TFL_IN_FILE, st)) return false;
+        gone[own] = true;
+    }
+    return true;
+}
+
+static bool reduce(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    const bool keep = qc_tfl_option(n, "keep_dims") != 0;
+    bool gone[QC_RANK_MAX] = {false};
+    int64_t axes[QC_RANK_MAX];
+    size_t count = 0;
+    if (!x || !read_axes(gone, n, x->shape.rank, st)) return false;
+    enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    if (!x->data && x->shape.rank == 4 && x->stored[QC_TFL_CHANNELS_FIRST] && (keep || order_stays(gone)))
+        layout = QC_TFL_CHANNELS_FIRST;
+    else
+        layout = QC_TFL_IN_FILE;
+    for (int i = 0; i < x->shape.rank; i++)
+        if (gone[layout == QC_TFL_CHANNELS_FIRST ? qc_tfl_to_first[i] : i]) axes[count++] = i;
+    const qc_id id = qc_tfl_real(n, x, layout, st);
+    if (!id) return false;
+    if (!count) return qc_tfl_define_real(n, 0, id, layout, st);
+    qc_tfl_attr(n, QC_INTS("axes", count, axes));
+    if (!keep) qc_tfl_attr(n, QC_INT("keepdims", 0));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, &id, n->name, st), keep ? layout : QC_TFL_IN_FILE, st);
+}
+
+static bool arg_reduce(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    int64_t *axis, own;
+    size_t count;
+    if (!x || !qc_tfl_ints(&axis, &count, n, 1, "axes", st)) return false;
+    if (count != 1) return qc_fail(st, QC_BAD_INPUT, "has %zu axes, expected 1", count);
+    if (!qc_tfl_axis(&own, *axis, x->shape.rank, QC_TFL_IN_FILE, st)) return false;
+    const qc_id in = qc_tfl_real(n, x, QC_TFL_IN_FILE, st);
+    if (!in) return false;
+    if (own) qc_tfl_attr(n, QC_INT("axis", own));
+    qc_tfl_attr(n, QC_INT("keepdims", 0));
+    const qc_id id = qc_tfl_add(n, n->op, 1, &in, NULL, st);
+    return id && qc_tfl_define_stored(n, 0, qc_tfl_cast(n, id, n->outputs[0]->dtype, st), QC_TFL_IN_FILE, st);
+}
+
+static bool top_k(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    int64_t *k;
+    size_t count;
+    if (!x || !qc_tfl_ints(&k, &count, n, 1, "numbers of results", st)) return false;
+    if (count != 1 || n->output_count != 2) return qc_fail(st, QC_BAD_INPUT, "has not one k and two outputs");
+    const qc_id in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st), qc_tfl_int_list(n, 1, k, st)};
+    const qc_id id = in[0] && in[1] ? qc_tfl_add_results(n, QC_OP_TopK, 2, in, 2, st) : 0;
+    return id && qc_tfl_define_real(n, 0, id, QC_TFL_IN_FILE, st) &&
+           qc_tfl_define_stored(n, 1, qc_tfl_cast(n, id + 1, n->outputs[1]->dtype, st), QC_TFL_IN_FILE, st);
+}
+
+static bool cumsum(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    int64_t *axis;
+    size_t count;
+    if (!x || !qc_tfl_ints(&axis, &count, n, 1, "axes", st)) return false;
+    if (count != 1) return qc_fail(st, QC_BAD_INPUT, "has %zu axes, expected 1", count);
+    const qc_id in[2] = {qc_tfl_real(n, x, QC_TFL_IN_FILE, st), qc_tfl_int_list(n, 1, axis, st)};
+    if (!in[0] || !in[1]) return false;
+    if (qc_tfl_option(n, "exclusive")) qc_tfl_attr(n, QC_INT("exclusive", 1));
+    if (qc_tfl_option(n, "reverse")) qc_tfl_attr(n, QC_INT("reverse", 1));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_CumSum, 2, in, n->name, st), QC_TFL_IN_FILE, st);
+}
+
+const struct qc_tfl_row qc_tfl_axis_rows[] = {
+    {QC_TFL_OP_SOFTMAX, softmax, QC_OP_Softmax},
+    {QC_TFL_OP_LOG_SOFTMAX, softmax, QC_OP_LogSoftmax},
+    {QC_TFL_OP_L2_NORMALIZATION, l2_normalization, QC_OP_LpNormalization},
+    {QC_TFL_OP_MEAN, reduce, QC_OP_ReduceMean},
+    {QC_TFL_OP_SUM, reduce, QC_OP_ReduceSum},
+    {QC_TFL_OP_REDUCE_MAX, reduce, QC_OP_ReduceMax},
+    {QC_TFL_OP_REDUCE_MIN, reduce, QC_OP_ReduceMin},
+    {QC_TFL_OP_REDUCE_PROD, reduce, QC_OP_ReduceProd},
+    {QC_TFL_OP_ARG_MAX, arg_reduce, QC_OP_ArgMax},
+    {QC_TFL_OP_ARG_MIN, arg_reduce, QC_OP_ArgMin},
+    {QC_TFL_OP_TOPK_V2, top_k, QC_OP_TopK},
+    {QC_TFL_OP_CUMSUM, cumsum, QC_OP_CumSum},
+    {.form = NULL},
+};

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Element by element: in the order of axes that the inputs have. */
+#include "tflite/read/tflite_reading.h"
+
+enum { OPERANDS_MAX = 64 };
+
+/* All inputs as they stand for, lined up. */
+static bool operands(qc_id in[OPERANDS_MAX], struct qc_tfl_node *n, size_t least, enum qc_tfl_layout layout,
+                     struct qc_status *st)
+{
+    if (n->input_count < least || n->input_count > OPERANDS_MAX)
+        return qc_fail(st, QC_BAD_INPUT, "has %zu inputs", n->input_count);
+    for (size_t i = 0; i < n->input_count; i++)
+        if (!(in[i] = qc_tfl_operand(n, i, layout, st))) return false;
+    return true;
+}
+
+static bool variadic(struct qc_tfl_node *n, struct qc_status *st)
+{
+    qc_id in[OPERANDS_MAX];
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    return operands(in, n, n->op == QC_OP_Where ? 3 : 1, layout, st) &&
+           qc_tfl_finish(n, qc_tfl_add(n, n->op, (unsigned)n->input_count, in, n->name, st), layout, st);
+}
+
+static bool binary(struct qc_tfl_node *n, struct qc_status *st)
+{
+    if (n->input_count != 2) return qc_fail(st, QC_BAD_INPUT, "has %zu inputs, expected 2", n->input_count);
+    return variadic(n, st);
+}
+
+static bool unary(struct qc_tfl_node *n, struct qc_status *st)
+{
+    if (n->input_count != 1) return qc_fail(st, QC_BAD_INPUT, "has %zu inputs, expected 1", n->input_count);
+    return variadic(n, st);
+}
+
+/* Two operators: the second on the result of the first (and of that once more). */
+static bool then(struct qc_tfl_node *n, size_t inputs, enum qc_op first, enum qc_op second, unsigned times,
+                 struct qc_status *st)
+{
+    qc_id in[OPERANDS_MAX];
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    if (!operands(in, n, inputs, layout, st)) return false;
+    in[0] = in[1] = qc_tfl_add(n, first, (unsigned)inputs, in, NULL, st);
+    return in[0] && qc_tfl_define_real(n, 0, qc_tfl_add(n, second, times, in, n->name, st), layout, st);
+}
+
+static bool not_equal(struct qc_tfl_node *n, struct qc_status *st)
+{
+    return then(n, 2, QC_OP_Equal, QC_OP_Not, 1, st);
+}
+
+static bool squared_difference(struct qc_tfl_node *n, struct qc_status *st)
+{
+    return then(n, 2, QC_OP_Sub, QC_OP_Mul, 2, st);
+}
+
+static bool rsqrt(struct qc_tfl_node *n, struct qc_status *st)
+{
+    return then(n, 1, QC_OP_Sqrt, QC_OP_Reciprocal, 1, st);
+}
+
+static bool square(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    const qc_id x = qc_tfl_operand(n, 0, layout, st), in[2] = {x, x};
+    return x && qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Mul, 2, in, n->name, st), layout, st);
+}
+
+static bool leaky_relu(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const float alpha = qc_tfl_option_float(n, "alpha");
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    const qc_id x = qc_tfl_operand(n, 0, layout, st);
+    if (!x) return false;
+    if (alpha < 0.01F || alpha > 0.01F) qc_tfl_attr(n, QC_FLOAT("alpha", alpha));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_LeakyRelu, 1, &x, n->name, st), layout, st);
+}
+
+static bool gelu(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    const qc_id x = qc_tfl_operand(n, 0, layout, st);
+    if (!x) return false;
+    if (qc_tfl_option(n, "approximate")) qc_tfl_attr(n, QC_STRING("approximate", "tanh"));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Gelu, 1, &x, n->name, st), layout, st);
+}
+
+static bool clip(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const int code = n->info->code;
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    const qc_id in[3] = {qc_tfl_operand(n, 0, layout, st),
+                         qc_tfl_number(n, code == QC_TFL_OP_RELU_N1_TO_1 ? -1 : 0, st),
+                         qc_tfl_number(n, code == QC_TFL_OP_RELU6 ? 6 : 1, st)};
+    return in[0] && in[1] && in[2] &&
+           qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Clip, 3, in, n->name, st), layout, st);
+}
+
+/* QUANTIZE and DEQUANTIZE: the parameters of the tensors say it all. */
+static bool convert(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    if (!x) return false;
+    if (n->info->code == QC_TFL_OP_DEQUANTIZE && !x->quantized && x->dtype != QC_F16 && x->dtype != QC_F32)
+        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' has no scale", x->name);
+    /* A constant stays one, so that weights are transposed as they are read. */
+    if (n->info->code == QC_TFL_OP_DEQUANTIZE && x->data && x->dtype != QC_NONE) return qc_tfl_alias(n, x, st);
+    qc_id id = qc_tfl_real(n, x, layout, st);
+    if (id && !n->outputs[0]->quantized) id = qc_tfl_cast(n, id, n->outputs[0]->dtype, st);
+    return qc_tfl_define_real(n, 0, id, layout, st);
+}
+
+static bool cast(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
+    const enum qc_tfl_layout layout = qc_tfl_layout_of(n);
+    const qc_id id = x ? qc_tfl_stored(n, x, layout, st) : 0;
+    if (id && n->outputs[0]->dtype == QC_NONE)
+        return qc_fail(st, QC_UNSUPPORTED, "its result has a type that is not handled");
+    return id && qc_tfl_define_stored(n, 0, qc_tfl_cast(n, id, n->outputs[0]->dtype, st), layout, st);
+}
+
+const struct qc_tfl_row qc_tfl_element_rows[] = {
+    {QC_TFL_OP_ADD, binary, QC_OP_Add},
+    {QC_TFL_OP_SUB, binary, QC_OP_Sub},
+    {QC_TFL_OP_MUL, binary, QC_OP_Mul},
+    {QC_TFL_OP_DIV, binary, QC_OP_Div},
+    {QC_TFL_OP_POW, binary, QC_OP_Pow},
+    {QC_TFL_OP_MAXIMUM, binary, QC_OP_Max},
+    {QC_TFL_OP_MINIMUM, binary, QC_OP_Min},
+    {QC_TFL_OP_PRELU, binary, QC_OP_PRelu},
+    {QC_TFL_OP_LOGICAL_AND, binary, QC_OP_And},
+    {QC_TFL_OP_LOGICAL_OR, binary, QC_OP_Or},
+    {QC_TFL_OP_EQUAL, binary, QC_OP_Equal},
+    {QC_TFL_OP_GREATER, binary, QC_OP_Greater},
+    {QC_TFL_OP_GREATER_EQUAL, binary, QC_OP_GreaterOrEqual},
+    {QC_TFL_OP_LESS, binary, QC_OP_Less},
+    {QC_TFL_OP_LESS_EQUAL, binary, QC_OP_LessOrEqual},
+    {QC_TFL_OP_NOT_EQUAL, not_equal, QC_OP_Equal},
+    {QC_TFL_OP_ADD_N, variadic, QC_OP_Sum},
+    {QC_TFL_OP_SELECT_V2, variadic, QC_OP_Where},
+    {QC_TFL_OP_SQUARED_DIFFERENCE, squared_difference, QC_OP_Sub},
+    {QC_TFL_OP_SQUARE, square, QC_OP_Mul},
+    {QC_TFL_OP_ABS, unary, QC_OP_Abs},
+    {QC_TFL_OP_NEG, unary, QC_OP_Neg},
+    {QC_TFL_OP_SIGN, unary, QC_OP_Sign},
+    {QC_TFL_OP_EXP, unary, QC_OP_Exp},
+    {QC_TFL_OP_LOG, unary, QC_OP_Log},
+    {QC_TFL_OP_SQRT, unary, QC_OP_Sqrt},
+    {QC_TFL_OP_RSQRT, rsqrt, QC_OP_Reciprocal},
+    {QC_TFL_OP_SIN, unary, QC_OP_Sin},
+    {QC_TFL_OP_COS, unary, QC_OP_Cos},
+    {QC_TFL_OP_FLOOR, unary, QC_OP_Floor},
+    {QC_TFL_OP_CEIL, unary, QC_OP_Ceil},
+    {QC_TFL_OP_ROUND, unary, QC_OP_Round},
+    {QC_TFL_OP_ELU, unary, QC_OP_Elu},
+    {QC_TFL_OP_LOGISTIC, unary, QC_OP_Sigmoid},
+    {QC_TFL_OP_TANH, unary, QC_OP_Tanh},
+    {QC_TFL_OP_HARD_SWISH, unary, QC_OP_HardSwish},
+    {QC_TFL_OP_LOGICAL_NOT, unary, QC_OP_Not},
+    {QC_TFL_OP_LEAKY_RELU, leaky_relu, QC_OP_LeakyRelu},
+    {QC_TFL_OP_GELU, gelu, QC_OP_Gelu},
+    {QC_TFL_OP_RELU, unary, QC_OP_Relu},
+    {QC_TFL_OP_RELU6, clip, QC_OP_Clip},
+    {QC_TFL_OP_RELU_N1_TO_1, clip, QC_OP_Clip},
+    {QC_TFL_OP_RELU_0_TO_1, clip, QC_OP_Clip},
+    {QC_TFL_OP_QUANTIZE, convert, QC_OP_QuantizeLinear},
+    {QC_TFL_OP_DEQUANTIZE, convert, QC_OP_DequantizeLinear},
+    {QC_TFL_OP_CAST, cast, QC_OP_Cast},
+    {.form = NULL},
+};

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products, windows and images. */
+#include "tflite/read/tflite_reading.h"
+
+/* The real value of an image, channels first. */
+static qc_id image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
+{
+    struct qc_tfl_value *v = qc_tfl_input(n, i, st);
+    if (!v) return 0;
+    if (v->shape.rank != 4) {
+        qc_fail(st, QC_BAD_INPUT, "input %zu has %d axes, expected 4", i, v->shape.rank);
+        return 0;
+    }
+    const qc_id id = qc_tfl_real(n, v, QC_TFL_CHANNELS_FIRST, st);
+    if (!id) return 0;
+    const struct qc_shape *s = qc_tfl_shape(n, id);
+    if (s->rank != 4 || s->dim[1] < 1 || s->dim[2] < 1 || s->dim[3] < 1) {
+        qc_fail(st, QC_UNSUPPORTED, "the size of its image is not known before it runs");
+        return 0;
+    }
+    return id;
+}
+
+/* --- Windows --- */
+
+struct window {
+    int64_t kernel[2], strides[2], dilations[2], pads[4];
+};
+
+static bool positive(const int64_t *v, size_t count, const char *what, struct qc_status *st)
+{
+    for (size_t i = 0; i < count; i++)
+        if (v[i] < 1) return qc_fail(st, QC_BAD_INPUT, "its %s is %lld", what, (long long)v[i]);
+    return true;
+}
+
+/* Strides, dilations and TensorFlow's pads: SAME gives ceil(size / stride) results, the odd one behind. size: of the
+ * image, height and width. */
+static bool read_window(struct window *w, struct qc_tfl_node *n, const int64_t *size, struct qc_status *st)
+{
+    const bool pools = n->info->options == QC_TFL_TABLE_Pool2DOptions;
+    const int64_t padding = qc_tfl_option(n, "padding");
+    w->strides[0] = qc_tfl_option(n, "stride_h");
+    w->strides[1] = qc_tfl_option(n, "stride_w");
+    w->dilations[0] = pools ? 1 : qc_tfl_option(n, "dilation_h_factor");
+    w->dilations[1] = pools ? 1 : qc_tfl_option(n, "dilation_w_factor");
+    if (!positive(w->strides, 2, "stride", st) || !positive(w->dilations, 2, "dilation", st) ||
+        !positive(w->kernel, 2, "window", st))
+        return false;
+    if (padding != QC_TFL_PADDING_SAME && padding != QC_TFL_PADDING_VALID)
+        return qc_fail(st, QC_UNSUPPORTED, "its padding %lld is not handled", (long long)padding);
+    for (int i = 0; i < 2; i++) {
+        const int64_t results = (size[i] - 1) / w->strides[i] + 1;
+        const int64_t total = (results - 1) * w->strides[i] + (w->kernel[i] - 1) * w->dilations[i] + 1 - size[i];
+        w->pads[i] = padding == QC_TFL_PADDING_SAME && total > 0 ? total / 2 : 0;
+        w->pads[2 + i] = padding == QC_TFL_PADDING_SAME && total > 0 ? total - total / 2 : 0;
+    }
+    return true;
+}
+
+static bool window_attrs(struct qc_tfl_node *n, const struct window *w, struct qc_status *st)
+{
+    return qc_tfl_attr_ints(n, "strides", 2, w->strides, 1, st) &&
+           qc_tfl_attr_ints(n, "dilations", 2, w->dilations, 1, st) && qc_tfl_attr_ints(n, "pads", 4, w->pads, 0, st);
+}
+
+static bool pool(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const qc_id x = image(n, 0, st);
+    struct window w = {.kernel = {qc_tfl_option(n, "filter_height"), qc_tfl_option(n, "filter_width")}};
+    if (!x || !read_window(&w, n, &qc_tfl_shape(n, x)->dim[2], st) || !window_attrs(n, &w, st) ||
+        !qc_tfl_attr_ints(n, "kernel_shape", 2, w.kernel, 0, st))
+        return false;
+    return qc_tfl_finish(n, qc_tfl_add(n, n->op, 1, &x, n->name, st), QC_TFL_CHANNELS_FIRST, st);
+}
+
+/* --- Products --- */
+
+/* A weight of `rank` axes; perm: as qc_tfl_constant. */
+static qc_id weight(struct qc_tfl_node *n, size_t i, int rank, const int64_t *perm, struct qc_status *st)
+{
+    struct qc_tfl_value *w = qc_tfl_input(n, i, st);
+    if (!w) return 0;
+    if (w->shape.rank != rank) {
+        qc_fail(st, QC_BAD_INPUT, "its weights have %d axes, expected %d", w->shape.rank, rank);
+        return 0;
+    }
+    if (w->data && w->dtype != QC_NONE) return qc_tfl_constant(n, w, &w->shape, perm, NULL, st);
+    const qc_id id = qc_tfl_real(n, w, QC_TFL_IN_FILE, st);
+    return perm ? qc_tfl_transpose(n, id, (size_t)rank, perm, NULL, st) : id;
+}
+
+/* Bias i of `channels` numbers, 0: there is none. Integers have the scale of the accumulator, f(scale of the input *
+ * scale of the weight): that is what kernels take them for, whatever the file says. */
+static bool bias(qc_id *out, struct qc_tfl_node *n, size_t i, const struct qc_tfl_value *x,
+                 const struct qc_tfl_value *w, int64_t channels, struct qc_status *st)
+{
+    struct qc_tfl_value *b = qc_tfl_has_input(n, i) ? n->inputs[i] : NULL;
+    size_t count;
+    *out = QC_ABSENT;
+    if (!b) return true;
+    if (!b->data) return (*out = qc_tfl_real(n, b, QC_TFL_IN_FILE, st)) != 0;
+    if (b->dtype == QC_NONE || !qc_shape_count(&count, &b->shape) || (int64_t)count != channels)
+        return qc_fail(st, QC_BAD_INPUT, "its bias does not have %lld numbers", (long long)channels);
+    const struct qc_shape shape = QC_SHAPE(channels);
+    if (b->dtype != QC_I32 && b->dtype != QC_I64) return (*out = qc_tfl_constant(n, b, &shape, NULL, NULL, st)) != 0;
+    if (!x->quantized || !w->quantized || x->scales.count != 1 || (w->scales.count > 1 && w->scales.count != count))
+        return qc_fail(st, QC_BAD_INPUT, "its bias has integers, but its input or weights have no scales that fit");
+    float *scale = QC_NEW_ARRAY(n->r->arena, float, w->scales.count, st);
+    if (!scale) return false;
+    for (size_t k = 0; k < w->scales.count; k++)
+        scale[k] = qc_fb_vector_float(&x->scales, 0) * qc_fb_vector_float(&w->scales, k);
+    const struct qc_tfl_scales own = {.count = w->scales.count, .scale = scale};
+    return (*out = qc_tfl_constant(n, b, &shape, NULL, &own, st)) != 0;
+}
+
+static bool conv(struct qc_tfl_node *n, struct qc_status *st)
+{
+    static const int64_t dense_order[] = {0, 3, 1, 2}, depthwise_order[] = {3, 0, 1, 2};
+    const bool depthwise = n->info->code == QC_TFL_OP_DEPTHWISE_CONV_2D;
+    qc_id in[3] = {image(n, 0, st)};
+    if (!in[0] || !(in[1] = weight(n, 1, 4, depthwise ? depthwise_order : dense_order, st))) return false;
+    const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
+    struct window w = {.kernel = {k.dim[2], k.dim[3]}};
+    const int64_t group = k.dim[1] > 0 ? x.dim[1] / k.dim[1] : 0;
+    if (group < 1 || group * k.dim[1] != x.dim[1] || k.dim[0] % group)
+        return qc_fail(st, QC_BAD_INPUT, "weights of %lld channels do not fit an image of %lld", (long long)k.dim[1],
+                       (long long)x.dim[1]);
+    if (!bias(&in[2], n, 2, n->inputs[0], n->inputs[1], k.dim[0], st) || !read_window(&w, n, &x.dim[2], st) ||
+        !window_attrs(n, &w, st))
+        return false;
+    if (group > 1) qc_tfl_attr(n, QC_INT("group", group));
+    return qc_tfl_finish(n, qc_tfl_add(n, QC_OP_Conv, in[2] ? 3 : 2, in, n->name, st), QC_TFL_CHANNELS_FIRST, st);
+}
+
+/* Inputs: size of the result, weights [O,H,W,I], image, bias. */
+static bool conv_transpose(struct qc_tfl_node *n, struct qc_status *st)
+{
+    static const int64_t order[] = {3, 0, 1, 2};
+    int64_t *size, pads[4] = {0}, more[2] = {0};
+    size_t count;
+    qc_id in[3] = {image(n, 2, st)};
+    if (!in[0] || !(in[1] = weight(n, 1, 4, order, st)) || !qc_tfl_ints(&size, &count, n, 0, "sizes", st)) return false;
+    if (count != 4) return qc_fail(st, QC_BAD_INPUT, "the size of its result has %zu numbers, expected 4", count);
+    const struct qc_shape x = *qc_tfl_shape(n, in[0]), k = *qc_tfl_shape(n, in[1]);
+    const int64_t strides[2] = {qc_tfl_option(n, "stride_h"), qc_tfl_option(n, "stride_w")};
+    if (!positive(strides, 2, "stride", st) || !positive(&k.dim[2], 2, "window", st)) return false;
+    if (k.dim[0] != x.dim[1]) return qc_fail(st, QC_BAD_INPUT, "its weights do not fit the channels of its image");
+    for (int i = 0; i < 2; i++) {
+        const int64_t cut = (x.dim[2 + i] - 1) * strides[i] + k.dim[2 + i] - size[1 + i];
+        if (cut < 0 && -cut >= strides[i])
+            return qc_fail(st, QC_BAD_INPUT, "the size of its result does not follow from its image");
+        pads[i] = cut > 0 ? cut / 2 : 0;
+        pads[2 + i] = cut > 0 ? cut - cut / 2 : 0;
+        more[i] = cut < 0 ? -cut : 0;
+    }
+    if (!bias(&in[2], n, 3, n->inputs[2], n->inputs[1], k.dim[1], st) ||
+        !qc_tfl_attr_ints(n, "strides", 2, strides, 1, st) || !qc_tfl_attr_ints(n, "pads", 4, pads, 0, st) ||
+        !qc_tfl_attr_ints(n, "output_padding", 2, more, 0, st))
+        return false;
+    return qc_tfl_finish(n, qc_tfl_add(n, QC_OP_ConvTranspose, in[2] ? 3 : 2, in, n->name, st), QC_TFL_CHANNELS_FIRST,
+                         st);
+}
+
+/* The input in rows of `columns` numbers, stored. */
+static qc_id rows(struct qc_tfl_node *n, struct qc_tfl_value *x, int64_t columns, struct qc_status *st)
+{
+    const int64_t dims[2] = {-1, columns};
+    const qc_id first = x->stored[QC_TFL_CHANNELS_FIRST];
+    const struct qc_shape *s = first ? qc_tfl_shape(n, first) : NULL;
+    /* The order of the axes does not matter where only one of them has more than one element. */
+    const bool flat =
+        s && !x->stored[QC_TFL_IN_FILE] && s->rank == 4 && (s->dim[1] == 1 || (s->dim[2] == 1 && s->dim[3] == 1));
+    const qc_id id = flat ? first : qc_tfl_stored(n, x, QC_TFL_IN_FILE, st);
+    if (!id) return 0;
+    s = qc_tfl_shape(n, id);
+    return s->rank == 2 && s->dim[1] == columns ? id : qc_tfl_reshape(n, id, 2, dims, st);
+}
+
+/* Rows of x as a value of their own, with the same parameters. */
+static struct qc_tfl_value *as_rows(struct qc_tfl_node *n, struct qc_tfl_value *x, int64_t columns,
+                                    struct qc_status *st)
+{
+    struct qc_tfl_value *v = qc_arena_dup(n->r->arena, x, 1, sizeof *x, st);
+    if (!v) return NULL;
+    v->real[0] = v->real[1] = v->stored[1] = 0;
+    v->stored[QC_TFL_IN_FILE] = rows(n, x, columns, st);
+    if (v->stored[QC_TFL_IN_FILE] == x->stored[QC_TFL_IN_FILE]) return x;
+    return v->stored[QC_TFL_IN_FILE] ? v : NULL;
+}
+
+static bool dense(struct qc_tfl_node *n, struct qc_status *st)
+{
+    struct qc_tfl_value *x = qc_tfl_input(n, 0, st), *out = n->outputs[0];
+    qc_id in[3] = {QC_ABSENT, x ? weight(n, 1, 2, NULL, st) : 0};
+    if (!in[1]) return false;
+    if (qc_tfl_option(n, "weights_format")) return qc_fail(st, QC_UNSUPPORTED, "its weights are shuffled");
+    const struct qc_shape k = *qc_tfl_shape(n, in[1]);
+    struct qc_tfl_value *data = as_rows(n, x, k.dim[1], st);
+    if (!data || !(in[0] = qc_tfl_real(n, data, QC_TFL_IN_FILE, st)) ||
+        !bias(&in[2], n, 2, x, n->inputs[1], k.dim[0], st))
+        return false;
+    qc_tfl_attr(n, QC_INT("transB", 1));
+    const qc_id id = qc_tfl_add(n, QC_OP_Gemm, in[2] ? 3 : 2, in, n->name, st);
+    const bool keeps = qc_tfl_option(n, "keep_num_dims") && x->shape.rank > 2;
+    if (!keeps) return qc_tfl_finish(n, id, QC_TFL_IN_FILE, st);
+    /* What is stored gets the axes of the input again. */
+    int64_t dims[QC_RANK_MAX];
+    for (int i = 0; i < x->shape.rank; i++) dims[i] = x->shape.dim[i] == QC_FREE ? -1 : x->shape.dim[i];
+    dims[x->shape.rank - 1] = k.dim[0];
+    struct qc_tfl_value own = *out, *list[1] = {&own};
+    struct qc_tfl_node flat = *n;
+    flat.outputs = list;
+    flat.output_count = 1;
+    own.stale_shape = true;
+    if (!id || !qc_tfl_finish(&flat, id, QC_TFL_IN_FILE, st)) return false;
+    return qc_tfl_define_stored(n, 0, qc_tfl_reshape(n, own.stored[QC_TFL_IN_FILE], (size_t)x->shape.rank, dims, st),
+                                QC_TFL_IN_FILE, st);
+}
+
+/* The two last axes of input i changed places. */
+static qc_id turned(struct qc_tfl_node *n, size_t i, bool turn, struct qc_status *st)
+{
+    int64_t *perm = QC_NEW_ARRAY(n->r->arena, int64_t, QC_RANK_MAX, st);
+    struct qc_tfl_value *v = perm ? qc_tfl_input(n, i, st) : NULL;
+    if (!v) return 0;
+    const int rank = v->shape.rank;
+    if (rank < 2) {
+        qc_fail(st, QC_BAD_INPUT, "input %zu has %d axes, expected 2 or more", i, rank);
+        return 0;
+    }
+    for (int k = 0; k < rank; k++) perm[k] = k;
+    perm[rank - 2] = rank - 1;
+    perm[rank - 1] = rank - 2;
+    if (turn && v->data && v->dtype != QC_NONE) return qc_tfl_constant(n, v, &v->shape, perm, NULL, st);
+    const qc_id id = qc_tfl_real(n, v, QC_TFL_IN_FILE, st);
+    return turn ? qc_tfl_transpose(n, id, (size_t)rank, perm, NULL, st) : id;
+}
+
+static bool matmul(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const qc_id in[2] = {turned(n, 0, qc_tfl_option(n, "adj_x") != 0, st),
+                         turned(n, 1, qc_tfl_option(n, "adj_y") != 0, st)};
+    return in[0] && in[1] &&
+           qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_MatMul, 2, in, n->name, st), QC_TFL_IN_FILE, st);
+}
+
+/* --- Images --- */
+
+static bool resize(struct qc_tfl_node *n, struct qc_status *st)
+{
+    static const int64_t axes[] = {2, 3};
+    const bool nearest = n->op == QC_OP_Resize && n->info->code == QC_TFL_OP_RESIZE_NEAREST_NEIGHBOR;
+    const bool corners = qc_tfl_option(n, "align_corners") != 0, half = qc_tfl_option(n, "half_pixel_centers") != 0;
+    int64_t *size;
+    size_t count;
+    qc_id in[4] = {image(n, 0, st)};
+    if (!in[0] || !qc_tfl_ints(&size, &count, n, 1, "sizes", st)) return false;
+    if (count != 2 || !positive(size, 2, "size", st)) return qc_fail(st, QC_BAD_INPUT, "its size is not two numbers");
+    const struct qc_shape *s = qc_tfl_shape(n, in[0]);
+    const int64_t all[4] = {s->dim[0], s->dim[1], size[0], size[1]};
+    const bool fixed = s->dim[0] > 0;
+    if (!(in[3] = qc_tfl_int_list(n, fixed ? 4 : 2, fixed ? all : size, st))) return false;
+    if (!fixed) qc_tfl_attr(n, QC_INTS("axes", 2, axes));
+    if (!nearest) qc_tfl_attr(n, QC_STRING("mode", "linear"));
+    if (nearest) qc_tfl_attr(n, QC_STRING("nearest_mode", corners || half ? "round_prefer_ceil" : "floor"));
+    if (corners || !half)
+        qc_tfl_attr(n, QC_STRING("coordinate_transformation_mode", corners ? "align_corners" : "asymmetric"));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Resize, 4, in, n->name, st), QC_TFL_CHANNELS_FIRST, st);
+}
+
+static bool depth_space(struct qc_tfl_node *n, struct qc_status *st)
+{
+    const qc_id x = image(n, 0, st);
+    const int64_t block = qc_tfl_option(n, "block_size");
+    if (!x || !positive(&block, 1, "block", st)) return false;
+    qc_tfl_attr(n, QC_INT("blocksize", block));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, &x, n->name, st), QC_TFL_CHANNELS_FIRST, st);
+}
+
+/* x / (bias + alpha * sum of squares)^beta; ONNX divides alpha by the number of channels in the sum. */
+static bool lrn(struct qc_tfl_node *n, struct qc_status *st)
+{
+    enum { RADIUS_MAX = 1 << 20 };
+    const qc_id x = image(n, 0, st);
+    const int64_t radius = qc_tfl_option(n, "radius"), size = 2 * radius + 1;
+    if (!x) return false;
+    if (radius < 0 || radius > RADIUS_MAX) return qc_fail(st, QC_BAD_INPUT, "its radius is %lld", (long long)radius);
+    qc_tfl_attr(n, QC_INT("size", size));
+    qc_tfl_attr(n, QC_FLOAT("alpha", qc_tfl_option_float(n, "alpha") * (float)size));
+    qc_tfl_attr(n, QC_FLOAT("beta", qc_tfl_option_float(n, "beta")));
+    qc_tfl_attr(n, QC_FLOAT("bias", qc_tfl_option_float(n, "bias")));
+    return qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_LRN, 1, &x, n->name, st), QC_TFL_CHANNELS_FIRST, st);
+}
+
+const struct qc_tfl_row qc_tfl_layer_rows[] = {
+    {QC_TFL_OP_CONV_2D, conv, QC_OP_Conv},
+    {QC_TFL_OP_DEPTHWISE_CONV_2D, conv, QC_OP_Conv},
+    {QC_TFL_OP_TRANSPOSE_CONV, conv_transpose, QC_OP_ConvTranspose},
+    {QC_TFL_OP_FULLY_CONNECTED, dense, QC_OP_Gemm},
+    {QC_TFL_OP_BATCH_MATMUL, matmul, QC_OP_MatMul},
+    {QC_TFL_OP_AVERAGE_POOL_2D, pool, QC_OP_AveragePool},
+    {QC_TFL_OP_MAX_POOL_2D, pool, QC_OP_MaxPool},
+    {QC_TFL_OP_RESIZE_BILINEAR, resize, QC_OP_Resize},
+    {QC_TFL_OP_RESIZE_NEAREST_NEIGHBOR, resize, QC_OP_Resize},
+    {QC_TFL_OP_DEPTH_TO_SPACE, depth_space, QC_OP_DepthToSpace},
+    {QC_TFL_OP_SPACE_TO_DEPTH, depth_space, QC_OP_SpaceToDepth},
+    {QC_TFL_OP_LOCAL_RESPONSE_NORMALIZATION, lrn, QC_OP_LRN},
+    {.form = NULL},
+};

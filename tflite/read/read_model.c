@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "tflite/read/tflite_reading.h"
+
+bool qc_is_tflite(const void *bytes, size_t size)
+{
+    return size >= 8 && memcmp((const char *)bytes + 4, QC_TFL_KIND, 4) == 0;
+}
+
+bool qc_is_tflite_file(const char *path)
+{
+    char head[8];
+    struct stat s;
+    FILE *f = stat(path, &s) == 0 && S_ISREG(s.st_mode) ? fopen(path, "rb") : NULL;
+    const size_t got = f ? fread(head, 1, sizeof head, f) : 0;
+    if (f) fclose(f);
+    return qc_is_tflite(head, got);
+}
+
+/* --- Inputs and outputs --- */
+
+/* The one signature of the first subgraph; at 0: there is none, or several. */
+static struct qc_fb_table signature_of(const struct qc_tfl_reader *r)
+{
+    const struct qc_fb_vector all = qc_fb_vector(&r->model, QC_TFL_Model_signature_defs);
+    struct qc_fb_table found = {.schema = all.schema};
+    size_t count = 0;
+    for (size_t i = 0; i < all.count; i++) {
+        const struct qc_fb_table one = qc_fb_vector_table(&all, i);
+        if (qc_fb_int(&one, QC_TFL_SignatureDef_subgraph_index)) continue;
+        found = one;
+        count++;
+    }
+    if (count != 1) found.at = 0;
+    return found;
+}
+
+/* The name of a tensor in a list of the signature, or its own. */
+static const char *port_name(const struct qc_fb_table *signature, enum qc_tfl_field field, const struct qc_tfl_value *v)
+{
+    const struct qc_fb_vector list = qc_fb_vector(signature, field);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct qc_fb_table map = qc_fb_vector_table(&list, i);
+        const char *name = qc_fb_string(&map, QC_TFL_TensorMap_name);
+        if ((size_t)qc_fb_int(&map, QC_TFL_TensorMap_tensor_index) == v->index && *name) return name;
+    }
+    return v->name;
+}
+
+static struct qc_tfl_value *port(struct qc_tfl_reader *r, const struct qc_fb_vector *list, size_t i, const char *what,
+                                 struct qc_status *st)
+{
+    const int64_t at = qc_fb_vector_int(list, i);
+    if (at < 0 || at >= (int64_t)r->value_count) {
+        qc_fail(st, QC_BAD_INPUT, "%s %zu is tensor %lld of %zu", what, i, (long long)at, r->value_count);
+        return NULL;
+    }
+    struct qc_tfl_value *v = &r->values[at];
+    if (v->dtype != QC_NONE) return v;
+    qc_fail(st, QC_UNSUPPORTED, "%s '%.200s' has a type that is not handled", what, v->name);
+    return NULL;
+}
+
+static bool add_inputs(struct qc_tfl_reader *r, const struct qc_fb_table *signature, struct qc_status *st)
+{
+    const struct qc_fb_vector list = qc_fb_vector(&r->subgraph, QC_TFL_SubGraph_inputs);
+    for (size_t i = 0; i < list.count; i++) {
+        struct qc_tfl_value *v = port(r, &list, i, "input", st);
+        if (!v) return false;
+        if (v->data || v->stored[QC_TFL_IN_FILE])
+            return qc_fail(st, QC_BAD_INPUT, "input '%.200s' is a constant, or there twice", v->name);
+        v->stored[QC_TFL_IN_FILE] =
+            qc_graph_add_input(r->g, port_name(signature, QC_TFL_SignatureDef_inputs, v), v->dtype, &v->shape, st);
+        if (!v->stored[QC_TFL_IN_FILE]) return false;
+    }
+    return true;
+}
+
+static bool add_outputs(struct qc_tfl_reader *r, const struct qc_fb_table *signature, struct qc_status *st)
+{
+    const struct qc_fb_vector list = qc_fb_vector(&r->subgraph, QC_TFL_SubGraph_outputs);
+    struct qc_tfl_node none = {.r = r};
+    if (!list.count) return qc_fail(st, QC_BAD_INPUT, "the model has no output");
+    for (size_t i = 0; i < list.count; i++) {
+        struct qc_tfl_value *v = port(r, &list, i, "output", st);
+        const qc_id id = v ? qc_tfl_stored(&none, v, QC_TFL_IN_FILE, st) : 0;
+        if (!id || !qc_graph_add_output(r->g, port_name(signature, QC_TFL_SignatureDef_outputs, v), id, st))
+            return false;
+    }
+    return true;
+}
+
+/* --- The model --- */
+
+static bool read_info(struct qc_model_info *info, struct qc_tfl_reader *r, struct qc_status *st)
+{
+    *info = (struct qc_model_info){
+        .format = QC_MODEL_TFLITE,
+        .producer = qc_arena_strdup(r->g->arena, qc_fb_string(&r->model, QC_TFL_Model_description), st),
+        .producer_version = "",
+        .domain = "",
+        .doc = "",
+        .model_version = qc_fb_int(&r->model, QC_TFL_Model_version),
+        .note_count = r->notes.count,
+        .notes = r->notes.lines,
+        .warning_count = r->warnings.count,
+        .warnings = r->warnings.lines,
+    };
+    return info->producer != NULL;
+}
+
+static bool read_model(struct qc_tfl_reader *r, struct qc_model_info *info, struct qc_status *st)
+{
+    enum { OPSET = 13 }; /* the form of graph/types/ops.def */
+    const int64_t version = qc_fb_int(&r->model, QC_TFL_Model_version);
+    const struct qc_fb_vector graphs = qc_fb_vector(&r->model, QC_TFL_Model_subgraphs);
+    if (version != QC_TFL_VERSION)
+        return qc_fail(st, QC_UNSUPPORTED, "version %lld of the schema is not handled, only %d", (long long)version,
+                       (int)QC_TFL_VERSION);
+    if (!graphs.count) return qc_fail(st, QC_BAD_INPUT, "the model has no graph");
+    r->subgraph = qc_fb_vector_table(&graphs, 0);
+    if (graphs.count > 1 && !qc_tfl_line(r, &r->notes, st,
+                                         "has %zu graphs; the first one is read, others belong to its operators or to "
+                                         "other signatures",
+                                         graphs.count))
+        return false;
+    const struct qc_fb_table signature = signature_of(r);
+    const char *name = qc_fb_string(&r->subgraph, QC_TFL_SubGraph_name);
+    r->g->opset = OPSET;
+    r->g->name = qc_arena_strdup(r->g->arena, *name ? name : "main", st);
+    return r->g->name && qc_tfl_read_values(r, st) && add_inputs(r, &signature, st) && qc_tfl_read_operators(r, st) &&
+           add_outputs(r, &signature, st) && read_info(info, r, st);
+}
+
+bool qc_tflite_import_memory(struct qc_graph **out, struct qc_model_info *info, const void *bytes, size_t size,
+                             size_t memory_limit, struct qc_status *st)
+{
+    const struct qc_budget budget = {.memory_limit = memory_limit, .model_bytes = size};
+    struct qc_tfl_reader r = {.bytes = bytes, .size = size, .arena = qc_arena_new(), .g = qc_graph_new(st)};
+    struct qc_model_info found;
+    bool ok = false;
+    if (!r.arena) qc_fail_memory(st, sizeof r);
+    if (!r.arena || !r.g) goto out;
+    if (!qc_is_tflite(bytes, size)) {
+        qc_fail(st, QC_BAD_INPUT, "not a TensorFlow Lite model: bytes 4 to 7 are not TFL3");
+        goto out;
+    }
+    r.g->budget = budget;
+    if (!qc_fb_open(&r.model, &qc_tfl_schema, QC_TFL_TABLE_Model, bytes, size, st)) goto out;
+    /* Weights are copied into the graph. */
+    if (!qc_budget_hold(&budget, size, st) || !read_model(&r, &found, st)) goto out;
+    if (info) *info = found;
+    *out = r.g;
+    r.g = NULL;
+    ok = true;
+out:
+    qc_graph_free(r.g);
+    qc_arena_free(r.arena);
+    return ok;
+}
+
+bool qc_tflite_import(struct qc_graph **out, struct qc_model_info *info, const char *path, size_t memory_limit,
+                      struct qc_status *st)
+{
+    const struct qc_budget budget = {.memory_limit = memory_limit};
+    struct qc_arena *a = qc_arena_new();
+    void *bytes;
+    size_t size;
+    if (!a) return qc_fail_memory(st, 1);
+    const bool ok = qc_budget_file(&budget, path, 2, st) && qc_file_read(&bytes, &size, path, a, st) &&
+                    qc_tflite_import_memory(out, info, bytes, size, memory_limit, st);
+    qc_arena_free(a);
+    return ok || qc_where(st, "%s", path);
+}

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <math.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "tflite/read/tflite_reading.h"
+
+const int64_t qc_tfl_to_first[4] = {0, 3, 1, 2}, qc_tfl_to_file[4] = {0, 2, 3, 1};
+
+/* --- Tensors of the file --- */
+
+static bool read_shape(struct qc_tfl_value *v, const struct qc_fb_table *t, struct qc_status *st)
+{
+    const struct qc_fb_vector dims = qc_fb_vector(t, QC_TFL_Tensor_shape);
+    const struct qc_fb_vector signature = qc_fb_vector(t, QC_TFL_Tensor_shape_signature);
+    if (dims.count > QC_RANK_MAX)
+        return qc_fail(st, QC_UNSUPPORTED, "has %zu dimensions, at most %d are handled", dims.count, QC_RANK_MAX);
+    v->shape = (struct qc_shape){.rank = (int)dims.count};
+    for (size_t i = 0; i < dims.count; i++) {
+        v->shape.dim[i] = qc_fb_vector_int(&dims, i);
+        if (v->shape.dim[i] < 0) return qc_fail(st, QC_BAD_INPUT, "has a negative dimension");
+    }
+    for (size_t i = 0; i < signature.count; i++)
+        if (qc_fb_vector_int(&signature, i) < 0) v->stale_shape = true;
+    const bool free = dims.count && signature.count == dims.count && qc_fb_vector_int(&signature, 0) < 0;
+    if (free && !v->data) v->shape.dim[0] = QC_FREE;
+    return true;
+}
+
+static bool read_parameters(struct qc_tfl_value *v, const struct qc_fb_table *t, struct qc_status *st)
+{
+    const struct qc_fb_table q = qc_fb_child(t, QC_TFL_Tensor_quantization);
+    if (!q.at) return true;
+    v->scales = qc_fb_vector(&q, QC_TFL_QuantizationParameters_scale);
+    v->zeros = qc_fb_vector(&q, QC_TFL_QuantizationParameters_zero_point);
+    v->quantized = v->scales.count && (v->dtype == QC_I8 || v->dtype == QC_U8 || v->dtype == QC_I16 ||
+                                       v->dtype == QC_U16 || v->dtype == QC_I4);
+    if (!v->quantized) return true;
+    if (qc_fb_int(&q, QC_TFL_QuantizationParameters_details_type))
+        return qc_fail(st, QC_UNSUPPORTED, "has quantization of a kind of its own");
+    const struct qc_dtype_info *info = qc_dtype_info(v->dtype);
+    for (size_t i = 0; i < v->scales.count; i++) {
+        const float s = qc_fb_vector_float(&v->scales, i);
+        if (!(s > 0 && isfinite(s))) return qc_fail(st, QC_BAD_INPUT, "has the scale %g", (double)s);
+    }
+    if (v->zeros.count > 1 && v->zeros.count != v->scales.count)
+        return qc_fail(st, QC_BAD_INPUT, "has %zu scales, but %zu zero points", v->scales.count, v->zeros.count);
+    for (size_t i = 0; i < v->zeros.count; i++) {
+        const int64_t z = qc_fb_vector_int(&v->zeros, i);
+        if (z < info->lo || z > info->hi)
+            return qc_fail(st, QC_BAD_INPUT, "has the zero point %lld outside of %s", (long long)z, info->name);
+    }
+    if (v->scales.count == 1) return true;
+    const int64_t axis = qc_fb_int(&q, QC_TFL_QuantizationParameters_quantized_dimension);
+    if (axis < 0 || axis >= v->shape.rank || v->shape.dim[axis] != (int64_t)v->scales.count)
+        return qc_fail(st, QC_BAD_INPUT, "has %zu scales, which do not fit its dimension %lld", v->scales.count,
+                       (long long)axis);
+    v->axis = (int)axis;
+    return true;
+}
+
+/* Bytes of a buffer: behind the table, or of large files from an offset on. */
+static bool buffer_bytes(const uint8_t **data, size_t *size, const struct qc_tfl_reader *r, int64_t index,
+                         struct qc_status *st)
+{
+    const struct qc_fb_vector buffers = qc_fb_vector(&r->model, QC_TFL_Model_buffers);
+    if ((size_t)index >= buffers.count)
+        return qc_fail(st, QC_BAD_INPUT, "has the buffer %lld of %zu", (long long)index, buffers.count);
+    const struct qc_fb_table b = qc_fb_vector_table(&buffers, (size_t)index);
+    const struct qc_fb_vector inside = qc_fb_vector(&b, QC_TFL_Buffer_data);
+    const uint64_t offset = (uint64_t)qc_fb_int(&b, QC_TFL_Buffer_offset),
+                   count = (uint64_t)qc_fb_int(&b, QC_TFL_Buffer_size);
+    *data = inside.count ? qc_fb_vector_bytes(&inside) : NULL;
+    *size = inside.count;
+    if (inside.count || offset <= 1) return true;
+    if (offset > r->size || count > r->size - offset)
+        return qc_fail(st, QC_BAD_INPUT, "has its data outside of the file, which is truncated");
+    *data = count ? r->bytes + offset : NULL;
+    *size = (size_t)count;
+    return true;
+}
+
+static size_t bytes_of(enum qc_dtype t, size_t count)
+{
+    size_t bits = 0;
+    return qc_mul_size(&bits, count, qc_dtype_info(t)->bits) ? bits / 8 + (bits % 8 != 0) : SIZE_MAX;
+}
+
+static bool read_data(struct qc_tfl_value *v, const struct qc_tfl_reader *r, const struct qc_fb_table *t,
+                      struct qc_status *st)
+{
+    size_t size, count;
+    char text[QC_SHAPE_TEXT];
+    if (!buffer_bytes(&v->data, &size, r, qc_fb_int(t, QC_TFL_Tensor_buffer), st) || !read_shape(v, t, st))
+        return false;
+    if (!v->data || v->dtype == QC_NONE) return true;
+    if (!qc_shape_count(&count, &v->shape) || bytes_of(v->dtype, count) != size)
+        return qc_fail(st, QC_BAD_INPUT, "has %zu bytes of data, which are not %s of %s", size,
+                       qc_dtype_info(v->dtype)->name, qc_shape_text(text, &v->shape));
+    return true;
+}
+
+static bool read_value(struct qc_tfl_value *v, struct qc_tfl_reader *r, const struct qc_fb_table *t,
+                       struct qc_status *st)
+{
+    v->name = qc_fb_string(t, QC_TFL_Tensor_name);
+    if (!*v->name && !(v->name = qc_arena_printf(r->arena, st, "t%zu", v->index))) return false;
+    v->dtype = qc_dtype_from_tfl(qc_fb_int(t, QC_TFL_Tensor_type));
+    if (qc_fb_has(t, QC_TFL_Tensor_sparsity)) return qc_fail(st, QC_UNSUPPORTED, "is sparse; store it dense");
+    if (qc_fb_int(t, QC_TFL_Tensor_is_variable))
+        return qc_fail(st, QC_UNSUPPORTED, "is a variable: models with a state are not handled");
+    return read_data(v, r, t, st) && read_parameters(v, t, st);
+}
+
+bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st)
+{
+    const struct qc_fb_vector tensors = qc_fb_vector(&r->subgraph, QC_TFL_SubGraph_tensors);
+    r->value_count = tensors.count;
+    if (!(r->values = QC_NEW_ARRAY(r->arena, struct qc_tfl_value, tensors.count, st))) return false;
+    for (size_t i = 0; i < tensors.count; i++) {
+        const struct qc_fb_table t = qc_fb_vector_table(&tensors, i);
+        r->values[i].index = i;
+        if (!read_value(&r->values[i], r, &t, st))
+            return qc_where(st, "tensor %zu '%.200s'", i, qc_fb_string(&t, QC_TFL_Tensor_name));
+    }
+    return true;
+}
+
+bool qc_tfl_alike(const struct qc_tfl_value *a, const struct qc_tfl_value *b)
+{
+    const bool qa = a->quantized && !a->dequantized, qb = b->quantized && !b->dequantized;
+    if (!qa && !qb) return true;
+    if (qa != qb || a->dtype != b->dtype) return false;
+    const int64_t za = a->zeros.count ? qc_fb_vector_int(&a->zeros, 0) : 0,
+                  zb = b->zeros.count ? qc_fb_vector_int(&b->zeros, 0) : 0;
+    return a->scales.count == 1 && b->scales.count == 1 && za == zb &&
+           qc_fb_vector_float(&a->scales, 0) == qc_fb_vector_float(&b->scales, 0);
+}
+
+/* --- Constants --- */
+
+/* Element i of packed integers of 4 bits, the low half of a byte first. */
+static int8_t nibble(const uint8_t *data, size_t i)
+{
+    const int v = data[i / 2] >> (i % 2 * 4) & 15;
+    return (int8_t)(v < 8 ? v : v - 16);
+}
+
+/* The data as `shape` has them, which has as many elements; perm: axis i of the result is axis perm[i] of that. */
+static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const struct qc_shape *shape, const int64_t *perm,
+                                   struct qc_status *st)
+{
+    struct qc_shape to = *shape;
+    size_t stride[QC_RANK_MAX] = {0}, step[QC_RANK_MAX] = {0}, at[QC_RANK_MAX] = {0}, from = 0, inner = 1;
+    for (int i = shape->rank - 1; i >= 0; i--) {
+        stride[i] = inner;
+        inner *= (size_t)shape->dim[i];
+    }
+    for (int i = 0; i < shape->rank; i++) {
+        to.dim[i] = shape->dim[perm ? perm[i] : i];
+        step[i] = stride[perm ? perm[i] : i];
+    }
+    struct qc_tensor *t = qc_tensor_new(v->dtype, &to, st);
+    if (!t) return NULL;
+    const size_t size = qc_dtype_size(v->dtype);
+    const bool packed = qc_dtype_info(v->dtype)->bits < 8;
+    if (!perm && !packed) {
+        memcpy(t->data, v->data, t->bytes);
+        return t;
+    }
+    for (size_t k = 0; k < t->count; k++) {
+        if (packed)
+            ((int8_t *)t->data)[k] = nibble(v->data, from);
+        else
+            memcpy((uint8_t *)t->data + k * size, v->data + from * size, size);
+        for (int i = shape->rank - 1; i >= 0; i--) {
+            from += step[i];
+            if (++at[i] < (size_t)to.dim[i]) break;
+            from -= step[i] * at[i];
+            at[i] = 0;
+        }
+    }
+    return t;
+}
+
+/* Of 64 bits that fit 32: biases of int16 networks. */
+static struct qc_tensor *narrowed(struct qc_tensor *t, struct qc_status *st)
+{
+    struct qc_tensor *narrow = qc_tensor_new(QC_I32, &t->shape, st);
+    for (size_t i = 0; narrow && i < t->count; i++) {
+        const int64_t q = qc_tensor_int(t, i);
+        if (q < INT32_MIN || q > INT32_MAX) {
+            qc_fail(st, QC_UNSUPPORTED, "a bias of %lld does not fit 32 bits", (long long)q);
+            qc_tensor_unref(narrow);
+            narrow = NULL;
+            break;
+        }
+        ((int32_t *)narrow->data)[i] = (int32_t)q;
+    }
+    qc_tensor_unref(t);
+    return narrow;
+}
+
+static qc_id add_constant(struct qc_tfl_node *n, const char *name, struct qc_tensor *t, struct qc_status *st)
+{
+    const qc_id id = t ? qc_graph_add_constant(n->r->g, name, t, st) : 0;
+    qc_tensor_unref(t);
+    return id;
+}
+
+/* Scales and zero points as inputs of QuantizeLinear and DequantizeLinear; a scalar where there is one. */
+static bool parameters(qc_id out[2], struct qc_tfl_node *n, const struct qc_tfl_value *v, struct qc_status *st)
+{
+    const size_t count = v->scales.count;
+    const struct qc_shape shape = count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)count);
+    struct qc_tensor *s = qc_tensor_new(QC_F32, &shape, st), *z = s ? qc_tensor_new(v->dtype, &shape, st) : NULL;
+    for (size_t i = 0; z && i < count; i++) {
+        const int64_t zero = v->zeros.count ? qc_fb_vector_int(&v->zeros, v->zeros.count == 1 ? 0 : i) : 0;
+        ((float *)s->data)[i] = qc_fb_vector_float(&v->scales, i);
+        if (qc_dtype_size(v->dtype) == 1)
+            ((uint8_t *)z->data)[i] = (uint8_t)zero;
+        else
+            ((uint16_t *)z->data)[i] = (uint16_t)zero;
+    }
+    if (!z) {
+        qc_tensor_unref(s);
+        return false;
+    }
+    out[0] = add_constant(n, NULL, s, st);
+    out[1] = add_constant(n, NULL, z, st);
+    return out[0] && out[1];
+}
+
+static qc_id dequantized(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_id stored, int axis, const char *name,
+                         struct qc_status *st)
+{
+    qc_id in[3] = {stored};
+    if (!parameters(in + 1, n, v, st)) return 0;
+    if (v->scales.count > 1 && axis != 1) qc_tfl_attr(n, QC_INT("axis", axis));
+    return qc_tfl_add(n, QC_OP_DequantizeLinear, 3, in, name, st);
+}
+
+static qc_id with_scales(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_id stored,
+                         const struct qc_tfl_scales *s, struct qc_status *st)
+{
+    const struct qc_shape shape = s->count == 1 ? QC_SCALAR : QC_SHAPE((int64_t)s->count);
+    struct qc_tensor *scale = qc_tensor_of(QC_F32, &shape, s->scale, st), *zero = NULL;
+    if (scale) zero = qc_tensor_new(QC_I32, &shape, st);
+    if (!zero) {
+        qc_tensor_unref(scale);
+        return 0;
+    }
+    const qc_id in[3] = {stored, add_constant(n, NULL, scale, st), add_constant(n, NULL, zero, st)};
+    if (s->count > 1) qc_tfl_attr(n, QC_INT("axis", 0));
+    return in[1] && in[2] ? qc_tfl_add(n, QC_OP_DequantizeLinear, 3, in, v->name, st) : 0;
+}
+
+qc_id qc_tfl_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const struct qc_shape *shape,
+                      const int64_t *perm, const struct qc_tfl_scales *other, struct qc_status *st)
+{
+    const bool integers = v->quantized || other;
+    const char *name = integers ? qc_arena_printf(n->r->arena, st, "%s_quantized", v->name) : v->name;
+    struct qc_tensor *t = name ? tensor_of(v, shape, perm, st) : NULL;
+    if (t && other && t->dtype == QC_I64) t = narrowed(t, st);
+    if (t && t->dtype == QC_F16) {
+        struct qc_tensor *wide = qc_tensor_to_f32(t, st);
+        qc_tensor_unref(t);
+        t = wide;
+    }
+    const qc_id id = add_constant(n, name, t, st);
+    if (!id || !integers) return id;
+    if (other) return with_scales(n, v, id, other, st);
+    int axis = v->axis;
+    for (int i = 0; perm && i < shape->rank; i++)
+        if (perm[i] == v->axis) axis = i;
+    return dequantized(n, v, id, axis, v->name, st);
+}
+
+/* --- Values in either order of axes --- */
+
+static qc_id refused(struct qc_status *st, enum qc_code code, const struct qc_tfl_value *v, const char *why)
+{
+    qc_fail(st, code, "tensor %zu '%.200s' %s", v->index, v->name, why);
+    return 0;
+}
+
+static qc_id stored_of(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
+{
+    qc_id *own = &v->stored[layout], other = v->stored[!layout];
+    if (*own) return *own;
+    if (v->dtype == QC_NONE) return refused(st, QC_UNSUPPORTED, v, "has a type that is not handled");
+    if (v->data) {
+        const char *name = v->quantized ? qc_arena_printf(n->r->arena, st, "%s_quantized", v->name) : v->name;
+        struct qc_tensor *t =
+            name ? tensor_of(v, &v->shape, layout == QC_TFL_CHANNELS_FIRST ? qc_tfl_to_first : NULL, st) : NULL;
+        if (t && t->dtype == QC_F16) {
+            struct qc_tensor *wide = qc_tensor_to_f32(t, st);
+            qc_tensor_unref(t);
+            t = wide;
+        }
+        return *own = add_constant(n, name, t, st);
+    }
+    if (!other) return refused(st, QC_BAD_INPUT, v, "is used before it is made");
+    const bool first = layout == QC_TFL_CHANNELS_FIRST;
+    const char *name = qc_arena_printf(n->r->arena, st, "%s%s", v->name,
+                                       v->quantized ? "_quantized"
+                                       : first      ? "_channels_first"
+                                                    : "_channels_last");
+    return *own = name ? qc_tfl_transpose(n, other, 4, first ? qc_tfl_to_first : qc_tfl_to_file, name, st) : 0;
+}
+
+qc_id qc_tfl_real(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
+{
+    const qc_id stored = v->real[layout] ? 0 : stored_of(n, v, layout, st);
+    if (!stored || !v->quantized) return v->real[layout] ? v->real[layout] : stored;
+    const int axis = layout == QC_TFL_CHANNELS_FIRST ? (int)qc_tfl_to_file[v->axis] : v->axis;
+    const char *name = qc_arena_printf(n->r->arena, st, "%s_dequantized", v->name);
+    return v->real[layout] = name ? dequantized(n, v, stored, axis, name, st) : 0;
+}
+
+qc_id qc_tfl_stored(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tfl_layout layout, struct qc_status *st)
+{
+    return v->dequantized ? qc_tfl_real(n, v, layout, st) : stored_of(n, v, layout, st);
+}
+
+/* --- Results --- */
+
+static struct qc_tfl_value *result(struct qc_tfl_node *n, size_t k, struct qc_status *st)
+{
+    struct qc_tfl_value *v = k < n->output_count ? n->outputs[k] : NULL;
+    if (!v) {
+        qc_fail(st, QC_BAD_INPUT, "has no output %zu", k);
+        return NULL;
+    }
+    if (v->stored[0] || v->stored[1] || v->data) {
+        qc_fail(st, QC_BAD_INPUT, "makes tensor %zu '%.200s', which is there already", v->index, v->name);
+        return NULL;
+    }
+    return v;
+}
+
+/* Says so where the file has another shape. */
+static bool check_shape(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_id id, enum qc_tfl_layout layout,
+                        struct qc_status *st)
+{
+    const struct qc_shape *s = qc_tfl_shape(n, id);
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    struct qc_shape own = *s;
+    bool same = s->rank < 0 || s->rank == v->shape.rank;
+    for (int i = 0; same && i < s->rank; i++) {
+        own.dim[i] = s->dim[layout == QC_TFL_CHANNELS_FIRST ? qc_tfl_to_file[i] : i];
+        same = own.dim[i] < 0 || v->shape.dim[i] < 0 || own.dim[i] == v->shape.dim[i];
+    }
+    return same || v->stale_shape || !v->shape.rank ||
+           qc_tfl_line(n->r, &n->r->warnings, st, "tensor '%.200s' is %s in the file, but comes out as %s", v->name,
+                       qc_shape_text(a, &v->shape), qc_shape_text(b, &own));
+}
+
+bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st)
+{
+    struct qc_tfl_value *v = id ? result(n, k, st) : NULL;
+    if (!v) return false;
+    const enum qc_dtype t = n->r->g->values[id].type.dtype;
+    if (t != v->dtype)
+        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' is %s in the file, but comes out as %s", v->name,
+                       qc_dtype_info(v->dtype)->name, qc_dtype_info(t)->name);
+    if (layout == QC_TFL_CHANNELS_FIRST && qc_tfl_shape(n, id)->rank != 4)
+        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' has not four axes", v->name);
+    v->stored[layout] = id;
+    return check_shape(n, v, id, layout, st);
+}
+
+bool qc_tfl_define_real(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st)
+{
+    struct qc_tfl_value *v = id ? result(n, k, st) : NULL;
+    if (!v) return false;
+    if (v->quantized) {
+        qc_id in[3] = {id};
+        const char *name = qc_arena_printf(n->r->arena, st, "%s_quantized", v->name);
+        if (v->scales.count > 1)
+            return qc_fail(st, QC_UNSUPPORTED, "its result '%.200s' has a scale per channel", v->name);
+        if (!name || !parameters(in + 1, n, v, st)) return false;
+        id = qc_tfl_add(n, QC_OP_QuantizeLinear, 3, in, name, st);
+    }
+    return qc_tfl_define_stored(n, k, id, layout, st);
+}
+
+bool qc_tfl_alias(struct qc_tfl_node *n, const struct qc_tfl_value *x, struct qc_status *st)
+{
+    struct qc_tfl_value *v = result(n, 0, st);
+    if (!v) return false;
+    const struct qc_tfl_value before = *v;
+    *v = *x;
+    v->index = before.index;
+    v->name = before.name;
+    v->dequantized = true;
+    memset(v->stored, 0, sizeof v->stored);
+    memset(v->real, 0, sizeof v->real);
+    return true;
+}
+
+/* Level of a number in the parameters of v, as TensorFlow Lite has it for the bounds of activations. */
+static int64_t level_of(const struct qc_tfl_value *v, float x)
+{
+    const int64_t zero = v->zeros.count ? qc_fb_vector_int(&v->zeros, 0) : 0;
+    const float steps = roundf(x / qc_fb_vector_float(&v->scales, 0));
+    return zero + (steps > 1e6F ? 1000000 : steps < -1e6F ? -1000000 : (int64_t)steps);
+}
+
+/* Does storing v cut off what lies outside of [lo, hi] anyway? */
+static bool storing_clips(const struct qc_tfl_value *v, float lo, float hi)
+{
+    const struct qc_dtype_info *t = qc_dtype_info(v->dtype);
+    return v->quantized && v->scales.count == 1 && level_of(v, lo) <= t->lo && (isinf(hi) || level_of(v, hi) >= t->hi);
+}
+
+bool qc_tfl_finish(struct qc_tfl_node *n, qc_id id, enum qc_tfl_layout layout, struct qc_status *st)
+{
+    static const float bounds[][2] = {
+        [QC_TFL_ACTIVATION_NONE] = {-INFINITY, INFINITY},
+        [QC_TFL_ACTIVATION_RELU] = {0, INFINITY},
+        [QC_TFL_ACTIVATION_RELU_N1_TO_1] = {-1, 1},
+        [QC_TFL_ACTIVATION_RELU6] = {0, 6},
+    };
+    const int64_t kind = qc_tfl_option(n, "fused_activation_function");
+    if (!id || !n->output_count) return id ? result(n, 0, st) != NULL : false;
+    const struct qc_tfl_value *v = n->outputs[0];
+    if (kind == QC_TFL_ACTIVATION_TANH) {
+        id = qc_tfl_add(n, QC_OP_Tanh, 1, &id, v->name, st);
+    } else if (kind < 0 || kind > QC_TFL_ACTIVATION_RELU6) {
+        return qc_fail(st, QC_UNSUPPORTED, "its activation %lld is not handled", (long long)kind);
+    } else if (kind != QC_TFL_ACTIVATION_NONE && !storing_clips(v, bounds[kind][0], bounds[kind][1])) {
+        qc_id in[3] = {id};
+        const bool relu = kind == QC_TFL_ACTIVATION_RELU;
+        if (!relu &&
+            (!(in[1] = qc_tfl_number(n, bounds[kind][0], st)) || !(in[2] = qc_tfl_number(n, bounds[kind][1], st))))
+            return false;
+        id = qc_tfl_add(n, relu ? QC_OP_Relu : QC_OP_Clip, relu ? 1 : 3, in, v->name, st);
+    }
+    return qc_tfl_define_real(n, 0, id, layout, st);
+}

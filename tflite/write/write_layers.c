@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Convolutions, dense layers, products of two activations, pools and means. */
+#include <string.h>
+
+#include "graph/core/infer.h"
+#include "tflite/write/tflite_writing.h"
+
+static const int AS_IT_IS[QC_RANK_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
+
+/* The window in two dimensions: a first one of height 1 where there is one. */
+struct window {
+    int64_t kernel[2], stride[2], dilation[2], begin[2], end[2], in[2], out[2];
+};
+
+static bool window_of(struct window *w, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st)
+{
+    struct qc_window v;
+    if (!qc_window_of(&v, g, n, st)) return false;
+    *w = (struct window){{1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}};
+    for (int i = 0; i < v.spatial && i < 2; i++) {
+        const int to = v.spatial == 1 ? 1 : i;
+        w->kernel[to] = v.kernel[i];
+        w->stride[to] = v.stride[i];
+        w->dilation[to] = v.dilation[i];
+        w->begin[to] = v.pad_begin[i];
+        w->end[to] = v.pad_end[i];
+        w->in[to] = v.in[i];
+        w->out[to] = v.out[i];
+    }
+    return true;
+}
+
+/* Is the padding that of SAME? */
+static bool is_same(const struct window *w)
+{
+    for (int i = 0; i < 2; i++) {
+        if (w->in[i] == QC_FREE) return false;
+        const int64_t out = (w->in[i] + w->stride[i] - 1) / w->stride[i],
+                      reach = (w->kernel[i] - 1) * w->dilation[i] + 1,
+                      total = (out - 1) * w->stride[i] + reach - w->in[i], pad = total > 0 ? total : 0;
+        if (w->out[i] != out || w->begin[i] != pad / 2 || w->end[i] != pad - pad / 2) return false;
+    }
+    return true;
+}
+
+static bool is_valid(const struct window *w)
+{
+    return !w->begin[0] && !w->begin[1] && !w->end[0] && !w->end[1];
+}
+
+/* x as four axes, channels last, with explicit padding in front unless the operator has it itself. fill: NULL is 0. */
+static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id v, const struct window *win,
+                    const float *fill, struct qc_status *st)
+{
+    int x = qc_tfl_out_tensor_of(w, v, QC_TFL_LAST, st);
+    if (x == QC_TFL_NO_TENSOR) return x;
+    struct qc_shape s = w->tensors[x].shape;
+    if (s.rank == 3) {
+        s = QC_SHAPE(s.dim[0], 1, s.dim[1], s.dim[2]);
+        const int flat = qc_tfl_out_like(w, v, &s, "_2d", st);
+        if (flat == QC_TFL_NO_TENSOR || !qc_tfl_out_reshape(w, x, flat, st)) return QC_TFL_NO_TENSOR;
+        x = flat;
+    }
+    *padding = QC_TFL_PADDING_VALID;
+    if (is_valid(win)) return x;
+    if (is_same(win)) {
+        *padding = QC_TFL_PADDING_SAME;
+        return x;
+    }
+    const int64_t pads[] = {0, 0, win->begin[0], win->end[0], win->begin[1], win->end[1], 0, 0};
+    for (int i = 0; i < 2; i++)
+        if (s.dim[1 + i] != QC_FREE) s.dim[1 + i] += win->begin[i] + win->end[i];
+    const int to = qc_tfl_out_like(w, v, &s, "_padded", st);
+    int inputs[] = {x, qc_tfl_out_int_table(w, pads, 4, 2, "pads", st), QC_TFL_NO_TENSOR};
+    if (to == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR) return QC_TFL_NO_TENSOR;
+    bool ok;
+    if (!fill) {
+        ok = qc_tfl_out_add_node(w, QC_TFL_OP_PAD, 2, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_PadOptions), st);
+    } else { /* the lowest number of the type, which no maximum takes */
+        struct qc_tfl_tensor t = w->tensors[to];
+        void *data = qc_arena_get(w->arena, 1, sizeof *fill, st);
+        if (!data) return QC_TFL_NO_TENSOR;
+        const int32_t lowest = qc_dtype_info(t.dtype)->lo;
+        if (t.dtype == QC_F32)
+            memcpy(data, fill, sizeof *fill);
+        else
+            memcpy(data, &lowest, qc_dtype_size(t.dtype)); /* little-endian */
+        t.data = data;
+        t.shape = QC_SCALAR;
+        t.name = "lowest";
+        ok = (inputs[2] = qc_tfl_out_add_tensor(w, &t, st)) != QC_TFL_NO_TENSOR &&
+             qc_tfl_out_add_node(w, QC_TFL_OP_PADV2, 3, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_PadV2Options),
+                                 st);
+    }
+    return ok ? to : QC_TFL_NO_TENSOR;
+}
+
+/* The tensor that an operator of two dimensions writes the result into; `*given` is that of the value. */
+static int window_result(int *given, struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
+{
+    *given = qc_tfl_out_result(w, v, st);
+    if (*given == QC_TFL_NO_TENSOR || w->tensors[*given].shape.rank != 3) return *given;
+    const struct qc_shape s = w->tensors[*given].shape;
+    const struct qc_shape flat = QC_SHAPE(s.dim[0], 1, s.dim[1], s.dim[2]);
+    return qc_tfl_out_like(w, v, &flat, "_2d", st);
+}
+
+static bool settle(struct qc_tfl_writer *w, int made, int given, struct qc_status *st)
+{
+    return made == given || qc_tfl_out_reshape(w, made, given, st);
+}
+
+/* --- Weights and biases --- */
+
+/* What a float layer dequantizes its weight from, or the weight. */
+static qc_id stored_weight(bool *dequantized, const struct qc_graph *g, qc_id v)
+{
+    const struct qc_node *from = qc_node_of(g, v);
+    *dequantized = from && from->op == QC_OP_Dequantize && qc_constant_of(g, from->inputs[0]);
+    return *dequantized ? from->inputs[0] : v;
+}
+
+static bool weight_fits(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v, struct qc_status *st)
+{
+    const struct qc_qparams *s = qc_graph_parameters(w->g, v);
+    char label[QC_LABEL];
+    const char *name = qc_value_label(label, w->g, v);
+    const size_t refused = w->refused_count;
+    if (!qc_constant_of(w->g, v)) return qc_tfl_out_refuse(w, n, st, "its weight '%s' is computed", name) && false;
+    if (!s) return true;
+    if (s->dtype != QC_I8) {
+        qc_tfl_out_refuse(w, n, st, "its weight '%s' is %s: --weight-type int8", name, qc_dtype_long_name(s->dtype));
+    } else if (s->block) {
+        qc_tfl_out_refuse(w, n, st, "its weight '%s' has blocks of scales: --weight-block none", name);
+    } else {
+        for (size_t i = 0; i < s->count; i++)
+            if (s->zero_point[i] != 0) {
+                qc_tfl_out_refuse(w, n, st, "its weight '%s' has a zero point: --symmetric=weights", name);
+                break;
+            }
+    }
+    return w->refused_count == refused;
+}
+
+static int weight_of(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int axis,
+                     struct qc_status *st)
+{
+    bool dequantized;
+    const qc_id stored = stored_weight(&dequantized, w->g, v);
+    const int have = qc_tfl_out_constant(w, stored, view, perm, axis, st);
+    if (!dequantized || have == QC_TFL_NO_TENSOR) return have;
+    const int to = qc_tfl_out_like(w, v, &w->tensors[have].shape, "_float", st);
+    const bool many = w->tensors[have].scale_count > 1;
+    return to != QC_TFL_NO_TENSOR && qc_tfl_out_add_versioned(w, QC_TFL_OP_DEQUANTIZE, many ? 5 : 0, 1, &have, to,
+                                                              qc_tfl_out_options(w, QC_TFL_TABLE_DequantizeOptions), st)
+               ? to
+               : QC_TFL_NO_TENSOR;
+}
+
+/* The bias; where there is none, zeros in the accumulator's parameters. x, weight: tensors. 16-bit data have a bias of
+   64 bits. */
+static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t channels, int x, struct qc_status *st)
+{
+    const qc_id v = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
+    const struct qc_tensor *c = qc_constant_of(w->g, v);
+    const struct qc_qparams *acc = qc_graph_parameters(w->g, n->outputs);
+    struct qc_tfl_tensor t = {.dtype = QC_F32, .shape = QC_SHAPE(channels)};
+    if (c && c->count != (size_t)channels && c->count != 1) {
+        qc_tfl_out_refuse(w, n, st, "its bias is not one number for each channel");
+        c = NULL;
+    }
+    if (v && !c) qc_tfl_out_refuse(w, n, st, "its bias is computed");
+    if (acc) {
+        t.dtype = w->tensors[x].dtype == QC_I16 ? QC_I64 : QC_I32;
+        t.scale_count = acc->count;
+        t.scale = acc->scale;
+        t.zero_point = acc->zero_point;
+    }
+    const size_t size = qc_dtype_size(t.dtype);
+    unsigned char *data = qc_arena_get(w->arena, (size_t)channels, size, st);
+    char label[QC_LABEL];
+    t.name = c && qc_value(w->g, v)->name
+                 ? qc_value(w->g, v)->name
+                 : qc_arena_printf(w->arena, st, "%s_bias", qc_value_label(label, w->g, n->outputs));
+    if (!data || !t.name) return QC_TFL_NO_TENSOR;
+    for (size_t i = 0; c && i < (size_t)channels; i++) {
+        const size_t k = c->count == 1 ? 0 : i;
+        if (t.dtype == QC_F32)
+            memcpy(data + i * size, &(float){(float)qc_tensor_float(c, k)}, size);
+        else
+            memcpy(data + i * size, &(int64_t){qc_tensor_int(c, k)}, size); /* little-endian */
+    }
+    t.data = data;
+    return qc_tfl_out_add_tensor(w, &t, st);
+}
+
+/* --- Products --- */
+
+static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
+                       enum qc_tfl_activation activation, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    bool dequantized;
+    const struct qc_shape *s = &g->values[n->inputs[1]].type.shape, *xs = &g->values[n->inputs[0]].type.shape;
+    if (s->rank < 3 || s->rank > 4)
+        return qc_tfl_out_refuse(w, n, st, "convolutions have one or two spatial dimensions");
+    if (!weight_fits(w, n, stored_weight(&dequantized, g, n->inputs[1]), st)) return st->code == QC_OK;
+    struct window win;
+    enum qc_tfl_padding padding;
+    if (!window_of(&win, g, n, st)) return false;
+    const int64_t groups = qc_attr_int(n, "group", 1), out = s->dim[0], in = s->dim[1];
+    const bool depthwise = groups > 1 && in == 1 && groups == xs->dim[1];
+    const struct qc_shape view = QC_SHAPE(out, in, win.kernel[0], win.kernel[1]);
+    static const int ohwi[] = {0, 2, 3, 1}, one_hwo[] = {1, 2, 3, 0};
+    const int x = windowed(&padding, w, n->inputs[0], &win, NULL, st);
+    if (x == QC_TFL_NO_TENSOR) return false;
+    const int weight = weight_of(w, n->inputs[1], &view, depthwise ? one_hwo : ohwi, depthwise ? 3 : 0, st);
+    int given;
+    const int inputs[] = {x, weight, bias_of(w, n, out, x, st)}, made = window_result(&given, w, result, st);
+    if (weight == QC_TFL_NO_TENSOR || inputs[2] == QC_TFL_NO_TENSOR || made == QC_TFL_NO_TENSOR) return false;
+    struct qc_fb_object *o;
+    if (depthwise) {
+        o = qc_tfl_out_options(w, QC_TFL_TABLE_DepthwiseConv2DOptions);
+        qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_padding, padding);
+        qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_stride_h, win.stride[0]);
+        qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_stride_w, win.stride[1]);
+        qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_depth_multiplier, out / groups);
+        qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_fused_activation_function, activation);
+        qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_dilation_h_factor, win.dilation[0]);
+        qc_fb_set_int(o, QC_TFL_DepthwiseConv2DOptions_dilation_w_factor, win.dilation[1]);
+    } else {
+        o = qc_tfl_out_options(w, QC_TFL_TABLE_Conv2DOptions);
+        qc_fb_set_int(o, QC_TFL_Conv2DOptions_padding, padding);
+        qc_fb_set_int(o, QC_TFL_Conv2DOptions_stride_h, win.stride[0]);
+        qc_fb_set_int(o, QC_TFL_Conv2DOptions_stride_w, win.stride[1]);
+        qc_fb_set_int(o, QC_TFL_Conv2DOptions_fused_activation_function, activation);
+        qc_fb_set_int(o, QC_TFL_Conv2DOptions_dilation_h_factor, win.dilation[0]);
+        qc_fb_set_int(o, QC_TFL_Conv2DOptions_dilation_w_factor, win.dilation[1]);
+    }
+    const int grouped = groups > 1 && !depthwise ? 6 : 0;
+    return qc_tfl_out_add_versioned(w, depthwise ? QC_TFL_OP_DEPTHWISE_CONV_2D : QC_TFL_OP_CONV_2D, grouped, 3, inputs,
+                                    made, o, st) &&
+           settle(w, made, given, st);
+}
+
+/* Gemm and MatMul by a constant: FULLY_CONNECTED. */
+static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
+                        enum qc_tfl_activation activation, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    const qc_id xv = n->inputs[0];
+    bool dequantized;
+    const qc_id stored = stored_weight(&dequantized, g, n->inputs[1]);
+    const struct qc_shape *s = &g->values[n->inputs[1]].type.shape, *xs = &g->values[xv].type.shape;
+    if (s->rank != 2) return qc_tfl_out_refuse(w, n, st, "its weight has %d dimensions, not 2", s->rank);
+    if (!weight_fits(w, n, stored, st)) return st->code == QC_OK;
+    if (qc_attr_int(n, "transA", 0) || qc_attr_float(n, "alpha", 1) != 1 ||
+        (n->input_count > 2 && n->inputs[2] && qc_attr_float(n, "beta", 1) != 1))
+        return qc_tfl_out_refuse(w, n, st, "transA, alpha and beta other than 1 have no form");
+    const bool out_first = n->op == QC_OP_Gemm && qc_attr_int(n, "transB", 0);
+    const int64_t out = s->dim[out_first ? 0 : 1], in = s->dim[out_first ? 1 : 0];
+    const int x = qc_tfl_out_tensor_of(w, xv, QC_TFL_PLAIN, st);
+    if (x == QC_TFL_NO_TENSOR) return false;
+    int weight;
+    if (w->flat[xv]) { /* columns in the order of a tensor whose channels are last: [.., C, H, W] -> [.., H, W, C] */
+        const struct qc_shape *from = &g->values[qc_node_of(g, xv)->inputs[0]].type.shape;
+        const int64_t inner = in / from->dim[1];
+        const struct qc_shape view =
+            out_first ? QC_SHAPE(out, from->dim[1], inner) : QC_SHAPE(from->dim[1], inner, out);
+        static const int first[] = {0, 2, 1}, second[] = {2, 1, 0};
+        weight = weight_of(w, n->inputs[1], &view, out_first ? first : second, 0, st);
+        if (weight != QC_TFL_NO_TENSOR) w->tensors[weight].shape = QC_SHAPE(out, in);
+    } else {
+        static const int swapped[] = {1, 0};
+        weight = weight_of(w, n->inputs[1], s, out_first ? AS_IT_IS : swapped, 0, st);
+    }
+    const int inputs[] = {x, weight, bias_of(w, n, out, x, st)}, to = qc_tfl_out_result(w, result, st);
+    if (weight == QC_TFL_NO_TENSOR || inputs[2] == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR) return false;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_FullyConnectedOptions);
+    const bool keep = xs->rank > 2;
+    qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_fused_activation_function, activation);
+    qc_fb_set_int(o, QC_TFL_FullyConnectedOptions_keep_num_dims, keep);
+    return qc_tfl_out_add_versioned(w, QC_TFL_OP_FULLY_CONNECTED, keep && w->tensors[x].dtype != QC_I16 ? 5 : 0, 3,
+                                    inputs, to, o, st);
+}
+
+static bool write_matmul(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st)
+{
+    const int inputs[] = {qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_PLAIN, st),
+                          qc_tfl_out_tensor_of(w, n->inputs[1], QC_TFL_PLAIN, st)},
+              to = qc_tfl_out_result(w, result, st);
+    if (inputs[0] == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR) return false;
+    if (w->tensors[inputs[0]].shape.rank < 2 || w->tensors[inputs[1]].shape.rank < 2 || w->order[result] == QC_TFL_LAST)
+        return qc_tfl_out_refuse(w, n, st, "a product with a vector has no form");
+    return qc_tfl_out_add_node(w, QC_TFL_OP_BATCH_MATMUL, 2, inputs, to,
+                               qc_tfl_out_options(w, QC_TFL_TABLE_BatchMatMulOptions), st);
+}
+
+bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st)
+{
+    bool dequantized;
+    const enum qc_tfl_activation none = QC_TFL_ACTIVATION_NONE;
+    const bool constant = qc_constant_of(w->g, stored_weight(&dequantized, w->g, n->inputs[1])) != NULL;
+    if (n->op == QC_OP_ConvTranspose) return qc_tfl_out_refuse(w, n, st, "transposed convolutions are not written");
+    if (n->op == QC_OP_MatMul && !constant) return write_matmul(w, n, result, st);
+    const enum qc_tfl_activation a = qc_tfl_out_take_clamp(&result, w);
+    if (n->op == QC_OP_Conv) return write_conv(w, n, result, a == none ? none : a, st);
+    return write_dense(w, n, result, a, st);
+}
+
+/* A product whose result is real is written here; an accumulator where it is stored. */
+bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    if (!qc_graph_parameters(w->g, n->outputs)) return qc_tfl_write_accumulator(w, n, n->outputs, st);
+    const struct qc_use_list uses = qc_all_uses(&w->uses, n->outputs);
+    for (size_t i = 0; i < uses.count; i++)
+        if (!uses.of[i].node || w->g->nodes[uses.of[i].node].op != QC_OP_Requantize)
+            return qc_tfl_out_refuse(w, n, st,
+                                     "its accumulator is read in float, but every result has to be stored: a pattern "
+                                     "with 'result quantized'");
+    return true;
+}
+
+/* --- Pools --- */
+
+static bool same_parameters(const struct qc_tfl_writer *w, qc_id a, qc_id b)
+{
+    const struct qc_qparams *p = qc_graph_parameters(w->g, a), *q = qc_graph_parameters(w->g, b);
+    return p == q || (p && q && p->count == 1 && q->count == 1 && p->dtype == q->dtype && p->scale[0] == q->scale[0] &&
+                      p->zero_point[0] == q->zero_point[0]);
+}
+
+static bool pool(struct qc_tfl_writer *w, const struct qc_node *n, const struct window *win, bool maximum,
+                 struct qc_status *st)
+{
+    static const float lowest = -3.40282347e38f;
+    enum qc_tfl_padding padding;
+    int given;
+    const int x = windowed(&padding, w, n->inputs[0], win, maximum ? &lowest : NULL, st);
+    qc_id result = n->outputs;
+    const enum qc_tfl_activation a = qc_tfl_out_take_clamp(&result, w);
+    const int made = window_result(&given, w, result, st);
+    if (x == QC_TFL_NO_TENSOR || made == QC_TFL_NO_TENSOR) return false;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_Pool2DOptions);
+    qc_fb_set_int(o, QC_TFL_Pool2DOptions_padding, padding);
+    qc_fb_set_int(o, QC_TFL_Pool2DOptions_stride_h, win->stride[0]);
+    qc_fb_set_int(o, QC_TFL_Pool2DOptions_stride_w, win->stride[1]);
+    qc_fb_set_int(o, QC_TFL_Pool2DOptions_filter_height, win->kernel[0]);
+    qc_fb_set_int(o, QC_TFL_Pool2DOptions_filter_width, win->kernel[1]);
+    qc_fb_set_int(o, QC_TFL_Pool2DOptions_fused_activation_function, a);
+    return qc_tfl_out_add_node(w, maximum ? QC_TFL_OP_MAX_POOL_2D : QC_TFL_OP_AVERAGE_POOL_2D, 1, &x, made, o, st) &&
+           settle(w, made, given, st);
+}
+
+static bool reduce(struct qc_tfl_writer *w, const struct qc_node *n, enum qc_tfl_operator code, const int64_t *axes,
+                   size_t count, bool keep, enum qc_tfl_order order, struct qc_status *st)
+{
+    const int rank = w->g->values[n->inputs[0]].type.shape.rank;
+    int64_t in_file[QC_RANK_MAX];
+    for (size_t i = 0; i < count; i++) in_file[i] = qc_tfl_out_axis((int)axes[i], rank, order);
+    const int x = qc_tfl_out_tensor_of(w, n->inputs[0], order, st), to = qc_tfl_out_result(w, n->outputs, st);
+    const int inputs[] = {x, qc_tfl_out_ints(w, in_file, count, "axes", st)};
+    if (x == QC_TFL_NO_TENSOR || to == QC_TFL_NO_TENSOR || inputs[1] == QC_TFL_NO_TENSOR) return false;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_ReducerOptions);
+    qc_fb_set_int(o, QC_TFL_ReducerOptions_keep_dims, keep);
+    return qc_tfl_out_add_node(w, code, 2, inputs, to, o, st);
+}
+
+bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
+    if (s->rank < 3 || s->rank > 4) return qc_tfl_out_refuse(w, n, st, "pools have one or two spatial dimensions");
+    const bool global = n->op == QC_OP_GlobalAveragePool || n->op == QC_OP_GlobalMaxPool,
+               maximum = n->op == QC_OP_MaxPool || n->op == QC_OP_GlobalMaxPool,
+               affine = qc_graph_parameters(w->g, n->outputs) != NULL;
+    struct window win = {{1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, {1, 1}, {1, 1}};
+    bool whole = global, inner = true;
+    if (global) {
+        for (int i = 2; i < s->rank; i++) {
+            const int to = s->rank == 3 ? 1 : i - 2;
+            win.kernel[to] = win.in[to] = s->dim[i];
+            inner = inner && s->dim[i] != QC_FREE;
+        }
+    } else {
+        struct qc_window v;
+        if (!window_of(&win, w->g, n, st) || !qc_window_of(&v, w->g, n, st)) return false;
+        if (win.dilation[0] != 1 || win.dilation[1] != 1) return qc_tfl_out_refuse(w, n, st, "pools have no dilations");
+        if (!maximum && !v.count_include_pad && !is_valid(&win) && !is_same(&win))
+            return qc_tfl_out_refuse(w, n, st, "averages with this padding have no form");
+        if (!maximum && v.count_include_pad && is_same(&win) && !is_valid(&win))
+            return qc_tfl_out_refuse(w, n, st, "averages that count their padding have no form");
+        whole = is_valid(&win) && win.kernel[0] == win.in[0] && win.kernel[1] == win.in[1];
+        if (v.ceil_mode && !is_same(&win)) {
+            for (int i = 0; i < 2; i++) {
+                const int64_t over = (win.out[i] - 1) * win.stride[i] + win.kernel[i] - win.in[i] - win.begin[i];
+                if (over > win.end[i] && !maximum)
+                    return qc_tfl_out_refuse(w, n, st, "averages that round sizes up have no form");
+                if (over > win.end[i]) win.end[i] = over;
+            }
+        }
+    }
+    const bool keeps = same_parameters(w, n->inputs[0], n->outputs);
+    if (maximum && global) {
+        const int64_t axes[] = {2, 3};
+        return reduce(w, n, QC_TFL_OP_REDUCE_MAX, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]], st);
+    }
+    /* AVERAGE_POOL_2D keeps the parameters; MEAN has a multiplier. */
+    if (!maximum && whole && (!affine || !keeps || !inner)) {
+        const int64_t axes[] = {2, 3};
+        return reduce(w, n, QC_TFL_OP_MEAN, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]], st);
+    }
+    if (!maximum && affine && !keeps)
+        return qc_tfl_out_refuse(w, n, st, "its scale and zero point have to be those of its input");
+    return pool(w, n, &win, maximum, st);
+}
+
+bool qc_tfl_write_mean(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const int rank = w->g->values[n->inputs[0]].type.shape.rank;
+    const int64_t *given;
+    int64_t axes[QC_RANK_MAX];
+    size_t count = qc_attr_ints(n, "axes", &given);
+    const enum qc_tfl_operator code = n->op == QC_OP_ReduceMean  ? QC_TFL_OP_MEAN
+                                      : n->op == QC_OP_ReduceMax ? QC_TFL_OP_REDUCE_MAX
+                                                                 : QC_TFL_OP_SUM;
+    if (n->input_count > 1 && n->inputs[1]) return qc_tfl_out_refuse(w, n, st, "its axes are computed");
+    if (!count)
+        for (int i = 0; i < rank; i++) axes[count++] = i;
+    else
+        for (size_t i = 0; i < count; i++) axes[i] = given[i] < 0 ? given[i] + rank : given[i];
+    if (qc_graph_parameters(w->g, n->outputs) && same_parameters(w, n->inputs[0], n->outputs))
+        return qc_tfl_out_refuse(w, n, st, "a mean with its input's scale has other arithmetic in TensorFlow Lite");
+    return reduce(w, n, code, axes, count, qc_attr_int(n, "keepdims", 1) != 0, w->order[n->outputs], st);
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+
+#include "tflite/write/tflite_export.h"
+#include "tflite/write/tflite_writing.h"
+
+static qc_tfl_writes *writes_of(enum qc_op op)
+{
+    static qc_tfl_writes *const table[QC_OP_COUNT] = {
+        [QC_OP_Conv] = qc_tfl_write_product,
+        [QC_OP_ConvTranspose] = qc_tfl_write_product,
+        [QC_OP_Gemm] = qc_tfl_write_product,
+        [QC_OP_MatMul] = qc_tfl_write_product,
+        [QC_OP_Requantize] = qc_tfl_write_requantize,
+        [QC_OP_Quantize] = qc_tfl_write_convert,
+        [QC_OP_Dequantize] = qc_tfl_write_convert,
+        [QC_OP_QuantizeLinear] = qc_tfl_write_linear,
+        [QC_OP_DequantizeLinear] = qc_tfl_write_linear,
+        [QC_OP_Relu] = qc_tfl_write_clamp,
+        [QC_OP_Clip] = qc_tfl_write_clamp,
+        [QC_OP_MaxPool] = qc_tfl_write_pool,
+        [QC_OP_AveragePool] = qc_tfl_write_pool,
+        [QC_OP_GlobalAveragePool] = qc_tfl_write_pool,
+        [QC_OP_GlobalMaxPool] = qc_tfl_write_pool,
+        [QC_OP_ReduceMean] = qc_tfl_write_mean,
+        [QC_OP_ReduceMax] = qc_tfl_write_mean,
+        [QC_OP_ReduceSum] = qc_tfl_write_mean,
+        [QC_OP_Add] = qc_tfl_write_binary,
+        [QC_OP_Sub] = qc_tfl_write_binary,
+        [QC_OP_Mul] = qc_tfl_write_binary,
+        [QC_OP_Div] = qc_tfl_write_binary,
+        [QC_OP_Pow] = qc_tfl_write_binary,
+        [QC_OP_Max] = qc_tfl_write_binary,
+        [QC_OP_Min] = qc_tfl_write_binary,
+        [QC_OP_PRelu] = qc_tfl_write_binary,
+        [QC_OP_LeakyRelu] = qc_tfl_write_unary,
+        [QC_OP_Sigmoid] = qc_tfl_write_unary,
+        [QC_OP_Tanh] = qc_tfl_write_unary,
+        [QC_OP_HardSwish] = qc_tfl_write_unary,
+        [QC_OP_Elu] = qc_tfl_write_unary,
+        [QC_OP_Exp] = qc_tfl_write_unary,
+        [QC_OP_Log] = qc_tfl_write_unary,
+        [QC_OP_Sqrt] = qc_tfl_write_unary,
+        [QC_OP_Sin] = qc_tfl_write_unary,
+        [QC_OP_Cos] = qc_tfl_write_unary,
+        [QC_OP_Floor] = qc_tfl_write_unary,
+        [QC_OP_Ceil] = qc_tfl_write_unary,
+        [QC_OP_Round] = qc_tfl_write_unary,
+        [QC_OP_Abs] = qc_tfl_write_unary,
+        [QC_OP_Neg] = qc_tfl_write_unary,
+        [QC_OP_Gelu] = qc_tfl_write_unary,
+        [QC_OP_Softmax] = qc_tfl_write_softmax,
+        [QC_OP_LogSoftmax] = qc_tfl_write_softmax,
+        [QC_OP_Concat] = qc_tfl_write_concat,
+        [QC_OP_Reshape] = qc_tfl_write_shape,
+        [QC_OP_Flatten] = qc_tfl_write_shape,
+        [QC_OP_Squeeze] = qc_tfl_write_shape,
+        [QC_OP_Unsqueeze] = qc_tfl_write_shape,
+        [QC_OP_Transpose] = qc_tfl_write_transpose,
+        [QC_OP_Slice] = qc_tfl_write_slice,
+        [QC_OP_Split] = qc_tfl_write_split,
+        [QC_OP_Pad] = qc_tfl_write_pad,
+        [QC_OP_Resize] = qc_tfl_write_resize,
+        [QC_OP_DepthToSpace] = qc_tfl_write_depth,
+        [QC_OP_SpaceToDepth] = qc_tfl_write_depth,
+    };
+    return table[op];
+}
+
+/* --- What no file holds --- */
+
+static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v, struct qc_status *st)
+{
+    const struct qc_qparams *s = qc_graph_parameters(w->g, v);
+    char label[QC_LABEL];
+    const char *name = qc_value_label(label, w->g, v);
+    const enum qc_dtype type = w->g->values[v].type.dtype;
+    if (s && s->kind == QC_QPARAMS_PRODUCT) return true;
+    if (s && type != QC_I8 && type != QC_I16)
+        return qc_tfl_out_refuse(w, n, st, "'%s' is stored as %s: --activation-type int8", name,
+                                 qc_dtype_long_name(type));
+    if (s && s->count > 1 && w->g->values[v].kind != QC_VALUE_CONSTANT)
+        return qc_tfl_out_refuse(w, n, st, "'%s' has a scale per channel: --per-channel=weights", name);
+    if (s && type == QC_I16 && s->count == 1 && s->zero_point[0] != 0)
+        return qc_tfl_out_refuse(w, n, st, "'%s' has 16 bits and a zero point: --symmetric", name);
+    if (!s && (qc_tfl_type_of(type) < 0 || (qc_dtype_info(type)->is_float && type != QC_F32)))
+        return qc_tfl_out_refuse(w, n, st, "'%s' has the type %s", name, qc_dtype_long_name(type));
+    if (w->g->values[v].type.shape.rank < 0) return qc_tfl_out_refuse(w, n, st, "'%s' has no fixed rank", name);
+    return true;
+}
+
+static bool write_nodes(struct qc_tfl_writer *w, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    if (g->carried) qc_tfl_out_refuse(w, NULL, st, "operators that qcalib carries through unchanged");
+    for (qc_id i = 1; i <= g->node_count; i++) {
+        const struct qc_node *n = &g->nodes[i];
+        const size_t refused = w->refused_count;
+        for (unsigned k = 0; k < n->output_count; k++)
+            if (!check_type(w, n, n->outputs + k, st)) return false;
+        if (w->done[i] || refused != w->refused_count) continue;
+        qc_tfl_writes *writes = writes_of(n->op);
+        if (!(writes ? writes(w, n, st) : qc_tfl_out_refuse(w, n, st, "this operator is not written")))
+            return st->code == QC_OK ? qc_fail(st, QC_UNSUPPORTED, "%s", qc_op_info(n->op)->name) : false;
+    }
+    return true;
+}
+
+/* All of them in one message, as many as it has room for. */
+static bool report_refused(const struct qc_tfl_writer *w, struct qc_status *st)
+{
+    enum { SHOWN = 1500 };
+    char text[SHOWN] = "";
+    size_t used = 0, shown = 0;
+    if (!w->refused_count) return true;
+    for (; shown < w->refused_count && used + strlen(w->refused[shown]) + 40 < SHOWN; shown++) {
+        qc_text(text + used, (unsigned)(SHOWN - used), "%s%s", shown ? "; " : "", w->refused[shown]);
+        used += strlen(text + used);
+    }
+    if (shown < w->refused_count)
+        qc_text(text + used, (unsigned)(SHOWN - used), "; and %zu more", w->refused_count - shown);
+    return qc_fail(st, QC_UNSUPPORTED, "TensorFlow Lite cannot hold %zu part%s of this graph: %s", w->refused_count,
+                   w->refused_count == 1 ? "" : "s", text);
+}
+
+/* --- The file --- */
+
+static struct qc_fb_object *quantization(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, struct qc_status *st)
+{
+    struct qc_fb_object *q = qc_fb_make(w->builder, QC_TFL_TABLE_QuantizationParameters);
+    int64_t *zero = QC_NEW_ARRAY(w->arena, int64_t, t->scale_count, st);
+    if (!zero) return NULL;
+    for (size_t i = 0; i < t->scale_count; i++) zero[i] = t->zero_point[i];
+    qc_fb_set_vector(q, QC_TFL_QuantizationParameters_scale, t->scale, t->scale_count, 4);
+    qc_fb_set_vector(q, QC_TFL_QuantizationParameters_zero_point, zero, t->scale_count, 8);
+    qc_fb_set_int(q, QC_TFL_QuantizationParameters_quantized_dimension, t->axis);
+    return q;
+}
+
+static struct qc_fb_object *tensor_object(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, size_t buffer,
+                                          struct qc_status *st)
+{
+    struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_Tensor);
+    int32_t *shape = QC_NEW_ARRAY(w->arena, int32_t, t->shape.rank, st),
+            *signature = QC_NEW_ARRAY(w->arena, int32_t, t->shape.rank, st);
+    if (!shape || !signature) return NULL;
+    bool free_dimension = false;
+    for (int i = 0; i < t->shape.rank; i++) {
+        signature[i] = (int32_t)t->shape.dim[i];
+        shape[i] = t->shape.dim[i] == QC_FREE ? 1 : signature[i];
+        free_dimension = free_dimension || t->shape.dim[i] == QC_FREE;
+    }
+    qc_fb_set_vector(o, QC_TFL_Tensor_shape, shape, (size_t)t->shape.rank, 4);
+    if (free_dimension) qc_fb_set_vector(o, QC_TFL_Tensor_shape_signature, signature, (size_t)t->shape.rank, 4);
+    qc_fb_set_int(o, QC_TFL_Tensor_type, qc_tfl_type_of(t->dtype));
+    qc_fb_set_int(o, QC_TFL_Tensor_buffer, (int64_t)buffer);
+    qc_fb_set_string(o, QC_TFL_Tensor_name, t->name);
+    if (t->scale_count) qc_fb_set_child(o, QC_TFL_Tensor_quantization, quantization(w, t, st));
+    return o;
+}
+
+static struct qc_fb_object *buffer_object(struct qc_tfl_writer *w, const void *data, size_t bytes)
+{
+    struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_Buffer);
+    if (bytes) qc_fb_set_vector(o, QC_TFL_Buffer_data, data, bytes, 16);
+    return o;
+}
+
+struct codes {
+    size_t count;
+    enum qc_tfl_operator code[QC_TFL_OPERANDS];
+    int version[QC_TFL_OPERANDS];
+};
+
+static size_t code_index(struct codes *c, const struct qc_tfl_node_out *n)
+{
+    size_t i = 0;
+    while (i < c->count && (c->code[i] != n->code || c->version[i] != n->version)) i++;
+    if (i == c->count) {
+        c->code[i] = n->code;
+        c->version[i] = n->version;
+        c->count++;
+    }
+    return i;
+}
+
+/* Is "1.14.0" before "2.3.0"? */
+static bool is_before(const char *a, const char *b)
+{
+    for (int i = 0; i < 3; i++) {
+        char *end_a, *end_b;
+        const long x = strtol(a, &end_a, 10), y = strtol(b, &end_b, 10);
+        if (x != y) return x < y;
+        a = *end_a ? end_a + 1 : end_a;
+        b = *end_b ? end_b + 1 : end_b;
+    }
+    return false;
+}
+
+static struct qc_fb_object *port_map(struct qc_tfl_writer *w, const char *name, int tensor)
+{
+    struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_TensorMap);
+    qc_fb_set_string(o, QC_TFL_TensorMap_name, name);
+    qc_fb_set_int(o, QC_TFL_TensorMap_tensor_index, tensor);
+    return o;
+}
+
+static bool ports(int32_t **tensors, struct qc_tfl_writer *w, const struct qc_port *of, size_t count,
+                  struct qc_status *st)
+{
+    if (!(*tensors = QC_NEW_ARRAY(w->arena, int32_t, count, st))) return false;
+    for (size_t i = 0; i < count; i++)
+        if (((*tensors)[i] = qc_tfl_out_tensor_of(w, of[i].value, w->order[of[i].value], st)) == QC_TFL_NO_TENSOR)
+            return false;
+    return true;
+}
+
+static struct qc_fb_object **port_maps(struct qc_tfl_writer *w, const int32_t *tensors, const struct qc_port *of,
+                                       size_t count, struct qc_status *st)
+{
+    struct qc_fb_object **maps = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, count, st);
+    for (size_t i = 0; maps && i < count; i++) maps[i] = port_map(w, of[i].name, tensors[i]);
+    return maps;
+}
+
+/* Drops nodes that no output depends on (a Dequantize whose reader computes in integers), and tensors of none. */
+static bool prune(struct qc_tfl_writer *w, int32_t *in, size_t in_count, int32_t *out, size_t out_count,
+                  struct qc_status *st)
+{
+    int *place = QC_NEW_ARRAY(w->arena, int, w->tensor_count + 1, st); /* 0: of no use; else 1 + its new index */
+    size_t nodes = 0, tensors = 0;
+    if (!place) return false;
+    for (size_t i = 0; i < in_count; i++) place[in[i]] = 1;
+    for (size_t i = 0; i < out_count; i++) place[out[i]] = 1;
+    for (size_t i = w->node_count; i-- > 0;) {
+        const struct qc_tfl_node_out *n = &w->nodes[i];
+        for (unsigned k = 0; place[n->outputs[0]] && k < n->input_count; k++) place[n->inputs[k]] = 1;
+    }
+    for (size_t i = 0; i < w->node_count; i++)
+        if (place[w->nodes[i].outputs[0]]) w->nodes[nodes++] = w->nodes[i];
+    for (size_t i = 0; i < w->tensor_count; i++) {
+        if (!place[i]) continue;
+        w->tensors[tensors++] = w->tensors[i];
+        place[i] = (int)tensors;
+    }
+    w->node_count = nodes;
+    w->tensor_count = tensors;
+    for (size_t i = 0; i < in_count; i++) in[i] = place[in[i]] - 1;
+    for (size_t i = 0; i < out_count; i++) out[i] = place[out[i]] - 1;
+    for (size_t i = 0; i < nodes; i++)
+        for (unsigned k = 0; k < w->nodes[i].input_count + w->nodes[i].output_count; k++)
+            w->nodes[i].ends[k] = place[w->nodes[i].ends[k]] - 1;
+    return true;
+}
+
+static struct qc_fb_object *operator_object(struct qc_tfl_writer *w, const struct qc_tfl_node_out *n, size_t code)
+{
+    struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_Operator);
+    qc_fb_set_int(o, QC_TFL_Operator_opcode_index, (int64_t)code);
+    qc_fb_set_vector(o, QC_TFL_Operator_inputs, n->inputs, n->input_count, 4);
+    qc_fb_set_vector(o, QC_TFL_Operator_outputs, n->outputs, n->output_count, 4);
+    if (n->options) qc_fb_set_child(o, QC_TFL_Operator_builtin_options, n->options);
+    return o;
+}
+
+static struct qc_fb_object *operator_code(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version)
+{
+    struct qc_fb_object *o = qc_fb_make(w->builder, QC_TFL_TABLE_OperatorCode);
+    qc_fb_set_int(o, QC_TFL_OperatorCode_deprecated_builtin_code,
+                  (int)code < (int)QC_TFL_CODE_OLD_MAX ? (int64_t)code : (int64_t)QC_TFL_CODE_OLD_MAX);
+    qc_fb_set_int(o, QC_TFL_OperatorCode_builtin_code, code);
+    qc_fb_set_int(o, QC_TFL_OperatorCode_version, version);
+    return o;
+}
+
+/* The model's tables, from what was written. */
+static struct qc_fb_object *model_object(struct qc_tfl_writer *w, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    int32_t *in, *out;
+    struct codes *codes = QC_NEW(w->arena, struct codes, st);
+    if (!codes || !ports(&in, w, g->inputs, g->input_count, st) || !ports(&out, w, g->outputs, g->output_count, st) ||
+        !prune(w, in, g->input_count, out, g->output_count, st))
+        return NULL;
+    struct qc_fb_object **in_maps = port_maps(w, in, g->inputs, g->input_count, st),
+                        **out_maps = port_maps(w, out, g->outputs, g->output_count, st);
+    struct qc_fb_object **tensors = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->tensor_count, st),
+                        **buffers = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->tensor_count + 2, st),
+                        **nodes = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, w->node_count, st),
+                        **operators = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, QC_TFL_OPERANDS, st),
+                        **one = QC_NEW_ARRAY(w->arena, struct qc_fb_object *, 3, st);
+    char *runtime = QC_NEW_ARRAY(w->arena, char, 16, st);
+    if (!in_maps || !out_maps || !tensors || !buffers || !nodes || !operators || !one || !runtime) return NULL;
+    size_t buffer_count = 0;
+    buffers[buffer_count++] = buffer_object(w, NULL, 0); /* that of tensors without data */
+    for (size_t i = 0; i < w->tensor_count; i++) {
+        const struct qc_tfl_tensor *t = &w->tensors[i];
+        size_t count = 0;
+        if (t->data && qc_shape_count(&count, &t->shape))
+            buffers[buffer_count] = buffer_object(w, t->data, count * qc_dtype_size(t->dtype));
+        if (!(tensors[i] = tensor_object(w, t, t->data ? buffer_count++ : 0, st))) return NULL;
+    }
+    strcpy(runtime, "1.5.0");
+    for (size_t i = 0; i < w->node_count; i++) {
+        nodes[i] = operator_object(w, &w->nodes[i], code_index(codes, &w->nodes[i]));
+        const char *first = qc_tfl_out_runtime_of(w->nodes[i].code, w->nodes[i].version);
+        if (is_before(runtime, first)) qc_text(runtime, 16, "%s", first);
+    }
+    for (size_t i = 0; i < codes->count; i++) operators[i] = operator_code(w, codes->code[i], codes->version[i]);
+    const size_t runtime_buffer = buffer_count;
+    buffers[buffer_count++] = buffer_object(w, runtime, 16);
+
+    struct qc_fb_object *m = qc_fb_make(w->builder, QC_TFL_TABLE_Model),
+                        *s = one[0] = qc_fb_make(w->builder, QC_TFL_TABLE_SubGraph),
+                        *d = one[1] = qc_fb_make(w->builder, QC_TFL_TABLE_SignatureDef),
+                        *about = one[2] = qc_fb_make(w->builder, QC_TFL_TABLE_Metadata);
+    qc_fb_set_children(s, QC_TFL_SubGraph_tensors, tensors, w->tensor_count);
+    qc_fb_set_vector(s, QC_TFL_SubGraph_inputs, in, g->input_count, 4);
+    qc_fb_set_vector(s, QC_TFL_SubGraph_outputs, out, g->output_count, 4);
+    qc_fb_set_children(s, QC_TFL_SubGraph_operators, nodes, w->node_count);
+    qc_fb_set_string(s, QC_TFL_SubGraph_name, g->name ? g->name : "main");
+    qc_fb_set_children(d, QC_TFL_SignatureDef_inputs, in_maps, g->input_count);
+    qc_fb_set_children(d, QC_TFL_SignatureDef_outputs, out_maps, g->output_count);
+    qc_fb_set_string(d, QC_TFL_SignatureDef_signature_key, "serving_default");
+    qc_fb_set_string(about, QC_TFL_Metadata_name, "min_runtime_version");
+    qc_fb_set_int(about, QC_TFL_Metadata_buffer, (int64_t)runtime_buffer);
+    qc_fb_set_int(m, QC_TFL_Model_version, QC_TFL_VERSION);
+    qc_fb_set_children(m, QC_TFL_Model_operator_codes, operators, codes->count);
+    qc_fb_set_children(m, QC_TFL_Model_subgraphs, &one[0], 1);
+    qc_fb_set_string(m, QC_TFL_Model_description, "qcalib");
+    qc_fb_set_children(m, QC_TFL_Model_buffers, buffers, buffer_count);
+    qc_fb_set_children(m, QC_TFL_Model_metadata, &one[2], 1);
+    qc_fb_set_children(m, QC_TFL_Model_signature_defs, &one[1], 1);
+    return m;
+}
+
+static bool start(struct qc_tfl_writer *w, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    w->builder = qc_fb_builder_new(&qc_tfl_schema, w->arena, st);
+    w->order = QC_NEW_ARRAY(w->arena, unsigned char, g->value_count + 1, st);
+    w->flat = QC_NEW_ARRAY(w->arena, bool, g->value_count + 1, st);
+    w->done = QC_NEW_ARRAY(w->arena, bool, g->node_count + 1, st);
+    for (int o = 0; o < QC_TFL_ORDERS; o++) {
+        w->made[o] = QC_NEW_ARRAY(w->arena, int, g->value_count + 1, st);
+        for (qc_id v = 0; w->made[o] && v <= g->value_count; v++) w->made[o][v] = QC_TFL_NO_TENSOR;
+    }
+    if (!w->builder || !w->order || !w->flat || !w->done || !w->made[0] || !w->made[1]) return false;
+    if (!qc_uses_of(&w->uses, g, w->arena, st) || !qc_tfl_out_choose_orders(w, st)) return false;
+    for (size_t i = 0; i < g->input_count; i++) {
+        if (!check_type(w, NULL, g->inputs[i].value, st)) return false;
+        if (qc_tfl_out_result(w, g->inputs[i].value, st) == QC_TFL_NO_TENSOR) return false;
+    }
+    return true;
+}
+
+bool qc_tfl_export(void **bytes, size_t *size, const struct qc_graph *g, struct qc_status *st)
+{
+    struct qc_tfl_writer w = {.arena = qc_arena_new(), .g = g};
+    if (!w.arena) return qc_fail_memory(st, 0);
+    bool ok = start(&w, st) && write_nodes(&w, st) && report_refused(&w, st);
+    const struct qc_fb_object *model = ok ? model_object(&w, st) : NULL;
+    ok = model && qc_fb_finish(bytes, size, w.builder, model, QC_TFL_KIND, st);
+    qc_arena_free(w.arena);
+    return ok;
+}

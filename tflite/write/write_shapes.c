@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Operators that move or select elements. */
+#include <string.h>
+
+#include "tflite/write/tflite_writing.h"
+
+/* The two ends of a node, both in the order of the result. */
+static bool ends(int *x, int *y, struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    *x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st);
+    *y = qc_tfl_out_result(w, n->outputs, st);
+    return *x != QC_TFL_NO_TENSOR && *y != QC_TFL_NO_TENSOR;
+}
+
+bool qc_tfl_write_concat(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id y = n->outputs;
+    const int rank = w->g->values[y].type.shape.rank;
+    int64_t axis = qc_attr_int(n, "axis", 0);
+    int inputs[QC_TFL_OPERANDS];
+    const int to = qc_tfl_out_result(w, y, st);
+    for (unsigned i = 0; i < n->input_count; i++)
+        if ((inputs[i] = qc_tfl_out_tensor_of(w, n->inputs[i], w->order[y], st)) == QC_TFL_NO_TENSOR) return false;
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_ConcatenationOptions);
+    if (axis < 0) axis += rank;
+    qc_fb_set_int(o, QC_TFL_ConcatenationOptions_axis, qc_tfl_out_axis((int)axis, rank, w->order[y]));
+    return to != QC_TFL_NO_TENSOR && qc_tfl_out_add_node(w, QC_TFL_OP_CONCATENATION, n->input_count, inputs, to, o, st);
+}
+
+/* Do only dense layers with constant weights read v, a matrix whose rows are samples? */
+static bool only_dense_read(const struct qc_tfl_writer *w, qc_id v)
+{
+    const struct qc_use_list uses = qc_all_uses(&w->uses, v);
+    for (size_t i = 0; i < uses.count; i++) {
+        const struct qc_node *n = uses.of[i].node ? &w->g->nodes[uses.of[i].node] : NULL;
+        if (!n || uses.of[i].input != 0 || (n->op != QC_OP_Gemm && n->op != QC_OP_MatMul) ||
+            qc_attr_int(n, "transA", 0) || !qc_constant_of(w->g, n->inputs[1]))
+            return false;
+    }
+    return uses.count > 0;
+}
+
+bool qc_tfl_write_shape(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id x = n->inputs[0], y = n->outputs;
+    const struct qc_shape *s = &w->g->values[x].type.shape, *to = &w->g->values[y].type.shape;
+    if (w->order[x] == QC_TFL_LAST) {
+        const int from = qc_tfl_out_tensor_of(w, x, QC_TFL_LAST, st);
+        int perm[QC_RANK_MAX];
+        for (int i = 0; i < s->rank; i++) perm[i] = qc_tfl_out_axis(i, s->rank, QC_TFL_LAST);
+        if (from == QC_TFL_NO_TENSOR) return false;
+        if (qc_tfl_out_keeps_order(&w->tensors[from].shape, perm)) return qc_tfl_out_put_plain(w, y, from, st);
+        if (to->rank == 2 && to->dim[0] == s->dim[0] && s->dim[1] != QC_FREE && only_dense_read(w, y)) {
+            w->flat[y] = true;
+            return qc_tfl_out_put_plain(w, y, from, st);
+        }
+    }
+    const int from = qc_tfl_out_tensor_of(w, x, QC_TFL_PLAIN, st);
+    return from != QC_TFL_NO_TENSOR && qc_tfl_out_put_plain(w, y, from, st);
+}
+
+bool qc_tfl_write_transpose(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const qc_id xv = n->inputs[0], yv = n->outputs;
+    const int rank = w->g->values[xv].type.shape.rank;
+    const int64_t *given;
+    int perm[QC_RANK_MAX];
+    const bool named = qc_attr_ints(n, "perm", &given) > 0;
+    const int x = qc_tfl_out_tensor_of(w, xv, w->order[xv], st);
+    bool same = true;
+    if (x == QC_TFL_NO_TENSOR) return false;
+    for (int a = 0; a < rank; a++) {
+        const int to = qc_tfl_out_axis(a, rank, w->order[yv]), source = named ? (int)given[a] : rank - 1 - a;
+        perm[to] = qc_tfl_out_axis(source, rank, w->order[xv]);
+        same = same && perm[to] == to;
+    }
+    /* The tensor itself, unless it would be two of the model's inputs and outputs. */
+    const bool free_to_be = w->g->values[xv].kind == QC_VALUE_RESULT && !w->uses.output_count[xv];
+    if (same && (free_to_be || !w->uses.output_count[yv])) {
+        w->made[w->order[yv]][yv] = x;
+        return true;
+    }
+    const int y = qc_tfl_out_result(w, yv, st);
+    return y != QC_TFL_NO_TENSOR && qc_tfl_out_permute(w, x, perm, y, st);
+}
+
+static bool strided_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
+                          const int64_t *stride, int64_t whole, struct qc_status *st)
+{
+    const size_t rank = (size_t)w->tensors[x].shape.rank;
+    const int inputs[] = {x, qc_tfl_out_ints(w, begin, rank, "begin", st), qc_tfl_out_ints(w, end, rank, "end", st),
+                          qc_tfl_out_ints(w, stride, rank, "strides", st)};
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_StridedSliceOptions);
+    qc_fb_set_int(o, QC_TFL_StridedSliceOptions_begin_mask, whole);
+    qc_fb_set_int(o, QC_TFL_StridedSliceOptions_end_mask, whole);
+    for (int i = 1; i < 4; i++)
+        if (inputs[i] == QC_TFL_NO_TENSOR) return false;
+    return qc_tfl_out_add_node(w, QC_TFL_OP_STRIDED_SLICE, 4, inputs, y, o, st);
+}
+
+bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    const struct qc_shape *s = &g->values[n->inputs[0]].type.shape;
+    const struct qc_tensor *in[5] = {0};
+    int64_t begin[QC_RANK_MAX], end[QC_RANK_MAX], stride[QC_RANK_MAX], whole = 0;
+    int x, y;
+    for (unsigned i = 1; i < n->input_count; i++)
+        if (n->inputs[i] && !(in[i] = qc_constant_of(g, n->inputs[i])))
+            return qc_tfl_out_refuse(w, n, st, "its bounds are computed");
+    if (!ends(&x, &y, w, n, st)) return false;
+    const enum qc_tfl_order order = w->order[n->outputs];
+    for (int i = 0; i < s->rank; i++) {
+        begin[i] = end[i] = 0;
+        stride[i] = 1;
+        whole |= INT64_C(1) << i;
+    }
+    for (size_t k = 0; k < in[1]->count; k++) {
+        int64_t axis = in[3] ? qc_tensor_int(in[3], k) : (int64_t)k;
+        if (axis < 0) axis += s->rank;
+        const int64_t size = s->dim[axis], step = in[4] ? qc_tensor_int(in[4], k) : 1;
+        int64_t from = qc_tensor_int(in[1], k), to = qc_tensor_int(in[2], k);
+        if (size == QC_FREE || step < 1)
+            return qc_tfl_out_refuse(w, n, st, "it goes backwards, or along a free dimension");
+        if (from < 0) from += size;
+        if (to < 0) to += size;
+        const int at = qc_tfl_out_axis((int)axis, s->rank, order);
+        begin[at] = from < 0 ? 0 : from > size ? size : from;
+        end[at] = to < 0 ? 0 : to > size ? size : to;
+        stride[at] = step;
+        whole &= ~(INT64_C(1) << at);
+    }
+    return strided_slice(w, x, y, begin, end, stride, whole, st);
+}
+
+/* One STRIDED_SLICE for each part. */
+bool qc_tfl_write_split(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
+    int64_t axis = qc_attr_int(n, "axis", 0), first = 0;
+    if (axis < 0) axis += s->rank;
+    for (unsigned o = 0; o < n->output_count; o++) {
+        const qc_id part = n->outputs + o;
+        const int at = qc_tfl_out_axis((int)axis, s->rank, w->order[part]),
+                  x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[part], st), y = qc_tfl_out_result(w, part, st);
+        const int64_t size = w->g->values[part].type.shape.dim[axis];
+        int64_t begin[QC_RANK_MAX] = {0}, end[QC_RANK_MAX] = {0}, stride[QC_RANK_MAX];
+        if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
+        if (size == QC_FREE) return qc_tfl_out_refuse(w, n, st, "the size of a part is not known");
+        for (int i = 0; i < s->rank; i++) stride[i] = 1;
+        begin[at] = first;
+        end[at] = first += size;
+        const int64_t whole = ((INT64_C(1) << s->rank) - 1) & ~(INT64_C(1) << at);
+        if (!strided_slice(w, x, y, begin, end, stride, whole, st)) return false;
+    }
+    return true;
+}
+
+bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    const char *mode = qc_attr_string(n, "mode", "constant");
+    const struct qc_tensor *pads = qc_constant_of(g, n->inputs[1]),
+                           *value = n->input_count > 2 && n->inputs[2] ? qc_constant_of(g, n->inputs[2]) : NULL;
+    const int rank = g->values[n->inputs[0]].type.shape.rank;
+    int64_t rows[2 * QC_RANK_MAX];
+    int x, y;
+    if (!pads || (n->input_count > 2 && n->inputs[2] && !value))
+        return qc_tfl_out_refuse(w, n, st, "its pads are computed");
+    if (value && qc_tensor_float(value, 0) != 0 && !qc_graph_parameters(g, n->inputs[2]))
+        return qc_tfl_out_refuse(w, n, st, "it pads with %g, not 0", qc_tensor_float(value, 0));
+    const struct qc_qparams *s = value ? qc_graph_parameters(g, n->inputs[2]) : NULL;
+    if (s && qc_tensor_int(value, 0) != s->zero_point[0])
+        return qc_tfl_out_refuse(w, n, st, "it pads with a number other than 0");
+    const bool mirrors = strcmp(mode, "reflect") == 0;
+    if (!mirrors && strcmp(mode, "constant") != 0) return qc_tfl_out_refuse(w, n, st, "its mode is %.40s", mode);
+    if (!ends(&x, &y, w, n, st)) return false;
+    for (int a = 0; a < rank; a++) {
+        const int at = qc_tfl_out_axis(a, rank, w->order[n->outputs]);
+        rows[2 * at] = qc_tensor_int(pads, (size_t)a);
+        rows[2 * at + 1] = qc_tensor_int(pads, (size_t)(a + rank));
+        if (rows[2 * at] < 0 || rows[2 * at + 1] < 0) return qc_tfl_out_refuse(w, n, st, "it has negative pads");
+    }
+    const int inputs[] = {x, qc_tfl_out_int_table(w, rows, (size_t)rank, 2, "pads", st)};
+    struct qc_fb_object *o = qc_tfl_out_options(w, mirrors ? QC_TFL_TABLE_MirrorPadOptions : QC_TFL_TABLE_PadOptions);
+    if (mirrors) qc_fb_set_int(o, QC_TFL_MirrorPadOptions_mode, QC_TFL_MIRROR_REFLECT);
+    return inputs[1] != QC_TFL_NO_TENSOR &&
+           qc_tfl_out_add_node(w, mirrors ? QC_TFL_OP_MIRROR_PAD : QC_TFL_OP_PAD, 2, inputs, y, o, st);
+}
+
+bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape, *to = &w->g->values[n->outputs].type.shape;
+    const char *mode = qc_attr_string(n, "mode", "nearest"),
+               *where = qc_attr_string(n, "coordinate_transformation_mode", "half_pixel"),
+               *nearest = qc_attr_string(n, "nearest_mode", "round_prefer_floor");
+    const bool linear = strcmp(mode, "linear") == 0, half = strstr(where, "half_pixel") != NULL;
+    int x, y;
+    if (s->rank != 4 || s->dim[0] != to->dim[0] || s->dim[1] != to->dim[1])
+        return qc_tfl_out_refuse(w, n, st, "it resizes other axes than height and width");
+    if (to->dim[2] == QC_FREE || to->dim[3] == QC_FREE || s->dim[2] == QC_FREE || s->dim[3] == QC_FREE)
+        return qc_tfl_out_refuse(w, n, st, "its sizes are not known");
+    const bool times = to->dim[2] % s->dim[2] == 0 && to->dim[3] % s->dim[3] == 0;
+    const bool copies = strcmp(mode, "nearest") == 0 && times && (half || strcmp(where, "asymmetric") == 0) &&
+                        (half ? strcmp(nearest, "round_prefer_floor") == 0 : strcmp(nearest, "floor") == 0);
+    const bool corners = strcmp(where, "align_corners") == 0;
+    if (!copies && (!linear || !(half || corners || strcmp(where, "asymmetric") == 0)))
+        return qc_tfl_out_refuse(w, n, st, "mode %.20s with %.30s and %.30s has no form", mode, where, nearest);
+    if (linear && qc_graph_parameters(w->g, n->outputs))
+        return qc_tfl_out_refuse(w, n, st,
+                                 "interpolation on integers has other arithmetic in TensorFlow Lite: --skip it");
+    if (!ends(&x, &y, w, n, st)) return false;
+    const int64_t sizes[] = {to->dim[2], to->dim[3]};
+    const int inputs[] = {x, qc_tfl_out_ints(w, sizes, 2, "size", st)};
+    struct qc_fb_object *o =
+        qc_tfl_out_options(w, linear ? QC_TFL_TABLE_ResizeBilinearOptions : QC_TFL_TABLE_ResizeNearestNeighborOptions);
+    if (linear) {
+        qc_fb_set_int(o, QC_TFL_ResizeBilinearOptions_align_corners, corners);
+        qc_fb_set_int(o, QC_TFL_ResizeBilinearOptions_half_pixel_centers, half);
+    }
+    return inputs[1] != QC_TFL_NO_TENSOR &&
+           qc_tfl_out_add_node(w, linear ? QC_TFL_OP_RESIZE_BILINEAR : QC_TFL_OP_RESIZE_NEAREST_NEIGHBOR, 2, inputs, y,
+                               o, st);
+}
+
+/* ONNX's mode CRD has the block's positions behind the channels, TensorFlow Lite before them. */
+static int blocks_first(struct qc_tfl_writer *w, qc_id v, int x, int64_t block, struct qc_status *st)
+{
+    const int64_t channels = w->tensors[x].shape.dim[3], out = channels / (block * block);
+    int64_t *order = QC_NEW_ARRAY(w->arena, int64_t, channels, st);
+    if (out == 1) return x;
+    if (!order) return QC_TFL_NO_TENSOR;
+    for (int64_t i = 0; i < channels; i++) order[i] = i % out * block * block + i / out;
+    const struct qc_shape shape = w->tensors[x].shape;
+    const int inputs[] = {x, qc_tfl_out_ints(w, order, (size_t)channels, "channels", st)},
+              to = qc_tfl_out_like(w, v, &shape, "_blocks", st);
+    struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_GatherOptions);
+    qc_fb_set_int(o, QC_TFL_GatherOptions_axis, 3);
+    return inputs[1] != QC_TFL_NO_TENSOR && to != QC_TFL_NO_TENSOR &&
+                   qc_tfl_out_add_node(w, QC_TFL_OP_GATHER, 2, inputs, to, o, st)
+               ? to
+               : QC_TFL_NO_TENSOR;
+}
+
+bool qc_tfl_write_depth(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const bool to_space = n->op == QC_OP_DepthToSpace;
+    const int64_t block = qc_attr_int(n, "blocksize", 1);
+    int x = qc_tfl_out_tensor_of(w, n->inputs[0], QC_TFL_LAST, st);
+    const int y = qc_tfl_out_result(w, n->outputs, st);
+    if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
+    if (to_space && strcmp(qc_attr_string(n, "mode", "DCR"), "CRD") == 0 &&
+        (x = blocks_first(w, n->inputs[0], x, block, st)) == QC_TFL_NO_TENSOR)
+        return false;
+    struct qc_fb_object *o =
+        qc_tfl_out_options(w, to_space ? QC_TFL_TABLE_DepthToSpaceOptions : QC_TFL_TABLE_SpaceToDepthOptions);
+    qc_fb_set_int(o, to_space ? QC_TFL_DepthToSpaceOptions_block_size : QC_TFL_SpaceToDepthOptions_block_size, block);
+    return qc_tfl_out_add_node(w, to_space ? QC_TFL_OP_DEPTH_TO_SPACE : QC_TFL_OP_SPACE_TO_DEPTH, 1, &x, y, o, st);
+}
