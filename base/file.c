@@ -448,7 +448,7 @@ bool qc_check_holes(int fd, struct qc_status *st)
     const uint64_t size = (uint64_t)info.st_size, stored = qc_stored_bytes(fd);
     return (size - FREE_BYTES) / TIMES <= stored ||
            qc_fail(st, QC_BAD_INPUT,
-                   "its size is %" PRIu64 " bytes, but the disk stores only %" PRIu64 " of them; copy it again", size,
+                   "its size is %" PRIu64 " bytes, but the disk stores %" PRIu64 " of them; copy it again", size,
                    stored);
 }
 

@@ -34,6 +34,6 @@ bool qc_check_stored(size_t samples, size_t sample_bytes, size_t stored, const c
     if (sample_bytes < LEAST_BYTES) sample_bytes = LEAST_BYTES;
     if (!qc_mul_size(&most, stored, PACKED) || !qc_add_size(&most, most, FREE_BYTES)) return true;
     return (qc_mul_size(&wanted, samples, sample_bytes) && wanted <= most) ||
-           qc_fail(st, QC_BAD_INPUT, "it claims %zu samples but stores only %zu bytes of values; store the values%s",
+           qc_fail(st, QC_BAD_INPUT, "it claims %zu samples but stores %zu bytes of values; store the values%s",
                    samples, stored, remedy);
 }
