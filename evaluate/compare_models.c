@@ -6,7 +6,7 @@
 #include "evaluate/canonical_model.h"
 #include "quantize/options/integer_options.h"
 
-/* One word is MODEL's, A,B are of both: NULL for what is not said. */
+/* Splits "A,B" into the values of both models; a single word is MODEL's. A missing value is NULL. */
 static bool split_pair(const char *out[2], const char *text, struct qc_arena *a, struct qc_status *st)
 {
     const char *comma = text ? strchr(text, ',') : NULL;
@@ -15,7 +15,7 @@ static bool split_pair(const char *out[2], const char *text, struct qc_arena *a,
     return !comma || (out[0] = qc_arena_strndup(a, text, (size_t)(comma - text), st));
 }
 
-/* --rounding and --accumulator. */
+/* Reads --rounding and --accumulator. */
 static bool read_arithmetic(struct qc_compared_models *c, const struct qc_options *o, struct qc_status *st)
 {
     const char *rounding[2], *accumulator[2];
