@@ -10,9 +10,12 @@
 
 #include "base/status.h"
 
-/* The integer levels a value may take: those of its type, or [-hi, hi] of a restricted one. */
+/* The levels a value may take: the integers from lo to hi, of a type or of a restricted one. With a mantissa only those
+   that a floating-point number with so many bits behind the point has, whose smallest normal number is 2^least
+   (arith/float_level.h); below 1 these are fractions. Such levels have the zero point 0. */
 struct qc_levels {
     int32_t lo, hi;
+    int mantissa, least; /* 0, 0: all integers */
 };
 
 struct qc_affine {

@@ -22,7 +22,8 @@ static QC_INLINE float round_away(float x)
 
 /* One loop per kind; the channel's parameters are loop invariants or walk along. */
 static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, float *y, const float *x, size_t n,
-                               const float *a, const float *b, const float *lo, const float *hi, const size_t step)
+                               const float *a, const float *b, const float *lo, const float *hi, const size_t step,
+                               int mantissa, int least)
 {
 #define QC_ROW(expression)                                                                                             \
     QC_IVDEP                                                                                                           \
@@ -37,6 +38,7 @@ static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, fl
     case QC_ROUNDING_DIVIDE: QC_ROW(qc_clamp_real(v / b[c], lo[c], hi[c]));
     case QC_ROUNDING_QUANTIZE: QC_ROW(qc_level_of_real(v, b[c], lo[c], hi[c], native));
     case QC_ROUNDING_AWAY: QC_ROW(qc_clamp(round_away(v / b[c]), lo[c], hi[c]));
+    case QC_ROUNDING_FLOAT: QC_ROW(qc_float_level(v / b[c], lo[c], hi[c], mantissa, least));
     case QC_ROUNDING_DEQUANTIZE:
         QC_ROW(qc_clamp_real((v + 0.0f) * a[c], lo[c], hi[c])); /* -0 as 0: integers have one zero */
     case QC_ROUNDING_REQUANTIZE: QC_ROW(qc_level_of_product(v, a[c], lo[c], hi[c], native));
@@ -50,10 +52,10 @@ static QC_INLINE void rows_body(const bool native, const struct qc_rounding *r, 
     const size_t count = r->count;
     if (count == 1) {
         const float a = *r->a, b = *r->b, lo = *r->lo, hi = *r->hi;
-        row_body(native, r->kind, y, x, n, &a, &b, &lo, &hi, 0);
+        row_body(native, r->kind, y, x, n, &a, &b, &lo, &hi, 0, r->mantissa, r->least);
     } else {
         for (size_t i = 0; i < n; i += count)
-            row_body(native, r->kind, y + i, x + i, count, r->a, r->b, r->lo, r->hi, 1);
+            row_body(native, r->kind, y + i, x + i, count, r->a, r->b, r->lo, r->hi, 1, r->mantissa, r->least);
     }
 }
 QC_SIMD_ROUND(rows, (const struct qc_rounding *r, float *y, const float *x, size_t n), (r, y, x, n))

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "arith/contract.h"
-#include "base/simd.h"
+#include "arith/float_level.h"
 
 /* min(max(x, lo), hi) with NaN to lo. */
 static QC_INLINE float qc_clamp(float x, float lo, float hi)
@@ -54,6 +54,7 @@ enum qc_rounding_kind {
     QC_ROUNDING_DEQUANTIZE, /* y = f(x * a)                           integers to real; -0 counts as 0 */
     QC_ROUNDING_REQUANTIZE, /* y = RNE(clamp(f(x * a)))               accumulator to integers, a = f(f(sx*sw) / sy) */
     QC_ROUNDING_AWAY,       /* y = clamp(RHA(f(x / b)))               real to integers, half away from zero */
+    QC_ROUNDING_FLOAT,      /* y = qc_float_level(f(x / b))           real to floating-point levels */
     QC_ROUNDING_RESCALE     /* y = clamp(RNE(f(f(x * a) / b)))        integers of one quantizer to those of another */
 };
 
@@ -61,6 +62,7 @@ struct qc_rounding {
     enum qc_rounding_kind kind;
     size_t count; /* of a, b, lo and hi: 1, or the channels */
     const float *a, *b, *lo, *hi;
+    int mantissa, least; /* QC_ROUNDING_FLOAT: as those of struct qc_levels */
 };
 
 /* Channel c alone. */

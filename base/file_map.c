@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/scratch_file.h"
 
 struct qc_file_map {
     void *data;
@@ -60,38 +61,21 @@ static bool write_all(int fd, const char *p, size_t bytes)
     return true;
 }
 
-static const char *temporary_folder(void)
-{
-    const char *folder = getenv("TMPDIR");
-    return folder && *folder ? folder : "/tmp";
-}
-
-/* A file without a name, which is gone with the process; -1: errno says why. */
-static int temporary_file(void)
-{
-    char path[4096];
-    const int length = snprintf(path, sizeof path, "%s/qcalib-weights-XXXXXX", temporary_folder());
-    errno = ENAMETOOLONG;
-    const int fd = length > 0 && (size_t)length < sizeof path ? mkstemp(path) : -1;
-    if (fd >= 0) unlink(path);
-    return fd;
-}
-
 static bool cannot_map(struct qc_status *st)
 {
     return qc_fail(st, QC_MACHINE, "a temporary file in %s cannot be mapped; set TMPDIR to another folder",
-                   temporary_folder());
+                   qc_temporary_folder());
 }
 
 bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes, struct qc_status *st)
 {
-    const int fd = temporary_file();
+    const int fd = qc_temporary_file();
     bool ok = fd >= 0 && write_all(fd, data, bytes);
     *out = NULL;
     if (!ok)
         qc_fail(st, QC_MACHINE,
                 "%zu bytes of weights cannot be put into a temporary file in %s: %s; set TMPDIR to a folder with room",
-                bytes, temporary_folder(), strerror(errno));
+                bytes, qc_temporary_folder(), strerror(errno));
     else if ((ok = qc_file_map_new(out, fd, bytes, st)) && !*out)
         ok = cannot_map(st);
     if (fd >= 0) close(fd);
@@ -101,7 +85,7 @@ bool qc_file_map_spill(struct qc_file_map **out, const void *data, size_t bytes,
 bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_status *st)
 {
     struct qc_file_map *m = malloc(sizeof *m);
-    const int fd = m ? temporary_file() : -1;
+    const int fd = m ? qc_temporary_file() : -1;
     void *data = MAP_FAILED;
     bool ok = false;
     *out = NULL;
@@ -111,7 +95,7 @@ bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_statu
     if (error)
         qc_fail(st, QC_MACHINE,
                 "a temporary file of %zu bytes cannot be made in %s: %s; set TMPDIR to a folder with room", bytes,
-                temporary_folder(), strerror(error));
+                qc_temporary_folder(), strerror(error));
     else if ((data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED)
         cannot_map(st);
     else

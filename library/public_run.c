@@ -98,8 +98,14 @@ static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct 
         !qc_model_run_open(&r, &p->in.model, &p->in.data, QC_USE_TRUTH, &p->options, *w, st))
         return false;
     qc_progress_phase(listener(p), "evaluating");
-    const bool ok = qc_evaluate_sums(m, &overflows, p->arena, r.model.graph, r.data, &how, (unsigned)p->options.threads,
-                                     (size_t)p->options.memory_limit, qc_progress_step, listener(p), st);
+    const struct qc_evaluation e = {.graph = r.model.graph,
+                                    .data = r.data,
+                                    .how = &how,
+                                    .workers = (unsigned)p->options.threads,
+                                    .memory_limit = (size_t)p->options.memory_limit,
+                                    .progress = qc_progress_step,
+                                    .progress_user = listener(p)};
+    const bool ok = qc_evaluate_sums(m, &overflows, &e, p->arena, st);
     qc_progress_end(listener(p));
     if (ok) {
         const struct qc_metric *const one[] = {m};

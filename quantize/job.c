@@ -119,9 +119,15 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
 {
     const struct qc_options *o = j->p.options;
     qc_progress_phase(j->p.progress, quantized ? "accuracy int8" : "accuracy float");
-    const bool ok = qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, j->p.arena, g,
-                                     j->p.from->eval, quantized ? &j->p.how : NULL, (unsigned)o->threads,
-                                     (size_t)o->memory_limit, qc_progress_step, j->p.progress, st);
+    const struct qc_evaluation e = {.graph = g,
+                                    .data = j->p.from->eval,
+                                    .how = quantized ? &j->p.how : NULL,
+                                    .workers = (unsigned)o->threads,
+                                    .memory_limit = (size_t)o->memory_limit,
+                                    .progress = qc_progress_step,
+                                    .progress_user = j->p.progress};
+    const bool ok =
+        qc_evaluate_sums(quantized ? &j->has.metric : &j->demand.fp32, &j->has.overflows, &e, j->p.arena, st);
     qc_progress_end(j->p.progress);
     return ok;
 }

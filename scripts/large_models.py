@@ -181,6 +181,28 @@ LARGE = {"ResNet-18-shaped, 96x96": (resnet18, 40), "ResNet-50-shaped, 96x96": (
          "DenseNet-shaped, 96x96": (densenet, 32), "DeepLab-shaped, 256x256": (deeplab, 16)}
 
 
+def starnet(path, size=224, base=24):
+    """StarNet-S1: depthwise convolutions of 7x7, and products of two branches."""
+    n = Network()
+    low, high = n.constant(np.float32(0)), n.constant(np.float32(6))
+
+    def conv(x, inputs, outputs, kernel, stride=1, group=1, act=False, gain=1.0):
+        weight = n.random(outputs, inputs // group, kernel, kernel, fan=inputs // group * kernel ** 2 / gain ** 2)
+        x = n.op("Conv", x, weight, n.constant(np.full(outputs, 0.1, np.float32)), strides=[stride] * 2,
+                 pads=[kernel // 2] * 4, group=group)
+        return n.op("Clip", x, low, high) if act else x
+
+    x, width = conv("x", 3, 32, 3, 2, act=True), 32
+    for k, depth in enumerate((2, 2, 8, 3)):
+        x, width = conv(x, width, base << k, 3, 2), base << k
+        for _ in range(depth):
+            y = conv(x, width, width, 7, group=width)
+            y = n.op("Mul", conv(y, width, 4 * width, 1, act=True), conv(y, width, 4 * width, 1, gain=0.5))
+            y = conv(conv(y, 4 * width, width, 1, gain=0.5), width, width, 7, group=width, gain=0.1)
+            x = n.op("Add", x, y)
+    return head(n, x, width, path, ["n", 3, size, size])
+
+
 def make(build, samples, folder, *how):
     """(model, samples as .npy) in a folder; made once."""
     name = "_".join(map(str, (build.__name__, *how)))

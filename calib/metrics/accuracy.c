@@ -31,11 +31,11 @@ bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_da
     return ok;
 }
 
-bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *overflow_arena,
-                      const struct qc_graph *g, const struct qc_dataset *data, const struct qc_plan_options *how,
-                      unsigned workers, size_t memory_limit, qc_pool_progress_fn *progress, void *progress_user,
-                      struct qc_status *st)
+bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, const struct qc_evaluation *of,
+                      struct qc_arena *overflow_arena, struct qc_status *st)
 {
+    const struct qc_graph *g = of->graph;
+    const struct qc_dataset *data = of->data;
     struct evaluation e = {0};
     struct qc_score all = {0};
     struct qc_arena *a = qc_arena_new();
@@ -46,8 +46,8 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, str
     unsigned used;
     if (!a) return qc_fail_memory(st, 1);
     size_t units = qc_dataset_units(data);
-    if (!qc_stream_plan(&plan, g, data, how, st) ||
-        !qc_stream_fit(&used, workers, memory_limit, data, qc_plan_runner_bytes(plan), st) ||
+    if (!qc_stream_plan(&plan, g, data, of->how, st) ||
+        !qc_stream_fit(&used, of->workers, of->memory_limit, data, qc_plan_runner_bytes(plan), st) ||
         !qc_runner_new(&probe, plan, st) || !qc_overflows_new(overflows, plan, g, overflow_arena, st) ||
         !qc_scoring_begin(&e.scoring, g, probe, data, st))
         goto out;
@@ -67,8 +67,8 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, str
                                .workers = used,
                                .unit = finish_unit,
                                .user = &e,
-                               .progress = progress,
-                               .progress_user = progress_user};
+                               .progress = of->progress,
+                               .progress_user = of->progress_user};
     if (!qc_stream_run(&stream, st)) goto out;
     for (size_t u = 0; u < units; u++) qc_score_add(&all, &e.units[u]);
     if (e.scoring.label_count && !all.labels) {

@@ -16,10 +16,18 @@
 bool qc_evaluate_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                        const struct qc_plan_options *how, struct qc_status *st);
 
-/* Evaluates one graph, and says what accumulators of few bits did (from the arena). data must be opened with
-   options.truth and the graph's inputs; errors: neither labels nor target (QC_BAD_INPUT), no output that fits them. how
-   may be NULL. */
-bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, struct qc_arena *a,
-                      const struct qc_graph *g, const struct qc_dataset *data, const struct qc_plan_options *how,
-                      unsigned workers, size_t memory_limit, qc_pool_progress_fn *progress, void *progress_user,
-                      struct qc_status *st);
+/* What is evaluated, and how. */
+struct qc_evaluation {
+    const struct qc_graph *graph;
+    const struct qc_dataset *data;     /* opened with options.truth and the graph's inputs */
+    const struct qc_plan_options *how; /* NULL: as it comes */
+    unsigned workers;
+    size_t memory_limit;
+    qc_pool_progress_fn *progress;
+    void *progress_user;
+};
+
+/* Evaluates one graph, and says what accumulators of few bits did (from the arena). Errors: neither labels nor target
+   (QC_BAD_INPUT), no output that fits them. */
+bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, const struct qc_evaluation *of,
+                      struct qc_arena *a, struct qc_status *st);

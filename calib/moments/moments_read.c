@@ -126,7 +126,7 @@ static void read_some(double *to, const struct qc_second_moments_layer *l, unsig
                 read_diagonal_of_class(to, l, s, unit, group, block);
             else
                 read_column_of_class(to, l, s, unit, group, block, (size_t)column);
-            qc_second_moments_rest(s, l);
+            if (!s->away || group + 1 == l->groups) qc_second_moments_rest(s, l); /* once for all groups */
         }
     }
     for (size_t i = 0; rows > 0 && i < w; i++) to[i] /= rows;
@@ -240,7 +240,7 @@ void qc_second_moments_read_lower(double *h, double *mean, const struct qc_secon
             const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
             if (!s->sums) continue;
             read_class(h, mean, l, s, ldexp(1, 2 * qc_second_moments_lowest(c) - 11), group, block);
-            qc_second_moments_rest(s, l);
+            if (!s->away || group + 1 == l->groups) qc_second_moments_rest(s, l); /* once for all groups */
         }
     }
     for (size_t k = 0; rows > 0 && k < w; k++) {

@@ -262,7 +262,8 @@ static void add_products(struct qc_second_moments_sums *to, const struct qc_seco
 
 void qc_second_moments_rest(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l)
 {
-    if (s->file) qc_file_map_forget(s->products, l->product_count * sizeof *s->products);
+    if (s->file && s->narrow) qc_file_map_forget(s->narrow, l->product_count * sizeof *s->narrow);
+    if (s->file && s->products) qc_file_map_forget(s->products, l->product_count * sizeof *s->products);
     if (s->row_file) qc_file_map_forget(qc_file_map_room(s->row_file), s->row_bytes);
 }
 

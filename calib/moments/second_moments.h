@@ -56,6 +56,7 @@ struct qc_second_moments_sums {
     int base;
     int64_t most;                         /* no entry of `narrow` is larger in magnitude */
     struct qc_file_map *file;             /* that products lie in, or NULL */
+    bool away;                            /* they are only read there (qc_second_moments_put_away) */
     struct qc_second_moments_chunk *rows; /* their number: */
     size_t row_count;
     struct qc_file_map *row_file; /* that they lie in while there is room, or NULL */
@@ -163,6 +164,11 @@ void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t e
 /* From now on products and rows of wide layers come to lie in temporary files without a name: in memory is one matrix
    for each worker at most. Whatever is read is the same. Before anything is observed. */
 void qc_second_moments_spill(struct qc_second_moments *m);
+
+/* Puts products into a temporary file, from which layers read them one after the other, if they take more than `most`
+   bytes and there is room for one. What is added to a layer later takes its products back. After
+   qc_second_moments_end. */
+bool qc_second_moments_put_away(struct qc_second_moments *m, size_t most, struct qc_status *st);
 
 /* Bytes of the sums, when every layer has met both classes, and of one worker's buffers. Where some are spilled, all of
    them, and what is in memory. */

@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "arith/float_level.h"
 #include "base/pool.h"
+#include "graph/types/small_float.h"
 
 enum { CHUNK = 64 /* blocks of an item */, STEPS = 24, FINER = 4 };
 
@@ -20,8 +22,20 @@ struct block {
     double lo, hi; /* of the best range */
 };
 
+static double error_of_floats(const struct block *b, double scale)
+{
+    const struct qc_levels l = b->search->levels;
+    double sum = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const double d = b->x[i] - scale * qc_float_level_double(b->x[i] / scale, l.lo, l.hi, l.mantissa, l.least);
+        sum += b->importance[i] * (d * d);
+    }
+    return sum;
+}
+
 static double error_of(const struct block *b, struct qc_affine p)
 {
+    if (b->search->levels.mantissa) return error_of_floats(b, (double)p.scale);
     const double magic = 0x1.8p52, scale = (double)p.scale, least = b->search->levels.lo - p.zero_point,
                  most = b->search->levels.hi - p.zero_point;
     double sum = 0;
@@ -63,8 +77,40 @@ static void search(struct block *b, double lo, double hi)
     }
 }
 
+/* Of some scales that of the least error; *best is one of them at last. */
+static void try_scale(const struct block *b, float *best, double *least, float scale)
+{
+    const double error = scale >= QC_SCALE_MIN ? error_of(b, (struct qc_affine){.scale = scale}) : (double)INFINITY;
+    if (!(error < *least)) return;
+    *least = error;
+    *best = scale;
+}
+
+static float power_of_two(const struct block *b, float scale)
+{
+    double least = (double)INFINITY;
+    float best = scale;
+    int e;
+    (void)frexpf(scale, &e); /* scale < 2^e */
+    for (int k = e + 1; k >= e - 2; k--) try_scale(b, &best, &least, ldexpf(1, k));
+    return best;
+}
+
+/* A number of E4M3 times `over`. */
+static float float8_over(const struct block *b, float scale, float over)
+{
+    const uint8_t at = qc_float_to_small(QC_F8E4M3, (double)(scale / over), QC_SMALL_SATURATES, QC_SMALL_NEAREST),
+                  most = qc_float_to_small(QC_F8E4M3, (double)INFINITY, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+    double least = (double)INFINITY;
+    float best = over * qc_small_to_float(QC_F8E4M3, at ? at : 1);
+    for (int k = at + 1; k >= at - 2; k--)
+        if (k >= 1 && k <= most) try_scale(b, &best, &least, over * qc_small_to_float(QC_F8E4M3, (uint8_t)k));
+    return best;
+}
+
 struct work {
     const struct qc_block_search *search;
+    float over; /* 0; or scales are to be numbers of E4M3 times this */
     float *scale;
     int32_t *zero_point;
     double *scratch; /* [workers][2 block]: numbers and their importance */
@@ -87,6 +133,11 @@ static bool solve_block(struct work *w, size_t k, unsigned worker, struct qc_sta
         hi = fmax(hi, x[i]);
     }
     if (lo == 0 && hi == 0) return true;
+    struct block b = {.search = s, .count = count, .x = x, .importance = importance, .lo = lo, .hi = hi};
+    if (w->over > 0) {
+        w->scale[k] = float8_over(&b, w->scale[k], w->over);
+        return true;
+    }
     if (s->observer) {
         const struct qc_solve request = QC_SOLVE_INIT(s->levels, s->symmetry);
         struct qc_range r = {0};
@@ -94,13 +145,12 @@ static bool solve_block(struct work *w, size_t k, unsigned worker, struct qc_sta
         lo = r.lo;
         hi = r.hi;
     } else {
-        struct block b = {.search = s, .count = count, .x = x, .importance = importance, .lo = lo, .hi = hi};
         search(&b, lo, hi);
         lo = b.lo;
         hi = b.hi;
     }
     const struct qc_affine p = qc_affine_from_range(lo, hi, s->levels, s->symmetry);
-    w->scale[k] = p.scale;
+    w->scale[k] = s->scale == QC_SCALE_POWER_OF_TWO ? power_of_two(&b, p.scale) : p.scale;
     w->zero_point[k] = p.zero_point;
     return true;
 }
@@ -129,8 +179,14 @@ bool qc_block_scales(float *scale, int32_t *zero_point, struct qc_range *widest,
         zero_point[k] = 0;
     }
     const struct qc_pool_options pool = {.workers = (unsigned)workers};
-    const bool ok = w.scratch && w.numbers ? qc_pool_run((l->count + CHUNK - 1) / CHUNK, solve_some, &w, &pool, st)
-                                           : qc_fail_memory(st, workers * width * sizeof *w.scratch);
+    bool ok = w.scratch && w.numbers ? qc_pool_run((l->count + CHUNK - 1) / CHUNK, solve_some, &w, &pool, st)
+                                     : qc_fail_memory(st, workers * width * sizeof *w.scratch);
+    if (ok && s.scale == QC_SCALE_FLOAT8) {
+        float largest = 0;
+        for (size_t k = 0; k < l->count; k++) largest = fmaxf(largest, scale[k]);
+        w.over = qc_scale_over(largest);
+        ok = !(largest > 0) || qc_pool_run((l->count + CHUNK - 1) / CHUNK, solve_some, &w, &pool, st);
+    }
     free(w.scratch);
     free(w.numbers);
     for (size_t k = 0; ok && k < l->count; k++) {

@@ -11,6 +11,7 @@ struct qc_block_search {
     struct qc_scale_layout layout;  /* in blocks */
     struct qc_levels levels;
     enum qc_symmetry symmetry;
+    enum qc_scale_kind scale; /* scales other than all float32: of those beside what is found, the best */
     const double *importance; /* [layout.size]: how much an error there counts; NULL: all alike */
     /* NULL: the range of least sum of importance (x - its quantized form)^2; else as this observer has it. */
     const struct qc_observer *observer;

@@ -110,7 +110,7 @@ static void judge_block(const struct judging *j, const struct matrix *m, const s
             for (size_t l = 0; l < QC_LANES; l++)
                 s->x[i * QC_LANES + l] = (double)(x[(l < count ? l : 0) * step] / divisor[l]);
         }
-        const struct qc_round_grid grid = {.lo = lo, .hi = hi};
+        const struct qc_round_grid grid = {.lo = lo, .hi = hi, .mantissa = levels.mantissa, .least = levels.least};
         qc_round_nearest(s->d, s->x, w, &grid);
         qc_row_errors(nearest, s->d, m->h, w);
         const bool both = j->e->compensate && m->factorised;

@@ -241,6 +241,7 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
                                          qc_scale_layout_of(q, &quantizer->use.tensor->shape, quantizer->use.axis),
                                      .levels = qc_qparams_levels(q),
                                      .symmetry = q->symmetry,
+                                     .scale = q->format ? q->format->scale : QC_SCALE_FLOAT,
                                      .observer = by_error ? NULL : quantizer->observer,
                                      .values = &o->weight_values,
                                      .workers = o->workers};

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scratch_file.h"
+
 /* Memory comes in blocks of one size where it is used again, so that what a small value leaves is good for a large one.
  */
 enum { BLOCK = 16 << 10, SLAB = 256 };
@@ -14,7 +16,11 @@ struct kept {
     bool there, shaped;
     size_t count, bytes;  /* elements of a unit, bytes of a unit */
     size_t piece, pieces; /* bytes of a block, blocks of a unit */
-    void **blocks;        /* [units][pieces], NULL where nothing is; NULL when spilled */
+    struct block {
+        char *memory; /* NULL: in the file, or nothing */
+        bool there;   /* in the file: */
+        int64_t at;
+    } * blocks; /* [units][pieces]; NULL when spilled */
     bool spilled;
     int64_t set; /* spilled: of qc_spill_add */
 };
@@ -26,48 +32,79 @@ struct qc_activation_cache {
     struct qc_spill *spill;
     bool reuse;
     size_t slab_count, idle_count;
-    void **slabs,
-        **idle; /* [slab_count] of SLAB blocks each; [slab_count * SLAB], idle_count of them are free blocks */
-    pthread_mutex_t lock; /* of the first shape of a value, and of blocks */
+    void **slabs;       /* [slab_count] of SLAB blocks each */
+    struct block *idle; /* [slab_count * SLAB], idle_count of them are free blocks */
+    struct qc_scratch_file *file;
+    size_t file_slabs, idle_in_file_count;
+    struct block *idle_in_file; /* [file_slabs * SLAB] */
+    size_t most;                /* bytes of slabs in memory, as long as the file has room */
+    pthread_mutex_t lock;       /* of the first shape of a value, and of blocks */
 };
 
-/* Another slab, whose blocks are free. */
+/* Another slab in memory, whose blocks are free. */
 static bool add_slab(struct qc_activation_cache *f)
 {
     void **slabs = realloc(f->slabs, (f->slab_count + 1) * sizeof *slabs);
     if (slabs) f->slabs = slabs;
-    void **idle = realloc(f->idle, (f->slab_count + 1) * SLAB * sizeof *idle);
+    struct block *idle = realloc(f->idle, (f->slab_count + 1) * SLAB * sizeof *idle);
     if (idle) f->idle = idle;
     char *memory = slabs && idle ? malloc((size_t)SLAB * BLOCK) : NULL;
     if (!memory) return false;
     f->slabs[f->slab_count++] = memory;
-    for (size_t i = SLAB; i-- > 0;) f->idle[f->idle_count++] = memory + i * BLOCK;
+    for (size_t i = SLAB; i-- > 0;) f->idle[f->idle_count++] = (struct block){.memory = memory + i * BLOCK};
+    return true;
+}
+
+/* The same in the file; false: it has no room. */
+static bool extend_file(struct qc_activation_cache *f)
+{
+    struct qc_status ignored = QC_STATUS_INIT;
+    struct block *idle = realloc(f->idle_in_file, (f->file_slabs + 1) * SLAB * sizeof *idle);
+    if (!idle) return false;
+    f->idle_in_file = idle;
+    if (!f->file && (!qc_scratch_file_new(&f->file, &ignored) || !f->file)) return false;
+    const int64_t at = qc_scratch_file_grow(f->file, (size_t)SLAB * BLOCK);
+    if (at < 0) return false;
+    f->file_slabs++;
+    for (size_t i = SLAB; i-- > 0;)
+        f->idle_in_file[f->idle_in_file_count++] = (struct block){.there = true, .at = at + (int64_t)(i * BLOCK)};
+    return true;
+}
+
+static bool take_block(struct block *b, struct qc_activation_cache *f)
+{
+    const bool full = (f->slab_count + 1) * SLAB * BLOCK > f->most;
+    if (!f->idle_count && full && (f->idle_in_file_count || extend_file(f))) {
+        *b = f->idle_in_file[--f->idle_in_file_count];
+        return true;
+    }
+    if (!f->idle_count && !add_slab(f)) return false;
+    *b = f->idle[--f->idle_count];
     return true;
 }
 
 /* Memory for a unit. */
-static bool take(void **blocks, struct qc_activation_cache *f, const struct kept *k)
+static bool take(struct block *blocks, struct qc_activation_cache *f, const struct kept *k)
 {
-    if (!f->reuse) return (blocks[0] = malloc(k->bytes)) != NULL;
+    if (!f->reuse) return (blocks[0].memory = malloc(k->bytes)) != NULL;
     bool ok = true;
     pthread_mutex_lock(&f->lock);
-    for (size_t i = 0; ok && i < k->pieces; i++) {
-        ok = f->idle_count || add_slab(f);
-        if (ok) blocks[i] = f->idle[--f->idle_count];
-    }
+    for (size_t i = 0; ok && i < k->pieces; i++) ok = take_block(&blocks[i], f);
     pthread_mutex_unlock(&f->lock);
     return ok;
 }
 
-static void give_back(struct qc_activation_cache *f, void **blocks, size_t count)
+static void give_back(struct qc_activation_cache *f, struct block *blocks, size_t count)
 {
     if (f->reuse) pthread_mutex_lock(&f->lock);
     for (size_t i = count; i-- > 0;) {
         if (!f->reuse)
-            free(blocks[i]);
-        else if (blocks[i])
+            free(blocks[i].memory);
+        else if (blocks[i].there)
+            f->idle_in_file[f->idle_in_file_count++] = blocks[i];
+        else if (blocks[i].memory)
             f->idle[f->idle_count++] = blocks[i];
-        blocks[i] = NULL;
+        blocks[i] = (struct block){0};
     }
     if (f->reuse) pthread_mutex_unlock(&f->lock);
 }
@@ -78,13 +115,14 @@ size_t qc_activation_cache_bytes(const struct qc_graph *g, qc_id qparams, size_t
 }
 
 bool qc_activation_cache_new(struct qc_activation_cache **out, const struct qc_graph *g, size_t units, bool reuse,
-                             struct qc_status *st)
+                             size_t most, struct qc_status *st)
 {
     struct qc_activation_cache *f = calloc(1, sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);
     *f = (struct qc_activation_cache){.g = g,
                                       .units = units,
                                       .reuse = reuse,
+                                      .most = most,
                                       .now = calloc(g->value_count + 1, sizeof *f->now),
                                       .next = calloc(g->value_count + 1, sizeof *f->next)};
     pthread_mutex_init(&f->lock, NULL);
@@ -114,6 +152,8 @@ void qc_activation_cache_free(struct qc_activation_cache *f)
     for (size_t i = 0; i < f->slab_count; i++) free(f->slabs[i]);
     free(f->slabs);
     free(f->idle);
+    free(f->idle_in_file);
+    qc_scratch_file_free(f->file);
     free(f->now);
     free(f->next);
     qc_spill_free(f->spill);
@@ -235,11 +275,15 @@ bool qc_activation_cache_put(struct qc_activation_cache *f, qc_id value, size_t 
     if (k->spilled) {
         ok = put_spilled(f, k, unit, x, st);
     } else {
-        void **blocks = k->blocks + unit * k->pieces;
+        struct block *blocks = k->blocks + unit * k->pieces;
         const size_t most = k->piece / (k->bytes / k->count);
         ok = take(blocks, f, k) || qc_fail_memory(st, k->bytes);
-        for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most)
-            encode_part(blocks[i], x + first, k->count - first < most ? k->count - first : most, f, k);
+        for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most) {
+            const size_t n = k->count - first < most ? k->count - first : most;
+            char part[BLOCK];
+            encode_part(blocks[i].there ? part : blocks[i].memory, x + first, n, f, k);
+            ok = !blocks[i].there || qc_scratch_file_write(f->file, blocks[i].at, part, n * (k->bytes / k->count), st);
+        }
     }
     free(row);
     return ok;
@@ -281,10 +325,15 @@ bool qc_activation_cache_get(float *out, struct qc_activation_cache *f, qc_id va
         if (coded) free(read);
         return ok;
     }
-    void **blocks = k->blocks + unit * k->pieces;
+    struct block *blocks = k->blocks + unit * k->pieces;
     const size_t most = k->piece / (k->bytes / k->count);
-    for (size_t i = 0, first = 0; first < k->count; i++, first += most)
-        decode_part(out + first, blocks[i], k->count - first < most ? k->count - first : most, f, k);
+    bool ok = true;
+    for (size_t i = 0, first = 0; ok && first < k->count; i++, first += most) {
+        const size_t n = k->count - first < most ? k->count - first : most;
+        char part[BLOCK];
+        ok = !blocks[i].there || qc_scratch_file_read(part, f->file, blocks[i].at, n * (k->bytes / k->count), st);
+        if (ok) decode_part(out + first, blocks[i].there ? part : blocks[i].memory, n, f, k);
+    }
     if (last) give_back(f, blocks, k->pieces);
-    return true;
+    return ok;
 }

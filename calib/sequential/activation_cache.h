@@ -17,9 +17,10 @@ struct qc_kept_form {
 };
 
 /* reuse: memory that is given up is kept for what comes, which spares the system the work of handing out pages again
- * and again. */
+   and again. Beyond `most` bytes it is a temporary file (base/scratch_file.h) that is written to, as long as there is
+   room for it. */
 bool qc_activation_cache_new(struct qc_activation_cache **out, const struct qc_graph *g, size_t units, bool reuse,
-                             struct qc_status *st);
+                             size_t most, struct qc_status *st);
 void qc_activation_cache_free(struct qc_activation_cache *f); /* NULL-safe */
 
 /* Makes room for a value, or for another form of one that is there: until qc_activation_cache_commit reading gives the

@@ -38,7 +38,8 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
    fitted to what it reads in the network in which all before it are rounded, and makes good how far that is from the
    float network (calib/weights/crossed.h). floats: [value_count + 1]: which value of g is the float form of one that a
    layer reads; 0: there is none, its weights are rounded by the moments of the rounder. At most options->units are run,
-   drawn by their content, fewer where they are large: what is kept of them, at most 256 MiB, is kept in memory. *done:
+   drawn by their content, fewer where they are large, so that at most 256 MiB are kept: in memory as much as the model
+   file has, and at least 12 MiB, the rest in a temporary file if there is room for one. *done:
    false, and no layer solved, where shapes depend on data. Errors: those of a run. */
 bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, const struct qc_dataset *data,
                            const struct qc_sequential_options *options, struct qc_status *st);

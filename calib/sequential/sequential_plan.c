@@ -379,7 +379,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
          !qc_per_sample_new(&p->seen->samples, c->activation, &c->activation_values, count, st)) ||
         ((c->few || c->unseen || c->activation->need == QC_NEED_SERIES) && !keep_extremes(p, count, st)) ||
         (c->channels && !keep_channels(p, count, values, names, st)) ||
-        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->memory_limit, st) ||
+        !qc_activation_cache_new(&p->frontier, p->g, p->units, !c->memory_limit, SIZE_MAX, st) ||
         !qc_chooser_new(&p->chooser, p->g, p->seen, qc_dataset_file(p->data), c, st) || !check_memory(p, st))
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
@@ -479,6 +479,14 @@ static bool units_of(size_t *out, const struct qc_propagation *p, const bool *pa
     return true;
 }
 
+/* Of what is kept, as much as the model has; 12 MiB where that is more: less does not lower the peak of a small model.
+ */
+static size_t in_memory(const struct qc_graph *g)
+{
+    static const size_t least = (size_t)12 << 20;
+    return g->budget.model_bytes > least ? g->budget.model_bytes : least;
+}
+
 bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, const struct qc_dataset *data,
                            const struct qc_sequential_options *options, struct qc_status *st)
 {
@@ -504,7 +512,7 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
         ok = (p.shapes = qc_stream_shapes(g, data, p.arena, st)) &&
              (p.keys = QC_NEW_ARRAY(p.arena, uint64_t, p.units, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&
              make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) && hash_units(&p, st) &&
-             draw(&p, most, st) && qc_activation_cache_new(&p.frontier, g, p.units, true, st);
+             draw(&p, most, st) && qc_activation_cache_new(&p.frontier, g, p.units, true, in_memory(g), st);
         /* The mean of what others read is not forced on them: their biases take up their own rounding. */
         for (qc_id id = 1; ok && id <= g->node_count; id++)
             ok = pairs[id] || !qc_weight_rounder_waits(r, id) || qc_weight_rounder_solve(r, id, NULL, st);

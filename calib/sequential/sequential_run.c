@@ -331,6 +331,8 @@ static bool finish(struct running *r, struct qc_status *st)
             if (!qc_histogram_add_scan(p->seen->values[p->watch[o->value] - 1].histogram, r->at[w].scans[i], st))
                 return false;
     }
+    for (size_t i = 0; p->floats && i < p->g->input_count; i++) /* what follows mostly reads what is kept */
+        if (r->part->inputs[p->g->inputs[i].value]) qc_dataset_let_go(p->data);
     for (qc_id v = 1; v <= p->g->value_count; v++)
         if (r->part->leaves[v]) qc_activation_cache_drop(p->frontier, v);
     for (size_t i = 0; i < r->part->observed_count; i++)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "arith/float_level.h"
 #include "base/simd.h"
 
 enum { ROWS = 4 };   /* of a quadratic form at a time */
@@ -38,6 +39,22 @@ static QC_INLINE void round_scaled_body(double *restrict d, const double *restri
 QC_SIMD(round_scaled,
         (double *d, const double *w, const double *sum, const double *lo, const double *hi, const double *scale),
         (d, w, sum, lo, hi, scale))
+
+static const double ones[QC_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/* To floating-point levels. scale: 1 where there is none. */
+static QC_INLINE void round_floats_body(double *restrict d, const double *restrict w, const double *restrict sum,
+                                        const double *restrict lo, const double *restrict hi,
+                                        const double *restrict scale, int mantissa, int least)
+{
+    for (size_t l = 0; l < QC_LANES; l++)
+        d[l] = w[l] - scale[l] * qc_float_level_double((w[l] + sum[l]) / scale[l], lo[l], hi[l], mantissa, least);
+}
+QC_SIMD(round_floats,
+        (double *d, const double *w, const double *sum, const double *lo, const double *hi, const double *scale,
+         int mantissa, int least),
+        (d, w, sum, lo, hi, scale, mantissa, least))
 
 /* The bounds of the first column of a pair: its neighbour, not rounded yet, would be `other`. */
 static QC_INLINE void bound_first_body(double *restrict lo, double *restrict hi, const double *restrict x,
@@ -84,7 +101,10 @@ static void round_pairs(double *d, const double *w, const double *sum, const dou
 void qc_round_lanes(double *d, const double *w, const double *sum, const struct qc_round_grid *grid, size_t column)
 {
     const double *lo = grid->lo + column * grid->step, *hi = grid->hi + column * grid->step;
-    if (grid->scale)
+    if (grid->mantissa)
+        round_floats(d, w, sum, lo, hi, grid->scale ? grid->scale + column * grid->step : ones, grid->mantissa,
+                     grid->least);
+    else if (grid->scale)
         round_scaled(d, w, sum, lo, hi, grid->scale + column * grid->step);
     else if (grid->pairs)
         round_pairs(d, w, sum, lo, hi, grid->pairs, column);

@@ -24,11 +24,12 @@ struct qc_round_pairs {
     unsigned char *known; /* [count]: is this column rounded? Zeroed before each call of the functions below */
 };
 
-/* What QC_LANES rows are rounded to: the integers in [lo, hi], zero point taken off; with `scale` times that. */
+/* What QC_LANES rows are rounded to: the levels in [lo, hi], zero point taken off; with `scale` times that. */
 struct qc_round_grid {
     const double *lo, *hi;        /* [QC_LANES], or by column [n][QC_LANES] */
     const double *scale;          /* the same; NULL: what is rounded is in units of the scale */
     size_t step;                  /* from one column to the next: 0 or QC_LANES */
+    int mantissa, least;          /* of floating-point levels (struct qc_levels); 0: integers */
     struct qc_round_pairs *pairs; /* without `scale` alone; NULL: no limit */
 };
 

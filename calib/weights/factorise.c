@@ -204,14 +204,15 @@ bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double dam
     return true;
 }
 
-bool qc_factorise_read(bool *definite, double *a, size_t *order, qc_factorise_read_fn *read, void *user, size_t n,
-                       struct qc_damping damping, double *scratch, const struct qc_pool_options *team,
-                       struct qc_status *st)
+bool qc_factorise_read(bool *definite, double *a, size_t *order, const struct qc_factorised *of, double *scratch,
+                       const struct qc_pool_options *team, struct qc_status *st)
 {
+    const size_t n = of->n;
+    struct qc_damping damping = of->damping;
     *definite = false;
     for (int i = 0; i < TRIES && !*definite; i++, damping.part *= 10) {
         double sum = 0;
-        read(user, a);
+        of->read(of->user, a);
         for (size_t k = 0; k < n; k++) sum += a[k * n + k];
         const double added = damping.part * sum / (double)n + damping.noise;
         if (added > 0 && !qc_factorise(definite, a, order, n, added, scratch, team, st)) return false;
@@ -234,6 +235,6 @@ bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const do
                          double *scratch, const struct qc_pool_options *team, struct qc_status *st)
 {
     struct whole w = {.h = h, .n = n};
-    const struct qc_damping damping = {.part = QC_DAMPING, .noise = noise};
-    return qc_factorise_read(definite, factor, order, copy, &w, n, damping, scratch, team, st);
+    const struct qc_factorised of = {.read = copy, .user = &w, .n = n, .damping = {.part = QC_DAMPING, .noise = noise}};
+    return qc_factorise_read(definite, factor, order, &of, scratch, team, st);
 }

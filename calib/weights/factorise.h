@@ -30,19 +30,23 @@ void qc_factor_solve_tile(double *tile, const double *factor, size_t stride, siz
 bool qc_factorise(bool *definite, double *a, size_t *order, size_t n, double damping, double *scratch,
                   const struct qc_pool_options *team, struct qc_status *st);
 
-/* Reads the matrix that a factor is wanted of. */
-typedef void qc_factorise_read_fn(void *user, double *a);
-
 /* How a matrix is damped: noise, and a part of the mean of its diagonal. */
 struct qc_damping {
     double part, noise;
 };
 
+/* The matrix that a factor is wanted of. */
+struct qc_factorised {
+    void (*read)(void *user, double *a);
+    void *user;
+    size_t n;
+    struct qc_damping damping;
+};
+
 /* The factor of what is read, in its place: damped, ten times more by the part, and read again, as often as that fails,
    up to four times. */
-bool qc_factorise_read(bool *definite, double *a, size_t *order, qc_factorise_read_fn *read, void *user, size_t n,
-                       struct qc_damping damping, double *scratch, const struct qc_pool_options *team,
-                       struct qc_status *st);
+bool qc_factorise_read(bool *definite, double *a, size_t *order, const struct qc_factorised *of, double *scratch,
+                       const struct qc_pool_options *team, struct qc_status *st);
 
 /* The same of symmetric h [n][n], which stays as it is, damped by QC_DAMPING and noise. */
 bool qc_factorise_damped(bool *definite, double *factor, size_t *order, const double *h, size_t n, double noise,

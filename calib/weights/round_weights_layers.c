@@ -319,6 +319,7 @@ static bool new_scales(struct qc_round_weights_layer *l, struct qc_status *st)
 {
     const size_t bytes = l->qparams->count * sizeof *l->new_scale;
     if (!l->quantized || !l->quantized->paired || !l->qparams->block) return true;
+    if (l->qparams->format || qc_qparams_levels(l->qparams).mantissa) return true; /* not any scale will do */
     if (!(l->new_scale = malloc(bytes))) return qc_fail_memory(st, bytes);
     memcpy(l->new_scale, l->qparams->scale, bytes);
     return true;

@@ -336,9 +336,9 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
         if (!qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre, st) ||
             (compensate && !qc_low_rank_factorise(&m->factorised, &m->few_fit, fitting.damping, team, st)))
             return false;
-    } else if (compensate && !qc_factorise_read(&m->factorised, m->square, m->order, read_fit, &fitting, w,
-                                                fitting.damping, m->panel, team, st)) {
-        return false;
+    } else if (compensate) {
+        const struct qc_factorised of = {.read = read_fit, .user = &fitting, .n = w, .damping = fitting.damping};
+        if (!qc_factorise_read(&m->factorised, m->square, m->order, &of, m->panel, team, st)) return false;
     }
     if (m->crossed.w && m->factorised) qc_crossed_keep(&m->crossed, m->square, m->order);
     if (!p.few_judge)
@@ -371,7 +371,12 @@ static struct qc_round_grid blocks_of(const struct qc_round_weights_layer *l, co
             own->hi[at] = (double)(levels.hi - l->qparams->zero_point[c]);
         }
     }
-    return (struct qc_round_grid){.lo = own->lo, .hi = own->hi, .scale = own->scales, .step = QC_LANES};
+    return (struct qc_round_grid){.lo = own->lo,
+                                  .hi = own->hi,
+                                  .scale = own->scales,
+                                  .step = QC_LANES,
+                                  .mantissa = levels.mantissa,
+                                  .least = levels.least};
 }
 
 static QC_INLINE void in_steps_body(double *restrict to, const float *restrict from, const float *restrict divisor)
@@ -563,7 +568,9 @@ static void round_outputs(struct qc_round_weights_layer *l, const struct matrix 
                         .count = count,
                         .column = column,
                         .crossed = m->factorised && m->crossed.w};
-    o.grid = blocks ? blocks_of(l, own, m->w, first, count, column) : (struct qc_round_grid){.lo = o.lo, .hi = o.hi};
+    o.grid = blocks
+                 ? blocks_of(l, own, m->w, first, count, column)
+                 : (struct qc_round_grid){.lo = o.lo, .hi = o.hi, .mantissa = levels.mantissa, .least = levels.least};
     for (size_t k = 0; blocks && k < QC_LANES; k++) o.scale[k] = 1; /* rounded in real units */
     for (size_t k = 0; !blocks && k < QC_LANES; k++) {
         const size_t at = first + (k < count ? k : 0), c = l->qparams->count == 1 ? 0 : g->transposed ? at % per : at;

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "graph/types/small_float.h"
 
 enum { HEX = 64, NUMBERS = 11, OF_OUTPUT = 6 };
 static const char magic[8] = "qcround2";
@@ -218,7 +219,13 @@ static double scale_of(const struct qc_round_weights_layer *l, const struct qc_r
     return (double)(own ? made[c].scale : l->qparams->scale[c]);
 }
 
-/* The integers as bytes, from the lowest level on. */
+static unsigned char byte_of(const struct qc_qparams *q, struct qc_levels levels, double level)
+{
+    if (qc_is_small_float(q->dtype)) return qc_float_to_small(q->dtype, level, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+    return (unsigned char)(fmax(levels.lo, fmin(levels.hi, nearbyint(level))) - levels.lo);
+}
+
+/* The levels as bytes: those of the type, or of integers from the lowest on. */
 static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
 {
     const struct qc_qparams *q = l->qparams;
@@ -227,8 +234,7 @@ static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
     unsigned char bytes[1024];
     for (size_t i = 0, n = 0; w->ok && i < l->rounded->count; i++) {
         const size_t c = qc_scale_at(&l->scales, i);
-        const double level = nearbyint((double)x[i] / scale_of(l, l->made, i)) + q->zero_point[c];
-        bytes[n++] = (unsigned char)(fmax(levels.lo, fmin(levels.hi, level)) - levels.lo);
+        bytes[n++] = byte_of(q, levels, (double)x[i] / scale_of(l, l->made, i) + q->zero_point[c]);
         if (n < sizeof bytes && i + 1 < l->rounded->count) continue;
         put(w, bytes, n);
         n = 0;
@@ -246,8 +252,9 @@ static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
         take(w, bytes, n);
         for (size_t k = 0; w->ok && k < n; k++) {
             const size_t c = qc_scale_at(&l->scales, i + k);
-            const int32_t level = levels.lo + bytes[k];
-            if (level > levels.hi) return false;
+            const double level =
+                qc_is_small_float(q->dtype) ? (double)qc_small_to_float(q->dtype, bytes[k]) : levels.lo + bytes[k];
+            if (!(level <= levels.hi)) return false;
             ((float *)to->data)[i + k] = (float)(scale_of(l, made, i + k) * (level - q->zero_point[c]));
         }
     }

@@ -30,9 +30,14 @@ static bool measure(struct measured *m, const char *path, const struct qc_plan_o
     bool ok = qc_model_run_open(&run, &(struct qc_model_source){.file = path},
                                 &(struct qc_data_source){.file = o->job.data}, QC_USE_TRUTH, &o->job, w, st) &&
               qc_interrupt_check(st);
-    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, o->job.arena, run.model.graph, run.data, how,
-                                (unsigned)o->job.threads, (size_t)o->job.memory_limit, qc_progress_step, progress, st))
-        ok = qc_where(st, "%s", path);
+    const struct qc_evaluation e = {.graph = run.model.graph,
+                                    .data = run.data,
+                                    .how = how,
+                                    .workers = (unsigned)o->job.threads,
+                                    .memory_limit = (size_t)o->job.memory_limit,
+                                    .progress = qc_progress_step,
+                                    .progress_user = progress};
+    if (ok && !qc_evaluate_sums(&m->metric, &m->overflows, &e, o->job.arena, st)) ok = qc_where(st, "%s", path);
     m->path = path;
     if (ok)
         qc_warn_overflows(w, &m->overflows, how->accumulator.bits, o->operands.count > 1 ? qc_base_name(path) : NULL);

@@ -165,7 +165,7 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit);
 bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st);
 
 /* Lets go of what is kept; what is read from now on is kept again. Not beside readers. */
-void qc_dataset_let_go(struct qc_dataset *ds);
+void qc_dataset_let_go(const struct qc_dataset *ds);
 
 /* Units that are read ahead of the workers now, and the bytes that each of them may hold; by the process that reads
    HDF5, not by a thread, 1: all of them. */

@@ -428,7 +428,7 @@ bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st)
     return qc_unit_cache_new(&ds->kept, bytes, st);
 }
 
-void qc_dataset_let_go(struct qc_dataset *ds)
+void qc_dataset_let_go(const struct qc_dataset *ds)
 {
     if (ds->kept) qc_unit_cache_clear(ds->kept);
 }

@@ -8,6 +8,7 @@
 #include "graph/core/function.h"
 #include "graph/core/parameters.h"
 #include "graph/core/rebuild.h"
+#include "graph/types/small_float.h"
 
 static bool is_output_name(const struct qc_graph *g, const char *name)
 {
@@ -139,6 +140,16 @@ static qc_id add_named(struct qc_lowering *x, enum qc_op op, unsigned count, con
     return qc_graph_add(x->to, &def, st);
 }
 
+struct qc_tensor *qc_lower_levels(enum qc_dtype dtype, const struct qc_tensor *t, struct qc_status *st)
+{
+    if (!qc_is_small_float(dtype)) return qc_tensor_ref(t);
+    struct qc_tensor *stored = qc_tensor_new(dtype, &t->shape, st);
+    for (size_t i = 0; stored && i < t->count; i++)
+        ((uint8_t *)stored->data)[i] =
+            qc_float_to_small(dtype, (double)((const float *)t->data)[i], QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+    return stored;
+}
+
 /* An affine constant is an initializer of integers, brought to the type that operators see. */
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
@@ -146,7 +157,10 @@ bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const enum qc_dtype type = qc_lower_type(s);
     if (x->integer[v]) return true;
     const char *base = qc_lower_base(x, v), *name = qc_arena_printf(x->to->arena, st, "%s_quantized", base);
-    if (!name || !(x->integer[v] = qc_graph_add_constant(x->to, name, x->from->values[v].constant, st))) return false;
+    struct qc_tensor *stored = name ? qc_lower_levels(s->dtype, x->from->values[v].constant, st) : NULL;
+    if (stored) x->integer[v] = qc_graph_add_constant(x->to, name, stored, st);
+    qc_tensor_unref(stored);
+    if (!x->integer[v]) return false;
     const struct qc_attr to = QC_INT("to", qc_dtype_info(type)->onnx);
     return type == s->dtype || (x->integer[v] = add_named(x, QC_OP_Cast, 1, &x->integer[v], &to, base, "widened", st));
 }
@@ -223,6 +237,13 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     return x->real[v] = has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real;
 }
 
+/* ONNX Runtime (1.32) joins a clamp to the QuantizeLinear behind it, and then knows no zero point of 8-bit floats. */
+static bool is_clamp_of_floats(const struct qc_lowering *x, const struct qc_qparams *s, qc_id v)
+{
+    const struct qc_node *n = qc_node_of(x->to, v);
+    return n && qc_is_small_float(s->dtype) && (n->op == QC_OP_Clip || n->op == QC_OP_Relu);
+}
+
 /* What a pool of real numbers gives, rounded. */
 static bool is_of_real_pool(const struct qc_lowering *x, qc_id v)
 {
@@ -237,7 +258,8 @@ static bool store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, st
     const struct qc_type *t = &x->from->values[v].type;
     const struct qc_qparams *s = &x->from->qparams_of[t->qparams];
     const char *base = qc_lower_base(x, v);
-    if ((has_channels(x, v) && !(float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st))) ||
+    if (((has_channels(x, v) || is_clamp_of_floats(x, s, float_value)) &&
+         !(float_value = keep_apart(x, JOINS_CHANNELS, float_value, base, st))) ||
         (is_of_real_pool(x, v) && !(float_value = keep_apart(x, POOLS_INTEGERS, float_value, base, st))))
         return false;
     const qc_id q = linear(x, QC_OP_QuantizeLinear, float_value, t->qparams, t->axis, base,
@@ -267,10 +289,24 @@ static bool is_stored(const struct qc_uses *uses, qc_id v)
     }
 }
 
+/* Reads a node floats of 4 or 8 bits? ONNX Runtime (1.32) takes such a product for one of integers, and rounds its bias
+   to multiples of the product of the scales, which are far apart there. */
+static bool is_of_floats(const struct qc_lowering *x, const struct qc_node *n)
+{
+    if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) return false;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct qc_node *dq = qc_node_of(x->from, n->inputs[i]);
+        if (!dq || dq->op != QC_OP_Dequantize) continue;
+        if (qc_is_small_float(x->from->qparams_of[x->from->values[dq->inputs[0]].type.qparams].dtype)) return true;
+    }
+    return false;
+}
+
 static bool is_rounded_by_runtime(const struct qc_lowering *x, const struct qc_node *n, qc_id input)
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_ConvTranspose && n->op != QC_OP_Gemm) return false;
     const struct qc_node *dq = qc_node_of(x->to, input);
+    if (dq && dq->op == QC_OP_DequantizeLinear && is_of_floats(x, n)) return true;
     return dq && dq->op == QC_OP_DequantizeLinear && qc_constant_of(x->from, n->inputs[1]) &&
            !x->from->values[n->inputs[1]].type.qparams && !x->from->values[n->outputs].type.qparams &&
            is_stored(&x->uses, n->outputs);

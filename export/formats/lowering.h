@@ -33,6 +33,8 @@ bool qc_lower_plain(struct qc_lowering *x, qc_id node, struct qc_status *st);
 /* The float form of any value. 0 and a status on failure. */
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st);
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st);
+/* The levels of a constant in the type that the file stores; of small floats another tensor. */
+struct qc_tensor *qc_lower_levels(enum qc_dtype dtype, const struct qc_tensor *t, struct qc_status *st);
 
 /* Integers that enter or leave the graph as they are stand in a produced graph behind DequantizeLinear and before
    QuantizeLinear of the parameters that their affine form has: Quantize(DequantizeLinear(i)) and

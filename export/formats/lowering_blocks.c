@@ -3,6 +3,7 @@
 
 #include "export/formats/lowering.h"
 #include "graph/core/scale_layout.h"
+#include "graph/types/small_float.h"
 
 bool qc_lower_has_zero_points(const struct qc_qparams *s)
 {
@@ -46,6 +47,32 @@ qc_id qc_lower_in_blocks(const struct qc_graph *g, const struct qc_node *dequant
     return g->qparams_of[t->qparams].block && t->shape.rank == 2 ? v : 0;
 }
 
+/* Those of a format with a scale of scales are E4M3, and dequantized by that. */
+static qc_id lower_scales(struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *shape,
+                          struct qc_status *st)
+{
+    if (!s->format || s->format->scale != QC_SCALE_FLOAT8)
+        return qc_lower_constant(x, QC_F32, shape, s->scale, s->name, "scale", st);
+    const struct qc_shape scalar = QC_SCALAR;
+    const char *name, *node;
+    float largest = 0;
+    uint8_t *codes = malloc(s->count);
+    if (!codes) return qc_fail_memory(st, s->count);
+    for (size_t i = 0; i < s->count; i++) largest = s->scale[i] > largest ? s->scale[i] : largest;
+    const float over = largest / (float)qc_dtype_info(QC_F8E4M3)->hi;
+    for (size_t i = 0; i < s->count; i++)
+        codes[i] = qc_float_to_small(QC_F8E4M3, (double)(s->scale[i] / over), QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+    const qc_id inputs[] = {qc_lower_constant(x, QC_F8E4M3, shape, codes, s->name, "scale", st),
+                            qc_lower_constant(x, QC_F32, &scalar, &over, s->name, "scale_over", st)};
+    free(codes);
+    if (!inputs[0] || !inputs[1] ||
+        !qc_lower_fresh_names(&name, &node, x, QC_OP_DequantizeLinear, s->name, "scale_dequantized", st))
+        return 0;
+    const struct qc_node_def def = {
+        .op = QC_OP_DequantizeLinear, .name = node, .input_count = 2, .inputs = inputs, .output_names = &name};
+    return qc_graph_add(x->to, &def, st);
+}
+
 qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_type *type = &x->from->values[v].type;
@@ -54,9 +81,11 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const char *name, *node;
     const enum qc_dtype dtype = type_of(s, &type->shape);
     const char *base = qc_lower_base(x, v);
-    const void *integers = x->from->values[v].constant->data; /* a byte each in memory, whatever the type */
-    qc_id inputs[3] = {qc_lower_constant(x, dtype, &type->shape, integers, base, "quantized", st),
-                       qc_lower_constant(x, QC_F32, &shape, s->scale, s->name, "scale", st), QC_ABSENT};
+    struct qc_tensor *levels = qc_lower_levels(s->dtype, x->from->values[v].constant, st); /* a byte each in memory */
+    if (!levels) return 0;
+    qc_id inputs[3] = {qc_lower_constant(x, dtype, &type->shape, levels->data, base, "quantized", st),
+                       lower_scales(x, s, &shape, st), QC_ABSENT};
+    qc_tensor_unref(levels);
     const bool zeros = has_zero_point_input(s, dtype);
     if (!inputs[0] || !inputs[1] || (zeros && !(inputs[2] = qc_lower_zero_points(x, s, dtype, &shape, st))) ||
         !qc_lower_fresh_names(&name, &node, x, QC_OP_DequantizeLinear, base, "dequantized", st))
@@ -78,8 +107,9 @@ size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape 
     const size_t bits = qc_dtype_info(stored)->bits;
     size_t count = 0;
     if (!qc_shape_count(&count, shape)) return 0;
+    const size_t scale = s->format && s->format->scale == QC_SCALE_FLOAT8 ? 1 : sizeof *s->scale;
     const size_t zeros = !s->block ? s->count : has_zero_point_input(s, stored) ? (s->count * bits + 7) / 8 : 0;
-    return count / 8 * bits + (count % 8 * bits + 7) / 8 + s->count * sizeof *s->scale + zeros;
+    return count / 8 * bits + (count % 8 * bits + 7) / 8 + s->count * scale + zeros;
 }
 
 /* The bias behind a product of more than two dimensions. ONNX Runtime (1.32) joins a MatMul of fixed shapes and an Add

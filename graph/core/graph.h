@@ -16,6 +16,7 @@
 #include "base/arena.h"
 #include "base/budget.h"
 #include "graph/core/carried.h"
+#include "graph/types/number_format.h"
 #include "graph/types/op.h"
 #include "graph/types/tensor.h"
 
@@ -104,6 +105,7 @@ struct qc_qparams {
     bool is_weight, restricted, per_channel;
     bool power_of_two; /* so are its scales */
     unsigned bits;     /* of the levels, where they are fewer than those of the type; 0: all of the type */
+    const struct qc_number_format *format; /* NULL, or what says which levels and scales there are */
     int64_t block; /* so many elements along the value's axis share a scale, and each element of the other axes has its
                       own (graph/core/scale_layout.h); 0: no blocks. Only constants, which are dequantized */
     int32_t pair_limit; /* of weights: the largest sum of two neighbouring levels of one sign
@@ -217,6 +219,9 @@ bool qc_graph_set_observed(struct qc_graph *g, qc_id quantizer, size_t count, co
 /* Affine with bound parameters? The one question every pass and exporter asks of any value. */
 const struct qc_qparams *qc_graph_parameters(const struct qc_graph *g, qc_id value);
 struct qc_levels qc_qparams_levels(const struct qc_qparams *s);
+/* The type of the tensors that hold levels: that of the qparams, and of small floats, whose levels no kernel of
+   integers takes, float32. */
+enum qc_dtype qc_qparams_storage(const struct qc_qparams *s);
 /* Levels from which scales of weights are chosen. Symmetric weights without a sign have their zero point in the middle,
    128 of uint8, in every channel, so their levels are counted from there: ONNX Runtime has fused kernels for one zero
    point of a whole weight. Other qparams: qc_qparams_levels. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arith/float_level.h"
 #include "base/simd.h"
 #include "graph/core/custom.h"
 #include "graph/core/scale_layout.h"
@@ -266,6 +267,18 @@ static bool bytes_within(const struct qc_tensor *t, struct qc_levels levels)
     return t->count == 0 || (lo + offset >= levels.lo && hi + offset <= levels.hi);
 }
 
+/* Of floating-point levels, which float32 holds. */
+static bool levels_within(const struct qc_tensor *t, struct qc_levels levels, struct qc_status *st)
+{
+    const float *x = t->data, lo = (float)levels.lo, hi = (float)levels.hi;
+    for (size_t i = 0; i < t->count; i++) {
+        const float level = qc_float_level(x[i], lo, hi, levels.mantissa, levels.least);
+        if (!(x[i] >= level && x[i] <= level))
+            return qc_fail(st, QC_BAD_INPUT, "element %zu of the constant is %g, which is no level", i, (double)x[i]);
+    }
+    return true;
+}
+
 bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis,
                                     struct qc_status *st)
 {
@@ -275,12 +288,13 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
     const struct qc_levels levels = qc_qparams_levels(s);
     if (s->state != QC_QPARAMS_BOUND)
         return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters, a constant in it means nothing", s->name);
-    if (t->dtype != s->dtype)
+    if (t->dtype != qc_qparams_storage(s))
         return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its qparams '%s' are %s", qc_dtype_info(t->dtype)->name,
                        s->name, qc_dtype_info(s->dtype)->name);
     if (s->count > 1 && (axis < 0 || axis >= t->shape.rank || qc_scale_layout_of(s, &t->shape, axis).count != s->count))
         return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have %zu channels, which axis %d of the constant does not have",
                        s->name, s->count, axis);
+    if (levels.mantissa && t->dtype == QC_F32) return levels_within(t, levels, st);
     if (bytes_within(t, levels)) return true;
     enum { CHUNK = 1024 };
     int32_t q[CHUNK];

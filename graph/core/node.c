@@ -77,7 +77,7 @@ static bool keep_axis(struct qc_type *result, const struct qc_graph *g, const st
 
 static enum qc_dtype storage(const struct qc_graph *g, qc_id qparams)
 {
-    return g->simulated ? QC_F32 : g->qparams_of[qparams].dtype;
+    return g->simulated ? QC_F32 : qc_qparams_storage(&g->qparams_of[qparams]);
 }
 
 static bool check_product(const struct qc_graph *g, const struct qc_node_def *d, struct qc_status *st)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/core/tables.h"
+#include "graph/types/small_float.h"
 
 static qc_id new_qparams(struct qc_graph *g, const struct qc_qparams *s, struct qc_status *st)
 {
@@ -118,12 +119,18 @@ bool qc_graph_copy_qparams(struct qc_graph *to, const struct qc_graph *from, str
 
 struct qc_levels qc_qparams_levels(const struct qc_qparams *s)
 {
+    if (s->format) return s->format->levels;
     const struct qc_levels all = qc_levels_of(s->dtype, s->restricted);
     const bool is_signed = qc_dtype_info(s->dtype)->is_signed;
     if (!s->bits) return all;
     const int32_t half = (int32_t)1 << (s->bits - 1);
     return is_signed ? (struct qc_levels){.lo = s->restricted ? 1 - half : -half, .hi = half - 1}
                      : (struct qc_levels){.lo = 0, .hi = 2 * half - 1};
+}
+
+enum qc_dtype qc_qparams_storage(const struct qc_qparams *s)
+{
+    return qc_is_small_float(s->dtype) ? QC_F32 : s->dtype;
 }
 
 struct qc_levels qc_levels_around_zero(const struct qc_qparams *s)
@@ -137,7 +144,7 @@ struct qc_levels qc_levels_around_zero(const struct qc_qparams *s)
 bool qc_qparams_are_few(const struct qc_qparams *s)
 {
     const struct qc_levels levels = qc_qparams_levels(s);
-    return levels.hi - levels.lo < 16;
+    return levels.mantissa ? qc_dtype_info(s->dtype)->bits <= 4 : levels.hi - levels.lo < 16;
 }
 
 static bool rederive(struct qc_graph *g, qc_id quantizer, struct qc_status *st)

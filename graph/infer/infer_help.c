@@ -105,6 +105,13 @@ bool qc_infer_same_float(const struct qc_infer *c, unsigned first, unsigned coun
     return qc_infer_same_dtype(c, first, count, st);
 }
 
+bool qc_infer_misfit(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
+{
+    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
+    return qc_fail(st, QC_BAD_INPUT, "%s of shape %s does not fit the input %s", what,
+                   qc_shape_text(a, &qc_in(c, i)->shape), qc_shape_text(b, &qc_in(c, 0)->shape));
+}
+
 bool qc_infer_index_type(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
 {
     enum qc_dtype t = qc_in(c, i)->dtype;

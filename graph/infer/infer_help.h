@@ -42,6 +42,8 @@ bool qc_infer_affine(const struct qc_infer *c);
 bool qc_infer_same_dtype(const struct qc_infer *c, unsigned first, unsigned count, struct qc_status *st);
 /* The same, and it is a floating-point type. */
 bool qc_infer_same_float(const struct qc_infer *c, unsigned first, unsigned count, struct qc_status *st);
+/* Fails: the shape of input i does not fit that of input 0. */
+bool qc_infer_misfit(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st);
 /* Input i is of type i64 or i32. */
 bool qc_infer_index_type(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st);
 /* Input i, if present, has exactly one element (rank 0, or [1]). */

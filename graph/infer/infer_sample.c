@@ -8,13 +8,6 @@
 #include "graph/infer/boxes.h"
 #include "graph/infer/infer_help.h"
 
-static bool misfit(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
-{
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-    return qc_fail(st, QC_BAD_INPUT, "%s of shape %s does not fit the input %s", what,
-                   qc_shape_text(a, &qc_in(c, i)->shape), qc_shape_text(b, &qc_in(c, 0)->shape));
-}
-
 bool qc_infer_grid_sample(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);
@@ -29,7 +22,7 @@ bool qc_infer_grid_sample(struct qc_infer *c, struct qc_status *st)
             fits = s.dim[i] != 0;
             s.dim[i] = g->dim[i - 1];
         }
-        if (!fits) return misfit(c, 1, "a grid", st);
+        if (!fits) return qc_infer_misfit(c, 1, "a grid", st);
     } else {
         for (int i = 2; i < s.rank; i++) s.dim[i] = QC_FREE;
     }
@@ -56,7 +49,7 @@ bool qc_infer_roi_align(struct qc_infer *c, struct qc_status *st)
     bool fits = (rois->rank < 0 || (rois->rank == 2 && (rois->dim[1] == 4 || rois->dim[1] == QC_FREE))) &&
                 (images->rank < 0 || images->rank == 1);
     if (fits && rois->rank > 0 && images->rank > 0) fits = qc_dim_meet(&count, rois->dim[0], images->dim[0]);
-    if (!fits) return misfit(c, 1, "a list of regions", st);
+    if (!fits) return qc_infer_misfit(c, 1, "a list of regions", st);
     return qc_infer_same_float(c, 0, 2, st) && qc_infer_index_type(c, 2, "the images of regions", st) &&
            pooled(&s, c, count, qc_attr_int(c->node, "output_height", 1), qc_attr_int(c->node, "output_width", 1),
                   st) &&
@@ -69,7 +62,7 @@ bool qc_infer_roi_pool(struct qc_infer *c, struct qc_status *st)
     const int64_t *size;
     struct qc_shape s;
     if (rois->rank >= 0 && (rois->rank != 2 || (rois->dim[1] != 5 && rois->dim[1] != QC_FREE)))
-        return misfit(c, 1, "a list of regions", st);
+        return qc_infer_misfit(c, 1, "a list of regions", st);
     if (qc_attr_ints(c->node, "pooled_shape", &size) != 2)
         return qc_fail(st, QC_BAD_INPUT, "pooled_shape must be two numbers");
     return qc_infer_same_float(c, 0, 2, st) &&
@@ -100,10 +93,10 @@ bool qc_infer_deform_conv(struct qc_infer *c, struct qc_status *st)
     if (groups < 1 || (x->dim[1] != QC_FREE && x->dim[1] % groups))
         return qc_fail(st, QC_BAD_INPUT, "offset_group is %" PRId64, groups);
     if (!qc_dim_times(&points, w->dim[2], w->dim[3]) || !qc_dim_times(&points, points, groups))
-        return misfit(c, 1, "weights", st);
+        return qc_infer_misfit(c, 1, "weights", st);
     const struct qc_shape y = c->out[0].shape;
-    if (!has_planes(c, 2, points == QC_FREE ? QC_FREE : 2 * points, &y)) return misfit(c, 2, "an offset", st);
-    if (qc_has_in(c, 4) && !has_planes(c, 4, points, &y)) return misfit(c, 4, "a mask", st);
+    if (!has_planes(c, 2, points == QC_FREE ? QC_FREE : 2 * points, &y)) return qc_infer_misfit(c, 2, "an offset", st);
+    if (qc_has_in(c, 4) && !has_planes(c, 4, points, &y)) return qc_infer_misfit(c, 4, "a mask", st);
     return true;
 }
 
@@ -119,7 +112,7 @@ bool qc_infer_non_max_suppression(struct qc_infer *c, struct qc_status *st)
         (scores->rank >= 0 && scores->rank != 3) ||
         (boxes->rank == 3 && scores->rank == 3 &&
          (!qc_dim_meet(&met, boxes->dim[0], scores->dim[0]) || !qc_dim_meet(&met, boxes->dim[1], scores->dim[2]))))
-        return misfit(c, 1, "scores", st);
+        return qc_infer_misfit(c, 1, "scores", st);
     for (unsigned i = 2; i < c->node->input_count; i++)
         if (!qc_infer_one_element(c, i, "a limit", st)) return false;
     for (unsigned i = 0; i < c->node->input_count; i++) known = known && (!qc_has_in(c, i) || qc_in_constant(c, i));
@@ -156,7 +149,7 @@ bool qc_infer_col2im(struct qc_infer *c, struct qc_status *st)
         for (int i = 0; i < b.spatial; i++) s.dim[i + 2] = b.image[i];
         if ((x->shape.dim[1] != QC_FREE && x->shape.dim[1] % b.points) ||
             (x->shape.dim[2] != QC_FREE && x->shape.dim[2] != b.blocks))
-            return misfit(c, 2, "a block", st);
+            return qc_infer_misfit(c, 2, "a block", st);
     }
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
@@ -173,7 +166,7 @@ bool qc_infer_max_unpool(struct qc_infer *c, struct qc_status *st)
     if (s.rank < 3 || n != (size_t)s.rank - 2 || (n_strides && n_strides != n) || (n_pads && n_pads != 2 * n))
         return qc_fail(st, QC_BAD_INPUT, "kernel_shape, strides and pads do not fit an input of rank %d", s.rank);
     if (!qc_shape_equal(&s, &qc_in(c, 1)->shape) && qc_shape_fixed(&s) && qc_shape_fixed(&qc_in(c, 1)->shape))
-        return misfit(c, 1, "a list of indices", st);
+        return qc_infer_misfit(c, 1, "a list of indices", st);
     for (size_t i = 0; i < n; i++) {
         int64_t d;
         if (s.dim[i + 2] == QC_FREE) continue;
@@ -185,7 +178,7 @@ bool qc_infer_max_unpool(struct qc_infer *c, struct qc_status *st)
     if (qc_has_in(c, 2)) {
         struct qc_list list;
         if (!qc_infer_list(&list, c, 2, "the result's shape", st)) return false;
-        if (list.count != QC_FREE && list.count != s.rank) return misfit(c, 2, "a shape", st);
+        if (list.count != QC_FREE && list.count != s.rank) return qc_infer_misfit(c, 2, "a shape", st);
         for (int i = 0; i < s.rank; i++) s.dim[i] = list.known && list.value[i] > 0 ? list.value[i] : QC_FREE;
     }
     return qc_infer_set(c, 0, x->dtype, &s, st);

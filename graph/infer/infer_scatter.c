@@ -16,13 +16,6 @@ static bool one_of(const struct qc_infer *c, const char *attribute, const char *
     return qc_fail(st, QC_BAD_INPUT, "%s \"%.40s\" does not exist", attribute, s);
 }
 
-static bool misfit(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
-{
-    char a[QC_SHAPE_TEXT], b[QC_SHAPE_TEXT];
-    return qc_fail(st, QC_BAD_INPUT, "%s of shape %s does not fit the input %s", what,
-                   qc_shape_text(a, &qc_in(c, i)->shape), qc_shape_text(b, &qc_in(c, 0)->shape));
-}
-
 static bool same_shape(const struct qc_shape *a, const struct qc_shape *b)
 {
     int64_t met;
@@ -46,12 +39,12 @@ bool qc_infer_scatter_elements(struct qc_infer *c, struct qc_status *st)
     const struct qc_shape *x = &qc_in(c, 0)->shape, *at = &qc_in(c, 1)->shape;
     int axis = 0;
     if (!qc_infer_index_type(c, 1, "the indices", st) || !check_update(c, 2, st)) return false;
-    if (!same_shape(at, &qc_in(c, 2)->shape)) return misfit(c, 2, "an update", st);
+    if (!same_shape(at, &qc_in(c, 2)->shape)) return qc_infer_misfit(c, 2, "an update", st);
     if (x->rank >= 0 && !qc_axis_of(&axis, qc_attr_int(c->node, "axis", 0), x->rank, st)) return false;
     bool fits = x->rank < 0 || at->rank < 0 || x->rank == at->rank;
     for (int i = 0; fits && i < at->rank && i < x->rank; i++)
         fits = i == axis || at->dim[i] == QC_FREE || x->dim[i] == QC_FREE || at->dim[i] <= x->dim[i];
-    return fits ? qc_infer_set(c, 0, qc_in(c, 0)->dtype, x, st) : misfit(c, 1, "a list of indices", st);
+    return fits ? qc_infer_set(c, 0, qc_in(c, 0)->dtype, x, st) : qc_infer_misfit(c, 1, "a list of indices", st);
 }
 
 bool qc_infer_scatter_nd(struct qc_infer *c, struct qc_status *st)
@@ -62,12 +55,13 @@ bool qc_infer_scatter_nd(struct qc_infer *c, struct qc_status *st)
     if (x->rank >= 0 && at->rank >= 0) {
         const int last = at->rank - 1;
         const int64_t depth = last < 0 ? 0 : at->dim[last];
-        if (last < 0 || depth > x->rank || (depth == 0 && last < 1)) return misfit(c, 1, "a list of indices", st);
+        if (last < 0 || depth > x->rank || (depth == 0 && last < 1))
+            return qc_infer_misfit(c, 1, "a list of indices", st);
         if (depth != QC_FREE && u->rank >= 0) {
             bool fits = u->rank == last + x->rank - (int)depth;
             for (int i = 0; fits && i < u->rank; i++)
                 fits = qc_dim_meet(&met, u->dim[i], i < last ? at->dim[i] : x->dim[i - last + (int)depth]);
-            if (!fits) return misfit(c, 2, "an update", st);
+            if (!fits) return qc_infer_misfit(c, 2, "an update", st);
         }
     }
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, x, st);
@@ -86,7 +80,7 @@ bool qc_infer_gather_nd(struct qc_infer *c, struct qc_status *st)
         for (int i = 0; fits && i < batch; i++) fits = qc_dim_meet(&met, x->dim[i], at->dim[i]);
         const int64_t depth = fits ? at->dim[last] : 0;
         if (!fits || (depth != QC_FREE && (depth < 1 || depth > x->rank - batch)))
-            return misfit(c, 1, "a list of indices", st);
+            return qc_infer_misfit(c, 1, "a list of indices", st);
         if (depth != QC_FREE) {
             const int from = (int)(batch + depth);
             if (!qc_shape_free(&s, last + x->rank - from, st)) return false;
@@ -111,13 +105,13 @@ bool qc_infer_tensor_scatter(struct qc_infer *c, struct qc_status *st)
         for (int i = 0; fits && i < u->rank; i++)
             fits = i == axis ? u->dim[i] == QC_FREE || x->dim[i] == QC_FREE || u->dim[i] <= x->dim[i]
                              : qc_dim_meet(&met, u->dim[i], x->dim[i]);
-        if (!fits) return misfit(c, 1, "an update", st);
+        if (!fits) return qc_infer_misfit(c, 1, "an update", st);
     }
     if (qc_has_in(c, 2)) {
         const struct qc_shape *w = &qc_in(c, 2)->shape;
         if (!qc_infer_index_type(c, 2, "the write indices", st)) return false;
         if (w->rank >= 0 && (w->rank != 1 || (x->rank > 0 && !qc_dim_meet(&met, w->dim[0], x->dim[0]))))
-            return misfit(c, 2, "a list of write indices", st);
+            return qc_infer_misfit(c, 2, "a list of write indices", st);
     }
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, x, st);
 }
@@ -169,7 +163,7 @@ bool qc_infer_reverse_sequence(struct qc_infer *c, struct qc_status *st)
     if ((batch != 0 && batch != 1) || time != 1 - batch || (x->shape.rank >= 0 && x->shape.rank < 2))
         return qc_fail(st, QC_BAD_INPUT, "batch_axis and time_axis must be 0 and 1 of an input of two or more axes");
     if (n->rank >= 0 && x->shape.rank >= 0 && (n->rank != 1 || !qc_dim_meet(&met, n->dim[0], x->shape.dim[batch])))
-        return misfit(c, 1, "a list of lengths", st);
+        return qc_infer_misfit(c, 1, "a list of lengths", st);
     return qc_infer_set(c, 0, x->dtype, &x->shape, st);
 }
 
@@ -201,7 +195,7 @@ bool qc_infer_compress(struct qc_infer *c, struct qc_status *st)
     struct qc_shape s = axis ? x->shape : QC_SHAPE(QC_FREE);
     int at = 0;
     if (qc_in(c, 1)->dtype != QC_BOOL) return qc_fail(st, QC_BAD_INPUT, "a bool condition is expected");
-    if (qc_in(c, 1)->shape.rank > 1) return misfit(c, 1, "a condition", st);
+    if (qc_in(c, 1)->shape.rank > 1) return qc_infer_misfit(c, 1, "a condition", st);
     if (s.rank < 0) return qc_infer_set(c, 0, x->dtype, &s, st);
     if (axis && !qc_axis_of(&at, axis->i, s.rank, st)) return false;
     size_t all = 0;
@@ -209,7 +203,7 @@ bool qc_infer_compress(struct qc_infer *c, struct qc_status *st)
     if (axis && sized) all = (size_t)s.dim[at];
     s.dim[at] = QC_FREE;
     if (condition && sized) {
-        if (condition->count > all) return misfit(c, 1, "a condition", st);
+        if (condition->count > all) return qc_infer_misfit(c, 1, "a condition", st);
         s.dim[at] = 0;
         for (size_t i = 0; i < condition->count; i++) s.dim[at] += qc_tensor_int(condition, i) != 0;
     }

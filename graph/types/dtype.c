@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const struct qc_dtype_info infos[QC_DTYPE_COUNT] = {[QC_NONE] = {.name = "none"},
-#define QC_X(NAME, text, data_type, width, floating, sign, lowest, highest)                                            \
+#define QC_X(NAME, text, data_type, width, floating, sign, lowest, highest, digits, exponent)                          \
     [QC_##NAME] = {.name = (text),                                                                                     \
                    .onnx = (data_type),                                                                                \
                    .bits = (width),                                                                                    \
@@ -13,7 +13,9 @@ static const struct qc_dtype_info infos[QC_DTYPE_COUNT] = {[QC_NONE] = {.name = 
                    .is_float = (floating),                                                                             \
                    .is_signed = (sign),                                                                                \
                    .lo = (lowest),                                                                                     \
-                   .hi = (highest)},
+                   .hi = (highest),                                                                                    \
+                   .mantissa = (digits),                                                                               \
+                   .least = (exponent)},
                                                            QC_DTYPES(QC_X)
 #undef QC_X
 };
@@ -133,5 +135,8 @@ uint16_t qc_float_to_bfloat(float f)
 struct qc_levels qc_levels_of(enum qc_dtype dtype, bool restricted)
 {
     const struct qc_dtype_info *t = qc_dtype_info(dtype);
-    return (struct qc_levels){.lo = restricted && t->is_signed ? -t->hi : t->lo, .hi = t->hi};
+    return (struct qc_levels){.lo = restricted && t->is_signed ? -t->hi : t->lo,
+                              .hi = t->hi,
+                              .mantissa = t->mantissa,
+                              .least = t->least};
 }

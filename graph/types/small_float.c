@@ -15,11 +15,17 @@ struct format {
 static struct format format_of(enum qc_dtype t)
 {
     static const struct format formats[QC_DTYPE_COUNT] = {
-        [QC_F8E4M3] = {4, 3, 7, false, false, 0x7e, 0x7f}, [QC_F8E4M3Z] = {4, 3, 8, true, false, 0x7f, 0x80},
-        [QC_F8E5M2] = {5, 2, 15, false, true, 0x7b, 0x7e}, [QC_F8E5M2Z] = {5, 2, 16, true, false, 0x7f, 0x80},
-        [QC_F4E2M1] = {2, 1, 1, false, false, 0x7, -1},    [QC_F8E8M0] = {8, 0, 127, false, false, 0xfe, 0xff},
+        [QC_F8E4M3] = {.exponent = 4, .most = 0x7e, .nan = 0x7f},
+        [QC_F8E4M3Z] = {.exponent = 4, .unsigned_zero = true, .most = 0x7f, .nan = 0x80},
+        [QC_F8E5M2] = {.exponent = 5, .has_infinity = true, .most = 0x7b, .nan = 0x7e},
+        [QC_F8E5M2Z] = {.exponent = 5, .unsigned_zero = true, .most = 0x7f, .nan = 0x80},
+        [QC_F4E2M1] = {.exponent = 2, .most = 0x7, .nan = -1},
+        [QC_F8E8M0] = {.exponent = 8, .most = 0xfe, .nan = 0xff},
     };
-    return formats[t];
+    struct format f = formats[t];
+    f.mantissa = qc_dtype_info(t)->mantissa;
+    f.bias = 1 - qc_dtype_info(t)->least;
+    return f;
 }
 
 static float magnitude_of(const struct format *f, unsigned pattern)

@@ -23,7 +23,7 @@ enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, H
 /* Beside the best idea, which is always tried, advice takes this part of the job's work
    (quantize/advice/advice_work.h), and so much in any case, some hundredths of a second. A third of it may go into what
    layers do alone, of so many at least, where that leaves enough for an idea: else it is believed. */
-enum { PART = 10, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
+enum { PART = 20, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
 static const double FLOOR = 6e9, SPARE = 1.25;
 
 /* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
@@ -138,15 +138,15 @@ static bool change_options(struct qc_options *out, const struct qc_options *o, c
     return true;
 }
 
-/* With the observer that --method auto found in its place. */
-static bool with_method(struct qc_command_change *change, const struct trying *t, struct qc_status *st)
+/* With the observer that --method auto found in its place; another network, whose ranges are others, gets mse. */
+static bool with_method(struct qc_command_change *change, const struct trying *t, bool anew, struct qc_status *st)
 {
     struct qc_arena *a = t->p->arena;
     const size_t n = change->count;
     const char **names = QC_NEW_ARRAY(a, const char *, n + 1, st), **values = QC_NEW_ARRAY(a, const char *, n + 1, st);
     if (!names || !values) return false;
     names[0] = "method";
-    values[0] = t->method;
+    values[0] = anew ? "mse" : t->method;
     for (size_t i = 0; i < n; i++) {
         names[i + 1] = change->name[i];
         values[i + 1] = change->value[i];
@@ -195,13 +195,13 @@ static double held_of(const struct trying *t)
 }
 
 /* What an idea takes before it is measured. weights: all of them are rounded anew, on runs of what they give then
-   (quantize/trials/cross_rounding.h), which is half of a job; so they are where the command has --method auto, and this
-   job had them rounded again. */
+   (quantize/trials/cross_rounding.h), which is as much as a job; so they are where the command has --method auto, and
+   this job had them rounded again. */
 static double work_before(const struct trying *t, const struct qc_idea *idea, bool weights)
 {
     const bool again = idea->anew || t->p->options->propagate; /* the samples are run again */
     const bool rounded = weights || (t->few && t->p->crossed.tried);
-    return t->work.branch + (again ? t->work.job : 0) + (rounded ? t->work.job / 2 : 0);
+    return t->work.branch + (again ? t->work.job : 0) + (rounded ? t->work.job : 0);
 }
 
 /* And behind that, if the new network is as fast as the old one. */
@@ -284,7 +284,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
     }
     struct qc_arena *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    bool ok = (!t->method || with_method(&change, t, st)) && describe(out, t, idea, &change, st);
+    bool ok = (!t->method || with_method(&change, t, idea->anew, st)) && describe(out, t, idea, &change, st);
     if (ok) {
         struct qc_pipeline *branch = calloc(1, sizeof *branch);
         bool tried = true;

@@ -85,9 +85,14 @@ bool qc_demand_measure(struct qc_standing *out, struct qc_demand *d, struct qc_s
     struct qc_pipeline *p = d->p;
     const struct qc_options *o = p->options;
     if (p->from->eval && !d->outputs_alone) {
-        const bool ok =
-            qc_evaluate_sums(&out->metric, &out->overflows, p->arena, p->produced, p->from->eval, &p->how,
-                             (unsigned)o->threads, (size_t)o->memory_limit, qc_progress_step, p->progress, st);
+        const struct qc_evaluation e = {.graph = p->produced,
+                                        .data = p->from->eval,
+                                        .how = &p->how,
+                                        .workers = (unsigned)o->threads,
+                                        .memory_limit = (size_t)o->memory_limit,
+                                        .progress = qc_progress_step,
+                                        .progress_user = p->progress};
+        const bool ok = qc_evaluate_sums(&out->metric, &out->overflows, &e, p->arena, st);
         qc_progress_end(p->progress);
         if (!ok) return false;
     }

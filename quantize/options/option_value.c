@@ -49,12 +49,14 @@ static bool other_bits(char *text, unsigned size, const char *given, const char 
     return fewer || more;
 }
 
+enum { CHOICES = 32 };
+
 /* The choice as it stands in the arena, or NULL and a status that lists what there is. */
 static const char *choose(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
                           struct qc_status *st)
 {
-    const char *names[16], *found = NULL;
-    char text[256];
+    const char *names[CHOICES], *found = NULL;
+    char text[16 * CHOICES];
     size_t n = 0;
     char *all = qc_arena_strdup(a, i->choices, st), *given = qc_arena_strndup(a, value, length, st);
     if (!all || !given) return NULL;

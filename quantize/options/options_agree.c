@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/command.h"
+#include "graph/types/number_format.h"
 #include "quantize/options/integer_options.h"
 
 /* Are there quantizers of activations, whose ranges samples show? */
@@ -34,6 +35,34 @@ static bool writes_integers(const struct qc_options *o)
     return false;
 }
 
+/* Is a type of the list one of floats, or a format whose scales are not any float32? */
+static bool has_floats(const struct qc_text_list *types)
+{
+    for (size_t i = 0; i < types->count; i++)
+        if (strncmp(types->items[i], "float", strlen("float")) == 0) return true;
+    return qc_number_format_named(types->items[0]) != NULL;
+}
+
+/* A format is that of all weights. */
+static bool names_format(const struct qc_text_list *types)
+{
+    for (size_t i = 1; i < types->count; i++) {
+        char name[16] = "";
+        const size_t length = strcspn(types->items[i], ":");
+        if (length < sizeof name) memcpy(name, types->items[i], length);
+        if (qc_number_format_named(name)) return true;
+    }
+    return false;
+}
+
+/* Is something written that has no floats of few bits? */
+static bool writes_others(const struct qc_options *o)
+{
+    for (size_t i = 0; i < o->formats.count; i++)
+        if (strcmp(o->formats.items[i], "qdq") != 0 && strcmp(o->formats.items[i], "text") != 0) return true;
+    return false;
+}
+
 bool qc_options_scale(const struct qc_options *o)
 {
     return strcmp(o->scale_channels, "awq") == 0 || strcmp(o->scale_channels, "smooth") == 0;
@@ -43,7 +72,8 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
 {
     const bool narrowed = strcmp(o->bias, "narrowed") == 0, corrects = strcmp(o->bias_correction, "on") == 0;
     const bool data = qc_has_data(&in->data), stats = qc_has_statistics(in);
-    const bool demand = qc_options_demand(o);
+    const bool demand = qc_options_demand(o), floats = has_floats(&o->weight_types) || has_floats(&o->activation_types),
+               format = qc_number_format_named(o->weight_types.items[0]) != NULL;
     const struct {
         bool wrong;
         const char *text;
@@ -92,6 +122,22 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
          "--benchmark moves operators whose inputs are quantized beforehand; leave out --activation-type dynamic and "
          "none"},
         {o->benchmark && !writes_integers(o), "--benchmark runs a file of integers; take --format qdq or qoperator"},
+        {floats && writes_others(o),
+         "floats of 4 and 8 bits and formats of blocks (mxfp4, nvfp4, ...) are written as QuantizeLinear and "
+         "DequantizeLinear alone; take --format qdq"},
+        {floats && (o->accumulator || narrowed || o->require_integer),
+         "floats of 4 and 8 bits are multiplied as float32, without an accumulator of integers; leave out "
+         "--accumulator, --bias narrowed and --require-integer"},
+        {has_floats(&o->activation_types) && o->propagate,
+         "--propagate keeps what it has computed in integers; leave out --activation-type of floats"},
+        {floats && o->size, "--size chooses bits of integers; leave out --weight-type and --activation-type of floats"},
+        {floats && o->benchmark, "--benchmark moves operators between integers and float; leave out types of floats"},
+        {names_format(&o->weight_types), "mxfp8, mxfp6, mxfp4, mxint8, nvfp4 and bfp16 are formats of all weights: "
+                                         "--weight-type mxfp4, and others by name "
+                                         "beside it (--weight-type int8:NODE)"},
+        {format && strcmp(o->weight_block, "none") != 0,
+         "the formats of --weight-type have blocks of their own; leave out --weight-block"},
+        {format && o->per_tensor, "the formats of --weight-type have a scale for each block; leave out --per-tensor"},
         {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
          "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},
     };

@@ -15,6 +15,8 @@ static struct qc_type_choice type_named(const char *name)
     if (strcmp(name, "dynamic") == 0) return (struct qc_type_choice){.dtype = QC_NONE, .dynamic = true};
     for (size_t i = 0; i < sizeof few / sizeof *few; i++)
         if (strcmp(name, few[i].name) == 0) return (struct qc_type_choice){.dtype = few[i].type, .bits = few[i].bits};
+    const struct qc_number_format *format = qc_number_format_named(name);
+    if (format) return (struct qc_type_choice){.dtype = format->dtype};
     return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};
 }
 
@@ -89,5 +91,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
         out->dynamic_recurrent = out->dynamic_recurrent || strcmp(o->formats.items[i], "qoperator") == 0;
     out->weight.dtype = weight.dtype;
     out->weight.bits = weight.bits;
+    out->weight.format = qc_number_format_named(o->weight_types.items[0]);
+    if (out->weight.format) out->weight_block = out->weight.format->block;
     return !o->size || begin_size(out, a, st);
 }

@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "arith/params.h"
+#include "arith/float_level.h"
 #include "base/pool.h"
 #include "base/simd.h"
 #include "graph/core/scale_layout.h"
@@ -82,7 +82,9 @@ static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, cons
 /* Adds the exact loss of a number v that is stored as `rounded` is; true: as 0. */
 static bool lose(struct qc_loss *loss, double v, double rounded, double scale, int32_t zero, struct qc_levels levels)
 {
-    const double level = nearbyint(rounded / scale) + zero;
+    const double x = rounded / scale,
+                 level = levels.mantissa ? qc_float_level_double(x, -DBL_MAX, DBL_MAX, levels.mantissa, levels.least)
+                                         : nearbyint(x) + zero;
     const double kept = level < levels.lo ? levels.lo : level > levels.hi ? levels.hi : level;
     const double off = v - scale * (kept - zero);
     loss->signal += v * v;
@@ -120,6 +122,20 @@ QC_SIMD(find_terms,
          double hi),
         (t, x, rounded, n, scale, zero, lo, hi))
 
+static void find_terms_of_floats(struct terms *t, const float *x, const float *rounded, size_t n, double scale,
+                                 struct qc_levels levels)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct qc_loss one = {0};
+        const bool zero = lose(&one, (double)x[i], (double)rounded[i], scale, 0, levels);
+        t->signal[i] = one.signal;
+        t->rounding[i] = one.rounding;
+        t->clipping[i] = one.clipping;
+        t->there[i] = x[i] != 0 ? 1 : 0;
+        t->gone[i] = zero ? t->there[i] : 0;
+    }
+}
+
 /* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. Sums are in the order of the
    elements, however many are looked at together. */
 static void scan(const struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
@@ -133,7 +149,10 @@ static void scan(const struct channels *c, struct qc_loss *loss, const struct qc
     for (size_t i = 0, k = 0, in = 0, n; i < t->count; i += n) { /* element i is in its place in of channel k */
         const size_t left = c->inner - in, q = layout->block ? qc_scale_at(layout, i) : s->count == 1 ? 0 : k;
         n = each ? 1 : left < TERMS ? left : TERMS;
-        find_terms(&terms, x + i, rounded + i, n, (double)s->scale[q], s->zero_point[q], levels.lo, levels.hi);
+        if (levels.mantissa)
+            find_terms_of_floats(&terms, x + i, rounded + i, n, (double)s->scale[q], levels);
+        else
+            find_terms(&terms, x + i, rounded + i, n, (double)s->scale[q], s->zero_point[q], levels.lo, levels.hi);
         for (size_t j = 0; j < n; j++) {
             loss->signal += terms.signal[j];
             loss->rounding += terms.rounding[j];

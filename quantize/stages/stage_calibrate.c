@@ -148,6 +148,9 @@ static bool collect_once(struct qc_pipeline *p, struct qc_status *st)
     const double t0 = qc_seconds();
     if (p->seen || !wants_ranges(p)) return true;
     if (!collect(p, &p->cost, st)) return false;
+    if (p->seen->gram && !p->options->memory_limit && !p->in->team &&
+        !qc_second_moments_put_away(p->seen->gram, p->simulated->budget.model_bytes, st))
+        return false;
     p->collect_seconds = qc_seconds() - t0;
     return true;
 }

@@ -37,6 +37,7 @@ static bool take_steps(struct qc_auto_found *f, qc_id s, size_t input, struct qc
     const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
     const struct qc_levels levels = qc_qparams_levels(q);
     const struct qc_affine *all = &f->params[f->tried * row + s];
+    if (levels.mantissa) return true; /* far from zero they are further apart than one step */
     double step, lo = (double)all->scale * (levels.lo - all->zero_point),
                  hi = (double)all->scale * (levels.hi - all->zero_point);
     if (!qc_input_step_once(&step, &f->p->from->steps[input], f->p->from->data, input, (double)levels.hi - levels.lo,

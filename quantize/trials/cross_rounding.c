@@ -17,7 +17,7 @@ static const double GAIN_DB = 0.3, GAIN_ALL_DB = 0;
 
 /* Weights of many levels are worth the time where the network loses so much: below 30 dB. And so many samples. */
 static const double LOSES_DB = 30;
-enum { UNITS_ALL = 40 };
+enum { UNITS_ALL = 24 };
 
 /* The simulated graph, and beside it as much of the float one as layers of few bits read. */
 struct beside {

@@ -66,7 +66,8 @@ static bool is_it(const struct folded *k, const struct qc_tensor *from, const st
 {
     const struct qc_levels levels = qc_qparams_levels(q);
     return k->from == from && k->dtype == q->dtype && k->levels.lo == levels.lo && k->levels.hi == levels.hi &&
-           k->axis == axis && k->count == q->count && memcmp(k->scale, q->scale, q->count * sizeof *q->scale) == 0 &&
+           k->levels.mantissa == levels.mantissa && k->axis == axis && k->count == q->count &&
+           memcmp(k->scale, q->scale, q->count * sizeof *q->scale) == 0 &&
            memcmp(k->zero_point, q->zero_point, q->count * sizeof *q->zero_point) == 0;
 }
 

@@ -21,7 +21,8 @@ struct qc_scheme {
     enum qc_dtype dtype;
     enum qc_symmetry symmetry;
     bool restricted, per_channel;
-    unsigned bits; /* of the levels; 0: all of the type */
+    unsigned bits;                         /* of the levels; 0: all of the type */
+    const struct qc_number_format *format; /* of weights in blocks that have the type; NULL: none */
 };
 
 /* --activation-type T:GLOB: a type for the nodes that a glob names. */

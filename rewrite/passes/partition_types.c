@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "graph/types/small_float.h"
 #include "rewrite/passes/dynamic.h"
 
 enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 15, TABLE_ONE_IN = 100 };
@@ -194,16 +195,21 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
     return true;
 }
 
+static bool is_product(const struct qc_partition *p, const struct qc_match *m)
+{
+    bool product = false;
+    for (unsigned k = 0; k < m->node_count; k++)
+        product = product || qc_op_info(p->graph->nodes[m->nodes[k]].op)->affine == QC_AFFINE_PRODUCT;
+    return product;
+}
+
 /* Is the weight of a product and among the smallest, which together are little of the file? Each layer's error is as
    much of the output's as that of one of a hundred times the size. */
 static bool is_slight(const struct qc_partition *p, const struct qc_match *m)
 {
     const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
     const struct qc_tensor *t = v ? qc_constant_of(p->graph, v) : NULL;
-    bool product = false;
-    for (unsigned k = 0; k < m->node_count; k++)
-        product = product || qc_op_info(p->graph->nodes[m->nodes[k]].op)->affine == QC_AFFINE_PRODUCT;
-    return product && t && t->count <= p->slight;
+    return is_product(p, m) && t && t->count <= p->slight;
 }
 
 static bool is_slight_table(const struct qc_partition *p, const struct qc_match *m)
@@ -216,7 +222,8 @@ static bool is_slight_table(const struct qc_partition *p, const struct qc_match 
 /* The type that a weight has in place of the one that all have; NULL: that one. A table whose rows are taken as they
    are has no sums in which errors cancel, and nothing makes up for them: one scale of fewer than 8 bits costs more than
    all products together (a small GPT: 0.022 nats a character of 0.024), and beside products of 8 bits in blocks 8 bits
-   for it are five sixths of what is lost, so that a small one has 16. Unless it was asked for by name. */
+   for it are five sixths of what is lost, so that a small one has 16. Beside floats of 8 bits it has integers, which
+   are nearer to most numbers of a row. Unless it was asked for by name. */
 static const struct qc_type_choice *widened(const struct qc_partition *p, const struct qc_match *m)
 {
     static const struct qc_type_choice of[2][2] = {{{.dtype = QC_U8}, {.dtype = QC_I8}},
@@ -224,6 +231,7 @@ static const struct qc_type_choice *widened(const struct qc_partition *p, const 
     const struct qc_dtype_info *t = qc_dtype_info(p->options.weight.dtype);
     const bool table = qc_types_is_table(p, m), few = t->bits < 8;
     if (m->rule->weight.dtype != QC_NONE || !t->bits || t->bits > 8) return NULL;
+    if (qc_is_small_float(p->options.weight.dtype) && !few && table) return &of[is_slight_table(p, m)][1];
     if (few ? !table && !is_short(p, m) && !is_slight(p, m) : !table || !is_slight_table(p, m)) return NULL;
     return &of[!few][t->is_signed];
 }
@@ -242,7 +250,14 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
     }
     const bool alone = qc_types_weights_alone(p, m),
                blocks = note_blocks(p, m, w, type, alone || activation == QC_NONE);
-    p->real_product[m->nodes[0]] = blocks && !alone && activation != QC_NONE;
+    const bool small = qc_is_small_float(activation) || qc_is_small_float(type);
+    if (qc_is_small_float(activation) && !alone && (!w.value || !is_product(p, m))) {
+        if (!p->reason[m->nodes[0]])
+            p->reason[m->nodes[0]] = "no product with weights, and floats of 8 bits are for those alone";
+        return false;
+    }
+    if (small && !alone && activation != QC_NONE) p->reason[m->nodes[0]] = "multiplies floats of few bits, as float32";
+    p->real_product[m->nodes[0]] = (blocks || small) && !alone && activation != QC_NONE;
     if (activation != QC_NONE || qc_types_is_table(p, m)) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
         const qc_id node = m->nodes[0];

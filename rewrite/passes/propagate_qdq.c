@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "graph/types/small_float.h"
 #include "rewrite/passes/exact_moves.h"
 #include "rewrite/passes/joins.h"
 #include "rewrite/passes/simulate.h"
@@ -31,6 +32,12 @@ static enum qc_affine_behaviour allowed(const struct expansion *x, const struct 
     enum qc_affine_behaviour b = qc_rules_behaviour(x->rules, x->g, n);
     const struct qc_type *t = &x->g->values[n->outputs].type;
     return t->dtype == QC_F32 && t->qparams == QC_REAL ? b : QC_AFFINE_NONE;
+}
+
+/* Stored floats pass no operator: no kernel takes them. */
+static bool passes(const struct qc_graph *g, qc_id qparams)
+{
+    return !qc_is_small_float(g->qparams_of[qparams].dtype);
 }
 
 static void want(struct expansion *x, qc_id v, qc_id qparams, int axis)
@@ -65,7 +72,7 @@ static qc_id wanted(const struct expansion *x, const struct qc_node *n)
     qc_id qparams = x->want[n->outputs];
     for (unsigned k = 0; k < n->output_count; k++)
         if (x->mixed[n->outputs + k] || x->want[n->outputs + k] != qparams) return 0;
-    return qparams;
+    return qparams && passes(x->g, qparams) ? qparams : 0;
 }
 
 static void decide(struct expansion *x)
@@ -128,7 +135,7 @@ static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, 
         if (!dq || dq->op != QC_OP_Dequantize) return 0;
         qc_id s = to->values[dq->inputs[0]].type.qparams;
         if ((qparams && s != qparams) || to->qparams_of[s].kind != QC_QPARAMS_QUANTIZER) return 0;
-        if (to->qparams_of[s].block) return 0;
+        if (to->qparams_of[s].block || !passes(to, s)) return 0;
         if (to->qparams_of[s].per_channel && !channels_pass(x, n, i, to->values[dq->inputs[0]].type.axis)) return 0;
         qparams = s;
     }

@@ -5,6 +5,7 @@
 
 #include "graph/core/pair_order.h"
 #include "graph/core/recurrent.h"
+#include "graph/types/small_float.h"
 #include "rewrite/passes/partition.h"
 #include "rewrite/passes/partition_types.h"
 
@@ -177,7 +178,7 @@ static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *s
     if (s->quantizer[class]) return s->quantizer[class];
     struct qc_qparams def = {.name = quantizer_name(name, s, class),
                              .dtype = a.dtype,
-                             .symmetry = a.symmetry,
+                             .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
                              .restricted = a.restricted,
                              .power_of_two = s->p->options.power_of_two,
                              .per_channel = s->p->channel_axis[value] >= 0};
@@ -219,14 +220,19 @@ static qc_id weight_quantizer(struct simulation *s, qc_id weight, int axis, stru
     if (given && given->count > 1 && given->axis != axis) given = NULL;
     const bool per_channel = given ? given->count > 1 : w.per_channel;
     const bool blocks = !given && s->p->block_axis[weight];
+    const struct qc_number_format *format = blocks && w.format && w.dtype == w.format->dtype ? w.format : NULL;
+    const bool small = format || qc_is_small_float(w.dtype);
     const int use = blocks ? USE_BLOCKS : per_channel ? USE_AXIS + axis : USE_TENSOR;
     struct qc_qparams def = {.name = constant_name(s, weight, use, st),
                              .dtype = w.dtype,
-                             .symmetry = blocks && has_zeros(s, &w) ? QC_ASYMMETRIC : w.symmetry,
+                             .symmetry = small                        ? QC_SYMMETRIC
+                                         : blocks && has_zeros(s, &w) ? QC_ASYMMETRIC
+                                                                      : w.symmetry,
                              .power_of_two = s->p->options.power_of_two,
                              .restricted = blocks ? s->p->options.blocks_restricted : w.restricted,
                              .per_channel = w.per_channel || blocks,
                              .bits = w.bits,
+                             .format = format,
                              .block = blocks ? s->p->options.weight_block : 0,
                              .is_weight = true};
     take_given(&def, given);
@@ -238,7 +244,7 @@ static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_
     const struct qc_scheme a = qc_partition_scheme(s->p, s->p->class_of[constant], false);
     struct qc_qparams def = {.name = constant_name(s, constant, USE_DATA, st),
                              .dtype = a.dtype,
-                             .symmetry = a.symmetry,
+                             .symmetry = qc_is_small_float(a.dtype) ? QC_SYMMETRIC : a.symmetry,
                              .restricted = a.restricted,
                              .power_of_two = s->p->options.power_of_two};
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;

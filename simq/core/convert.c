@@ -59,10 +59,11 @@ static bool is_byte(enum qc_dtype t)
     return t == QC_U8 || t == QC_I8 || t == QC_U4 || t == QC_I4;
 }
 
-bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct qc_scales *from, enum qc_dtype to_type,
-                   const struct qc_scales *to, float lo, float hi, const struct qc_convert_how *how, struct qc_arena *a,
-                   struct qc_status *st)
+bool qc_convert_of(struct qc_convert *out, struct qc_convert_end of, struct qc_convert_end as, float lo, float hi,
+                   const struct qc_convert_how *how, struct qc_arena *a, struct qc_status *st)
 {
+    const enum qc_dtype from_type = of.type, to_type = as.type;
+    const struct qc_scales *from = of.scales, *to = as.scales;
     struct qc_convert c = {.from = from_type, .to = to_type};
     const bool onnx = !how || qc_contract_is_float(how->contract);
     c.axis = from->count > 1 ? from->axis : to->axis;

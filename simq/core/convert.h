@@ -29,11 +29,16 @@ struct qc_convert_how {
     int64_t divisor; /* not 0: a sum of so many integers of qparams `from`, less their zero points, becomes a mean */
 };
 
+/* What is converted, or what it becomes. */
+struct qc_convert_end {
+    enum qc_dtype type;
+    const struct qc_scales *scales;
+};
+
 /* how may be NULL: contract "onnx". lo and hi clamp the result in its centred units (-INFINITY and INFINITY: not at
    all). Arrays are made in `a`. Errors: element types that are not handled; channels that do not fit. */
-bool qc_convert_of(struct qc_convert *out, enum qc_dtype from_type, const struct qc_scales *from, enum qc_dtype to_type,
-                   const struct qc_scales *to, float lo, float hi, const struct qc_convert_how *how, struct qc_arena *a,
-                   struct qc_status *st);
+bool qc_convert_of(struct qc_convert *out, struct qc_convert_end of, struct qc_convert_end as, float lo, float hi,
+                   const struct qc_convert_how *how, struct qc_arena *a, struct qc_status *st);
 
 /* n elements side by side. With channels, element i belongs to channel first + i. In place is fine where the elements
  * are of one size. */

@@ -15,6 +15,7 @@ struct channels {
 static enum qc_rounding_kind kind_of(const struct qc_scales *from, const struct qc_scales *to)
 {
     if (to->identity) return from->identity ? QC_ROUNDING_COPY : QC_ROUNDING_DEQUANTIZE;
+    if (to->rounds && to->levels.mantissa) return QC_ROUNDING_FLOAT;
     if (from->identity) return to->rounds ? QC_ROUNDING_QUANTIZE : QC_ROUNDING_DIVIDE;
     if (!to->rounds) return QC_ROUNDING_RESCALE;
     return from->product ? QC_ROUNDING_REQUANTIZE : QC_ROUNDING_RESCALE;
@@ -42,6 +43,8 @@ bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const
 {
     const enum qc_rounding_kind kind = kind_of(from, to);
     const size_t count = from->count > to->count ? from->count : to->count;
+    if (kind == QC_ROUNDING_FLOAT && !from->identity)
+        return qc_fail(st, QC_UNSUPPORTED, "floating-point levels are made of real numbers, not of other levels");
     if ((from->count != 1 && from->count != count) || (to->count != 1 && to->count != count))
         return qc_fail(st, QC_BAD_INPUT, "qparams with %zu and %zu channels do not fit", from->count, to->count);
     if (from->count > 1 && to->count > 1 && from->axis != to->axis)
@@ -50,7 +53,14 @@ bool qc_rounding_of(struct qc_rounding *out, const struct qc_scales *from, const
     if (!all) return false;
     struct channels r = {.a = all, .b = all + count, .lo = all + 2 * count, .hi = all + 3 * count};
     for (size_t c = 0; c < count; c++) fill_channel(&r, c, kind, from, to, lo, hi);
-    *out = (struct qc_rounding){.kind = kind, .count = count, .a = r.a, .b = r.b, .lo = r.lo, .hi = r.hi};
+    *out = (struct qc_rounding){.kind = kind,
+                                .count = count,
+                                .a = r.a,
+                                .b = r.b,
+                                .lo = r.lo,
+                                .hi = r.hi,
+                                .mantissa = to->levels.mantissa,
+                                .least = to->levels.least};
     return true;
 }
 

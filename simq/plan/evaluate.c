@@ -202,7 +202,7 @@ bool qc_evaluate(struct qc_tensor **outputs, const struct qc_graph *g, qc_id nod
     for (unsigned i = 0; i < n->output_count; i++) {
         qc_id v = n->outputs + i;
         const struct qc_qparams *qparams = qc_graph_parameters(g, v);
-        if (!qparams || outputs[i]->dtype != QC_F32) continue;
+        if (!qparams || outputs[i]->dtype != QC_F32 || qc_qparams_storage(qparams) == QC_F32) continue;
         struct qc_tensor *q = stored(outputs[i], g, v, st);
         if (!q) goto out;
         qc_tensor_unref(outputs[i]);

@@ -20,17 +20,11 @@ struct work {
     bool centred; /* affine results are made as centred float32, whatever the graph holds */
 };
 
-static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
-{
-    const struct qc_tensor *t = b->plan->tensors[root];
-    return t ? t : qc_constant_of(b->g, root);
-}
-
 static struct qc_operand operand_of(const struct qc_binding *b, qc_id value)
 {
     if (!value) return QC_OPERAND_ABSENT;
     const qc_id root = b->root[value];
-    const struct qc_tensor *t = known(b, root);
+    const struct qc_tensor *t = qc_plan_known(b, root);
     return t ? (struct qc_operand){.view = qc_view_of_tensor(t)} : b->held[root];
 }
 
@@ -118,7 +112,7 @@ static void consume(struct qc_binding *b, qc_id value)
 {
     if (!value) return;
     const struct qc_operand *o = &b->held[b->root[value]];
-    if (!known(b, b->root[value]) && o->storage) b->plan->storages[o->storage].pending--;
+    if (!qc_plan_known(b, b->root[value]) && o->storage) b->plan->storages[o->storage].pending--;
 }
 
 /* Dense memory of its own that nobody needs behind this step. */
@@ -546,7 +540,7 @@ static bool bind_inputs(struct qc_binding *b, struct qc_status *st)
         if (!publish(b, v, &p->inputs[i], st)) return false;
     }
     for (size_t i = 0; i < p->observed_count; i++) {
-        const struct qc_tensor *t = known(b, b->root[b->observed[i]]);
+        const struct qc_tensor *t = qc_plan_known(b, b->root[b->observed[i]]);
         const struct qc_operand o = t ? (struct qc_operand){.view = qc_view_of_tensor(t)} : QC_OPERAND_ABSENT;
         if (t && !add_report(p, i, &o, st)) return false;
     }

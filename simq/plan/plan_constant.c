@@ -8,6 +8,7 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
 {
     const struct qc_value *v = qc_value(g, value);
     const struct qc_qparams *s = &g->qparams_of[v->type.qparams];
+    if (v->constant->dtype == QC_F32) return qc_tensor_ref(v->constant); /* floating-point levels */
     struct qc_tensor *t = qc_tensor_new(QC_F32, &v->type.shape, st);
     if (!t) return NULL;
     const struct qc_scale_layout layout = qc_scale_layout_of(s, &v->type.shape, v->type.axis);

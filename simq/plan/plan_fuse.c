@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "graph/types/op.h"
+#include "graph/types/small_float.h"
 #include "simq/core/integer.h"
 #include "simq/plan/plan_parts.h"
 
@@ -20,13 +21,6 @@ static const struct qc_node *next_of(const struct qc_binding *b, qc_id value, qc
     return &b->g->nodes[*id];
 }
 
-static const struct qc_tensor *known(const struct qc_binding *b, qc_id value)
-{
-    const qc_id root = b->root[value];
-    const struct qc_tensor *t = b->plan->tensors[root];
-    return t ? t : qc_constant_of(b->g, root);
-}
-
 static enum qc_dtype dtype_of(const struct qc_binding *b, qc_id value)
 {
     const qc_id root = b->root[value];
@@ -37,7 +31,7 @@ static enum qc_dtype dtype_of(const struct qc_binding *b, qc_id value)
 static bool bound_of(float *out, const struct qc_binding *b, const struct qc_node *n, unsigned i)
 {
     if (i >= n->input_count || !n->inputs[i]) return true;
-    const struct qc_tensor *t = known(b, n->inputs[i]);
+    const struct qc_tensor *t = qc_plan_known(b, b->root[n->inputs[i]]);
     if (!t || t->dtype != QC_F32 || t->count != 1) return false;
     *out = *(const float *)t->data;
     return true;
@@ -67,7 +61,7 @@ static bool take_clamp(struct qc_fusion *f, const struct qc_binding *b, const st
 /* A constant of one number per column of the result. */
 static bool is_row(const struct qc_binding *b, qc_id value, const struct qc_shape *result)
 {
-    const struct qc_tensor *t = known(b, value);
+    const struct qc_tensor *t = qc_plan_known(b, b->root[value]);
     const int64_t n = result->rank ? result->dim[result->rank - 1] : 1;
     return t && t->dtype == QC_F32 && t->count == (size_t)n && t->shape.rank > 0 && t->shape.rank <= result->rank &&
            t->shape.dim[t->shape.rank - 1] == n;
@@ -88,8 +82,8 @@ static bool take_add(struct qc_group *group, const struct qc_binding *b, const s
         return true;
     }
     const struct qc_value *r = qc_value(b->g, b->root[other]);
-    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || known(b, other) || dtype_of(b, other) != QC_F32 ||
-        !qc_shape_equal(&r->type.shape, result))
+    if (n->op != QC_OP_Conv || !b->scales[b->root[other]].identity || qc_plan_known(b, b->root[other]) ||
+        dtype_of(b, other) != QC_F32 || !qc_shape_equal(&r->type.shape, result))
         return false;
     group->residual = other;
     return true;
@@ -140,7 +134,7 @@ static bool same_constant(const struct qc_binding *b, const struct qc_node *n, c
 {
     const bool one = i < n->input_count && n->inputs[i], other = i < m->input_count && m->inputs[i];
     if (!one || !other) return one == other;
-    const struct qc_tensor *t = known(b, n->inputs[i]), *u = known(b, m->inputs[i]);
+    const struct qc_tensor *t = qc_plan_known(b, b->root[n->inputs[i]]), *u = qc_plan_known(b, b->root[m->inputs[i]]);
     return t && u && t->count == 1 && qc_tensor_equal(t, u);
 }
 
@@ -151,6 +145,8 @@ static void fuse_linear(struct qc_binding *b, qc_id head)
     if (!next || next->op != QC_OP_DequantizeLinear || b->root[next->inputs[0]] != n->outputs) return;
     if (!same_constant(b, n, next, 1) || !same_constant(b, n, next, 2) || qc_attr_int(n, "block_size", 0)) return;
     if (dtype_of(b, n->inputs[0]) != QC_F32 || dtype_of(b, next->outputs) != QC_F32) return;
+    const enum qc_dtype stored = dtype_of(b, n->outputs);
+    if (qc_is_small_float(stored) && (stored == QC_F8E8M0 || !qc_attr_int(n, "saturate", 1))) return;
     b->fused[head] = true;
     b->groups[id].head = head;
 }
@@ -177,7 +173,7 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
         return;
     const struct qc_scales *y = &b->scales[next->outputs];
     const qc_id stored = b->root[dq->inputs[0]];
-    if (!is_byte_quantizer(b, stored) || !is_byte_quantizer(b, next->outputs) || known(b, stored) ||
+    if (!is_byte_quantizer(b, stored) || !is_byte_quantizer(b, next->outputs) || qc_plan_known(b, b->root[stored]) ||
         !qc_fixed_parameters(&fixed, b->plan->contract, QC_OP_Softmax, dtype_of(b, next->outputs)) ||
         fixed.scale != y->scale[0] || fixed.zero_point != y->zero_point[0])
         return;
@@ -193,11 +189,11 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
 /* The one scale of an int32 value that is read with the zero point 0; 0 when it is another case. */
 static float scale_of_wide(const struct qc_binding *b, const struct qc_node *dq)
 {
-    if (dq->op != QC_OP_DequantizeLinear || known(b, dq->inputs[0])) return 0;
+    if (dq->op != QC_OP_DequantizeLinear || qc_plan_known(b, b->root[dq->inputs[0]])) return 0;
     if (dtype_of(b, dq->inputs[0]) != QC_I32 || dtype_of(b, dq->outputs) != QC_F32) return 0;
-    const struct qc_tensor *s = known(b, dq->inputs[1]), *z = NULL;
+    const struct qc_tensor *s = qc_plan_known(b, b->root[dq->inputs[1]]), *z = NULL;
     if (dq->input_count > 2 && dq->inputs[2]) {
-        z = known(b, dq->inputs[2]);
+        z = qc_plan_known(b, b->root[dq->inputs[2]]);
         if (!z) return 0;
     }
     for (size_t i = 0; z && i < z->count; i++)

@@ -144,6 +144,13 @@ struct qc_binding {
     unsigned unsupported_count;
 };
 
+/* The constant or what was computed ahead; NULL: neither. root: as in qc_binding. */
+static inline const struct qc_tensor *qc_plan_known(const struct qc_binding *b, qc_id root)
+{
+    const struct qc_tensor *t = b->plan->tensors[root];
+    return t ? t : qc_constant_of(b->g, root);
+}
+
 bool qc_plan_specialise(struct qc_plan *p, qc_id *observed, const struct qc_graph *g, const struct qc_shape *shapes,
                         const struct qc_plan_options *o, struct qc_status *st);
 /* Cuts the graph where shapes depend on data (plan_split.c); takes `whole`. origin: [node_count + 1] of it. */

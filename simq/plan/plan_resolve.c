@@ -90,12 +90,6 @@ static bool changes_nothing(const struct qc_binding *b, const struct qc_node *n)
     return n->op == QC_OP_Requantize && ((in->identity && out->identity) || in->qparams == out->qparams);
 }
 
-static const struct qc_tensor *known(const struct qc_binding *b, qc_id root)
-{
-    const struct qc_tensor *t = b->plan->tensors[root];
-    return t ? t : qc_constant_of(b->g, root);
-}
-
 /* Quantize of a constant for nothing but products, in a graph that holds it in four times the bytes. */
 static bool waits(const struct qc_binding *b, const struct qc_node *n, const bool *read_otherwise)
 {
@@ -125,7 +119,7 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, const bool *
     for (unsigned i = 0; i < n->input_count; i++) {
         in[i] = QC_VIEW_ABSENT;
         if (!n->inputs[i]) continue;
-        const struct qc_tensor *t = known(b, b->root[n->inputs[i]]);
+        const struct qc_tensor *t = qc_plan_known(b, b->root[n->inputs[i]]);
         if (!t) return true;
         in[i] = qc_view_of_tensor(t);
         /* Merging ops and products of quantized constants are left to steps. */

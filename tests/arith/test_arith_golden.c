@@ -122,7 +122,9 @@ static bool requantize_line(const char *line)
 static struct qc_levels levels_of(const char *type)
 {
     static const char *const names[] = {"u8", "i8", "u16", "i16", "u4", "i4"};
-    static const struct qc_levels levels[] = {{0, 255}, {-128, 127}, {0, 65535}, {-32768, 32767}, {0, 15}, {-8, 7}};
+    static const struct qc_levels levels[] = {{.lo = 0, .hi = 255},   {.lo = -128, .hi = 127},
+                                              {.lo = 0, .hi = 65535}, {.lo = -32768, .hi = 32767},
+                                              {.lo = 0, .hi = 15},    {.lo = -8, .hi = 7}};
     return levels[index_of(type, names, 6)];
 }
 

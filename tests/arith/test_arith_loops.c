@@ -31,7 +31,8 @@ static float random_scale(uint64_t *state, int lo, int hi)
 
 static struct qc_levels random_levels(uint64_t *state)
 {
-    static const struct qc_levels all[] = {{-128, 127}, {0, 255}, {-127, 127}, {-32768, 32767}, {0, 65535}, {-8, 7}};
+    static const struct qc_levels all[] = {{.lo = -128, .hi = 127},     {.lo = 0, .hi = 255},   {.lo = -127, .hi = 127},
+                                           {.lo = -32768, .hi = 32767}, {.lo = 0, .hi = 65535}, {.lo = -8, .hi = 7}};
     return all[random_bits(state) % 6];
 }
 
@@ -153,7 +154,9 @@ Test(arith_loops, binary_loops_give_the_bits_of_the_scalar_function)
 /* Products of 16-bit operands that lie on k + 1/2: 2^16 times an odd number, divided by 2^17; many leave 32 bits. */
 Test(arith_loops, wide_products_on_ties)
 {
-    static const struct qc_levels levels[] = {{-32768, 32767}, {-32768, 32767}, {-32768, 32767}};
+    static const struct qc_levels levels[] = {{.lo = -32768, .hi = 32767},
+                                              {.lo = -32768, .hi = 32767},
+                                              {.lo = -32768, .hi = 32767}};
     static const struct qc_affine p[] = {{1, 32767}, {1, -32768}, {0x1p17f, 0}};
     struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 8;
@@ -181,7 +184,7 @@ Test(arith_loops, float_steps_are_the_same_in_every_storage)
     struct qc_status st = QC_STATUS_INIT;
     uint64_t state = 6;
     for (int round = 0; round < ROUNDS; round++) {
-        static const struct qc_levels bytes[] = {{0, 255}, {-128, 127}};
+        static const struct qc_levels bytes[] = {{.lo = 0, .hi = 255}, {.lo = -128, .hi = 127}};
         const bool is_signed = round % 2;
         const struct qc_levels levels[] = {bytes[is_signed], bytes[is_signed], bytes[is_signed]};
         const int64_t steps[] = {1 + round / 2 % 2, round / 4 % 3, 1 + round / 8 % 2};

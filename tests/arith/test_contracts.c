@@ -311,7 +311,8 @@ Test(numerics, tflite_rounds_functions_half_away)
    for the wider operand. */
 Test(numerics, tflite_sums_have_room_for_their_types)
 {
-    static const struct qc_levels u8 = {0, 255}, i8 = {-128, 127}, u16 = {0, 65535}, i16 = {-32768, 32767};
+    static const struct qc_levels u8 = {.lo = 0, .hi = 255}, i8 = {.lo = -128, .hi = 127}, u16 = {.lo = 0, .hi = 65535},
+                                  i16 = {.lo = -32768, .hi = 32767};
     const struct {
         struct qc_levels levels[3];
         int32_t zero; /* of the operands */

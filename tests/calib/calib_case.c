@@ -86,7 +86,8 @@ bool case_evaluate(struct qc_metric *out, const struct qc_graph *g, const struct
     struct qc_overflows unused;
     struct qc_arena *a = qc_arena_new();
     cr_assert(a);
-    const bool ok = qc_evaluate_sums(out, &unused, a, g, data, NULL, workers, 0, NULL, NULL, st);
+    const bool ok =
+        qc_evaluate_sums(out, &unused, &(struct qc_evaluation){.graph = g, .data = data, .workers = workers}, a, st);
     qc_arena_free(a);
     return ok;
 }

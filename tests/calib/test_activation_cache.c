@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is kept comes back, whole units in any number of blocks, in memory that others gave up, in memory of its own,
- * and from a file. */
+ * and from files. */
 #include <criterion/criterion.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "calib/sequential/activation_cache.h"
@@ -66,15 +67,15 @@ Test(frontier, keeps_units)
 {
     /* Less than a block, some blocks and a rest, whole blocks. */
     static const int64_t sizes[VALUES][4] = {{1, 3, 5, 7}, {1, 12, 30, 41}, {1, 16, 64, 32}};
-    for (int how = 0; how < 8; how++) {
-        const bool reuse = how & 1, spilled = how & 2, last_axis = how & 4;
+    for (int how = 0; how < 16; how++) {
+        const bool reuse = how & 1, spilled = how & 2, last_axis = how & 4, mapped = how & 8;
         struct qc_status st = QC_STATUS_INIT;
         struct qc_activation_cache *f;
         struct qc_shape shapes[VALUES];
         size_t n[VALUES];
         qc_id values[VALUES], qparams_of[2];
         struct qc_graph *g = make_graph(values, qparams_of, &st);
-        cr_assert(qc_activation_cache_new(&f, g, UNITS, reuse, &st), "%s", st.message);
+        cr_assert(qc_activation_cache_new(&f, g, UNITS, reuse, mapped ? 0 : SIZE_MAX, &st), "%s", st.message);
         for (size_t k = 0; k < VALUES; k++) {
             shapes[k] = qc_shape_of(4, sizes[k]);
             cr_assert(qc_shape_count(&n[k], &shapes[k]));

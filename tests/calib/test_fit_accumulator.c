@@ -51,9 +51,9 @@ static uint64_t overflows(const struct case_run *r, const char *path, struct qc_
     struct qc_overflows seen;
     struct qc_metric m;
     uint64_t all = 0;
-    cr_assert(qc_evaluate_sums(&m, &seen, a, r->simulated, data, &(struct qc_plan_options){.accumulator = accumulator},
-                               2, 0, NULL, NULL, &st),
-              "%s", st.message);
+    const struct qc_plan_options how = {.accumulator = accumulator};
+    const struct qc_evaluation e = {.graph = r->simulated, .data = data, .how = &how, .workers = 2};
+    cr_assert(qc_evaluate_sums(&m, &seen, &e, a, &st), "%s", st.message);
     for (size_t k = 0; k < seen.count; k++) {
         const struct qc_layer_overflow *l = &seen.layers[k];
         cr_expect(l->sums.results > 0 && l->sums.overflows <= l->sums.results &&

@@ -122,3 +122,40 @@ Test(moments_products, stay_in_32_bits_where_no_column_has_many)
     expect_sums(&s, true, "in turns");
     end(&s);
 }
+
+/* What is put away is read as it was, and comes back when something is added. */
+Test(moments_products, are_put_away_into_a_file)
+{
+    struct qc_second_moments_layer like = {
+        .name = "x", .geometry = "rows", .groups = 1, .outputs = 4, .channels = 200, .taps = 1, .block = 200};
+    for (int wide = 0; wide < 2; wide++) {
+        struct qc_second_moments *m;
+        struct qc_status st = QC_STATUS_INIT;
+        int16_t x[200], panels[QC_MOMENTS_PAIR_SIZE * 13];
+        int32_t squares[200];
+        double before[200], after[200];
+        cr_assert(qc_second_moments_restore(&m, 1, &like, &st), "%s", st.message);
+        struct qc_second_moments_layer *l = qc_second_moments_at(m, 0);
+        struct qc_second_moments_sums *s;
+        cr_assert(qc_second_moments_class(&s, l, QC_MOMENTS_FIT, 0, &st));
+        qc_second_moments_add_counts(&l->parts[QC_MOMENTS_FIT], 1, 1, 0);
+        for (int k = 0; k < 2; k++) {
+            for (int i = 0; i < 200; i++) x[i] = (int16_t)(i * 7 % 301 - 150);
+            cr_assert(qc_second_moments_make_room(s, l, x, 1, 1, squares, &st) &&
+                      (!wide || qc_second_moments_widen(s, l, &st)));
+            qc_second_moments_pack(panels, x, 1, 200, 0, 200);
+            qc_second_moments_add_panels(s, l, 0, 0, panels, 1, 1);
+            if (k) break;
+            qc_second_moments_read_column(before, l, 1, 0, 0, 11);
+            cr_assert(qc_second_moments_put_away(m, 1 << 20, &st) && !s->away, "it is small");
+            cr_assert(qc_second_moments_put_away(m, 0, &st) && s->away && s->file, "%s", st.message);
+            cr_expect_eq(s->products != NULL, wide);
+            qc_second_moments_read_column(after, l, 1, 0, 0, 11);
+            cr_expect(memcmp(before, after, sizeof before) == 0);
+        }
+        cr_expect(!s->away && !s->file && s->products, "it was added to");
+        qc_second_moments_read_column(after, l, 1, 0, 0, 11);
+        for (int i = 0; i < 200; i++) cr_expect_float_eq(after[i], 2 * before[i], 0);
+        qc_second_moments_free(m);
+    }
+}

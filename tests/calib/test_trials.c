@@ -47,7 +47,7 @@ Test(trials, inputs_that_were_integers)
     cr_expect_eq(step, step_of(turned, 1024, 0, 1024));
 
     double lo = -128 * .37, hi = 122 * .37; /* 250 steps: five are left */
-    const struct qc_levels levels = {-128, 127}, narrow = {-127, 127};
+    const struct qc_levels levels = {.lo = -128, .hi = 127}, narrow = {.lo = -127, .hi = 127};
     cr_assert(qc_range_of_step(&lo, &hi, .37, levels, QC_ASYMMETRIC));
     cr_expect(fabs(lo + 130 * .37) < 1e-9 && fabs(hi - 125 * .37) < 1e-9, "%g %g", lo, hi);
     lo = 0, hi = 100; /* two levels for each step */

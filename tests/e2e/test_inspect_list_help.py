@@ -238,6 +238,8 @@ def test_bash_completion(qcalib, tmp_path):
         "int16",
         "uint4",
         "int4",
+        "float8e4m3fn",
+        "float8e5m2",
         "dynamic",
         "none",
     ]

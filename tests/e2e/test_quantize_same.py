@@ -7,7 +7,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-from large_models import make, resnet18
+from large_models import make, resnet18, starnet
 from measured_models import BY_NAME, METHODS, run_measured
 
 SHIPPED = "digits"
@@ -149,6 +149,17 @@ def test_memory_does_not_grow(method, threads, program, data, tmp_path):
         if many <= 1.02 * few:
             return
     pytest.fail(f"{few} bytes for 256 samples, {many} for 1000")
+
+
+def test_memory_of_wide_depthwise_convolutions(program, tmp_path):
+    """A StarNet-S1 by its shape, 11 MB: the default job takes at most ten times the model, beside what the program has
+    anyway. Second moments of its 7x7 depthwise convolutions in whole tiles of 64 bits would be 12 times the model."""
+    model, data = make(starnet, 24, tmp_path)
+    base = run_measured([program, "list", "ops"])[2]
+    _, _, peak = run_measured(
+        [program, "--data", data, "--threads", 1, "-q", "--no-report", "-o", tmp_path / "out.onnx", model]
+    )
+    assert peak - base < 10 * model.stat().st_size, f"{(peak - base) / model.stat().st_size:.1f} times the model"
 
 
 def test_memory_and_times_of_a_residual_network(program, tmp_path):

@@ -65,6 +65,7 @@ def check_broken(quantize, qcalib, tmp_path, data, source, case, margin):
     assert first["name"] == reader_node and f"channel {channel} " in first["why"] and maker_node in first["why"], first
     screen = first_screen((tmp_path / "report/report.html").read_text())
     advice = next(a for a in report["advice"] if "--equalize=on" in a["command"])
+    assert "--method=mse" in advice["command"], "the branch has ranges of its own, and no trials"
     assert reader_node in screen and maker_node in screen and shlex.join(advice["command"]) in screen
     assert advice["measured"]["sqnr_db_before"] == pytest.approx(broken)
     mended = again(qcalib, tmp_path, advice)

@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
+#include "arith/float_level.h"
+#include "graph/types/number_format.h"
 #include "graph/types/small_float.h"
 
 static const double given[] = {
@@ -41,5 +43,35 @@ Test(small_float, every_pattern_comes_back)
         }
         const uint8_t most = qc_float_to_small(types[k], 1e39, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
         cr_expect(isfinite(qc_small_to_float(types[k], most)));
+    }
+}
+
+/* The levels of a type are its finite numbers: rounding to them is writing the bits and reading them. */
+Test(small_float, levels_are_the_numbers_of_the_type)
+{
+    static const enum qc_dtype types[] = {QC_F8E4M3, QC_F8E4M3Z, QC_F8E5M2, QC_F8E5M2Z, QC_F4E2M1};
+    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+        const struct qc_levels l = qc_levels_of(types[k], false);
+        for (float v = 1e-8f; v < 2e5f; v *= 1.0007f) {
+            const uint8_t bits = qc_float_to_small(types[k], (double)-v, QC_SMALL_SATURATES, QC_SMALL_NEAREST);
+            const float level = qc_float_level(-v, (float)l.lo, (float)l.hi, l.mantissa, l.least),
+                        want = qc_small_to_float(types[k], bits);
+            cr_assert(level >= want && level <= want, "%s of %g: %g, not %g", qc_dtype_info(types[k])->name, (double)-v,
+                      (double)level, (double)want);
+        }
+    }
+}
+
+/* With the scale over all scales every product with a number of E4M3 is exact, and the largest scale is 448 of it. */
+Test(small_float, scale_over_scales_is_exact)
+{
+    for (float largest = 1e-6f; largest < 1e6f; largest *= 1.37f) {
+        const float over = qc_scale_over(largest);
+        cr_expect(over * 448 >= largest && over * 448 < largest * 1.0001f);
+        for (int i = 1; i < 0x7f; i++) {
+            const float code = qc_small_to_float(QC_F8E4M3, (uint8_t)i), scale = code * over;
+            cr_expect((double)scale >= (double)code * (double)over && (double)scale <= (double)code * (double)over);
+            cr_expect(scale / over >= code && scale / over <= code);
+        }
     }
 }

@@ -10,7 +10,7 @@
 #include "observers/series.h"
 #include "samples.h"
 
-static const struct qc_levels u8 = {0, 255}, u4 = {0, 15}, i8 = {-127, 127};
+static const struct qc_levels u8 = {.lo = 0, .hi = 255}, u4 = {.lo = 0, .hi = 15}, i8 = {.lo = -127, .hi = 127};
 
 static struct qc_range solve(const char *spec, const struct qc_statistics *s, struct qc_solve request)
 {
@@ -203,7 +203,11 @@ static void run_leaky(void *user, double *y, const double *x, size_t n)
 Test(methods, above_a_bound_is_what_the_error_says)
 {
     static float x[SAMPLE_SIZE];
-    static const struct qc_levels types[] = {{0, 255}, {-128, 127}, {-127, 127}, {0, 15}, {0, 65535}};
+    static const struct qc_levels types[] = {{.lo = 0, .hi = 255},
+                                             {.lo = -128, .hi = 127},
+                                             {.lo = -127, .hi = 127},
+                                             {.lo = 0, .hi = 15},
+                                             {.lo = 0, .hi = 65535}};
     static const struct qc_output_function leaky = {.run = run_leaky};
     struct qc_status st = QC_STATUS_INIT;
     size_t above = 0, tried = 0;
@@ -245,11 +249,11 @@ Test(methods, gaussian_gives_the_thresholds_of_its_law)
         struct qc_levels levels;
         double expected, slack;
     } cases[] = {
-        {SAMPLE_normal, "gaussian:law=gaussian", 1, {0, 15}, 2.55, 0.03},
-        {SAMPLE_normal, "gaussian", 1, {0, 15}, 2.55, 0.03},
-        {SAMPLE_normal, "gaussian", 1, {0, 255}, 3.92, 0.02},
-        {SAMPLE_laplace, "gaussian:law=laplace", 0.3, {0, 15}, 5.03, 0.03},
-        {SAMPLE_laplace, "gaussian", 0.3, {0, 15}, 5.03, 0.03},
+        {SAMPLE_normal, "gaussian:law=gaussian", 1, {.lo = 0, .hi = 15}, 2.55, 0.03},
+        {SAMPLE_normal, "gaussian", 1, {.lo = 0, .hi = 15}, 2.55, 0.03},
+        {SAMPLE_normal, "gaussian", 1, {.lo = 0, .hi = 255}, 3.92, 0.02},
+        {SAMPLE_laplace, "gaussian:law=laplace", 0.3, {.lo = 0, .hi = 15}, 5.03, 0.03},
+        {SAMPLE_laplace, "gaussian", 0.3, {.lo = 0, .hi = 15}, 5.03, 0.03},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         samples_fill(x, N, cases[c].kind);

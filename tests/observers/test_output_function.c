@@ -10,7 +10,7 @@
 /* Of what samples_fill gives, the first few: every range tried is a pass over them. */
 enum { COUNT = 3000 };
 
-static const struct qc_levels u4 = {0, 15}, u8 = {0, 255}, u16 = {0, 65535};
+static const struct qc_levels u4 = {.lo = 0, .hi = 15}, u8 = {.lo = 0, .hi = 255}, u16 = {.lo = 0, .hi = 65535};
 
 struct formula {
     const char *name;

@@ -58,7 +58,7 @@ static bool solve(struct qc_range *r, int number, const char *spec, const float 
     const struct qc_observer *o;
     struct qc_observer_values v;
     char file[256];
-    struct qc_solve request = QC_SOLVE_INIT(((struct qc_levels){0, 255}), QC_ASYMMETRIC);
+    struct qc_solve request = QC_SOLVE_INIT(((struct qc_levels){.lo = 0, .hi = 255}), QC_ASYMMETRIC);
     request.known_hi = known_hi;
     bool ok = qc_plugins_new(&p, st) && qc_plugins_load(p, file_of(file, number), st) &&
               qc_observer_parse_among(&o, &v, spec, p, st) && qc_observer_solve_values(r, o, &v, x, n, &request, st);
@@ -111,7 +111,7 @@ Test(plugin, needs_to_have_seen_the_values)
     struct qc_range r;
     char file[256];
     struct qc_statistics s = {.count = 1, .max = 1};
-    struct qc_solve request = QC_SOLVE_INIT(((struct qc_levels){0, 255}), QC_ASYMMETRIC);
+    struct qc_solve request = QC_SOLVE_INIT(((struct qc_levels){.lo = 0, .hi = 255}), QC_ASYMMETRIC);
     cr_assert(qc_plugins_new(&p, &st) && qc_plugins_load(p, file_of(file, 0), &st) &&
               qc_observer_parse_among(&o, &v, "case", p, &st));
     cr_assert(!qc_observer_solve(&r, o, &v, &s, &request, &st) && strstr(st.message, "needs the values themselves"),

@@ -10,7 +10,8 @@
 #include "observers/observer.h"
 #include "samples.h"
 
-static const struct qc_levels u8 = {0, 255}, u4 = {0, 15}, i8 = {-127, 127}, u16 = {0, 65535};
+static const struct qc_levels u8 = {.lo = 0, .hi = 255}, u4 = {.lo = 0, .hi = 15}, i8 = {.lo = -127, .hi = 127},
+                              u16 = {.lo = 0, .hi = 65535};
 
 static struct qc_range solve(const char *spec, const struct qc_histogram *h, struct qc_levels levels,
                              enum qc_symmetry symmetry)

@@ -59,7 +59,9 @@ static void check(const struct conversion *t, size_t n, size_t x_step, ptrdiff_t
                                  .zero_point = &t->zero,
                                  .levels = {.lo = t->lo, .hi = t->hi}};
     struct qc_convert c;
-    cr_assert(qc_convert_of(&c, QC_I32, &from, t->to, &to, t->low, t->high, NULL, a, &st), "%s", st.message);
+    cr_assert(qc_convert_of(&c, (struct qc_convert_end){QC_I32, &from}, (struct qc_convert_end){t->to, &to}, t->low,
+                            t->high, NULL, a, &st),
+              "%s", st.message);
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = sum_of(&random);
     memset(y, 0x5a, sizeof y);
     qc_convert_rows(&c, FIRST, y, y_step, x, x_step, rows, n);

@@ -26,7 +26,7 @@ struct scene {
     int32_t x_level[DATA], y_level[DATA], got[OUTPUTS * WIDTH];
 };
 
-static const struct qc_levels bytes = {-128, 127};
+static const struct qc_levels bytes = {.lo = -128, .hi = 127};
 
 static struct qc_affine parameters(struct scene *s)
 {
@@ -366,8 +366,9 @@ Test(contracts, channels_with_zero_points_of_their_own_are_read_back)
                                      .count = 1,
                                      .scale = (const float[]){1},
                                      .zero_point = (const int32_t[]){0}};
-        cr_assert(qc_convert_of(&c, stored[k], &from, QC_F32, &to, -INFINITY, INFINITY, NULL, a, &st), "%s",
-                  st.message);
+        cr_assert(qc_convert_of(&c, (struct qc_convert_end){stored[k], &from}, (struct qc_convert_end){QC_F32, &to},
+                                -INFINITY, INFINITY, NULL, a, &st),
+                  "%s", st.message);
         for (int i = 0; i < WIDTH; i++)
             qc_convert_run(&c, 0, got + i * CHANNELS,
                            (const char *)x->data + (size_t)(i * CHANNELS) * qc_dtype_size(stored[k]), CHANNELS);

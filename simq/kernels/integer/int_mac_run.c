@@ -47,9 +47,14 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
 }
 
 /* `count` outputs of each line, of which there are `positions`, one line after the other with gaps or one line. */
+struct lines {
+    int64_t positions, pitch, count, line_out;
+};
+
 static void run_amx(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, const uint8_t *a,
-                    char *y, int64_t positions, int64_t pitch, int64_t count, int64_t line_out)
+                    char *y, struct lines l)
 {
+    const int64_t positions = l.positions, pitch = l.pitch, count = l.count, line_out = l.line_out;
     const struct qc_int_mac *m = c->m;
     const int64_t rows = m->amx_rows, step = m->d.out_stride[4] * (int64_t)qc_dtype_size(m->d.finish.to);
     const size_t width = (size_t)blocks * QC_TILE_CHANNELS;
@@ -123,7 +128,7 @@ static void run_group(const struct call *c, int64_t group)
                 const uint8_t *a = data + i * line_in[0] + k * line_in[1];
                 char *y = c->y + (int64_t)first * size + i * line_out[0] + k * line_out[1];
                 if (m->amx_rows)
-                    run_amx(c, &t, m->blocks[p], first, n, a, y, positions, pitch, count, line_out[1]);
+                    run_amx(c, &t, m->blocks[p], first, n, a, y, (struct lines){positions, pitch, count, line_out[1]});
                 else
                     run_line(c, &t, m->blocks[p], first, n, m->zeros ? m->zeros[group] : m->zero, a, y, count);
             }

@@ -144,7 +144,8 @@ static bool prepare_int_mean(struct qc_prepare *p, struct qc_status *st)
         from.product = true;
         to.scale = &scale;
     }
-    return qc_convert_of(&s->convert, QC_I32, &from, p->out[0].dtype, &to, -INFINITY, INFINITY, &how, p->arena, st);
+    return qc_convert_of(&s->convert, (struct qc_convert_end){QC_I32, &from},
+                         (struct qc_convert_end){p->out[0].dtype, &to}, -INFINITY, INFINITY, &how, p->arena, st);
 }
 
 #define QC_SUM(NAME, T)                                                                                                \

@@ -340,7 +340,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const bool overflows = p->accumulator.bits && bound >= ldexp(1, (int)p->accumulator.bits - 1);
     d.narrow_sums = bound < 0x1p31;
     if (overflows) d.accumulator = p->accumulator; /* else nothing ever wraps or saturates */
-    if (!qc_convert_of(&d.finish, QC_I32, from, p->out[0].dtype, &p->out_scales[0],
+    if (!qc_convert_of(&d.finish, (struct qc_convert_end){QC_I32, from},
+                       (struct qc_convert_end){p->out[0].dtype, &p->out_scales[0]},
                        p->fusion ? p->fusion->lo : -INFINITY, p->fusion ? p->fusion->hi : INFINITY, &how, p->arena,
                        st) ||
         !qc_int_mac_new(&s->mac, &p->scratch, &d, st))

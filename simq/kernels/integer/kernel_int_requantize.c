@@ -19,7 +19,9 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_convert_how how = {.contract = p->contract, .graph = p->graph};
     p->state = c;
     p->detail = "int32";
-    return qc_convert_of(c, QC_I32, &from, p->out[0].dtype, &p->out_scales[0], -INFINITY, INFINITY, &how, p->arena, st);
+    return qc_convert_of(c, (struct qc_convert_end){QC_I32, &from},
+                         (struct qc_convert_end){p->out[0].dtype, &p->out_scales[0]}, -INFINITY, INFINITY, &how,
+                         p->arena, st);
 }
 
 static bool run(const struct qc_run *r, struct qc_status *st)

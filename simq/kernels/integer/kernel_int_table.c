@@ -128,9 +128,12 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                                    .count = 1,
                                    .scale = (const float[]){1},
                                    .zero_point = (const int32_t[]){0}};
+    const struct qc_convert_end real_end = {QC_F32, &none};
     if (p->contract == QC_CONTRACT_TFLITE && p->node->op != QC_OP_Table) return tflite_table(t, p, ramp, st);
-    if (!qc_convert_of(&in, from, &p->in_scales[0], QC_F32, &none, -INFINITY, INFINITY, &how, p->arena, st) ||
-        !qc_convert_of(&out, QC_F32, &none, to, &p->out_scales[0], -INFINITY, INFINITY, &how, p->arena, st))
+    if (!qc_convert_of(&in, (struct qc_convert_end){from, &p->in_scales[0]}, real_end, -INFINITY, INFINITY, &how,
+                       p->arena, st) ||
+        !qc_convert_of(&out, real_end, (struct qc_convert_end){to, &p->out_scales[0]}, -INFINITY, INFINITY, &how,
+                       p->arena, st))
         return false;
     qc_convert_run(&in, 0, real, ramp, 256);
     if (!apply(real, p, st)) return false;

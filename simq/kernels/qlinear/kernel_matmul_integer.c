@@ -84,7 +84,8 @@ static bool pack(struct state *s, struct qc_prepare *p, struct qc_status *st)
                            .data_scales = &data,
                            .weight_scales = &weights,
                            .narrow_sums = true};
-    return qc_convert_of(&d.finish, QC_I32, &same, QC_I32, &same, -INFINITY, INFINITY, NULL, p->arena, st) &&
+    const struct qc_convert_end sums = {QC_I32, &same};
+    return qc_convert_of(&d.finish, sums, sums, -INFINITY, INFINITY, NULL, p->arena, st) &&
            qc_int_mac_new(&s->mac, &p->scratch, &d, st);
 }
 

@@ -290,7 +290,7 @@ static bool run_dynamic(const struct qc_run *r, struct qc_status *st)
     uint8_t *y = r->out[0].data;
     const struct qc_affine p = qc_dynamic_parameters(x, n);
     (void)st;
-    for (size_t i = 0; i < n; i++) y[i] = (uint8_t)qc_quantize_one(x[i], p, (struct qc_levels){0, 255});
+    for (size_t i = 0; i < n; i++) y[i] = (uint8_t)qc_quantize_one(x[i], p, (struct qc_levels){.lo = 0, .hi = 255});
     if (r->output_count > 1) *(float *)r->out[1].data = p.scale;
     if (r->output_count > 2) *(uint8_t *)r->out[2].data = (uint8_t)p.zero_point;
     return true;

@@ -21,5 +21,5 @@ void qc_dynamic_round(float *y, const float *x, size_t n)
 {
     const struct qc_affine p = qc_dynamic_parameters(x, n);
     for (size_t i = 0; i < n; i++)
-        y[i] = p.scale * (float)(qc_quantize_one(x[i], p, (struct qc_levels){0, 255}) - p.zero_point);
+        y[i] = p.scale * (float)(qc_quantize_one(x[i], p, (struct qc_levels){.lo = 0, .hi = 255}) - p.zero_point);
 }

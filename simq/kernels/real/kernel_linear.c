@@ -256,6 +256,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
 /* QuantizeLinear and DequantizeLinear with the same parameters, one after the other, with nobody looking in between. */
 struct fake {
     float scale, lo, hi; /* levels less the zero point */
+    int mantissa, least; /* of floating-point levels (struct qc_levels) */
 };
 
 static bool prepare_fake(struct qc_prepare *p, struct qc_status *st)
@@ -263,21 +264,28 @@ static bool prepare_fake(struct qc_prepare *p, struct qc_status *st)
     struct fake *f = QC_NEW(p->arena, struct fake, st);
     int32_t zero = 0;
     if (!f) return false;
-    const struct qc_dtype_info *t = qc_dtype_info(qc_value(p->graph, p->node->outputs)->type.dtype);
     load_float(&f->scale, p->in[1].dtype, p->in[1].data, 1, 1);
     if (qc_kernel_has(p, 2)) load_level(&zero, p->in[2].dtype, p->in[2].data, 1, 1);
-    f->lo = (float)(t->lo - zero);
-    f->hi = (float)(t->hi - zero);
+    const struct qc_levels levels = qc_levels_of(qc_value(p->graph, p->node->outputs)->type.dtype, false);
+    f->lo = (float)(levels.lo - zero);
+    f->hi = (float)(levels.hi - zero);
+    f->mantissa = levels.mantissa;
+    f->least = levels.least;
     p->state = f;
     return true;
 }
 
-static QC_INLINE void fake_body(const bool native, float *y, const float *x, int64_t n, float scale, float lo, float hi)
+static QC_INLINE void fake_body(const bool native, float *y, const float *x, int64_t n, const struct fake *f)
 {
-    QC_IVDEP
+    const float scale = f->scale, lo = f->lo, hi = f->hi;
+    const int mantissa = f->mantissa, least = f->least;
+    if (mantissa)
+        for (int64_t i = 0; i < n; i++) y[i] = qc_float_level(x[i] / scale, lo, hi, mantissa, least) * scale;
+    else
+        QC_IVDEP
     for (int64_t i = 0; i < n; i++) y[i] = qc_level_of_real(x[i], scale, lo, hi, native) * scale;
 }
-QC_SIMD_ROUND(fake, (float *y, const float *x, int64_t n, float scale, float lo, float hi), (y, x, n, scale, lo, hi))
+QC_SIMD_ROUND(fake, (float *y, const float *x, int64_t n, const struct fake *f), (y, x, n, f))
 
 static void fake_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
@@ -285,9 +293,9 @@ static void fake_run(void *user, int64_t n, void *const data[], const int64_t st
     float *y = data[0];
     const float *x = data[1];
     if (stride[0] == 1 && stride[1] == 1)
-        fake(y, x, n, f->scale, f->lo, f->hi);
+        fake(y, x, n, f);
     else
-        for (int64_t i = 0; i < n; i++) fake(y + i * stride[0], x + i * stride[1], 1, f->scale, f->lo, f->hi);
+        for (int64_t i = 0; i < n; i++) fake(y + i * stride[0], x + i * stride[1], 1, f);
 }
 
 static bool run_fake(const struct qc_run *r, struct qc_status *st)

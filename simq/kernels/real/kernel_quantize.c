@@ -61,6 +61,30 @@ QC_SIMD_ROUND(quantize,
                struct qc_levels levels),
               (y, x, n, scale, zero, step, levels))
 
+/* To floating-point levels. */
+static QC_INLINE void quantize_float_body(float *y, const float *x, size_t n, const float *scale, size_t step,
+                                          struct qc_levels levels)
+{
+    const float lo = (float)levels.lo, hi = (float)levels.hi, same = scale[0];
+    if (step)
+        for (size_t i = 0; i < n; i++) y[i] = qc_float_level(x[i] / scale[i], lo, hi, levels.mantissa, levels.least);
+    else
+        for (size_t i = 0; i < n; i++) y[i] = qc_float_level(x[i] / same, lo, hi, levels.mantissa, levels.least);
+}
+QC_SIMD(quantize_float, (float *y, const float *x, size_t n, const float *scale, size_t step, struct qc_levels levels),
+        (y, x, n, scale, step, levels))
+
+/* Centred numbers. */
+static QC_INLINE void scale_up_body(float *y, const float *x, size_t n, const float *scale, size_t step)
+{
+    const float same = scale[0];
+    if (step)
+        for (size_t i = 0; i < n; i++) y[i] = x[i] * scale[i];
+    else
+        for (size_t i = 0; i < n; i++) y[i] = x[i] * same;
+}
+QC_SIMD(scale_up, (float *y, const float *x, size_t n, const float *scale, size_t step), (y, x, n, scale, step))
+
 /* centred: the integers have no zero point any more. */
 static QC_INLINE void dequantize_body(float *y, const int32_t *q, size_t n, const float *scale, const int32_t *zero,
                                       size_t step, int32_t centred)
@@ -117,11 +141,16 @@ static void run_blocks(const struct blocked *b, const struct qc_view *out, const
     for (size_t at = 0, n, step; at < count; at += n) {
         const size_t k = qc_scale_at(&b->layout, at);
         n = run_of_scales(&step, &b->layout, at, count - at < CHUNK ? count - at : CHUNK);
-        if (b->quantizes && out->dtype != QC_F32) {
-            quantize(centred, (const float *)x.data + at, n, s->scale + k, s->zero_point + k, step, s->levels);
-            store(out, at, centred, n, s->zero_point + k, step);
-        } else if (b->quantizes) {
-            quantize(y + at, (const float *)x.data + at, n, s->scale + k, s->zero_point + k, step, s->levels);
+        if (b->quantizes) {
+            float *to = out->dtype == QC_F32 ? y + at : centred;
+            const float *real = (const float *)x.data + at;
+            if (s->levels.mantissa)
+                quantize_float(to, real, n, s->scale + k, step, s->levels);
+            else
+                quantize(to, real, n, s->scale + k, s->zero_point + k, step, s->levels);
+            if (out->dtype != QC_F32) store(out, at, centred, n, s->zero_point + k, step);
+        } else if (x.dtype == QC_F32 && s->levels.mantissa) {
+            scale_up(y + at, (const float *)x.data + at, n, s->scale + k, step);
         } else { /* centred numbers are float32, stored integers are not */
             qc_tensor_ints(q, &x, at, n);
             dequantize(y + at, q, n, s->scale + k, s->zero_point + k, step, x.dtype == QC_F32 ? -1 : 0);
@@ -144,8 +173,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const struct qc_convert_how how = {.contract = p->contract,
                                        .graph = p->graph,
                                        .product = dense ? QC_FROM_DENSE : QC_FROM_PRODUCT};
-    return qc_convert_of(&s->convert, p->in[0].dtype, from, p->out[0].dtype, to, -INFINITY, INFINITY, &how, p->arena,
-                         st);
+    return qc_convert_of(&s->convert, (struct qc_convert_end){p->in[0].dtype, from},
+                         (struct qc_convert_end){p->out[0].dtype, to}, -INFINITY, INFINITY, &how, p->arena, st);
 }
 
 static bool run(const struct qc_run *r, struct qc_status *st)

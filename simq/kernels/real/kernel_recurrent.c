@@ -57,16 +57,20 @@ static float *part_of(const struct qc_view *v, int64_t offset)
     return v->data ? (float *)v->data + offset : NULL;
 }
 
-/* dst [rows, columns] (rows of `row_step` numbers) = src [rows, depth] times the transposed rows of w from `first` on.
- */
-static bool new_product(struct qc_product **out, const struct qc_view *w, int64_t first, int64_t rows, int64_t columns,
-                        int64_t depth, int64_t row_step, struct qc_packed *packs, enum qc_isa isa, struct qc_status *st)
+/* dst [rows, columns] (rows of `row_step` numbers) = src [rows, depth] times the transposed rows of a weight from
+   `first` on. */
+struct extent {
+    int64_t first, rows, columns, depth, row_step;
+};
+
+static bool new_product(struct qc_product **out, const struct qc_prepare *p, unsigned input, struct extent e,
+                        struct qc_status *st)
 {
-    const struct qc_view a = matrix(NULL, rows, depth, depth, 1),
-                         b = matrix(part_of(w, first * depth), depth, columns, 1, depth),
-                         dst = matrix(NULL, rows, columns, row_step, 1);
+    const struct qc_view a = matrix(NULL, e.rows, e.depth, e.depth, 1),
+                         b = matrix(part_of(&p->in[input], e.first * e.depth), e.depth, e.columns, 1, e.depth),
+                         dst = matrix(NULL, e.rows, e.columns, e.row_step, 1);
     const struct qc_product_matrix m = {
-        .a = &a, .b = &b, .dst = &dst, .tail = {.lo = -INFINITY, .hi = INFINITY}, .packs = packs, .isa = isa};
+        .a = &a, .b = &b, .dst = &dst, .tail = {.lo = -INFINITY, .hi = INFINITY}, .packs = p->packs, .isa = p->isa};
     return qc_product_matrix_new(out, &m, st);
 }
 
@@ -77,12 +81,12 @@ static bool make_products(struct state *s, const struct qc_prepare *p, struct qc
     for (int d = 0; d < r->directions; d++) {
         struct qc_product **to = s->product[d];
         if (r->steps && r->batch &&
-            (!new_product(&to[PROJECT], &p->in[1], d * width, r->steps * r->batch, width, r->input, width, p->packs,
-                          p->isa, st) ||
-             !new_product(&to[RECUR], &p->in[2], d * width, r->batch, s->reset_last ? 2 * h : width, h, width, p->packs,
-                          p->isa, st) ||
+            (!new_product(&to[PROJECT], p, 1, (struct extent){d * width, r->steps * r->batch, width, r->input, width},
+                          st) ||
+             !new_product(&to[RECUR], p, 2,
+                          (struct extent){d * width, r->batch, s->reset_last ? 2 * h : width, h, width}, st) ||
              (s->reset_last &&
-              !new_product(&to[RESET], &p->in[2], d * width + 2 * h, r->batch, h, h, h, p->packs, p->isa, st))))
+              !new_product(&to[RESET], p, 2, (struct extent){d * width + 2 * h, r->batch, h, h, h}, st))))
             return false;
     }
     return true;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Temporary files hold what is written, and say so where there is no room. */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/scratch_file.h"
+
+Test(scratch_file, holds_what_is_written)
+{
+    struct qc_scratch_file *f;
+    struct qc_status st = QC_STATUS_INIT;
+    char read[4] = "";
+    cr_assert(qc_scratch_file_new(&f, &st) && f, "%s", st.message);
+    const int64_t a = qc_scratch_file_grow(f, 5000), b = qc_scratch_file_grow(f, 4);
+    cr_assert(a == 0 && b == 5000);
+    cr_assert(qc_scratch_file_write(f, b, "wxyz", 4, &st) && qc_scratch_file_write(f, a + 4998, "ab", 2, &st));
+    cr_assert(qc_scratch_file_read(read, f, a + 4999, 3, &st), "%s", st.message);
+    cr_expect(memcmp(read, "bwx", 3) == 0);
+    cr_expect_not(qc_scratch_file_read(read, f, b + 2, 4, &st), "behind the end");
+    cr_expect(st.code == QC_MACHINE && strstr(st.message, "temporary file"), "%s", st.message);
+    qc_scratch_file_free(f);
+}
+
+Test(scratch_file, there_may_be_none)
+{
+    struct qc_scratch_file *f;
+    struct qc_status st = QC_STATUS_INIT;
+    setenv("TMPDIR", "/no/such/folder", 1);
+    cr_expect(qc_scratch_file_new(&f, &st) && !f, "it is no error");
+    qc_scratch_file_free(f);
+}
+
+Test(scratch_file, room_is_asked_for_first)
+{
+    struct qc_scratch_file *f;
+    struct qc_status st = QC_STATUS_INIT;
+    const struct rlimit small = {.rlim_cur = 1 << 16, .rlim_max = 1 << 16};
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    cr_assert(qc_scratch_file_new(&f, &st) && f, "%s", st.message);
+    cr_expect_eq(qc_scratch_file_grow(f, 1 << 15), 0);
+    cr_expect_eq(qc_scratch_file_grow(f, 1 << 17), -1);
+    cr_expect_eq(qc_scratch_file_grow(f, 1 << 12), 1 << 15, "what there was stays");
+    qc_scratch_file_free(f);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* --method auto of few samples: no other observer than mse is tried. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "quantize/job.h"
+
+#define MODEL QC_TEST_SOURCE "/datasets/digits_cnn.onnx"
+#define DATA QC_TEST_SOURCE "/datasets/digits_calib.h5"
+
+struct trials {
+    size_t count, samples;
+    bool by_mse; /* all activations have ranges of mse, or the step of the input */
+};
+
+static struct trials run(const char *samples)
+{
+    struct qc_status st = QC_STATUS_INIT;
+    struct qc_arena *a = qc_arena_new();
+    struct qc_options o;
+    const struct qc_job_inputs in = {.model = {.file = MODEL}, .data = {.file = DATA}};
+    struct qc_job *job = NULL;
+    cr_assert(qc_options_init(&o, QC_COMMAND_quantize, a, &st) && qc_options_set(&o, QC_OPTION_SAMPLES, samples, &st) &&
+                  qc_options_set(&o, QC_OPTION_ADVICE, "off", &st) && qc_options_set(&o, QC_OPTION_THREADS, "1", &st),
+              "%s", st.message);
+    cr_assert(qc_job_new(&job, &o, &in, NULL, &st) && qc_job_run(job, &st), "%s", st.message);
+    const struct qc_report *r = qc_job_report(job);
+    cr_assert_gt(r->trial_count, 0);
+    struct trials t = {.count = r->trial_count, .samples = r->trials[0].samples, .by_mse = true};
+    cr_expect_str_eq(r->trials[0].method, "mse");
+    for (size_t i = 0; i < r->layer_count; i++) {
+        const struct qc_layer *l = &r->layers[i];
+        if (!l->choice) continue;
+        t.by_mse = t.by_mse && (l->choice->steps || strcmp(l->method, "mse") == 0);
+        cr_expect(l->choice->steps || l->choice->trial == &r->trials[0] || t.count > 1, "%s", l->name);
+    }
+    qc_job_free(job);
+    qc_arena_free(a);
+    return t;
+}
+
+Test(auto_few, tries_others_beyond_32_samples)
+{
+    const struct trials few = run("32"), more = run("33");
+    cr_expect_eq(few.count, 1);
+    cr_expect(few.by_mse);
+    cr_expect_eq(few.samples, 8, "what mse loses is seen on 8 samples");
+    cr_expect_gt(more.count, 1);
+}
