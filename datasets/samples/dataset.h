@@ -69,6 +69,8 @@ struct qc_input_spec {
     enum qc_dtype dtype;
     unsigned rank;
     const int64_t *dims;
+    float scale; /* above 0: integers of the input stand for real numbers, (q - zero_point) * scale */
+    int32_t zero_point;
 };
 
 /* --input NAME=DATASET */
@@ -113,7 +115,9 @@ struct qc_dataset;
    them free; B is 1 then. A remainder of less
    than B samples is dropped (qc_dataset_dropped). Values: any integer or float type (enum and h5py's bool too), any
    byte order; attributes `scale`, `mean`, `std` (numeric, 1 value or one per channel of the input's axis 1, or three
-   for its last axis where that alone has three) apply to any of them. HDF5 reads in a process of its own
+   for its last axis where that alone has three) apply to any of them. Real numbers (floats, and what those attributes
+   or options.preprocess apply to) are quantized for an input with a scale, half to even and saturated; its own integers
+   are taken as they are. HDF5 reads in a process of its own
    (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md). QC_BAD_INPUT: missing, unreadable, empty, of no kind
    that is read, truncated, damaged so that HDF5 crashes; values in other files without options.follow; no such or no
    unambiguous data set (lists what there is); no samples; shape (names file, data set, input, expected and got);
