@@ -5,6 +5,7 @@
   QCALIB_DATA  real models and data; without it those tests are skipped"""
 
 import json
+import re
 
 import h5py
 import numpy as np
@@ -112,3 +113,19 @@ def test_top1_of_a_real_file_on_data_of_the_float_model(name, data, port, option
     assert given["models"][0]["value"] == np.mean(got == labels)
     if not samples:
         assert given["models"][0]["value"] == found["models"][0]["value"]
+
+
+@pytest.mark.parametrize(("name", "data", "port", "options", "samples", "top1"), REAL, ids=lambda v: v if isinstance(v, str) else None)
+def test_a_real_file_is_equal_to_itself(name, data, port, options, samples, top1, program, tmp_path):  # noqa: F811
+    path = model_file(name)
+    data = ["--data", path.parent.parent / data, "--samples", "16", "--input", f"{port}=input:nchw", *options]
+    found = json.loads(command(program, tmp_path, "compare", path, path, *data, "--rounding", "tflite", "--json"))
+    assert found["outputs"][0]["equal"] and not any(x["differing"] for x in found["layers"]) and len(found["layers"]) > 8
+
+
+def test_what_is_quantized_stays(program, tmp_path):  # noqa: F811
+    """`quantize` of an int8 file keeps its parameters and says so."""
+    path = model_file("kws_ref_model")
+    data = ["--data", path.parent.parent / "kws01_calib128.h5", "--input", "input_1=input:nchw"]
+    said = command(program, tmp_path, "quantize", path, *data, "--target", "tflite", "--advice", "off", "-o", "again.onnx")
+    assert re.search(r"kept +20 of \d+ quantizers", said), said  # all that the file has
