@@ -314,6 +314,15 @@ def test_a_table_is_looked_up(axis, program, tmp_path):  # noqa: F811
     assert {"GATHER", "CAST"} <= set(near(program, tmp_path, nodes, weights))
 
 
+def test_interpolation_stays_in_float(program, tmp_path):  # noqa: F811
+    nodes = [
+        node("Unsqueeze", ["x", "axes"], "i"), node("Resize", ["i", "", "scales"], "r", mode="linear", coordinate_transformation_mode="half_pixel"),
+        node("ReduceMean", ["r"], "v", axes=[1, 2], keepdims=0), node("Slice", ["v", "from", "to", "last_axis", "step"], "last"),
+    ]  # fmt: skip
+    weights = {"axes": np.array([1, 2]), "scales": np.array([1, 1, 3, 2], F), "from": np.array([0]), "to": np.array([16]), "last_axis": np.array([1]), "step": np.array([2])}
+    assert "RESIZE_BILINEAR" in near(program, tmp_path, nodes, weights)
+
+
 def test_text_of_a_real_model(program, tmp_path):  # noqa: F811
     """Embedding, attention, LayerNormalization and GELU written out: the same answers, outputs a step of float rounding apart."""
     folder = pathlib.Path(os.environ.get("QCALIB_DATA") or "none")
