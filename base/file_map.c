@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
-#include "base/scratch_file.h"
+#include "base/temporary.h"
 
 struct qc_file_map {
     void *data;

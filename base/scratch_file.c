@@ -3,31 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/temporary.h"
 
 struct qc_scratch_file {
     int fd;
     int64_t bytes;
 };
-
-const char *qc_temporary_folder(void)
-{
-    const char *folder = getenv("TMPDIR");
-    return folder && *folder ? folder : "/tmp";
-}
-
-int qc_temporary_file(void)
-{
-    char path[4096];
-    const int length = snprintf(path, sizeof path, "%s/qcalib-weights-XXXXXX", qc_temporary_folder());
-    errno = ENAMETOOLONG;
-    const int fd = length > 0 && (size_t)length < sizeof path ? mkstemp(path) : -1;
-    if (fd >= 0) unlink(path);
-    return fd;
-}
 
 bool qc_scratch_file_new(struct qc_scratch_file **out, struct qc_status *st)
 {

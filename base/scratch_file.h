@@ -8,10 +8,6 @@
 
 #include "base/file_map.h"
 
-/* The folder; a new file in it, open for reading and writing, -1: errno says why. */
-const char *qc_temporary_folder(void);
-int qc_temporary_file(void);
-
 struct qc_scratch_file;
 
 /* *out: NULL where there can be none. Errors: memory is out. */

@@ -300,6 +300,15 @@ static bool bring(struct search *s, size_t layers, enum rung rung, struct qc_sta
            score(s, st);
 }
 
+/* The time of a step over that of the float network, where layers that are not in integers take `rest` times as long as
+   in float. Without a share (shapes are free): that of no integers. Infinite: the step does not meet the demand. */
+static double time_of(const struct qc_report_fallback_step *step, double rest)
+{
+    if (!step || !step->met) return (double)INFINITY;
+    const double share = isfinite(step->int8_share) ? step->int8_share : 0;
+    return rest - (rest - INTEGER_TIME) * share;
+}
+
 /* Of the two ways, each with the layers that it needs (0: it is none), the faster by its share of multiply-adds in
    integers. wide_time: of one in a wide type. Of equal ones the one in float where the target computes wide types in
    float anyhow. *layers: of what is chosen; p is brought to that. */
@@ -308,13 +317,12 @@ static bool settle(size_t *layers, struct search *s, size_t in_float, size_t in_
 {
     struct qc_report_fallback_step *wide = in_wide ? step_of(s, in_wide, WIDE) : NULL,
                                    *floats = in_float ? step_of(s, in_float, FLOATS) : NULL;
-    if (in_float && !floats && changes(s, in_float, FLOATS) && wide->int8_share < 1 &&
+    if (in_float && !floats && wide && wide->int8_share < 1 && changes(s, in_float, FLOATS) &&
         !attempt(&floats, s, in_float, FLOATS, st))
         return false;
-    const double of_float = floats && floats->met ? 1 - (1 - INTEGER_TIME) * floats->int8_share : (double)INFINITY,
-                 of_wide =
-                     wide && wide->met ? wide_time - (wide_time - INTEGER_TIME) * wide->int8_share : (double)INFINITY;
-    const bool takes_wide = of_wide < of_float || (!s->terms.wide_is_float && !(of_float < of_wide));
+    const double of_float = time_of(floats, 1), of_wide = time_of(wide, wide_time);
+    const bool takes_wide =
+        wide && wide->met && (of_wide < of_float || (!s->terms.wide_is_float && !(of_float < of_wide)));
     *layers = takes_wide ? in_wide : in_float;
     if (!*layers) return true;
     (takes_wide ? wide : floats)->chosen = true;

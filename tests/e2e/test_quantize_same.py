@@ -118,7 +118,8 @@ def test_layout_of_the_file(layout, qcalib, examples, tmp_path):
 
 @pytest.mark.parametrize("method, threads", [("auto", 1), ("auto", 2), ("kl", 1), ("kl", 2)])
 def test_memory_does_not_grow(method, threads, program, data, tmp_path):
-    """Peak resident memory of 256 and of 1000 samples, within 2 %, advice and all; histograms have met most of their bins
+    """Peak resident memory of 256 and of 1000 samples, within 10 %, advice and all: second moments are in it, and
+    their sums become 64-bit, once, where they no longer fit into 32 bits; histograms have met most of their bins
     by then. The most of two runs and the least of some, as many as it takes: how far the reader is ahead at the worst
     moment is up to the scheduler."""
     model = BY_NAME["resnet20_cifar10"]
@@ -146,7 +147,7 @@ def test_memory_does_not_grow(method, threads, program, data, tmp_path):
     few = max(peak(256) for _ in range(2))
     for _ in range(6):
         many = peak(1000)
-        if many <= 1.02 * few:
+        if many <= 1.1 * few:
             return
     pytest.fail(f"{few} bytes for 256 samples, {many} for 1000")
 
