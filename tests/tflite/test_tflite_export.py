@@ -315,12 +315,23 @@ def test_a_table_is_looked_up(axis, program, tmp_path):  # noqa: F811
 
 
 def test_interpolation_stays_in_float(program, tmp_path):  # noqa: F811
+    """Between convolutions on integers."""
     nodes = [
-        node("Unsqueeze", ["x", "axes"], "i"), node("Resize", ["i", "", "scales"], "r", mode="linear", coordinate_transformation_mode="half_pixel"),
-        node("ReduceMean", ["r"], "v", axes=[1, 2], keepdims=0), node("Slice", ["v", "from", "to", "last_axis", "step"], "last"),
+        node("Conv", ["x", "w"], "c"), node("Resize", ["c", "", "scales"], "r", mode="linear", coordinate_transformation_mode="half_pixel"),
+        node("Conv", ["r", "v"], "z"), node("Flatten", ["z"], "f"), node("Gemm", ["f", "dense"], "y"),
     ]  # fmt: skip
-    weights = {"axes": np.array([1, 2]), "scales": np.array([1, 1, 3, 2], F), "from": np.array([0]), "to": np.array([16]), "last_axis": np.array([1]), "step": np.array([2])}
-    assert "RESIZE_BILINEAR" in near(program, tmp_path, nodes, weights)
+    weights = {"w": array(4, 3, 3, 3), "v": array(5, 4, 3, 3, seed=2), "scales": np.array([1, 1, 2, 3], F), "dense": array(300, 6, seed=3)}
+    made(tmp_path, nodes, (3, 6, 6), weights)
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    command(program, tmp_path, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
+    with h5py.File(tmp_path / "data.h5") as file, h5py.File(tmp_path / "out.h5") as wanted:
+        x, want = np.moveaxis(file["x"][:], 1, -1), wanted["y"][:]
+    interpreter = interpreter_of(content)
+    got = np.concatenate([run(interpreter, [v[None]])[0] for v in x])
+    step = np.diff(np.unique(want)).min()
+    assert len(np.unique(want)) > 20 and np.abs(got - want).max() < 2.01 * step and np.mean(got != want) < 0.2
+    found = operators(content)
+    assert found.count("CONV_2D") == 2 and found[found.index("RESIZE_BILINEAR") - 1] == "DEQUANTIZE", found
 
 
 def test_text_of_a_real_model(program, tmp_path):  # noqa: F811
