@@ -235,6 +235,15 @@ def test_paddings_clamps_and_copies(program, tmp_path):  # noqa: F811
     assert "TRANSPOSE" not in found
 
 
+def test_a_product_with_its_own_sigmoid_is_two_operators(program, tmp_path):  # noqa: F811
+    """In integers: there is no operator for a table."""
+    nodes = [node("Conv", ["x", "w"], "c"), node("Sigmoid", ["c"], "s"), node("Mul", ["c", "s"], "m"), node("Conv", ["m", "v"], "y")]
+    made(tmp_path, nodes, (3, 8, 8), {"w": array(4, 3, 3, 3), "v": array(5, 4, 3, 3, seed=2)})
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    check_network(program, tmp_path, content, tmp_path / "data.h5", 32)
+    assert operators(content) == ["QUANTIZE", "CONV_2D", "LOGISTIC", "MUL", "CONV_2D", "DEQUANTIZE"]
+
+
 def test_convolutions_of_one_dimension(program, tmp_path):  # noqa: F811
     nodes = [
         node("Conv", ["x", "w", "b"], "a", pads=[1, 1]),
