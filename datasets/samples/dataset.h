@@ -65,6 +65,8 @@ struct qc_input_spec {
     enum qc_dtype dtype;
     unsigned rank;
     const int64_t *dims;
+    float scale; /* above 0: integers of the input stand for real numbers, (q - zero_point) * scale */
+    int32_t zero_point;
 };
 
 /* --input NAME=DATASET */
@@ -113,8 +115,9 @@ struct qc_dataset;
 
    Values have any integer or float type (also enum and h5py's bool) in any byte order. The attributes `scale`, `mean`,
    `std` apply to all of them. They are numeric, with 1 value, one per channel of the input's axis 1, or three for its
-   last axis if only that has three. HDF5 reads in a separate process
-   (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md).
+   last axis if only that has three. Real numbers (floats, and values that those attributes or options.preprocess apply
+   to) are quantized for an input with a scale, half to even and saturated; integers of its own type are copied. HDF5
+   reads in a separate process (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md).
 
    Fails with QC_BAD_INPUT if the file is missing, unreadable, empty, of an unknown kind, truncated, or so damaged that
    HDF5 crashes; if values are in other files without options.follow; if a data set is missing or ambiguous (lists what

@@ -419,6 +419,8 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
         ok = qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, fewer than the model's batch of %zu",
                      b->set.dims[0], b->rows);
     ok = ok && finish(b, ds->reader, input->dtype, o->options->preprocess, ds->arena, st);
+    b->conversion.scale = input->scale;
+    b->conversion.zero_point = input->zero_point;
     return ok || qc_where(st, "data set '%s'", b->name);
 }
 

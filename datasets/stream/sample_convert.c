@@ -179,10 +179,25 @@ static void store_float(void *out, size_t at, enum qc_dtype t, float y, double e
         ((double *)out)[at] = exact;
 }
 
+/* Returns true if the values are real numbers that the input stores quantized. */
+static bool quantizes(const struct qc_conversion *c)
+{
+    return c->scale > 0 && (qc_dtype_info(c->from)->is_float || !qc_preprocess_is_none(&c->preprocess));
+}
+
+/* Quantizes a real number; returns false for NaN. */
+static bool level_of(struct whole *out, float y, const struct qc_conversion *c, uint64_t positive, uint64_t negative)
+{
+    const double low = -(double)negative, high = (double)positive;
+    const double level = nearbyint((double)(y / c->scale)) + (double)c->zero_point;
+    return !isnan(level) && whole_of_double(out, level < low ? low : level > high ? high : level);
+}
+
 /* Converts element by element, for every target type but float32. */
 static bool convert_slowly(void *out, const void *in, const struct qc_conversion *c, struct qc_status *st)
 {
-    const bool none = qc_preprocess_is_none(&c->preprocess), is_float = qc_dtype_info(c->to)->is_float;
+    const bool none = qc_preprocess_is_none(&c->preprocess), is_float = qc_dtype_info(c->to)->is_float,
+               quantized = quantizes(c);
     const size_t total = c->outer * c->channels * c->inner, size = qc_dtype_size(c->to);
     uint64_t positive = 0, negative = 0;
     if (!is_float) limits(&positive, &negative, c->to);
@@ -199,10 +214,17 @@ static bool convert_slowly(void *out, const void *in, const struct qc_conversion
             store_float(out, i, c->to, y, exact);
             continue;
         }
+        if (quantized) {
+            if (!level_of(&w, y, c, positive, negative))
+                return qc_fail(st, QC_BAD_INPUT, "element %zu is not a number", i);
+            store_whole(out, i, size, w);
+            continue;
+        }
         bool fits = none ? load_whole(&w, &shown, in, i, c->from) : whole_of_double(&w, shown = (double)y);
         if (!fits || w.magnitude > (w.negative ? negative : positive))
-            return qc_fail(st, QC_BAD_INPUT, "element %zu is %.17g, which type %s does not hold", i, shown,
-                           qc_dtype_info(c->to)->name);
+            return qc_fail(st, QC_BAD_INPUT, "element %zu is %.17g, which type %s does not hold%s", i, shown,
+                           qc_dtype_info(c->to)->name,
+                           c->scale > 0 ? "; if it is the number to be quantized, --preprocess scale=1 says so" : "");
         store_whole(out, i, size, w);
     }
     return true;
