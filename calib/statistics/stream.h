@@ -61,6 +61,9 @@ size_t qc_stream_runner_bytes(const struct qc_stream *s);
 /* Returns the input specifications of a graph for qc_dataset_open, in the arena. Fails (NULL) with QC_UNSUPPORTED if an
    input has no shape. */
 struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+/* Scale and zero point of inputs of 8 or 16 bits that only dequantizers with one constant scale read, all with the
+   same; nodes that move elements may stand between. Part of qc_stream_specs. (input_levels.c) */
+bool qc_stream_levels(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
 /* Returns the shapes of the graph's inputs over all units; dimensions that differ between samples are free. */
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
