@@ -8,31 +8,32 @@
 #include "quantize/pipeline_state.h"
 #include "quantize/trials/trial_graph.h"
 
-/* All run on all units: what a range cuts off is of a few samples, and costs nothing where these do not run. One alone
-   runs on one in so many, which tell roughly what the outputs lose. */
+/* All candidates run on all units, at most UNITS_MAX: clipping affects few samples, and costs nothing if they do not
+   run. A single candidate runs on 1 / ALONE_ONE_IN of the units, to estimate its output SQNR. */
 enum { UNITS_MAX = 256, ALONE_ONE_IN = 16, ALONE_LEAST = 8 };
-/* A gain over mse counts less ERRORS_OF / n standard errors of it on n units, since ranges are made from the units that
-   they are judged on, which matters less with more of them; and no more than it is without the unit that speaks most
-   for it. What is then worth less is not taken (docs/decisions/0030-ranges-by-the-outputs.md). */
+/* On n units the worth of a candidate is its gain over mse minus ERRORS_OF / n standard errors: ranges are chosen and
+   compared on the same units, which matters less with more of them. The worth is at most the gain without the best
+   unit. A candidate replaces mse only if it is worth more than GAIN_DB
+   (docs/decisions/0030-ranges-by-the-outputs.md). */
 static const double ERRORS_OF = 64, GAIN_DB = 0.2;
-/* Where outputs are of Softmax or Sigmoid, divergence counts as squared errors do: what gains by one of them and may
-   lose more than this by the other is not taken. */
+/* For outputs of Softmax or Sigmoid both divergence and squared error count: a candidate that gains by one of them and
+   may lose more than LOSS_DB by the other is rejected. */
 static const double LOSS_DB = 0.1;
 
 struct candidate {
     size_t method;
     struct qc_error *errors;   /* [units][outputs] */
-    struct qc_error *judged;   /* the same with divergences; without outputs that are probabilities: `errors` */
-    double gain, error, worth; /* over the first, dB */
+    struct qc_error *judged;   /* the same with divergences; equals `errors` if no output is a probability */
+    double gain, error, worth; /* over the first candidate, dB */
     struct qc_report_trial *trial;
 };
 
 struct race {
     struct qc_auto_found *found;
-    struct qc_arena *arena; /* of the race alone: errors of all candidates */
+    struct qc_arena *arena; /* holds the errors of all candidates */
     struct qc_trials *trials;
     size_t outputs, count;
-    struct candidate of[QC_AUTO_METHODS]; /* the first is the one that the others are compared with */
+    struct candidate of[QC_AUTO_METHODS]; /* the first is the baseline of the others */
 };
 
 static struct qc_affine params_of(const struct race *r, const struct candidate *c, qc_id s)
@@ -40,7 +41,7 @@ static struct qc_affine params_of(const struct race *r, const struct candidate *
     return r->found->params[c->method * (r->found->qparams + 1) + s];
 }
 
-/* The graph that would be written, with the ranges of one candidate. */
+/* Makes the graph that would be written with the ranges of candidate k. */
 static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct race *r = user;
@@ -82,7 +83,7 @@ static bool make_room(struct candidate *c, struct race *r, struct qc_status *st)
     return c->errors && c->judged;
 }
 
-/* One more candidate, unless an earlier one has the same ranges. */
+/* Adds a candidate, unless an earlier one has the same ranges. */
 static bool add(struct race *r, size_t method, struct qc_status *st)
 {
     struct candidate *c = &r->of[r->count];
@@ -109,8 +110,8 @@ static bool measure(struct gain *g, const struct race *r, const struct qc_error 
     return true;
 }
 
-/* What a candidate is worth after `end` units. Where outputs are probabilities that is the greater of both measures,
-   unless the other may be a loss. */
+/* Sets the gain, error and worth of a candidate on `end` units. For probabilities the worth is the greater one of both
+   measures, or the smaller one if that may be a loss. */
 static bool weigh(struct candidate *c, const struct race *r, size_t end, struct qc_status *st)
 {
     const struct candidate *from = &r->of[0];
@@ -139,7 +140,7 @@ static void note(const struct race *r, const struct candidate *c, size_t end)
                                          .samples = end};
 }
 
-/* Those with ranges of their own; the one that is worth most is taken. */
+/* Runs the candidates with distinct ranges and chooses the one with the greatest worth. */
 static bool run_race(struct race *r, struct qc_status *st)
 {
     struct qc_error *errors[QC_AUTO_METHODS] = {NULL}, *judged[QC_AUTO_METHODS] = {NULL};
