@@ -13,7 +13,7 @@ static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
     struct qc_pipeline *p = d->p;
     d->how = qc_trial_options_of(p);
     d->how.how = p->how;
-    if (d->data != p->from->data) d->how.keys = NULL; /* these are of --data */
+    if (d->data != p->from->data) d->how.keys = NULL; /* the keys are those of --data */
     d->file = qc_dataset_file(d->data);
     return qc_trials_new(&d->trials, p->real, d->data, wanted, &d->how, st) &&
            (d->errors = QC_NEW_ARRAY(p->arena, struct qc_error, qc_trials_units(d->trials) * p->real->output_count,
