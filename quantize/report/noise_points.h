@@ -32,8 +32,8 @@ bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g,
 bool qc_noise_believed(double **out, const struct qc_graph *g, const struct qc_measurement *m,
                        const struct qc_report *r, struct qc_arena *a, struct qc_status *st);
 
-/* Returns noise / signal of a weight's rounding. For compensated weights it is reduced by the measured gain over
-   rounding to nearest, at most 1. */
+/* Returns noise / signal of a weight's rounding. If the layer's error is known from second moments, it is multiplied by
+   the ratio of that error to the one of nearest rounding, at most 1. */
 double qc_weight_noise(const struct qc_layer *l);
 
 /* Returns noise / signal for an SQNR in dB; NaN for NaN. */
