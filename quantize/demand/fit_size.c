@@ -231,8 +231,8 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
     f->of_outputs = p->from->data || p->from->eval;
     if (!f->of_outputs) {
         for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = bounded(relative_square(f, k, width));
-        qc_warn(p->warnings, "--size: there are no samples to run, so nothing is known of what layers do to the "
-                             "outputs: what weights lose of themselves counts alike in all layers");
+        qc_warn(p->warnings, "--size: without samples the effect of layers on the outputs is unknown; the bits are "
+                             "chosen by the error of the weights alone");
         return true;
     }
     if (!qc_measure_sensitivity(&s, p, p->from->data ? NULL : p->from->eval, BATCHES, NULL, 0, st)) return false;
@@ -306,11 +306,11 @@ static void take(struct fitting *f, const struct qc_size_unit *units, const size
 
 static bool too_small(const struct fitting *f, size_t limit, size_t least, struct qc_status *st)
 {
-    return qc_fail(st, QC_DEMAND,
-                   "--size %s: that is %zu bytes, and the least that can be had is %zu%s; no model was "
-                   "written",
-                   f->p->options->size, limit, least,
-                   f->there[QC_SIZE_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
+    return qc_fail(
+        st, QC_DEMAND,
+        "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
+        f->p->options->size, limit, least,
+        f->there[QC_SIZE_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
 }
 
 /* Runs the chosen widths once more with refined weights (quantize/trials/cross_rounding.h); if the file is too large

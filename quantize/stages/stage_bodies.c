@@ -152,7 +152,7 @@ bool qc_stage_bodies(struct qc_pipeline *p, struct qc_status *st)
     if (!count && !p->partition->matches.count && !p->partition->weight_only_count && !p->may_be_float)
         return qc_fail(
             st, QC_UNSUPPORTED,
-            "nothing to quantize: no pattern of 'qcalib list rules' matches, in the bodies of its nodes neither");
+            "nothing to quantize: no pattern of 'qcalib list rules' matches, neither in the graph nor in its bodies");
     return !count || replace_bodies(&p->with_bodies, g, take_quantized, p, st);
 }
 

@@ -123,11 +123,11 @@ static bool do_without(struct qc_pipeline *p, struct qc_status *st)
     for (qc_id id = 1; id <= g->qparams_count; id++) {
         const struct qc_qparams *s = &g->qparams_of[id];
         if (s->kind == QC_QPARAMS_QUANTIZER && !s->is_weight && !s->given)
-            return qc_fail(st, QC_USAGE, "'%s' becomes integers by a rule, whose range only samples show: give --data",
+            return qc_fail(st, QC_USAGE, "a rule quantizes '%s', whose range follows from samples: give --data",
                            s->name);
     }
     if (c->weight->of_output)
-        return qc_fail(st, QC_USAGE, "--weight-method %s judges by samples: give --data, or take another method",
+        return qc_fail(st, QC_USAGE, "--weight-method %s needs samples: give --data, or choose another method",
                        c->weight->name);
     c->moments = c->channels = false;
     return p->seen || qc_collection_new(&p->seen, 0, NULL, QC_NEED_HISTOGRAM, st);

@@ -131,13 +131,14 @@ bool qc_stage_equalize(struct qc_pipeline *p, struct qc_status *st)
     const bool on =
         strcmp(when, "on") == 0 || (strcmp(when, "auto") == 0 && p->options->per_tensor && !qc_has_statistics(p->in));
     if (!on && qc_has_statistics(p->in) && p->options->per_tensor && strcmp(when, "auto") == 0)
-        qc_warn(p->warnings, "channels are not evened out, as --per-tensor does with --data: statistics are of the "
-                             "model as it is; take --data, or --per-channel");
+        qc_warn(p->warnings, "channels are not equalized, as --per-tensor does with --data: --stats holds statistics "
+                             "from before equalization; use --data, or --per-channel");
     if (on && p->from->given.count && strcmp(when, "on") == 0)
         return qc_fail(st, QC_USAGE, "--equalize on changes weights, but those of %s are quantized in part already",
                        p->from->model.path);
     if (on && qc_has_statistics(p->in))
-        return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
+        return qc_fail(st, QC_USAGE,
+                       "--equalize on needs --data alone: --stats holds statistics from before equalization");
     p->real = p->from->normalised;
     if (!on || p->from->given.count) return true;
     if (!qc_equalize(&p->equalized, &p->equalization, p->from->normalised, st)) return false;

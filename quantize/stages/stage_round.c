@@ -21,9 +21,8 @@ static void warn_of_blocks(struct qc_pipeline *p)
     }
     if (first)
         qc_warn(p->warnings,
-                "second moments of %zu layer%s ('%s' first) were taken in blocks of columns: they are too wide, or "
-                "--memory-limit too low; errors are "
-                "not made good from block to block",
+                "second moments of %zu layer%s ('%s' first) were taken in blocks of columns, because the layer is too "
+                "wide or --memory-limit too low; errors are not compensated across blocks",
                 count, count == 1 ? "" : "s", first);
 }
 

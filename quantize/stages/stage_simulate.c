@@ -90,8 +90,8 @@ static bool check_given(struct qc_pipeline *p, struct qc_status *st)
         if (!is_kept(g, &p->from->given.of[i].parameters) && !lost++) first = i;
     if (lost)
         qc_warn(p->warnings,
-                "parameters of %zu of %zu tensors that are quantized in the model are not kept, '%s' first: "
-                "nothing is stored there any more",
+                "parameters of %zu of %zu quantized tensors of the model are not kept ('%s' first): these tensors are "
+                "no longer stored in integers",
                 lost, p->from->given.count, p->from->given.of[first].name);
     return true;
 }

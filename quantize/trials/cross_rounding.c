@@ -124,7 +124,7 @@ bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st)
     struct qc_graph *crossed = NULL;
     if (!can_round(p)) return true;
     const double t0 = qc_seconds(), before = p->weight_rounding->seconds;
-    qc_progress_phase(p->progress, "rounding weights again");
+    qc_progress_phase(p->progress, "refining weights");
     bool ok = round_again(&rounding, &crossed, p, st);
     qc_progress_end(p->progress);
     if (ok && crossed) { /* compare on held-out samples, if there are enough */

@@ -112,7 +112,7 @@ static bool refuse(void *user, const struct mean *m, float by, struct qc_status 
     char label[QC_LABEL];
     return qc_fail(st, QC_UNSUPPORTED,
                    "node '%s' (GlobalAveragePool): scales %.9g of its input and %.9g of its result give the multiplier "
-                   "%.9g, and ONNX Runtime refuses what is not in [2^-32, 2^8); look at the samples",
+                   "%.9g, but ONNX Runtime accepts only [2^-32, 2^8); check the samples",
                    n->name ? n->name : qc_value_label(label, g, n->outputs), (double)g->qparams_of[m->from].scale[0],
                    (double)g->qparams_of[m->to].scale[0], (double)by);
 }
