@@ -8,14 +8,16 @@
 #include "quantize/pipeline_state.h"
 #include "quantize/trials/trial_graph.h"
 
-/* All candidates run on all units, at most UNITS_MAX: clipping affects few samples, and costs nothing if they do not
-   run. A single candidate runs on 1 / ALONE_ONE_IN of the units, to estimate its output SQNR. */
-enum { UNITS_MAX = 256, ALONE_ONE_IN = 16, ALONE_LEAST = 8 };
+/* All candidates run on 1/16 of the units, at least UNITS_FIRST; those that may still gain run on more, up to all. The
+   chosen one has run on all units: clipping affects few samples, and costs nothing if they do not run. */
+static const size_t shares[] = {16, 4, 2, 1};
+enum { SHARES = sizeof shares / sizeof *shares, UNITS_FIRST = 8, UNITS_MAX = 256 };
 /* On n units the worth of a candidate is its gain over mse minus ERRORS_OF / n standard errors: ranges are chosen and
    compared on the same units, which matters less with more of them. The worth is at most the gain without the best
    unit. A candidate replaces mse only if it is worth more than GAIN_DB
-   (docs/decisions/0030-ranges-by-the-outputs.md). */
-static const double ERRORS_OF = 64, GAIN_DB = 0.2;
+   (docs/decisions/0030-ranges-by-the-outputs.md). A candidate stops if it would need a gain on the remaining units that
+   is CHANCE standard errors above the gain so far. */
+static const double ERRORS_OF = 64, GAIN_DB = 0.2, CHANCE = 2;
 /* For outputs of Softmax or Sigmoid both divergence and squared error count: a candidate that gains by one of them and
    may lose more than LOSS_DB by the other is rejected. */
 static const double LOSS_DB = 0.1;
@@ -24,6 +26,7 @@ struct candidate {
     size_t method;
     struct qc_error *errors;   /* [units][outputs] */
     struct qc_error *judged;   /* the same with divergences; equals `errors` if no output is a probability */
+    size_t done;               /* number of units it has run on */
     double gain, error, worth; /* over the first candidate, dB */
     struct qc_report_trial *trial;
 };
@@ -33,7 +36,8 @@ struct race {
     struct qc_arena *arena; /* holds the errors of all candidates */
     struct qc_trials *trials;
     size_t outputs, count;
-    struct candidate of[QC_AUTO_METHODS]; /* the first is the baseline of the others */
+    struct candidate of[QC_AUTO_METHODS];
+    struct candidate *running[QC_AUTO_METHODS]; /* running[0] is of[0], the baseline of the others */
 };
 
 static struct qc_affine params_of(const struct race *r, const struct candidate *c, qc_id s)
@@ -41,7 +45,7 @@ static struct qc_affine params_of(const struct race *r, const struct candidate *
     return r->found->params[c->method * (r->found->qparams + 1) + s];
 }
 
-/* Makes the graph that would be written with the ranges of candidate k. */
+/* Makes the graph that would be written with the ranges of running candidate k. */
 static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct race *r = user;
@@ -50,7 +54,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     bool ok = qc_rebuild_begin(&copy, r->found->base, st) && qc_rebuild_finish(&bound, &copy, st);
     qc_rebuild_free(&copy);
     for (qc_id s = 1; ok && s <= r->found->qparams; s++) {
-        const struct qc_affine q = params_of(r, &r->of[k], s);
+        const struct qc_affine q = params_of(r, r->running[k], s);
         ok = q.scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &q.scale, &q.zero_point, st);
     }
     ok = ok && qc_trial_graph(out, r->found->p, bound, st);
@@ -140,29 +144,58 @@ static void note(const struct race *r, const struct candidate *c, size_t end)
                                          .samples = end};
 }
 
-/* Runs the candidates with distinct ranges and chooses the one with the greatest worth. */
-static bool run_race(struct race *r, struct qc_status *st)
+/* Runs the first `count` running candidates on the units up to `end`. */
+static bool run_on(struct race *r, size_t count, size_t end, struct qc_status *st)
 {
     struct qc_error *errors[QC_AUTO_METHODS] = {NULL}, *judged[QC_AUTO_METHODS] = {NULL};
+    const size_t done = r->of[0].done;
+    bool ok = true;
+    for (size_t k = 0; k < count; k++) {
+        errors[k] = r->running[k]->errors;
+        judged[k] = r->running[k]->judged;
+    }
+    ok = qc_trials_run(errors, r->of[0].judged != r->of[0].errors ? judged : NULL, r->trials, make_graph, r, count,
+                       done, end - done, st);
+    for (size_t k = 0; ok && k < count; k++) {
+        r->running[k]->done = end;
+        ok = !k || weigh(r->running[k], r, end, st);
+        if (ok) note(r, r->running[k], end);
+    }
+    return ok;
+}
+
+/* True if c may be worth more than GAIN_DB on all units. Its gain on all units differs from the gain so far by the
+   standard error of the remaining units. */
+static bool may_gain(const struct race *r, const struct candidate *c)
+{
+    const double all = (double)qc_trials_units(r->trials), share = (double)c->done / all;
+    return !isfinite(c->error) ||
+           c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + ERRORS_OF / all * c->error * sqrt(share);
+}
+
+static size_t units_of(const struct race *r, size_t share)
+{
+    const size_t all = qc_trials_units(r->trials), part = all / share, least = all < UNITS_FIRST ? all : UNITS_FIRST;
+    return part > least ? part : least;
+}
+
+/* Runs all candidates on some units and those that may gain on more, and chooses the one with the greatest worth. */
+static bool run_race(struct race *r, struct qc_status *st)
+{
     const struct candidate *best = &r->of[0];
-    const size_t all = qc_trials_units(r->trials), part = all / ALONE_ONE_IN,
-                 alone = part > ALONE_LEAST ? part : ALONE_LEAST;
+    size_t running = 0;
     for (size_t m = 0; m < r->found->tried; m++)
         if (!add(r, m, st)) return false;
-    const size_t units = r->count > 1 || all < alone ? all : alone;
-    for (size_t k = 0; k < r->count; k++) {
-        errors[k] = r->of[k].errors;
-        judged[k] = r->of[k].judged;
+    for (; running < r->count; running++) r->running[running] = &r->of[running];
+    for (size_t h = 0; h < SHARES && (!h || running > 1); h++) {
+        size_t left = 1;
+        if (!run_on(r, running, units_of(r, shares[h]), st)) return false;
+        for (size_t k = 1; k < running; k++)
+            if (may_gain(r, r->running[k])) r->running[left++] = r->running[k];
+        running = left;
     }
-    if (!qc_trials_run(errors, best->judged != best->errors ? judged : NULL, r->trials, make_graph, r, r->count, 0,
-                       units, st))
-        return false;
-    for (size_t k = 0; k < r->count; k++) {
-        struct candidate *c = &r->of[k];
-        if (k && !weigh(c, r, units, st)) return false;
-        note(r, c, units);
-        if (k && c->worth > fmax(GAIN_DB, best->worth)) best = c;
-    }
+    for (size_t k = 1; k < running; k++)
+        if (r->running[k]->worth > fmax(GAIN_DB, best->worth)) best = r->running[k];
     best->trial->chosen = true;
     r->found->chosen = best->trial;
     r->found->taken = best->method;
