@@ -10,12 +10,12 @@
 
 enum { WORST = 3, KINDS = 4 };
 
-/* One line a kind: "4 Softmax, 2 Reshape: no pattern matches". */
+/* Prints one line for each reason: "4 Softmax, 2 Reshape: no pattern matches". */
 static void print_float_ops(const struct qc_report *r, bool with_report)
 {
     size_t kinds = 0, printed = 0;
     const char *reasons[KINDS];
-    for (int others = 0; others < 2; others++) /* choices made for speed come first */
+    for (int others = 0; others < 2; others++) /* first the choices made for speed */
         for (size_t i = 0; i < r->float_op_count; i++) {
             const char *reason = r->float_ops[i].reason;
             size_t k = 0;
@@ -60,7 +60,7 @@ static void print_accumulator(const struct qc_report_accumulator *a)
            a->channels_bounded, a->channels_bounded == 1 ? "" : "s");
 }
 
-/* What errors and accuracy are relative to. */
+/* Prints the reference of errors and accuracy. */
 static void print_reference(const struct qc_report *r)
 {
     if (!r->quantized_in_part) return;
@@ -109,7 +109,7 @@ static void print_accuracy(const struct qc_report *r)
                exp(r->int8_nll));
 }
 
-/* The layer in the body of an If, Loop or Scan with the next higher SQNR of its own than *db; NULL: there is none. */
+/* Returns the layer in the body of an If, Loop or Scan with the next higher SQNR of its own than *db, or NULL. */
 static const struct qc_layer *next_of_body(const struct qc_report *r, double *db)
 {
     const struct qc_layer *next = NULL;
@@ -123,7 +123,8 @@ static const struct qc_layer *next_of_body(const struct qc_report *r, double *db
     return next;
 }
 
-/* The layers with the largest effect on the outputs; if there are fewer than asked for, the noisiest in bodies. */
+/* Prints the layers with the largest effect on the outputs; if there are fewer than WORST, also the noisiest in
+   bodies. */
 static void print_worst(const struct qc_report *r)
 {
     size_t shown = 0;
@@ -140,7 +141,7 @@ static void print_worst(const struct qc_report *r)
     }
 }
 
-/* What --method auto took. */
+/* Prints the choice of --method auto. */
 static void print_trial(const struct qc_report *r)
 {
     size_t all = 0, steps = 0;
@@ -168,7 +169,7 @@ static void print_trial(const struct qc_report *r)
                all);
 }
 
-/* The layers that alone do the most to the outputs. */
+/* Prints the layers with the largest individual effect on the outputs. */
 static void print_effects(const struct qc_report *r)
 {
     for (size_t k = 0; k < WORST && k < r->effect_count; k++) {
@@ -181,7 +182,7 @@ static void print_effects(const struct qc_report *r)
     }
 }
 
-/* Of --per-channel=activations and schemes of rules: a line for each reason why quantizers have one scale. */
+/* For --per-channel=activations and schemes of rules: prints a line for each reason why quantizers have one scale. */
 static void print_channels(const struct qc_report *r)
 {
     size_t all = 0, several = 0;
@@ -203,7 +204,7 @@ static void print_channels(const struct qc_report *r)
     }
 }
 
-/* --min-sqnr and --max-nll, and what is there. */
+/* Prints --min-sqnr and --max-nll, and the values reached. */
 static void print_demand(const struct qc_report_demand *d)
 {
     const char *label = "demand      ";
@@ -215,7 +216,7 @@ static void print_demand(const struct qc_report_demand *d)
     if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; asked for at most %g\n", label, d->nll, d->max_nll);
 }
 
-/* What was done for a demand, and how to ask for the same by hand. */
+/* Prints the changes made to meet a demand, and the options that request the same. */
 static void print_fallback(const struct qc_report_fallback *f, bool with_report)
 {
     enum { OPTIONS = 16 };
@@ -234,7 +235,7 @@ static void print_fallback(const struct qc_report_fallback *f, bool with_report)
     }
 }
 
-/* --size: how many layers have how many bits. */
+/* --size: prints the number of layers by bits. */
 static void print_size(const struct qc_report_size *s)
 {
     qc_say("size        %zu bytes of at most %zu:", s->bytes, s->limit);
@@ -251,7 +252,7 @@ static void print_idea(const char *action, const char *node)
     qc_say("%s%s%s", action, node ? ": " : "", node ? node : "");
 }
 
-/* The idea that gains most of all that were tried, and those that were not tried, in one line. */
+/* Prints in one line the idea with the largest gain of those tried, and the number not tried. */
 static void print_advice(const struct qc_report *r, bool with_report)
 {
     const struct qc_report_advice *a = r->advice;
@@ -274,7 +275,7 @@ static void print_advice(const struct qc_report *r, bool with_report)
     putchar('\n');
 }
 
-/* What was asked for beside the usual parts stands there when it took any time. */
+/* Prints times; optional stages only if they took time. */
 static void print_times(const struct qc_report *r)
 {
     const struct {
@@ -351,7 +352,7 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
     if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback, with_report);
     if (r->size) print_size(r->size);
-    if (r->effect_count && !(r->fallback && r->fallback->met)) /* else they are of the network before */
+    if (r->effect_count && !(r->fallback && r->fallback->met)) /* else the effects are those of the earlier network */
         print_effects(r);
     else
         print_worst(r);
