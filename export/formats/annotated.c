@@ -222,10 +222,9 @@ static bool emit(size_t *bytes, const char *path, struct annotating *x, struct q
 static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     if (!source->expanded)
-        return qc_fail(
-            st, QC_UNSUPPORTED,
-            "a quantized model has lost what annotations stand beside (clamps that saturation does, float weights): "
-            "take 'qcalib quantize --format annotated' on the float model");
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "a quantized model no longer has the float weights and clamps that annotations describe: "
+                       "use 'qcalib quantize --format annotated' on the float model");
     const struct qc_graph *g = source->expanded;
     struct annotating x = {.from = g, .produced = source->produced, .arena = qc_arena_new()};
     bool ok = (x.arena || qc_fail_memory(st, 1)) && qc_query_of(&x.query, g, x.arena, st);

@@ -73,7 +73,7 @@ static bool write(size_t *bytes, const char *path, const struct qc_export_source
     const struct qc_graph *g = source->expanded;
     if (!g)
         return qc_fail(st, QC_UNSUPPORTED,
-                       "encodings go beside a float model: take 'qcalib quantize --format encodings' on that");
+                       "encodings describe a float model: use 'qcalib quantize --format encodings' on it");
     struct qc_arena *a = qc_arena_new();
     struct qc_query query;
     struct qc_output *f = NULL;

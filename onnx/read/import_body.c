@@ -270,7 +270,7 @@ static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const 
         qc_graph_free(*out);
         *out = NULL;
         if (attempt + 1 == ATTEMPTS)
-            return qc_fail(st, QC_UNSUPPORTED, "body '%s': its states come out in shapes that do not fit its inputs",
+            return qc_fail(st, QC_UNSUPPORTED, "body '%s': the shapes of its output states do not fit its inputs",
                            attr);
     }
 }

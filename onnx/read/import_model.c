@@ -93,7 +93,7 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
         return qc_fail(st, QC_UNSUPPORTED,
                        "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
                        (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
-    if (opset > INT16_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld cannot be", (long long)opset);
+    if (opset > INT16_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld is not valid", (long long)opset);
     *out = (int)opset;
     return true;
 }
@@ -177,12 +177,12 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
         if (!(port->declared = qc_arena_dup(im->g->arena, &declared, 1, sizeof declared, st))) return false;
     }
     if (shapes_contradict(&declared, &type->shape) &&
-        !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
+        !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but is computed as %s", name,
                         qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))
         return false;
     const int elem = v->type->tensor_type->elem_type;
     if (elem != 0 && qc_dtype_from_onnx(elem) != type->dtype)
-        return qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
+        return qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but is computed as %s", name,
                               qc_import_type_text(a, elem), qc_dtype_info(type->dtype)->name);
     return true;
 }
@@ -257,8 +257,8 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (im->opset > QC_ONNX_OPSET_MAX &&
         !qc_import_line(
             im, &im->warnings, st,
-            "opset %d is newer than %d, the newest that is known; its operators are taken as they are there", im->opset,
-            QC_ONNX_OPSET_MAX))
+            "opset %d is newer than %d, the newest that is known; its operators are read as those of that opset",
+            im->opset, QC_ONNX_OPSET_MAX))
         return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;

@@ -67,7 +67,7 @@ static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struc
     const qc_id c = b->match->values[e->args[0]->slot];
     const struct qc_tensor *t = qc_constant_of(from, c);
     if (!t || t->shape.rank < 2)
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows() of what is no constant of two dimensions or more",
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows() needs a constant of at least two dimensions",
                        b->match->rule->name);
     struct qc_shape shape = t->shape;
     shape.dim[0] *= shape.dim[1];
@@ -175,8 +175,8 @@ static bool attribute_of(struct qc_attr *out, const struct qc_build *b, const st
     if (!e->attr_of[k]) return true;
     const struct qc_tensor *t = qc_constant_of(b->rebuild->from, b->match->values[e->attr_of[k] - 1]);
     if (!t || !t->count)
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': attribute '%s' is of what is no constant", b->match->rule->name,
-                       out->name);
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': the value of attribute '%s' must be a constant",
+                       b->match->rule->name, out->name);
     if (out->kind == QC_ATTR_FLOAT)
         out->f = (float)qc_tensor_float(t, 0);
     else

@@ -167,7 +167,7 @@ static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_fra
                                .attrs = w->attrs,
                                .wanted = w->wanted};
     if (!open_frame(out, f->x, &w->call, st)) return false;
-    return *out || qc_fail(st, QC_UNSUPPORTED, "no function of '%.80s' handles such a call", e->text);
+    return *out || qc_fail(st, QC_UNSUPPORTED, "no function '%.80s' fits this call", e->text);
 }
 
 static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st)
@@ -239,7 +239,7 @@ static bool arithmetic(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign s
     if ((a->kind == QC_FVALUE_LIST || a->kind == QC_FVALUE_NUMBER) &&
         (b->kind == QC_FVALUE_LIST || b->kind == QC_FVALUE_NUMBER))
         return lists(out, f, sign, a, b, st);
-    return qc_fail(st, QC_BAD_INPUT, "arithmetic with a text, or with what is left out");
+    return qc_fail(st, QC_BAD_INPUT, "arithmetic with a text or an absent value");
 }
 
 static bool binary(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)

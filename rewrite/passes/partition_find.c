@@ -34,7 +34,7 @@ static bool qc_tables_fit(struct qc_partition *p, const struct qc_match *m)
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
         if (!t || t->bytes <= g->budget.memory_limit / SHARE) continue;
-        p->reason[m->nodes[0]] = "--memory-limit leaves no room to make integers of it";
+        p->reason[m->nodes[0]] = "--memory-limit leaves no memory to quantize it";
         return false;
     }
     return true;

@@ -68,7 +68,7 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
     return none;
 }
 
-#define AS_IT_COMES "its input is quantized as it comes"
+#define AS_IT_COMES "its input is quantized at run time"
 
 static const char *why_weights_only(bool dynamic)
 {
@@ -252,11 +252,10 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
                blocks = note_blocks(p, m, w, type, alone || activation == QC_NONE);
     const bool small = qc_is_small_float(activation) || qc_is_small_float(type);
     if (qc_is_small_float(activation) && !alone && (!w.value || !is_product(p, m))) {
-        if (!p->reason[m->nodes[0]])
-            p->reason[m->nodes[0]] = "no product with weights, and floats of 8 bits are for those alone";
+        if (!p->reason[m->nodes[0]]) p->reason[m->nodes[0]] = "8-bit floats are only for products with weights";
         return false;
     }
-    if (small && !alone && activation != QC_NONE) p->reason[m->nodes[0]] = "multiplies floats of few bits, as float32";
+    if (small && !alone && activation != QC_NONE) p->reason[m->nodes[0]] = "multiplies floats of few bits in float32";
     p->real_product[m->nodes[0]] = (blocks || small) && !alone && activation != QC_NONE;
     if (activation != QC_NONE || qc_types_is_table(p, m)) return true;
     if (weight_count(p, m, m->rule->give) > 1) {
