@@ -32,6 +32,7 @@
 #include "quantize/report/report_nodes.h"
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/trials/auto_method.h"
+#include "quantize/trials/measured_outputs.h"
 #include "rewrite/passes/observable.h"
 
 /* Batches that --sensitivity runs; accuracy is measured on all of --eval. */

@@ -144,29 +144,24 @@ static void print_worst(const struct qc_report *r)
 /* Prints the choice of --method auto. */
 static void print_trial(const struct qc_report *r)
 {
-    size_t all = 0, steps = 0;
-    for (size_t i = 0; i < r->layer_count; i++) {
-        const struct qc_report_choice *c = r->layers[i].choice;
-        all += c != NULL;
-        steps += c && c->steps;
-    }
+    size_t steps = 0;
+    for (size_t i = 0; i < r->layer_count; i++) steps += r->layers[i].choice && r->layers[i].choice->steps;
     for (size_t i = 0; i < r->trial_count; i++) {
         const struct qc_report_trial *t = &r->trials[i];
         if (!t->chosen) continue;
-        if (r->trial_count == 1) {
-            qc_say("ranges      %s, no other observer was tried\n", t->method);
-            continue;
-        }
-        qc_say("ranges      %s, ", t->method);
-        if (i)
-            qc_say("%.2f dB better than mse", t->gain_db);
+        qc_say("ranges      %s (", t->method);
+        if (r->trial_count == 1)
+            qc_say("the only method that was tried");
         else
-            qc_say("no other was better");
-        qc_say(" for the outputs of %zu sample%s; %zu tried\n", t->samples, t->samples == 1 ? "" : "s", r->trial_count);
+            qc_say("best of %zu methods, compared on %zu sample%s", r->trial_count, t->samples,
+                   t->samples == 1 ? "" : "s");
+        if (i) qc_say("; %.2f dB better than mse", t->gain_db);
+        qc_say(")\n");
     }
-    if (steps)
-        qc_say("            steps of the values themselves in %zu of %zu tensors: nothing of them is rounded\n", steps,
-               all);
+    if (steps == 1)
+        qc_say("            1 input is on an integer grid; its step is the scale (lossless)\n");
+    else if (steps)
+        qc_say("            %zu inputs are on integer grids; their steps are the scales (lossless)\n", steps);
 }
 
 /* Prints the layers with the largest individual effect on the outputs. */

@@ -84,7 +84,8 @@ bool qc_scan_part(struct qc_shape *out, const struct qc_shape *whole, int64_t ax
     *out = QC_SHAPE_UNKNOWN;
     if (whole->rank < 0) return true;
     if (axis < -whole->rank || axis >= whole->rank)
-        return qc_fail(st, QC_BAD_INPUT, "is to be cut along axis %lld of %d", (long long)axis, whole->rank);
+        return qc_fail(st, QC_BAD_INPUT, "cannot be divided along axis %lld: it has %d dimensions", (long long)axis,
+                       whole->rank);
     if (axis < 0) axis += whole->rank;
     *out = (struct qc_shape){.rank = whole->rank - 1};
     for (int i = 0, k = 0; i < whole->rank; i++)
@@ -117,7 +118,7 @@ bool qc_body_specialise(struct qc_graph **out, const struct qc_graph *body, cons
     return ok;
 }
 
-/* What is known of the inputs of a body from those of the node, as they are in r->to. */
+/* Sets the known shapes and constants of a body's inputs, from the node's inputs in r->to. */
 static bool inputs_of(struct qc_shape *shapes, const struct qc_tensor **constants, const struct qc_rebuild *r,
                       const struct qc_node *n, const struct qc_bodies *b, const struct qc_graph *body,
                       struct qc_status *st)
@@ -139,8 +140,8 @@ static bool inputs_of(struct qc_shape *shapes, const struct qc_tensor **constant
     return true;
 }
 
-/* Shapes of states that hold for every iteration: those of the first where the body gives them back, freer ones where
-   it does not. A body that cannot have these shapes (a branch for others, never taken here) stays as it is. */
+/* Finds state shapes that hold for every iteration: those of the first one if the body returns them, freer ones
+   otherwise. A body that cannot have these shapes (a branch for others, never taken here) is left unchanged. */
 static bool settle(struct qc_graph **out, const struct qc_node *n, const struct qc_bodies *b,
                    const struct qc_graph *body, struct qc_shape *shapes, const struct qc_tensor *const *constants,
                    struct qc_status *st)

@@ -20,11 +20,11 @@ static struct qc_bounds cut(struct qc_bounds a, double lo, double hi)
     return (struct qc_bounds){.lo = fmin(fmax(a.lo, lo), hi), .hi = fmax(fmin(a.hi, hi), lo)};
 }
 
-/* What a rule may ask of a node or of a step of a function: bounds of inputs, and constants among them. */
+/* Arguments of a rule, for a node or a step of a function: the bounds of the inputs, and the constants among them. */
 struct question {
     const struct qc_graph *g;
     const struct qc_node *node; /* NULL for a step */
-    unsigned count;             /* at most 3 are looked at where it matters */
+    unsigned count;             /* rules read at most 3 */
     const struct qc_bounds *inputs;
     const bool *absent;
     struct qc_arena *arena;
@@ -147,7 +147,7 @@ static struct qc_bounds of_constant(const struct qc_tensor *t)
     return qc_tensor_extremes(&lo, &hi, t) ? (struct qc_bounds){.lo = (double)lo, .hi = (double)hi} : unknown;
 }
 
-/* Of large constants the first look is side by side: it is kept with them. */
+/* Large constants, whose extremes are computed in parallel and cached with them. */
 struct large {
     const struct qc_tensor **of;
     size_t count;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the values of a graph can be at most, from the ops alone: graph/core/bounds.def says it op by op. */
+/* Bounds of the values of a graph, from its ops alone; graph/core/bounds.def lists them by op. */
 #pragma once
 
 #include "graph/core/graph.h"
 
 struct qc_bounds {
-    double lo, hi; /* lo <= hi; -INFINITY, INFINITY when nothing is known */
+    double lo, hi; /* lo <= hi; -INFINITY, INFINITY if unknown */
 };
 
-/* Array [value_count + 1], by id, in arena a; NULL and a status when memory is out. Affine values have the bounds of
-   the reals that they stand for, as long as their qparams are unbound (quantize is the identity then). Constants: their
-   own extremes; not float32, or with NaN: nothing known. */
+/* Returns an array [value_count + 1], by id, in arena a; NULL and a status if out of memory. Affine values have the
+   bounds of the reals that they represent, as long as their qparams are unbound (quantize is then the identity).
+   Constants have their own extremes; they are unknown if not float32 or with NaN. */
 struct qc_bounds *qc_graph_bounds(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);

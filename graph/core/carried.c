@@ -52,7 +52,7 @@ static bool same_kind(const struct qc_carried_node *a, const struct qc_carried_n
     return strcmp(a->op, b->op) == 0 && strcmp(a->domain, b->domain) == 0 && same_text(a->detail, b->detail);
 }
 
-/* Of the nodes that are not known; returns how many are beyond the table. */
+/* Counts the unknown nodes by kind; returns the number of nodes beyond the table. */
 static size_t count_kinds(struct kind of[KINDS], size_t *count, const struct qc_carried *c)
 {
     size_t more = 0;

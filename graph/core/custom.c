@@ -44,7 +44,7 @@ void qc_custom_ops_unref(struct qc_custom_ops *c)
     free(c);
 }
 
-/* "Scale" is "::Scale" is "ai.onnx::Scale". */
+/* "Scale", "::Scale" and "ai.onnx::Scale" are equal. */
 static bool is_op(const struct qcalib_kernel *k, const char *op)
 {
     const char *colons = strstr(op, "::"), *name = colons ? colons + 2 : op;
@@ -69,7 +69,7 @@ static bool check(const struct qc_custom_ops *all, const char *file, const struc
                        "this program's qcalib_kernel.h",
                        file, (unsigned)k->abi, (unsigned)QCALIB_KERNEL_ABI);
     if (!k->domain || !k->op || !*k->op)
-        return qc_fail(st, QC_BAD_INPUT, "kernel %s: it does not say which domain and operator it is for", file);
+        return qc_fail(st, QC_BAD_INPUT, "kernel %s: it does not name its domain and operator", file);
     if (!k->shape || !k->compute)
         return qc_fail(st, QC_BAD_INPUT, "kernel %s: '%s' has no function '%s'", file, k->op,
                        k->shape ? "compute" : "shape");
@@ -184,7 +184,7 @@ static bool fill_attribute(struct qcalib_kernel_attribute *to, const struct qc_a
     }
     case QC_ATTR_GRAPH: break;
     }
-    return qc_fail(st, QC_UNSUPPORTED, "kernels are not handed graphs");
+    return qc_fail(st, QC_UNSUPPORTED, "kernels cannot take graphs as attributes");
 }
 
 bool qc_custom_call(struct qcalib_kernel_call *out, const struct qc_graph *g, const struct qc_node *n,
@@ -201,7 +201,7 @@ bool qc_custom_call(struct qcalib_kernel_call *out, const struct qc_graph *g, co
         const struct qc_type *t = &g->values[n->inputs[i]].type;
         const struct qc_tensor *constant = qc_constant_of(g, n->inputs[i]);
         if (qc_dtype_info(t->dtype)->bits < 8)
-            return qc_fail(st, QC_UNSUPPORTED, "input %u is of type %s, which kernels are not handed", i,
+            return qc_fail(st, QC_UNSUPPORTED, "input %u is of type %s, which kernels cannot take", i,
                            qc_dtype_info(t->dtype)->name);
         describe(&in[i], t->dtype, &t->shape, constant ? constant->data : NULL);
     }

@@ -179,7 +179,7 @@ bool qc_function_parse(struct qc_function *f, const char *text, struct qc_arena 
     return !*x.at || wrong(&x, "the end", st);
 }
 
-/* As few digits as give the same float32 again. */
+/* Prints the fewest digits that read back as the same float32. */
 static void print_number(FILE *out, float v)
 {
     char text[32] = "";
@@ -240,7 +240,7 @@ const char *qc_function_names(const struct qc_function *f, struct qc_arena *a, s
     return all;
 }
 
-/* Up to the next ';'. NULL for an empty one; *ok: memory was there. */
+/* Returns the text up to the next ';', or NULL if it is empty. *ok: false if out of memory. */
 static const char *next_name(const char **at, bool *ok, struct qc_arena *a, struct qc_status *st)
 {
     size_t n = strcspn(*at, ";");

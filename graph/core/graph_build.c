@@ -96,7 +96,7 @@ qc_id qc_graph_find_value(const struct qc_graph *g, const char *name)
     return 0;
 }
 
-/* The suffixes of a name that is taken: those below `next` are taken too. NULL: memory is out. */
+/* Returns the suffixes of a used name: those below `next` are used too. Returns NULL if out of memory. */
 static struct qc_suffixes *suffixes_of(struct qc_graph *g, const char *name, struct qc_status *st)
 {
     struct qc_graph_tables *t = g->tables;
@@ -177,7 +177,7 @@ size_t qc_graph_held_bytes(const struct qc_graph *g, size_t bytes)
     return g->spills && bytes >= QC_SPILLED_LEAST ? 0 : bytes;
 }
 
-/* The tensor, or its like in a temporary file: whoever made it lets go of it soon. */
+/* Returns a reference to the tensor, or a copy in a temporary file: the caller frees the original soon. */
 static struct qc_tensor *keep(const struct qc_graph *g, const struct qc_tensor *t, struct qc_status *st)
 {
     if (t->map || !t->bytes || qc_graph_held_bytes(g, t->bytes)) return qc_tensor_ref(t);
@@ -196,7 +196,7 @@ static uint64_t hash_of(const struct qc_tensor *t, qc_id qparams)
     h = qc_hash_bytes(h, t->shape.dim, sizeof t->shape.dim);
     const uint64_t data = qc_tensor_hash(t);
     h = qc_hash_bytes(h, &data, sizeof data);
-    return qc_hash_bytes(h, &qparams, sizeof qparams); /* zeros are the integers of many biases */
+    return qc_hash_bytes(h, &qparams, sizeof qparams); /* the integers of many biases are all zeros */
 }
 
 static qc_id new_constant(struct qc_graph *g, const char *name, const struct qc_tensor *t, qc_id qparams, int axis,
@@ -236,7 +236,7 @@ qc_id qc_graph_add_constant(struct qc_graph *g, const char *name, const struct q
     return add_constant(g, name, t, QC_REAL, 0, st);
 }
 
-/* Smallest and largest byte after `flip`, which makes the order of signed ones that of unsigned ones. */
+/* Smallest and largest byte after `flip`, which maps the order of signed bytes to that of unsigned ones. */
 static QC_INLINE void extremes_body(uint8_t *lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip)
 {
     uint8_t low = UINT8_MAX, high = 0;
@@ -250,7 +250,7 @@ static QC_INLINE void extremes_body(uint8_t *lo, uint8_t *hi, const uint8_t *x, 
 }
 QC_SIMD(extremes, (uint8_t * lo, uint8_t *hi, const uint8_t *x, size_t n, uint8_t flip), (lo, hi, x, n, flip))
 
-/* Of bytes, as they are stored: what is most of the weights there are. Looked at once for all graphs that have them. */
+/* For bytes, the type of most weights. The result is cached for all graphs with the tensor. */
 static bool bytes_within(const struct qc_tensor *t, struct qc_levels levels)
 {
     const int32_t offset = t->dtype == QC_I8 ? INT8_MIN : 0;
@@ -267,7 +267,7 @@ static bool bytes_within(const struct qc_tensor *t, struct qc_levels levels)
     return t->count == 0 || (lo + offset >= levels.lo && hi + offset <= levels.hi);
 }
 
-/* Of floating-point levels, which float32 holds. */
+/* For floating-point levels, which float32 holds. */
 static bool levels_within(const struct qc_tensor *t, struct qc_levels levels, struct qc_status *st)
 {
     const float *x = t->data, lo = (float)levels.lo, hi = (float)levels.hi;
@@ -287,7 +287,7 @@ bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_te
     const struct qc_qparams *s = &g->qparams_of[qparams];
     const struct qc_levels levels = qc_qparams_levels(s);
     if (s->state != QC_QPARAMS_BOUND)
-        return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters, a constant in it means nothing", s->name);
+        return qc_fail(st, QC_BAD_INPUT, "qparams '%s' have no parameters: they cannot describe a constant", s->name);
     if (t->dtype != qc_qparams_storage(s))
         return qc_fail(st, QC_BAD_INPUT, "the constant is %s, its qparams '%s' are %s", qc_dtype_info(t->dtype)->name,
                        s->name, qc_dtype_info(s->dtype)->name);

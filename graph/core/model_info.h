@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a model file says beside its graph. */
+/* Contents of a model file besides its graph. */
 #pragma once
 
 #include <stddef.h>
@@ -11,18 +11,18 @@ struct qc_model_property {
     const char *key, *value;
 };
 
-/* Strings are never NULL, live in the graph's arena and die with the graph. */
+/* Strings are never NULL and belong to the graph's arena. */
 struct qc_model_info {
     enum qc_model_format format;
     const char *producer, *producer_version, *domain, *doc;
-    int64_t ir_version, model_version; /* of TensorFlow Lite: 0, and that of the schema */
-    int opset;                         /* of ONNX's default domain, as in the file; of another format 0 */
+    int64_t ir_version, model_version; /* for TensorFlow Lite: 0, and the version of the schema */
+    int opset;                         /* of ONNX's default domain, as in the file; 0 for other formats */
     size_t property_count;
-    const struct qc_model_property *properties; /* metadata_props, in the order of the file */
+    const struct qc_model_property *properties; /* metadata_props, in file order */
     size_t file_count;
-    const char **files; /* with external data, each as it was opened; may name one more than once */
+    const char **files; /* files with external data, by the path used to open them; may contain duplicates */
     size_t note_count;
-    const char *const *notes; /* what was left out or read in a particular way, one line each */
+    const char *const *notes; /* what was omitted or interpreted, one line each */
     size_t warning_count;
-    const char *const *warnings; /* what looks wrong but does not hinder, one line each */
+    const char *const *warnings; /* what looks wrong but is not an error, one line each */
 };

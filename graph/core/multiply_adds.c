@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "graph/core/recurrent.h"
 
-/* Elements of a value with a free batch taken as 1; false when another dimension is free. */
+/* Counts the elements of a value, with a free batch as 1. Returns false if another dimension is free. */
 static bool elements(uint64_t *out, const struct qc_shape *s)
 {
     int64_t n = 1;
@@ -62,7 +62,7 @@ bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node)
     return true;
 }
 
-/* Is the value stored in integers of at most so many bits? */
+/* Returns whether the value is stored in integers of at most `bits` bits. */
 static bool narrow(const struct qc_graph *g, qc_id value, unsigned bits)
 {
     const struct qc_type *t = &qc_value(g, value)->type;
@@ -70,7 +70,8 @@ static bool narrow(const struct qc_graph *g, qc_id value, unsigned bits)
            qc_dtype_info(g->qparams_of[t->qparams].dtype)->bits <= bits;
 }
 
-/* Does a node that reads this accumulator, or what is computed of it in 32 bits, store it wider? Nodes are in order. */
+/* Returns whether the accumulator of a product is stored in more than 8 bits, directly or after further ops on
+   accumulators. Nodes are in order. */
 static bool stored_wide(const struct qc_graph *g, qc_id product)
 {
     const struct qc_type *t = &qc_value(g, g->nodes[product].outputs)->type;

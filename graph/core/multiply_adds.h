@@ -4,19 +4,20 @@
 
 #include "graph/core/graph.h"
 
-/* Conv, ConvTranspose, Gemm, MatMul, RNN, GRU, LSTM? */
+/* Returns whether op is Conv, ConvTranspose, Gemm, MatMul, RNN, GRU or LSTM. */
 bool qc_multiplies(enum qc_op op);
 
-/* Of one of them. RNN, GRU, LSTM: steps times rows of the gates times input and state together. Else: elements of the
-   result times length of the sum; ConvTranspose: elements of the input times weights per input channel. A free first
-   dimension counts as 1; false where another one is free, or the product overflows. */
+/* Counts the multiply-adds of such a node. RNN, GRU, LSTM: steps times rows of the gates times the size of input and
+   state together. ConvTranspose: elements of the input times weights per input channel. Others: elements of the
+   result times length of the sum. A free first dimension counts as 1. Returns false if another dimension is free or
+   the product overflows. */
 bool qc_multiply_adds(uint64_t *out, const struct qc_graph *g, qc_id node);
 
-/* The share, 0 to 1, of the graph's multiply-adds whose two factors have at most 8 bits; NaN without any, or when some
- * are not known. */
+/* Returns the share, 0 to 1, of the graph's multiply-adds whose two factors have at most 8 bits. Returns NaN if
+   there are none or if some counts are unknown. */
 double qc_int8_share(const struct qc_graph *g);
-/* The same with integers of any number of bits. */
+/* The same for integers of any width. */
 double qc_integer_share(const struct qc_graph *g);
-/* The same for a runtime whose integer kernels also store 8 bits: what is stored wider behind a product is computed in
-   float with it. */
+/* The same for a runtime whose integer kernels also store 8 bits: a product whose result is stored wider counts as
+   float. */
 double qc_int8_share_stored(const struct qc_graph *g);

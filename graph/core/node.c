@@ -19,7 +19,7 @@ static int transposed(const struct qc_node *n, const struct qc_shape *x, int in)
     return count ? NO_AXIS : x->rank - 1 - in;
 }
 
-/* How many elements lie behind an axis, 0 when that is not known. */
+/* Returns the number of elements behind an axis, 0 if unknown. */
 static int64_t behind(const struct qc_shape *s, int axis)
 {
     int64_t n = 1;
@@ -28,7 +28,7 @@ static int64_t behind(const struct qc_shape *s, int axis)
     return n;
 }
 
-/* Row-major on both sides: an axis of the same size with as many elements behind it holds the same. */
+/* Both sides are row-major: an axis of the same size with as many elements behind it holds the same elements. */
 static int reshaped(const struct qc_shape *x, const struct qc_shape *y, int in)
 {
     const int64_t size = x->dim[in], after = behind(x, in);
@@ -62,7 +62,7 @@ int qc_kept_axis(const struct qc_graph *g, const struct qc_node *n, const struct
     return n->op == QC_OP_Resize && same ? in : NO_AXIS;
 }
 
-/* Axis of per-channel parameters behind an op that they pass through, or a failure where they would be torn apart. */
+/* Sets the axis of per-channel parameters after an op that they pass through. Fails if the op would split the axis. */
 static bool keep_axis(struct qc_type *result, const struct qc_graph *g, const struct qc_node *n,
                       const struct qc_shape *y, struct qc_status *st)
 {
@@ -92,7 +92,7 @@ static bool check_product(const struct qc_graph *g, const struct qc_node_def *d,
     return true;
 }
 
-/* Qparams and storage type of the outputs; see enum qc_affine_behaviour. */
+/* Sets qparams and storage type of the outputs; see enum qc_affine_behaviour. */
 static bool type_affine(struct qc_type *out, const struct qc_graph *g, const struct qc_node_def *d,
                         const struct qc_node *n, struct qc_status *st)
 {
@@ -396,7 +396,7 @@ size_t qc_attr_ints(const struct qc_node *n, const char *name, const int64_t **o
 
 enum qc_affine_behaviour qc_node_affine(const struct qc_node *n)
 {
-    if (n->op == QC_OP_ReduceMean && n->input_count > 1) return QC_AFFINE_NONE; /* its axes are computed */
+    if (n->op == QC_OP_ReduceMean && n->input_count > 1) return QC_AFFINE_NONE; /* its axes are not attributes */
     if (n->op == QC_OP_Resize && strcmp(qc_attr_string(n, "mode", "nearest"), "nearest") == 0 &&
         strcmp(qc_attr_string(n, "coordinate_transformation_mode", "half_pixel"), "tf_crop_and_resize") != 0)
         return QC_AFFINE_KEEP;

@@ -5,23 +5,23 @@
 
 #include "graph/core/stored_values.h"
 
-/* Places: 0 not reached, 1 the quantizer's own values, k + 2 the result of step k. */
+/* Places: 0 not reached, 1 values of the quantizer, k + 2 result of step k. */
 enum { NOWHERE, QUANTIZER, FIRST_STEP };
 
-/* Nodes are taken in their order, and only those that can change anything: the ones that make values of the quantizer,
-   and readers of what was reached. All but these arrays is of one quantizer; they are cleared after each. */
+/* Visits nodes in order, but only those that matter: nodes that make values of the quantizer, and readers of reached
+   values. Apart from these arrays, the state belongs to one quantizer and is cleared after each. */
 struct walk {
     const struct qc_graph *g;
     const struct qc_uses *uses;
     struct qc_stored_values stored;
-    size_t reached_count, node_count; /* values that have a place; nodes that were found */
+    size_t reached_count, node_count; /* values that have a place; nodes found */
     qc_id *reached, *found;           /* [value_count], [node_count] */
     bool *is_found;                   /* [node_count + 1] */
     size_t next_count;
-    qc_id *next; /* [node_count]: a heap of nodes that are found and not taken yet, the first one on top */
+    qc_id *next; /* [node_count]: a heap of nodes found but not yet visited, the first one on top */
     qc_id quantizer;
     unsigned *place;                               /* [value_count + 1] */
-    uint64_t open[FIRST_STEP + QC_FUNCTION_STEPS]; /* by place: uses that are not inside */
+    uint64_t open[FIRST_STEP + QC_FUNCTION_STEPS]; /* by place: uses by nodes outside the function */
     struct qc_function f;
 };
 
@@ -63,7 +63,7 @@ static void close_inputs(struct walk *w, const struct qc_node *n)
         if (n->inputs[i] && w->place[n->inputs[i]]) w->open[w->place[n->inputs[i]]]--;
 }
 
-/* One number, quantized or not. */
+/* Reads a constant of one number, quantized or not. */
 static bool number_of(float *out, const struct qc_graph *g, qc_id v)
 {
     for (const struct qc_node *n = qc_node_of(g, v); n && (n->op == QC_OP_Dequantize || n->op == QC_OP_Quantize);
@@ -75,7 +75,7 @@ static bool number_of(float *out, const struct qc_graph *g, qc_id v)
     return true;
 }
 
-/* Does the node hand on the elements of one place? Other inputs (shapes, axes) are constants. */
+/* Returns whether the node passes on the elements of one place. Other inputs (shapes, axes) are constants. */
 static bool moves(const struct walk *w, const struct qc_node *n, unsigned *place)
 {
     const bool passes = n->op == QC_OP_Quantize || n->op == QC_OP_Dequantize || qc_node_affine(n) == QC_AFFINE_KEEP ||
@@ -113,7 +113,7 @@ static bool step_of(struct qc_function_step *s, const struct walk *w, const stru
             arg->kind = QC_ARG_NUMBER;
         else
             return false;
-        if (n->op == QC_OP_Clip && i && p) return false; /* its bounds are numbers */
+        if (n->op == QC_OP_Clip && i && p) return false; /* bounds must be constants */
     }
     return true;
 }
@@ -125,7 +125,7 @@ static bool reads_reached(const struct walk *w, const struct qc_node *n)
     return false;
 }
 
-/* The steps of a Table, its x being what the node reads. */
+/* Adds the steps of a Table, with x replaced by the node's input. */
 static bool put_table(struct walk *w, const struct qc_node *n, unsigned *last, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_function table;
@@ -145,7 +145,7 @@ static bool put_table(struct walk *w, const struct qc_node *n, unsigned *last, s
     return true;
 }
 
-/* Takes the node in if it is part of a function of the quantizer; what is not stays a reader from outside. */
+/* Adds the node if it belongs to a function of the quantizer; otherwise it remains an outside reader. */
 static bool take(struct walk *w, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
 {
     unsigned place, step;
@@ -168,7 +168,7 @@ static bool take(struct walk *w, const struct qc_node *n, struct qc_arena *a, st
     return true;
 }
 
-/* Is the step a number times x plus a number? An error behind it is the error before it. */
+/* Returns whether the step is a number times x plus a number: errors after it are proportional to errors before it. */
 static bool is_linear(const struct qc_function *f, unsigned step)
 {
     bool linear[QC_FUNCTION_STEPS] = {false};
@@ -187,7 +187,7 @@ static bool is_linear(const struct qc_function *f, unsigned step)
     return linear[step];
 }
 
-/* Is the last step the only one that is read from outside, and worth looking through? */
+/* Returns whether only the last step is read from outside, and the function is not linear. */
 static bool complete(const struct walk *w)
 {
     if (!w->f.count || w->open[QUANTIZER]) return false;
@@ -196,7 +196,7 @@ static bool complete(const struct walk *w)
     return w->open[FIRST_STEP + w->f.count - 1] > 0 && !is_linear(&w->f, w->f.count - 1);
 }
 
-/* Is every observed value what the quantizer quantizes? */
+/* Returns whether every observed value is what the quantizer quantizes. */
 static bool observes_quantizer(const struct walk *w)
 {
     const struct qc_qparams *s = &w->g->qparams_of[w->quantizer];

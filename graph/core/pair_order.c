@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/pair_order.h"
 
-/* The zero points that are known. */
+/* Returns whether the known zero points are all equal. */
 static bool one_zero_point(const struct qc_graph *g, qc_id weights)
 {
     const qc_id q = qc_value(g, weights)->type.qparams;
@@ -70,7 +70,7 @@ int32_t qc_pair_limit(enum qc_dtype activation, int32_t highest)
     return most > 0 ? INT16_MAX / most : 0;
 }
 
-/* Type of the integers of a value; QC_NONE for a real one. */
+/* Returns the integer type of a value; QC_NONE for a real one. */
 static enum qc_dtype stored_type(const struct qc_graph *g, qc_id v)
 {
     const qc_id q = qc_value(g, v)->type.qparams;
@@ -78,7 +78,7 @@ static enum qc_dtype stored_type(const struct qc_graph *g, qc_id v)
 }
 
 struct readers {
-    size_t nodes, outputs; /* a node that reads it twice is one */
+    size_t nodes, outputs; /* nodes: a node that reads the value twice counts once */
     const struct qc_node *last;
 };
 
@@ -94,7 +94,8 @@ static struct readers readers_of(const struct qc_uses *uses, qc_id v)
     return r;
 }
 
-/* Do the integers come from the file's interface, or go there? They pass through real numbers then. */
+/* Returns whether the integers come from an input of the file or go to an output of it: they then pass through real
+   numbers. */
 static bool crosses_interface(const struct qc_uses *uses, const struct qc_node *made, const struct qc_node *reader)
 {
     const struct qc_graph *g = uses->graph;
@@ -104,7 +105,8 @@ static bool crosses_interface(const struct qc_uses *uses, const struct qc_node *
     return (before && before->op == QC_OP_DequantizeLinear) || (behind.last && behind.last->op == QC_OP_QuantizeLinear);
 }
 
-/* Is it a QuantizeLinear's with one DequantizeLinear behind it, whose int8 ONNX Runtime makes uint8? */
+/* Returns whether v is between one QuantizeLinear and one DequantizeLinear in the file, whose int8 ONNX Runtime
+   converts to uint8. */
 static bool becomes_unsigned(const struct qc_uses *uses, qc_id v)
 {
     const struct qc_node *made = qc_node_of(uses->graph, v);
@@ -112,7 +114,7 @@ static bool becomes_unsigned(const struct qc_uses *uses, qc_id v)
     return made && r.nodes == 1 && r.outputs == 0 && !crosses_interface(uses, made, r.last);
 }
 
-/* What is stored of the accumulator, behind clamps; 0: it is read in float, or by several. */
+/* Returns the value in which the accumulator is stored, after clamps; 0 if it is read in float or by several nodes. */
 static qc_id result_of(const struct qc_uses *uses, qc_id accumulator)
 {
     for (qc_id v = accumulator;;) {

@@ -25,7 +25,7 @@ static void prove_product(struct qc_pair_proof *p, const struct qc_graph *g, qc_
     if (!p->saturating++) p->first = id;
 }
 
-/* The type that integers of a value have, and the highest of them. */
+/* Returns the pair limit for the data type and highest level of a value. */
 static int32_t limit_of_data(const struct qc_graph *g, qc_id value)
 {
     const qc_id q = g->values[value].type.qparams;
@@ -35,14 +35,14 @@ static int32_t limit_of_data(const struct qc_graph *g, qc_id value)
                                                                                : qc_levels_of(t, false).hi);
 }
 
-/* Of an LSTM that quantizes its inputs as they come. */
+/* For an LSTM that quantizes its inputs at run time. */
 static void prove_recurrent(struct qc_pair_proof *p, const struct qc_graph *g, qc_id id)
 {
     const struct qc_node *n = &g->nodes[id];
     if (!qc_attr_int(n, QC_RECURRENT_DYNAMIC, 0)) return;
     for (unsigned i = QC_RECURRENT_W; i <= QC_RECURRENT_R; i++) {
         const struct qc_node *d = qc_node_of(g, n->inputs[i]);
-        if (d && d->op == QC_OP_Reshape) d = qc_node_of(g, d->inputs[0]); /* of two directions */
+        if (d && d->op == QC_OP_Reshape) d = qc_node_of(g, d->inputs[0]); /* joins two directions */
         if (!d || (d->op != QC_OP_Dequantize && d->op != QC_OP_DequantizeLinear)) {
             p->unknown++;
             continue;
@@ -57,7 +57,7 @@ static void prove_node(struct qc_pair_proof *p, const struct qc_graph *g, qc_id 
     struct qc_node n = g->nodes[id];
     struct qc_pair_order order;
     if (qc_is_recurrent(n.op)) prove_recurrent(p, g, id);
-    if (n.op == QC_OP_MatMulInteger) n.op = QC_OP_MatMul; /* the same weights in the same place */
+    if (n.op == QC_OP_MatMulInteger) n.op = QC_OP_MatMul; /* the same weights at the same input */
     if (qc_pair_order_of(&order, g, &n)) prove_product(p, g, id, n.inputs[1], &order, limit_of_data(g, n.inputs[0]));
 }
 

@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One question about any end of any op, on every graph of the pipeline: what are the parameters of its numbers? */
+/* The parameters of the numbers at any input or output of any op, for every graph of the pipeline. */
 #pragma once
 
 #include "graph/core/graph.h"
 
-/* Affine: real = scale * (q - zero point). Real, or qparams that are unbound or off: affine is false, qparams QC_REAL,
- * count 0. */
+/* Affine: real = scale * (q - zero point). For real values, and qparams that are unbound or off: affine is false,
+   qparams QC_REAL, count 0. */
 struct qc_parameters {
     bool affine;
     bool stored; /* the value itself holds these integers; else it is the real value beside a Quantize or Dequantize */
-    enum qc_dtype dtype; /* of the integers; of a real value its element type */
+    enum qc_dtype dtype; /* of the integers; for a real value its element type */
     qc_id qparams;
-    enum qc_qparams_kind kind; /* a quantizer's, or an accumulator's product */
+    enum qc_qparams_kind kind; /* quantizer, or product of an accumulator */
     const char *quantizer;     /* name of the qparams, unique in the graph; NULL for a real value */
-    size_t count;              /* 1, the channels, or the blocks */
+    size_t count;              /* 1, the number of channels, or of blocks */
     const float *scale;        /* [count] */
     const int32_t *zero_point; /* [count] */
     int axis;                  /* of the channels or blocks; -1 with one scale */
-    int64_t block;             /* elements of a block; 0: no blocks */
-    struct qc_levels levels;   /* what integers may be */
+    int64_t block;             /* elements per block; 0: no blocks */
+    struct qc_levels levels;   /* range of the integers */
 };
 
-/* By the value's own type. */
+/* Returns the parameters of the value's own type. */
 struct qc_parameters qc_value_parameters(const struct qc_graph *g, qc_id value);
 
-/* What the integers of an affine constant stand for, scale * (q - zero point), in float32. Owned. */
+/* Returns the real numbers of an affine constant, scale * (q - zero point), in float32. The caller owns the tensor. */
 struct qc_tensor *qc_tensor_of_parameters(const struct qc_graph *g, qc_id constant, struct qc_status *st);
 
 enum qc_end {
-    QC_INPUT,  /* what the op reads: behind a Dequantize the integers that it turns into real numbers */
-    QC_OUTPUT, /* what the op computes: of a product the accumulator */
-    QC_TAKEN   /* what its result is stored as: that of the (first) Quantize or Requantize which takes it, a Dequantize
-                  between them or not;   else as QC_OUTPUT */
+    QC_INPUT,  /* input of the op: after a Dequantize, the integers that it converts */
+    QC_OUTPUT, /* result of the op: the accumulator for products */
+    QC_TAKEN /* stored form of the result: that of the first Quantize or Requantize that reads it, directly or through a
+                Dequantize; else as QC_OUTPUT */
 };
 
-/* taken: per value the result of the first Quantize or Requantize that takes it, 0 where none does; arrays in the arena
- * given. */
+/* taken: for each value, the result of the first Quantize or Requantize that reads it, or 0. Arrays are allocated in
+   the arena. */
 struct qc_query {
     const struct qc_graph *graph;
     const qc_id *taken; /* [value_count + 1] */
 };
 bool qc_query_of(struct qc_query *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
-/* Parameters of input or output k of a node; an input that is absent is real, of type QC_NONE. Pointers are the
- * graph's. */
+/* Returns the parameters of input or output k of a node. An absent input is real, of type QC_NONE. The graph owns
+   the pointers. */
 struct qc_parameters qc_query_end(const struct qc_query *q, qc_id node, enum qc_end end, unsigned k);
-/* QC_TAKEN of a value that no node makes (an input of the graph), or of any other. */
+/* QC_TAKEN of any value, also of a graph input, which no node makes. */
 struct qc_parameters qc_query_taken(const struct qc_query *q, qc_id value);

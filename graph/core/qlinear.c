@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/core/qlinear.h"
 
-/* Where things stand among the inputs; -1: nowhere. `first` is the first operand, the others follow at distances of
- * `step`. */
+/* Input positions; -1: none. `first` is the first operand; the others follow at intervals of `step`. */
 struct layout {
     enum qc_op op, real;
-    int operands; /* 0: as many as there are */
+    int operands; /* 0: any number */
     int first, step, extra, out;
 };
 
@@ -52,7 +51,7 @@ bool qc_qlinear_of(struct qc_qlinear *out, const struct qc_node *n)
     return true;
 }
 
-/* -1 for an input that is not given. */
+/* Returns i, or -1 if the input is absent. */
 static int place(const struct qc_node *n, int i)
 {
     return input(n, i) ? i : -1;

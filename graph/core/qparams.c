@@ -23,7 +23,7 @@ static qc_id new_qparams(struct qc_graph *g, const struct qc_qparams *s, struct 
     return id;
 }
 
-/* By name, and of a product by its factors: names of values may hold a '*' themselves. */
+/* Finds qparams by name, and products by their factors: names of values may contain a '*'. */
 static qc_id find_qparams(const struct qc_graph *g, enum qc_qparams_kind kind, const char *name, qc_id a, qc_id b)
 {
     uint64_t h = qc_hash_bytes(QC_HASH_START, name, strlen(name));
@@ -185,7 +185,7 @@ void qc_graph_turn_off_quantizer(struct qc_graph *g, qc_id quantizer)
 {
     g->qparams_of[quantizer].state = QC_QPARAMS_OFF;
     struct qc_status st = QC_STATUS_INIT;
-    rederive(g, quantizer, &st); /* cannot fail: nothing that is off is multiplied */
+    rederive(g, quantizer, &st); /* cannot fail: a product with a factor that is off is not computed */
 }
 
 bool qc_graph_set_observed(struct qc_graph *g, qc_id quantizer, size_t count, const qc_id *values, struct qc_status *st)

@@ -56,7 +56,7 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
     return true;
 }
 
-enum { FEW = 16 }; /* inputs or outputs that most nodes do not have more of */
+enum { FEW = 16 }; /* most nodes have at most this many inputs and outputs */
 
 qc_id qc_graph_add_like(struct qc_graph *to, const struct qc_graph *from, const struct qc_node *n,
                         const struct qc_node_def *with, struct qc_status *st)
@@ -110,7 +110,7 @@ out:
     return first;
 }
 
-/* Depth first with an explicit stack: a node is copied once all it needs is mapped. */
+/* Depth first with an explicit stack: a node is copied once all its inputs are mapped. */
 static bool copy_needed(struct qc_rebuild *r, qc_id old, struct qc_status *st)
 {
     const struct qc_graph *from = r->from;

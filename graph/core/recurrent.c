@@ -33,14 +33,14 @@ static bool read_attributes(struct qc_recurrent *r, const struct qc_node *n, str
     if (layout != 0 && layout != 1)
         return qc_fail(st, QC_BAD_INPUT, "attribute layout is %" PRId64 ", expected 0 or 1", layout);
     if (r->dynamic && (r->gates != 4 || r->batchwise))
-        return qc_fail(st, QC_BAD_INPUT, "only an LSTM whose first axis is that of steps rounds what it reads");
+        return qc_fail(st, QC_BAD_INPUT, "only an LSTM with steps on the first axis can round its inputs at run time");
     if (qc_attr_find(n, "hidden_size") && (hidden < 1 || hidden > INT32_MAX))
         return qc_fail(st, QC_BAD_INPUT, "attribute hidden_size is %" PRId64 ", expected 1 or more", hidden);
     r->hidden = hidden;
     return true;
 }
 
-/* A size that an input has and others may have said already. */
+/* Sets a size that an input gives. Fails if other inputs gave a different one. */
 static bool meet(int64_t *size, int64_t given, unsigned input, int axis, struct qc_status *st)
 {
     if (given == QC_FREE) return true;
@@ -64,7 +64,7 @@ static bool check_type(const struct qc_graph *g, const struct qc_node *n, unsign
                    rank);
 }
 
-/* `times` * *size along an axis, with *size perhaps not known yet. */
+/* The same for `times` * *size along an axis; *size may be unknown. */
 static bool meet_product(int64_t *size, int64_t times, int64_t given, unsigned input, int axis, struct qc_status *st)
 {
     if (given != QC_FREE && given % times != 0)
@@ -84,7 +84,7 @@ bool qc_recurrent_of(struct qc_recurrent *out, const struct qc_graph *g, const s
         if (!check_type(g, n, i, ranks[i], st)) return false;
         const struct qc_shape *s = &g->values[n->inputs[i]].type.shape;
         const int64_t *d = s->dim;
-        const int first = r.batchwise ? 1 : 0; /* the axis of steps in X, and of directions in the states */
+        const int first = r.batchwise ? 1 : 0; /* axis of the steps in X, and of the directions in the states */
         bool ok = true;
         if (s->rank < 0) continue;
         switch (i) {

@@ -13,28 +13,29 @@ struct qc_suffixes {
 struct qc_graph_tables {
     size_t value_capacity, node_capacity, qparams_capacity, input_capacity, output_capacity;
     struct qc_index names, constants, nodes, quantizer_names;
-    struct qc_index products; /* by either factor */
-    struct qc_index suffixed; /* names that were asked for more than once: their places in suffixes, from 1 */
+    struct qc_index products; /* by each factor */
+    struct qc_index suffixed; /* names that were requested more than once: their indices in suffixes, from 1 */
     size_t suffix_capacity;
     struct qc_suffixes *suffixes;
-    uint64_t *node_qparams; /* [node_capacity]: the qparams and axis a node was added with, part of its identity */
+    uint64_t *node_qparams; /* [node_capacity]: qparams and axis of the result that a node was added with; part of its
+                               identity */
 };
 
-/* Grows a malloc'd array of (count + 1) used items by at least one more. */
+/* Grows a malloc'ed array of (count + 1) used items by at least one. */
 bool qc_grow(void **array, size_t *capacity, size_t count, size_t size, struct qc_status *st);
 
-/* The qparams of another graph with their numbers and parameters, into a graph that has none; what they observe is left
-   out. */
+/* Copies the qparams of another graph with their ids and parameters to a graph that has none; observed values are
+   omitted. */
 bool qc_graph_copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st);
 
-/* Appends a value; name may be NULL. 0 and a status on failure. */
+/* Appends a value; name may be NULL. Returns 0 and a status on failure. */
 qc_id qc_graph_new_value(struct qc_graph *g, const struct qc_value *v, const char *name, struct qc_status *st);
 
-/* The errors of qc_graph_add_affine_constant. */
+/* Checks the conditions of qc_graph_add_affine_constant. */
 bool qc_graph_check_affine_constant(const struct qc_graph *g, const struct qc_tensor *t, qc_id qparams, int axis,
                                     struct qc_status *st);
 
-/* Types of the outputs of a node (out: [output_count], zeroed) as its inputs, attributes, and the qparams and axis it
-   was added with give them. Errors as qc_graph_add, without the node's name. */
+/* Infers the types of the outputs of a node (out: [output_count], zeroed) from its inputs, its attributes, and the
+   qparams and axis it was added with. Fails as qc_graph_add does; the message does not name the node. */
 bool qc_node_types(struct qc_type *out, const struct qc_graph *g, const struct qc_node *n, qc_id qparams, int axis,
                    struct qc_status *st);

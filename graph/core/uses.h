@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who uses what: an index that is made once of a graph, and asked instead of looking through all of its nodes. It is
-   wrong as soon as the graph gets another node or output; parameters of quantizers may change. */
+/* An index of the uses of each value, made once per graph. It is invalid once a node or output is added to the
+   graph; parameters of quantizers may change. */
 #pragma once
 
 #include "graph/core/graph.h"
@@ -14,14 +14,14 @@ struct qc_use {
 struct qc_uses {
     const struct qc_graph *graph;
     const size_t *first;          /* [value_count + 2]: uses of value v are use[first[v]] to use[first[v + 1] - 1] */
-    const struct qc_use *use;     /* ... by nodes in order, then by input; outputs of the graph last */
-    const uint32_t *output_count; /* [value_count + 1]: how many of them are outputs */
+    const struct qc_use *use;     /* ... sorted by node, then by input; outputs of the graph come last */
+    const uint32_t *output_count; /* [value_count + 1]: number of uses that are outputs */
 };
 
-/* Arrays in the arena given. Errors: memory. */
+/* Arrays are allocated in the arena. Fails if out of memory. */
 bool qc_uses_of(struct qc_uses *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
-/* The same of the first `nodes` nodes alone, which the outputs are made by. */
+/* The same for the first `nodes` nodes only, which must make the outputs. */
 bool qc_uses_of_first(struct qc_uses *out, const struct qc_graph *g, size_t nodes, struct qc_arena *a,
                       struct qc_status *st);
 
@@ -34,11 +34,12 @@ static inline struct qc_use_list qc_all_uses(const struct qc_uses *u, qc_id v)
 {
     return (struct qc_use_list){.count = u->first[v + 1] - u->first[v], .of = u->use + u->first[v]};
 }
-/* By nodes alone. A node that reads a value twice is there twice, one after the other. */
+/* Uses by nodes only. A node that reads a value twice appears twice in a row. */
 static inline struct qc_use_list qc_readers(const struct qc_uses *u, qc_id v)
 {
     return (struct qc_use_list){.count = u->first[v + 1] - u->first[v] - u->output_count[v],
                                 .of = u->use + u->first[v]};
 }
-/* The node that alone uses a value, and once; 0: there is none, or it is an output of the graph. */
+/* Returns the only node that uses a value, if it uses it once; 0 if there is none or if the value is an output of
+   the graph. */
 qc_id qc_only_reader(const struct qc_uses *u, qc_id v);

@@ -45,7 +45,7 @@ static bool check_product(const struct qc_graph *g, qc_id id, struct qc_status *
     if (p->dtype != QC_I32) return qc_fail(st, QC_BAD_INPUT, "accumulator of type %s", qc_dtype_info(p->dtype)->name);
     bool both = a->state == QC_QPARAMS_BOUND && b->state == QC_QPARAMS_BOUND;
     if (both != (p->state == QC_QPARAMS_BOUND))
-        return qc_fail(st, QC_BAD_INPUT, "bound, but not both of its factors, or not bound, but both are");
+        return qc_fail(st, QC_BAD_INPUT, "a product must be bound if and only if both of its factors are");
     if (!both) return true;
     for (size_t i = 0; i < p->count; i++) {
         size_t ia = a->count == 1 ? 0 : i, ib = b->count == 1 ? 0 : i;
@@ -96,7 +96,7 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     if (v->name && qc_graph_find_value(g, v->name) != id) return qc_fail(st, QC_BAD_INPUT, "its name is not its own");
     if ((v->kind == QC_VALUE_CONSTANT) != (v->constant != NULL))
         return qc_fail(st, QC_BAD_INPUT, "constant without data, or data without constant");
-    const bool held = v->type.qparams != QC_REAL && g->simulated; /* in f32, whatever is stored */
+    const bool held = v->type.qparams != QC_REAL && g->simulated; /* in f32, whatever the stored type */
     if (v->kind == QC_VALUE_CONSTANT &&
         ((held ? QC_F32 : v->constant->dtype) != v->type.dtype || !qc_shape_equal(&v->constant->shape, &v->type.shape)))
         return qc_fail(st, QC_BAD_INPUT, "type and data of the constant differ");
@@ -112,7 +112,7 @@ static bool check_value(const struct qc_graph *g, qc_id id, struct qc_status *st
     return check_affine(g, &v->type, st);
 }
 
-/* Values before `made` are those of earlier nodes. */
+/* `made`: first value of this node; smaller ids belong to earlier nodes. */
 static bool check_node(const struct qc_graph *g, qc_id id, qc_id made, struct qc_status *st)
 {
     const struct qc_node *n = &g->nodes[id];
@@ -131,7 +131,7 @@ static bool check_node(const struct qc_graph *g, qc_id id, qc_id made, struct qc
     }
     for (unsigned i = 0; i + 1 < n->attr_count; i++)
         if (strcmp(n->attrs[i].name, n->attrs[i + 1].name) >= 0)
-            return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is there twice or not in order", n->attrs[i + 1].name);
+            return qc_fail(st, QC_BAD_INPUT, "attribute '%s' is duplicated or out of order", n->attrs[i + 1].name);
     for (unsigned i = 0; i < n->attr_count; i++) {
         const struct qc_attr *a = &n->attrs[i];
         if (a->kind != QC_ATTR_GRAPH) continue;
@@ -224,7 +224,7 @@ void qc_graph_count_ops(struct qc_op_counts *out, const struct qc_graph *g)
     for (size_t n = 1; n <= g->node_count; n++) out->of[g->nodes[n].op]++;
 }
 
-/* Gemm and MatMul together: a product becomes the other when it gets a bias. */
+/* Counts Gemm and MatMul together: a MatMul becomes a Gemm when it gets a bias. */
 static size_t products(const struct qc_op_counts *c, int op)
 {
     return op == QC_OP_Gemm || op == QC_OP_MatMul ? c->of[QC_OP_Gemm] + c->of[QC_OP_MatMul] : c->of[op];

@@ -33,8 +33,8 @@ static void print_string(FILE *f, const char *s)
     fputc('"', f);
 }
 
-/* The fewest digits that read back as the same number. %g drops trailing zeros, so 6 (15) digits are tried first, which
-   every normal number with no more of them survives; denormal ones hold less. */
+/* Prints the fewest digits that read back as the same number. %g drops trailing zeros, so 6 (15) digits are tried
+   first: they preserve every normal number with at most that many. Denormal numbers hold fewer. */
 static void print_float(FILE *f, float v)
 {
     char text[32];
@@ -55,7 +55,7 @@ static void print_double(FILE *f, double v)
     fputs(text, f);
 }
 
-/* A NaN of other bits than the usual quiet one shows them. */
+/* Prints the bits of a NaN that differ from the usual quiet one. */
 static void print_nan(FILE *f, uint64_t bits, uint64_t usual)
 {
     if (bits == usual)
@@ -189,7 +189,7 @@ static void print_symbols(FILE *f, const struct qc_port *p, int rank)
     }
 }
 
-/* Bare when it is a word of the text form, else quoted. */
+/* Prints the name bare if it is a word of the text form, else quoted. */
 static void print_attr_name(FILE *f, const char *name)
 {
     size_t n = 0;
@@ -254,7 +254,7 @@ static void print_op(FILE *f, const struct qc_graph *g, enum qc_op op)
 
 static void print_graph(FILE *f, const struct qc_graph *g, const struct qc_text_options *options);
 
-/* Bodies stand behind the attributes, each as a whole graph: body "then_branch" { ... } */
+/* Bodies follow the attributes, each as a whole graph: body "then_branch" { ... } */
 static void print_bodies(FILE *f, const struct qc_node *n, const struct qc_text_options *options)
 {
     for (unsigned i = 0; i < n->attr_count; i++) {
@@ -301,8 +301,7 @@ static void print_node(FILE *f, const struct qc_graph *g, const struct qc_node *
     fputc('\n', f);
 }
 
-/* Values in the order of their ids, which is the order in which a parser must make them to give them the same ids
- * again. */
+/* Prints values in the order of their ids; a parser that adds them in this order gets the same ids. */
 static void print_values(FILE *f, const struct qc_graph *g, const struct qc_text_options *options)
 {
     size_t input = 0;

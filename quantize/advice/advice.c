@@ -6,18 +6,17 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/trials/output_errors.h"
-#include "calib/trials/trial_run.h"
 #include "quantize/advice/advice_work.h"
-#include "quantize/collect/collecting.h"
 #include "quantize/demand/fallback.h"
 #include "quantize/pipeline.h"
 #include "quantize/report/layer_ranking.h"
 #include "quantize/report/noise_points.h"
+#include "quantize/trials/measured_outputs.h"
 
-/* MEASURED batches show what the outputs lose, HELD others whether that is luck. Of a few layers each alone is run on
-   FEW of them, or on one where calibration ran less than PER_BATCH for each, so that all that is a small part of its
-   work; SINGLE of them are tried alone and TOP together. The samples that are held back are drawn with a seed. */
+/* MEASURED batches (quantize/trials/measured_outputs.h) show what the outputs lose, HELD others whether that is luck.
+   Of a few layers each alone is run on FEW of them, or on one where calibration ran less than PER_BATCH for each, so
+   that all that is a small part of its work; SINGLE of them are tried alone and TOP together. The samples that are held
+   back are drawn with a seed. */
 enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
 /* Beside the best idea, which is always tried, advice takes this part of the job's work
@@ -48,22 +47,6 @@ struct trying {
     struct qc_report_left *left_out; /* [QC_IDEAS] */
 };
 
-struct qc_selection qc_measured_samples(const struct qc_dataset *data)
-{
-    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    return (struct qc_selection){.samples = MEASURED * batch};
-}
-
-struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p)
-{
-    return (struct qc_measure_options){.workers = (unsigned)p->options->threads,
-                                       .memory_limit = (size_t)p->options->memory_limit,
-                                       .accumulator = p->how.accumulator,
-                                       .rounding = p->how.rounding,
-                                       .progress = qc_progress_step,
-                                       .progress_user = p->progress};
-}
-
 /* ---- Samples ---- */
 
 static bool select_all(const struct trying *t, struct qc_status *st)
@@ -78,33 +61,24 @@ static bool only_those(const struct trying *t)
 }
 
 /* What the outputs of p, or of a branch of it, lose on the samples of the report, or on as many others: of --eval where
-   there is one, else drawn. *out: [outputs], from the arena. What is produced computes what is simulated, bit for bit,
-   and faster. */
+   there is one, else drawn. *out: [outputs], from the arena. */
 static bool measure(struct qc_error **out, struct trying *t, const struct qc_pipeline *p, enum samples which,
                     struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_measure_options o = qc_measure_options_of(t->p);
     struct qc_dataset *data = which == HELD_BACK && t->p->from->eval ? t->p->from->eval : t->p->from->data;
     struct qc_selection some = qc_measured_samples(data);
     if (which == HELD_BACK) some.samples = some.samples / MEASURED * HELD;
     some.drawn = which == HELD_BACK && !t->p->from->eval;
     some.seed = HELD_SEED;
-    const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_error *sums = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
-    uint64_t **keys = &t->keys[which];
-    if (!sums) return false;
-    bool ok = !fewer || qc_dataset_select(data, &some, st);
-    if (ok && !*keys) ok = (*keys = QC_NEW_ARRAY(t->p->arena, uint64_t, qc_dataset_units(data), st)) != NULL;
-    ok = ok && qc_output_errors(sums, qc_outputs_known(p), *keys, p->real, p->produced, data, &o, st);
-    if (fewer && !qc_model_select_again(data, data == t->p->from->eval ? NULL : t->p->options, st)) return false;
-    if (ok) *out = sums;
-    return ok;
+    if (!sums || !qc_measure_outputs(sums, &t->keys[which], p, data, &some, st)) return false;
+    *out = sums;
+    return true;
 }
 
-/* Of noise to signal, averaged over the outputs. */
 static double decibels(const struct trying *t, const struct qc_error *outputs)
 {
-    return -10 * log10(qc_trials_noise(outputs, t->outputs, 0, 1, 1));
+    return qc_outputs_sqnr_db(outputs, t->outputs);
 }
 
 /* ---- One trial ---- */

@@ -15,7 +15,3 @@
    Errors: of reading samples; QC_INTERRUPTED. What cannot be tried is left out. */
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipeline *p, const struct qc_measurement *m,
                     const struct qc_sensitivity *effects, struct qc_status *st);
-
-/* The samples that the report measures. */
-struct qc_selection qc_measured_samples(const struct qc_dataset *data);
-struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p);

@@ -12,6 +12,7 @@
 #include "quantize/placement/latency.h"
 #include "quantize/placement/placement_groups.h"
 #include "quantize/trials/auto_method.h"
+#include "quantize/trials/measured_outputs.h"
 
 /* GROUPS bounds the time: a step takes six runs of the command. Changes that were not kept are tried again once, if a
    later one was. */
@@ -24,6 +25,7 @@ struct placed {
     bool own;      /* a temporary file ... */
     size_t number; /* ... of this number */
     struct qc_milliseconds ms;
+    double sqnr_db; /* of the outputs */
 };
 
 struct search {
@@ -34,6 +36,7 @@ struct search {
     struct qc_placement_groups groups;
     const char *folder;
     size_t file_count, format;
+    uint64_t *keys; /* of the samples that outputs are compared on */
     struct qc_report_latency *r;
     struct qc_report_latency_step *steps;
 };
@@ -81,14 +84,30 @@ static void remove_folder(const struct search *s)
     rmdir(s->folder);
 }
 
-/* What t has produced, in a file of its own. */
+/* The error of the outputs of t, on the samples of the report. NaN without samples. */
+static bool measure_error(double *sqnr_db, struct search *s, const struct qc_pipeline *t, struct qc_status *st)
+{
+    struct qc_dataset *data = t->from->data;
+    const size_t outputs = t->real->output_count;
+    *sqnr_db = (double)NAN;
+    if (!data) return true;
+    const struct qc_selection some = qc_measured_samples(data);
+    struct qc_error *sums = QC_NEW_ARRAY(s->p->arena, struct qc_error, outputs, st);
+    if (!sums || !qc_measure_outputs(sums, &s->keys, t, data, &some, st)) return false;
+    *sqnr_db = qc_outputs_sqnr_db(sums, outputs);
+    return true;
+}
+
+/* What t has produced, in a file of its own, and its error. */
 static bool write_file(struct placed *m, struct search *s, const struct qc_pipeline *t, struct qc_status *st)
 {
     const struct qc_export_source source = {.produced = qc_graph_written(t), .expanded = t->expanded};
     m->own = true;
     m->number = s->file_count++;
     m->file = qc_arena_printf(s->p->arena, st, "%s/%zu.onnx", s->folder, m->number);
-    return m->file && qc_export_file(NULL, m->file, t->from->exporters[s->format], &source, t->lowered[s->format], st);
+    return m->file &&
+           qc_export_file(NULL, m->file, t->from->exporters[s->format], &source, t->lowered[s->format], st) &&
+           measure_error(&m->sqnr_db, s, t, st);
 }
 
 static bool writes_integers(const struct qc_exporter *e)
@@ -192,13 +211,14 @@ static bool try_change(bool *kept, struct placed *now, struct search *s, const s
     }
     if (!step->op_count) return true;
     if (!make_placement(&then, &step->reason, s, in_float, st)) return false;
-    step->before_ms = step->after_ms = (double)NAN;
+    step->before_ms = step->after_ms = step->sqnr_db = (double)NAN;
     if (!step->reason) {
         const char *const files[] = {now->file, then.file};
         struct qc_milliseconds ms[2];
         if (!qc_latency_measure(ms, &s->latency, files, 2, true, st)) return false;
         step->before_ms = ms[0].least;
         step->after_ms = ms[1].least;
+        step->sqnr_db = then.sqnr_db;
         *kept = step->kept = qc_latency_less(&ms[1], &ms[0]);
     }
     s->r->step_count++;
@@ -251,7 +271,10 @@ static bool compare_whole(struct placed *now, struct search *s, const bool *by_d
     const size_t count = apart ? MOST : INTEGERS;
     for (size_t i = 0; i < count; i++) files[i] = of[i].file;
     if (!qc_latency_measure(ms, &s->latency, files, count, false, st)) return false;
-    if (apart) s->r->integers_ms = ms[INTEGERS].least;
+    if (apart) {
+        s->r->integers_ms = ms[INTEGERS].least;
+        s->r->integers_db = of[INTEGERS].sqnr_db;
+    }
     size_t best = DEFAULT;
     for (size_t i = 1; i < count; i++)
         if (qc_latency_less(&ms[i], &ms[best])) best = i;
@@ -294,10 +317,15 @@ static bool settle_placement(struct search *s, const bool *by_default, const str
     const size_t count = 1 + (size_t)changed + (given != NULL);
     bool ok = qc_latency_measure(ms, &s->latency, files, count, false, st);
     s->r->default_ms = s->r->best_ms = ms[0].least;
-    if (isnan(s->r->integers_ms)) s->r->integers_ms = s->r->default_ms; /* they are one */
+    s->r->default_db = s->r->best_db = was.sqnr_db;
+    if (isnan(s->r->integers_ms)) { /* they are one */
+        s->r->integers_ms = s->r->default_ms;
+        s->r->integers_db = s->r->default_db;
+    }
     s->r->float_ms = given ? ms[count - 1].least : (double)NAN;
     if (ok && changed && qc_latency_less(&ms[1], &ms[0])) {
         s->r->best_ms = ms[1].least;
+        s->r->best_db = is.sqnr_db;
     } else if (ok && changed) {
         s->r->reverted = true;
         p->options = options;
@@ -358,7 +386,10 @@ bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_pipeline 
     const char *const files[] = {m.file};
     ok = ok && qc_latency_measure(&ms, &s.latency, files, 1, false, st);
     if (s.folder) remove_folder(&s);
-    if (ok) r->best_ms = ms.least;
+    if (ok) {
+        r->best_ms = ms.least;
+        r->best_db = m.sqnr_db;
+    }
     return ok;
 }
 

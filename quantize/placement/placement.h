@@ -16,5 +16,5 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st);
    (quantize/placement/latency.h), of the stages, of temporary files. */
 bool qc_place_by_latency(struct qc_report_latency **out, struct qc_pipeline *p, struct qc_status *st);
 
-/* The latency of p as it has become since: best_ms. */
+/* The latency and the error of p as it has become since: best_ms, best_db. */
 bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_pipeline *p, struct qc_status *st);

@@ -8,13 +8,15 @@
 #include "quantize/pipeline_state.h"
 #include "quantize/trials/trial_graph.h"
 
-/* All run on all units: what a range cuts off is of a few samples, and costs nothing where these do not run. One alone
-   runs on one in so many, which tell roughly what the outputs lose. */
-enum { UNITS_MAX = 256, ALONE_ONE_IN = 16, ALONE_LEAST = 8 };
+/* One in so many units runs first; what may still be worth something then runs on more, up to all of them. What is
+   taken has run on all: what a range cuts off is of a few samples, and costs nothing where these do not run. */
+static const size_t shares[] = {16, 4, 2, 1};
+enum { SHARES = sizeof shares / sizeof *shares, UNITS_FIRST = 8, UNITS_MAX = 256 };
 /* A gain over mse counts less ERRORS_OF / n standard errors of it on n units, since ranges are made from the units that
    they are judged on, which matters less with more of them; and no more than it is without the unit that speaks most
-   for it. What is then worth less is not taken (docs/decisions/0030-ranges-by-the-outputs.md). */
-static const double ERRORS_OF = 64, GAIN_DB = 0.2;
+   for it. What is then worth less is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that
+   only if its gain on the units to come were so many errors from what it is, is not run on. */
+static const double ERRORS_OF = 64, GAIN_DB = 0.2, CHANCE = 2;
 /* Where outputs are of Softmax or Sigmoid, divergence counts as squared errors do: what gains by one of them and may
    lose more than this by the other is not taken. */
 static const double LOSS_DB = 0.1;
@@ -23,6 +25,7 @@ struct candidate {
     size_t method;
     struct qc_error *errors;   /* [units][outputs] */
     struct qc_error *judged;   /* the same with divergences; without outputs that are probabilities: `errors` */
+    size_t done;               /* units that it has run */
     double gain, error, worth; /* over the first, dB */
     struct qc_report_trial *trial;
 };
@@ -32,7 +35,8 @@ struct race {
     struct qc_arena *arena; /* of the race alone: errors of all candidates */
     struct qc_trials *trials;
     size_t outputs, count;
-    struct candidate of[QC_AUTO_METHODS]; /* the first is the one that the others are compared with */
+    struct candidate of[QC_AUTO_METHODS];
+    struct candidate *running[QC_AUTO_METHODS]; /* the first of all is the one that they are compared with */
 };
 
 static struct qc_affine params_of(const struct race *r, const struct candidate *c, qc_id s)
@@ -49,7 +53,7 @@ static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_st
     bool ok = qc_rebuild_begin(&copy, r->found->base, st) && qc_rebuild_finish(&bound, &copy, st);
     qc_rebuild_free(&copy);
     for (qc_id s = 1; ok && s <= r->found->qparams; s++) {
-        const struct qc_affine q = params_of(r, &r->of[k], s);
+        const struct qc_affine q = params_of(r, r->running[k], s);
         ok = q.scale <= 0 || qc_graph_bind_quantizer(bound, s, 1, &q.scale, &q.zero_point, st);
     }
     ok = ok && qc_trial_graph(out, r->found->p, bound, st);
@@ -139,29 +143,58 @@ static void note(const struct race *r, const struct candidate *c, size_t end)
                                          .samples = end};
 }
 
-/* Those with ranges of their own; the one that is worth most is taken. */
-static bool run_race(struct race *r, struct qc_status *st)
+/* Those that run, up to `end` units. */
+static bool run_on(struct race *r, size_t count, size_t end, struct qc_status *st)
 {
     struct qc_error *errors[QC_AUTO_METHODS] = {NULL}, *judged[QC_AUTO_METHODS] = {NULL};
+    const size_t done = r->of[0].done;
+    bool ok = true;
+    for (size_t k = 0; k < count; k++) {
+        errors[k] = r->running[k]->errors;
+        judged[k] = r->running[k]->judged;
+    }
+    ok = qc_trials_run(errors, r->of[0].judged != r->of[0].errors ? judged : NULL, r->trials, make_graph, r, count,
+                       done, end - done, st);
+    for (size_t k = 0; ok && k < count; k++) {
+        r->running[k]->done = end;
+        ok = !k || weigh(r->running[k], r, end, st);
+        if (ok) note(r, r->running[k], end);
+    }
+    return ok;
+}
+
+/* Is there a chance that c, after its units, is worth something with all of them? Its gain then differs by what the
+   error is of the units to come. */
+static bool may_gain(const struct race *r, const struct candidate *c)
+{
+    const double all = (double)qc_trials_units(r->trials), share = (double)c->done / all;
+    return !isfinite(c->error) ||
+           c->gain + CHANCE * c->error * sqrt(1 - share) > GAIN_DB + ERRORS_OF / all * c->error * sqrt(share);
+}
+
+static size_t units_of(const struct race *r, size_t share)
+{
+    const size_t all = qc_trials_units(r->trials), part = all / share, least = all < UNITS_FIRST ? all : UNITS_FIRST;
+    return part > least ? part : least;
+}
+
+/* All on some units, those that may gain on more; the one that is worth most is taken. */
+static bool run_race(struct race *r, struct qc_status *st)
+{
     const struct candidate *best = &r->of[0];
-    const size_t all = qc_trials_units(r->trials), part = all / ALONE_ONE_IN,
-                 alone = part > ALONE_LEAST ? part : ALONE_LEAST;
+    size_t running = 0;
     for (size_t m = 0; m < r->found->tried; m++)
         if (!add(r, m, st)) return false;
-    const size_t units = r->count > 1 || all < alone ? all : alone;
-    for (size_t k = 0; k < r->count; k++) {
-        errors[k] = r->of[k].errors;
-        judged[k] = r->of[k].judged;
+    for (; running < r->count; running++) r->running[running] = &r->of[running];
+    for (size_t h = 0; h < SHARES && (!h || running > 1); h++) {
+        size_t left = 1;
+        if (!run_on(r, running, units_of(r, shares[h]), st)) return false;
+        for (size_t k = 1; k < running; k++)
+            if (may_gain(r, r->running[k])) r->running[left++] = r->running[k];
+        running = left;
     }
-    if (!qc_trials_run(errors, best->judged != best->errors ? judged : NULL, r->trials, make_graph, r, r->count, 0,
-                       units, st))
-        return false;
-    for (size_t k = 0; k < r->count; k++) {
-        struct candidate *c = &r->of[k];
-        if (k && !weigh(c, r, units, st)) return false;
-        note(r, c, units);
-        if (k && c->worth > fmax(GAIN_DB, best->worth)) best = c;
-    }
+    for (size_t k = 1; k < running; k++)
+        if (r->running[k]->worth > fmax(GAIN_DB, best->worth)) best = r->running[k];
     best->trial->chosen = true;
     r->found->chosen = best->trial;
     r->found->taken = best->method;

@@ -252,10 +252,12 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
                blocks = note_blocks(p, m, w, type, alone || activation == QC_NONE);
     const bool small = qc_is_small_float(activation) || qc_is_small_float(type);
     if (qc_is_small_float(activation) && !alone && (!w.value || !is_product(p, m))) {
-        if (!p->reason[m->nodes[0]]) p->reason[m->nodes[0]] = "8-bit floats are only for products with weights";
+        if (!p->reason[m->nodes[0]])
+            p->reason[m->nodes[0]] = "float types of few bits are for products with weights alone";
         return false;
     }
-    if (small && !alone && activation != QC_NONE) p->reason[m->nodes[0]] = "multiplies floats of few bits in float32";
+    if (small && !alone && activation != QC_NONE)
+        p->reason[m->nodes[0]] = "computed in float32, from float values of few bits";
     p->real_product[m->nodes[0]] = (blocks || small) && !alone && activation != QC_NONE;
     if (activation != QC_NONE || qc_types_is_table(p, m)) return true;
     if (weight_count(p, m, m->rule->give) > 1) {

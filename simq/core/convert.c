@@ -160,7 +160,7 @@ void qc_store_centred(enum qc_dtype t, void *y, const float *x, size_t n, const 
 
 /* ------------------------------------------------- rows in one pass: the pairs that are common */
 
-/* Parameters of a row, from its first channel on. */
+/* Parameters of a row, starting at its first channel. */
 struct row {
     const float *a, *b, *lo, *hi;
     const int32_t *from_zero, *to_zero;
@@ -199,7 +199,7 @@ QC_PAIR(f32_u8, float, uint8_t, QC_QUANTIZED)
 QC_PAIR(f32_i8, float, int8_t, QC_QUANTIZED)
 QC_PAIR(i32_f32, int32_t, float, qc_clamp_real(v *a[k], lo[k], hi[k]))
 
-/* True when a loop of its own did it. */
+/* Returns true if a specialised loop converted the row. */
 static bool run_pair(const struct qc_convert *c, const struct row *p, void *y, const void *x, size_t n, bool channels)
 {
     const bool u8 = c->to == QC_U8 || c->to == QC_U4, i8 = c->to == QC_I8 || c->to == QC_I4;
@@ -218,7 +218,7 @@ static bool run_pair(const struct qc_convert *c, const struct row *p, void *y, c
     return true;
 }
 
-/* Accumulators that stay what they are, exactly. */
+/* Copies accumulators without rounding and clamps them to lo and hi. */
 static void copy_i32(const struct row *p, int32_t *y, const int32_t *x, size_t n, bool channels)
 {
     for (size_t i = 0; i < n; i++) {
@@ -354,7 +354,7 @@ static void strided(void *user, int64_t n, void *const data[], const int64_t str
     }
 }
 
-/* Channel c alone. */
+/* The conversion of channel i alone. */
 static struct qc_convert channel(const struct qc_convert *c, size_t i)
 {
     struct qc_convert one = *c;
@@ -384,7 +384,7 @@ static void convert_channel(void *user, size_t i)
 
 void qc_convert_view(const struct qc_convert *c, const struct qc_view *y, const struct qc_view *x)
 {
-    enum { SHARED_LEAST = 1 << 18 }; /* elements: less are done sooner alone */
+    enum { SHARED_LEAST = 1 << 18 }; /* elements: smaller views convert faster on one thread */
     const size_t count = c->rounding.count, n = qc_view_count(y);
     const struct qc_view *const whole[] = {y, x};
     struct qc_convert own = *c;

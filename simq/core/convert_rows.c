@@ -27,7 +27,7 @@ void qc_convert_rows_of(struct qc_convert_rows *c)
 
 enum { LANES = 16, FULL = 4 * LANES };
 
-/* One after the other: parameters that differ by channel. The instruction that converts to integers rounds to even, as
+/* Clamps before rounding; parameters may differ by channel. The conversion instruction rounds half to even, as
    RNE(clamp(x)) does. */
 QC_TARGET_AVX512 static void rows_any(const struct qc_convert_rows *c, size_t first, uint8_t *y, ptrdiff_t y_step,
                                       const int32_t *x, size_t x_step, size_t rows, size_t n)
@@ -56,15 +56,16 @@ struct bytes {
     __m512 a[4]; /* factors */
 };
 
-/* What a loop is compiled for. */
+/* Compile-time variant of a loop. */
 struct form {
-    int vectors; /* of a row, 1 to 4 */
-    bool whole;  /* they are full */
+    int vectors; /* per row, 1 to 4 */
+    bool whole;  /* all vectors are full */
     bool is_signed, large;
 };
 
-/* Four vectors of accumulators as 64 bytes. Each step saturates, so that bounds may come after rounding; products that
-   leave an int32 become its lowest number, NaN too, which is right at that end. */
+/* Converts four vectors of accumulators to 64 bytes. Each step saturates, so the bounds can be applied after
+   rounding. A product below the int32 range, or NaN, converts to INT32_MIN, which saturates to the lowest level.
+   Products above the range are clamped first (`large`). */
 QC_TARGET_AVX512 static QC_INLINE __m512i packed(const int32_t *x, const struct bytes *b, const struct form f)
 {
     __m512i q[4];
@@ -76,7 +77,7 @@ QC_TARGET_AVX512 static QC_INLINE __m512i packed(const int32_t *x, const struct 
     }
     const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), b->zero),
                   high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), b->zero);
-    /* Packing works within lanes of 16 bytes: lane l has four bytes of each vector. */
+    /* Packing works within 16-byte lanes: lane l holds four bytes of each vector. */
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     if (f.is_signed) {
         const __m512i v = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
@@ -86,7 +87,7 @@ QC_TARGET_AVX512 static QC_INLINE __m512i packed(const int32_t *x, const struct 
     return _mm512_min_epu8(_mm512_max_epu8(v, b->lo), b->hi);
 }
 
-/* n channels of each row, at most 64. */
+/* Converts n channels of each row, at most 64. */
 QC_TARGET_AVX512 static QC_INLINE void columns(uint8_t *y, ptrdiff_t y_step, const int32_t *x, size_t x_step,
                                                size_t rows, size_t n, const struct bytes *bytes, const struct form f)
 {
@@ -132,13 +133,13 @@ QC_TARGET_AVX512 static QC_INLINE void rows_of(const struct qc_convert_rows *c, 
 {
     const bool channels = c->rounding.count > 1;
     const float *factor = c->rounding.a + (channels ? first : 0);
-    struct bytes b; /* an initialiser would clear it first */
+    struct bytes b; /* not initialised: an initialiser would clear it first */
     b.zero = _mm512_set1_epi16((short)c->zero);
     b.lo = _mm512_set1_epi8((char)c->lo);
     b.hi = _mm512_set1_epi8((char)c->hi);
     for (int k = 0; k < 4; k++) b.a[k] = _mm512_set1_ps(*factor);
     if ((n == LANES || n == 2 * LANES) && x_step == n && y_step == (ptrdiff_t)n) {
-        /* Rows that follow each other fill vectors together. */
+        /* Contiguous rows fill vectors together. */
         for (int k = 0; k < 4; k++)
             if (channels) b.a[k] = _mm512_loadu_ps(factor + (size_t)k * LANES % n);
         const size_t all = rows * n, rest = all % FULL;

@@ -12,17 +12,17 @@ enum { LANES = 8, FULL = 4 * LANES };
 struct bytes {
     __m256i zero, lo, hi;
     __m256 a[4];     /* factors */
-    __m256i mask[4]; /* lanes that are there */
+    __m256i mask[4]; /* valid lanes */
 };
 
-/* What a loop is compiled for. */
+/* Compile-time variant of a loop. */
 struct form {
-    int vectors; /* of a row, 2 or 4 */
-    bool whole;  /* they are full */
+    int vectors; /* per row, 2 or 4 */
+    bool whole;  /* all vectors are full */
     bool is_signed, large;
 };
 
-/* As in simq/core/convert_rows.c, 32 bytes. */
+/* As in simq/core/convert_rows.c, for 32 bytes. */
 QC_TARGET_AVX2 static QC_INLINE __m256i packed(const int32_t *x, const struct bytes *b, const struct form f)
 {
     __m256i q[4];
@@ -39,7 +39,7 @@ QC_TARGET_AVX2 static QC_INLINE __m256i packed(const int32_t *x, const struct by
     }
     const __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), b->zero),
                   high = _mm256_adds_epi16(_mm256_packs_epi32(q[2], q[3]), b->zero);
-    /* Packing works within lanes of 16 bytes: lane l has four bytes of each vector. */
+    /* Packing works within 16-byte lanes: lane l holds four bytes of each vector. */
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     if (f.is_signed) {
         const __m256i v = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
@@ -49,7 +49,7 @@ QC_TARGET_AVX2 static QC_INLINE __m256i packed(const int32_t *x, const struct by
     return _mm256_min_epu8(_mm256_max_epu8(v, b->lo), b->hi);
 }
 
-/* n channels of each row, at most 32. */
+/* Converts n channels of each row, at most 32. */
 QC_TARGET_AVX2 static QC_INLINE void columns(uint8_t *y, ptrdiff_t y_step, const int32_t *x, size_t x_step, size_t rows,
                                              size_t n, const struct bytes *bytes, const struct form f)
 {

@@ -4,39 +4,39 @@
 
 #include "simq/core/kernel.h"
 
-/* What is known of a node before its step is made. */
+/* Facts about a node, known before its step is made. */
 struct qc_int_node {
     const struct qc_graph *graph;
     const struct qc_node *node;
     unsigned input_count;
-    const struct qc_view *in; /* data set for constants */
+    const struct qc_view *in; /* data is set for constants */
     const struct qc_scales *in_scales;
-    const struct qc_scales *result; /* scales of the node's own result: an accumulator's for products */
+    const struct qc_scales *result; /* scales of the node's own result: of the accumulator for products */
     enum qc_dtype result_type;
     enum qc_contract contract;
 };
 
-/* The kernel that multiplies and accumulates in integers, for operands that are stored integers or centred float32, or
- * NULL. */
+/* Returns the kernel that multiplies and accumulates in integers. Operands are stored integers or centred float32.
+   Returns NULL if there is none. */
 const struct qc_kernel *qc_int_product_kernel(const struct qc_int_node *n);
 
-/* The largest absolute value that any partial sum of the accumulator can take, from the weights (their levels, when
-   they are not constant) and the levels of the data. INFINITY when it cannot be told. */
+/* Returns the largest absolute value that any partial sum can take, from the weights and the levels of the data.
+   Weights that are not constant count with their levels. Returns INFINITY if the bound is unknown. */
 double qc_int_product_bound(const struct qc_int_node *n);
 
-/* The kernel that computes from stored integers and rounds once, or clamps them, or NULL: then it is done on centred
-   numbers, or as dequantize, the real op, quantize. */
+/* Returns the kernel that computes on stored integers and rounds once, or clamps. Returns NULL if there is none: the
+   caller then computes on centred numbers, or dequantizes, computes in float and quantizes. */
 const struct qc_kernel *qc_int_affine_kernel(const struct qc_int_node *n);
 
-/* DequantizeLinear of int32 numbers, by one scale, and Quantize as one step, under the contracts in fixed point. */
+/* DequantizeLinear of int32 values with one scale, and Quantize, as one step, under the fixed-point contracts. */
 extern const struct qc_kernel qc_kernel_int_requantize;
 
-/* Dequantize, Softmax and Quantize as one step, under the contract "tflite": 8-bit integers, one scale, result in the
- * fixed parameters. */
+/* Dequantize, Softmax and Quantize as one step, under the contract "tflite": 8-bit integers, one scale; the contract
+   fixes the parameters of the result. */
 extern const struct qc_kernel qc_kernel_int_softmax;
 
 /* Add, Sub, Mul; means over dimensions; functions of one 8-bit value. */
 extern const struct qc_kernel qc_kernel_int_binary, qc_kernel_int_mean, qc_kernel_int_table;
 
-/* AveragePool under the contracts in fixed point. */
+/* AveragePool under the fixed-point contracts. */
 extern const struct qc_kernel qc_kernel_int_average;

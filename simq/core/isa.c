@@ -43,8 +43,8 @@ static bool has_avx_vnni(void)
 #if defined(__linux__)
 #include <unistd.h>
 
-/* CPUID leaf 7, EDX bits 24 and 25 (Intel SDM, table 3-8). Its registers are large, and Linux saves them only for a
-   process that asked (system call arch_prctl, ARCH_REQ_XCOMP_PERM of XTILEDATA); asking twice is fine. */
+/* CPUID leaf 7, EDX bits 24 and 25 (Intel SDM, table 3-8). Linux saves the large AMX registers only for a process
+   that requested it (system call arch_prctl, ARCH_REQ_XCOMP_PERM of XTILEDATA). Repeated requests are allowed. */
 static bool has_amx(void)
 {
     enum { ARCH_PRCTL = 158, ASK = 0x1023, TILE_DATA = 18 };
@@ -90,7 +90,7 @@ static bool has_i8mm(void)
     return has_dot() && (getauxval(AT_HWCAP2) >> 13 & 1);
 }
 #else
-/* What the compiler may use anyway. */
+/* Instructions of the compilation target. */
 static bool has_dot(void)
 {
 #if defined(__ARM_FEATURE_DOTPROD)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: which instructions the kernels may use. All of them give the same bits. */
+/* Inside simq/: instruction sets of the kernels. All of them give the same bits. */
 #pragma once
 
-/* Each holds those of its processor before it, but for AVX_VNNI (256 bits wide), which AVX512 and AVX512_VNNI do not
-   need.
+/* Each set includes the previous ones of its processor. Exception: AVX512 and AVX512_VNNI do not require AVX_VNNI
+   (256 bits wide).
    NAME, name in the printed plan, name in DNNL_MAX_CPU_ISA */
 #define QC_ISAS(X)                                                                                                     \
     X(PLAIN, "plain", "SSE41")                                                                                         \
@@ -17,14 +17,14 @@
     X(AMX, "amx_int8", "AVX512_CORE_AMX")
 
 enum qc_isa {
-    QC_ISA_BEST, /* as an upper bound: none */
+    QC_ISA_BEST, /* as an upper bound: no limit */
 #define QC_X(name, text, dnnl) QC_ISA_##name,
     QC_ISAS(QC_X)
 #undef QC_X
         QC_ISA_COUNT
 };
 
-/* The best that this processor has, `limit` allows, and so does the environment variable DNNL_MAX_CPU_ISA (or
-   ONEDNN_MAX_CPU_ISA; the name is oneDNN's, which computed in float before). */
+/* Returns the best set that the processor has and that `limit` and the environment variable DNNL_MAX_CPU_ISA (or
+   ONEDNN_MAX_CPU_ISA) allow. The variable names and values are those of oneDNN. */
 enum qc_isa qc_isa_detect(enum qc_isa limit);
 const char *qc_isa_name(enum qc_isa isa);

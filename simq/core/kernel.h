@@ -23,77 +23,77 @@
 #include "simq/core/packed.h"
 #include "simq/core/view.h"
 
-/* Which memory order the planner gives a kernel. All kernels are given row-major views when constants are folded. */
+/* Memory order of a kernel's operands. For constant folding, all kernels get row-major views. */
 enum qc_kernel_order {
-    QC_ORDER_ANY,  /* inputs with any strides; outputs are dense, channels-last when an input of the same rank (3 to 5)
-                      is and is  no constant, else row-major */
-    QC_ORDER_LAST, /* data input (the first) and outputs dense channels-last when their rank is 3 to 5, but any strides
-                      must work; other inputs dense row-major */
-    QC_ORDER_MATRIX, /* as QC_ORDER_ROW, but the first two inputs may be matrices in any order of batch dimensions, rows
-                        and columns, one of the last two dimensions side by side in memory */
-    QC_ORDER_ROW     /* inputs that are not constants, and outputs, are dense row-major; constants always are */
+    QC_ORDER_ANY,  /* inputs with any strides; outputs are dense: channels-last if a non-constant input of the same rank
+                      (3 to 5) is, else row-major */
+    QC_ORDER_LAST, /* data input (the first) and outputs are dense channels-last if their rank is 3 to 5, but any
+                      strides must work; other inputs are dense row-major */
+    QC_ORDER_MATRIX, /* as QC_ORDER_ROW, but the first two inputs may be matrices with batch dimensions, rows and
+                        columns in any order; one of the last two dimensions is contiguous */
+    QC_ORDER_ROW     /* outputs and non-constant inputs are dense row-major; constants always are */
 };
 
-/* Parameters of the qparams of an affine value, resolved: unbound, off and real values give identity with scale 1, zero
- * point 0. */
+/* Resolved parameters of an affine value. Real values and qparams that are unbound or off give identity: scale 1,
+   zero point 0. */
 struct qc_scales {
     qc_id qparams; /* 0 for real */
     bool identity;
     bool
-        rounds; /* values are integers inside the levels; false for identity and for products with an identity factor */
+        rounds; /* values are integers within the levels; false for identity and for products with an identity factor */
     bool product;  /* an accumulator's qparams */
-    size_t count;  /* 1, or the size of the axis; in blocks what graph/core/scale_layout.h says */
-    int64_t block; /* elements of a block along the axis; 0: no blocks */
+    size_t count;  /* 1, or the size of the axis; for blocks see graph/core/scale_layout.h */
+    int64_t block; /* elements per block along the axis; 0: no blocks */
     int axis;      /* of the value */
     const float *scale;
     const int32_t *zero_point;
     struct qc_levels levels;
 };
 
-/* What a multiply-accumulate kernel does with its accumulator before it writes. Input 2 of a fused step is the bias, of
+/* Work of a multiply-accumulate kernel on its accumulator before it writes. Input 2 of a fused step is the bias, of
    the node itself or of an Add behind it. */
 struct qc_fusion {
     const struct qc_scales *from; /* scales of the accumulator; the result is in out_scales[0] */
-    bool residual;                /* output 0 holds numbers that are added to the result first (all real) */
-    float lo, hi; /* clamp of the result, -inf and inf for none; in centred units when the result is affine */
+    bool residual;                /* output 0 holds numbers to add to the result first (all real) */
+    float lo, hi; /* clamp of the result, -inf and inf for none; in centred units if the result is affine */
 };
 
 struct qc_body_watch;
 
-/* At plan time. Everything is fixed: shapes, strides, constants. */
+/* Arguments of `prepare`, at plan time. Shapes, strides and constants are fixed. */
 struct qc_prepare {
     const struct qc_graph *graph; /* with fixed shapes */
     const struct qc_node *node;
     unsigned input_count, output_count; /* absent trailing inputs may or may not be counted */
     const struct qc_view
-        *in; /* [input_count]; data is set for constants only; rank -1, dtype none and data NULL when absent */
+        *in; /* [input_count]; data is set for constants only; rank -1, dtype none and data NULL if absent */
     const struct qc_view *out; /* [output_count]; data NULL */
     const struct qc_scales *in_scales, *out_scales;
     bool affine;                    /* some input or output is affine with bound parameters */
-    const struct qc_fusion *fusion; /* NULL: none; only for kernels with `fuses` */
-    enum qc_isa isa;                /* as qc_isa_detect gave it */
+    const struct qc_fusion *fusion; /* NULL: none; set only for kernels with `fuses` */
+    enum qc_isa isa;                /* from qc_isa_detect */
     struct qc_accumulator accumulator;
-    bool int16;                        /* operands of integer products are held in 16 bits */
+    bool int16;                        /* operands of integer products are held as int16 */
     enum qc_contract contract;         /* of rounding */
-    struct qc_arena *arena;            /* lives as long as the plan: for state */
-    struct qc_packed *packs;           /* the same, for packed constants; NULL: a step keeps its own */
-    const struct qc_uses *uses;        /* of `graph`; NULL unless products are added in pairs */
-    const struct qc_body_watch *watch; /* of bodies; NULL: nobody */
+    struct qc_arena *arena;            /* for state; lives as long as the plan */
+    struct qc_packed *packs;           /* for packed constants, lives as long as the plan; NULL: a step keeps its own */
+    const struct qc_uses *uses;        /* of `graph`; NULL unless pairs of products saturate */
+    const struct qc_body_watch *watch; /* observes runs of bodies; NULL: no observer */
     /* Set by prepare: */
-    void *state;              /* handed to run */
-    size_t scratch;           /* bytes wanted per worker during run; the pointer is 64-byte aligned */
-    uint64_t packed;          /* bit i: constant input i went into the state, run is not given its data */
-    size_t constant_bytes;    /* of state outside the arena */
-    size_t overflow_channels; /* of the result when the accumulator can leave its range, else 0 */
-    const char *detail;       /* how it is done, for the printed plan; lives as long as the state; may stay NULL */
+    void *state;              /* passed to run */
+    size_t scratch;           /* bytes per worker during run; the pointer is 64-byte aligned */
+    uint64_t packed;          /* bit i: constant input i is packed in the state, and run does not get its data */
+    size_t constant_bytes;    /* bytes of state outside the arena */
+    size_t overflow_channels; /* channels of the result if the accumulator can overflow, else 0 */
+    const char *detail;       /* implementation, for the printed plan; lives as long as the state; may be NULL */
 };
 
-/* Data pointers of a runner never change, so that `open` can bind them once. */
+/* Arguments of `run`. The data pointers of a runner never change, so `open` may bind them once. */
 struct qc_run {
     const void *state;
-    void *local; /* of `open` */
+    void *local; /* made by `open` */
     unsigned input_count, output_count;
-    const struct qc_view *in; /* with data; rank -1 when absent */
+    const struct qc_view *in; /* with data; rank -1 if absent */
     const struct qc_view *out;
     void *scratch;
 };
@@ -101,33 +101,32 @@ struct qc_run {
 struct qc_kernel {
     const char *name;
     enum qc_kernel_order order;
-    bool alias;                        /* output 0 is input 0's row-major memory with another shape (Reshape) */
-    bool fuses;                        /* knows qc_prepare.fusion */
-    const struct qc_kernel *in_double; /* the kernel that takes its place where the first input is float64, or NULL */
-    bool halves;       /* takes 16-bit floats as they are: it moves or converts elements. Others get float32 copies */
-    uint64_t in_place; /* bit i: output 0 may be the very memory of input i, when both are dense with the same dims,
-                          strides and dtype size */
+    bool alias;                        /* output 0 is the row-major memory of input 0 with another shape (Reshape) */
+    bool fuses;                        /* supports qc_prepare.fusion */
+    const struct qc_kernel *in_double; /* replacement if the first input is float64, or NULL */
+    bool halves;       /* accepts 16-bit floats: it moves or converts elements. Other kernels get float32 copies */
+    uint64_t in_place; /* bit i: output 0 may use the memory of input i if both are dense with the same dims, strides
+                          and element size */
     bool (*prepare)(struct qc_prepare *p, struct qc_status *st); /* may be NULL */
     bool (*run)(const struct qc_run *r, struct qc_status *st);
-    /* Results in shapes that are known only now, as new tensors (outputs[k], NULL before): for a step some of whose
-       shapes depend on data. Inputs are dense row-major. NULL: the planner infers the shapes again from the inputs. */
+    /* Returns results whose shapes depend on data, as new tensors (outputs[k], NULL before). Inputs are dense
+       row-major. NULL: the planner infers the shapes again from the inputs. */
     bool (*make)(struct qc_tensor **outputs, const struct qc_run *r, struct qc_status *st);
-    void (*release)(void *state); /* for state that is not only arena memory; may be NULL; also called after a failed
-                                     prepare that set state */
-    /* Per runner, may be NULL: *local is made for r (its data pointers are final), freed by close. */
+    void (*release)(void *state); /* frees state outside the arena, also after a failed prepare; may be NULL */
+    /* May be NULL. Makes *local for a runner, whose data pointers are final; close frees it. */
     bool (*open)(void **local, const struct qc_run *r, struct qc_status *st);
     void (*close)(void *local);
-    /* What was seen of accumulators of fewer than 32 bits so far; NULL for kernels without one. */
+    /* Returns the statistics of accumulators of fewer than 32 bits so far. NULL for kernels without them. */
     const struct qc_sums *(*sums)(const void *local);
 };
 
-/* Defines the kernel qc_kernel_NAME_; the rest are its members. */
+/* Defines the kernel qc_kernel_NAME_; the arguments are its members. */
 #define QC_KERNEL(name_, ...) const struct qc_kernel qc_kernel_##name_ = {.name = #name_, __VA_ARGS__}
 
 const struct qc_kernel *qc_kernel_of(enum qc_op op);
 
-/* Prepares a kernel, which becomes qc_kernel_halves where 16-bit floats are given to one that has none. Errors: as of
-   `prepare`; p->state may be set then, and is the kernel's to release. */
+/* Prepares a kernel. Replaces it by qc_kernel_halves if it gets 16-bit floats and does not support them. Fails as
+   `prepare` does; p->state may then be set, and the kernel's release frees it. */
 bool qc_kernel_prepare(const struct qc_kernel **kernel, struct qc_prepare *p, struct qc_status *st);
 extern const struct qc_kernel qc_kernel_halves;
 extern const struct qc_kernel qc_kernel_unary_double, qc_kernel_softmax_double, qc_kernel_gemm_double;

@@ -40,7 +40,7 @@ static const struct qc_kernel affine_add = {
 static const struct qc_kernel affine_mul = {
     .name = "mul_affine", .order = QC_ORDER_ANY, .in_place = 3, .prepare = prepare_binary, .run = run_binary};
 
-/* Sums in double, exact for as many elements as there can be; then rounds. */
+/* Sums in double, which is exact for any number of elements that fits in memory, and rounds once. */
 struct mean {
     struct qc_rounding rounding;
     struct qc_mean over;
@@ -50,7 +50,7 @@ static bool prepare_mean(struct qc_prepare *p, struct qc_status *st)
 {
     struct mean *s = QC_NEW(p->arena, struct mean, st);
     if (!s || !qc_mean_of(&s->over, p, sizeof(double), st)) return false;
-    /* As a requantize of the sum with scale sx / n: f(sx / f(sy*n)). */
+    /* A requantize of the sum with scale sx / n: f(sx / f(sy*n)). */
     struct qc_scales to = p->out_scales[0], from = p->in_scales[0];
     float scale = to.scale[0] * (float)s->over.count;
     from.product = true;
@@ -102,7 +102,7 @@ const struct qc_kernel *qc_affine_kernel(const struct qc_node *n, unsigned input
         if (in[i].identity || in[i].count != 1 || !in[i].rounds) return NULL;
     if (n->op == QC_OP_Add) return &affine_add;
     if (n->op == QC_OP_Mul) return &affine_mul;
-    /* Where more than 256 elements of 16 bits meet, float32 cannot hold their sum. */
+    /* float32 cannot hold the sum of more than 256 elements of 16 bits. */
     const bool wide = (int64_t)in[0].levels.hi - in[0].levels.lo > 255;
     if (n->op == QC_OP_ReduceMean || (n->op == QC_OP_GlobalAveragePool && wide)) return &affine_mean;
     if (n->op == QC_OP_AveragePool || n->op == QC_OP_GlobalAveragePool) return &qc_kernel_pool;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels that compute have no 16-bit floats: this one gives such a kernel float32 copies of them, and rounds its
+/* Most kernels do not support 16-bit floats. This kernel wraps one of them: it passes float32 copies and rounds the
    results to their own type. */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@ struct halves {
     const struct qc_kernel *inner;
     void *state; /* of the inner kernel */
     unsigned input_count, output_count;
-    struct qc_view *in, *out; /* as the inner kernel sees them; data: of constants */
-    size_t *in_at, *out_at;   /* where the copies lie in the scratch; SIZE_MAX: no copy */
+    struct qc_view *in, *out; /* as passed to the inner kernel; data is set for constants */
+    size_t *in_at, *out_at;   /* offsets of the copies in the scratch; SIZE_MAX: no copy */
     size_t views_at, inner_at;
     float **owned; /* [input_count]: copies of constants */
 };
@@ -54,7 +54,7 @@ static void convert(const struct qc_view *to, const struct qc_view *from)
                  NULL);
 }
 
-/* The same dims as float32, dense: in the same order where it is dense already, else row-major. */
+/* A dense float32 view of the same dims. The order is kept if v is dense, else it is row-major. */
 static struct qc_view widened(const struct qc_view *v)
 {
     const struct qc_shape shape = qc_shape_of(v->rank, v->dim);
@@ -65,7 +65,7 @@ static struct qc_view widened(const struct qc_view *v)
     return w;
 }
 
-/* Room for n elements of `size` in the scratch, at *at. */
+/* Reserves scratch for n elements of `size`; sets *at to its offset. Fails if the size overflows. */
 static bool take(size_t *at, size_t *end, size_t n, size_t size, struct qc_status *st)
 {
     size_t bytes;
@@ -165,13 +165,13 @@ bool qc_kernel_prepare(const struct qc_kernel **kernel, struct qc_prepare *p, st
     return prepare_inner(h, p, st);
 }
 
-/* Of a runner. */
+/* State of a runner. */
 struct opened {
     const struct qc_kernel *inner;
     void *local;
 };
 
-/* What the inner kernel is given; its views lie in the scratch. */
+/* Arguments of the inner kernel; its views are in the scratch. */
 static struct qc_run inner_run(const struct halves *h, const struct qc_run *r)
 {
     char *scratch = r->scratch;

@@ -169,7 +169,7 @@ static void copy_row(char *to, const char *from, size_t size, int64_t n, int64_t
 #undef QC_ROW
 }
 
-/* The dimension of more than one element with the smallest stride; -1 when there is none. */
+/* Returns the dimension of more than one element with the smallest stride, or -1. */
 static int innermost(const struct qc_view *v)
 {
     int best = -1;

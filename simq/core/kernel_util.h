@@ -1,43 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: what several kernels share. */
+/* Inside simq/: helpers that several kernels share. */
 #pragma once
 
 #include "simq/core/kernel.h"
 
-/* Types with arithmetic, as X(NAME, C type). Floats of 16 bits are only moved and cast. */
+/* Types with arithmetic, as X(NAME, C type). 16-bit floats are only moved and cast. */
 #define QC_KERNEL_FLOATS(X) X(F32, float) X(F64, double)
 #define QC_KERNEL_SIGNED(X) X(I8, int8_t) X(I16, int16_t) X(I32, int32_t) X(I64, int64_t)
 #define QC_KERNEL_UNSIGNED(X) X(U8, uint8_t) X(U16, uint16_t) X(U32, uint32_t) X(U64, uint64_t)
 
-/* "type f16 is not handled" as QC_UNSUPPORTED. */
+/* Fails with QC_UNSUPPORTED: "type f16 is not handled". */
 bool qc_kernel_no_type(enum qc_dtype t, struct qc_status *st);
 
-/* Is input i there? */
+/* Returns whether input i is present. */
 static inline bool qc_kernel_has(const struct qc_prepare *p, unsigned i)
 {
     return i < p->input_count && i < p->node->input_count && p->node->inputs[i] != QC_ABSENT;
 }
 
-/* An input that has to be known at plan time, as integers: out[0..*count). Errors: not constant (QC_UNSUPPORTED), more
-   than max elements (QC_BAD_INPUT); both name the input `what`. */
+/* Reads an input that must be known at plan time as integers: out[0..*count). Fails if it is not constant
+   (QC_UNSUPPORTED) or has more than max elements (QC_BAD_INPUT); both messages call the input `what`. */
 bool qc_kernel_ints(int64_t *out, size_t *count, size_t max, const struct qc_prepare *p, unsigned i, const char *what,
                     struct qc_status *st);
 
-/* Offset of element i in logical order. */
+/* Returns the offset of element i in logical order. */
 int64_t qc_kernel_offset(const struct qc_view *v, size_t i);
-/* Element i (in logical order) of an integer tensor. */
+/* Returns element i (in logical order) of an integer tensor. */
 int64_t qc_kernel_int_at(const struct qc_view *v, size_t i);
 
-/* What an op does with elements of a type: a loop over views, and where it needs one a last one over the result. */
+/* Loops of an op for one element type: `fn` over the views and, if set, `last` over the result. */
 struct qc_kernel_row {
     enum qc_op op;
     enum qc_dtype type;
     qc_view_run_fn *fn, *last;
 };
-/* The row of the node's op and the type of its first input becomes the state, in the arena. Errors: there is none. */
+/* Stores the row for the node's op and the type of its first input as the state, in the arena. Fails if there is
+   none. */
 bool qc_kernel_choose(struct qc_prepare *p, const struct qc_kernel_row *rows, size_t count, struct qc_status *st);
 
-/* Attribute "axis" as [0, rank of input 0). */
+/* Reads attribute "axis" as [0, rank of input 0). */
 bool qc_kernel_axis(int *axis, const struct qc_prepare *p, int64_t otherwise, struct qc_status *st);
 
 static inline void *qc_at(const struct qc_view *v, int64_t offset)
@@ -45,11 +46,12 @@ static inline void *qc_at(const struct qc_view *v, int64_t offset)
     return (char *)v->data + offset * (int64_t)qc_dtype_size(v->dtype);
 }
 
-/* The index (int32 or int64) at an offset, from the end when negative, brought into [0, n). Errors: it is outside. */
+/* Reads the index (int32 or int64) at an offset. A negative index counts from the end. Fails if it is outside [0,
+   n). */
 bool qc_kernel_index_at(int64_t *out, const struct qc_view *indices, int64_t offset, int64_t n, int axis,
                         struct qc_status *st);
 
-/* The element at an offset of a view of float32 or float64. */
+/* Returns the element at an offset of a float32 or float64 view. */
 static inline double qc_kernel_real(const struct qc_view *v, int64_t offset)
 {
     return v->dtype == QC_F32 ? (double)((const float *)v->data)[offset] : ((const double *)v->data)[offset];
@@ -62,27 +64,27 @@ static inline void qc_kernel_put_real(const struct qc_view *v, int64_t offset, d
         ((double *)v->data)[offset] = value;
 }
 
-/* Walks all index vectors of a box, the last dimension fastest, carrying element offsets into up to 4 views. */
+/* Visits all index vectors of a box, the last dimension fastest, and tracks element offsets in up to 4 views. */
 struct qc_walk {
     int rank;
     unsigned count;
     int64_t dim[QC_RANK_MAX], index[QC_RANK_MAX];
     int64_t stride[4][QC_RANK_MAX];
-    int64_t at[4]; /* offset of the present index in each view */
+    int64_t at[4]; /* offset of the current index in each view */
 };
-/* Begins at index 0; false when the box is empty. dims: those of views[0]; dimensions in the bit set `without` are held
- * at 0. */
+/* Starts at index 0; returns false if the box is empty. The dims are those of views[0]; dimensions in the bit set
+   `without` stay at 0. */
 bool qc_walk_begin(struct qc_walk *w, unsigned count, const struct qc_view *const views[], unsigned without);
-bool qc_walk_next(struct qc_walk *w); /* false behind the end */
+bool qc_walk_next(struct qc_walk *w); /* returns false at the end */
 
-/* fn for every line of n elements along an axis: of x, and of y, which has the same dims. */
+/* Calls fn for every line of n elements along an axis of x and of y, which has the same dims. */
 typedef void qc_line_fn(const void *user, void *y, const void *x, int64_t n, int64_t y_step, int64_t x_step);
 void qc_lines_each(const struct qc_view *y, const struct qc_view *x, int axis, qc_line_fn *fn, const void *user);
 
-/* Brings `count` views of the same dims into the simplest form: dimensions sorted by the strides of the first (the last
-   is the innermost; signs do not count), those of size 1 dropped, neighbours merged where the memory of all views
-   allows. Dimensions in the bit set *marked (those that are reduced, say) merge only with each other; *marked is
-   brought along, and at least one stays marked if one was. The rank stays at least 1. */
+/* Simplifies `count` views of the same dims. Sorts the dimensions by the absolute strides of the first view
+   (innermost last), drops those of size 1, and merges neighbours if the memory of all views allows it. Dimensions in
+   the bit set *marked (for example reduced ones) merge only with each other. *marked is updated; at least one
+   dimension stays marked if one was. The rank stays at least 1. */
 void qc_views_simplify(unsigned count, struct qc_view views[], unsigned *marked);
 
 /* Part of a view: dimension d restricted to [begin, begin + count). */
@@ -91,9 +93,9 @@ struct qc_view qc_view_part(const struct qc_view *v, int d, int64_t begin, int64
 /* to[i0, i1, ...] = from[map[0][i0], map[1][i1], ...]; map[d] NULL is the identity. Any element size, any strides. */
 void qc_view_copy_mapped(const struct qc_view *to, const struct qc_view *from, const int64_t *const map[QC_RANK_MAX]);
 
-/* Writes one element everywhere. */
+/* Writes one element to every position. */
 void qc_view_fill(const struct qc_view *to, const void *element);
 
-/* Double to the bits of an element: integers round half to even and saturate, NaN gives 0. Size of the element: at
- * most 8. */
+/* Converts a double to the bits of an element of at most 8 bytes. Integers round half to even and saturate; NaN
+   gives 0. */
 void qc_element_of(void *element, enum qc_dtype t, double value);

@@ -15,7 +15,7 @@ struct block {
 struct qc_packed {
     size_t count, capacity;
     struct block *blocks;  /* [count] */
-    struct qc_index index; /* by `from`: number + 1 */
+    struct qc_index index; /* by `from`: index + 1 */
 };
 
 bool qc_packed_new(struct qc_packed **out, struct qc_status *st)
@@ -50,7 +50,7 @@ static bool add(struct qc_packed *p, const struct block *b, struct qc_status *st
 bool qc_packed_take(void **out, size_t *added, struct qc_packed *p, const void *from, void *data, size_t bytes,
                     struct qc_status *st)
 {
-    /* In which order it is packed shows in the bytes themselves. */
+    /* Bytes are compared too, since kernels pack the same constant in different orders. */
     size_t slot = SIZE_MAX;
     for (uint32_t i; (i = qc_index_next(&p->index, qc_hash_number((uintptr_t)from), &slot));) {
         const struct block *b = &p->blocks[i - 1];

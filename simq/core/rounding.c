@@ -5,7 +5,7 @@
 
 #include "base/pool.h"
 
-/* The largest float32 that an int32 can hold: levels of 32 bits are not float32 numbers. */
+/* The largest float32 that fits in int32: the highest 32-bit level is not a float32 number. */
 #define INT32_TOP 2147483520.0f
 
 struct channels {
@@ -82,7 +82,7 @@ static void strided(void *user, int64_t n, void *const data[], const int64_t str
     }
 }
 
-/* Channels side by side. Less than SHARED_LEAST elements are done sooner alone. */
+/* Fewer elements than this are rounded faster on one thread than with channels in parallel. */
 enum { SHARED_LEAST = 1 << 18 };
 
 struct by_channel {

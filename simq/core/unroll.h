@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: before a loop of a few rounds over registers. */
+/* Inside simq/: put before a short loop over registers. */
 #pragma once
 
 #if defined(__clang__)
@@ -10,8 +10,8 @@
 #define QC_UNROLL
 #endif
 
-/* Loops unrolled in many sizes: clang would take half a minute over the checks of -fsanitize=undefined in them. gcc
-   makes the same checks in its builds. */
+/* For loops unrolled in many sizes: their checks under -fsanitize=undefined take clang half a minute to compile. gcc
+   builds keep the checks. */
 #if defined(__clang__)
 #define QC_NOT_CHECKED __attribute__((no_sanitize("undefined")))
 #else

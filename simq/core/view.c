@@ -41,9 +41,9 @@ static int64_t magnitude(int64_t a)
     return a < 0 ? -a : a;
 }
 
-/* Loops over dimensions of more than one element, outermost first, sorted by the strides of the first view (stable, so
-   that dimensions where it stands still keep their logical order), and joined where all views step evenly. Returns
-   their number. */
+/* Makes loops over the dimensions of more than one element, outermost first, and returns their number. They are
+   sorted by the strides of the first view; dimensions with stride 0 keep their logical order. Loops are joined if
+   all views step evenly. */
 static int make_loops(struct loop loops[QC_RANK_MAX], unsigned count, const struct qc_view *const views[])
 {
     int rank = 0;
@@ -159,7 +159,7 @@ void qc_view_each(unsigned count, const struct qc_view *const views[], qc_view_r
     }
 }
 
-/* A transposition: to[i * to_step + j] = from[i + j * from_step], in tiles that stay in cache. */
+/* Transposes in tiles that stay in cache: to[i * to_step + j] = from[i + j * from_step]. */
 #define QC_TILED(T)                                                                                                    \
     static void tiled_##T(T *to, const T *from, int64_t rows, int64_t columns, int64_t to_step, int64_t from_step)     \
     {                                                                                                                  \
@@ -178,7 +178,7 @@ QC_TILED(uint16_t)
 QC_TILED(uint32_t)
 QC_TILED(uint64_t)
 
-/* Rows of three that follow each other, as of images of three colours. */
+/* Contiguous rows of three, as in images of three colours. */
 #define QC_THREE(T)                                                                                                    \
     static QC_INLINE void three_##T##_body(T *restrict to, const T *restrict a, const T *restrict b,                   \
                                            const T *restrict c, int64_t rows)                                          \
@@ -245,7 +245,7 @@ void qc_view_copy(const struct qc_view *to, const struct qc_view *from)
         memcpy(to->data, from->data, size);
         return;
     }
-    /* The loop that runs along memory in `from`; when it is not the one that does in `to`, the two make tiles. */
+    /* The loop contiguous in `from`; if another loop is contiguous in `to`, the two are tiled. */
     const struct loop inner = loops[--rank];
     int across = -1;
     if (inner.stride[0] == 1 && inner.stride[1] != 1)

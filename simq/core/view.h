@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A strided window on tensor memory, in logical (ONNX: N,C,H,W) dimension order. Channels-last memory is only a matter
- * of strides. */
+/* A strided window on tensor memory, in logical (ONNX: N,C,H,W) dimension order. Channels-last memory differs only
+   in its strides. */
 #pragma once
 
 #include "graph/types/tensor.h"
@@ -20,22 +20,24 @@ enum qc_layout {
 
 struct qc_view qc_view_of(enum qc_dtype dtype, const struct qc_shape *shape, enum qc_layout layout, void *data);
 size_t qc_view_count(const struct qc_view *v);
-/* The elements fill one contiguous block (in any order of dimensions)? */
+/* Returns whether the elements fill one contiguous block, in any order of dimensions. */
 bool qc_view_dense(const struct qc_view *v);
-/* Row-major in logical order? (Dimensions of size 1 do not matter.) */
+/* Returns whether v is row-major in logical order. Dimensions of size 1 are ignored. */
 bool qc_view_row_major(const struct qc_view *v);
-/* Same dims and same strides, and dense: elementwise work may run over flat memory. */
+/* Returns whether both views are dense with the same dims and strides: elementwise work may then run over flat
+   memory. */
 bool qc_view_same_order(const struct qc_view *a, const struct qc_view *b);
 /* Broadcasts v to the dims of `to` (numpy rules) by zero strides. */
 struct qc_view qc_view_broadcast(const struct qc_view *v, const struct qc_view *to);
-/* The first two dimensions exchanged; turn false: v as it is. */
+/* Swaps the first two dimensions if `turn` is true. */
 struct qc_view qc_view_turned(const struct qc_view *v, bool turn);
-/* A dimension of one put in at `at`. */
+/* Inserts a dimension of size 1 at `at`. */
 struct qc_view qc_view_with_one(const struct qc_view *v, int at);
-/* Copies elements; same dims and dtype, any strides, no overlap. Fast for dense and for channels-last <-> row-major. */
+/* Copies elements. Same dims and dtype, any strides, no overlap. Fast for dense views and between channels-last and
+   row-major. */
 void qc_view_copy(const struct qc_view *to, const struct qc_view *from);
 
-/* Loops over up to 4 views of the same dims, dimensions sorted by the strides of the first and merged where possible:
-   inner runs of n elements with a constant stride each. */
+/* Loops over up to 4 views of the same dims. Dimensions are sorted by the strides of the first view and merged if
+   possible. fn gets inner runs of n elements with a constant stride per view. */
 typedef void qc_view_run_fn(void *user, int64_t n, void *const data[], const int64_t stride[]);
 void qc_view_each(unsigned count, const struct qc_view *const views[], qc_view_run_fn *fn, void *user);

@@ -80,10 +80,10 @@ out:
     return ok;
 }
 
-/* Numbers that a shape may follow from: constants of the node, so that the type rule sees them. */
+/* Inputs of at most this many elements are passed as constants, since the type rule may derive a shape from them. */
 enum { SHAPING = 256 };
 
-/* Ops whose results are as large as what they find in their inputs, however large these are. */
+/* Returns whether the size of the result depends on the values of the inputs. */
 static bool finds(enum qc_op op)
 {
     return op == QC_OP_NonZero || op == QC_OP_Compress || op == QC_OP_Unique || op == QC_OP_NonMaxSuppression;
@@ -135,7 +135,7 @@ bool qc_evaluate_shapeless(struct qc_tensor **outputs, const struct qc_graph *g,
     return ok;
 }
 
-/* Zero points of `by` 1 are those of each element, of 0 one for all. */
+/* Stores x plus zero points. by: 1 if each element has its own zero point, 0 if all share one. */
 static void store(void *to, const float *x, size_t n, const int32_t *zero, size_t by, size_t size)
 {
     for (size_t i = 0; size == 1 && i < n; i++) ((uint8_t *)to)[i] = (uint8_t)((int32_t)x[i] + zero[i * by]);
@@ -143,7 +143,7 @@ static void store(void *to, const float *x, size_t n, const int32_t *zero, size_
     for (size_t i = 0; size == 4 && i < n; i++) ((uint32_t *)to)[i] = (uint32_t)((int64_t)x[i] + zero[i * by]);
 }
 
-/* Centred float32 to the integers as they are stored. */
+/* Converts centred float32 to stored integers. */
 static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph *g, qc_id value, struct qc_status *st)
 {
     const struct qc_type *type = &qc_value(g, value)->type;
@@ -156,8 +156,9 @@ static struct qc_tensor *stored(const struct qc_tensor *t, const struct qc_graph
         goto out;
     const struct qc_scale_layout layout = qc_scale_layout_of(&g->qparams_of[type->qparams], &t->shape, type->axis);
     const size_t inner = layout.inner;
-    const bool row = s.count > 1 && inner == 1 && !s.block;   /* channels side by side */
-    for (size_t first = 0, n; first < t->count; first += n) { /* of one channel, or one element of each, at a time */
+    const bool row = s.count > 1 && inner == 1 && !s.block; /* contiguous channels */
+    for (size_t first = 0, n; first < t->count;
+         first += n) { /* one channel, or one element of each channel, at a time */
         n = s.block ? 1 : row ? s.count : s.count > 1 ? inner : t->count;
         store((char *)q->data + first * qc_dtype_size(q->dtype), (const float *)t->data + first, n,
               s.zero_point + (row || s.count < 2 ? 0 : qc_scale_at(&layout, first)), row, qc_dtype_size(q->dtype));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops that only look at memory differently. */
+/* Ops that return another view of their input's memory. */
 #include "graph/core/infer.h"
 #include "simq/plan/plan_parts.h"
 
@@ -8,7 +8,7 @@ static int64_t bytes_of(const struct qc_view *v, int64_t elements)
     return elements * (int64_t)qc_dtype_size(v->dtype);
 }
 
-/* Reshape, Flatten, Squeeze, Unsqueeze: row-major memory, or dimensions of one put in or taken out. */
+/* Reshape, Flatten, Squeeze, Unsqueeze: of row-major memory, or with dimensions of size 1 inserted or removed. */
 static bool reshaped(struct qc_view *out, const struct qc_view *in, const struct qc_shape *to)
 {
     struct qc_view v = qc_view_of(in->dtype, to, QC_LAYOUT_ROW, NULL);
@@ -45,7 +45,7 @@ static struct qc_view transposed(const struct qc_view *in, const struct qc_node 
 static bool sliced(struct qc_operand *out, const struct qc_graph *g, const struct qc_node *n, const struct qc_view *in)
 {
     struct qc_slice s;
-    struct qc_status ignored = QC_STATUS_INIT; /* what is wrong is said by the kernel */
+    struct qc_status ignored = QC_STATUS_INIT; /* the kernel reports the error */
     if (!qc_slice_of(&s, g, n, &ignored)) return false;
     for (int i = 0; i < in->rank; i++) {
         out->offset += bytes_of(in, s.start[i] * in->stride[i]);

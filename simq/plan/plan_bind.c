@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Walks the nodes in order, decides where each value lives and in which order of memory, and appends the steps. */
+/* Visits the nodes in order, assigns memory and a memory order to each value, and appends the steps. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "simq/core/kernel_affine.h"
 #include "simq/plan/plan_parts.h"
 
-/* Copies in another order may have users that are not known yet: never overwritten. */
+/* `pending` of a reordered copy, which may have further users: it is never overwritten. */
 #define SHARED (UINT64_MAX / 2)
 
 /* One step under construction. */
@@ -17,7 +17,7 @@ struct work {
     struct qc_step_def def;
     struct qc_operand in[QC_PLAN_INPUTS], out[QC_PLAN_OUTPUTS];
     struct qc_scales in_scales[QC_PLAN_INPUTS], out_scales[QC_PLAN_OUTPUTS];
-    bool centred; /* affine results are made as centred float32, whatever the graph holds */
+    bool centred; /* affine results are centred float32, whatever the graph holds */
 };
 
 static struct qc_operand operand_of(const struct qc_binding *b, qc_id value)
@@ -28,7 +28,7 @@ static struct qc_operand operand_of(const struct qc_binding *b, qc_id value)
     return t ? (struct qc_operand){.view = qc_view_of_tensor(t)} : b->held[root];
 }
 
-/* Channels side by side, and not just because there is one channel or one pixel? */
+/* Returns whether the channels are contiguous and v is not row-major as well (one channel or one pixel). */
 static bool prefers_last(const struct qc_view *v)
 {
     return v->rank >= 3 && v->rank <= 5 && v->dim[1] > 1 && v->stride[1] == 1 && !qc_view_row_major(v);
@@ -55,7 +55,7 @@ static bool emit_convert(struct qc_binding *b, qc_id node, const char *label, co
     return qc_plan_emit(b, &d, st);
 }
 
-/* The value in dense row-major or channels-last order: itself, or a copy, made once. */
+/* Returns the value in dense row-major or channels-last order: itself, or a copy that is made once. */
 static bool turn(struct qc_operand *out, struct qc_binding *b, qc_id node, qc_id value, enum qc_layout layout,
                  struct qc_status *st)
 {
@@ -98,7 +98,7 @@ static bool add_report(struct qc_plan *p, size_t index, const struct qc_operand 
     return true;
 }
 
-/* The value is complete: its users are counted on its memory, observers are told. */
+/* Completes a value: adds its users to its memory and reports it to observers. */
 static bool publish(struct qc_binding *b, qc_id value, const struct qc_operand *o, struct qc_status *st)
 {
     b->held[value] = *o;
@@ -115,7 +115,7 @@ static void consume(struct qc_binding *b, qc_id value)
     if (!qc_plan_known(b, b->root[value]) && o->storage) b->plan->storages[o->storage].pending--;
 }
 
-/* Dense memory of its own that nobody needs behind this step. */
+/* Returns whether o is dense memory of its own without other users after this step. */
 static bool overwritable(const struct qc_binding *b, const struct qc_operand *o)
 {
     if (!o->storage || o->offset) return false;
@@ -124,7 +124,7 @@ static bool overwritable(const struct qc_binding *b, const struct qc_operand *o)
            qc_view_count(&o->view) * qc_dtype_size(o->view.dtype) == s->bytes;
 }
 
-/* Numbers of the same qparams as those of another, or held as another type, in place where that is possible. */
+/* Converts *io to other qparams or another type, in place if possible. */
 static bool rescale(struct qc_operand *io, struct qc_binding *b, qc_id node, const struct qc_scales *from,
                     const struct qc_scales *to, enum qc_dtype type, struct qc_status *st)
 {
@@ -161,7 +161,7 @@ static bool is_stored(const struct qc_operand *o, const struct qc_scales *s)
     return !s->identity && o->view.dtype != QC_F32;
 }
 
-/* Stored integers among the inputs as centred numbers. */
+/* Converts stored integers among the inputs to centred numbers. */
 static bool centre(struct work *w, struct qc_binding *b, struct qc_status *st)
 {
     for (unsigned i = 0; i < w->def.input_count; i++)
@@ -171,7 +171,7 @@ static bool centre(struct work *w, struct qc_binding *b, struct qc_status *st)
     return true;
 }
 
-/* The results as the plan holds them. */
+/* Converts the results to the types that the plan holds. */
 static bool store_results(struct work *w, struct qc_binding *b, qc_id value, struct qc_status *st)
 {
     for (unsigned i = 0; i < w->def.output_count; i++) {
@@ -206,7 +206,7 @@ static struct work *new_work(struct qc_binding *b, qc_id node, struct qc_status 
     return w;
 }
 
-/* Rows or columns side by side, and nothing overlaps or runs backwards? */
+/* Returns whether rows or columns are contiguous, without overlap or negative strides. */
 static bool is_matrix(const struct qc_view *v)
 {
     if (v->rank < 2) return false;
@@ -217,7 +217,7 @@ static bool is_matrix(const struct qc_view *v)
     return (column == 1 && row >= columns) || (row == 1 && column >= rows);
 }
 
-/* Does input i of the kernel have to be dense, and how? */
+/* Sets input i of the kernel in the memory order that the kernel requires. */
 static bool gather_one(struct work *w, struct qc_binding *b, unsigned i, qc_id value, struct qc_status *st)
 {
     w->in[i] = operand_of(b, value);
@@ -256,7 +256,7 @@ static enum qc_layout output_layout(const struct work *w, int rank)
     return QC_LAYOUT_ROW;
 }
 
-/* Full constants follow channels-last data, so that elementwise loops stay flat. */
+/* Reorders constants of full rank to follow channels-last data, so that elementwise loops stay flat. */
 static bool turn_constants(struct work *w, struct qc_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
@@ -307,7 +307,7 @@ static bool finish(struct work *w, struct qc_binding *b, qc_id value, struct qc_
     return true;
 }
 
-/* A residual is added in its own memory when this is its last use, else in a copy. */
+/* Places the result in the memory of the residual if this is its last use, else in a copy of it. */
 static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_id residual, struct qc_status *st)
 {
     const struct qc_value *v = qc_value(b->g, b->g->nodes[tail].outputs);
@@ -324,8 +324,8 @@ static bool place_residual(struct work *w, struct qc_binding *b, qc_id tail, qc_
            emit_convert(b, tail, "copy", &w->out[0], &from, st);
 }
 
-/* Is a product of centred float32 numbers that fit into bytes faster as one of bytes, its conversion included? With
-   instructions for that, where many outputs share an input. */
+/* Returns whether a convolution of centred float32 numbers that fit in bytes is faster in bytes, conversion
+   included. This needs AVX-512 VNNI and at least SHARING output channels per input. */
 static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding *b)
 {
     enum { SHARING = 16 };
@@ -335,8 +335,8 @@ static bool faster_in_bytes(const struct qc_int_node *n, const struct qc_binding
     return w->dim[0] / qc_attr_int(n->node, "group", 1) >= SHARING && b->plan->isa >= QC_ISA_AVX512_VNNI;
 }
 
-/* The integer kernel of a node, if there is one and it is wanted: in a simulated graph only where float32 may be too
- * narrow. */
+/* Returns the integer kernel of a node, or NULL. A simulated graph uses it only if float32 may be too narrow or
+   bytes are faster. */
 static const struct qc_kernel *integer_kernel(const struct work *w, struct qc_binding *b)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
@@ -412,7 +412,7 @@ static bool same_qparams(const struct qc_scales *a, const struct qc_scales *b)
     return a->identity ? b->identity : a->qparams == b->qparams;
 }
 
-/* A kernel over stored integers. */
+/* Binds a kernel on stored integers. */
 static bool bind_integer(struct work *w, struct qc_binding *b, const struct qc_kernel *kernel, struct qc_status *st)
 {
     w->def.kernel = kernel;
@@ -420,7 +420,8 @@ static bool bind_integer(struct work *w, struct qc_binding *b, const struct qc_k
            qc_plan_emit(b, &w->def, st);
 }
 
-/* Ops that compute: a kernel on affine values where there is one, else dequantize, the real op, quantize. */
+/* Binds an op that computes: with a kernel on affine values if there is one, else as dequantize, the real op,
+   quantize. */
 static bool bind_computing(struct work *w, struct qc_binding *b, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[w->node];
@@ -485,8 +486,8 @@ static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
     return ok;
 }
 
-/* A node whose results have shapes that depend on data: they are tensors of the runner, for the plan behind this one.
- */
+/* Binds a node whose result shapes depend on data: the results are tensors of the runner, inputs of the plan behind
+   this one. */
 static bool bind_making(struct qc_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];
@@ -507,7 +508,7 @@ static bool bind_making(struct qc_binding *b, qc_id node, struct qc_status *st)
     return ok;
 }
 
-/* The node as another view of its input's memory. */
+/* Binds the node as another view of its input's memory, if possible (*done). */
 static bool bind_alias(bool *done, struct qc_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];

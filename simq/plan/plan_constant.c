@@ -23,7 +23,7 @@ struct qc_tensor *qc_plan_centred(const struct qc_graph *g, qc_id value, struct 
     }
     if (s->block) return t;
     const size_t most = s->count > 1 && inner < CHUNK ? inner : CHUNK;
-    for (size_t first = 0, n; first < t->count; first += n) { /* of one channel at a time, where channels differ */
+    for (size_t first = 0, n; first < t->count; first += n) { /* one channel at a time if scales differ by channel */
         const size_t left = s->count > 1 ? inner - first % inner : t->count - first;
         n = left < most ? left : most;
         const int32_t zero = s->zero_point[s->count > 1 ? first / inner % s->count : 0];

@@ -144,7 +144,7 @@ bool qc_plan_emit_making(struct qc_binding *b, const struct qc_step_def *d, stru
                           .made = p->made_count,
                           .made_count = d->output_count};
     if (!(s->in = qc_arena_dup(p->arena, d->in, d->input_count, sizeof *d->in, st))) return false;
-    /* Others than those with a `make` are prepared when the numbers are there. */
+    /* Steps of kernels without `make` are prepared at run time, when the inputs are known. */
     if (d->kernel->make && !prepare(b, s, d, st)) return false;
     if (!s->kernel) return true;
     const size_t time = ++p->step_count;
@@ -163,7 +163,7 @@ static bool convert_run(const struct qc_run *r, struct qc_status *st)
 
 QC_KERNEL(convert, .halves = true, .order = QC_ORDER_ANY, .run = convert_run);
 
-/* Stored integers q = v + zero point of graph outputs that are affine; channels one after the other. */
+/* Stored integers q = v + zero point of affine graph outputs. */
 struct store {
     size_t count;
     int axis;

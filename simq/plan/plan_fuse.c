@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fusing: a multiply-accumulate op takes in what follows it, as long as nobody else wants the values between:
-     real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
-     quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
-   The step runs where its last node stands, so that a residual is there. And QuantizeLinear with the DequantizeLinear
-   behind it becomes one step over floats; Dequantize, Softmax, Quantize one over integers where the contract has an
-   arithmetic for it; and so do, under the contracts in fixed point, DequantizeLinear of int32 and Quantize. */
+/* Fuses a multiply-accumulate op with the ops behind it, if nothing else reads the values in between:
+   real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
+   quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
+   The step runs at the position of its last node, when a residual is available. Also fused: QuantizeLinear and
+   DequantizeLinear to one step over floats; Dequantize, Softmax and Quantize to one step over integers if the
+   contract defines it; DequantizeLinear of int32 and Quantize under the fixed-point contracts. */
 #include <math.h>
 
 #include "graph/types/op.h"
@@ -12,7 +12,7 @@
 #include "simq/core/integer.h"
 #include "simq/plan/plan_parts.h"
 
-/* The one node that uses the result of n, if nothing else does. */
+/* Returns the only node that uses the value, or NULL. */
 static const struct qc_node *next_of(const struct qc_binding *b, qc_id value, qc_id *id)
 {
     const qc_id root = b->root[value];
@@ -27,7 +27,7 @@ static enum qc_dtype dtype_of(const struct qc_binding *b, qc_id value)
     return qc_plan_dtype(b->g, qc_value(b->g, root), &b->scales[root]);
 }
 
-/* Clip's bound i: *out stays when absent; false when it is not a constant. */
+/* Reads bound i of Clip; *out is unchanged if it is absent. Returns false if it is not a constant. */
 static bool bound_of(float *out, const struct qc_binding *b, const struct qc_node *n, unsigned i)
 {
     if (i >= n->input_count || !n->inputs[i]) return true;
@@ -37,7 +37,7 @@ static bool bound_of(float *out, const struct qc_binding *b, const struct qc_nod
     return true;
 }
 
-/* Takes a clamp behind `value` into the fusion. */
+/* Adds a clamp of `value` to the fusion. Returns false if it does not fit. */
 static bool take_clamp(struct qc_fusion *f, const struct qc_binding *b, const struct qc_node *n, qc_id value)
 {
     const struct qc_scales *s = &b->scales[value];
@@ -58,7 +58,7 @@ static bool take_clamp(struct qc_fusion *f, const struct qc_binding *b, const st
     return true;
 }
 
-/* A constant of one number per column of the result. */
+/* Returns whether the value is a constant of one number per column of the result. */
 static bool is_row(const struct qc_binding *b, qc_id value, const struct qc_shape *result)
 {
     const struct qc_tensor *t = qc_plan_known(b, b->root[value]);
@@ -67,7 +67,7 @@ static bool is_row(const struct qc_binding *b, qc_id value, const struct qc_shap
            t->shape.dim[t->shape.rank - 1] == n;
 }
 
-/* An Add behind the real result `value` of n: of a bias or of a residual. */
+/* Adds an Add behind the real result `value` of n to the group, as bias or residual. Returns false if it is neither. */
 static bool take_add(struct qc_group *group, const struct qc_binding *b, const struct qc_node *n,
                      const struct qc_node *add, qc_id value)
 {
@@ -89,7 +89,7 @@ static bool take_add(struct qc_group *group, const struct qc_binding *b, const s
     return true;
 }
 
-/* Has a value one scale, or those of the channels that a layer makes? Others are not the kernels'. */
+/* Returns whether a value has one scale, or one per output channel of the layer. The kernels support no others. */
 static bool along_channels(const struct qc_binding *b, const struct qc_node *layer, qc_id value)
 {
     const struct qc_scales *s = &b->scales[value];
@@ -109,9 +109,10 @@ static void fuse(struct qc_binding *b, qc_id head)
         const struct qc_scales *here = &b->scales[value];
         const bool clamped = group.fusion.lo > -INFINITY || group.fusion.hi < INFINITY;
         bool taken = false;
-        if (b->fused[id] || b->groups[id].head) break; /* another head has it: two convolutions may meet in one Add */
+        if (b->fused[id] || b->groups[id].head)
+            break; /* already part of another group: two convolutions may share one Add */
         if (next->op == QC_OP_Requantize || next->op == QC_OP_Dequantize) {
-            /* A Relu before it is still one behind it: scales are positive. */
+            /* A Relu before the requantization remains a Relu after it: scales are positive. */
             taken = !moved && !here->identity && group.fusion.hi == INFINITY && !group.residual &&
                     along_channels(b, n, next->outputs);
             moved = moved || taken;
@@ -158,7 +159,7 @@ static bool is_byte_quantizer(const struct qc_binding *b, qc_id value)
     return !s->identity && s->rounds && !s->product && s->count == 1 && (t == QC_U8 || t == QC_I8);
 }
 
-/* Other users of the dequantized value keep their step. */
+/* Other users of the dequantized value keep the Dequantize step. */
 static void fuse_softmax(struct qc_binding *b, qc_id softmax)
 {
     qc_id id = 0;
@@ -186,7 +187,7 @@ static void fuse_softmax(struct qc_binding *b, qc_id softmax)
     b->groups[id].head = head;
 }
 
-/* The one scale of an int32 value that is read with the zero point 0; 0 when it is another case. */
+/* Returns the scale of an int32 value with one scale and zero point 0; 0 otherwise. */
 static float scale_of_wide(const struct qc_binding *b, const struct qc_node *dq)
 {
     if (dq->op != QC_OP_DequantizeLinear || qc_plan_known(b, b->root[dq->inputs[0]])) return 0;
@@ -201,7 +202,8 @@ static float scale_of_wide(const struct qc_binding *b, const struct qc_node *dq)
     return s && s->dtype == QC_F32 && s->count == 1 ? *(const float *)s->data : 0;
 }
 
-/* Other users of the real value keep the DequantizeLinear. Ratios that fixed point does not have stay two steps. */
+/* Other users of the real value keep the DequantizeLinear. Ratios that fixed point cannot represent remain two
+   steps. */
 static void fuse_wide(struct qc_binding *b, qc_id quantize)
 {
     const struct qc_node *n = &b->g->nodes[quantize], *dq = qc_node_of(b->g, n->inputs[0]);

@@ -84,7 +84,7 @@ static bool index_steps(struct qc_plan *p, struct qc_status *st)
     return true;
 }
 
-/* Each value fits; do they together? The step with the largest result is named. */
+/* Checks that all values together fit in the budget. The message names the step with the largest result. */
 static bool within_budget(const struct qc_plan *p, struct qc_status *st)
 {
     const struct qc_node *largest = NULL;
@@ -175,7 +175,7 @@ void qc_plan_free(struct qc_plan *p)
     free(p);
 }
 
-/* Step of the k-th accumulator that can leave its range. */
+/* Returns the step of the k-th accumulator that can overflow. */
 static const struct qc_step *overflowing(const struct qc_plan *p, size_t k)
 {
     return &p->steps[p->overflow_steps[k]];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Offsets of storages in one buffer: the largest first, each at the lowest place that is free while it lives
+/* Places storages in one buffer, the largest first, each at the lowest offset that is free during its lifetime
    (greedy by size, Pisarchyk and Lee, arXiv:2001.03288). */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 static size_t padded(size_t bytes)
 {
-    return (bytes + 127) / 64 * 64; /* vector kernels may read up to 64 bytes behind the end */
+    return (bytes + 127) / 64 * 64; /* vector kernels may read up to 64 bytes past the end */
 }
 
 struct slot {
@@ -16,7 +16,7 @@ struct slot {
     uint32_t id;
 };
 
-/* Bytes [begin, end) of the buffer; several: disjoint, in ascending order, with a gap between any two. */
+/* Bytes [begin, end) of the buffer. A list of them is disjoint, in ascending order, with a gap between any two. */
 struct extent {
     size_t begin, end;
 };
@@ -26,13 +26,13 @@ struct extents {
     size_t count, capacity;
 };
 
-/* What is taken, by the time of lives, in two segment trees over all moments (node 1 is the root, moment t is node
-   moments + t). A life stands in the few nodes of `alive` that cover it, and in all nodes of `born` above its first
-   moment. Those that share a moment with a span are those alive at its first moment, and those born in it later. */
+/* Occupied bytes by lifetime, in two segment trees over all moments (node 1 is the root, moment t is node moments +
+   t). A lifetime is stored in the few nodes of `alive` that cover it, and in all nodes of `born` above its first
+   moment. The storages that overlap a span are those alive at its first moment and those born in it later. */
 struct lives {
     size_t moments;               /* a power of two */
     struct extents *alive, *born; /* [2 * moments] */
-    struct extents busy;          /* of the last question; these may overlap */
+    struct extents busy;          /* result of the last query; extents may overlap */
 };
 
 static bool reserve(struct extents *e, size_t count, struct qc_status *st)
@@ -66,7 +66,7 @@ static void lives_free(struct lives *l)
     free(l->busy.of);
 }
 
-/* Joins x with those that it touches. */
+/* Inserts x, merged with the extents that it touches. */
 static bool take(struct extents *e, struct extent x, struct qc_status *st)
 {
     size_t lo = 0, hi = e->count;
@@ -113,7 +113,7 @@ static int by_begin(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* l->busy: what is taken while s lives. */
+/* Sets l->busy to the bytes that are occupied during the lifetime of s. */
 static bool lives_overlap(struct lives *l, const struct qc_storage *s, struct qc_status *st)
 {
     bool ok = true;

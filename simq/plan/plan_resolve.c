@@ -10,13 +10,14 @@ const struct qc_scales qc_scales_real = {.identity = true,
                                          .zero_point = (const int32_t[]){0},
                                          .levels = {.lo = INT32_MIN, .hi = INT32_MAX}};
 
-/* Products of products are no accumulators of anything we have; a text that nests them deeply is hostile. */
+/* Limits the nesting of products: no supported accumulator is a product of products, and a hostile text could nest
+   them deeply. */
 enum { DEPTH_MAX = 4 };
 
 static bool qparams_scales(struct qc_scales *out, const struct qc_graph *g, qc_id qparams, int depth,
                            struct qc_arena *a, struct qc_status *st);
 
-/* A product with an identity factor has the scale of the other and holds numbers that were not rounded. */
+/* A product with an identity factor has the scale of the other factor, and its numbers are not rounded. */
 static bool product_scales(struct qc_scales *out, const struct qc_graph *g, const struct qc_qparams *s, int depth,
                            struct qc_arena *a, struct qc_status *st)
 {
@@ -90,14 +91,15 @@ static bool changes_nothing(const struct qc_binding *b, const struct qc_node *n)
     return n->op == QC_OP_Requantize && ((in->identity && out->identity) || in->qparams == out->qparams);
 }
 
-/* Quantize of a constant for nothing but products, in a graph that holds it in four times the bytes. */
+/* Returns whether the result of Quantize is computed later, when it is packed: a constant that only products read,
+   in a simulated graph, which holds it in four times the bytes. */
 static bool waits(const struct qc_binding *b, const struct qc_node *n, const bool *read_otherwise)
 {
     return n->op == QC_OP_Quantize && b->g->simulated && qc_constant_of(b->g, n->inputs[0]) &&
            !b->scales[n->outputs].identity && !b->is_observed[n->outputs] && !read_otherwise[n->outputs];
 }
 
-/* Values that are read by something else than as the weights of a product. */
+/* Marks values that are read other than as the weights of a product. */
 static void mark_read(bool *otherwise, const struct qc_binding *b)
 {
     const struct qc_graph *g = b->g;
@@ -110,7 +112,7 @@ static void mark_read(bool *otherwise, const struct qc_binding *b)
     for (size_t i = 0; i < g->output_count; i++) otherwise[b->root[g->outputs[i].value]] = true;
 }
 
-/* Evaluates a node all of whose inputs are known, where folding may take it; else it is a step. */
+/* Evaluates a node if all its inputs are known and constant folding allows it; otherwise it becomes a step. */
 static bool evaluate(struct qc_binding *b, const struct qc_node *n, const bool *read_otherwise, struct qc_status *st)
 {
     struct qc_view in[QC_PLAN_INPUTS];
@@ -122,7 +124,7 @@ static bool evaluate(struct qc_binding *b, const struct qc_node *n, const bool *
         const struct qc_tensor *t = qc_plan_known(b, b->root[n->inputs[i]]);
         if (!t) return true;
         in[i] = qc_view_of_tensor(t);
-        /* Merging ops and products of quantized constants are left to steps. */
+        /* Merging ops and products of quantized constants become steps. */
         if ((how == QC_AFFINE_MERGE || how == QC_AFFINE_PRODUCT) && !b->scales[n->inputs[i]].identity) return true;
     }
     if ((how == QC_AFFINE_JOIN || how == QC_AFFINE_BOUND) && !b->scales[n->outputs].identity) return true;
@@ -155,7 +157,7 @@ static void mark_live(struct qc_binding *b, bool *needed)
     }
 }
 
-/* Where kernels ask who reads a value. */
+/* Indexes the readers of each value, for the contract whose pairs of products saturate. */
 static bool index_readers(struct qc_binding *b, struct qc_status *st)
 {
     if (qc_contract_info(b->plan->contract)->products != QC_PRODUCTS_PAIRS) return true;
@@ -175,7 +177,7 @@ bool qc_plan_resolve(struct qc_binding *b, struct qc_status *st)
         if (!qc_scales_of(&b->scales[v], g, (qc_id)v, b->arena, st)) return false;
         const bool affine = qc_constant_of(g, (qc_id)v) && qc_value(g, (qc_id)v)->type.qparams != QC_REAL;
         const bool held =
-            qc_plan_dtype(g, qc_value(g, (qc_id)v), &b->scales[v]) != QC_F32; /* as the constant is stored */
+            qc_plan_dtype(g, qc_value(g, (qc_id)v), &b->scales[v]) != QC_F32; /* kept as the constant is stored */
         if (affine && !held && !(b->plan->tensors[v] = qc_plan_centred(g, (qc_id)v, st))) return false;
         if (g->spills && b->plan->tensors[v] && !qc_tensor_spill(b->plan->tensors[v], st)) return false;
     }

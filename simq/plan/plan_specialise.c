@@ -45,7 +45,7 @@ static bool fix_inputs(struct qc_graph *to, const struct qc_graph *from, const s
     return true;
 }
 
-/* Can the node be evaluated now? What is affine is left to the next stage, which holds it centred. */
+/* Returns whether the node can be folded. Affine results are left to the next stage, which holds them centred. */
 static bool foldable(const struct qc_graph *g, const struct qc_node *n)
 {
     for (unsigned i = 0; i < n->output_count; i++)
@@ -100,7 +100,7 @@ static bool check_size(const struct qc_graph *g, const struct qc_node *n, struct
     return true;
 }
 
-/* A graph on its way to fixed shapes. */
+/* State while the shapes of a graph are fixed. */
 struct making {
     struct qc_plan *plan;
     qc_id *origin; /* grows with the nodes of the new graph */
@@ -121,7 +121,7 @@ static bool set_origin(struct making *m, qc_id made, qc_id from, struct qc_statu
     return true;
 }
 
-/* A node with bodies gets them with the shapes and constants that are known. */
+/* Copies a node with its bodies, to which it adds the known shapes and constants. */
 static qc_id take_with_bodies(struct qc_rebuild *r, qc_id k, struct qc_status *st)
 {
     const struct qc_node *n = &r->from->nodes[k];
@@ -143,7 +143,7 @@ static qc_id take_with_bodies(struct qc_rebuild *r, qc_id k, struct qc_status *s
 
 static bool take_nodes(struct making *m, struct qc_rebuild *r, const bool *needed, qc_id inside, struct qc_status *st);
 
-/* A branch that is always taken stands in place of its If. Recursion is bounded by QC_BODY_DEPTH_MAX. */
+/* Replaces an If by the branch that it always takes. Recursion is bounded by QC_BODY_DEPTH_MAX. */
 static bool take_branch(struct making *m, struct qc_rebuild *r, const struct qc_node *n, const struct qc_graph *branch,
                         qc_id origin, struct qc_status *st)
 {
@@ -160,7 +160,7 @@ static bool take_branch(struct making *m, struct qc_rebuild *r, const struct qc_
     return ok;
 }
 
-/* inside: the node that the nodes of r->from stand in place of, 0: they are the model's own. */
+/* inside: the node that the nodes of r->from replace; 0: they are the model's own nodes. */
 static bool take_nodes(struct making *m, struct qc_rebuild *r, const bool *needed, qc_id inside, struct qc_status *st)
 {
     for (size_t k = 1; k <= r->from->node_count; k++) {
@@ -170,7 +170,7 @@ static bool take_nodes(struct making *m, struct qc_rebuild *r, const bool *neede
         const bool bodies = qc_op_has_bodies(old->op);
         for (unsigned i = 0; bodies && i < old->input_count; i++)
             if (old->inputs[i] && !qc_rebuild_value(r, old->inputs[i], st)) return false;
-        /* Who watches bodies wants to see this one too. */
+        /* An observer of bodies must see this branch, too. */
         const struct qc_graph *branch = bodies && !m->plan->watch ? qc_constant_branch(r, old) : NULL;
         if (branch) {
             if (!take_branch(m, r, old, branch, origin, st)) return false;
@@ -198,7 +198,7 @@ static bool count_inputs(struct qc_plan *p, const struct qc_graph *g, struct qc_
             !qc_add_size(&p->input_bytes, p->input_bytes, bytes))
             return qc_fail(st, QC_BAD_INPUT, "input '%s' does not fit in memory", g->inputs[i].name);
     }
-    /* Before anything is planned for it, sizes that overflow among it. */
+    /* Checked before anything is planned: sizes may overflow. */
     return qc_budget_hold(&g->budget, p->input_bytes, st) || qc_where(st, "inputs");
 }
 

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A graph whose shapes are not all known is cut: what does not depend on them is planned now; the nodes whose shapes
-   depend on data make their results as tensors; what follows is a graph of its own, planned when their shapes are
-   known. No affine value crosses the cut: it is dequantized before it and quantized behind it, which gives the same
-   integers. */
+/* Cuts a graph at data-dependent shapes. The part that does not depend on them is planned at once. The nodes whose
+   result shapes depend on data return tensors. The rest is a graph of its own, planned when the shapes are known.
+   Affine values are dequantized before the cut and quantized behind it, which gives the same integers. */
 #include <stdlib.h>
 
 #include "graph/core/rebuild.h"
 #include "simq/plan/plan_parts.h"
 #include "simq/plan/variants.h"
 
-/* Each cut copies what follows. */
+/* Bounds the work: each cut copies the graph behind it. */
 enum { CUTS_MAX = 400 };
 
 struct cut {
     const struct qc_graph *g;
     bool *needed;           /* [node_count + 1] */
-    bool *made, *later;     /* [value_count + 1]: its shape depends on data; what such a value reaches */
+    bool *made, *later;     /* [value_count + 1]: its shape depends on data; it depends on such a value */
     bool *crosses;          /* [value_count + 1]: made before the cut, used behind it */
     struct qc_rebuild a, b; /* before and behind */
 };
@@ -50,7 +49,7 @@ static qc_id dequantized(struct qc_graph *to, qc_id v, struct qc_status *st)
                : v;
 }
 
-/* A node that makes its results gets real values only. */
+/* Adds a node whose result shapes depend on data. Its inputs are dequantized to real values. */
 static bool add_making(struct cut *c, qc_id k, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[k];
@@ -68,7 +67,8 @@ static bool add_making(struct cut *c, qc_id k, struct qc_status *st)
     return first != 0;
 }
 
-/* The graph before the cut: its outputs are those of the whole that are there, then what crosses. */
+/* Builds the graph before the cut. Its outputs are the available outputs of the whole graph; add_crossing appends
+   the values that cross the cut. */
 static bool build_before(struct qc_plan *p, struct cut *c, const qc_id *origin, struct qc_status *st)
 {
     const struct qc_graph *g = c->g;
@@ -90,7 +90,7 @@ static bool build_before(struct qc_plan *p, struct cut *c, const qc_id *origin, 
     return true;
 }
 
-/* An input of the graph behind the cut, with its number before it. */
+/* Adds an input to the graph behind the cut and records its source before the cut. */
 static bool add_crossing(struct qc_plan *p, struct cut *c, qc_id v, struct qc_status *st)
 {
     struct qc_graph *before = c->a.to, *to = c->b.to;
@@ -101,7 +101,8 @@ static bool add_crossing(struct qc_plan *p, struct cut *c, qc_id v, struct qc_st
     qc_id at = c->a.map[v] ? c->a.map[v] : qc_rebuild_value(&c->a, v, st);
     if (!at) return false;
     if (c->made[v]) {
-        *in = (struct qc_rest_input){.made = true}; /* the index comes when its step is bound */
+        *in = (struct qc_rest_input){
+            .made = true}; /* index: the value; made_at maps it to a tensor when its step is bound */
         in->index = at;
     } else {
         if (!(at = dequantized(before, at, st))) return false;
@@ -135,7 +136,7 @@ static bool build_behind(struct qc_plan *p, struct cut *c, struct qc_status *st)
     return true;
 }
 
-/* Observed values on either side. */
+/* Divides the observed values between both graphs. */
 static bool part_observed(struct qc_plan_options *rest, struct qc_plan *p, struct cut *c, qc_id *observed,
                           struct qc_status *st)
 {
@@ -162,7 +163,7 @@ static bool cut(struct qc_plan *p, struct cut *c, qc_id *observed, const qc_id *
 {
     struct qc_plan_options rest = o ? *o : (struct qc_plan_options){0};
     if (p->depth >= CUTS_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "more than %d shapes depend on data, one on the other", (int)CUTS_MAX);
+        return qc_fail(st, QC_UNSUPPORTED, "more than %d data-dependent shapes depend on each other", (int)CUTS_MAX);
     if (!(p->rest = QC_NEW(p->arena, struct qc_rest, st))) return false;
     for (size_t i = 0; i < p->observed_count; i++)
         if (c->made[observed[i]]) c->crosses[observed[i]] = true;
@@ -215,8 +216,8 @@ out:
     return ok;
 }
 
-/* Inputs whose shapes differ from run to run: samples of different sizes. Weights are packed for each set of shapes, so
-   few plans are kept: whoever runs many samples runs those of one shape one after the other. */
+/* Inputs whose shapes differ from run to run (samples of different sizes). Weights are packed for each set of
+   shapes, so few plans are kept: callers should run samples of one shape one after the other. */
 
 bool qc_plan_is_open(const struct qc_graph *g, const struct qc_shape *shapes)
 {
@@ -266,8 +267,8 @@ bool qc_plan_open(struct qc_plan *p, const struct qc_graph *g, const struct qc_s
                                                                   sizeof *each.input_layouts, st)))
         return false;
     if (!qc_variants_new(&open->variants, g, &each, st)) return false;
-    qc_variants_bound(open->variants, 0); /* samples of one size run after each other: a plan is done with then */
-    for (size_t i = count; i-- > 0;) {    /* the one that runs first last: its plan is there then */
+    qc_variants_bound(open->variants, 0); /* samples of one size run in sequence: a plan is not needed afterwards */
+    for (size_t i = count; i-- > 0;) {    /* in reverse: the plan of the first case to run is made last and kept */
         const struct qc_plan *one;
         if (!qc_variants_plan(&one, open->variants, o->largest[i].shapes, st))
             return qc_where(st, "%s", o->largest[i].name);

@@ -11,14 +11,14 @@
 struct qc_runner {
     const struct qc_plan *plan;
     char *buffer;        /* storages, then scratch */
-    bool borrowed;       /* the buffer */
+    bool borrowed;       /* the caller owns the buffer */
     struct qc_run *runs; /* [step_count] */
     bool *open;          /* [step_count] */
     struct qc_view *views;
-    struct qc_tensor **made;         /* [made_count]: results whose shapes depend on data, of the last run */
-    struct qc_variant_runners *rest; /* of what follows them; with free shapes, of everything */
-    struct qc_runner *last;          /* the one of those that ran last; that runs next */
-    double *seconds;                 /* [step_count] that each took, or NULL */
+    struct qc_tensor **made;         /* [made_count]: results of the last run whose shapes depend on data */
+    struct qc_variant_runners *rest; /* for the graph behind the cut; with free shapes, for the whole graph */
+    struct qc_runner *last;          /* the runner in `rest` of the last run; with free shapes, of the next run */
+    double *seconds;                 /* [step_count] processor time of each step, or NULL */
 };
 
 static struct qc_view bound(const struct qc_runner *r, const struct qc_operand *o)
@@ -160,7 +160,7 @@ static bool where(const struct qc_runner *r, size_t step, struct qc_status *st)
                     n->name ? n->name : qc_value_label(label, r->plan->graph, n->outputs));
 }
 
-/* A step whose results have shapes that are known only now. */
+/* Runs a step whose result shapes depend on data. */
 static bool make(struct qc_runner *r, size_t step, struct qc_status *st)
 {
     const struct qc_step *s = &r->plan->steps[step];
@@ -192,7 +192,7 @@ static struct qc_view rest_input(const struct qc_runner *r, size_t k)
     return bound(r, &r->plan->outputs[in->index]);
 }
 
-/* What follows shapes that depend on data, with the plan for those of this run. */
+/* Runs the graph behind data-dependent shapes, with the plan for the shapes of this run. */
 static bool run_rest(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_rest *rest = r->plan->rest;
@@ -222,7 +222,7 @@ void qc_runner_time_steps(struct qc_runner *r, double *seconds)
     r->seconds = seconds;
 }
 
-/* Of this thread, so that others do no harm. */
+/* Processor time of this thread: other threads and processes do not distort it. */
 static double now(void)
 {
     struct timespec t;

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Plans kept for all workers, and runners kept for each: text of a few hundred lengths, images of a few sizes. */
+/* Plans kept for all workers, and runners kept for each worker: enough for texts of many lengths and images of a few
+   sizes. */
 enum { PLANS_MAX = 64, RUNNERS_MAX = 16 };
 
 struct variant {
@@ -13,7 +14,7 @@ struct variant {
     struct qc_plan *plan;
     size_t constant_bytes;
     unsigned users; /* runners */
-    uint64_t used;  /* when it was last asked for */
+    uint64_t used;  /* time of its last use */
 };
 
 struct qc_variants {
@@ -23,7 +24,7 @@ struct qc_variants {
     pthread_mutex_t lock;
     uint64_t time;
     size_t count, capacity;
-    size_t idle; /* bytes of plans that nobody runs; SIZE_MAX: as many as there are */
+    size_t idle; /* limit on the bytes of unused plans; SIZE_MAX: none */
     struct variant **all;
 };
 
@@ -88,7 +89,7 @@ static bool same_shapes(const struct qc_variants *v, const struct qc_shape *a, c
     return true;
 }
 
-/* The plan that was not asked for longest, and that nobody runs, goes: while there are too many for one more. */
+/* Frees unused plans, the least recently used first, until there is room for one more and `idle` is met. */
 static void forget_oldest(struct qc_variants *v)
 {
     for (;;) {
@@ -133,7 +134,7 @@ static struct variant *make(struct qc_variants *v, const struct qc_shape *shapes
     return NULL;
 }
 
-/* `users` users more. */
+/* Returns the plan for the shapes, made if necessary, and adds `users` to its users. */
 static struct variant *take(struct qc_variants *v, const struct qc_shape *shapes, unsigned users, struct qc_status *st)
 {
     struct variant *found = NULL;
@@ -174,7 +175,7 @@ bool qc_variant_runners_new(struct qc_variant_runners **out, const struct qc_var
 {
     struct qc_variant_runners *r = calloc(1, sizeof *r);
     if (!r) return qc_fail_memory(st, sizeof *r);
-    r->of = (struct qc_variants *)(uintptr_t)v; /* plans of steps are const, what is kept here grows behind a lock */
+    r->of = (struct qc_variants *)(uintptr_t)v; /* plans of steps are const, but this cache is guarded by a lock */
     *out = r;
     return true;
 }
@@ -195,7 +196,7 @@ bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, con
         *out = r->held[i].runner;
         return true;
     }
-    while (r->count && (r->count == RUNNERS_MAX || r->of->idle != SIZE_MAX)) { /* before a plan is made */
+    while (r->count && (r->count == RUNNERS_MAX || r->of->idle != SIZE_MAX)) { /* free memory before a plan is made */
         size_t oldest = 0;
         for (size_t i = 1; i < r->count; i++)
             if (r->held[i].used < r->held[oldest].used) oldest = i;

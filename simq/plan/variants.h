@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A graph whose inputs have other shapes from one run to the next: a plan for each set of shapes, made when it is first
-   met and kept. Bodies of nodes, what follows a shape that depends on data, and samples of different sizes are run by
-   it. Plans are shared by workers; each worker has runners of its own. */
+/* Plans of one graph for varying input shapes: a plan for each set of shapes is made at its first use and kept. It
+   runs bodies of nodes, graphs behind data-dependent shapes, and samples of different sizes. Workers share the
+   plans; each worker has runners of its own. */
 #pragma once
 
 #include "simq/plan/plan.h"
@@ -9,22 +9,22 @@
 struct qc_variants;
 struct qc_variant_runners;
 
-/* Takes a reference to g, copies what options point to. */
+/* References g and copies the observed values of the options. */
 bool qc_variants_new(struct qc_variants **out, const struct qc_graph *g, const struct qc_plan_options *options,
                      struct qc_status *st);
-void qc_variants_free(struct qc_variants *v); /* NULL-safe; behind all of its runners */
+void qc_variants_free(struct qc_variants *v); /* NULL-safe; free all its runners first */
 
-/* The plan for these shapes, made if it is not there; valid until other shapes are asked for. */
+/* Returns the plan for these shapes, made if necessary; valid until other shapes are requested. */
 bool qc_variants_plan(const struct qc_plan **out, struct qc_variants *v, const struct qc_shape *shapes,
                       struct qc_status *st);
-/* From here on a worker keeps one runner, and plans that nobody runs are kept up to so many bytes. Else a fixed number
-   of each is. */
+/* Keeps one runner per worker and at most `idle` bytes of unused plans. By default a fixed number of each is kept. */
 void qc_variants_bound(struct qc_variants *v, size_t idle);
 
-/* Those of one worker. */
+/* The runners of one worker. */
 bool qc_variant_runners_new(struct qc_variant_runners **out, const struct qc_variants *v, struct qc_status *st);
 void qc_variant_runners_free(struct qc_variant_runners *r);
 
-/* The runner for these shapes of the graph's inputs; valid until the next call with others. Errors: of qc_plan_new. */
+/* Returns the runner for these shapes of the graph's inputs; valid until the next call with other shapes. Fails as
+   qc_plan_new does. */
 bool qc_variant_runner(struct qc_runner **out, struct qc_variant_runners *r, const struct qc_shape *shapes,
                        struct qc_status *st);

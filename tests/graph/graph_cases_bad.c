@@ -284,6 +284,6 @@ const struct graph_case bad_graph_cases[] = {
     {"f32[2];f32[5,2]",
      "Scan(%1, %2) {num_scan_inputs=1, scan_input_axes=[2]} body \"body\" {\ngraph \"b\" opset 13\n"
      "input %1 \"s\" f32[2]\ninput %2 \"x\" f32[2]\noutput \"n\" %1\n}",
-     "is to be cut along axis 2 of 2", QC_BAD_INPUT},
+     "cannot be divided along axis 2: it has 2 dimensions", QC_BAD_INPUT},
 };
 const size_t bad_graph_case_count = sizeof bad_graph_cases / sizeof *bad_graph_cases;

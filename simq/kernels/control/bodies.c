@@ -104,8 +104,8 @@ bool qc_run_made(bool (*make)(struct qc_tensor **outputs, const struct qc_run *r
         const struct qc_shape want = qc_shape_of(r->out[k].rank, r->out[k].dim);
         char is[QC_SHAPE_TEXT], planned[QC_SHAPE_TEXT];
         if (!qc_shape_equal(&want, &made[k]->shape)) {
-            ok = qc_fail(st, QC_BAD_INPUT, "output %u comes out as %s instead of %s", k,
-                         qc_shape_text(is, &made[k]->shape), qc_shape_text(planned, &want));
+            ok = qc_fail(st, QC_BAD_INPUT, "output %u is %s, expected %s", k, qc_shape_text(is, &made[k]->shape),
+                         qc_shape_text(planned, &want));
         } else if (r->out[k].data && made[k]->count) {
             const struct qc_view from = qc_view_of(made[k]->dtype, &want, QC_LAYOUT_ROW, made[k]->data);
             qc_view_copy(&r->out[k], &from);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loop-11 and Scan-9: a body again and again. States go from one run to the next, other outputs are stacked. */
+/* Loop-11 and Scan-9: run a body repeatedly. Each run passes its states to the next; other outputs are stacked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "simq/core/kernel_util.h"
 #include "simq/kernels/control/bodies.h"
 
-/* Parts of one output, one behind the other. */
+/* Parts of one output, stored one after the other. */
 struct stack {
     enum qc_dtype dtype;
     struct qc_shape part;
@@ -21,7 +21,7 @@ struct iterating {
     const struct qc_bodies_state *s;
     int64_t count;            /* iterations so far */
     struct qc_view *in;       /* inputs of the body */
-    struct qc_tensor **state; /* [states]: as the last run of the body gave them */
+    struct qc_tensor **state; /* [states]: from the last run of the body */
     struct stack *stacks;     /* [stacked] */
 };
 
@@ -75,7 +75,7 @@ static bool push(struct iterating *it, unsigned k, const struct qc_view *v, stru
     return true;
 }
 
-/* One iteration: the inputs before and behind the states are set. Its condition is in *go_on where there is one. */
+/* Runs one iteration. The inputs before and after the states are set. *go_on: its condition, if it has one. */
 static bool step(bool *go_on, struct iterating *it, unsigned first_state, struct qc_status *st)
 {
     const struct qc_bodies *b = &it->s->bodies;
@@ -103,7 +103,7 @@ static bool step(bool *go_on, struct iterating *it, unsigned first_state, struct
     return true;
 }
 
-/* The parts of output k along an axis, backwards where asked for. */
+/* Returns the parts of output k stacked along an axis, in reverse order if `backwards`. */
 static struct qc_tensor *stacked(const struct iterating *it, unsigned k, int64_t axis, bool backwards,
                                  struct qc_status *st)
 {
@@ -136,7 +136,7 @@ static struct qc_tensor *stacked(const struct iterating *it, unsigned k, int64_t
     return t;
 }
 
-/* States that no iteration changed are as they came in. */
+/* States that no iteration changed keep their input values. */
 static bool hand_over(struct qc_tensor **outputs, struct iterating *it, unsigned first_state, struct qc_status *st)
 {
     const struct qc_bodies *b = &it->s->bodies;
@@ -179,7 +179,7 @@ static bool make_loop(struct qc_tensor **outputs, const struct qc_run *r, struct
     return ok;
 }
 
-/* Part `at` of a scanned input. */
+/* Returns part `at` of a scanned input. */
 static struct qc_view part_of(const struct qc_view *whole, int64_t axis, int64_t at)
 {
     const int d0 = (int)(axis < 0 ? axis + whole->rank : axis);

@@ -30,7 +30,7 @@ size_t qc_depthwise_vector(enum qc_taps form)
     return form == QC_TAPS_QUADS ? QC_DEPTHWISE_BLOCK : form == QC_TAPS_PAIRS ? 16 : 1;
 }
 
-/* Taps that lie side by side. */
+/* Returns how many taps are interleaved. */
 static size_t group_of(enum qc_taps form)
 {
     return form == QC_TAPS_QUADS ? QC_DEPTHWISE_LINES + 1 : form == QC_TAPS_PAIRS ? 2 : 1;

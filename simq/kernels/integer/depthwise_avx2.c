@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two taps at a time in 16 bits, whose products are exact: bytes of 16 channels of each become words, side by side. */
+/* Two taps at a time in 16 bits, whose products are exact: the bytes of 16 channels of each tap become interleaved
+   words. */
 #include "simq/kernels/integer/depthwise.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ QC_TARGET_AVX2 static QC_INLINE __m256i at(const void *p)
     return _mm256_loadu_si256(p);
 }
 
-/* Sums: channels 0 to 3 and 8 to 11 in the first vector, the others in the second. */
+/* Accumulates: channels 0 to 3 and 8 to 11 in the first vector, the others in the second. */
 QC_TARGET_AVX2 static QC_INLINE void add(__m256i acc[2], const __m256i x[2], const int16_t *w)
 {
     acc[0] = _mm256_add_epi32(acc[0], _mm256_madd_epi16(x[0], at(w)));
@@ -66,7 +67,7 @@ QC_TARGET_AVX2 static QC_INLINE __m256i rounded(__m256i acc, const float *factor
     return _mm256_cvtps_epi32(v);
 }
 
-/* Packing within lanes puts channels in order; else as in simq/core/convert_rows.c. */
+/* Packing within lanes restores the channel order; otherwise as in simq/core/convert_rows.c. */
 QC_TARGET_AVX2 static QC_INLINE __m128i finished(const __m256i acc[2], const float *factor, const struct finish *f)
 {
     const __m256i q =
@@ -96,7 +97,7 @@ QC_TARGET_AVX2 static QC_INLINE void store_some(uint8_t *y, __m128i v, size_t n)
     memcpy(y, some, n);
 }
 
-/* A window at `first`, whose columns are a, b and c. */
+/* Computes the window at channel `first` with the columns a, b and c. */
 QC_TARGET_AVX2 static QC_INLINE void window(uint8_t *y, const struct qc_depthwise_line *d, size_t first,
                                             const struct column *a, const struct column *b, const struct column *c,
                                             const int16_t *w, const struct finish *f)
@@ -125,7 +126,7 @@ QC_TARGET_AVX2 static QC_INLINE void result(const struct qc_depthwise_line *d, s
     if (two) window(d->y_below + to, d, first, a, b, c, d->below, f);
 }
 
-/* The columns that windows share go from register to register. */
+/* Keeps the columns that windows share in registers. */
 QC_TARGET_AVX2 static QC_INLINE void side_by_side(const struct qc_depthwise_line *d, size_t first,
                                                   const struct finish *f, const bool two)
 {

@@ -9,7 +9,7 @@
 
 enum { BLOCK = QC_DEPTHWISE_BLOCK, GROUP = QC_DEPTHWISE_LINES + 1 };
 
-/* Four lines of 64 channels as vectors of 16 channels with four bytes each. */
+/* Interleaves four lines of 64 channels: vectors of 16 channels with four bytes each. */
 QC_TARGET_VNNI static QC_INLINE void interleaved(__m512i to[4], const __m512i x[GROUP])
 {
     const __m512i lo01 = _mm512_unpacklo_epi8(x[0], x[1]), hi01 = _mm512_unpackhi_epi8(x[0], x[1]),
@@ -20,7 +20,7 @@ QC_TARGET_VNNI static QC_INLINE void interleaved(__m512i to[4], const __m512i x[
     to[3] = _mm512_unpackhi_epi16(hi01, hi23);
 }
 
-/* Lanes of four channels back in order, a transposition of 4 by 4 lanes, with the bias. */
+/* Restores the order of lanes of four channels (a 4 by 4 transposition of lanes) and adds the bias. */
 QC_TARGET_VNNI static QC_INLINE void store_in_order(int32_t *to, const __m512i acc[4], const int32_t *bias)
 {
     const __m512i a = _mm512_shuffle_i32x4(acc[0], acc[1], 0x44), e = _mm512_shuffle_i32x4(acc[0], acc[1], 0xee),
@@ -41,7 +41,7 @@ QC_TARGET_VNNI void qc_depthwise_vnni(const struct qc_depthwise *d)
         for (size_t g = 0; g < groups; g++, w += GROUP * BLOCK) {
             QC_UNROLL for (size_t i = 0; i < GROUP; i++)
             {
-                const size_t t = g * GROUP + i < d->taps ? g * GROUP + i : 0; /* its weights are 0 */
+                const size_t t = g * GROUP + i < d->taps ? g * GROUP + i : 0; /* a missing tap has weight 0 */
                 x[i] = _mm512_loadu_si512(d->a + d->tap[t] + b);
             }
             interleaved(y, x);
@@ -82,7 +82,8 @@ struct finish {
     bool is_signed, large;
 };
 
-/* Sums of all four vectors as bytes, which packing within lanes puts in order, else as in simq/core/convert_rows.c. */
+/* Converts the sums of four vectors to bytes. Packing within lanes restores the channel order; otherwise as in
+   simq/core/convert_rows.c. */
 QC_TARGET_VNNI static QC_INLINE __m512i finished(const __m512i acc[4], const struct finish *f)
 {
     __m512i q[4];
@@ -128,7 +129,7 @@ QC_TARGET_VNNI static QC_INLINE void result(const struct qc_depthwise_line *d, s
     if (two) _mm512_mask_storeu_epi8(d->y_below + at, mask, window(a, b, c, d->below, d->bias, f));
 }
 
-/* The columns that windows share go from register to register. */
+/* Keeps the columns that windows share in registers. */
 QC_TARGET_VNNI static QC_INLINE void side_by_side(const struct qc_depthwise_line *d, const struct finish *f,
                                                   const bool two, const __mmask64 mask)
 {

@@ -5,7 +5,7 @@
 
 #include "base/simd.h"
 
-/* Padding, from the first channel on. */
+/* Writes n elements of padding, starting at channel 0. */
 static void fill(const struct qc_int_mac *m, uint8_t *to, size_t n)
 {
     const size_t channels = (size_t)m->d.shape.groups;
@@ -67,7 +67,7 @@ static void move(const struct qc_int_mac *m, uint8_t *y, const void *x, size_t n
         move_u8_u8(y, x, n, stride, m->shift);
 }
 
-/* The data position at position i of the copy's dimension d, or -1 where that is padding. */
+/* Returns the data position for position i of the copy's dimension d, or -1 for padding. */
 static int64_t source(const struct qc_int_mac *m, int d, int64_t i)
 {
     const int64_t k = i - m->origin[d];

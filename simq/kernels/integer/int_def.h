@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/kernels/integer/: what a multiply-accumulate step is to compute. */
+/* Inside simq/kernels/integer/: the definition of a multiply-accumulate step. */
 #pragma once
 
 #include "graph/core/infer.h"
@@ -11,21 +11,21 @@
 
 struct qc_int_def {
     struct qc_int_shape shape;
-    enum qc_isa isa; /* as qc_isa_detect gave it; QC_ISA_BEST: it is asked */
-    bool wide;       /* operands in 16 bits, whatever they come in */
-    bool pairs;      /* pairs of products saturate (int_pairs.h): data and weights of 8 bits, weights signed */
+    enum qc_isa isa; /* from qc_isa_detect; QC_ISA_BEST: detected here */
+    bool wide;       /* operands are held in 16 bits, whatever their type */
+    bool pairs;      /* pairs of products saturate (int_pairs.h): 8-bit data and signed 8-bit weights */
     /* Element strides: data and result [n, channel, 3 spatial], weights [output channel of a group, group, input
      * channel, 3 spatial]. */
     enum qc_dtype data_type, weight_type;
-    int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result lie side by side */
+    int64_t data_stride[5], weight_stride[6], out_stride[5]; /* channels of the result are contiguous */
     const void *weights;                                     /* NULL: packed at each run */
-    const struct qc_tensor *constant;                        /* whose numbers weights are, where it keeps forms; NULL */
-    struct qc_packed *packs;                                 /* for packed weights; NULL: a step keeps its own */
-    const struct qc_view *bias; /* NULL, or constant: of i32 or centred f32, dense, one per output channel */
+    const struct qc_tensor *constant; /* owner of the weights, if it caches other forms of them; else NULL */
+    struct qc_packed *packs;          /* for packed weights; NULL: a step keeps its own */
+    const struct qc_view *bias;       /* NULL, or constant: i32 or centred f32, dense, one per output channel */
     const struct qc_scales *data_scales,
-        *weight_scales; /* data: one scale, or one per group of one channel; weights: one, or one per output channel,
-                              and their arrays live as long as the state */
+        *weight_scales; /* data: one scale, or one per group of one channel. weights: one, or one per output channel;
+                           their arrays live as long as the state */
     struct qc_convert finish;          /* from i32 */
-    struct qc_accumulator accumulator; /* that sums may leave: one addition after the other. 0 bits: none does, in 32 */
+    struct qc_accumulator accumulator; /* sums may overflow it, checked after each addition. 0 bits: exact int32 sums */
     bool narrow_sums;                  /* no sum can leave int32 */
 };

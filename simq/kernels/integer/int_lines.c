@@ -8,14 +8,14 @@
 
 enum { BLOCK = QC_DEPTHWISE_BLOCK, GROUP = QC_DEPTHWISE_LINES + 1, COLUMNS = 3, TAPS = GROUP * COLUMNS, SLACK = 64 };
 
-/* Of a block of channels. */
+/* Constants of a block of channels. */
 struct qc_int_lines {
-    int16_t w[TAPS * BLOCK], below[TAPS * BLOCK]; /* or bytes */
+    int16_t w[TAPS * BLOCK], below[TAPS * BLOCK]; /* int16, or bytes */
     int32_t bias[BLOCK];
     float factor[BLOCK];
 };
 
-/* Windows side by side of few channels fill vectors better together. */
+/* Returns whether this kernel is faster. With few channels and stride 1, pixels done together fill vectors better. */
 static bool wanted(const struct qc_int_mac *m)
 {
     const struct qc_int_shape *s = &m->d.shape;
@@ -67,7 +67,7 @@ size_t qc_int_lines_bytes(const struct qc_int_mac *m)
     return m->lines ? blocks_of(m) * sizeof *m->lines : 0;
 }
 
-/* Bytes from line to line of those that are held. */
+/* Byte distance between the lines in the scratch. */
 static size_t held(const struct qc_int_mac *m)
 {
     return ((size_t)m->plane_step[1] + SLACK + 63) / 64 * 64;
@@ -84,12 +84,12 @@ void qc_int_lines_run(const struct qc_int_mac *m, uint8_t *y, const char *data, 
     const int64_t *out = m->d.out_stride, stride = s->stride[1];
     const size_t channels = (size_t)s->groups;
     for (int64_t i = 0; i < s->out[0]; i++) {
-        int64_t copied = 0, lines = 1; /* lines of the plane that were copied */
+        int64_t copied = 0, lines = 1; /* copied: lines of the plane copied so far */
         for (int64_t k = 0; k < s->out[1]; k += lines) {
             const uint8_t *line[GROUP];
             lines = stride == 1 && k + 1 < s->out[1] ? 2 : 1;
             for (int64_t l = 0; l < GROUP; l++) {
-                const int64_t at = k * stride + (l < 2 + lines ? l : 2); /* weights of a line that is not there are 0 */
+                const int64_t at = k * stride + (l < 2 + lines ? l : 2); /* a missing line has weight 0 */
                 if (m->copied) {
                     uint8_t *to = scratch + (size_t)(at % GROUP) * held(m);
                     if (at >= copied) qc_int_copy_line(m, to, data, i * s->stride[0], at);

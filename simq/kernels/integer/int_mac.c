@@ -19,7 +19,7 @@ static size_t padded(size_t bytes)
 
 /* ------------------------------------------------- making */
 
-/* The least and the greatest number that data may be: centred for float32, over all channels. */
+/* Sets the smallest and largest value of the data over all channels; centred for float32. */
 static void data_range(int32_t *lo, int32_t *hi, const struct qc_int_mac *m)
 {
     const struct qc_scales *s = m->d.data_scales;
@@ -32,7 +32,8 @@ static void data_range(int32_t *lo, int32_t *hi, const struct qc_int_mac *m)
     }
 }
 
-/* How data is held: what is subtracted so that it fits. Centred numbers of 16-bit types may need 17 bits. */
+/* Chooses the representation of the data and the shift that makes it fit. Centred numbers of 16-bit types may need
+   17 bits. */
 static bool choose_data(struct qc_int_mac *m, struct qc_status *st)
 {
     const struct qc_scales *s = m->d.data_scales;
@@ -78,7 +79,7 @@ static bool check_weights(const struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-/* The data as the tiles read it: bytes per step of each dimension and of the batch. */
+/* Chooses whether data is copied, and the byte steps of each dimension. */
 static void choose_copy(struct qc_int_mac *m)
 {
     const struct qc_int_shape *s = &m->d.shape;
@@ -99,7 +100,7 @@ static void choose_copy(struct qc_int_mac *m)
     for (int i = 0; !m->copied && i < 3; i++) m->plane_step[i] = stride[2 + i] * (int64_t)m->element;
 }
 
-/* Runs: stretches of memory that one output reads, in the order of the packed weights. */
+/* Runs: contiguous memory that one output reads, in the order of the packed weights. */
 static bool make_runs(struct qc_int_mac *m, struct qc_status *st)
 {
     const struct qc_int_shape *s = &m->d.shape;
@@ -120,7 +121,7 @@ static bool make_runs(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-/* Blocks of 16 channels over panels of at most three, as even as can be. */
+/* Divides blocks of 16 channels evenly into panels of at most three. */
 static bool make_panels(struct qc_int_mac *m, struct qc_status *st)
 {
     const size_t blocks = ((size_t)m->d.shape.outputs + QC_TILE_CHANNELS - 1) / QC_TILE_CHANNELS;
@@ -137,7 +138,7 @@ static bool make_panels(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-/* Are the tiles' narrow loops what computes it? */
+/* Returns whether the narrow tiles compute it. */
 static bool uses_narrow(const struct qc_int_mac *m)
 {
     return !m->wide && !m->depthwise && !m->serial && !m->pairs;
@@ -172,8 +173,8 @@ static bool make_bias(struct qc_int_mac *m, struct qc_status *st)
     return true;
 }
 
-/* Pixels of a line, a power of two up to ROWS, of which the channels fill vectors; 1 where they do not
- * follow each other in memory. */
+/* Returns the number of pixels of a line, a power of two up to ROWS, whose channels together fill vectors. Returns 1
+   if they are not contiguous. */
 static size_t pixels_together(const struct qc_int_mac *m)
 {
     const struct qc_int_shape *s = &m->d.shape;
@@ -198,7 +199,7 @@ static bool pack_depthwise(uint8_t **to, const struct qc_int_mac *m, const int32
     return true;
 }
 
-/* w[tap][channel] in columns of four lines, for the upper pixel and for the lower one. */
+/* Arranges w[tap][channel] in columns of four lines, for the upper and for the lower pixel. */
 static bool make_pair(struct qc_int_mac *m, const int32_t *w, size_t channels, struct qc_status *st)
 {
     enum { GROUP = QC_DEPTHWISE_LINES + 1 };
@@ -250,7 +251,7 @@ static bool make_depthwise(struct qc_int_mac *m, struct qc_status *st)
     return ok;
 }
 
-/* All that packed weights and their sums depend on, but for zero points of their own, which follow it. */
+/* Everything that packed weights and their sums depend on; the zero points follow it. */
 struct pack_key {
     int64_t stride[6], kernel[3], inputs, outputs, groups;
     uint64_t quads, panels, channels, transposed, wide, joined, type, zero_points, less, most;
@@ -261,7 +262,8 @@ static size_t key_bytes(const struct qc_int_pack *p)
     return sizeof(struct pack_key) + p->scales->count * sizeof *p->scales->zero_point;
 }
 
-/* most: 0, packed weights, or of data, whether their sums fit. NULL: memory is out. */
+/* most: 0 for the key of packed weights; else the largest data value, for the key of whether pairs fit. Returns NULL
+   if out of memory. */
 static void *key_of(const struct qc_int_pack *p, int32_t most)
 {
     const struct qc_int_shape *s = p->shape;
@@ -288,7 +290,7 @@ static void *key_of(const struct qc_int_pack *p, int32_t most)
     return key;
 }
 
-/* Weights out of what the constant keeps: packed, and behind them the sums of their channels. */
+/* Takes the weights from the forms cached with the constant: packed weights, followed by the sums of their channels. */
 static bool take_form(struct qc_int_mac *m, const struct qc_int_pack *p, struct qc_status *st)
 {
     const struct qc_int_shape *s = p->shape;
@@ -354,8 +356,9 @@ static bool make_dense(struct qc_int_mac *m, struct qc_status *st)
     return m->shared;
 }
 
-/* Rows that are wanted: lines of a plane that lie in one memory at one distance are one line, with positions between
-   them that nobody asks for, where that takes fewer tiles. Runs that are short leave most of a tile empty. */
+/* Chooses whether AMX is used, and the rows per tile. Lines of a plane at a constant distance become one line if
+   that takes fewer tiles; results between them are discarded. Short runs (LEAST_QUADS) and few rows leave most of a
+   tile empty. */
 static void choose_amx(struct qc_int_mac *m)
 {
     enum { LEAST_QUADS = 6, LEAST_ROWS = 3 };
@@ -393,7 +396,7 @@ static size_t scratch_of(struct qc_int_mac *m)
            (m->weights ? 0 : padded(groups * m->channels * sizeof *m->bias));
 }
 
-/* The greatest number that the tiles read. */
+/* Returns the largest value that the tiles read. */
 static int32_t most_of_data(const struct qc_int_mac *m)
 {
     int32_t lo, hi;
@@ -401,7 +404,7 @@ static int32_t most_of_data(const struct qc_int_mac *m)
     return hi - m->shift;
 }
 
-/* May narrow tiles be used that add two products in 16 bits? Asked once of a constant. */
+/* Sets *fits to whether narrow tiles that add two products in 16 bits are exact. Cached with a constant. */
 static bool check_pairs(bool *fits, const struct qc_int_mac *m, struct qc_status *st)
 {
     const struct qc_int_pack p = qc_int_mac_pack(m);
@@ -468,7 +471,7 @@ bool qc_int_mac_new(struct qc_int_mac **out, size_t *scratch, const struct qc_in
                            : "",
             m->copied ? " copied" : "");
     *scratch = scratch_of(m);
-    m->d.weights = m->d.bias = NULL; /* they need not live any longer */
+    m->d.weights = m->d.bias = NULL; /* not needed any longer */
     m->d.data_scales = NULL;
     *out = m;
     return true;

@@ -17,7 +17,7 @@ struct call {
     struct qc_sums *sums;
 };
 
-/* `count` outputs of one line, from the panel's weights. */
+/* Computes `count` outputs of one line with the weights of one panel. */
 static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, int32_t zero,
                      const uint8_t *a, char *y, int64_t count)
 {
@@ -33,7 +33,7 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
     for (int64_t i = 0; i < count;) {
         int64_t rows = ROWS;
         if (!m->serial && count >= ROWS && i > count - ROWS)
-            i = count - ROWS; /* some are done twice, rather than few at a time */
+            i = count - ROWS; /* recomputes some outputs instead of using smaller tiles */
         while (rows > count - i) rows /= 2;
         t->a = a + i * t->step;
         if (m->serial)
@@ -46,7 +46,8 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
     }
 }
 
-/* `count` outputs of each line, of which there are `positions`, one line after the other with gaps or one line. */
+/* Outputs: `count` of each line. The `positions` of the data form one line, or lines that begin every `pitch`
+   positions; results between the lines are discarded. */
 struct lines {
     int64_t positions, pitch, count, line_out;
 };
@@ -60,7 +61,7 @@ static void run_amx(const struct call *c, struct qc_tile *t, int blocks, size_t 
     const size_t width = (size_t)blocks * QC_TILE_CHANNELS;
     for (int64_t i = 0; i < positions;) {
         int64_t tiles = (positions - i) / rows;
-        if (!tiles) i = positions - rows; /* some are done twice */
+        if (!tiles) i = positions - rows; /* recomputes some outputs */
         if (!tiles || blocks > 2) tiles = 1;
         if (tiles > QC_AMX_TILES / blocks) tiles = QC_AMX_TILES / blocks;
         t->a = a + i * t->step;
@@ -104,7 +105,7 @@ static void run_group(const struct call *c, int64_t group)
         pitch = even ? positions : m->amx_pitch;
         lines[1] = 1;
     }
-    /* Lines that follow each other evenly in both memories are one. */
+    /* Lines at a constant distance in both memories are one line. */
     for (int i = 1; !m->amx_rows && i >= 0; i--) {
         if (line_in[i] != m->plane_step[2] * step * count || line_out[i] != m->d.out_stride[4] * size * count) break;
         count *= lines[i];
@@ -136,7 +137,7 @@ static void run_group(const struct call *c, int64_t group)
     }
 }
 
-/* Sums of up to ROWS pixels of a line, at `a`, and where there is a pair those of the line below. */
+/* Sums up to ROWS pixels of a line, at `a`, and, with a pair, those of the line below. */
 static void depthwise_sums(const struct call *c, bool pair, const uint8_t *a, int32_t *acc, int32_t *below, size_t rows,
                            size_t row)
 {

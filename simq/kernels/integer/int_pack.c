@@ -6,7 +6,7 @@
 #include "base/pool.h"
 #include "simq/kernels/integer/tile.h"
 
-/* Weight at an element offset, less its zero point. */
+/* Returns the weight at an element offset, less its zero point. */
 static int32_t weight_at(const struct qc_int_pack *p, const void *weights, int64_t at, size_t channel)
 {
     const int32_t zero = p->scales->zero_point[p->scales->count > 1 ? channel : 0];
@@ -17,14 +17,14 @@ static int32_t weight_at(const struct qc_int_pack *p, const void *weights, int64
     return (is_signed ? ((const int8_t *)weights)[at] : ((const uint8_t *)weights)[at]) - zero;
 }
 
-/* Position i of the kernel along dimension d, in the order that the data is read: that of a transposed one is flipped.
- */
+/* Returns position i of the kernel along dimension d in the order that data is read; a transposed convolution flips
+   it. */
 static int64_t position(const struct qc_int_shape *s, int d, int64_t i)
 {
     return s->transposed ? s->kernel[d] - 1 - i : i;
 }
 
-/* Element j of run r. */
+/* Returns the offset of element j of a run. */
 static int64_t offset_of(const struct qc_int_pack *p, int64_t run, int64_t j)
 {
     const struct qc_int_shape *s = p->shape;
@@ -34,9 +34,9 @@ static int64_t offset_of(const struct qc_int_pack *p, int64_t run, int64_t j)
            position(s, 2, l) * p->stride[5];
 }
 
-/* The elements of a run that lie side by side in a quad. */
+/* The elements of a run in one quad of bytes. */
 struct quad {
-    size_t count; /* those that there are */
+    size_t count; /* elements present */
     int64_t at[4];
 };
 
@@ -50,7 +50,7 @@ static struct quad quad_of(const struct qc_int_pack *p, int64_t run, size_t quad
     return q;
 }
 
-/* One quad of `count` channels from first on, which begin at weights; sums of theirs to sum. */
+/* Packs one quad of `count` channels, starting at `first`; adds the weights to `sum`. */
 static inline void pack_quad(uint8_t *to, int32_t *sum, const struct qc_int_pack *p, const void *weights,
                              const struct quad *q, size_t first, size_t count)
 {
@@ -66,7 +66,7 @@ static inline void pack_quad(uint8_t *to, int32_t *sum, const struct qc_int_pack
     }
 }
 
-/* The same of whole quads of bytes, of which there are the most. */
+/* The same for full quads of bytes, the most frequent case. */
 static inline void pack_bytes(uint8_t *to, int32_t *sum, const struct qc_int_pack *p, const uint8_t *weights,
                               const struct quad *q, size_t first, size_t count)
 {
@@ -85,7 +85,7 @@ static inline void pack_bytes(uint8_t *to, int32_t *sum, const struct qc_int_pac
     }
 }
 
-/* Panels are packed side by side; less than this is done sooner alone. */
+/* Fewer bytes than this are packed faster on one thread than with panels in parallel. */
 enum { SHARED_LEAST = 1 << 18 };
 
 struct packing {
@@ -93,7 +93,7 @@ struct packing {
     const void *weights;
     uint8_t *to;
     int32_t *sums;
-    size_t runs, group_blocks; /* blocks of channels of all panels of a group */
+    size_t runs, group_blocks; /* blocks of channels of all panels of one group */
 };
 
 static void pack_panel(void *user, size_t item)
@@ -151,7 +151,7 @@ void qc_int_pack_bias(int32_t *bias, const struct qc_int_pack *p, const int32_t 
                                 (uint32_t)((p->zeros ? p->zeros[g] : p->zero) - p->less) * (uint32_t)sums[c]);
 }
 
-/* Data x of 0 to most give (x - less) * a + (y - less) * b; the extremes are at the ends. */
+/* Two data values x, y in 0 to most give (x - less) * a + (y - less) * b; the extremes are at the ends. */
 static bool pair_fits(const struct qc_int_pack *p, int32_t a, int32_t b, int32_t most)
 {
     const int32_t x = -p->less, y = most - p->less, up = (a > 0 ? y : x) * a + (b > 0 ? y : x) * b,

@@ -11,7 +11,7 @@ static size_t inputs_of(const struct qc_int_mac *m)
     return m->runs * m->run_elements;
 }
 
-/* acc[c] += a0 * w[c] and a1 * w[n + c], as one saturated pair. */
+/* Adds a0 * w[c] + a1 * w[n + c], saturated as one pair, to acc[c]. */
 static QC_INLINE void add_pair_body(int32_t *restrict acc, int32_t a0, int32_t a1, const int8_t *restrict w, size_t n)
 {
     for (size_t c = 0; c < n; c++) acc[c] += qc_pair_product(a0, w[c], a1, w[n + c]);
@@ -29,12 +29,12 @@ size_t qc_int_pairs_scratch(const struct qc_int_mac *m)
     return m->channels * sizeof(int32_t) + inputs_of(m) + 1;
 }
 
-/* What one result reads, in the order of the weights; *sum: of it. */
+/* Gathers the data of one result in the order of the weights; *sum: their sum. */
 static void gather(uint8_t *row, int32_t *sum, const struct qc_int_mac *m, const uint8_t *data)
 {
     const size_t n = inputs_of(m);
     for (size_t r = 0; r < m->runs; r++) memcpy(row + r * m->run_elements, data + m->run[r], m->run_elements);
-    row[n] = 0; /* beside the last one of an odd count */
+    row[n] = 0; /* partner of the last element of an odd count */
     *sum = 0;
     for (size_t i = 0; i < n; i++) *sum += row[i];
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* AveragePool in fixed point: int32 sums of q - zero point over a window; where input and result have the same
-   parameters their mean half away from zero (TensorFlow Lite), else requantized with the number of positions in the
-   multiplier. */
+/* AveragePool in fixed point, from int32 sums of q - zero point over a window. If input and result have the same
+   parameters, the result is the mean, rounded half away from zero (TensorFlow Lite). Otherwise the sum is
+   requantized, with the number of positions in the multiplier. */
 #include <math.h>
 
 #include "arith/average.h"
@@ -11,13 +11,13 @@
 #include "simq/core/mean.h"
 
 struct average {
-    struct qc_window w; /* three spatial dimensions, missing ones in front of size 1 */
+    struct qc_window w; /* three spatial dimensions; missing ones come first, with size 1 */
     int missing;
     bool same;
     int32_t zero;
     struct qc_levels levels;
-    int64_t most;                      /* positions of a window */
-    struct qc_requantizer *requantize; /* [most + 1] by the number of positions that count */
+    int64_t most;                      /* positions of a full window */
+    struct qc_requantizer *requantize; /* [most + 1], indexed by the number of positions that count */
 };
 
 static void spread(int64_t a[3], int missing, int64_t otherwise)
@@ -116,8 +116,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
 
 QC_KERNEL(int_average, .order = QC_ORDER_ANY, .prepare = prepare, .run = run);
 
-/* Means of stored integers: int32 sums of q - zero point, then a requantize with the number of them in the multiplier.
- */
+/* Means of stored integers: int32 sums of q - zero point, requantized with the element count in the multiplier. */
 
 struct mean {
     struct qc_convert convert;
@@ -130,7 +129,7 @@ static bool prepare_int_mean(struct qc_prepare *p, struct qc_status *st)
 {
     struct mean *s = QC_NEW(p->arena, struct mean, st);
     if (!s || !qc_mean_of(&s->over, p, sizeof(int32_t), st)) return false;
-    /* As a requantize of the sum with scale sx / n: f(sx / f(sy*n)). */
+    /* A requantize of the sum with scale sx / n: f(sx / f(sy*n)). */
     struct qc_scales to = p->out_scales[0], from = p->in_scales[0];
     float scale = to.scale[0] * (float)s->over.count;
     int32_t none = 0;

@@ -32,7 +32,7 @@ struct call {
     enum qc_dtype type[3]; /* result, a, b */
 };
 
-/* n elements side by side: as they lie, or brought there. */
+/* Returns n contiguous elements: in place, or copied to block. */
 static const void *gathered(void *block, enum qc_dtype t, void *data, int64_t at, int64_t n, int64_t stride)
 {
     const int64_t size = (int64_t)qc_dtype_size(t);

@@ -10,9 +10,9 @@
 #include "simq/core/kernel_util.h"
 #include "simq/kernels/integer/int_mac.h"
 
-/* A matrix product as batches of [M,K] by [K,N], each a convolution over a line of M pixels. */
+/* A matrix product as batches of [M,K] by [K,N]. Each is a convolution over a line of M pixels. */
 struct product {
-    struct qc_view a, b, out; /* of rank 2 at least, batch dimensions broadcast */
+    struct qc_view a, b, out; /* of rank 2 or more, batch dimensions broadcast */
     bool one;                 /* all batches are rows of one product */
 };
 
@@ -46,7 +46,7 @@ static bool conv_def(struct qc_int_def *d, const struct qc_graph *g, const struc
     d->data_stride[1] = x->stride[1];
     d->out_stride[0] = y->stride[0];
     d->out_stride[1] = y->stride[1];
-    /* [M, C/groups, ...], transposed [C, M/groups, ...] */
+    /* [M, C/groups, ...]; transposed: [C, M/groups, ...] */
     d->weight_stride[0] = w->stride[transposed ? 1 : 0];
     d->weight_stride[1] = w->stride[0] * (w->dim[0] / s->groups);
     d->weight_stride[2] = w->stride[transposed ? 0 : 1];
@@ -66,7 +66,7 @@ static bool conv_def(struct qc_int_def *d, const struct qc_graph *g, const struc
     return true;
 }
 
-/* Dimensions of one in front up to `rank`, batch dimensions broadcast to those of `to`. */
+/* Prepends dimensions of size 1 up to the rank of `to`, and broadcasts the batch dimensions to those of `to`. */
 static struct qc_view raised(const struct qc_view *v, const struct qc_view *to)
 {
     struct qc_view r = *v;
@@ -96,7 +96,7 @@ static struct product product_of(const struct qc_node *n, const struct qc_view *
         p.a = qc_view_with_one(x, 0);
         p.out = qc_view_with_one(&p.out, p.out.rank - 1);
     }
-    /* One matrix for all batches, and rows that follow each other. */
+    /* One matrix for all batches, and contiguous rows. */
     p.one = p.b.rank == 2 && (p.a.rank == 2 || (qc_view_row_major(&p.a) && qc_view_row_major(&p.out)));
     if (p.one && p.a.rank > 2) {
         const int64_t rows = (int64_t)qc_view_count(&p.out) / p.out.dim[p.out.rank - 1];
@@ -157,7 +157,7 @@ static bool is_bias(const struct qc_int_node *n)
            qc_view_count(b) == (size_t)channels_of(n) && (b->rank == 0 || b->dim[b->rank - 1] == channels_of(n));
 }
 
-/* Weights with one scale, or one for each channel of the result. */
+/* Returns whether the weights have one scale, or one per channel of the result. */
 static bool fits_channels(const struct qc_int_node *n)
 {
     const struct qc_scales *w = &n->in_scales[1];
@@ -186,7 +186,7 @@ static bool has_rows(const struct qc_int_node *n)
     return true;
 }
 
-/* Dimension of the weights that the result's channels run along. */
+/* Returns the dimension of the weights that holds the channels of the result, or -1. */
 static int channel_axis(const struct qc_int_node *n)
 {
     if (n->node->op == QC_OP_Conv) return 0;
@@ -195,26 +195,27 @@ static int channel_axis(const struct qc_int_node *n)
     return rank < 2 ? -1 : n->node->op == QC_OP_Gemm && qc_attr_int(n->node, "transB", 0) ? 0 : rank - 1;
 }
 
-/* A number of a bias, whose zero point is 0. */
+/* Returns element i of a bias, whose zero point is 0. */
 static double level_at(const struct qc_view *v, size_t i)
 {
     struct qc_tensor one = {.dtype = v->dtype, .count = 1, .data = (char *)v->data + i * qc_dtype_size(v->dtype)};
     return v->dtype == QC_F32 ? (double)*(const float *)one.data : (double)qc_tensor_int(&one, 0);
 }
 
-/* The constant that the weights are, where it keeps other forms of them. */
+/* Returns the constant of the weights if it caches other forms of them, else NULL. */
 static const struct qc_tensor *keeper_of(const struct qc_graph *g, const struct qc_node *n, const struct qc_view *w)
 {
     const struct qc_tensor *t = w->data ? qc_constant_of(g, n->inputs[1]) : NULL;
     return t && t->forms && t->data == w->data && t->dtype == w->dtype ? t : NULL;
 }
 
-/* Sums of what is above and below the zero points, [channels] each: kept with the constant, or else made, and to be
-   freed. NULL: memory is out. */
+/* Returns the sums of the weights above and below the zero points, [channels] each. They are cached with the
+   constant, or allocated in *own for the caller to free. Returns NULL if out of memory. */
 static const int64_t *parts_of(int64_t **own, const struct qc_tensor *keeper, const struct qc_tensor *weights,
                                size_t channels, size_t inner, const int32_t *zero, size_t zero_count)
 {
-    const uint64_t of[] = {UINT64_MAX, channels, inner, zero_count}; /* the first tells it from packed weights */
+    const uint64_t of[] = {UINT64_MAX, channels, inner,
+                           zero_count}; /* UINT64_MAX distinguishes it from keys of packed weights */
     const size_t zeros = zero_count * sizeof *zero, bytes = sizeof of + zeros;
     struct qc_status ignored = QC_STATUS_INIT;
     char *key = keeper ? malloc(bytes) : NULL;
@@ -236,8 +237,8 @@ static const int64_t *parts_of(int64_t **own, const struct qc_tensor *keeper, co
     return parts;
 }
 
-/* The largest magnitude over the channels of the sums of nothing but positive, nothing but negative products; constant
-   weights are dense row-major. INFINITY, nothing known, where memory is out. */
+/* Returns the largest magnitude, over the channels, of the sum of all positive or all negative products. Constant
+   weights must be dense row-major. Returns INFINITY if out of memory. */
 static double channel_bound(const struct qc_int_node *n, const struct qc_view *bias)
 {
     const struct qc_view *w = &n->in[1];
@@ -258,11 +259,11 @@ static double channel_bound(const struct qc_int_node *n, const struct qc_view *b
                   *down = up + channels;
     if (!up) return (double)INFINITY;
     for (size_t c = 0; c < channels; c++) {
-        /* lo <= hi, so what is positive reaches the most with hi. All are integers far below 2^53. */
+        /* lo <= hi, so positive weights contribute most with hi. All are integers far below 2^53. */
         const double above = (double)up[c] * hi + (double)down[c] * lo,
                      below = -((double)up[c] * lo + (double)down[c] * hi);
         most = fmax(most, fmax(above, below));
-        /* Of a ConvTranspose, the channels of all groups have these sums at most. */
+        /* Each sum belongs to every `channels`-th bias. */
         for (size_t b = c; bias && b < qc_view_count(bias); b += channels) {
             const double v = level_at(bias, b);
             most = fmax(most, fmax(above + fmax(v, 0), below + fmax(-v, 0)));
@@ -289,7 +290,7 @@ double qc_int_product_bound(const struct qc_int_node *n)
     const struct qc_view *bias = n->input_count > 2 && n->in[2].rank >= 0 ? &n->in[2] : NULL;
     if (w->data && qc_view_row_major(w) && n->in_scales[0].count == 1 && n->node->op != QC_OP_ConvTranspose)
         return channel_bound(n, bias);
-    /* At most all of the weights meet in one sum. */
+    /* Bound: the products of all weights meet in one sum. */
     const double sum = largest_level(&n->in_scales[1]) *
                        (double)(is_conv(n->node) ? (int64_t)qc_view_count(w) : n->in[0].dim[n->in[0].rank - 1]);
     double most = 0;
@@ -323,7 +324,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
                            .weight_scales = &p->in_scales[1]};
     if (!s) return false;
     p->state = s;
-    bool shared = true; /* the same weights in all batches */
+    bool shared = true; /* all batches have the same weights */
     if (is_conv(n)) {
         if (!conv_def(&d, p->graph, n, &p->in[0], &p->in[1], &p->out[0], st)) return false;
     } else {
@@ -339,7 +340,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     const double bound = p->accumulator.bits ? qc_int_product_bound(&node) : 0;
     const bool overflows = p->accumulator.bits && bound >= ldexp(1, (int)p->accumulator.bits - 1);
     d.narrow_sums = bound < 0x1p31;
-    if (overflows) d.accumulator = p->accumulator; /* else nothing ever wraps or saturates */
+    if (overflows) d.accumulator = p->accumulator; /* otherwise no sum wraps or saturates */
     if (!qc_convert_of(&d.finish, (struct qc_convert_end){QC_I32, from},
                        (struct qc_convert_end){p->out[0].dtype, &p->out_scales[0]},
                        p->fusion ? p->fusion->lo : -INFINITY, p->fusion ? p->fusion->hi : INFINITY, &how, p->arena,
@@ -412,7 +413,7 @@ static void release(void *state)
 static const struct qc_kernel int_conv = QC_INT_KERNEL("int_conv", QC_ORDER_LAST);
 static const struct qc_kernel int_product = QC_INT_KERNEL("int_product", QC_ORDER_ROW);
 
-/* Does every output read data of one scale? */
+/* Returns whether each output reads data of a single scale. */
 static bool reads_one_scale(const struct qc_int_node *n)
 {
     const size_t count = n->in_scales[0].count;

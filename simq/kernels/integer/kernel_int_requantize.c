@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* DequantizeLinear of int32 numbers and Quantize as one step, under the contracts in fixed point: a requantize of the
+/* DequantizeLinear of int32 values and Quantize as one step, under the fixed-point contracts: a requantize of the
    integers. (Under "onnx" they are two float32 steps, as in ONNX Runtime.) */
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of one 8-bit variable, Relu and Clip as tables of 256 entries, made by running the real op on the
-   dequantized ramp; and which ops on stored integers have a kernel. */
+/* Functions of one 8-bit variable, Relu and Clip as tables of 256 entries, computed by running the real op on the
+   dequantized ramp. Also selects the kernel of other ops on stored integers. */
 #include <math.h>
 
 #include "arith/tflite.h"
@@ -23,7 +23,7 @@ static bool is_clamp(const struct qc_node *n)
     return n->op == QC_OP_Relu || n->op == QC_OP_Clip;
 }
 
-/* The bounds of Relu and Clip in centred units. */
+/* Computes the bounds of Relu and Clip in centred units. */
 static void bounds_of(float *lo, float *hi, const struct qc_prepare *p)
 {
     const struct qc_scales *s = &p->in_scales[0];
@@ -44,7 +44,7 @@ static float one_function(float x, const void *context)
     return x;
 }
 
-/* The C library's, as TensorFlow Lite has them; our own are ONNX Runtime's. */
+/* TensorFlow Lite uses the C library's functions; ours are ONNX Runtime's. */
 static float tflite_sigmoid(float x, const void *context)
 {
     (void)context;
@@ -62,7 +62,7 @@ static float (*tflite_function(enum qc_op op))(float, const void *)
     return op == QC_OP_Sigmoid ? tflite_sigmoid : op == QC_OP_Tanh ? tflite_tanh : one_function;
 }
 
-/* TensorFlow Lite has arithmetic of its own for some functions. */
+/* TensorFlow Lite has its own arithmetic for some functions. */
 static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint8_t *ramp, struct qc_status *st)
 {
     const struct qc_scales *x = &p->in_scales[0], *y = &p->out_scales[0];
@@ -86,7 +86,7 @@ static bool tflite_table(struct table *t, const struct qc_prepare *p, const uint
     return true;
 }
 
-/* y = f(x) of the node's function on the 256 numbers of a ramp. */
+/* Applies the node's function to the 256 numbers of a ramp. */
 static bool apply(float *ramp, const struct qc_prepare *p, struct qc_status *st)
 {
     struct qc_unary u;
@@ -178,7 +178,7 @@ static bool known_bounds(const struct qc_int_node *n)
     return true;
 }
 
-/* The sum of what a mean takes in fits into int32. */
+/* Returns whether the sum of a mean fits in int32. */
 static bool sum_fits(const struct qc_int_node *n)
 {
     const struct qc_scales *s = &n->in_scales[0];

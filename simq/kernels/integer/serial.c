@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Accumulators that sums may leave. The sums without bounds tell everything but what saturation makes of the results
-   that left the range: those are added up a second time, one by one. */
+/* Accumulators that sums may overflow. Unbounded sums give everything except saturated results that overflowed:
+   those are summed a second time, one product at a time. */
 #include <string.h>
 
 #include "base/simd.h"
 #include "simq/kernels/integer/tile.h"
 
-/* Sums of one row of a tile and their extremes, as T; W weights of BITS bits in each group of 32. */
+/* Sums of one row of a tile and their extremes, in type T; W weights of BITS bits in each 32-bit group. */
 #define QC_SUMS(NAME, T, DATA, W, BITS)                                                                                \
     static QC_INLINE void NAME##_body(T *restrict sum, T *restrict lo, T *restrict hi, const struct qc_tile *t,        \
                                       ptrdiff_t row, size_t n, int32_t zero)                                           \
@@ -56,7 +56,7 @@ static int64_t clamped(int64_t v, struct range r)
     return v < r.lo ? r.lo : v > r.hi ? r.hi : v;
 }
 
-/* Channel c of a row again, saturating after each addition. */
+/* Sums channel c of a row again, saturating after each addition. */
 static int64_t saturating(const struct qc_tile *t, ptrdiff_t row, size_t n, size_t c, const struct qc_tile_narrow *how,
                           struct range range)
 {
@@ -81,7 +81,7 @@ void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct 
     const size_t n = (size_t)blocks * QC_TILE_CHANNELS;
     const struct qc_accumulator a = how->accumulator;
     const bool last = a.overflow == QC_OVERFLOW_LAST;
-    /* A result of 32 bits ends where float32 does, which a simulated graph holds it in. */
+    /* A 32-bit result is limited to values that float32 holds, the type of simulated graphs. */
     const struct range range = {-((int64_t)1 << (a.bits - 1)),
                                 ((int64_t)1 << (a.bits - 1)) - (last && a.bits == 32 ? 128 : 1)};
     int64_t sum[QC_TILE_WIDTH], lo[QC_TILE_WIDTH], hi[QC_TILE_WIDTH];

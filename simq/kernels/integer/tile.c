@@ -46,7 +46,7 @@ struct qc_tile_set qc_tile_set_of(enum qc_isa isa)
     return s;
 }
 
-/* Sums are modulo 2^32, as those of vectors are. */
+/* Sums modulo 2^32, as vector instructions do. */
 static QC_INLINE int32_t dot_narrow(int32_t acc, const uint8_t *a, const uint8_t *w)
 {
     uint32_t sum = (uint32_t)acc;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: the innermost loops of integer multiply-accumulate ops: exact modulo 2^32 whatever the instructions, so
-   all variants give the same bits.
+/* Inside simq/: the innermost loops of integer multiply-accumulate ops. Sums are exact modulo 2^32, so all
+   instruction sets give the same bits.
 
    Data is a byte string per row (a pixel, or a row of a matrix), read in runs of whole groups of four bytes:
-     narrow  four uint8 times four int8     (VNNI's vpdpbusd, which does not saturate)
-     wide    two int16 times two int16      (vpmaddwd, vpdpwssd)
-   Weights are packed in panels of 1 to 3 blocks of 16 channels: for each group of four bytes, for each block, for each
-   channel, four bytes. */
+   narrow  four uint8 times four int8 (VNNI's vpdpbusd, which does not saturate)
+   wide    two int16 times two int16 (vpmaddwd, vpdpwssd)
+   Weights are packed in panels of 1 to 3 blocks of 16 channels: for each group of four bytes, for each block, for
+   each channel, four bytes. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,30 +22,30 @@ enum { QC_TILE_ROWS = 8, QC_TILE_CHANNELS = 16, QC_TILE_BLOCKS = 3, QC_TILE_WIDT
 struct qc_tile {
     const uint8_t *a;
     ptrdiff_t step;       /* bytes from row to row */
-    const ptrdiff_t *run; /* [runs] bytes from a row's begin to that of its runs */
-    size_t runs, quads;   /* groups of four bytes per run */
+    const ptrdiff_t *run; /* byte distance between rows */
+    size_t runs, quads;   /* [runs] byte offset of each run from the start of a row */
     const uint8_t *w;     /* a panel */
     const int32_t *bias;  /* [16 * blocks] the sums start from */
-    int32_t *acc;         /* [rows][16 * blocks] */
+    int32_t *acc;         /* [16 * blocks] initial value of the sums */
 };
 
 /* rows: 1, 2, 4 or 8; blocks: 1 to 3. */
 typedef void qc_tile_fn(const struct qc_tile *t, int rows, int blocks);
 
-/* The same sums one addition after the other, in an accumulator that they may leave (simq/core/accumulator.h). */
+/* The same sums, one addition at a time, in an accumulator that may overflow (simq/core/accumulator.h). */
 struct qc_tile_narrow {
     struct qc_accumulator accumulator;
     bool wide;
     bool narrow_sums;       /* no sum can leave int32 */
-    int32_t zero;           /* point of the data; not in the bias */
-    size_t first, channels; /* of the layer: number of the tile's first, how many of its channels are there */
+    int32_t zero;           /* zero point of the data; not included in the bias */
+    size_t first, channels; /* of the layer: index of the tile's first channel, number of valid channels in the tile */
 };
-/* Adds what it sees to *sums. */
+/* Adds the statistics of its sums to *sums. */
 void qc_tile_narrow(const struct qc_tile *t, int rows, int blocks, const struct qc_tile_narrow *how,
                     struct qc_sums *sums);
 
-/* By instruction set, where the processor has it. narrow: exact; pairs: narrow, where sums of the products 2i and 2i +
-   1 of a group fit in 16 bits. */
+/* Tiles by instruction set. narrow: exact. pairs: narrow tiles for weights whose sums of the products 2i and 2i + 1
+   of a group fit in 16 bits. */
 qc_tile_fn qc_tile_wide_plain, qc_tile_narrow_plain;
 #if defined(__x86_64__) && defined(__GNUC__)
 qc_tile_fn qc_tile_wide_avx2, qc_tile_pairs_avx2, qc_tile_narrow_avx_vnni;
@@ -54,15 +54,15 @@ qc_tile_fn qc_tile_wide_avx512, qc_tile_pairs_avx512, qc_tile_wide_vnni, qc_tile
 qc_tile_fn qc_tile_wide_neon, qc_tile_pairs_neon, qc_tile_narrow_dot, qc_tile_narrow_i8mm;
 #endif
 
-/* Which of them an instruction set has. */
+/* The functions of one instruction set. */
 struct qc_tile_set {
     qc_tile_fn *narrow, *wide;
-    bool pairs;     /* narrow adds two products in 16 bits: qc_int_pack_fits tells where it may */
-    bool is_signed; /* narrow multiplies data less 128, which the bias has to know */
-    qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* both always there */
-    qc_depthwise_pair_fn *depthwise_pair;               /* NULL: there is none */
-    qc_depthwise_line_fn *depthwise_line;               /* the same */
-    enum qc_taps taps;                                  /* how narrow_depthwise wants its weights */
+    bool pairs;     /* narrow adds two products in 16 bits: allowed only if qc_int_pack_fits */
+    bool is_signed; /* narrow subtracts 128 from the data; the bias must include it */
+    qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* never NULL */
+    qc_depthwise_pair_fn *depthwise_pair;               /* NULL: not available */
+    qc_depthwise_line_fn *depthwise_line;               /* NULL: not available */
+    enum qc_taps taps;                                  /* weight packing of narrow_depthwise */
     bool amx;                                           /* simq/kernels/integer/tile_amx.h */
 };
 struct qc_tile_set qc_tile_set_of(enum qc_isa isa);

@@ -8,7 +8,7 @@
 
 #define QC_TARGET_AMX __attribute__((target("amx-tile,amx-int8")))
 
-/* Registers: 0 to 3 sums, 4 data and 5 weights of whole groups of 64 bytes, 6 and 7 those of what is left of a run. */
+/* Registers: 0 to 3 hold sums, 4 data and 5 weights of whole groups of 64 bytes, 6 and 7 those of the rest of a run. */
 enum { GROUP = 16 /* quads */, LINE = 64 };
 
 /* Operand of ldtilecfg (Intel SDM). */
@@ -19,7 +19,7 @@ struct config {
 };
 _Static_assert(sizeof(struct config) == 64, "");
 
-/* The compiler does not know what the instructions below read. */
+/* A compiler barrier: the compiler does not know which memory the instructions below read. */
 static inline void settle(void)
 {
     __asm__ volatile("" ::: "memory");
@@ -49,8 +49,8 @@ QC_TARGET_AMX void qc_amx_end(void)
     _tile_release();
 }
 
-/* One step along a run, A and B being the registers of data and weights; registers are renamed, so that one of each is
-   enough. */
+/* One step along a run; A and B are the registers of data and weights. The processor renames registers, so one of
+   each is enough. */
 #define QC_STEP(A, B)                                                                                                  \
     if (tiles == 1) {                                                                                                  \
         _tile_loadd(A, a, step);                                                                                       \
@@ -90,7 +90,7 @@ QC_TARGET_AMX void qc_amx_end(void)
         _tile_dpbusd(2, A, B);                                                                                         \
     }
 
-/* Sums that begin at the bias: each row loads the same line. Register i is block i % blocks of tile i / blocks. */
+/* The sums start at the bias: each row loads the same line. Register i is block i % blocks of tile i / blocks. */
 QC_TARGET_AMX static QC_INLINE void tile(const struct qc_tile *t, const int rows, const int tiles, const int blocks)
 {
     const ptrdiff_t step = t->step, below = rows * step, width = (ptrdiff_t)blocks * LINE;

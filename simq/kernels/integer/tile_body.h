@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/kernels/integer/: the loops of simq/kernels/integer/tile.h for vectors of any width, to be made with the
-   instructions of one set. */
+/* Inside simq/kernels/integer/: the loops of simq/kernels/integer/tile.h for vectors of any width, instantiated for
+   each instruction set. */
 #pragma once
 
 #include <string.h>
@@ -16,10 +16,10 @@ static QC_INLINE int32_t quad(const uint8_t *p)
     return v;
 }
 
-/* Row m from three pointers, so that they and the step fit in registers. */
+/* Row m, addressed from three pointers, so that they and the step fit in registers. */
 #define QC_ROW(m) ((m) < 3 ? p0 + (m)*step : (m) < 6 ? p1 + ((m)-3) * step : p2 + ((m)-6) * step)
 
-/* n vectors of a tile of `all` blocks; TYPE is a vector of LANES sums, VECTORS of them are a block. */
+/* n vectors of a tile of `all` blocks. TYPE is a vector of LANES sums; VECTORS of them are a block. */
 #define QC_TILE_BODY(name, target, TYPE, LANES, VECTORS, load, store, set1, dot)                                       \
     target static QC_INLINE void name##_body(const struct qc_tile *t, const int rows, const int n, const int all)      \
     {                                                                                                                  \
@@ -72,7 +72,7 @@ static QC_INLINE int32_t quad(const uint8_t *p)
         all[rows == 8 ? 3 : rows == 4 ? 2 : rows == 2 ? 1 : 0][blocks - 1](t);                                         \
     }
 
-/* From channel c and row m on, of a tile of so many blocks. */
+/* Returns the part of a tile that starts at channel c and row m; the tile has `blocks` blocks. */
 static QC_INLINE struct qc_tile qc_tile_part(const struct qc_tile *t, int m, int c, int blocks)
 {
     struct qc_tile part = *t;
@@ -83,7 +83,7 @@ static QC_INLINE struct qc_tile qc_tile_part(const struct qc_tile *t, int m, int
     return part;
 }
 
-/* Where registers do not hold the sums of a whole tile: four rows of SOME vectors, of three blocks MORE. */
+/* For registers that cannot hold the sums of a whole tile: four rows of SOME vectors, or of MORE for three blocks. */
 #define QC_TILE_SMALL(name, target, LANES, SOME, MORE)                                                                 \
     target void name(const struct qc_tile *t, int rows, int blocks)                                                    \
     {                                                                                                                  \

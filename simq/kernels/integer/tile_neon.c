@@ -2,7 +2,7 @@
 #include "simq/kernels/integer/tile_neon.h"
 
 #if defined(__aarch64__) && defined(__GNUC__)
-/* Products of two channels in each half, then sums of neighbours. */
+/* Multiplies two channels in each half, then adds neighbours. */
 static QC_INLINE int32x4_t add_wide(int32x4_t acc, int32x4_t a, int32x4_t b)
 {
     const int16x8_t x = vreinterpretq_s16_s32(a), y = vreinterpretq_s16_s32(b);

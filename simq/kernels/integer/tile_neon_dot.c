@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Compiled for Armv8.2 with dot products (simq/CMakeLists.txt), run where the processor has them. */
+/* Compiled for Armv8.2 with dot products (simq/CMakeLists.txt); used only if the processor has them. */
 #include "simq/kernels/integer/tile_neon.h"
 
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Compiled for Armv8.2 with products of matrices of bytes (simq/CMakeLists.txt), run where the processor has them. */
+/* Compiled for Armv8.2 with matrix products of bytes (simq/CMakeLists.txt); used only if the processor has them. */
 #include "simq/kernels/integer/tile_neon.h"
 
 #if defined(__aarch64__) && defined(__ARM_FEATURE_MATMUL_INT8)
 #define QC_DOT_MIXED(acc, a, b) vusdotq_s32(acc, vreinterpretq_u8_s32(a), vreinterpretq_s8_s32(b))
 QC_TILE_BODY(mixed, , int32x4_t, 4, 4, vld1q_s32, vst1q_s32, vdupq_n_s32, QC_DOT_MIXED)
 
-/* Bytes of two rows, `count` of each and zeros behind them. */
+/* Loads 8 bytes of two rows if `whole`, else 4 bytes of each followed by zeros. */
 static QC_INLINE uint8x16_t two_rows(const uint8_t *a, ptrdiff_t step, const bool whole)
 {
     if (whole) return vcombine_u8(vld1_u8(a), vld1_u8(a + step));
@@ -15,8 +15,8 @@ static QC_INLINE uint8x16_t two_rows(const uint8_t *a, ptrdiff_t step, const boo
 
 enum { VECTORS = 4, CHANNEL_PAIRS = 8 };
 
-/* The sums of two rows and two channels in each vector, from 8 bytes of each row and each channel: two groups of the
-   weights, or a last one and zeros. */
+/* Accumulates two rows and two channels per vector, from 8 bytes of each: two groups of the weights, or a last one
+   and zeros. */
 static QC_INLINE void multiply(int32x4_t acc[2][CHANNEL_PAIRS], const uint8_t *a, ptrdiff_t step, const uint8_t *w,
                                ptrdiff_t width, const int pairs, const bool whole)
 {
@@ -36,7 +36,7 @@ static QC_INLINE void multiply(int32x4_t acc[2][CHANNEL_PAIRS], const uint8_t *a
     }
 }
 
-/* One block of a tile that has `all`, two rows at a time. */
+/* Computes one block of a tile of `all` blocks, two rows at a time. */
 static QC_INLINE void matrix(const struct qc_tile *t, const int pairs, const int all)
 {
     int32x4_t acc[2][CHANNEL_PAIRS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MatMulInteger-10. Where the second operand is a constant matrix it is packed once, data are multiplied as they are
-   stored, and their zero point, which is not known before, comes off by the sums of the matrix's columns - modulo 2^32,
-   like the sums. Everything else is kernel_qlinear_mac.c's. */
+/* MatMulInteger-10. If the second operand is a constant matrix, it is packed once and data are multiplied as stored.
+   Their zero point is known only at run time; it is subtracted with the column sums of the matrix, modulo 2^32 like
+   the sums. Other cases use kernel_qlinear_mac.c. */
 #include <math.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 #include "simq/kernels/qlinear/kernel_qlinear.h"
 
 struct state {
-    void *plain;            /* of qc_kernel_qlinear_product */
-    struct qc_int_mac *mac; /* NULL: that one runs */
+    void *plain;            /* state of qc_kernel_qlinear_product */
+    struct qc_int_mac *mac; /* NULL: qc_kernel_qlinear_product runs instead */
     size_t rows, columns;
     int32_t *column_sums; /* [columns] */
 };
@@ -22,7 +22,7 @@ static bool is_absent(const struct qc_prepare *p, unsigned i)
     return i >= p->input_count || p->in[i].rank < 0;
 }
 
-/* No sum of so many products of bytes leaves 32 bits. */
+/* Returns whether the second operand is a constant matrix whose sums of byte products fit in int32. */
 static bool is_constant_matrix(const struct qc_prepare *p)
 {
     const struct qc_view *a = &p->in[A], *b = &p->in[B];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ONNX Runtime's QLinearAdd, QLinearMul, QLinearConcat, QLinearWhere, QLinearLeakyRelu, QLinearSigmoid, QLinearSoftmax,
-   and ONNX's DynamicQuantizeLinear-11, with the steps of docs/numerics.md. */
+/* ONNX Runtime's QLinearAdd, QLinearMul, QLinearConcat, QLinearWhere, QLinearLeakyRelu, QLinearSigmoid,
+   QLinearSoftmax, and ONNX's DynamicQuantizeLinear-11, computed as in docs/numerics.md. */
 #include "simq/kernels/qlinear/kernel_qlinear.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ struct qc_node qc_qlinear_function(struct qc_qlinear_function *out, qc_id inputs
     return qc_qlinear_real(inputs, &q, p->node);
 }
 
-/* The levels of the bytes of the result, for the real numbers of the bytes. */
+/* Fills a table with the result levels for the 256 real numbers in x. */
 static void bytes_of(uint8_t table[256], const float x[256], const struct qc_run *r, const struct qc_qlinear_operand *y)
 {
     qc_table_quantize(table, x, QC_CONTRACT_ONNX, qc_qlinear_affine(y, 0), qc_levels_of(r->out[0].dtype, false));
@@ -236,7 +236,8 @@ static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
     const struct qc_view *x = &p->in[0];
     int axis;
     if (!s || !qc_axis_of(&axis, qc_attr_int(p->node, "axis", -1), x->rank, st)) return false;
-    const bool flattens = qc_attr_int(p->node, "opset", 13) < 13; /* before 13: over all dimensions from the axis on */
+    const bool flattens =
+        qc_attr_int(p->node, "opset", 13) < 13; /* opsets before 13: over all dimensions from the axis on */
     s->outer = s->n = s->inner = 1;
     for (int i = 0; i < x->rank; i++)
         *(i < axis ? &s->outer : i == axis || flattens ? &s->n : &s->inner) *= (size_t)x->dim[i];
@@ -246,8 +247,9 @@ static bool prepare_softmax(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* As ONNX Runtime: exp((i - 255) * sx) as integers of up to 23 bits (fewer where the sum of n would not fit 32),
-   shifted so that the largest element meets the last entry; q = (e * floor(1/sy) + sum/2) / sum + zy, saturated. */
+/* As ONNX Runtime: a table holds exp((i - 255) * sx) as integers of up to 23 bits (fewer if the sum of n would
+   exceed 32 bits). The index is shifted so that the largest element uses the last entry. q = (e * floor(1/sy) +
+   sum/2) / sum + zy, saturated. */
 static bool run_softmax(const struct qc_run *r, struct qc_status *st)
 {
     const struct softmax *s = r->state;

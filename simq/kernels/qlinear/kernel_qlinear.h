@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: what the kernels of ONNX's and ONNX Runtime's own quantized operators share. Elements are u8 or i8,
-   views row-major; parameters are inputs like any other and read when the kernel runs. */
+/* Inside simq/: shared by the kernels of the quantized operators of ONNX and ONNX Runtime. Elements are u8 or i8,
+   views are row-major. Parameters are inputs, read when the kernel runs. */
 #pragma once
 
 #include "graph/core/qlinear.h"
 #include "simq/core/kernel_util.h"
 
-/* One operand of a run: its view and the views of its parameters (rank -1 when absent). */
+/* One operand of a run: its view and the views of its parameters (rank -1 if absent). */
 struct qc_qlinear_operand {
     const struct qc_view *value, *scale, *zero_point;
 };
 struct qc_qlinear_operand qc_qlinear_at(const struct qc_run *r, const struct qc_qlinear_places *p);
 
-/* Parameter of channel c (or the only one); absent: scale 1, zero point 0. A float16 scale is widened. */
+/* Return the parameter of channel c, or the only one. If absent: scale 1, zero point 0. A float16 scale is widened. */
 float qc_qlinear_scale(const struct qc_view *v, size_t c);
 int32_t qc_qlinear_zero(const struct qc_view *v, size_t c);
 
-/* Both, of an operand. */
+/* Returns scale and zero point of an operand. */
 struct qc_affine qc_qlinear_affine(const struct qc_qlinear_operand *o, size_t c);
 
-/* A function of one operand: where it and the result are. The real node, whose inputs are in `inputs`. */
+/* Locates the operand and the result of a function of one operand. Returns the corresponding float node, whose
+   inputs are stored in `inputs`. */
 struct qc_qlinear_function {
     struct qc_qlinear_places x, y;
 };
@@ -30,7 +31,7 @@ static inline int32_t qc_byte_at(const struct qc_view *v, size_t i)
     return v->dtype == QC_I8 ? ((const int8_t *)v->data)[i] : ((const uint8_t *)v->data)[i];
 }
 
-/* A level as a byte. */
+/* Converts a level to a byte. */
 static inline uint8_t qc_byte_of(float q)
 {
     return (uint8_t)(int32_t)q;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QLinearConv-10, QLinearMatMul-21, ConvInteger-10, MatMulInteger-10 and ONNX Runtime's QGemm and QLinear pools, as
-   they stand in a file. product   m = f(f(sx*sw)/sy), RNE(clamp(f(f(acc)*m))) + zy; QGemm without a result scale:
-   f(f(acc) * f(alpha*f(sx*sw))) global average   m = f(sx / f(sy*n)), same form average   RNE(f(f(avg/sy) + zy)) of a
-   float32 sum in order Accumulators are int32 and wrap. */
+/* QLinearConv-10, QLinearMatMul-21, ConvInteger-10, MatMulInteger-10, and ONNX Runtime's QGemm and QLinear pools.
+   - product: m = f(f(sx*sw)/sy), RNE(clamp(f(f(acc)*m))) + zy; Gemm: sx is f(alpha*sx)
+   - QGemm without a result scale: f(f(acc) * f(f(alpha*sx)*sw))
+   - global average: m = f(sx / f(sy*n)), same form
+   - average: RNE(f(f(avg/sy) + zy)) of a float32 sum in order
+   Accumulators are int32 and wrap. */
 #include <math.h>
 #include <string.h>
 
@@ -11,13 +13,14 @@
 #include "arith/table.h"
 #include "simq/kernels/qlinear/kernel_qlinear.h"
 
-/* Rows of x times columns of w: for every batch `batches`, of `groups` groups, R rows and N columns of K numbers. */
+/* Rows of x times columns of w: for each matrix of the batch and each of `groups` groups, R rows and N columns of K
+   numbers. */
 struct product {
     struct qc_qlinear_places x, w, y;
     int bias;
     enum qc_op real;
     struct qc_window window;
-    int64_t groups, batch, rows, columns, inner; /* columns and inner of one group */
+    int64_t groups, batch, rows, columns, inner; /* columns and inner: per group */
     bool turned_x, turned_w;                     /* Gemm: transA, transB */
     float alpha;
     bool pairs;                      /* pairs of products saturate, in the order of graph/core/pair_order.h */
@@ -35,7 +38,7 @@ static void prepare_conv(struct product *s, const struct qc_prepare *p)
     s->columns = w->dim[0] / s->groups;
 }
 
-/* The batch dimensions of a matrix operand, broadcast to those of the result; strides count matrices. */
+/* Returns the batch dimensions of a matrix operand, broadcast to those of the result; strides count matrices. */
 static struct qc_view batches(const struct qc_view *v, const struct qc_view *out, int drop)
 {
     struct qc_view to = {.rank = out->rank - drop}, from = {.rank = v->rank > 2 ? v->rank - 2 : 0};
@@ -81,9 +84,9 @@ static bool one_zero_point(const struct qc_view *zero_point)
     return true;
 }
 
-/* Does ONNX Runtime multiply uint8 by int8 here? ConvInteger takes the weights as the left operand, and the data as
-   they lie in a window; all others take the data first, and a depthwise QLinearConv whose channels share a zero point
-   has an exact kernel. */
+/* Returns whether pairs of products saturate: ONNX Runtime multiplies uint8 by int8. ConvInteger takes the weights
+   as the left operand and the data of a window as the right one; all others take the data first. A depthwise
+   QLinearConv whose channels share a zero point has an exact kernel. */
 static bool saturates(const struct product *s, const struct qc_prepare *p)
 {
     const enum qc_dtype x = p->in[s->x.value].dtype, w = p->in[s->w.value].dtype;
@@ -124,7 +127,8 @@ static bool prepare_product(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* Column n of all groups as K centred numbers: the weights of an output channel, or a column of a matrix. */
+/* Gathers the columns of all groups, K centred numbers each: the weights of an output channel, or a column of a
+   matrix. */
 static void gather_columns(int16_t *to, const struct product *s, const struct qc_qlinear_operand *w, int64_t matrix)
 {
     const int64_t columns = s->columns * s->groups, at = matrix * columns * s->inner;
@@ -138,7 +142,8 @@ static void gather_columns(int16_t *to, const struct product *s, const struct qc
     }
 }
 
-/* The window of a convolution at output pixel `row` of image b, group g; padding is zero. */
+/* Gathers the window of a convolution at output pixel `row` of image b, group g, as centred numbers; padding is
+   zero. */
 static void gather_window(int16_t *to, const struct product *s, const struct qc_qlinear_operand *x, int64_t b,
                           int64_t g, int64_t row)
 {
@@ -183,8 +188,8 @@ static int32_t dot(const int16_t *a, const int16_t *b, int64_t n)
     return (int32_t)sum;
 }
 
-/* What saturation adds to the sum. Pairs are those of a matrix, or channels side by side at each of `taps` positions of
-   a window, whose numbers lie in memory channel by channel. */
+/* Returns what saturation adds to the sum. Pairs are neighbours in a row of a matrix, or neighbouring channels at
+   each of `taps` window positions, whose numbers are stored channel by channel. */
 static int32_t lost(const int16_t *a, int32_t a_zero, const int16_t *b, int32_t b_zero, int64_t n, int64_t taps)
 {
     const int64_t channels = n / taps;
@@ -199,7 +204,7 @@ static int32_t lost(const int16_t *a, int32_t a_zero, const int16_t *b, int32_t 
 
 struct ending {
     const struct qc_qlinear_operand *x, *w, *y;
-    struct qc_view bias; /* rank -1: none; broadcast to the result of a Gemm */
+    struct qc_view bias; /* rank -1: none; broadcast to the result for Gemm */
     float alpha, zero, lo, hi;
 };
 
@@ -298,7 +303,8 @@ static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
     return qc_window_of(&s->window, p->graph, &real, st);
 }
 
-/* Sum in order and number of elements of the window of output pixel `row`, and of padding inside the padded input. */
+/* Returns the sum, in order, of the window of output pixel `row`. *hits: number of positions inside the data;
+ *padded: number inside the padded input. */
 static float window_sum(int64_t *hits, int64_t *padded, const struct qc_window *w, const uint8_t *plane,
                         const float ramp[256], int64_t row)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Abs-13, Neg-13, Sign-13 of any number, Not-1, BitwiseNot-18, IsNaN-13, IsInf-20. */
+/* Abs-13, Neg-13, Sign-13 of all numeric types, Not-1, BitwiseNot-18, IsNaN-13, IsInf-20. */
 #include <math.h>
 
 #include "simq/core/kernel_util.h"
@@ -73,7 +73,7 @@ static const struct qc_kernel_row rows[] = {
                 QC_ROW(Not, BOOL, not ) QC_ROW(IsNaN, F32, isnan) QC_ROW(IsNaN, F64, isnan) QC_ROW(IsNaN, F16, isnan)
                     QC_ROW(IsNaN, BF16, isnan)};
 
-/* Of neither infinity, of the positive one, of the negative one, of both. */
+/* Detecting no infinity, the positive one, the negative one, both. */
 static const struct qc_kernel_row is_inf[4][2] = {{QC_ROW(IsInf, F32, never) QC_ROW(IsInf, F64, never)},
                                                   {QC_ROW(IsInf, F32, above) QC_ROW(IsInf, F64, above)},
                                                   {QC_ROW(IsInf, F32, below) QC_ROW(IsInf, F64, below)},

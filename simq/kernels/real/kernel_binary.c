@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise functions of two real values with numpy broadcasting (Add-14, Pow-15, Mod-13, PRelu-16, And-7, Less-13,
-   ...). Integers wrap around, as everywhere in ONNX Runtime; a division by zero is an error. */
+/* Elementwise functions of two real values with numpy broadcasting (Add-14, Pow-15, Mod-13, PRelu-16, And-7,
+   Less-13, ...). Integers wrap around, as in ONNX Runtime; a division by zero is an error. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ struct work {
     bool zero; /* an integer was divided by zero */
 };
 
-/* o = f(a, b). The first three forms are those that a compiler can vectorise. */
+/* o = f(a, b). Compilers can vectorise the first three forms. */
 #define QC_LOOP(NAME, TO, TA, TB, EXPRESSION)                                                                          \
     static void NAME(void *user, int64_t n, void *const data[], const int64_t stride[])                                \
     {                                                                                                                  \
@@ -47,7 +47,7 @@ struct work {
         }                                                                                                              \
     }
 
-/* Truncating division. Minimum / -1 wraps to the minimum. */
+/* Truncating division. The minimum divided by -1 wraps to the minimum. */
 static int64_t divide(struct work *w, int64_t a, int64_t b)
 {
     if (b == 0) w->zero = true;
@@ -61,7 +61,7 @@ static uint64_t divide_unsigned(struct work *w, uint64_t a, uint64_t b)
     return b ? a / b : 0;
 }
 
-/* Sign of the divisor, as Python's. */
+/* The result has the sign of the divisor, as in Python. */
 static int64_t modulo(struct work *w, int64_t a, int64_t b)
 {
     if (b == 0) w->zero = true;
@@ -76,14 +76,14 @@ static uint64_t modulo_unsigned(struct work *w, uint64_t a, uint64_t b)
     return b ? a % b : 0;
 }
 
-/* Sign of the dividend, as C's. */
+/* The result has the sign of the dividend, as in C. */
 static int64_t remainder_of(struct work *w, int64_t a, int64_t b)
 {
     if (b == 0) w->zero = true;
     return b == 0 || b == -1 ? 0 : a % b;
 }
 
-/* Integer power of an integer, wrapping; a negative exponent gives 1/a^b truncated. */
+/* Integer power of an integer, wrapping; a negative exponent gives 1/a^b, truncated. */
 static int64_t power(int64_t a, int64_t b)
 {
     if (b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
@@ -95,7 +95,7 @@ static int64_t power(int64_t a, int64_t b)
     return (int64_t)r;
 }
 
-/* Integer to the power of a float, in double, truncated and kept inside 64 bits. */
+/* Integer to the power of a float, computed in double, truncated and clamped to 64 bits. */
 static int64_t power_of_float(int64_t a, double b)
 {
     const double r = pow((double)a, b);
@@ -104,7 +104,7 @@ static int64_t power_of_float(int64_t a, double b)
     return r >= 0x1p63 ? INT64_MAX : (int64_t)r;
 }
 
-/* Square and cube are by far the most frequent exponents; powf gives the same up to its last bit. */
+/* Square and cube are the most frequent exponents; powf gives the same except for the last bit. */
 static float power_f32(float a, float b)
 {
     if (b == 2.0f) return a * a;
@@ -147,7 +147,8 @@ QC_KERNEL_SIGNED(QC_X)
 QC_KERNEL_UNSIGNED(QC_X)
 #undef QC_X
 
-/* Sign of the divisor. What is divided by infinity is itself, or infinity where the signs differ. */
+/* The result has the sign of the divisor. A number divided by infinity gives itself, or infinity if the signs
+   differ. */
 static double floored(double a, double b)
 {
     const double m = fmod(a, b);
@@ -157,7 +158,7 @@ static double floored(double a, double b)
 QC_LOOP(mod_F32, float, float, float, floored((double)a, (double)b))
 QC_LOOP(mod_F64, double, double, double, floored(a, b))
 
-/* By as many bits as the type has or more nothing stays but the sign. */
+/* Shifts by the width of the type or more leave only the sign. */
 #define QC_X(N, T)                                                                                                     \
     QC_LOOP(bitand_##N, T, T, T, a &b)                                                                                 \
     QC_LOOP(bitor_##N, T, T, T, a | b)                                                                                 \
@@ -211,7 +212,7 @@ QC_LOOP(pow_F32_F64, float, float, double, pow((double)a, b))
 struct row {
     enum qc_op op;
     enum qc_dtype a, b;
-    bool other; /* Mod with fmod, BitShift to the left */
+    bool other; /* Mod with fmod; BitShift to the left */
     qc_view_run_fn *fn;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* NonMaxSuppression-11: how many boxes stay is known by the shape of the result. */
+/* NonMaxSuppression-11: the shape of the result gives the number of selected boxes. */
 #include "graph/infer/boxes.h"
 #include "simq/core/kernel_util.h"
 
@@ -35,7 +35,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     size_t count = 0;
     bool ok = a ? qc_boxes_select(&list, &count, &b, a, st) : qc_fail_memory(st, sizeof b);
     if (ok && (int64_t)count != y->dim[0])
-        ok = qc_fail(st, QC_BAD_INPUT, "%zu boxes stay, which is not what there is room for", count);
+        ok = qc_fail(st, QC_BAD_INPUT, "%zu boxes are selected, which does not match the shape of the result", count);
     for (size_t i = 0; ok && i < 3 * count; i++)
         ((int64_t *)y->data)[(int64_t)(i / 3) * y->stride[0] + (int64_t)(i % 3) * y->stride[1]] = list[i];
     qc_arena_free(a);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Cast-25 between all element types. Floats go to integers by truncation and saturate, NaN gives 0 (ONNX leaves both
-   open, but for 4-bit integers, which its tests want modulo 16); integers go to narrower ones modulo 2^bits; numbers go
-   to bool as x != 0; floats round half to even. */
+/* Cast-25 between all element types. Floats are truncated to integers and saturate; NaN gives 0. ONNX leaves both
+   open, except for 4-bit integers, which its tests take modulo 16. Integers convert to narrower ones modulo 2^bits;
+   numbers convert to bool as x != 0; floats round half to even. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 enum { BLOCK = 256 };
 
-/* Numbers pass through the widest type of their kind. */
+/* Numbers are converted through the widest type of their kind. */
 enum kind { SIGNED, UNSIGNED, FLOAT };
 
 struct wide {
@@ -24,12 +24,12 @@ struct wide {
 
 struct cast {
     enum qc_dtype from, to;
-    enum qc_small_overflow overflow; /* of floats of at most 8 bits */
+    enum qc_small_overflow overflow; /* for floats of at most 8 bits */
     enum qc_small_rounding rounding;
 };
 
-/* The float nearest to v, but for what lies between two floats: that becomes the one with an odd last bit, so that a
-   further rounding to fewer bits is right. */
+/* Rounds v to float; if v lies between two floats, returns the one with an odd last bit. A further rounding to fewer
+   bits is then correct. */
 static float to_odd(double v)
 {
     float f = (float)v;
@@ -82,7 +82,7 @@ static void load(struct wide *w, enum qc_dtype t, const void *data, int64_t n, i
 #undef QC_LOAD
 }
 
-/* Float to integer: truncated, inside the type. */
+/* Float to integer: truncates and clamps to the type. */
 static void truncate_all(struct wide *w, enum qc_dtype t, int64_t n)
 {
     const struct qc_dtype_info *info = qc_dtype_info(t);
@@ -128,7 +128,7 @@ static void store(const struct cast *c, struct wide *w, void *data, int64_t n, i
         QC_CONVERT(uint16_t, QC_BFLOAT);
     QC_CASE_SMALL_FLOATS:
         QC_CONVERT(uint8_t, QC_SMALL);
-    case QC_I8: QC_EACH(int8_t, w->as.u[i]); break; /* modulo: the bits of i and u are the same */
+    case QC_I8: QC_EACH(int8_t, w->as.u[i]); break; /* modulo: i and u have the same bits */
     case QC_I16: QC_EACH(int16_t, w->as.u[i]); break;
     case QC_I32: QC_EACH(int32_t, w->as.u[i]); break;
     case QC_I64: QC_EACH(int64_t, w->as.u[i]); break;
@@ -203,7 +203,7 @@ static void narrow(void *user, int64_t n, void *const data[], const int64_t stri
     }
 }
 
-/* The same bits: what is stored in a byte and has 2 or 4 bits keeps its sign only where the type has one. */
+/* Copies the bits. An element of 2 or 4 bits, stored in a byte, is sign-extended only if its type is signed. */
 static bool run_bits(const struct qc_run *r, struct qc_status *st)
 {
     struct qc_view from = r->in[0];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Relu and Clip. On centred integers zero is 0 and the bounds of Clip are quantized with the parameters of the data. */
+/* Relu and Clip. On centred integers, zero is 0, and the bounds of Clip are quantized with the parameters of the
+   data. */
 #include <math.h>
 
 #include "simq/core/kernel_util.h"
@@ -10,7 +11,7 @@ struct state {
     bool affine;
     struct qc_affine parameters;
     struct qc_levels levels;
-    struct qc_rounding channels; /* of a Clip with one scale per channel: its bounds in each; count 0 else */
+    struct qc_rounding channels; /* bounds of a Clip with one scale per channel; else count is 0 */
     int axis;
 };
 
@@ -20,7 +21,7 @@ static float level_of(float bound, const struct qc_scales *q, size_t c)
     return isinf(bound) ? bound : (float)(qc_quantize_one(bound, p, q->levels) - p.zero_point);
 }
 
-/* Bound i, which is known; otherwise when there is none. */
+/* Reads the constant bound i; `otherwise` if it is absent. */
 static bool known_bound(float *out, const struct qc_prepare *p, unsigned i, float otherwise)
 {
     *out = otherwise;
@@ -73,7 +74,7 @@ QC_CLAMP(F64, double)
 QC_KERNEL_SIGNED(QC_CLAMP)
 QC_KERNEL_UNSIGNED(QC_CLAMP)
 
-/* Of every type but float32. */
+/* For all types except float32. */
 static qc_view_run_fn *const loops[QC_DTYPE_COUNT] = {
 #define QC_LOOP(NAME, T) [QC_##NAME] = clamp_##NAME,
     QC_LOOP(F64, double) QC_KERNEL_SIGNED(QC_LOOP) QC_KERNEL_UNSIGNED(QC_LOOP)
@@ -110,7 +111,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
     const struct state *s = r->state;
-    const uint64_t zero = 0; /* of every type */
+    const uint64_t zero = 0; /* zero in every type */
     const struct qc_view *const views[] = {&r->out[0], &r->in[0]};
     struct bounds b = {.lo = s->relu ? &zero : NULL};
     if (!s->relu && r->input_count > 1 && r->in[1].rank >= 0) b.lo = r->in[1].data;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators of the user's own, on dense buffers. */
+/* User-defined operators, on dense buffers. */
 #include <string.h>
 
 #include "graph/core/custom.h"
@@ -26,7 +26,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* The tensors of this worker, with its data. */
+/* Uses a copy of the tensors for this worker, with its data. */
 static bool run(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;

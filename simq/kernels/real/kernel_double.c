@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels for float64 of ops whose own kernels are made for float32: functions of one variable, Softmax, MatMul, Gemm.
- */
+/* Float64 kernels of ops whose own kernels are for float32: functions of one variable, Softmax, MatMul, Gemm. */
 #include <math.h>
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
 
-/* --- Functions of one variable: the expressions of the table, with the functions of double --- */
+/* --- Functions of one variable: the expressions of the table, with double functions --- */
 
 static double logistic(double x)
 {
@@ -184,7 +183,7 @@ static double product(const struct qc_view *a, const struct qc_view *b, int64_t 
     return sum;
 }
 
-/* The dims of y with the strides of a: 0 where a has one element, `drop` is the dimension that is summed over. */
+/* Returns the dims of y with the strides of a, or 0 where a has one element. `drop`: the dimension summed over. */
 static struct qc_view along(const struct qc_view *y, const struct qc_view *a, int drop)
 {
     struct qc_view r = *y;
@@ -201,7 +200,7 @@ static bool run_gemm(const struct qc_run *r, struct qc_status *st)
     const struct qc_view a = as_matrix(&r->in[0], true, g->turned[0]), b = as_matrix(&r->in[1], false, g->turned[1]);
     const bool bias = r->input_count > 2 && r->in[2].rank >= 0;
     struct qc_view y = r->out[0];
-    if (r->in[1].rank == 1) { /* the columns that the result of a vector does not have */
+    if (r->in[1].rank == 1) { /* the result of a product with a vector has no columns */
         y.dim[y.rank] = 1;
         y.stride[y.rank++] = 0;
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Einsum-28: for each element of the result the sum, in double or modulo 2^64, of products over all labels it does not
-   have. */
+/* Einsum-28: each element of the result is a sum of products over all labels that the result does not have, in
+   double or modulo 2^64. */
 #include <string.h>
 
 #include "graph/infer/einsum.h"
 #include "simq/core/kernel_util.h"
 
-/* One loop: over a label of the result, or of the sum. */
+/* One loop, over a label of the result or of the sum. */
 struct loop {
     int64_t n;
     int64_t result;                 /* step in the result */
@@ -47,7 +47,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* Steps to the next index of loops [first, end); false behind the last. */
+/* Moves to the next index of loops [first, end); returns false after the last one. */
 static bool next(int64_t index[], int64_t at[], const struct state *s, int first, int end)
 {
     for (int k = end; k-- > first;) {

@@ -7,7 +7,7 @@
 
 static const double tau = 6.28318530717958647692;
 
-/* x[n] in, its transform out; all [n][2]. w: [n][2], e^(-i tau k / n) (or its conjugate). */
+/* Transforms x[n] to y; all arrays are [n][2]. w: [n][2], e^(-i tau k / n) or its conjugate. */
 static void transform(double *y, const double *x, const double *w, int64_t n, int64_t step, int64_t of)
 {
     if (n == 1) {
@@ -106,7 +106,7 @@ static bool run_dft(const struct qc_run *r, struct qc_status *st)
             in[2 * i] = qc_kernel_real(x, at);
             in[2 * i + 1] = im_in ? qc_kernel_real(x, at + im_in) : 0;
         }
-        for (int64_t i = n / 2 + 1; i < n && s->inverse && s->onesided; i++) { /* the conjugates of the first half */
+        for (int64_t i = n / 2 + 1; i < n && s->inverse && s->onesided; i++) { /* conjugates of the first half */
             in[2 * i] = in[2 * (n - i)];
             in[2 * i + 1] = -in[2 * (n - i) + 1];
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of one real variable that are composed of ops (graph/core/function.h): block by block through all steps,
-   each in float32 with the bits of the op's own kernel. */
+/* Functions of one real variable composed of ops (graph/core/function.h). Each block goes through all steps, in
+   float32 with the same bits as the op's own kernel. */
 #include "graph/core/function.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ enum { BLOCK = QC_COMPOSED_BLOCK };
 
 struct qc_composed {
     struct qc_function f;
-    struct qc_unary unary[QC_FUNCTION_STEPS]; /* of the steps that are functions of the table */
+    struct qc_unary unary[QC_FUNCTION_STEPS]; /* for steps that are functions of the table */
 };
 
 bool qc_composed_of(struct qc_composed **out, const struct qc_node *n, struct qc_arena *a, struct qc_status *st)
@@ -44,7 +44,7 @@ size_t qc_composed_scratch(const struct qc_composed *f)
         }                                                                                                              \
         break;
 
-/* Strides are 1, or 0 for a number. */
+/* Strides are 1, or 0 for a scalar. */
 static void compute(enum qc_op op, float *y, int64_t n, const float *pa, int64_t sa, const float *pb, int64_t sb)
 {
     switch ((int)op) {
@@ -70,7 +70,7 @@ static void clip(float *y, int64_t n, const float *x, int64_t stride, const floa
     }
 }
 
-/* Results of the steps lie in `results`, one block each; x is not changed. */
+/* The results of the steps are in `results`, one block each; x is not changed. */
 static void run_step(const struct qc_composed *s, unsigned k, float *results, const float *x, int64_t n)
 {
     const struct qc_function_step *step = &s->f.steps[k];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gather-13, GatherElements-13 and GatherND-13: elements picked by indices, which are data and therefore checked. */
+/* Gather-13, GatherElements-13 and GatherND-13: elements selected by indices, which are data and therefore checked. */
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
@@ -27,7 +27,7 @@ static bool run_gather(const struct qc_run *r, struct qc_status *st)
         part.dim[k] = to->dim[o];
         part.stride[k++] = to->stride[o];
     }
-    struct qc_view place = *indices; /* where the parts begin in the output */
+    struct qc_view place = *indices; /* starts of the parts in the output */
     for (int d = 0; d < indices->rank; d++) place.stride[d] = to->stride[axis + d];
     const struct qc_view *const views[] = {indices, &place};
     struct qc_walk w;
@@ -61,7 +61,7 @@ static bool run_gather_elements(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* The last dimension of the indices holds positions in the dimensions of the data behind the batch. */
+/* The last dimension of the indices holds positions in the dimensions of the data after the batch. */
 static bool run_nd(const struct qc_run *r, struct qc_status *st)
 {
     const int batch = *(const int *)r->state;

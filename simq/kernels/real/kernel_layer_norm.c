@@ -8,7 +8,7 @@
 struct state {
     int axis;
     double epsilon;
-    bool plain; /* Scale and B hold one number for each of the normalised elements */
+    bool plain; /* Scale and B have one number per normalised element */
 };
 
 static bool fits(const struct qc_prepare *p, unsigned i)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QuantizeLinear and DequantizeLinear as they stand in files (ONNX 10 to 23: per tensor, per axis, blocks), in float32:
-     QuantizeLinear    saturate(RNE(f(x / scale)) + zero point), NaN becomes the lowest level
-     DequantizeLinear  f(float(q - zero point) * scale), rounded once more to a 16-bit float where that is the result's
-   type */
+/* QuantizeLinear and DequantizeLinear of model files (ONNX 10 to 23: per tensor, per axis, blocks), in float32:
+   - QuantizeLinear: saturate(RNE(f(x / scale)) + zero point); NaN becomes the lowest level
+   - DequantizeLinear: f(float(q - zero point) * scale), rounded again if the result is a 16-bit float */
 #include <string.h>
 
 #include "graph/types/small_float.h"
@@ -14,13 +13,13 @@ enum { BLOCK = 256 };
 
 struct linear {
     bool quantize;
-    enum qc_small_overflow overflow; /* of results that are floats of at most 8 bits */
+    enum qc_small_overflow overflow; /* for results that are floats of at most 8 bits */
     int axis;                        /* of scales per axis and of blocks */
     int64_t block;                   /* 0: none */
     float lo, hi;                    /* levels of the result */
 };
 
-/* n elements of any type as float32; of integers up to 32 bits as int32. */
+/* Load n elements: of any type as float32; of integers of up to 32 bits as int32. */
 static void load_float(float *to, enum qc_dtype t, const void *from, int64_t n, int64_t stride)
 {
     if (t == QC_F32 && stride == 1) {
@@ -110,7 +109,7 @@ static QC_INLINE void quantize_body(const bool native, int32_t *y, const float *
 QC_SIMD_ROUND(quantize, (int32_t * y, const float *x, const float *s, const int32_t *z, int64_t n, float lo, float hi),
               (y, x, s, z, n, lo, hi))
 
-/* Of types of up to 16 bits the difference fits in an int32, and so does that to zero points of 0. */
+/* For types of up to 16 bits, the difference fits in int32; for wider types the zero point is 0. */
 static QC_INLINE void dequantize_body(float *y, const int32_t *x, const float *s, const int32_t *z, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) y[i] = (float)(x[i] - z[i]) * s[i];
@@ -127,7 +126,7 @@ struct call {
     enum qc_dtype y, x, s, z;
 };
 
-/* Floats of at most 8 bits have no zero point but 0. */
+/* Floats of at most 8 bits always have zero point 0. */
 static void scale_small(const struct call *c, float *real, const float *s, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) real[i] = c->l->quantize ? real[i] / s[i] : real[i] * s[i];
@@ -140,7 +139,7 @@ static void linear_run(void *user, int64_t n, void *const data[], const int64_t 
     int32_t z[BLOCK] = {0}, level[BLOCK] = {0};
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = n - i < BLOCK ? n - i : BLOCK;
-        const bool more = i > 0 && stride[2] == 0 && stride[3] == 0; /* the same parameters as before */
+        const bool more = i > 0 && stride[2] == 0 && stride[3] == 0; /* the same parameters as in the previous block */
         char *y = (char *)data[0] + i * stride[0] * (int64_t)qc_dtype_size(c->y);
         const char *x = (const char *)data[1] + i * stride[1] * (int64_t)qc_dtype_size(c->x);
         if (!more) {
@@ -184,7 +183,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* Parameters as a view over x: one, or one per element of the axis. */
+/* Returns the parameters as a view over x: one, or one per element of the axis. */
 static struct qc_view along(const struct qc_view *v, const struct qc_view *x, int axis)
 {
     struct qc_view r = *x;
@@ -195,7 +194,8 @@ static struct qc_view along(const struct qc_view *v, const struct qc_view *x, in
     return r;
 }
 
-/* Dimension `axis` restricted to [begin, begin + blocks * block) as two: blocks, and elements of a block. */
+/* Restricts dimension `axis` to [begin, begin + blocks * block) and splits it in two: blocks, and elements of a
+   block. */
 static struct qc_view split(const struct qc_view *v, int axis, int64_t begin, int64_t blocks, int64_t block)
 {
     struct qc_view r = qc_view_part(v, axis, begin, blocks);
@@ -253,9 +253,9 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* QuantizeLinear and DequantizeLinear with the same parameters, one after the other, with nobody looking in between. */
+/* QuantizeLinear and DequantizeLinear with the same parameters as one step, if nothing else reads the integers. */
 struct fake {
-    float scale, lo, hi; /* levels less the zero point */
+    float scale, lo, hi; /* levels minus the zero point */
     int mantissa, least; /* of floating-point levels (struct qc_levels) */
 };
 

@@ -5,7 +5,7 @@
 
 static bool prepare_shape(struct qc_prepare *p, struct qc_status *st)
 {
-    int64_t *begin = QC_NEW(p->arena, int64_t, st); /* -1: all as one product (Size) */
+    int64_t *begin = QC_NEW(p->arena, int64_t, st); /* -1: the product of all dims (Size) */
     if (!begin) return false;
     const int rank = p->in[0].rank;
     int64_t start = qc_attr_int(p->node, "start", 0);
@@ -24,7 +24,7 @@ static bool run_shape(const struct qc_run *r, struct qc_status *st)
         *to = (int64_t)qc_view_count(&r->in[0]);
         return true;
     }
-    const int64_t n = r->out[0].dim[0]; /* attribute "end" is in the shape of the output */
+    const int64_t n = r->out[0].dim[0]; /* the shape of the output includes attribute "end" */
     for (int64_t i = 0; i < n; i++) to[i] = r->in[0].dim[begin + i];
     return true;
 }
@@ -38,7 +38,7 @@ static bool prepare_constant(struct qc_prepare *p, struct qc_status *st)
     if (!value) return true;
     if (value->kind != QC_ATTR_TENSOR || value->tensor->count != 1 || value->tensor->dtype != p->out[0].dtype)
         return qc_fail(st, QC_BAD_INPUT, "attribute value is not a tensor of one element of the output's type");
-    /* The shape is a run-time input only in form: the plan has fixed it. */
+    /* The shape input does not matter: the plan has fixed the shape. */
     for (size_t i = 0; i < value->tensor->bytes && i < sizeof *element; i++)
         ((unsigned char *)element)[i] = ((const unsigned char *)value->tensor->data)[i];
     return true;
@@ -74,12 +74,12 @@ QC_KERNEL(shape, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_shape
 QC_KERNEL(constant_of_shape, .halves = true, .order = QC_ORDER_ROW, .prepare = prepare_constant, .run = run_constant);
 QC_KERNEL(range, .order = QC_ORDER_ROW, .run = run_range);
 
-/* Operators that are written into files only. Where they are read, functions say what they are made of
+/* Operators that are only written to files. When a file is read, functions replace them by other ops
    (rewrite/rules/functions.rules). */
 
 static bool prepare(struct qc_prepare *p, struct qc_status *st)
 {
-    return qc_fail(st, QC_UNSUPPORTED, "%s is computed as the function that it is, not by itself",
+    return qc_fail(st, QC_UNSUPPORTED, "%s has no kernel of its own: it is computed as a function of other operators",
                    qc_op_info(p->node->op)->onnx);
 }
 

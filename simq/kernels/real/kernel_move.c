@@ -46,7 +46,7 @@ static bool run_split(const struct qc_run *r, struct qc_status *st)
     for (unsigned i = 0; i < r->output_count; i++) {
         const int64_t count = r->out[i].dim[axis];
         const struct qc_view part = qc_view_part(&r->in[0], axis, begin, count);
-        if (r->out[i].data) qc_view_copy(&r->out[i], &part); /* a result that nobody uses has no memory */
+        if (r->out[i].data) qc_view_copy(&r->out[i], &part); /* an unused result has no memory */
         begin += count;
     }
     return true;
@@ -122,7 +122,7 @@ static bool prepare_depth_space(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* As [N, c, H, b, W, b]: of the tensor with large planes, and of the one with many channels. */
+/* A view as [N, c, H, b, W, b]: of the tensor with large planes, or (is_deep) of the one with many channels. */
 static struct qc_view blocked(const struct qc_view *v, const struct qc_view *deep, const struct state *s, bool is_deep)
 {
     const int64_t b = s->block, channels = deep->dim[1] / (b * b);
@@ -131,8 +131,7 @@ static struct qc_view blocked(const struct qc_view *v, const struct qc_view *dee
     for (int d = 0; d < 6; d++) w.dim[d] = dim[d];
     w.stride[0] = v->stride[0];
     if (is_deep) {
-        const int64_t each =
-            s->crd ? v->stride[1] : v->stride[1] * channels; /* step from block position to block position */
+        const int64_t each = s->crd ? v->stride[1] : v->stride[1] * channels; /* step between block positions */
         w.stride[1] = s->crd ? v->stride[1] * b * b : v->stride[1];
         w.stride[2] = v->stride[2];
         w.stride[3] = each * b;
@@ -161,7 +160,7 @@ static bool run_depth_space(const struct qc_run *r, struct qc_status *st)
 
 QC_KERNEL(depth_space, .halves = true, .order = QC_ORDER_ANY, .prepare = prepare_depth_space, .run = run_depth_space);
 
-/* Expand and Tile: elements repeated. */
+/* Expand and Tile: repeat elements. */
 
 static bool run_expand(const struct qc_run *r, struct qc_status *st)
 {
@@ -171,9 +170,9 @@ static bool run_expand(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* An axis of size d repeated r times is two: [r, d], the first of stride 0 in the input. Axes of one element and axes
-   that are not repeated need only one. When that gives more than the greatest rank, the repeats of the leading axes are
-   walked. */
+/* An axis of size d repeated r times becomes two: [r, d], the first with stride 0 in the input. Axes of one element
+   and axes that are not repeated stay one. If the rank would exceed the maximum, the repeats of the leading axes are
+   looped over. */
 static bool run_tile(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
@@ -182,7 +181,7 @@ static bool run_tile(const struct qc_run *r, struct qc_status *st)
     struct qc_view from = *in, to = *out;
     struct qc_view outer = {.dtype = out->dtype};
     from.rank = to.rank = 0;
-    for (int d = in->rank; d-- > 0;) { /* dimensions of a copy may come in any order */
+    for (int d = in->rank; d-- > 0;) { /* the dimensions of a copy may have any order */
         const int64_t times = out->dim[d] / in->dim[d];
         if (in->dim[d] > 1 || times == 1) {
             from.dim[from.rank] = to.dim[from.rank] = in->dim[d];
@@ -191,7 +190,7 @@ static bool run_tile(const struct qc_run *r, struct qc_status *st)
             from.rank = ++to.rank;
         }
         if (times == 1) continue;
-        const int left = d; /* each axis to come needs at least one place */
+        const int left = d; /* each remaining axis needs at least one dimension */
         if (from.rank + left < QC_RANK_MAX) {
             from.dim[from.rank] = to.dim[from.rank] = times;
             from.stride[from.rank] = 0;
@@ -215,7 +214,7 @@ static bool run_tile(const struct qc_run *r, struct qc_status *st)
 QC_KERNEL(expand, .halves = true, .order = QC_ORDER_ANY, .run = run_expand);
 QC_KERNEL(tile, .halves = true, .order = QC_ORDER_ANY, .run = run_tile);
 
-/* Reshape, Flatten, Squeeze, Unsqueeze: the same elements in the same logical order under another shape. */
+/* Reshape, Flatten, Squeeze, Unsqueeze: the same elements in the same logical order with another shape. */
 
 static bool run_copy(const struct qc_run *r, struct qc_status *st)
 {

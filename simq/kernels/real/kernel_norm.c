@@ -18,7 +18,7 @@ static double weight_of(const struct qc_view *v, int64_t c)
 
 struct batch {
     double epsilon;
-    float *factors; /* a and b of all channels when the four inputs are constants, else NULL */
+    float *factors; /* a and b of all channels if the four inputs are constants, else NULL */
 };
 
 static void make_factors(float *factors, const struct qc_view in[5], double epsilon)
@@ -112,7 +112,7 @@ static bool prepare_instance(struct qc_prepare *p, struct qc_status *st)
     return epsilon != NULL;
 }
 
-/* A channel whose elements follow one another. */
+/* A channel with contiguous elements. */
 static QC_INLINE void line_body(float *y, const float *x, int64_t n, float scale, float bias, double epsilon)
 {
     const double mean = qc_line_sum(x, n, 0) / (double)n;
@@ -123,7 +123,7 @@ static QC_INLINE void line_body(float *y, const float *x, int64_t n, float scale
 QC_SIMD(line, (float *y, const float *x, int64_t n, float scale, float bias, double epsilon),
         (y, x, n, scale, bias, epsilon))
 
-/* n rows, `step` apart, of `lanes` channels side by side. */
+/* n rows, `step` apart, of `lanes` contiguous channels. */
 struct rows {
     int64_t n, step[2], lanes; /* step: of output and input */
 };
@@ -159,7 +159,7 @@ QC_SIMD(scale_rows,
         (float *y, const float *x, const double *mean, const double *factor, const double *bias, const struct rows *r),
         (y, x, mean, factor, bias, r))
 
-/* Channels [c, c + lanes) of one sample behind the pointers; plane: output and input with spatial dimensions only. */
+/* Channels [c, c + lanes) of one sample; plane: output and input, with spatial dimensions only. */
 static void side_by_side(float *y, const float *x, const struct qc_view plane[2], const struct qc_run *r, int64_t c,
                          int64_t lanes)
 {
@@ -189,7 +189,7 @@ static bool run_instance(const struct qc_run *r, struct qc_status *st)
     (void)st;
     const struct qc_view *y = &r->out[0];
     struct qc_view x = r->in[0];
-    if (!qc_view_same_order(y, &x)) { /* rare: then the output is worked on in place */
+    if (!qc_view_same_order(y, &x)) { /* rare: copy to the output and work in place */
         qc_view_copy(y, &x);
         x = *y;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pad-13, negative pads included. */
+/* Pad-13, including negative pads. */
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
@@ -10,7 +10,7 @@ struct state {
     enum mode mode;
     int64_t begin[QC_RANK_MAX];
     const int64_t
-        *map[QC_RANK_MAX]; /* modes but CONSTANT: source of each output coordinate; NULL where nothing is padded */
+        *map[QC_RANK_MAX]; /* modes other than CONSTANT: source of each output coordinate; NULL without padding */
     bool known;            /* element is known at plan time */
     uint64_t element;      /* its bits */
 };
@@ -45,8 +45,7 @@ static bool make_maps(struct state *s, const struct qc_prepare *p, struct qc_sta
     return true;
 }
 
-/* The constant as an element of the output: bits of a real value as they are, else the level by the parameters of the
-   data. */
+/* The constant as an element of the output: the bits of a real value, or the level under the parameters of the data. */
 static bool make_element(uint64_t *element, const struct qc_view *value, const struct qc_view *to,
                          const struct qc_scales *scales, enum qc_contract contract, struct qc_status *st)
 {
@@ -68,7 +67,7 @@ static bool make_element(uint64_t *element, const struct qc_view *value, const s
     const struct qc_affine a = {.scale = scales->scale[0], .zero_point = scales->zero_point[0]};
     const int32_t q = qc_quantize_by(contract, (float)v, a, scales->levels);
     qc_element_of(element, to->dtype,
-                  (double)q - (qc_dtype_info(to->dtype)->is_float ? a.zero_point : 0)); /* in floats: centred */
+                  (double)q - (qc_dtype_info(to->dtype)->is_float ? a.zero_point : 0)); /* float: centred */
     return true;
 }
 

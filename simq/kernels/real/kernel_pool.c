@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* MaxPool-12, AveragePool-11 (dilations of 19), GlobalAveragePool, GlobalMaxPool, 1 to 3 spatial dimensions. With
-   count_include_pad a window counts the padding it covers, but nothing beyond it (ceil_mode), as opset 19 made clear.
-   On centred integers (recipes of docs/numerics.md): maximum    of the integers average    RNE(f(f(avg / sy) + zy)) -
-   zy, avg = f(sum / n) of f(sx * q) in float32, in the order of memory global     RNE(clamp(f(sum * m))), m = f(sx /
-   f(sy * n)) */
+   count_include_pad, a window counts the padding that it covers, but nothing beyond (ceil_mode), as in opset 19.
+   On centred integers (recipes of docs/numerics.md):
+   - maximum: of the integers
+   - average: RNE(f(f(avg / sy) + zy)) - zy, avg = f(sum / n) of f(sx * q) in float32, in memory order
+   - global: RNE(clamp(f(sum * m))), m = f(sx / f(sy * n)) */
 #include <float.h>
 #include <math.h>
 
@@ -12,7 +13,7 @@
 
 enum recipe { RECIPE_MAX, RECIPE_AVERAGE, RECIPE_AFFINE_AVERAGE, RECIPE_AFFINE_GLOBAL };
 
-/* Always three spatial dimensions: missing ones in front are of size 1. */
+/* There are always three spatial dimensions; missing ones come first, with size 1. */
 struct pool {
     enum recipe recipe;
     struct qc_window w;
@@ -59,7 +60,8 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return qc_kernel_no_type(p->in[0].dtype, st);
 }
 
-/* Positions of the window of output o that lie in the data: first, behind the last, and how many the average counts. */
+/* Positions of the window of output o inside the data: [*begin, *end). Returns how many positions the average
+   counts. */
 static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_window *w, int d, int64_t o)
 {
     const int64_t start = o * w->stride[d] - w->pad_begin[d], step = w->dilation[d];
@@ -73,11 +75,11 @@ static QC_INLINE int64_t reach(int64_t *begin, int64_t *end, const struct qc_win
     return w->count_include_pad ? bound : last > first ? last - first : 0;
 }
 
-/* All of one type: for each window, its positions in order, channels inside. `first` starts, `next` takes in, `done`
- * ends. */
+/* The loop for one type: for each window, its positions in order, channels inside. `first` initialises, `next`
+   accumulates, `done` finishes. */
 #define QC_POOL_BODY(T, first, next, done)                                                                             \
     const struct qc_window *w = &s->w;                                                                                 \
-    const int64_t channels = s->channels; /* bytes that are written could be *s, for all that the compiler knows */    \
+    const int64_t channels = s->channels; /* local copy: the compiler must assume that writes to y change *s */        \
     for (int64_t n = 0; n < s->count; n++)                                                                             \
         for (int64_t o0 = 0; o0 < w->out[0]; o0++)                                                                     \
             for (int64_t o1 = 0; o1 < w->out[1]; o1++)                                                                 \
@@ -141,7 +143,7 @@ static QC_INLINE void affine_global_body(const bool native, const struct pool *s
     QC_POOL_BODY(float, 0, a + v, {QC_EACH_CHANNEL(qc_level_of_product(a, m, lo, hi, native))})
 }
 
-/* Channels that lie side by side get loops of their own, which the compiler makes vector code of. */
+/* Contiguous channels have loops of their own, which compilers vectorise. */
 static QC_INLINE void all_body(const bool native, const struct pool *s, float *y, const float *x)
 {
     const bool last = s->in_c == 1 && s->out_c == 1;
@@ -212,7 +214,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     (void)st;
     struct pool s = *(const struct pool *)r->state;
     set_strides(&s, &r->out[0], &r->in[0]);
-    const enum qc_dtype t = r->in[0].dtype; /* prepare takes no other */
+    const enum qc_dtype t = r->in[0].dtype; /* prepare accepts no other */
     if (t == QC_F32)
         all(&s, r->out[0].data, r->in[0].data);
     else if (t == QC_F64)

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Conv and ConvTranspose, 1 to 3 spatial dimensions. On centred integers the result is the accumulator
-   sum((qa - za) * (qw - zw)), exact as long as every partial sum stays below 2^24. */
+/* Conv and ConvTranspose, 1 to 3 spatial dimensions. On centred integers the result is the accumulator sum((qa - za)
+ * (qw - zw)), exact if every partial sum stays below 2^24. */
 #include <math.h>
 
 #include "simq/core/kernel.h"
 #include "simq/core/rounding.h"
 #include "simq/kernels/real/product.h"
 
-/* The frame of multiply-accumulate kernels: a product, then what is fused behind it. */
+/* The frame of multiply-accumulate kernels: a product, followed by the fused operations. */
 
 struct qc_mac {
     struct qc_product *product;
     bool packed_weights, packed_bias, bias;
     bool scaled; /* y = alpha*y + beta*c, c = input 2 broadcast to the result (Gemm) */
     float alpha, beta;
-    bool rounded; /* then the accumulator goes from its qparams to that of the result */
-    int axis;     /* of the channels of `rounding` in the result */
+    bool rounded; /* the accumulator is rounded from its qparams to those of the result */
+    int axis;     /* channel axis of `rounding` in the result */
     struct qc_rounding rounding;
 };
 
-/* State in p->arena, set as p->state so that release frees it; the tail for the product in *tail. scaled: see above.
- */
+/* Makes the state in p->arena and sets p->state, so that release frees it. *tail: the tail for the product. scaled:
+   see struct qc_mac. */
 static struct qc_mac *qc_mac_new(struct qc_product_tail *tail, struct qc_prepare *p, bool scaled, struct qc_status *st)
 {
     const struct qc_fusion *f = p->fusion;
@@ -47,7 +47,7 @@ static struct qc_mac *qc_mac_new(struct qc_product_tail *tail, struct qc_prepare
                                                                                                                  : NULL;
 }
 
-/* After the product is made: scratch and packed inputs. packed: the weights are in the product. */
+/* Call after the product is made: sets scratch and packed inputs. packed: the product holds the weights. */
 static void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool packed, bool bias)
 {
     m->bias = bias;
@@ -59,7 +59,7 @@ static void qc_mac_finish(struct qc_mac *m, struct qc_prepare *p, bool packed, b
     p->detail = qc_product_name(m->product);
 }
 
-/* views: result, accumulator (the same memory), c. */
+/* Views: result and accumulator (the same memory), c. */
 static void scale_run(void *user, int64_t n, void *const data[], const int64_t stride[])
 {
     const struct qc_mac *m = user;
@@ -133,11 +133,10 @@ QC_KERNEL(conv, .order = QC_ORDER_LAST, .fuses = true, .prepare = prepare_conv, 
 QC_KERNEL(conv_transpose, .order = QC_ORDER_LAST, .fuses = true, .prepare = prepare_transposed, .run = qc_mac_run,
           .release = qc_mac_release);
 
-/* Gemm and MatMul. On centred integers the result is the accumulator, exact as long as every partial sum stays below
- * 2^24. */
+/* Gemm and MatMul. On centred integers the result is the accumulator, exact if every partial sum stays below 2^24. */
 
-/* Of a large model, constants from this size on are read where they lie, which is in files: packed they would be in
-   memory, and that once for each plan. Sums have one order either way. */
+/* In large models (graph->spills), constants of this size or more are read directly from their files. Packed, each
+   plan would hold them in memory. The order of the sums is the same. */
 enum { PACKED_LESS = 4 << 20 };
 
 static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_view *b, const struct qc_view *bias,
@@ -153,7 +152,7 @@ static bool make(struct qc_prepare *p, const struct qc_view *a, const struct qc_
     return true;
 }
 
-/* Is v one number per column of a result with n columns, the same in all rows? Then *out is that vector. */
+/* Returns whether v has one number per column of a result with n columns, equal for all rows; *out is that vector. */
 static bool row_vector(struct qc_view *out, const struct qc_view *v, int64_t n)
 {
     if (qc_view_count(v) != (size_t)n || (v->rank > 0 && v->dim[v->rank - 1] != n) || !qc_view_dense(v)) return false;
@@ -180,7 +179,7 @@ static bool prepare_gemm(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* v with ones put before its dimensions up to `rank`. */
+/* Prepends dimensions of size 1 up to `rank`. */
 static struct qc_view raised(const struct qc_view *v, int rank)
 {
     struct qc_view r = *v;
@@ -193,7 +192,7 @@ static struct qc_view raised(const struct qc_view *v, int rank)
     return r;
 }
 
-/* All dimensions but the last as one; the view is row-major. */
+/* Merges all dimensions except the last; the view must be row-major. */
 static struct qc_view as_matrix(const struct qc_view *v)
 {
     struct qc_view r = *v;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantize, Dequantize, Requantize: from the qparams and representation of the input to those of the output, whatever
- * these are. */
+/* Quantize, Dequantize, Requantize: convert from the qparams and representation of the input to those of the output. */
 #include <math.h>
 
 #include "base/simd.h"
 #include "graph/core/scale_layout.h"
 #include "simq/core/convert.h"
 
-/* A constant with a scale for each block, dense and row-major: real numbers to centred ones or stored
-   integers, or either to real ones. */
+/* A constant with a scale per block, dense and row-major. Real numbers are converted to centred numbers or stored
+   integers, and both of these to real numbers. */
 struct blocked {
     const struct qc_scales *scales; /* NULL: no blocks */
     struct qc_scale_layout layout;
@@ -36,7 +35,7 @@ static bool prepare_blocks(struct blocked *b, struct qc_prepare *p, struct qc_st
     return true;
 }
 
-/* As qc_quantize_one, less the zero point. Scales are `step` (0 or 1) apart. */
+/* As qc_quantize_one, minus the zero point. Scales are `step` (0 or 1) apart. */
 static QC_INLINE void quantize_body(const bool native, float *y, const float *x, size_t n, const float *scale,
                                     const int32_t *zero, size_t step, struct qc_levels levels)
 {
@@ -61,7 +60,7 @@ QC_SIMD_ROUND(quantize,
                struct qc_levels levels),
               (y, x, n, scale, zero, step, levels))
 
-/* To floating-point levels. */
+/* Quantizes to floating-point levels. */
 static QC_INLINE void quantize_float_body(float *y, const float *x, size_t n, const float *scale, size_t step,
                                           struct qc_levels levels)
 {
@@ -74,7 +73,7 @@ static QC_INLINE void quantize_float_body(float *y, const float *x, size_t n, co
 QC_SIMD(quantize_float, (float *y, const float *x, size_t n, const float *scale, size_t step, struct qc_levels levels),
         (y, x, n, scale, step, levels))
 
-/* Centred numbers. */
+/* Dequantizes centred numbers. */
 static QC_INLINE void scale_up_body(float *y, const float *x, size_t n, const float *scale, size_t step)
 {
     const float same = scale[0];
@@ -85,7 +84,7 @@ static QC_INLINE void scale_up_body(float *y, const float *x, size_t n, const fl
 }
 QC_SIMD(scale_up, (float *y, const float *x, size_t n, const float *scale, size_t step), (y, x, n, scale, step))
 
-/* centred: the integers have no zero point any more. */
+/* centred: the integers already exclude the zero point. */
 static QC_INLINE void dequantize_body(float *y, const int32_t *q, size_t n, const float *scale, const int32_t *zero,
                                       size_t step, int32_t centred)
 {
@@ -100,7 +99,8 @@ QC_SIMD(dequantize,
         (float *y, const int32_t *q, size_t n, const float *scale, const int32_t *zero, size_t step, int32_t centred),
         (y, q, n, scale, zero, step, centred))
 
-/* Elements from `at` on, at most n, whose scales are one, or (*step = 1) lie beside each other. */
+/* Returns how many elements from `at` on, at most n, share one scale (*step = 0) or have adjacent scales (*step =
+   1). */
 static size_t run_of_scales(size_t *step, const struct qc_scale_layout *l, size_t at, size_t n)
 {
     size_t left = n;
@@ -114,7 +114,7 @@ static size_t run_of_scales(size_t *step, const struct qc_scale_layout *l, size_
     return left < n ? left : n;
 }
 
-/* Centred numbers as stored integers, from element `at` of a result on. */
+/* Stores centred numbers as integers, starting at element `at` of the result. */
 static void store(const struct qc_view *out, size_t at, const float *centred, size_t n, const int32_t *zero,
                   size_t step)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* RNN, GRU and LSTM in float32: what all steps take from the input is one matrix product before the first step; each
-   step multiplies the state of all samples by R. Rows of sequence_lens that are shorter end early: what is behind is 0,
-   and so are the states of an empty one, as in ONNX Runtime. A dynamic LSTM rounds what its products read first; sums
-   of ONNX Runtime are of integers then, and what is added to them, and the functions, are not to the bit the same. */
+/* RNN, GRU and LSTM in float32. One matrix product before the first step multiplies the input of all steps; each
+   step multiplies the state of all samples by R. Samples with a shorter sequence_lens end early: later outputs are
+   0, and the final states of an empty sequence are 0, as in ONNX Runtime. A dynamic LSTM first rounds the inputs of
+   its products. ONNX Runtime then sums integers; its additions and functions differ from ours in the last bits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +13,20 @@
 #include "simq/kernels/real/product.h"
 #include "simq/kernels/real/recurrent_cell.h"
 
-/* Products of one direction. RESET: of the third gate of a GRU, whose R multiplies the state after the reset. */
+/* Products of one direction. RESET: the third gate of a GRU, whose R multiplies the state after the reset. */
 enum { PROJECT, RECUR, RESET, PRODUCTS };
 
-/* Parts of the scratch, in floats from its begin: */
+/* Parts of the scratch, as offsets in floats: */
 enum {
     PROJECTED, /* [steps * batch, gates * hidden] input times W */
     PRODUCT,   /* [batch, gates * hidden] state times R; then the gates */
     STATE,     /* [batch, hidden] */
     CELL,      /* [batch, hidden] */
     GATED,     /* [batch, hidden] state after the reset */
-    THIRD,     /* [batch, hidden] that times R */
-    ROUNDED,   /* [steps * batch, input] the input, and */
-    LAST,      /* [batch, hidden] the state, as a dynamic LSTM reads them */
-    BIAS,      /* [gates * hidden], and [hidden] that stands inside of a GRU's reset */
+    THIRD,     /* [batch, hidden] GATED times R */
+    ROUNDED,   /* [steps * batch, input] the input as a dynamic LSTM reads it */
+    LAST,      /* [batch, hidden] the state as a dynamic LSTM reads it */
+    BIAS,      /* [gates * hidden], then [hidden] for the bias inside a GRU's reset */
     PARTS
 };
 
@@ -36,7 +36,7 @@ struct state {
     struct qc_product *product[2][PRODUCTS];
     bool reset_last; /* a GRU with RESET */
     bool packed_w, packed_r;
-    size_t at[PARTS + 1]; /* of the parts; the last: of what the products want */
+    size_t at[PARTS + 1]; /* offsets of the parts; the last: scratch of the products */
 };
 
 static void release(void *p)
@@ -57,8 +57,8 @@ static float *part_of(const struct qc_view *v, int64_t offset)
     return v->data ? (float *)v->data + offset : NULL;
 }
 
-/* dst [rows, columns] (rows of `row_step` numbers) = src [rows, depth] times the transposed rows of a weight from
-   `first` on. */
+/* Makes the product dst [rows, columns] (rows of `row_step` numbers) = src [rows, depth] times the transposed rows
+   of w, starting at row `first`. */
 struct extent {
     int64_t first, rows, columns, depth, row_step;
 };
@@ -149,7 +149,7 @@ static float *part(const struct qc_run *r, int which)
     return (float *)r->scratch + s->at[which];
 }
 
-/* What a product reads. */
+/* Returns the source of a product. */
 static float *source(const struct qc_run *r, int product)
 {
     const struct state *s = r->state;
@@ -180,7 +180,7 @@ static bool given(const struct qc_run *r, unsigned i)
     return i < r->input_count && r->in[i].rank >= 0;
 }
 
-/* Wb + Rb; of the third gate of a GRU with linear_before_reset Wb alone, and Rb behind. */
+/* Sums the biases Wb + Rb. The third gate of a GRU with linear_before_reset has Wb alone; its Rb follows. */
 static void sum_bias(const struct qc_run *r, int d)
 {
     const struct state *s = r->state;
@@ -194,7 +194,7 @@ static void sum_bias(const struct qc_run *r, int d)
     for (int64_t i = apart; i < width; i++) to[width + i - apart] = recurrent[i];
 }
 
-/* Row of a state of direction d and sample b in initial_h, initial_c, Y_h or Y_c. */
+/* Returns the row of direction d and sample b in initial_h, initial_c, Y_h or Y_c. */
 static float *state_row(const struct state *s, const struct qc_view *v, int d, int64_t b)
 {
     const int64_t row = s->r.batchwise ? b * s->r.directions + d : d * s->r.batch + b;
@@ -245,7 +245,7 @@ static float *output_row(const struct qc_run *r, int64_t t, int d, int64_t b)
     return (float *)r->out[0].data + row * s->r.hidden;
 }
 
-/* The samples whose sequence has a step `step`, with the row of their input in *t. */
+/* Returns whether the sequence of sample b has a step `step`; *t: the row of its input. */
 static bool runs(const struct qc_run *r, int64_t *t, int64_t step, bool backwards, int64_t b)
 {
     const int64_t n = length_of(r, b);
@@ -253,7 +253,7 @@ static bool runs(const struct qc_run *r, int64_t *t, int64_t step, bool backward
     return step < n;
 }
 
-/* A GRU: two gates, then the third, whose product may have to wait for them. */
+/* A GRU step: two gates, then the third, whose product may depend on them. */
 static void step_gru(const struct qc_run *r, int d, int64_t step, bool backwards)
 {
     const struct state *s = r->state;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reduce* of opset 13 with attribute "axes" (all axes when absent, or none with noop_with_empty_axes). Floats are
-   accumulated in double, integers modulo 2^64; the order of summation is fixed. No elements give the neutral element.
- */
+/* Reduce* of opset 13 with attribute "axes" (all axes if absent, or none with noop_with_empty_axes). Floats are
+   summed in double, integers modulo 2^64, in a fixed order. An empty reduction gives the neutral element. */
 #include <math.h>
 
 #include "simq/core/kernel_util.h"
@@ -15,14 +14,14 @@ union value {
     uint64_t u;
 };
 
-/* Folds n elements into acc[0], or (lanes) element j into acc[j]. shift: see ReduceLogSumExp. */
+/* Folds n elements into acc[0], or with `lanes` element j into acc[j]. shift: see ReduceLogSumExp. */
 typedef void fold_fn(union value *acc, bool lanes, const union value *shift, const void *x, int64_t n, int64_t stride);
 /* Writes n results. */
 typedef void finish_fn(void *o, int64_t stride, const union value *acc, const union value *shift, int64_t n,
                        enum qc_op op, int64_t count);
 
-/* Elements become W, the type of the accumulators in acc and shift (members of union value). Sixteen partial results
-   hide the latency of a serial sum and can be vectors; JOIN puts them together. */
+/* Elements are converted to W, the type of the accumulators in acc and shift (members of union value). Sixteen
+   partial results hide the latency of a serial sum and can be vectors; JOIN combines them. */
 #define QC_FOLD(NAME, T, W, NEUTRAL, EXPRESSION, JOIN)                                                                 \
     static QC_INLINE void NAME##_body(W *acc, bool lanes, const W *shift, const T *p, int64_t n, int64_t stride)       \
     {                                                                                                                  \
@@ -62,7 +61,7 @@ typedef void finish_fn(void *o, int64_t stride, const union value *acc, const un
         return;                                                                                                        \
     }
 
-/* The body as a fold_fn: for floats compiled for several processors, for integers as it is. */
+/* The body as a fold_fn: for floats compiled for several processors, for integers only once. */
 #define QC_FOLD_FLOAT(NAME, T, NEUTRAL, EXPRESSION, JOIN)                                                              \
     QC_FOLD(NAME##_simd, T, double, NEUTRAL, EXPRESSION, JOIN)                                                         \
     QC_SIMD(NAME##_simd, (double *acc, bool lanes, const double *shift, const T *p, int64_t n, int64_t stride),        \
@@ -78,7 +77,7 @@ typedef void finish_fn(void *o, int64_t stride, const union value *acc, const un
         NAME##_body(&acc->M, lanes, &shift->M, x, n, stride);                                                          \
     }
 
-/* NaN wins. */
+/* NaN propagates. */
 #define QC_MAX_F (((x > a) | (x != x)) ? x : a)
 #define QC_MIN_F (((x < a) | (x != x)) ? x : a)
 #define QC_X(N, T)                                                                                                     \
@@ -104,7 +103,7 @@ typedef void finish_fn(void *o, int64_t stride, const union value *acc, const un
 QC_KERNEL_FLOATS(QC_X)
 #undef QC_X
 
-/* Modulo 2^64 the sums and products of signed and unsigned numbers are the same. */
+/* Modulo 2^64, sums and products of signed and unsigned numbers are equal. */
 #define QC_WRAP(W, OP) ((W)((uint64_t)a OP(uint64_t) x))
 #define QC_INTEGER(N, T, M, W)                                                                                         \
     QC_FOLD_INTEGER(sum_##N, T, W, M, 0, QC_WRAP(W, +), QC_WRAP(W, +))                                                 \
@@ -138,7 +137,7 @@ struct row {
     enum qc_dtype type;
     fold_fn *fold, *shift;
     finish_fn *finish;
-    union value first; /* neutral element; of `shift` when there is one (that of `fold` is 0 then) */
+    union value first; /* neutral element; if there is a `shift`, its neutral element (that of `fold` is then 0) */
 };
 
 #define QC_ROW(OP, N, FOLD, M, FIRST)                                                                                  \
@@ -209,7 +208,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* The output with the dims of the input; reduced ones have stride 0. */
+/* Returns the output with the dims of the input; reduced ones have stride 0. */
 static struct qc_view spread(const struct qc_view *out, const struct qc_view *in, const struct state *s)
 {
     struct qc_view v = {.dtype = out->dtype, .rank = in->rank, .data = out->data};
@@ -223,8 +222,8 @@ static struct qc_view spread(const struct qc_view *out, const struct qc_view *in
     return v;
 }
 
-/* Folds all reduced elements behind x for `lanes` results side by side; `along` has size 1 in the dimensions that are
- * kept. */
+/* Folds all reduced elements from `offset` on, for `lanes` contiguous results. `along` has size 1 in the dimensions
+   that are kept. */
 static void fold_all(union value *acc, fold_fn *fold, const union value *shift, const struct qc_view *along,
                      int64_t offset, int64_t lanes, bool lanes_inside)
 {
@@ -238,8 +237,8 @@ static void fold_all(union value *acc, fold_fn *fold, const union value *shift, 
     } while (qc_walk_next(&w));
 }
 
-/* Exchanges the last two dimensions if the last one is reduced and short: then many short sums run side by side instead
-   of one after the other. Up to PARTS elements are added in the same order both ways. */
+/* Swaps the last two dimensions if the last one is reduced and short: many short sums then run in parallel. Up to
+   PARTS elements are added in the same order either way. */
 static void turn_short(struct qc_view views[2], unsigned *reduced)
 {
     const int inner = views[0].rank - 1, outer = inner - 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Resize-19. Nearest is a gather of elements of
-   any type; linear and cubic are separable: one pass over float32 per axis that changes. */
+/* Resize-19. Nearest gathers elements of any type; linear and cubic are separable: one float32 pass per axis that
+   changes. */
 #include <math.h>
 #include <string.h>
 
@@ -14,8 +14,8 @@ struct state {
     bool crop;
     float extrapolation;
     int pass_count;
-    int pass[QC_RANK_MAX]; /* axes in the order of the passes: those that shrink most first */
-    size_t middle;         /* elements of each of two intermediate results */
+    int pass[QC_RANK_MAX]; /* axes in the order of the passes: those that shrink most come first */
+    size_t middle;         /* elements of each of the two intermediate results */
 };
 
 struct word {
@@ -73,7 +73,7 @@ static bool read_options(struct state *s, const struct qc_node *n, struct qc_sta
     return true;
 }
 
-/* Numbers of an optional input that has to be constant; *count 0 when it is absent or empty. */
+/* Reads the numbers of an optional constant input; *count is 0 if it is absent or empty. */
 static bool read_numbers(double out[2 * QC_RANK_MAX], size_t *count, const struct qc_prepare *p, unsigned i,
                          const char *what, struct qc_status *st)
 {
@@ -89,7 +89,7 @@ static bool read_numbers(double out[2 * QC_RANK_MAX], size_t *count, const struc
     return true;
 }
 
-/* Scale of each axis: as given, or as the sizes make it. */
+/* Sets the scale of each axis: as given, or from the sizes. */
 static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_prepare *p, const struct state *s,
                       struct qc_status *st)
 {
@@ -111,7 +111,7 @@ static bool read_axes(struct qc_resize_axis axes[QC_RANK_MAX], const struct qc_p
                        scale_count, size_count, rank);
     if (s->crop && roi_count != 2 * rank)
         return qc_fail(st, QC_BAD_INPUT, "input \"roi\" has %zu elements, expected %zu", roi_count, 2 * rank);
-    double shared = 0; /* where the proportions are kept: the scale of all axes */
+    double shared = 0; /* the scale of all axes, if proportions are kept */
     for (size_t d = 0; d < rank && form.policy != QC_RESIZE_STRETCH; d++) {
         const double scale = sizes[d] / (double)axes[form.axis[d]].in;
         const bool better = form.policy == QC_RESIZE_NOT_LARGER ? scale < shared : scale > shared;
@@ -173,7 +173,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return plan_passes(s, p, st);
 }
 
-/* One output row of n elements from the rows of its taps. */
+/* Computes one output row of n elements from the rows of its taps. */
 static void blend(float *y, int64_t sy, const float *x, int64_t sx, int64_t along, int64_t n, const int64_t *index,
                   const float *weight, int64_t taps)
 {
@@ -224,7 +224,7 @@ static void pass(const struct qc_view *to, const struct qc_view *from, int axis,
     } while (qc_walk_next(&w));
 }
 
-/* Dense strides with the dimensions in the order of another view. */
+/* Returns dense strides with the dimensions in the order of another view. */
 static struct qc_view dense_like(const struct qc_view *v, const struct qc_view *order, void *data)
 {
     struct qc_view r = *v;
@@ -243,7 +243,7 @@ static struct qc_view dense_like(const struct qc_view *v, const struct qc_view *
     return r;
 }
 
-/* Everything that an outside coordinate touches becomes the extrapolation value. */
+/* Sets every element that depends on an outside coordinate to the extrapolation value. */
 static void extrapolate(const struct qc_view *to, const struct state *s)
 {
     uint64_t element = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values between the elements of a tensor: GridSample-22, RoiAlign-22, MaxRoiPool-22, DeformConv-22. Coordinates are
-   computed in double. */
+/* Interpolation between the elements of a tensor: GridSample-22, RoiAlign-22, MaxRoiPool-22, DeformConv-22.
+   Coordinates are computed in double. */
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static bool prepare_grid(struct qc_prepare *p, struct qc_status *st)
     return is_real(p, st);
 }
 
-/* v thrown back at lo and hi as often as needed. */
+/* Reflects v at lo and hi as often as needed. */
 static double reflected(double v, double lo, double hi)
 {
     const double range = hi - lo;
@@ -53,7 +53,7 @@ static double reflected(double v, double lo, double hi)
     return v < lo ? (even ? lo + rest : hi - rest) : (even ? hi - rest : lo + rest);
 }
 
-/* The element that stands for position i of n; -1: a zero. */
+/* Returns the element for position i of n, or -1 for zero padding. */
 static int64_t element_of(const struct grid *g, double i, int64_t n)
 {
     switch (g->padding) {
@@ -75,10 +75,10 @@ static void cubic_weights(double w[CUBIC], double t)
     w[3] = 1 - w[0] - w[1] - w[2];
 }
 
-/* Elements along one dimension with their weights. */
+/* Elements along one dimension and their weights. */
 struct taps {
     int count;
-    int64_t at[CUBIC]; /* -1: a zero */
+    int64_t at[CUBIC]; /* -1: zero */
     double weight[CUBIC];
 };
 
@@ -104,7 +104,7 @@ static void taps_of(struct taps *t, const struct grid *g, double v, int64_t n)
     for (int i = 0; i < t->count; i++) t->at[i] = element_of(g, first + i - (g->mode == CUBICALLY), n);
 }
 
-/* The sum over all combinations of taps. */
+/* Returns the weighted sum over all combinations of taps. */
 static double interpolate(const struct qc_view *x, int64_t offset, const struct taps *taps, int dims)
 {
     int at[SPATIAL] = {0};
@@ -156,7 +156,7 @@ static bool run_grid(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* Bilinear between the elements of a plane; 0 further out than one element. */
+/* Bilinear interpolation in a plane; zero padding outside. */
 static double plane_at(const struct qc_view *x, int64_t offset, double v, double u)
 {
     static const struct grid zeros = {.mode = LINEAR, .padding = ZEROS};
@@ -191,8 +191,8 @@ static bool prepare_roi(struct qc_prepare *p, struct qc_status *st)
     return is_real(p, st);
 }
 
-/* As plane_at, but what lies up to one element outside takes the border: ONNX Runtime's and the reference's way. The
-   greatest of the four weighted neighbours instead of their sum when `max`. */
+/* As plane_at, but points up to one element outside take the border, as in ONNX Runtime and the reference. `max`:
+   the largest of the four weighted neighbours instead of their sum. */
 static double roi_point(const struct qc_view *x, int64_t offset, double v, double u, bool max)
 {
     const double most_v = (double)x->dim[2] - 1, most_u = (double)x->dim[3] - 1;
@@ -236,7 +236,7 @@ static bool image_of(int64_t *image, const struct qc_view *x, double given, int6
         *image = (int64_t)given;
         return true;
     }
-    return qc_fail(st, QC_BAD_INPUT, "region %lld is of image %g; there are %lld", (long long)roi, given,
+    return qc_fail(st, QC_BAD_INPUT, "region %lld refers to image %g, but there are %lld", (long long)roi, given,
                    (long long)x->dim[0]);
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Along one axis: ArgMax-13, ArgMin-13, CumSum-14, CumProd-26. */
+/* Ops along one axis: ArgMax-13, ArgMin-13, CumSum-14, CumProd-26. */
 #include "simq/core/kernel_util.h"
 
 enum { LANES = 64 };
 
-/* Position of the greatest or least of n > 0 elements, the first or last of equals; NaN is never better. */
+/* Returns the position of the greatest or least of n > 0 elements: the first or the last of equal ones. NaN is never
+   selected over a number. */
 typedef int64_t arg_fn(const void *data, int64_t n, int64_t stride, bool least, bool last);
 
 #define QC_X(N, T)                                                                                                     \
@@ -18,7 +19,7 @@ typedef int64_t arg_fn(const void *data, int64_t n, int64_t stride, bool least, 
         }                                                                                                              \
         return best;                                                                                                   \
     }                                                                                                                  \
-    /* The same for `lanes` lines that lie side by side. */                                                            \
+    /* The same for `lanes` adjacent lines. */                                                                         \
     static void args_##N(int64_t best[LANES], const void *data, int64_t n, int64_t stride, int64_t lanes, bool least,  \
                          bool last)                                                                                    \
     {                                                                                                                  \
@@ -119,7 +120,7 @@ static bool run_arg(const struct qc_run *r, struct qc_status *st)
         if (d != s->axis || s->keep) k++;
     }
     const int64_t n = x->dim[s->axis], stride = x->stride[s->axis];
-    int lane = s->axis; /* a dimension along which lines lie side by side */
+    int lane = s->axis; /* a dimension along which lines are adjacent */
     for (int d = 0; d < x->rank; d++)
         if (d != s->axis && x->stride[d] == 1 && x->dim[d] > 1) lane = d;
     const int64_t lanes = lane == s->axis ? 1 : x->dim[lane];

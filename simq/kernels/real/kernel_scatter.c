@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ScatterElements-18, ScatterND-18, TensorScatter-24: a copy of the data with updates written into it, at indices that
-   are data and therefore checked. Updates of the same place are combined in their order. */
+/* ScatterElements-18, ScatterND-18, TensorScatter-24: a copy of the data with updates written at indices, which are
+   data and therefore checked. Updates of the same position are combined in order. */
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
 
-/* *to = what becomes of it with *from; NULL: it is replaced. */
+/* Combines *from into *to; NULL: replaces it. */
 typedef void combine_fn(void *to, const void *from);
 
 #define QC_COMBINE(NAME, T, EXPRESSION)                                                                                \
@@ -80,7 +80,7 @@ static bool run_elements(const struct qc_run *r, struct qc_status *st)
     const struct state *s = r->state;
     const struct qc_view *to = &r->out[0], *indices = &r->in[1], *updates = &r->in[2];
     const size_t size = qc_dtype_size(to->dtype);
-    struct qc_view place = *indices; /* of the updates in the result, but for the axis */
+    struct qc_view place = *indices; /* positions of the updates in the result, except along the axis */
     begin(r);
     for (int d = 0; d < to->rank; d++) place.stride[d] = d == s->axis ? 0 : to->stride[d];
     const struct qc_view *const views[] = {indices, updates, &place};
@@ -94,8 +94,8 @@ static bool run_elements(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* The last dimension of the indices holds positions in the first dimensions of the data; an update is what is behind
- * them. */
+/* The last dimension of the indices holds positions in the first dimensions of the data; an update covers the
+   remaining dimensions. */
 static bool run_nd(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;
@@ -131,7 +131,7 @@ static bool run_nd(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* One update per sample, from its position along the axis on. */
+/* One update per sample, starting at its position along the axis. */
 static bool run_tensor(const struct qc_run *r, struct qc_status *st)
 {
     const struct state *s = r->state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Trilu-14, EyeLike-22, OneHot-28, ReverseSequence-28, Compress-28, NonZero-13, Unique-28: elements that are kept, set
-   or put in another order by what other inputs say. */
+/* Trilu-14, EyeLike-22, OneHot-28, ReverseSequence-28, Compress-28, NonZero-13, Unique-28: select, set or reorder
+   elements. */
 #include <string.h>
 
 #include "graph/infer/distinct.h"
@@ -126,7 +126,7 @@ static bool prepare_reverse(struct qc_prepare *p, struct qc_status *st)
     return time != NULL;
 }
 
-/* --- Compress, NonZero: how much there is, is known by the shape of the result --- */
+/* --- Compress, NonZero: the shape of the result gives the number of elements --- */
 
 static bool run_compress(const struct qc_run *r, struct qc_status *st)
 {
@@ -136,7 +136,7 @@ static bool run_compress(const struct qc_run *r, struct qc_status *st)
     for (size_t i = 0; i < qc_view_count(c); i++) {
         if (!qc_kernel_int_at(c, i)) continue;
         if (to >= y->dim[axis < 0 ? 0 : axis] || i >= (axis < 0 ? qc_view_count(x) : (size_t)x->dim[axis]))
-            return qc_fail(st, QC_BAD_INPUT, "the condition holds more often than there is room");
+            return qc_fail(st, QC_BAD_INPUT, "the condition selects more elements than the result can hold");
         if (axis >= 0) {
             const struct qc_view slot = qc_view_part(y, axis, to++, 1), from = qc_view_part(x, axis, (int64_t)i, 1);
             qc_view_copy(&slot, &from);
@@ -165,7 +165,7 @@ static bool run_non_zero(const struct qc_run *r, struct qc_status *st)
     do {
         const struct qc_tensor element = {.dtype = x->dtype, .count = 1, .data = qc_at(x, w.at[0])};
         if (qc_tensor_float(&element, 0) == 0) continue;
-        if (to >= y->dim[1]) return qc_fail(st, QC_BAD_INPUT, "more elements are not zero than there is room");
+        if (to >= y->dim[1]) return qc_fail(st, QC_BAD_INPUT, "more elements are non-zero than the result can hold");
         for (int d = 0; d < x->rank; d++) ((int64_t *)y->data)[d * y->stride[0] + to * y->stride[1]] = w.index[d];
         to++;
     } while (qc_walk_next(&w));
@@ -175,7 +175,7 @@ static bool run_non_zero(const struct qc_run *r, struct qc_status *st)
 /* --- Unique --- */
 
 struct unique {
-    int axis; /* -1: of elements */
+    int axis; /* -1: unique elements instead of slices */
     enum qc_distinct_order order;
 };
 
@@ -205,7 +205,8 @@ static bool run_unique(const struct qc_run *r, struct qc_status *st)
     struct qc_distinct d;
     bool ok = a ? qc_distinct_of(&d, &t, u->axis, u->order, a, st) : qc_fail_memory(st, t.count);
     if (ok && y->dim[u->axis < 0 ? 0 : u->axis] != (int64_t)d.count)
-        ok = qc_fail(st, QC_BAD_INPUT, "%zu elements are distinct, which is not what there is room for", d.count);
+        ok = qc_fail(st, QC_BAD_INPUT, "%zu elements are distinct, which does not match the shape of the result",
+                     d.count);
     for (size_t k = 0; ok && k < d.count; k++) {
         if (u->axis < 0) {
             memcpy(qc_at(y, (int64_t)k * y->stride[0]), qc_at(x, d.first[k]), qc_dtype_size(y->dtype));

@@ -47,7 +47,7 @@ static QC_INLINE void line_body(const bool native, float *y, const float *x, int
 }
 QC_SIMD_ROUND(line, (float *y, const float *x, int64_t n, bool log_form), (y, x, n, log_form))
 
-/* `lanes` lines side by side: element i of line j is at i * stride + j. */
+/* `lanes` adjacent lines: element i of line j is at i * stride + j. */
 static QC_INLINE void lanes_of_body(const bool native, float *y, const float *x, int64_t n, const int64_t stride[2],
                                     int64_t lanes, bool log_form)
 {
@@ -87,7 +87,7 @@ static bool run(const struct qc_run *r, struct qc_status *st)
     (void)st;
     const struct state *s = r->state;
     struct qc_view views[2] = {r->out[0], r->in[0]};
-    if (!qc_view_same_order(&r->out[0], &r->in[0])) { /* rare: then the output is worked on in place */
+    if (!qc_view_same_order(&r->out[0], &r->in[0])) { /* rare: copy to the output and work in place */
         qc_view_copy(&r->out[0], &r->in[0]);
         views[1] = r->out[0];
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TfIdfVectorizer-9 over integers: how often each n-gram of the pool occurs, with up to max_skip_count elements left
-   out between its elements. */
+/* TfIdfVectorizer-9 for integers: counts the occurrences of each n-gram of the pool, with up to max_skip_count
+   skipped elements between its elements. */
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
 
 struct gram {
     const int64_t *items;
-    int64_t length, slot; /* slot: where its weight goes in the result */
+    int64_t length, slot; /* slot: position of its weight in the result */
     float weight;
 };
 
@@ -15,7 +15,7 @@ struct state {
     size_t count;
     struct gram *grams;
     int64_t shortest, longest, skips;
-    bool present, weighed; /* of the result: 1 instead of the count; times the weight */
+    bool present, weighed; /* present: 1 instead of the count; weighed: multiplied by the weight */
 };
 
 static bool damaged(struct qc_status *st)
@@ -56,7 +56,7 @@ static bool prepare(struct qc_prepare *p, struct qc_status *st)
     return true;
 }
 
-/* Is the gram at position i, with `step` from element to element? */
+/* Returns whether the n-gram occurs at position i, with `step` between its elements. */
 static bool matches(const struct gram *g, const struct qc_view *x, int64_t offset, int64_t i, int64_t step)
 {
     const int64_t stride = x->stride[x->rank - 1];

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TopK-24 and Hardmax-13: the greatest of a line. Of equal elements the first comes first; NaN is greater than any
- * number.
- */
+/* TopK-24 and Hardmax-13: the greatest elements of a line. Equal elements keep their order; NaN is greater than any
+   number. */
 #include <string.h>
 
 #include "simq/core/kernel_util.h"
 
-/* Whether a belongs before b: greater, or less. */
+/* Returns whether a is sorted before b: greater, or less. */
 typedef bool before_fn(const void *a, const void *b);
 
 #define QC_X(N, T)                                                                                                     \
@@ -66,7 +65,7 @@ static void merge(int64_t *to, const int64_t *from, int64_t half, int64_t n, con
     }
 }
 
-/* Positions in order; one of the two lists, each [n]. */
+/* Returns the sorted positions, in one of the two lists, each [n]. */
 static const int64_t *sorted(int64_t *order, int64_t *other, int64_t n, const struct line *x)
 {
     for (int64_t i = 0; i < n; i++) order[i] = i;

@@ -7,8 +7,8 @@
 #include "simq/kernels/real/unary.h"
 #include "simq/kernels/real/vector_math.h"
 
-/* Inside the expressions of the table these names mean functions that a loop can hold without a call. Maxima let NaN
- * through. */
+/* In the expressions of the table, these names stand for functions that can be inlined in a loop. Maxima propagate
+   NaN. */
 #define expf(v) qc_vector_exp(native, v)
 #define expm1f(v) qc_vector_expm1(native, v)
 #define log1pf(v) qc_vector_log1p(v)
@@ -34,7 +34,7 @@
     }                                                                                                                  \
     QC_SIMD_ROUND(NAME, (float *y, const float *x, int64_t n, float a, float b), (y, x, n, a, b))
 
-/* One loop per row. Literals of the table are ints and floats, so everything is computed in float32. */
+/* One loop per row. The literals of the table are ints and floats, so all arithmetic is in float32. */
 #define QC_UNARY(op, onnx, a_name, a0, b_name, b0, expression, lo, hi, tolerance) QC_BODY(loop_##op, expression)
 #include "graph/types/ops.def"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Windows apart from those of Conv and the usual pools: LpPool-22, GlobalLpPool-22, MaxPool-22 with the places of its
-   maxima, MaxUnpool-22, Col2Im-18; and Det-22. */
+/* Further window ops: LpPool-22, GlobalLpPool-22, MaxPool-22 with indices, MaxUnpool-22, Col2Im-18; and Det-22. */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@ enum { SPATIAL = 3 };
 struct pool {
     struct qc_window window;
     double p;
-    bool columns; /* of the indices: the first dimension is the innermost */
+    bool columns; /* column-major indices: the first dimension is the innermost */
 };
 
 static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
@@ -32,8 +31,8 @@ static bool prepare_pool(struct qc_prepare *p, struct qc_status *st)
     return p->node->op == QC_OP_MaxPoolIndices || is_real(p, st);
 }
 
-/* The window of a result: where it begins, and for each position the offset in the plane; next_inside goes on to the
-   next that lies inside. */
+/* The window of a result: its start, and for each position the offset in the plane. next_inside moves to the next
+   position inside the data. */
 struct position {
     int64_t at[SPATIAL], element[SPATIAL];
     int64_t offset;
@@ -84,7 +83,7 @@ static double value_at(const struct qc_view *x, int64_t offset)
     return qc_tensor_float(&t, 0);
 }
 
-/* The indices count elements of the whole input in row-major order, or column by column within a plane. */
+/* Indices count the elements of the whole input in row-major order, or column by column within a plane. */
 static bool run_max(const struct qc_run *r, struct qc_status *st)
 {
     const struct pool *s = r->state;
@@ -117,7 +116,7 @@ static bool run_max(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* --- MaxUnpool: the indices count in the shape that the attributes give, also where output_shape is larger --- */
+/* --- MaxUnpool: indices refer to the shape that the attributes give, even if output_shape is larger --- */
 
 struct unpool {
     int64_t dim[QC_RANK_MAX];
@@ -175,7 +174,7 @@ static bool prepare_blocks(struct qc_prepare *p, struct qc_status *st)
     return b && is_real(p, st) && qc_blocks_of(b, p->graph, p->node, st);
 }
 
-/* Index i of a box as a position along each of its dimensions. */
+/* Converts index i of a box to a position along each dimension. */
 static void unravel(int64_t *to, int64_t i, const int64_t *dim, int rank)
 {
     for (int d = rank; d-- > 0;) {
@@ -212,7 +211,7 @@ static bool run_blocks(const struct qc_run *r, struct qc_status *st)
     return true;
 }
 
-/* --- Det: by elimination, the largest pivot of each column --- */
+/* --- Det: by elimination with partial pivoting --- */
 
 static bool prepare_det(struct qc_prepare *p, struct qc_status *st)
 {

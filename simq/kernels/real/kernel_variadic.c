@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Max-13, Min-13, Sum-13, Mean-13 of any number of inputs with numpy broadcasting: folded from the left. NaN wins. */
+/* Max-13, Min-13, Sum-13, Mean-13 of any number of inputs with numpy broadcasting, folded from the left. NaN
+   propagates. */
 #include "simq/core/kernel_util.h"
 
 #define QC_LOOP(NAME, T, EXPRESSION)                                                                                   \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where-16: numpy broadcasting of all three, elements of any size. */
+/* Where-16: numpy broadcasting of all three inputs, elements of any size. */
 #include "base/simd.h"
 #include "simq/core/kernel_util.h"
 
-/* Both sides are loaded, so that the choice needs no branch. */
+/* Loads both sides, so that the selection needs no branch. */
 #define QC_FORM(o_, c_, x_, y_)                                                                                        \
     QC_IVDEP                                                                                                           \
     for (int64_t i = 0; i < n; i++) {                                                                                  \

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: sums and extremes over lines of float32. The order of summation is fixed (sixteen partial sums in
-   double, joined from the left), so that the bits do not depend on the processor. */
+   double, combined from the left), so the bits do not depend on the processor. */
 #pragma once
 
 #include <stdint.h>
 
 #include "base/simd.h"
 
-/* Before a loop that becomes vector code as it stands, but not when it is unrolled first. */
+/* Put before a loop that gcc vectorises, unless it is unrolled first. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define QC_NOT_UNROLLED _Pragma("GCC unroll 1")
 #else
@@ -23,7 +23,7 @@ static QC_INLINE double qc_line_join(const double part[QC_LINE_PARTS])
     return sum;
 }
 
-/* Sum of (x - shift). */
+/* Returns the sum of (x - shift). */
 static QC_INLINE double qc_line_sum(const float *x, int64_t n, double shift)
 {
     double part[QC_LINE_PARTS] = {0};
@@ -34,7 +34,7 @@ static QC_INLINE double qc_line_sum(const float *x, int64_t n, double shift)
     return qc_line_join(part);
 }
 
-/* Sum of (x - shift)^2. */
+/* Returns the sum of (x - shift)^2. */
 static QC_INLINE double qc_line_squares(const float *x, int64_t n, double shift)
 {
     double part[QC_LINE_PARTS] = {0};
@@ -49,7 +49,7 @@ static QC_INLINE double qc_line_squares(const float *x, int64_t n, double shift)
     return qc_line_join(part);
 }
 
-/* Greatest of n > 0 numbers; NaN is ignored but for the first number. */
+/* Returns the greatest of n > 0 numbers. NaN is ignored, except in the first position. */
 static QC_INLINE float qc_line_max(const float *x, int64_t n)
 {
     float part[QC_LINE_PARTS];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside simq/: convolutions and matrix products in float32. A result is one chain of fused multiply-adds over its
-   reduction in a fixed order (product_tile.h), so its bits are those of every instruction set, thread and memory order,
-   and of the same step with or without what is fused behind it. A qc_product is made once per step with its packed
-   constants, shared by workers, never changed. */
+   reduction, in a fixed order (product_tile.h). Its bits do not depend on the instruction set, the number of
+   threads, the memory order, or the fused operations. A qc_product is made once per step with its packed constants;
+   workers share it and do not change it. */
 #pragma once
 
 #include "graph/core/infer.h"
@@ -12,24 +12,24 @@
 
 struct qc_product;
 
-/* Views as ONNX has them: src [N,C,...], weights [M,C/groups,...] (transposed: [C,M/groups,...]), bias [M] or NULL, dst
-   [N,M,...]. Channels-last src and dst are fast, other strides work. Constant weights (data set) are packed here, and
-   so is a constant bias. Source: ONNX Conv-11, ConvTranspose-11. Errors: operands that are not float32 or empty, a
-   window that does not fit in memory, no memory. */
+/* Views in ONNX's form: src [N,C,...], weights [M,C/groups,...] (transposed: [C,M/groups,...]), bias [M] or NULL,
+   dst [N,M,...]. Channels-last src and dst are fast; other strides work. Constant weights (data set) and a constant
+   bias are packed here. Source: ONNX Conv-11, ConvTranspose-11. Fails if operands are not float32 or are empty, if a
+   window does not fit in memory, or if out of memory. */
 struct qc_product_conv {
     bool transposed;
     struct qc_window window;
     int64_t groups;
     const struct qc_view *src, *weights, *bias, *dst;
     struct qc_product_tail tail;
-    struct qc_packed *packs; /* where packed weights are kept; NULL: by the product itself */
-    enum qc_isa isa;         /* the best that it may use; QC_ISA_BEST: what there is */
+    struct qc_packed *packs; /* owner of packed weights; NULL: the product itself */
+    enum qc_isa isa;         /* best instruction set allowed; QC_ISA_BEST: no limit */
 };
 bool qc_product_conv_new(struct qc_product **out, const struct qc_product_conv *d, struct qc_status *st);
 
-/* dst = a b + bias: a [..., M, K], b [..., K, N], dst [..., M, N] of equal rank 2 to 8, batch dimensions of a or b may
-   be 1; bias of N numbers or NULL. Any strides (a transposed matrix is a view); constant b and bias are packed. packs,
-   isa, errors: as above. */
+/* dst = a b + bias: a [..., M, K], b [..., K, N], dst [..., M, N] of equal rank 2 to 8. Batch dimensions of a or b
+   may be 1; bias has N numbers or is NULL. Any strides (a transposed matrix is a view). Constant b and bias are
+   packed. packs, isa and errors as above. */
 struct qc_product_matrix {
     const struct qc_view *a, *b, *bias, *dst;
     struct qc_product_tail tail;
@@ -39,12 +39,12 @@ struct qc_product_matrix {
 bool qc_product_matrix_new(struct qc_product **out, const struct qc_product_matrix *d, struct qc_status *st);
 
 void qc_product_free(struct qc_product *d);              /* NULL-safe */
-size_t qc_product_scratch(const struct qc_product *d);   /* bytes of scratch a worker needs, 64-byte aligned */
+size_t qc_product_scratch(const struct qc_product *d);   /* bytes of scratch per worker, 64-byte aligned */
 size_t qc_product_bytes(const struct qc_product *d);     /* of packed constants */
-const char *qc_product_name(const struct qc_product *d); /* of how it is done */
+const char *qc_product_name(const struct qc_product *d); /* of the implementation */
 
 struct qc_product_memory {
-    const void *src, *weights, *bias; /* weights and bias only where they are not packed */
+    const void *src, *weights, *bias; /* weights and bias only if not packed */
     void *dst, *scratch;
 };
 void qc_product_run(const struct qc_product *d, const struct qc_product_memory *m);

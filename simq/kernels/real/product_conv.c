@@ -5,9 +5,9 @@
 #include "base/checked.h"
 #include "simq/kernels/real/product_parts.h"
 
-/* Along one dimension, the results out + q * out_step (q < count) read the data at q * step + offset + t * delta for
-   t < taps, with the weights of tap + t * tap_step. Those of a convolution are one such set; of a transposed one there
-   is one for each remainder by its stride. */
+/* Along one dimension, result out + q * out_step (q < count) reads the data at q * step + offset + t * delta for t <
+   taps, with the weights of tap + t * tap_step. A convolution is one such set of results; a transposed convolution
+   has one for each remainder modulo its stride. */
 struct axis {
     ptrdiff_t count, out, out_step, step, offset, delta, taps, tap, tap_step;
 };
@@ -27,7 +27,7 @@ static ptrdiff_t common_divisor(ptrdiff_t a, ptrdiff_t b)
     return a;
 }
 
-/* Result o takes from data k by tap t where k * stride + t * dilation = o + begin. */
+/* In a transposed convolution, tap t adds data k to result o if k * stride + t * dilation = o + begin. */
 static struct axis axis_of(const struct qc_product_conv_state *s, int i, ptrdiff_t set)
 {
     const ptrdiff_t stride = s->stride[i], dilation = s->dilation[i], begin = s->begin[i];
@@ -55,20 +55,21 @@ static struct axis axis_of(const struct qc_product_conv_state *s, int i, ptrdiff
     return a;
 }
 
-/* Which results are computed together: a set, and of it a part of the lines and of the columns. */
+/* Results that are computed together: a set, and a part of its lines and columns. */
 struct region {
     ptrdiff_t set[3], part[3]; /* part[1] below 0: all of the set */
 };
 
-/* How a region is computed: so many lines and results of each at a time, from the data as it lies or from a copy. */
+/* How a region is computed: `lines` lines of `count` results at a time, from the data in place or from a copy. */
 struct geometry {
     struct axis axis[3];
-    bool copied, joined, by_taps; /* columns of a window in one run; lines of the copy for each of a window's */
-    bool parted;                  /* into edges and the rest */
-    bool spread;                  /* a copy of the data for each tap, in which lines follow each other */
-    ptrdiff_t lines, count;       /* 0: it is empty */
+    bool copied, joined, by_taps; /* joined: the columns of a window are one run; by_taps: the copy has separate lines
+                                     for each line of the window */
+    bool parted;                  /* divided into edges and interior */
+    bool spread;                  /* the copy has the data of each tap separately, with contiguous lines */
+    ptrdiff_t lines, count;       /* 0: the region is empty */
     ptrdiff_t width, height;      /* of the copy */
-    ptrdiff_t pixel, line, plane; /* numbers from one to the next */
+    ptrdiff_t pixel, line, plane; /* distance in floats */
     struct qc_panel_shape shape;
 };
 
@@ -82,7 +83,7 @@ static bool inside(const struct axis *a, ptrdiff_t size)
     return !a->taps || (a->offset >= 0 && a->offset + span(a, a->count) <= size);
 }
 
-/* Lines that follow each other like the results of one are one line. */
+/* Merges lines whose distance equals that of the results of one line. */
 static void merge(struct geometry *g, const struct qc_product_conv_state *s)
 {
     struct axis *w = &g->axis[2], *h = &g->axis[1];
@@ -98,7 +99,7 @@ static ptrdiff_t least(ptrdiff_t a, ptrdiff_t b)
     return a < b ? a : b;
 }
 
-/* Part 0, 1 or 2 of an axis: the results before those whose windows lie in the data, those, and the ones behind. */
+/* Restricts an axis to part 0, 1 or 2: the results before, inside and after those whose windows lie in the data. */
 static void take_part(struct axis *a, ptrdiff_t size, ptrdiff_t part)
 {
     const ptrdiff_t room = size - 1 - a->offset - (a->taps - 1) * a->delta;
@@ -116,7 +117,8 @@ static bool side_by_side(const struct qc_product_conv_state *s)
     return s->src[1] == 1 || s->groups * s->inputs == 1;
 }
 
-/* Of large images the edges alone are copied, with what lies beyond them. */
+/* Returns whether the region is divided into edges and interior: in large images, only the edges are copied, with
+   padding. */
 static bool has_parts(const struct qc_product_conv_state *s, const struct axis axis[3])
 {
     enum { LARGE = 48 };
@@ -124,10 +126,11 @@ static bool has_parts(const struct qc_product_conv_state *s, const struct axis a
            axis[1].taps && axis[2].taps && !(inside(&axis[1], s->in[1]) && inside(&axis[2], s->in[2]));
 }
 
-/* Lines so short that the registers stay half empty, of results that follow each other from line to line. */
+/* Returns whether each tap gets its own copy: the lines are too short to fill the registers, and their results are
+   contiguous. */
 static bool is_spread(const struct geometry *g, const struct qc_product_conv_state *s)
 {
-    enum { SHORT = 5, MANY = 64 /* outputs, beside which copying is little */ };
+    enum { SHORT = 5, MANY = 64 /* outputs: enough to make copying cheap */ };
     const struct axis *h = &g->axis[1], *w = &g->axis[2];
     return !g->parted && w->count < SHORT && h->count > 1 && w->taps && h->taps && s->outputs >= MANY &&
            s->dst[3] * h->out_step == w->count * w->out_step * s->dst[4];
@@ -166,10 +169,10 @@ static struct geometry geometry_of(const struct qc_product_tiles *tiles, const s
         g.by_taps = true;
         g.width = w->taps * w->count;
         g.height = h->taps * g.lines;
-        g.line = g.pixel * w->count; /* of one tap */
+        g.line = g.pixel * w->count; /* per tap */
         g.plane = g.pixel * g.width * g.height;
     }
-    /* Taps that are summed in one go: whole lines of the window where one has few numbers. */
+    /* Taps summed in one slice: whole lines of the window if a line is short. */
     const ptrdiff_t line = w->taps * s->inputs;
     const bool few = line > 0 && line <= QC_PANEL_REACH;
     const ptrdiff_t together =
@@ -181,7 +184,7 @@ static struct geometry geometry_of(const struct qc_product_tiles *tiles, const s
     return g;
 }
 
-/* Where the runs begin, in data and in weights. */
+/* Sets the offsets of the runs, in data and in weights. */
 static void places(ptrdiff_t *run, ptrdiff_t *weight_run, const struct geometry *g,
                    const struct qc_product_conv_state *s)
 {
@@ -211,7 +214,7 @@ static struct qc_panel_source source_of(const struct geometry *g, const struct q
                                     .inner = (size_t)s->inputs};
 }
 
-/* Numbers of the packed weights of one group. */
+/* Returns the number of packed weights of one group. */
 static size_t set_numbers(const struct qc_product_conv_state *s, const struct region *r)
 {
     size_t taps = 1;
@@ -362,7 +365,7 @@ bool qc_product_conv_new(struct qc_product **out, const struct qc_product_conv *
 
 /* ------------------------------------------------- running */
 
-/* `width` pixels from column x on; line NULL: padding. */
+/* Copies `width` pixels, starting at column x; line NULL: padding. */
 static void copy_line(float *to, const struct geometry *g, const struct qc_product_conv_state *s, const float *line,
                       ptrdiff_t x)
 {
@@ -383,7 +386,7 @@ static void copy_line(float *to, const struct geometry *g, const struct qc_produ
         for (ptrdiff_t c = 0; c < channels; c++) y[i * channels + c] = first[i * s->src[4] + c * s->src[1]];
 }
 
-/* The first result of what is computed in one go. */
+/* The first result of a block of results. */
 struct place {
     ptrdiff_t plane, line, column;
 };
@@ -429,7 +432,7 @@ static void copy_data(float *to, const struct geometry *g, const struct qc_produ
         }
 }
 
-/* One go: `lines` lines of `count` results, all groups. x, y: of the sample. */
+/* Computes a block: `lines` lines of `count` results, all groups. x, y: of the sample. */
 static void multiply(const struct qc_product *d, const struct qc_product_memory *m, const struct geometry *g,
                      const float *x, float *y, const struct place *p, const float *packed,
                      struct qc_panel_product *product)
@@ -461,7 +464,7 @@ static void multiply(const struct qc_product *d, const struct qc_product_memory 
         l.count *= l.lines;
         l.lines = 1;
     }
-    if (l.count < l.lines) /* a few columns: their lines are the rows */
+    if (l.count < l.lines) /* few columns: lines and columns are swapped */
         l = (struct qc_panel_lines){.run = run,
                                     .a_line = l.a_step,
                                     .a_step = l.a_line,
@@ -515,7 +518,7 @@ static void run_dense(const struct qc_product *d, const struct qc_product_memory
     }
 }
 
-/* Line `row` of the results, of all samples and planes, in the channels from `first` on. */
+/* Computes line `row` of the results, counted over all samples and planes, for the channels from `first` on. */
 static void depthwise_line(struct qc_product_depthwise *f, const struct qc_product *d,
                            const struct qc_product_memory *m, ptrdiff_t row, ptrdiff_t first)
 {
@@ -537,7 +540,7 @@ static void depthwise_line(struct qc_product_depthwise *f, const struct qc_produ
     d->tiles.depthwise(f);
 }
 
-/* So many channels at a time that the lines of a window stay in the first-level cache until the next line. */
+/* Limits the channels per pass so that the lines of a window stay in the first-level cache until the next line. */
 static void run_depthwise(const struct qc_product *d, const struct qc_product_memory *m)
 {
     enum { CACHED = 12288, LEAST = 4 * QC_PRODUCT_BLOCK };

@@ -32,7 +32,7 @@ static struct qc_panel_source matrix_source(const struct qc_product_matrix_state
         .w = w, .run = &begin, .column = s->b_column, .step = s->b_row, .inner = (size_t)s->depth};
 }
 
-/* The next index of the batch; false behind the last. */
+/* Moves to the next index of the batch; returns false after the last one. */
 static bool step(ptrdiff_t *at, const struct qc_product_matrix_state *s, const ptrdiff_t *limit)
 {
     for (int i = s->rank; i-- > 0;) {
@@ -69,7 +69,7 @@ static bool pack_matrices(struct qc_product *d, const struct qc_view *b, struct 
 
 static bool lay_out_matrix(struct qc_product *d, struct qc_status *st)
 {
-    enum { MORE = 4 }; /* times as many rows where weights are packed for them */
+    enum { MORE = 4 }; /* rows per pass are multiplied by this if weights are packed at run time */
     struct qc_product_matrix_state *s = &d->matrix;
     const ptrdiff_t most = d->packed ? QC_PANEL_ROWS : QC_PANEL_ROWS * MORE;
     s->together = s->rows < most ? s->rows : most;
@@ -98,7 +98,7 @@ bool qc_product_matrix_new(struct qc_product **out, const struct qc_product_matr
     return true;
 }
 
-/* Rows of a with their numbers side by side. */
+/* Copies rows of a so that their numbers are contiguous. */
 static void copy_rows(float *to, const struct qc_product_matrix_state *s, const float *a, ptrdiff_t rows)
 {
     for (ptrdiff_t k = 0; k < s->depth; k++)

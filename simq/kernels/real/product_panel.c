@@ -55,7 +55,8 @@ size_t qc_panel_sums(const struct qc_panel_shape *p, size_t rows)
     return in_one_go(p) ? 0 : rows * p->blocks * BLOCK;
 }
 
-/* A part of the reduction: `runs` runs from `first` on, or one piece of one, `length` numbers from `begin` of each. */
+/* A part of the reduction: `runs` runs, starting at `first`, or a piece of one run. It covers `length` numbers of
+   each, starting at `begin`. */
 struct slice {
     size_t first, runs, begin, length;
 };
@@ -74,7 +75,7 @@ static struct slice next(const struct qc_panel_shape *p, const struct slice *s)
 
 /* ------------------------------------------------- packing */
 
-/* `count` columns side by side at the source become rows of `width`. */
+/* Packs `count` columns that are contiguous in the source to rows of `width`. */
 static void rows(float *to, size_t width, const float *from, ptrdiff_t step, size_t length, size_t count)
 {
     for (size_t e = 0; e < length; e++, to += width, from += step) {
@@ -83,7 +84,7 @@ static void rows(float *to, size_t width, const float *from, ptrdiff_t step, siz
     }
 }
 
-/* Any strides, 8 columns at a time, so that lines of cache are read to their end. */
+/* Packs columns with any strides, 8 at a time, to use whole cache lines. */
 static QC_INLINE void columns_body(float *restrict to, size_t width, const float *restrict from, ptrdiff_t column,
                                    ptrdiff_t step, size_t length, size_t count)
 {
@@ -137,7 +138,7 @@ static struct panel panel_at(const struct qc_panel_shape *p, size_t first)
     return n;
 }
 
-/* Packing of panels side by side: less than this is done sooner alone. */
+/* Fewer numbers than this are packed faster on one thread than with panels in parallel. */
 enum { SHARED_LEAST = 1 << 18 };
 
 struct packing {
@@ -172,7 +173,7 @@ void qc_panel_pack(float *to, const struct qc_panel_shape *p, const struct qc_pa
 
 /* ------------------------------------------------- multiplying */
 
-/* Rows whose columns do not lie side by side go through a tile of their own. */
+/* Results without contiguous columns are computed in a separate tile and copied. */
 static void scattered(const struct qc_panel_product *p, struct qc_product_tile *t, int count, const struct panel *n,
                       ptrdiff_t y_column)
 {
@@ -188,14 +189,15 @@ static void scattered(const struct qc_panel_product *p, struct qc_product_tile *
         for (size_t c = 0; c < n->count; c++) y[m * y_step + (ptrdiff_t)c * y_column] = tile[m * width + (ptrdiff_t)c];
 }
 
-/* Asking for numbers that lie in the second cache takes as long as a product with few rows does. */
+/* Returns whether to prefetch. With few rows, prefetching numbers that are in the second-level cache takes as long
+   as the product. */
 static bool asks(const struct qc_panel_product *p, const struct qc_panel_lines *l, size_t tiles)
 {
     enum { CACHED = 1 << 19 };
     return p->packed && (tiles * l->lines > 1 || qc_panel_numbers(p->shape) > CACHED);
 }
 
-/* Asks for part i of `parts` of what is multiplied next. */
+/* Prefetches part i of `parts` of the next weights. */
 static void ask(const float *next, size_t numbers, size_t i, size_t parts)
 {
     enum { LINE = 16 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/kernels/real/: a matrix of weights in panels of columns, as the tiles of product_tile.h read them, and
-   rows of data along lines times such a matrix. */
+/* Inside simq/kernels/real/: a matrix of weights in panels of columns, as the tiles of product_tile.h read it, and
+   its product with rows of data along lines. */
 #pragma once
 
 #include "base/status.h"
@@ -8,27 +8,27 @@
 #include "simq/core/view.h"
 #include "simq/kernels/real/product_tile.h"
 
-/* Rows that are multiplied in one go, about: their sums stay in the second-level cache. */
+/* Approximate rows per pass: their sums stay in the second-level cache. */
 enum { QC_PANEL_ROWS = 256 };
 
-/* The reduction is `runs` runs of numbers side by side in the data. It is cut where that can be said of the shape
-   alone: behind every `together` runs, or, where a run is longer than QC_PANEL_REACH, into pieces. */
+/* The reduction consists of `runs` runs of contiguous data. It is divided by shape alone: after every `together`
+   runs, or into pieces if a run is longer than QC_PANEL_REACH. */
 enum { QC_PANEL_REACH = 128 };
 struct qc_panel_shape {
     size_t columns;       /* of the matrix */
-    size_t blocks;        /* of a panel at most */
-    size_t runs, length;  /* of all of a run */
-    size_t pieces, piece; /* of a run; the last piece may be shorter */
-    size_t together;      /* 1 where there are pieces */
+    size_t blocks;        /* of a panel, at most */
+    size_t runs, length;  /* length: numbers per run */
+    size_t pieces, piece; /* per run; the last piece may be shorter */
+    size_t together;      /* 1 if runs are divided into pieces */
 };
 void qc_panel_shape_of(struct qc_panel_shape *p, const struct qc_product_tiles *tiles, size_t columns, size_t runs,
                        size_t length, size_t together);
-/* Numbers of the packed matrix, and of what is packed of it in one go. */
+/* Numbers of the packed matrix, and of one slice of it. */
 size_t qc_panel_numbers(const struct qc_panel_shape *p);
 size_t qc_panel_slice(const struct qc_panel_shape *p);
-size_t qc_panel_sums(const struct qc_panel_shape *p, size_t rows); /* numbers of scratch for so many rows; may be 0 */
+size_t qc_panel_sums(const struct qc_panel_shape *p, size_t rows); /* numbers of scratch for `rows` rows; may be 0 */
 
-/* Weights as they are given, in numbers: column c, number e of run r is at
+/* Unpacked weights: column c, number e of run r is at
    run[r] + c * column + e / inner * outer + e % inner * step. */
 struct qc_panel_source {
     const float *w;
@@ -50,10 +50,10 @@ struct qc_panel_lines {
 struct qc_panel_product {
     const struct qc_product_tiles *tiles;
     const struct qc_panel_shape *shape;
-    const float *packed; /* NULL: packed from `source` as it goes */
+    const float *packed; /* NULL: packed from `source` at run time */
     const struct qc_panel_source *source;
-    const float *bias; /* up to whole blocks */
+    const float *bias; /* padded to whole blocks */
     const struct qc_product_tail *tail;
-    float *sums, *slice; /* scratch: qc_panel_sums of the rows; qc_panel_slice where nothing is packed */
+    float *sums, *slice; /* scratch: qc_panel_sums of the rows; qc_panel_slice if weights are not packed */
 };
 void qc_panel_multiply(const struct qc_panel_product *p, const struct qc_panel_lines *l);

@@ -75,7 +75,7 @@ struct qc_product *qc_product_start(const struct qc_product_operands *o, size_t 
     return d;
 }
 
-/* All of them are written by who packs; only what lies behind is not. */
+/* The caller writes all numbers; only the padding is cleared here. */
 bool qc_product_pack(struct qc_product *d, size_t numbers, struct qc_status *st)
 {
     if (!(d->packed = numbers_as_they_are(numbers, st))) return false;
@@ -103,7 +103,7 @@ bool qc_product_lay_out(struct qc_product *d, const size_t bytes[QC_PRODUCT_PART
     for (int i = 0; i < QC_PRODUCT_PARTS; i++)
         if (bytes[i] > PTRDIFF_MAX / 2 || !qc_add_size(&d->at[i + 1], d->at[i], bytes[i] ? in_lines(bytes[i]) : 0) ||
             d->at[i + 1] > PTRDIFF_MAX / 2)
-            return qc_fail(st, QC_UNSUPPORTED, "what is computed of this shape at a time does not fit in memory");
+            return qc_fail(st, QC_UNSUPPORTED, "the buffers of a product of this shape do not fit in memory");
     return true;
 }
 

@@ -10,7 +10,7 @@ enum { BLOCK = QC_PRODUCT_BLOCK };
 
 /* ------------------------------------------------- plain C */
 
-/* As the vector instructions: of NaN the second stays. */
+/* As the vector instructions: NaN results propagate. */
 static QC_INLINE float finished(float sum, float bias, float there, const struct qc_product_tail *tail)
 {
     float v = sum + bias;
@@ -35,7 +35,7 @@ static void tile_plain(const struct qc_product_tile *t, int rows, int blocks)
     }
 }
 
-/* The columns of result i's window that lie in the data. */
+/* Sets the columns of result i's window that lie in the data. */
 static QC_INLINE void columns_of(size_t *from, size_t *to, const struct qc_product_depthwise *d, ptrdiff_t i)
 {
     const ptrdiff_t x = d->start + i * d->stride;
@@ -69,7 +69,7 @@ static void depthwise_plain(const struct qc_product_depthwise *d)
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-/* The first n, 0 to all, numbers of a vector. */
+/* Loads the first n numbers of a vector, 0 to all. */
 QC_TARGET_AVX512 static QC_INLINE __m512 load_part512(const float *p, int n)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1U << n) - 1U), p);
@@ -96,14 +96,14 @@ QC_TARGET_AVX2 static QC_INLINE void store_part256(float *p, int n, __m256 v)
     _mm256_maskstore_ps(p, mask256(n), v);
 }
 
-/* Of the `last` columns of a block how many are in its vector k. */
+/* Returns how many of the `last` columns of a block are in its vector k. */
 static QC_INLINE int columns_in(int last, int k, int lanes)
 {
     const int n = last - k * lanes;
     return n < 0 ? 0 : n < lanes ? n : lanes;
 }
 
-/* Row m from pointers three rows apart, so that they and the step fit in registers. */
+/* Row m, addressed from pointers three rows apart, so that they and the step fit in registers. */
 #define QC_ROW(m) (p[(m) / 3] + (m) % 3 * step)
 
 #define QC_FINISH(P, v, b, y, n, part, all)                                                                            \
@@ -113,7 +113,7 @@ static QC_INLINE int columns_in(int last, int k, int lanes)
         v = P##min_ps(hi, P##max_ps(lo, v));                                                                           \
     } while (0)
 
-/* TYPE is a vector of LANES numbers, VECTORS of them are a block; P begins the names of its instructions. */
+/* TYPE is a vector of LANES numbers; VECTORS of them are a block; P is the prefix of its instructions. */
 #define QC_TILE_BODY(name, target, TYPE, LANES, VECTORS, P, bits)                                                      \
     target QC_NOT_CHECKED static QC_INLINE void name##_body(const struct qc_product_tile *t, const int rows,           \
                                                             const int blocks)                                          \
@@ -172,7 +172,7 @@ static QC_INLINE int columns_in(int last, int k, int lanes)
 QC_TILE_BODY(tile_avx512, QC_TARGET_AVX512, __m512, 16, 1, _mm512_, 512)
 QC_TILE_BODY(tile_avx2, QC_TARGET_AVX2, __m256, 8, 2, _mm256_, 256)
 
-/* How many rows fill the registers: 32 of 16 numbers, 16 of 8. */
+/* Numbers of rows whose sums fit in the registers: 32 registers of 16 numbers, 16 of 8. */
 #define QC_ROWS_512_1(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 #define QC_ROWS_512_2(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #define QC_ROWS_512_3(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
@@ -222,9 +222,9 @@ static void tile_avx2(const struct qc_product_tile *t, int rows, int blocks)
 
 /* ------------------------------------------------- depthwise on x86-64 */
 
-enum { TOGETHER = 8 }; /* results of a line in registers */
+enum { TOGETHER = 8 }; /* results of a line held in registers */
 
-/* Functions of their own, so that each has the registers for itself. They go on until fewer than `count` are left. */
+/* Separate functions, so that each has all registers. They stop if fewer than `count` results are left. */
 #define QC_DEPTHWISE_ONE(name, target, width, stride, count)                                                           \
     target static __attribute__((noinline))                                                                            \
     ptrdiff_t name##_##width##_##stride##_##count(const struct qc_product_depthwise *d, ptrdiff_t i, ptrdiff_t end,    \
@@ -249,9 +249,9 @@ enum { TOGETHER = 8 }; /* results of a line in registers */
         name##_##width##_##stride##_1(d, i, end, 0, all);                                                              \
     }
 
-/* Results i to i + count - 1, in some channels from c on, of which a vector has `some`; of their columns those from
-   `from` to before `to`. width 0: any window; else one of so many columns next to each other, and what windows share is
-   read once. */
+/* Results i to i + count - 1, from channel c on; `some` channels if the vector is not full. Sums the window columns
+   `from` to before `to`. width 0: any window; else a window of `width` adjacent columns, whose shared data is read
+   once. */
 #define QC_DEPTHWISE_BODY(name, target, TYPE, LANES, P, bits)                                                          \
     target QC_NOT_CHECKED static QC_INLINE void name##_vector(const struct qc_product_depthwise *d,                    \
                                                               const float *const *line, const float *const *weights,   \

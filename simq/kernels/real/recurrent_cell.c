@@ -6,7 +6,7 @@
 
 #include "base/simd.h"
 
-/* --- Functions: those of the table of ops, and three that only recurrent ops have --- */
+/* --- Functions: those of the op table, and three that only recurrent ops have --- */
 
 static QC_INLINE void relu_body(float *y, const float *x, int64_t n, float a, float b)
 {
@@ -33,8 +33,8 @@ static void scaled_tanh(float *y, const float *x, int64_t n, float a, float b)
     affine(y, y, n, a, 0);
 }
 
-/* `takes`: how many of alpha and beta. Defaults are those of the op; Affine and ScaledTanh, which are no ops, have 0 as
-   in ONNX Runtime. */
+/* `takes`: number of parameters (alpha, beta). Defaults are those of the op; Affine and ScaledTanh, which are not
+   ops, default to 0 as in ONNX Runtime. */
 static const struct {
     const char *name;
     enum qc_op op;
@@ -55,7 +55,7 @@ static const struct {
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* The values of activation_alpha or activation_beta, taken one after the other by the functions that have one. */
+/* Takes the next value of activation_alpha or activation_beta; functions without the parameter skip it. */
 static void take(float *value, size_t *next, const struct qc_attr *list)
 {
     if (list && *next < list->count) *value = list->floats[(*next)++];

@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 
-/* Position in the input, in units of its elements, of output i. */
+/* Returns the input position of output i, in elements. */
 static float coordinate(const struct qc_resize_axis *x, enum qc_resize_coordinate how, int64_t i)
 {
     const float at = (float)i, in = (float)x->in, out = (float)x->out;
@@ -29,7 +29,7 @@ static float round_nearest(float v, enum qc_resize_nearest how)
 {
     switch (how) {
     case QC_RESIZE_ROUND_PREFER_FLOOR: return ceilf(v - 0.5f);
-    case QC_RESIZE_ROUND_PREFER_CEIL: return roundf(v); /* below 0 all is clamped */
+    case QC_RESIZE_ROUND_PREFER_CEIL: return roundf(v); /* ties below 0 do not matter: all are clamped */
     case QC_RESIZE_FLOOR: return floorf(v);
     case QC_RESIZE_CEIL: return ceilf(v);
     }
@@ -73,7 +73,7 @@ static void linear_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x
     }
 }
 
-/* Four neighbours; what lies outside counts for the border, or not at all. */
+/* Four neighbours; outside ones take the border value, or are excluded. */
 static void cubic_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x, const struct qc_resize_options *o)
 {
     for (int64_t i = 0; i < x->out; i++) {
@@ -90,13 +90,13 @@ static void cubic_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x,
     }
 }
 
-/* Elements on either side that a kernel of that reach covers where it is stretched by 1 / scale. */
+/* Returns how many elements on either side a kernel of this reach covers when it is stretched by 1 / scale. */
 static int64_t covered(const struct qc_resize_axis *x, float reach)
 {
     return -(int64_t)(floorf(-reach / fminf(x->scale, 1)) + 1);
 }
 
-/* As many neighbours as the stretched kernel covers, their weights brought to the sum of 1. */
+/* All neighbours that the stretched kernel covers, with weights normalised to the sum 1. */
 static void wide_taps(struct qc_resize_taps *t, const struct qc_resize_axis *x, const struct qc_resize_options *o)
 {
     const bool linear = o->mode == QC_RESIZE_LINEAR;

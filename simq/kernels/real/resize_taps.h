@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: which input elements make each output element of Resize along one axis (Resize-19; arithmetic in
-   float32 in the order of ONNX Runtime, so that ties fall the same way). */
+/* Inside simq/: which input elements make each output element of Resize along one axis (Resize-19). The arithmetic
+   is float32 in the order of ONNX Runtime, so ties round the same way. */
 #pragma once
 
 #include "base/arena.h"
@@ -22,13 +22,13 @@ struct qc_resize_options {
     enum qc_resize_nearest nearest;
     float cubic_a;
     bool exclude_outside;
-    bool antialias; /* linear and cubic: what shrinks takes from all elements it covers */
+    bool antialias; /* linear and cubic: a shrinking axis averages all elements that it covers */
 };
 
 struct qc_resize_axis {
     int64_t in, out;          /* sizes, both positive */
-    float scale;              /* out / in as the model has it, positive */
-    float length;             /* in * scale before it was rounded to out, or out: what ONNX takes the corners of */
+    float scale;              /* out / in as given by the model, positive */
+    float length;             /* in * scale before rounding to out, or out: the length that ONNX aligns corners with */
     float roi_begin, roi_end; /* QC_RESIZE_TF_CROP_AND_RESIZE */
 };
 
@@ -37,10 +37,10 @@ struct qc_resize_taps {
     int64_t taps;
     int64_t *index; /* [out*taps], inside the input */
     float *weight;  /* [out*taps] */
-    bool *outside;  /* [out] of QC_RESIZE_TF_CROP_AND_RESIZE: the coordinate is outside the input; else NULL */
+    bool *outside;  /* [out] for QC_RESIZE_TF_CROP_AND_RESIZE: the coordinate is outside the input; else NULL */
     bool identity;
 };
 
-/* Arrays are made in the arena. Errors: out of memory. */
+/* Computes the taps. Arrays are allocated in the arena. Fails if out of memory. */
 bool qc_resize_taps_of(struct qc_resize_taps *out, const struct qc_resize_axis *axis, const struct qc_resize_options *o,
                        struct qc_arena *a, struct qc_status *st);

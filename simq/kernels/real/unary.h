@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The functions of one real variable (the QC_UNARY rows of graph/types/ops.def, and Gelu) over plain float arrays: for
-   the kernels, and for tables of quantized values. */
+/* Inside simq/: the functions of one real variable (the QC_UNARY rows of graph/types/ops.def, and Gelu) over plain
+   float arrays, for kernels and for tables of quantized values. */
 #pragma once
 
 #include "graph/core/graph.h"
 
-/* y[i] = f(x[i]; a, b) for i < n. In place (y == x) is fine. */
+/* y[i] = f(x[i]; a, b) for i < n. May work in place (y == x). */
 typedef void qc_unary_fn(float *y, const float *x, int64_t n, float a, float b);
 
 struct qc_unary {
@@ -13,14 +13,15 @@ struct qc_unary {
     float a, b; /* the node's attributes, or their defaults */
 };
 
-/* The function a node computes. Errors: not such an op, or an attribute value that is not handled (QC_UNSUPPORTED). */
+/* Returns the function of a node. Fails if the op is not one of them, or if an attribute value is not supported
+   (QC_UNSUPPORTED). */
 bool qc_unary_of(struct qc_unary *out, const struct qc_node *n, struct qc_status *st);
 
-/* A function that is composed of ops (op Table, graph/core/function.h); it lives in the arena it is made in. */
+/* A function composed of ops (op Table, graph/core/function.h); allocated in the arena. */
 struct qc_composed;
 bool qc_composed_of(struct qc_composed **out, const struct qc_node *n, struct qc_arena *a, struct qc_status *st);
-/* Floats of scratch that a run wants. */
+/* Returns the scratch per run, in floats. */
 size_t qc_composed_scratch(const struct qc_composed *f);
-/* y[i] = f(x[i]) for i < n <= QC_COMPOSED_BLOCK; in place is fine. */
+/* y[i] = f(x[i]) for i < n <= QC_COMPOSED_BLOCK. May work in place. */
 enum { QC_COMPOSED_BLOCK = 256 };
 void qc_composed_run(const struct qc_composed *f, float *y, const float *x, int64_t n, float *scratch);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside simq/: elementary functions in plain C without branches or calls, for loops of QC_SIMD_ROUND. Float32
-   throughout, the same bits on every processor, within about 2 units in the last place of the exact value (a test
-   measures it); NaN and infinities as in libm. `native` is that of qc_round_even. */
+/* Inside simq/: elementary functions in plain C without branches or calls, for loops of QC_SIMD_ROUND. They compute
+   in float32, with the same bits on every processor, within about 2 units in the last place of the exact value (a
+   test measures it). NaN and infinities as in libm. `native` is that of qc_round_even. */
 #pragma once
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #include "base/simd.h"
 
-/* a or b by size; NaN in the second wins. */
+/* Returns a or b by size; if b is NaN, returns NaN. */
 static QC_INLINE float qc_vector_max(float a, float b)
 {
     return a > b ? a : b;
@@ -30,9 +30,9 @@ static QC_INLINE float qc_vector_power_of_two(int32_t n)
     return f;
 }
 
-/* e^x = 2^n e^r with |r| <= ln(2)/2; ln 2 in two parts, polynomial of Cephes' expf. The power is applied in two steps,
-   so that denormal results and infinity come out by themselves. What rounds to 0 (below -104) is left out: products
-   that small take a processor a hundred times as long, and masked scores of attention are such. */
+/* e^x = 2^n e^r with |r| <= ln(2)/2; ln 2 in two parts, polynomial of Cephes' expf. The power is applied in two
+   steps, so that denormal results and infinity are correct. Inputs below -104, whose result rounds to 0, are
+   skipped: denormal products are about a hundred times slower, and masked attention scores have such inputs. */
 static QC_INLINE float qc_vector_exp(const bool native, float x)
 {
     float c = x < 89.0f ? x : 89.0f;
@@ -58,8 +58,8 @@ static QC_INLINE float qc_vector_within(float x, float lo, float hi)
 }
 
 /* ONNX Runtime's kernels of Sigmoid and Tanh on x86-64, to the bit (onnxruntime/core/mlas/lib/logistic.cpp and
-   tanh.cpp; every step but the division a fused multiply-add): a table of a function holds what ONNX Runtime stores,
-   near ties too. Within 2e-7 of the exact value. */
+   tanh.cpp; every step except the division is a fused multiply-add). A table of a function then stores what ONNX
+   Runtime stores, also near ties. Within 2e-7 of the exact value. */
 static QC_INLINE float qc_vector_logistic(float x)
 {
     const float c = qc_vector_within(x, -18.0f, 18.0f), z = c * c;
@@ -125,7 +125,7 @@ static QC_INLINE float qc_vector_erf(const bool native, float x)
     return x != x ? x : y;
 }
 
-/* ln(m 2^e) with m in [sqrt(1/2), sqrt(2)), polynomial of Cephes' logf. For normal positive numbers. */
+/* ln(m 2^e) with m in [sqrt(1/2), sqrt(2)), polynomial of Cephes' logf. x must be normal and positive. */
 static QC_INLINE float qc_vector_log_normal(float x)
 {
     uint32_t bits;
@@ -154,7 +154,7 @@ static QC_INLINE float qc_vector_log(float x)
 {
     const bool tiny = x < 0x1p-126f;
     const float y = qc_vector_log_normal(tiny ? x * 0x1p25f : x) - (tiny ? 17.3286795f : 0.0f); /* 25 ln 2 */
-    const float positive = x < INFINITY ? y : x; /* infinity and NaN stay */
+    const float positive = x < INFINITY ? y : x; /* infinity and NaN are returned unchanged */
     return x > 0 || x != x ? positive : x < 0 ? NAN : -INFINITY;
 }
 
