@@ -65,7 +65,7 @@ static void print_reference(const struct qc_report *r)
 {
     if (!r->quantized_in_part) return;
     if (r->unrounded)
-        qc_say("reference   the model as it is, but for the rounding of %zu of its values", r->unrounded);
+        qc_say("reference   the model without the rounding of %zu of its values", r->unrounded);
     else
         qc_say("reference   the model as it is, quantized in part");
     if (r->linear_left) qc_say("; %zu QuantizeLinear and\n            DequantizeLinear stay in it", r->linear_left);
@@ -204,11 +204,11 @@ static void print_demand(const struct qc_report_demand *d)
 {
     const char *label = "demand      ";
     if (!isnan(d->min_sqnr)) {
-        qc_say("%soutput %s has %.2f dB on %zu samples of %s; asked for %g\n", label, d->output, d->sqnr_db, d->samples,
+        qc_say("%soutput %s has %.2f dB on %zu samples of %s; required: %g\n", label, d->output, d->sqnr_db, d->samples,
                d->file, d->min_sqnr);
         label = "            ";
     }
-    if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; asked for at most %g\n", label, d->nll, d->max_nll);
+    if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; required: at most %g\n", label, d->nll, d->max_nll);
 }
 
 /* Prints the changes made to meet a demand, and the options that request the same. */
@@ -303,7 +303,7 @@ static void print_latency(const struct qc_report_latency *l)
     if (!isnan(l->float_ms)) qc_say("float %.3g, ", l->float_ms);
     qc_say("default %.3g, all integers %.3g; %zu of %zu changes kept\n", l->default_ms, l->integers_ms, kept,
            l->step_count);
-    if (l->reverted) qc_say("            they gain nothing beside the default, which is written\n");
+    if (l->reverted) qc_say("            no gain over the default placement, which is written\n");
     if (l->all_float) qc_say("            nothing is quantized: no placement is faster than float\n");
 }
 
@@ -323,7 +323,7 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
         qc_say("data        %s: %zu of %zu samples\n", r->data_file, r->data_samples, r->data_total);
     else
         qc_say(
-            "data        none: weights are rounded to nearest; with --data FILE rounding makes good its errors, and\n"
+            "data        none: weights are rounded to nearest; with --data FILE rounding errors are compensated, and\n"
             "            %s\n",
             with_report ? "the report measures layers and outputs" : "errors of layers and outputs are measured");
     print_quantized(r);
