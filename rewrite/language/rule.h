@@ -16,8 +16,7 @@
      [result quantized]                      the result is stored in the activation type even if no quantized op uses it
 
    A repeated name is the same value. Add, Mul, Max and Min match both ways. An op inside a match must have no other
-   user.
-   A multiply-accumulate op is never matched twice. The longest match comes first. Names of values begin with a
+   user. A multiply-accumulate op is never matched twice. The longest match comes first. Names of values begin with a
    lower-case letter, names of qparams with an upper-case one. */
 #pragma once
 

@@ -4,9 +4,8 @@
    If a quantized op reads the result, all inputs have one set of qparams: the result has one scale in any case. A join
    that only leads to outputs of the model is read in float, and one scale would ruin inputs that are much smaller than
    others. A detector joins boxes in pixels and scores in [0, 1] for its output: the scores would become 0 or 1. A
-   vision
-   transformer joins a constant token and the results of a convolution on the image. Bounds of each input are derived
-   from the ops (graph/core/bounds.h). */
+   vision transformer joins a constant token and the results of a convolution on the image. Bounds of each input are
+   derived from the ops (graph/core/bounds.h). */
 #pragma once
 
 #include "rewrite/language/rewriter.h"

@@ -4,11 +4,9 @@
    Values that KEEP, BOUND and JOIN ops of the allow-list connect form a class with one quantizer: parameters pass
    through such ops, so a quantize may move up to the op that computes the class (docs/architecture.md, "Quantizers").
    An input of a BOUND or JOIN op belongs to the class of the result only if no other node uses it. It does not if a
-   join
-   only leads to outputs and its inputs are of very different sizes (rewrite/passes/joins.h). Values that no other of
-   the
-   class covers determine the quantizer: inputs of KEEP ops rather than results, results of BOUND ops rather than inputs
-   (values that a relu clips need no levels), results of JOIN ops.
+   join only leads to outputs and its inputs are of very different sizes (rewrite/passes/joins.h). Values that no other
+   of the class covers determine the quantizer: inputs of KEEP ops rather than results, results of BOUND ops rather than
+   inputs (values that a relu clips need no levels), results of JOIN ops.
 
    A pattern may have a quantization scheme (scheme ..., docs/rules.md). If patterns that share a quantizer have
    different schemes, the first in topological order is used - the pattern that makes a value before its readers - with
