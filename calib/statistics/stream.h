@@ -60,6 +60,9 @@ size_t qc_stream_runner_bytes(const struct qc_stream *s);
 
 /* Input specifications of a graph for qc_dataset_open; arrays from the arena. */
 struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+/* Scale and zero point of inputs of 8 or 16 bits that only dequantizers with one constant scale read, all with the
+   same; nodes that move elements may stand between. Part of qc_stream_specs. (input_levels.c) */
+bool qc_stream_levels(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
 /* Shapes of the graph's inputs for the units of a data set; free where samples differ. */
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
