@@ -52,7 +52,7 @@ def decibels(want, got):
 
 
 def check(files, data, feeds, bound, qcalib, folder, *more):
-    """files: of the default job, and of --overflow-fix off."""
+    """files: of a job with all products in integers, and of the same with --overflow-fix off."""
     jobs = [(folder / file, feeds) for file in files]
     capped, best = (in_openvino(jobs, folder, **how) for how in ({"ONEDNN_MAX_CPU_ISA": "AVX2"}, {}))
     for _, kernels in capped:
@@ -68,7 +68,7 @@ def check(files, data, feeds, bound, qcalib, folder, *more):
 
 def quantized(qcalib, *arguments):
     for file, fix in (("on.onnx", "auto"), ("off.onnx", "off")):
-        qcalib("-q", "--no-report", "--overflow-fix", fix, *arguments, "-o", file)
+        qcalib("-q", "--no-report", "--prefer", "integers", "--overflow-fix", fix, *arguments, "-o", file)
     return "on.onnx", "off.onnx"
 
 
