@@ -7,7 +7,7 @@
 
 static const double mib = 1024.0 * 1024.0;
 
-/* a + b*c, or the largest number there is. */
+/* a + b*c, saturated to SIZE_MAX. */
 static size_t share(size_t a, size_t b, size_t c)
 {
     size_t all;
@@ -27,7 +27,7 @@ bool qc_budget_hold(const struct qc_budget *b, size_t bytes, struct qc_status *s
     const size_t held = qc_resident_bytes();
     if (held <= b->memory_limit && bytes <= b->memory_limit - held) return true;
     return qc_fail(st, QC_MACHINE,
-                   "--memory-limit %.1f MiB is too low: %.1f MiB are needed beside the %.1f MiB that are held",
+                   "--memory-limit %.1f MiB is too low: %.1f MiB are needed in addition to the %.1f MiB in use",
                    (double)b->memory_limit / mib, (double)bytes / mib, (double)held / mib);
 }
 
@@ -46,8 +46,8 @@ bool qc_budget_run(const struct qc_budget *b, size_t bytes, size_t input_bytes, 
         return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: %.1f MiB are needed for one run",
                        (double)b->memory_limit / mib, (double)bytes / mib);
     return qc_fail(st, QC_MACHINE,
-                   "%.1f MiB are needed for one run, and a model of %zu bytes with inputs of %zu bytes gets %.1f MiB "
-                   "unasked; give --memory-limit to allow more",
+                   "one run needs %.1f MiB; the default limit for a model of %zu bytes with inputs of %zu bytes is "
+                   "%.1f MiB; raise it with --memory-limit",
                    (double)bytes / mib, b->model_bytes, input_bytes, (double)most / mib);
 }
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Each returns false, and leaves *out alone, on overflow. */
+/* Each returns false on overflow and leaves *out unchanged. */
 static inline bool qc_add_size(size_t *out, size_t a, size_t b)
 {
     size_t r;

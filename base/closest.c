@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Optimal string alignment: insertions, deletions, exchanges and swaps of neighbours (Damerau 1964), three rows at a
- * time. */
+/* Optimal string alignment distance (Damerau 1964): insertions, deletions, substitutions and swaps of neighbours, with
+   three rows in memory. */
 enum { NAME_MAX_LENGTH = 120, FAR = 1000 };
 
 static unsigned distance(const char *a, const char *b)

@@ -53,7 +53,7 @@ bool qc_command_split(const char ***words, size_t *count, const char *text, stru
     return *count || qc_fail(st, QC_USAGE, "there is no command");
 }
 
-/* The word with the file in its places. */
+/* Returns the word with `file` in place of every placeholder. */
 static char *filled_word(const char *word, const char *file, struct qc_arena *a, struct qc_status *st)
 {
     char *out = qc_arena_strdup(a, "", st);
@@ -64,7 +64,7 @@ static char *filled_word(const char *word, const char *file, struct qc_arena *a,
 
 /* ---- The process ---- */
 
-/* The end of what comes through a pipe. */
+/* The last bytes read from a pipe. */
 struct tail {
     int fd;
     size_t size;
@@ -93,7 +93,7 @@ static const char *end_of(struct tail *t)
     return t->size > TAIL ? t->text + t->size - TAIL : t->text;
 }
 
-/* The last line that says something. */
+/* Returns the last line that is not blank. */
 static const char *last_line(struct tail *t)
 {
     char *text = t->text;
@@ -128,7 +128,7 @@ static bool start_program(pid_t *pid, char *const *words, const int out[2], cons
     return !error || qc_fail(st, QC_USAGE, "cannot start '%s': %s", words[0], strerror(error));
 }
 
-/* Reads both pipes to their ends. */
+/* Reads both pipes until they are closed. */
 static bool listen_to_program(struct tail *out, struct tail *err, bool (*go_on)(void *user, struct qc_status *st),
                               void *user, struct qc_status *st)
 {

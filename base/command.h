@@ -4,22 +4,22 @@
 
 #include "base/arena.h"
 
-/* What stands for the file in a command. */
+/* Placeholder of the file name in a command. */
 #define QC_COMMAND_FILE "{}"
 
-/* The words of a command, and a NULL behind them. Blanks separate words; '...' and "..." keep them together, and quotes
-   cannot stand inside of quotes of their own kind. Errors (QC_USAGE): an open quote, no word. */
+/* Splits a command into words and puts NULL after them. Blanks separate words; '...' and "..." keep them together and
+   cannot contain a quote of their own kind. Fails with QC_USAGE if a quote is open or there is no word. */
 bool qc_command_split(const char ***words, size_t *count, const char *text, struct qc_arena *a, struct qc_status *st);
 
-/* Runs the program with `file` in place of every "{}", also inside of words, in this folder and environment, with no
-   standard input, as a process group of its own; waits for its end. *out: the end of what it printed, at most 4 KB.
-   go_on (may be NULL) is asked ten times a second; when it fails the whole group is killed. Errors: the program cannot
-   be started (QC_USAGE), ends with another code than 0 or by a signal (QC_MACHINE, with the last line that it wrote to
-   standard error). */
+/* Runs the program and waits for its end. `file` replaces every "{}", also inside words. The program runs in the
+   current folder and environment, without standard input, in its own process group. *out: the last 4 KB of its output.
+   go_on (may be NULL) is called about ten times a second; if it fails, the group is killed. Fails with QC_USAGE if the
+   program cannot be started. Fails with QC_MACHINE, naming the last line of standard error, if it exits with a code
+   other than 0 or by a signal. */
 bool qc_command_run(const char **out, const char *const *words, const char *file,
                     bool (*go_on)(void *user, struct qc_status *st), void *user, struct qc_arena *a,
                     struct qc_status *st);
 
-/* The last number of a text: digits that do not belong to a word ("int8"), with a fraction and an exponent; a unit may
-   follow. NaN: there is none. */
+/* Returns the last number of a text, with its fraction and exponent. Digits that follow a letter ("int8") do not count;
+   a unit may follow. NaN if there is none. */
 double qc_last_number(const char *text);

@@ -4,7 +4,7 @@
 #include <libdeflate.h>
 #include <stdlib.h>
 
-/* What is shorter is stored as it is: to look for what repeats in it begins with clearing 192 KiB of tables. */
+/* Shorter data are stored uncompressed: a search for repetitions begins by clearing 192 KiB of tables. */
 enum { SHORT = 128 };
 
 struct qc_deflate {

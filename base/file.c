@@ -16,18 +16,18 @@
 
 enum { LIVE = 64, DIGEST = 32, BUFFER = 1 << 16 };
 
-/* The one mutable global of the library: a signal handler must find the temporary files without being told.
-   Whoever exchanges a path for NULL owns it. */
+/* The one mutable global of the library: a signal handler must find the temporary files. The thread that exchanges a
+   path for NULL owns the path. */
 static _Atomic(char *) live[LIVE];
 
 struct qc_output {
     FILE *f;
     char *path;            /* the target, links resolved */
-    char *tmp;             /* what is written; == path for a device, NULL once committed */
+    char *tmp;             /* the file that is written; == path for a device, NULL once committed */
     _Atomic(char *) *slot; /* where tmp is entered; NULL for a device and once committed */
 };
 
-/* Codes of cli.md: what the user gave is wrong (3), or the machine refuses (5). */
+/* Exit codes: the user's input is wrong (3) or the machine refuses (5). */
 static enum qc_code code_of(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == EISDIR || error == ELOOP || error == ENAMETOOLONG
@@ -119,7 +119,7 @@ static char *join(const char *a, const char *b)
     return s;
 }
 
-/* The file that a rename would have to replace: links are followed, so that a link stays a link. */
+/* Returns the file that the rename replaces. Links are followed, so that a link stays a link. */
 static char *resolve(const char *path, struct qc_status *st)
 {
     struct stat info;
@@ -154,13 +154,14 @@ static _Atomic(char *) *enter(char *tmp)
     return NULL;
 }
 
-/* Gives a name up; it is freed unless qc_output_remove_all took it and may still read it. */
+/* Removes a name from its slot. It is freed unless qc_output_remove_all took it and may still read it. */
 static void leave(_Atomic(char *) *slot, char *tmp)
 {
     if (atomic_exchange(slot, NULL)) free(tmp);
 }
 
-/* Opens a new file beside o->path. Its name is entered before the file exists, so that no signal finds it forgotten. */
+/* Opens a new file beside o->path. Its name is registered before the file exists, so that a signal cannot leave it
+   behind. */
 static int create(struct qc_output *o, const struct stat *earlier, struct qc_status *st)
 {
     char suffix[64];
@@ -241,7 +242,8 @@ bool qc_output_write(struct qc_output *o, const void *data, size_t size, struct 
     return cannot_write(o->path, errno, st);
 }
 
-/* The entry of a folder is durable only after the folder is; a file system that cannot do that is left alone. */
+/* Syncs the folder of a path: only then is the new entry durable. Errors are ignored: not every file system can do
+   that. */
 static void sync_folder(const char *path)
 {
     char *folder = join(path, "");
@@ -408,11 +410,12 @@ out:
     return ok;
 }
 
-/* FREE: bytes that are quick to read wherever they come from. TIMES: as many more are holes in no file that has a
-   purpose; it is what deflate makes of one byte. */
+/* FREE_BYTES: smaller files read quickly even if all is holes. TIMES: the highest ratio of size to stored bytes;
+   deflate reaches about 1030 on a constant. */
 enum { BLOCK = 512, PIECES = 4096, FREE_BYTES = 1 << 30, TIMES = 1100 };
 
-/* Piece by piece; blocks: what the file takes on the disk, which may be less because it is compressed there. */
+/* Sums the data extents. blocks: the bytes that the file occupies on disk, which may be fewer if the file system
+   compresses. */
 static uint64_t count_pieces(int fd, uint64_t size, uint64_t blocks)
 {
     uint64_t sum = 0;
@@ -445,11 +448,11 @@ bool qc_check_holes(int fd, struct qc_status *st)
     const uint64_t size = (uint64_t)info.st_size, stored = qc_stored_bytes(fd);
     return (size - FREE_BYTES) / TIMES <= stored ||
            qc_fail(st, QC_BAD_INPUT,
-                   "it says that it has %" PRIu64 " bytes, and the disk stores %" PRIu64 " of them; copy it again",
-                   size, stored);
+                   "its size is %" PRIu64 " bytes, but the disk stores %" PRIu64 " of them; copy it again", size,
+                   stored);
 }
 
-/* Where a file is: its own inode, or that of the folder in which it will be made under `name`. */
+/* Identity of a file: its own inode, or the inode of the folder in which `name` will be created. */
 struct place {
     bool known;
     dev_t device;
@@ -472,7 +475,7 @@ static struct place place_of(const char *path)
         memcpy(folder, path, length);
         folder[length] = '\0';
     }
-    if (stat(folder, &info)) return (struct place){.known = false}; /* writing it says that there is no such folder */
+    if (stat(folder, &info)) return (struct place){.known = false}; /* the open for writing reports it */
     return (struct place){.known = true, .device = info.st_dev, .inode = info.st_ino, .name = name};
 }
 
@@ -488,7 +491,7 @@ bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, co
     for (size_t i = 0; i < output_count; i++) {
         const struct qc_named_file *o = &outputs[i];
         const struct place place = place_of(o->path);
-        for (size_t k = 0; !place.name && k < input_count; k++) { /* what does not exist yet is not read */
+        for (size_t k = 0; !place.name && k < input_count; k++) { /* a missing file cannot be an input */
             const struct place input = place_of(inputs[k].path);
             if (same(&place, &input))
                 return qc_fail(st, QC_USAGE,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Files: whole-file reading, output that appears only when complete, SHA-256. */
+/* Files: reading whole files, output that appears only when complete, SHA-256. */
 #pragma once
 
 #include <stddef.h>
@@ -10,64 +10,68 @@
 #include "base/file_map.h"
 #include "base/status.h"
 
-/* What a file says is in another one (a model's external data through symbolic links out of its folder; external links,
-   external storage and virtual data sets of HDF5) is refused, or read. Never anything but regular files. */
+/* Whether files that an input refers to are read or refused: a model's external data through symbolic links out of its
+   folder; external links, external storage and virtual data sets of HDF5. Only regular files are ever read. */
 enum qc_follow { QC_FOLLOW_NOTHING, QC_FOLLOW_LINKS };
 
-/* Reads a regular file whole (0-terminated behind *size bytes). Errors, each naming the path: missing, a directory, not
-   a regular file (QC_BAD_INPUT); no permission, read error, no memory (QC_MACHINE). */
+/* Reads a whole regular file; a 0 follows the *size bytes. Fails, naming the path, with QC_BAD_INPUT if it is missing,
+   a directory or not a regular file; with QC_MACHINE without permission, on a read error or if memory is out. */
 bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *a, struct qc_status *st);
 
-/* The same as it lies on the disk, without a 0 behind it (base/file_map.h); *out is NULL where it cannot be mapped. */
+/* Maps a regular file, without a terminating 0 (base/file_map.h); *out is NULL if it cannot be mapped. */
 bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struct qc_status *st);
 
-/* An output file under construction: written to PATH.tmp-PID beside the target, renamed at commit. An earlier PATH
-   keeps its contents until then, and its permissions after. A symbolic link is followed. A device or pipe (/dev/null)
-   is written in place. Uncommitted files are removed by qc_output_free and by qc_output_remove_all (for signal handlers
-   and exits). At most 64 at a time. Errors: PATH is a folder, its folder is missing or not writable (QC_MACHINE). */
+/* An output file under construction. It is written to PATH.tmp-PID beside the target and renamed at commit. Until then
+   an existing PATH keeps its contents; its permissions are kept for good. Symbolic links are followed. A device or pipe
+   (/dev/null) is written in place. qc_output_free and qc_output_remove_all (for signal handlers and exits) remove
+   uncommitted files. At most 64 are open at a time. Fails with QC_MACHINE if PATH is a folder, or if its folder is
+   missing or not writable. */
 struct qc_output;
 bool qc_output_open(struct qc_output **out, const char *path, struct qc_status *st);
-const char *qc_output_path(const struct qc_output *o); /* of the temporary file, for libraries that open by name */
+const char *qc_output_path(const struct qc_output *o); /* path of the temporary file, for libraries that open by name */
 bool qc_output_write(struct qc_output *o, const void *data, size_t size, struct qc_status *st);
-/* Flush and fsync: afterwards a commit only renames, so that of two files both or none appear, but for a crash between.
- */
+/* Flushes and syncs, so that the commit only renames: of two settled files both or none appear, except for a crash
+   between the renames. */
 bool qc_output_settle(struct qc_output *o, struct qc_status *st);
-/* Flush, fsync, rename; write errors that were held back show here (QC_MACHINE). */
+/* Flushes, syncs and renames. Fails with QC_MACHINE, also for write errors that were buffered. */
 bool qc_output_commit(struct qc_output *o, struct qc_status *st);
-void qc_output_free(struct qc_output *o); /* NULL-safe; removes what was not committed */
+void qc_output_free(struct qc_output *o); /* NULL-safe; removes an uncommitted file */
 void qc_output_remove_all(void);          /* async-signal-safe */
 
-/* Does PATH lie in the folder or below it, all links resolved? What is not there does: it is left to open. */
+/* Returns true if PATH, with all links resolved, lies in the folder or below it, or if PATH is missing: opening it will
+   fail. */
 bool qc_path_is_below(const char *path, const char *folder);
 
-/* Fails early (QC_MACHINE) when PATH cannot be created: folder missing, not writable, a directory. */
+/* Fails early with QC_MACHINE if PATH cannot be created: folder missing, not writable, a directory. */
 bool qc_output_check(const char *path, struct qc_status *st);
 
-/* Creates a folder (and its parents) if missing. */
+/* Creates a folder and its parents if missing. */
 bool qc_make_folder(const char *path, struct qc_status *st);
 
-/* SHA-256 (FIPS 180-4) as 64 lower-case hex digits. Errors: no memory; for a file as qc_file_read. */
+/* SHA-256 (FIPS 180-4) as 64 lower-case hex digits. Fails if the crypto library has no SHA-256; for a file also as
+   qc_file_read does. */
 bool qc_sha256(char hex[65], const void *data, size_t size, struct qc_status *st);
 bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st);
 
-/* Files of a few bytes that say they have a terabyte: the rest are holes, which read as 0. */
+/* Sparse files can claim a terabyte and store a few bytes: the rest are holes, which read as 0. */
 
-/* Bytes of an open regular file that are not in holes; all of them where the file system does not say. fd is read from
-   its beginning afterwards. */
+/* Returns the bytes of an open regular file that are not in holes, or its size if the file system does not tell.
+   Rewinds fd. */
 uint64_t qc_stored_bytes(int fd);
 
-/* Fails (QC_BAD_INPUT, with both numbers) where nearly all of a large file is holes, which would be read for ever. */
+/* Fails with QC_BAD_INPUT and both numbers if nearly all of a large file is holes, which would take for ever to
+   read. */
 bool qc_check_holes(int fd, struct qc_status *st);
 
-/* Files that are written must be none of those that are read, and no two of them the same. */
+/* Output files must differ from all input files and from each other. */
 
 struct qc_named_file {
     const char *what; /* for messages: "-o", "--data" */
     const char *path;
 };
 
-/* QC_USAGE, naming both, when an output is the same file as an input, or as another output. Files that exist are told
-   apart by device and inode, so links and other spellings are seen through; files that do not exist yet by the folder
-   they will be in and their name. Devices and pipes may be named any number of times. */
+/* Fails with QC_USAGE, naming both, if an output is the same file as an input or another output. Existing files are
+   compared by device and inode, so links and other spellings are recognized. Files that do not exist yet are compared
+   by their folder and name. Devices and pipes may be named any number of times. */
 bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, const struct qc_named_file *inputs,
                     size_t input_count, struct qc_status *st);

@@ -17,7 +17,7 @@
 
 struct qc_file_map {
     void *data;
-    size_t bytes; /* of the mapping: whole pages, and one more */
+    size_t bytes; /* of the mapping: whole pages plus one */
     atomic_uint references;
 };
 
@@ -36,7 +36,7 @@ bool qc_file_map_new(struct qc_file_map **out, int fd, size_t size, struct qc_st
     whole = whole / page * page;
     struct qc_file_map *m = malloc(sizeof *m);
     if (!m) return qc_fail_memory(st, sizeof *m);
-    /* The file lies over zeros, so that what is behind its last page can be read. */
+    /* The file is mapped over zeros, so that bytes after its last page can be read. */
     void *data = mmap(NULL, whole, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED || mmap(data, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
         if (data != MAP_FAILED) munmap(data, whole);
@@ -90,7 +90,7 @@ bool qc_file_map_scratch(struct qc_file_map **out, size_t bytes, struct qc_statu
     bool ok = false;
     *out = NULL;
     if (!m) return qc_fail_memory(st, sizeof *m);
-    /* Room is asked for now: a page that the disk has none for would end the process when it is written. */
+    /* Allocate on disk first: writing a page for which the disk has no room would end the process. */
     const int error = fd < 0 ? errno : bytes > INT64_MAX ? EFBIG : posix_fallocate(fd, 0, (off_t)bytes);
     if (error)
         qc_fail(st, QC_MACHINE,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A hash index: finds the ids of a table by the hash of what they stand for. Whoever asks compares what it finds, since
-   hashes may be equal. */
+/* A hash index: finds the ids of table entries by hash. Callers compare the entries, since hashes may collide. */
 #pragma once
 
 #include <stddef.h>
@@ -9,7 +8,7 @@
 
 #include "base/status.h"
 
-/* Open addressing, linear probing; slots hold ids, 0 is empty; nothing is ever removed. All zero: empty. */
+/* Open addressing, linear probing. Slots hold ids; 0 is empty; nothing is ever removed. All zero: empty. */
 struct qc_index {
     size_t capacity, used; /* capacity 0 or a power of two */
     uint64_t *hashes;
@@ -34,13 +33,13 @@ static inline uint64_t qc_hash_number(uint64_t number)
     return qc_hash_bytes(QC_HASH_START, &number, sizeof number);
 }
 
-/* Makes room for one more; false and a status when memory is out. */
+/* Makes room for one more entry. Fails if memory is out. */
 bool qc_index_reserve(struct qc_index *x, struct qc_status *st);
-void qc_index_put(struct qc_index *x, uint64_t hash, uint32_t id); /* after a reserve */
-/* Both at once. */
+void qc_index_put(struct qc_index *x, uint64_t hash, uint32_t id); /* needs a reserve first */
+/* qc_index_reserve and qc_index_put. */
 bool qc_index_add(struct qc_index *x, uint64_t hash, uint32_t id, struct qc_status *st);
-/* Into one that is empty. */
+/* Copies to an empty index. */
 bool qc_index_copy(struct qc_index *to, const struct qc_index *from, struct qc_status *st);
-/* Iterates over the ids with this hash: *slot starts at SIZE_MAX; 0 at the end. */
+/* Returns the next id with this hash, 0 at the end; *slot starts at SIZE_MAX. */
 uint32_t qc_index_next(const struct qc_index *x, uint64_t hash, size_t *slot);
 void qc_index_free(struct qc_index *x); /* leaves it empty */

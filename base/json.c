@@ -13,8 +13,8 @@
 
 enum { NUMBER_TEXT = 48 };
 
-/* jansson parses. Values are our own: jansson would print 0.1f with 17 digits, and could not say that memory ran out
-   while a tree was built. */
+/* Parsed by jansson. The values are our own, because jansson prints 0.1f with 17 digits and cannot tell that memory ran
+   out while a tree was built. */
 struct qc_json {
     enum qc_json_kind kind;
     bool failed; /* something below is missing because memory ran out */
@@ -74,7 +74,8 @@ struct qc_json *qc_json_bool(bool b)
     return v;
 }
 
-/* A copy in UTF-8: bytes that are none are spelled out, so that names that differ in them stay apart. */
+/* Returns a UTF-8 copy. Bytes that are not UTF-8 are spelled out, so that names which differ only in them stay
+   different. */
 static char *utf8(const char *s)
 {
     const size_t size = strlen(s);
@@ -101,7 +102,7 @@ struct qc_json *qc_json_string(const char *s)
     return NULL;
 }
 
-/* The decimal point of the locale, whatever it is, becomes '.'. */
+/* Replaces the decimal point of the locale by '.'. */
 static void make_point(char *s)
 {
     char *to = s;
@@ -126,8 +127,8 @@ static struct qc_json *make_number(const char *text, double value)
     return v;
 }
 
-/* Up to 15 digits (6 for float) every decimal is a normal number of its own, and %g drops zeros at the end; so the
-   first precision that reads back is the shortest. 17 (9) digits always do. */
+/* Every decimal of up to 15 digits (float: 6) survives conversion, and %g drops trailing zeros. So the first precision
+   that reads back is the shortest; 17 digits (float: 9) always do. */
 struct qc_json *qc_json_number(double v)
 {
     if (!isfinite(v)) return qc_json_null();
@@ -180,7 +181,7 @@ static bool grow(struct qc_json *v)
     return true;
 }
 
-/* Takes key and value, either of which memory may have refused. */
+/* Takes ownership of key and value; either may be NULL if memory was out. */
 static void append(struct qc_json *v, char *key, struct qc_json *value)
 {
     if (v && value && (key || v->kind == QC_JSON_ARRAY) && grow(v)) {
@@ -237,7 +238,7 @@ static void print_string(FILE *f, const char *s)
     fputc('"', f);
     while (*s) {
         uint32_t code;
-        const size_t n = qc_utf8(&code, s); /* never 0: texts are UTF-8 from the start */
+        const size_t n = qc_utf8(&code, s); /* never 0: texts are UTF-8 */
         if (code == '"' || code == '\\')
             fprintf(f, "\\%c", (int)code);
         else if (code == '\n')
@@ -302,7 +303,7 @@ char *qc_json_print(const struct qc_json *v, unsigned indent)
     return text;
 }
 
-/* The next number of a text that is known to be JSON. */
+/* Returns the next number of a text that is known to be valid JSON. */
 static struct qc_json *next_number(const char **at, double value)
 {
     const char *p = *at;
@@ -318,8 +319,8 @@ static struct qc_json *next_number(const char **at, double value)
     return v;
 }
 
-/* jansson keeps numbers as doubles, so their digits are taken from the text: the tree is walked in the text's order,
-   and *at is behind the last number. Depth is bounded by the parser (JSON_PARSER_MAX_DEPTH, 2048). */
+/* jansson keeps numbers as doubles, so the digits are taken from the text. The tree is walked in text order; *at points
+   after the last number. The parser bounds the depth (JSON_PARSER_MAX_DEPTH, 2048). */
 static struct qc_json *from_jansson(json_t *j, const char **at)
 {
     struct qc_json *v = NULL;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* JSON values, built and read (RFC 8259). Numbers are finite or null; keys keep the order of insertion.
-   What prints is UTF-8 with nothing in it that steers a terminal: controls and format characters are escaped
-   (base/shown.h). When memory runs out while a tree is built, the functions go on, qc_json_print gives NULL and
-   qc_json_is_whole false. */
+/* JSON values, built and read (RFC 8259). Numbers are finite or null; keys keep the order of insertion. Printed text is
+   UTF-8 and cannot control a terminal: control and format characters are escaped (base/shown.h). If memory runs out
+   while a tree is built, the functions go on; then qc_json_print returns NULL and qc_json_is_whole false. */
 #pragma once
 
 #include <stddef.h>
@@ -15,25 +14,25 @@ struct qc_json; /* a value put into another is owned by it */
 struct qc_json *qc_json_object(void);
 struct qc_json *qc_json_array(void);
 struct qc_json *qc_json_string(const char *s); /* NULL gives null; a byte that is not UTF-8 becomes "\\xNN" */
-struct qc_json *qc_json_number(double v); /* NaN and infinity give null; prints in the shortest form that reads back */
-struct qc_json *qc_json_float(float v);   /* the same for the float: 0.1f prints as 0.1 */
+struct qc_json *qc_json_number(double v); /* NaN and infinity give null; prints the shortest text that reads back */
+struct qc_json *qc_json_float(float v);   /* the same for float: 0.1f prints as 0.1 */
 struct qc_json *qc_json_integer(int64_t v);
 struct qc_json *qc_json_whole(uint64_t v);
 struct qc_json *qc_json_bool(bool v);
 struct qc_json *qc_json_null(void);
-/* Both take the value; a key that is there already gets the new one. */
+/* Both take ownership of the value; an existing key gets the new value. */
 void qc_json_set(struct qc_json *object, const char *key, struct qc_json *value);
 void qc_json_add(struct qc_json *array, struct qc_json *value);
 void qc_json_free(struct qc_json *v); /* NULL-safe; only for a root */
 
-/* False when memory ran out below: for who reads a tree that was built. NULL is not whole. */
+/* Returns false if memory ran out while the tree was built, or if v is NULL. */
 bool qc_json_is_whole(const struct qc_json *v);
 
-/* Text, owned by the caller (free); indent 0 gives one line. NULL when memory is out. */
+/* Returns text owned by the caller (free), or NULL if memory is out; indent 0 gives one line. */
 char *qc_json_print(const struct qc_json *v, unsigned indent);
 
-/* Parses text; *out is owned (qc_json_free). Errors (QC_BAD_INPUT) name line and column: syntax, a key twice, a number
-   out of range, a NUL character, bytes that are not UTF-8, nesting beyond 2048. */
+/* Parses text; *out is owned (qc_json_free). Fails with QC_BAD_INPUT, naming line and column: syntax, a duplicate key,
+   a number out of range, a NUL character, bytes that are not UTF-8, nesting beyond 2048. */
 bool qc_json_parse(struct qc_json **out, const char *text, size_t size, struct qc_status *st);
 enum qc_json_kind { QC_JSON_NULL, QC_JSON_BOOL, QC_JSON_NUMBER, QC_JSON_STRING, QC_JSON_ARRAY, QC_JSON_OBJECT };
 enum qc_json_kind qc_json_kind(const struct qc_json *v);
@@ -43,7 +42,7 @@ const char *qc_json_key(const struct qc_json *v, size_t i);                  /* 
 const struct qc_json *qc_json_get(const struct qc_json *v, const char *key); /* NULL if absent */
 const char *qc_json_text(const struct qc_json *v);                           /* NULL if not a string */
 struct qc_json *qc_json_copy(const struct qc_json *v);                       /* NULL gives null */
-/* A number as it prints, and as it was read: all its digits, where qc_json_value may have rounded. NULL if not a
- * number. */
+/* Returns a number as it prints or was read, with all digits, where qc_json_value may have rounded. NULL if not a
+   number. */
 const char *qc_json_digits(const struct qc_json *v);
 double qc_json_value(const struct qc_json *v); /* NaN if not a number; a bool gives 0 or 1 */

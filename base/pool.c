@@ -16,14 +16,15 @@ struct run {
     const struct qc_pool_options *options;
     size_t count;
 
-    pthread_mutex_t lock; /* guards what follows; of this run, so that runs of other threads are not waited for */
+    pthread_mutex_t lock; /* guards the members below; each run has its own, so that runs of other threads need not
+                             wait */
     size_t done;
-    size_t failed; /* smallest item that failed, `count` while none has */
+    size_t failed; /* smallest item that failed, or `count` */
     bool stopped;
     struct qc_status *st;
 };
 
-/* Items before a failed one run all the same: one of them may fail too, and then it is the one that is told. */
+/* Items before a failed one still run: one of them may fail too, and the error of the smallest is reported. */
 static bool wanted(struct run *r, size_t item)
 {
     pthread_mutex_lock(&r->lock);
@@ -54,17 +55,17 @@ static void run_item(struct run *r, size_t item, unsigned worker)
 {
     struct qc_status st = QC_STATUS_INIT;
     bool ok = r->fn(r->user, item, worker, &st);
-    if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed and gave no reason", item);
+    if (!ok && st.code == QC_OK) qc_fail(&st, QC_MACHINE, "item %zu failed without a reason", item);
     give_back(r, item, ok, &st);
 }
 
-/* What every thread of a team does. */
+/* Body of every thread of a team. */
 static void work(struct run *r, const sigset_t *of_caller)
 {
     const unsigned worker = (unsigned)omp_get_thread_num();
     const size_t count = r->count;
     if (worker == 0) pthread_sigmask(SIG_SETMASK, of_caller, NULL);
-    /* A region inside of this one has one thread by OpenMP's own rule; this holds where a user allows more levels. */
+    /* By OpenMP's rule a nested region has one thread; this also holds if the user allows more levels. */
     omp_set_num_threads(1);
 #pragma omp for schedule(monotonic : dynamic, 1) nowait
     for (size_t item = 0; item < count; item++)
@@ -73,8 +74,8 @@ static void work(struct run *r, const sigset_t *of_caller)
 
 /* ------------------------------------------------- threads that the system refuses */
 
-/* The OpenMP runtime ends the process when the system gives it no thread. So the system is asked first, with threads
-   that do nothing but be there at the same time. */
+/* The OpenMP runtime aborts the process if the system refuses a thread. So we ask the system first, with idle threads
+   that exist at the same time. */
 struct probe {
     pthread_mutex_t gate;
 };
@@ -94,16 +95,16 @@ static void *be_there(void *arg)
     return NULL;
 }
 
-/* A thread that was joined counts against the limits until the system has forgotten its number. */
+/* A joined thread counts against the limits until the kernel has released its id. */
 static void wait_until_gone(const struct probed *p)
 {
     for (int i = 0; i < 100000 && tgkill(getpid(), p->id, 0) == 0; i++) sched_yield();
 }
 
-/* Threads that can be begun beside those that are there: at most `wanted`. */
+/* Returns the number of threads that can be started in addition to the existing ones, at most `wanted`. */
 static unsigned possible(unsigned wanted)
 {
-    enum { RUNTIME_BYTES = 1 << 12 }; /* for each thread; more than libgomp and libomp take */
+    enum { RUNTIME_BYTES = 1 << 12 }; /* per thread; more than libgomp and libomp allocate */
     struct probe probe;
     void *memory = calloc(wanted, RUNTIME_BYTES);
     struct probed *p = calloc(wanted, sizeof *p);
@@ -124,14 +125,14 @@ static unsigned possible(unsigned wanted)
     return count;
 }
 
-/* Threads of this thread's last team beside itself: the runtime keeps them for the next one, and lets those go that a
- * team has no use for. */
+/* Threads of this thread's last team except itself. The runtime keeps them for the next team and ends those that a team
+   does not use. */
 static _Thread_local unsigned kept;
 
-/* A child has none of its parent's threads, but the runtime would go on to count on them. */
+/* A forked child has none of its parent's threads, but the runtime would still count on them. */
 static void give_team_back(void)
 {
-#ifndef KMP_VERSION_MAJOR /* libomp sees to forks itself */
+#ifndef KMP_VERSION_MAJOR /* libomp handles forks itself */
     if (kept > 0) omp_pause_resource(omp_pause_soft, omp_get_initial_device());
 #endif
     kept = 0;
@@ -142,7 +143,7 @@ static void watch_forks(void)
     pthread_atfork(give_team_back, NULL, NULL);
 }
 
-/* Threads that a team may have: at most `workers`. */
+/* Returns the number of threads that a team may have, at most `workers`. */
 static unsigned team_of(unsigned workers)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -167,7 +168,7 @@ bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_
     sigfillset(&all);
     if (pthread_mutex_init(&r.lock, NULL)) return qc_fail(st, QC_MACHINE, "cannot make a lock for the workers");
 
-    /* Signals go to the thread of the caller: threads block those that their maker blocked. */
+    /* Signals go to the caller's thread: new threads inherit the mask of their creator. */
     pthread_sigmask(SIG_SETMASK, &all, &of_caller);
     const unsigned team = team_of(workers);
 #pragma omp parallel num_threads((int)team)
@@ -179,7 +180,7 @@ bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_
     return true;
 }
 
-/* Workers of loops that the calling thread begins; those of a team have none beside them. */
+/* Workers of loops that the calling thread begins; 1 inside a team. */
 static _Thread_local unsigned shares = 1;
 
 unsigned qc_pool_share(unsigned workers)
@@ -212,7 +213,8 @@ void qc_pool_loop(size_t count, qc_pool_loop_fn *fn, void *user)
     for (size_t item = 0; item < count; item++) fn(user, item);
 }
 
-/* Less is done sooner than a thread is woken, and counters of histograms, of which there are many, are less. */
+/* CLEARED_LEAST: smaller blocks are cleared faster than a thread wakes up, and histogram counters, of which there are
+   many, are smaller. */
 enum { CLEARED_LEAST = 1 << 20, CLEARED = 1 << 18 };
 
 struct clearing {

@@ -13,7 +13,7 @@
 #endif
 #include <unistd.h>
 
-/* Pages of files that are counted: those of code, and not those of mapped weights. */
+/* At most this much of file pages counts: the code, but not mapped weights. */
 enum { CODE_MOST = 32 << 20 };
 
 void qc_resident_give_back(void)
@@ -43,7 +43,7 @@ size_t qc_resident_bytes_as_is(void)
     return (size_t)pages * (size_t)page;
 }
 
-/* The number in a file that holds one; SIZE_MAX where there is none ("max"). */
+/* Returns the number in a file, or SIZE_MAX if there is none ("max"). */
 static size_t number_in(const char *path)
 {
     unsigned long long n;
@@ -54,7 +54,7 @@ static size_t number_in(const char *path)
     return (size_t)n;
 }
 
-/* The number behind a word at the begin of a line; `otherwise` where the file or the line is not there. */
+/* Returns the number after a word at the beginning of a line, or `otherwise` if the file or line is missing. */
 static size_t number_behind(const char *path, const char *word, size_t otherwise)
 {
     char line[256];
@@ -68,7 +68,7 @@ static size_t number_behind(const char *path, const char *word, size_t otherwise
     return out;
 }
 
-/* Left of one control group; pages of files go when they have to. */
+/* Returns the bytes left in one control group; file pages do not count, since they can be dropped. */
 static size_t group_left(const char *folder, const char *limit, const char *usage)
 {
     char path[4200];
@@ -96,7 +96,7 @@ size_t qc_machine_left(void)
         if (strncmp(line, "0::/", 4) == 0) snprintf(folder, sizeof folder, "%s%s", root, line + 3);
     }
     if (f) fclose(f);
-    while (strlen(folder) >= sizeof root - 1) { /* the groups above have limits too */
+    while (strlen(folder) >= sizeof root - 1) { /* parent groups have limits too */
         const size_t one = group_left(folder, "memory.max", "memory.current");
         left = one < left ? one : left;
         *strrchr(folder, '/') = '\0';
@@ -123,7 +123,7 @@ void *qc_pages_new(size_t bytes)
     const size_t size = qc_pages_bytes(bytes);
     void *p = size < bytes ? NULL : aligned_alloc(unit_of(bytes), size);
 #ifdef MADV_HUGEPAGE
-    if (p && bytes >= LARGE) (void)madvise(p, size, MADV_HUGEPAGE); /* advice: without it the pages are small */
+    if (p && bytes >= LARGE) (void)madvise(p, size, MADV_HUGEPAGE); /* only advice: if it fails, the pages are small */
 #endif
     return p;
 }

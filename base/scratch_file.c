@@ -46,7 +46,7 @@ int64_t qc_scratch_file_grow(struct qc_scratch_file *f, size_t bytes)
 
 size_t qc_scratch_file_whole(size_t bytes)
 {
-    enum { PAGE = 1 << 16 }; /* the largest there is */
+    enum { PAGE = 1 << 16 }; /* the largest page size of any system */
     return (bytes + PAGE - 1) / PAGE * PAGE;
 }
 

@@ -76,7 +76,7 @@ static int read_number(const char **p, va_list *ap)
     return n < INT_MAX ? (int)n : INT_MAX;
 }
 
-/* p: behind the '%'. Returns what is behind the conversion. */
+/* p: after the '%'. Returns the position after the conversion. */
 static const char *read_conversion(struct conversion *c, const char *p, va_list *ap)
 {
     *c = (struct conversion){.precision = -1};
@@ -114,7 +114,7 @@ static int print_number(FILE *f, const struct conversion *c, va_list *ap)
     return fprintf(f, fmt, c->width, c->precision, va_arg(*ap, int));
 }
 
-/* Columns of the first `most` bytes of a text; printed to f unless it is NULL. */
+/* Returns the columns of the first `most` bytes of a text; prints it if f is not NULL. */
 static int show(FILE *f, const char *s, size_t most)
 {
     char piece[QC_SHOWN];
@@ -145,7 +145,7 @@ int qc_vprint(FILE *f, const char *fmt, va_list ap)
 {
     int columns = 0;
     va_list list;
-    va_copy(list, ap); /* a parameter of this type cannot be handed on by its address */
+    va_copy(list, ap); /* the address of a va_list parameter cannot be passed on */
     for (const char *p = fmt; *p;) {
         const size_t plain = strcspn(p, "%");
         fwrite(p, 1, plain, f);

@@ -10,7 +10,7 @@ const char *qc_simd_limit(void)
     return text ? text : getenv("DNNL_MAX_CPU_ISA");
 }
 
-/* Names that are not known do not limit anything. */
+/* Unknown names do not limit anything. */
 static int widest(const char *limit)
 {
     if (!limit) return 512;
@@ -20,7 +20,7 @@ static int widest(const char *limit)
 
 int qc_simd_bits = 512;
 
-/* Before anything runs: loops ask at every call. */
+/* At load time, since loops read the value at every call. */
 __attribute__((constructor)) static void limit(void)
 {
     qc_simd_bits = widest(qc_simd_limit());

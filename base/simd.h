@@ -1,41 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Vector code without -march: a loop is written once as an always-inlined body in plain C, and compiled for the
-   baseline and, on x86-64, for AVX2 with FMA and for AVX-512; the processor decides at run time. The build forbids
-   contraction
-   (-ffp-contract=off), so that all of them give the same bits, as long as the body does not depend on the order of a
-   sum.
+/* Vector code without -march. A loop is written once as an always-inlined body in plain C. It is compiled for the
+   baseline and, on x86-64, for AVX2 with FMA and for AVX-512; the processor is checked at run time. The build forbids
+   contraction (-ffp-contract=off), so all versions give the same bits unless the body depends on the order of a sum.
 
      static QC_INLINE void scale_body(float *y, const float *x, size_t n, float s) { for (...) y[i] = x[i] * s; }
      QC_SIMD(scale, (float *y, const float *x, size_t n, float s), (y, x, n, s))
 
-   defines `static void scale(float *y, ...)`. QC_SIMD_ROUND does the same for bodies that round: they take a constant
-   `const bool native` first and hand it to qc_round_even. */
+   defines `static void scale(float *y, ...)`. QC_SIMD_ROUND does the same for bodies that round: they take a first
+   parameter `const bool native` and pass it to qc_round_even. */
 #pragma once
 
 #include <stdbool.h>
 
 #define QC_INLINE inline __attribute__((always_inline))
 
-/* The environment variable ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA, which caps the instructions of all code (names:
-   simq/core/isa.h); NULL: it is not set. */
+/* Returns the environment variable ONEDNN_MAX_CPU_ISA or DNNL_MAX_CPU_ISA, which limits the instructions of all code
+   (names: simq/core/isa.h), or NULL if it is not set. */
 const char *qc_simd_limit(void);
 /* The widest vectors that it allows: 128, 256 or 512 bits. Read when the program is loaded. */
 extern int qc_simd_bits;
 
-/* Before a loop whose iterations do not depend on each other, though its arrays may be the very same memory (in place).
- */
+/* Put before a loop whose iterations are independent, even if its arrays are the same memory (in place). */
 #if defined(__clang__)
 #define QC_IVDEP _Pragma("clang loop vectorize(assume_safety)")
-#pragma clang diagnostic ignored "-Wpass-failed" /* where the cost model says no, that is no fault */
+#pragma clang diagnostic ignored "-Wpass-failed" /* not vectorizing is the cost model's choice, not an error */
 #elif defined(__GNUC__)
 #define QC_IVDEP _Pragma("GCC ivdep")
 #else
 #define QC_IVDEP
 #endif
 
-/* Round half to even. native: the function is compiled for SSE4.1 or better, which has an instruction for it. Otherwise
-   |x| + 2^23 - 2^23 is the exact rounding of |x| < 2^23, because the unit in the last place of the sum is 1; larger
-   numbers are integers. The same bits either way, sign of zero included. */
+/* Rounds half to even. native: the function is compiled for SSE4.1 or better, which has an instruction for it.
+   Otherwise |x| + 2^23 - 2^23 is the exact rounding of |x| < 2^23, because the sum's unit in the last place is 1;
+   larger numbers are integers. Both give the same bits, including the sign of zero. */
 static QC_INLINE float qc_round_even(float x, const bool native)
 {
     if (native) return __builtin_nearbyintf(x);

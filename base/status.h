@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Status of a fallible call: the first error wins, outer layers add where it happened. */
+/* Status of a fallible call: the first error wins; outer layers add where it happened. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,10 +8,10 @@
 /* Values are the exit codes of the program (docs: command line). */
 enum qc_code {
     QC_OK = 0,
-    QC_DEMAND = 1,      /* a demand of the user was not met (--require-integer, --max-drop, --min-sqnr ...) */
+    QC_DEMAND = 1,      /* a requirement of the user is not met (--require-integer, --max-drop, --min-sqnr ...) */
     QC_USAGE = 2,       /* wrong options */
     QC_BAD_INPUT = 3,   /* damaged, hostile or inconsistent input */
-    QC_UNSUPPORTED = 4, /* an op, type or opset that we do not handle */
+    QC_UNSUPPORTED = 4, /* an operator, type or opset that is not supported */
     QC_MACHINE = 5,     /* memory, disk, permissions */
     QC_INTERRUPTED = 130
 };
@@ -32,18 +32,17 @@ struct qc_status {
 /* Records an error unless one is already recorded. Always returns false: `return qc_fail(st, ...)`. */
 bool qc_fail(struct qc_status *st, enum qc_code code, const char *fmt, ...) QC_PRINTF(3, 4);
 
-/* Puts "WHERE: " before the recorded message; code and message stay. Always returns false. Long texts are cut at the
- * end. */
+/* Puts "WHERE: " before the recorded message. Always returns false. Long messages are cut at the end. */
 bool qc_where(struct qc_status *st, const char *fmt, ...) QC_PRINTF(2, 3);
 
-/* "out of memory (N bytes)" as QC_MACHINE. Always returns false. */
+/* Records "out of memory (N bytes ...)" as QC_MACHINE. Always returns false. */
 bool qc_fail_memory(struct qc_status *st, uint64_t bytes);
 
-/* printf to a fixed buffer, cut when too long. Returns buf. */
+/* Prints to a fixed buffer, cutting at its end. Returns buf. */
 const char *qc_text(char *buf, unsigned size, const char *fmt, ...) QC_PRINTF(3, 4);
 
-/* That they return false is made visible in every file, or compilers and analyzers follow the path on which a function
-   that failed set its outputs all the same. */
+/* Makes visible in every file that these functions return false. Otherwise compilers and analyzers follow paths on
+   which a function fails and still sets its outputs. */
 static inline bool qc_false(bool failed)
 {
     (void)failed;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rules of the default that scripts/ablation switches off one by one. A build with -DQC_ABLATION=ON reads their names,
-   with commas between, from QC_ABLATE ("all": every one), and appends to the file QC_ABLATION_LOG each name that it is
-   asked for: a rule that nobody asks for has no part in a result. In any other build every rule is on. */
+/* Names of default rules that scripts/ablation switches off one by one. A build with -DQC_ABLATION=ON reads the rules
+   to switch off, separated by commas, from QC_ABLATE ("all": every rule), and appends each rule that is queried to the
+   file QC_ABLATION_LOG: a rule that is never queried has no effect. In any other build every rule is on. */
 #pragma once
 
 #include <stdbool.h>

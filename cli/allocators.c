@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* malloc and its brothers as the shared libraries of the program see them: lookup of symbols finds the program's first.
-   The memory is that of the C library (or whoever is next in line); only what happens when there is none is decided
-   here. Code of the program gets NULL and goes its own way to exit 5. Libraries do not: some abort (C++), some exit
-   with 1 (OpenMP), some crash or go on with wrong results (HDF5), so for them the program ends here.
+/* Replaces malloc and related functions for the shared libraries of the program: symbol lookup finds the program's
+   first. Memory comes from the next definition, normally the C library's; only failures are handled here. The program's
+   own code gets NULL and exits with 5. Libraries do not: some abort (C++), some exit with 1 (OpenMP), some crash or
+   continue with wrong results (HDF5), so a failure in them ends the program here.
    docs/decisions/0027-failed-allocations-of-libraries.md */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
@@ -18,22 +18,22 @@
 #include "base/status.h"
 #include "cli/give_up.h"
 
-/* Where the code of the program lies, by the linker. */
+/* Bounds of the program's code, set by the linker. */
 extern const char __executable_start, etext; /* NOLINT(bugprone-reserved-identifier) */
 
-/* The program may have made its names hidden; libraries must find these. */
+/* Libraries must find these symbols, even if the program hides its others. */
 #define FOR_LIBRARIES __attribute__((visibility("default")))
 
-/* More than the machine has is what a damaged file asks for: the library sees its failure, and the file is to blame. */
+/* Returns true for more bytes than the machine has. Only a damaged file asks for that, so the library gets the
+   failure. */
 static bool is_absurd(size_t bytes)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 && bytes / (size_t)page > (size_t)pages;
 }
 
-/* No memory for `caller`. Returns only where that one can be left to deal with it: to the program's own code, and where
-   too much was asked for. A library that hands on NULL as the last thing it does counts as its caller, which is as
-   good. */
+/* Handles lack of memory for `caller`. Returns only if the caller can handle NULL: the program's own code, or a request
+   that was too large. If a library returns NULL in a tail call, its caller counts, which is as good. */
 static void failed(size_t bytes, const void *caller)
 {
     const int error = errno;
@@ -46,8 +46,8 @@ static void failed(size_t bytes, const void *caller)
     errno = error;
 }
 
-/* What is next in line under this name. NULL inside itself: dlsym asks for memory to tell an error, and lives without.
- */
+/* Returns the next definition of a name. Recursive calls return NULL: dlsym allocates memory to describe an error, and
+   works without. */
 static void *look_up(const char *name)
 {
     static _Thread_local bool busy;
@@ -58,7 +58,7 @@ static void *look_up(const char *name)
     return found;
 }
 
-/* Declares `real`, the allocator behind ours. C has no cast from an object pointer to a function pointer. */
+/* Declares `real`, the allocator that ours replaces. C has no cast from an object pointer to a function pointer. */
 #define REAL(name)                                                                                                     \
     static _Atomic(void *) known;                                                                                      \
     __typeof__(&name) real;                                                                                            \
@@ -87,7 +87,7 @@ FOR_LIBRARIES void *realloc(void *old, size_t size)
 {
     REAL(realloc);
     void *p = real ? real(old, size) : NULL;
-    if (!p && size) failed(size, __builtin_return_address(0)); /* no bytes: released */
+    if (!p && size) failed(size, __builtin_return_address(0)); /* size 0 frees the memory */
     return p;
 }
 
@@ -99,7 +99,8 @@ FOR_LIBRARIES void *aligned_alloc(size_t alignment, size_t size)
     return p;
 }
 
-void *memalign(size_t alignment, size_t size); /* of no standard: <malloc.h> has it, which another file needs */
+void *memalign(size_t alignment, size_t size); /* non-standard; declared in <malloc.h>, which only this file would
+                                                  need */
 
 FOR_LIBRARIES void *memalign(size_t alignment, size_t size)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* exit and abort as the shared libraries of the program see them: lookup of symbols finds the program's first. A
-   library that calls one of them has given up for want of something (OpenMP: a thread; C++: memory) and has said why;
-   its exit code would be read as one of ours. The program itself returns from main; an assertion of ours still aborts,
-   for the C library calls its own. */
+/* Replaces exit and abort for the shared libraries of the program: symbol lookup finds the program's first. A library
+   that calls one of them lacks a resource (OpenMP: a thread; C++: memory) and has printed a message, but its exit code
+   would be mistaken for one of ours. The program itself returns from main. Failed assertions still abort, because the C
+   library calls its own abort. */
 #include <stdlib.h>
 
 #include "cli/give_up.h"

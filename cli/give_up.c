@@ -12,7 +12,7 @@ _Noreturn void qc_give_up(const char *reason)
     static atomic_flag told = ATOMIC_FLAG_INIT;
     static const char before[] = "qcalib: ";
     char line[512];
-    while (atomic_flag_test_and_set(&told)) pause(); /* until the first one ends us */
+    while (atomic_flag_test_and_set(&told)) pause(); /* the first thread ends the process */
     size_t n = strlen(reason), at = sizeof before - 1;
     if (n > sizeof line - sizeof before) n = sizeof line - sizeof before;
     memcpy(line, before, at);

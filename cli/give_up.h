@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The end of the program where a library leaves no way back: an allocation that failed, exit or abort called inside it.
- */
+/* Ends the program after an error inside a library that cannot return: a failed allocation, exit or abort. */
 #pragma once
 
 /* Removes unfinished files, writes "qcalib: REASON" to standard error and ends with QC_MACHINE. Allocates nothing and
-   runs nothing that is left to do at exit; safe in any thread and signal handler. The first of several threads is the
-   one that is heard. */
+   runs no exit handlers. Safe in any thread and signal handler; only the first of several threads prints. */
 _Noreturn void qc_give_up(const char *reason);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib-mpi: the same commands, started K times by mpirun or srun. Each rank collects the samples rank, rank + K, ...;
-   rank 0 merges in the order of the ranks and does the rest. A rank that fails or dies ends all of them with an error.
- */
+/* qcalib-mpi: the same commands, started as K processes by mpirun or srun. Each rank collects the samples rank, rank +
+   K, ...; rank 0 merges in the order of the ranks and does the remaining work. If a rank fails or dies, all end with an
+   error. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static bool receive_bytes(void **bytes, size_t *size, unsigned from, struct qc_s
     return qc_fail(st, QC_MACHINE, "MPI cannot receive the statistics of rank %u", from);
 }
 
-/* Ranks on the same machine, which share its cores. */
+/* Returns the number of ranks on the same machine, which share its cores. */
 static unsigned neighbours(void)
 {
     MPI_Comm near;

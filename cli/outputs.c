@@ -50,7 +50,7 @@ static bool inputs_of(struct files *out, const struct qc_cli_options *o, struct 
     return true;
 }
 
-/* The files of a report, and the folder itself, which may be no file that is read. */
+/* Adds the files of a report, and the folder itself, which must not be an input file. */
 static bool add_report(struct files *f, const char *folder, struct qc_arena *a, struct qc_status *st)
 {
     static const char *const names[] = {"report.json", "layers.csv", "report.html"};
@@ -91,7 +91,7 @@ bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t c
         add(&f, "--dump", file ? file + 1 : NULL);
     }
     if (report && !add_report(&f, report, o->job.arena, st)) return false;
-    for (size_t i = 0; models && i < count; i++) { /* what large weights are put in (onnx/write/emit.h) */
+    for (size_t i = 0; models && i < count; i++) { /* the file for large weights (onnx/write/emit.h) */
         const char *beside = qc_arena_printf(o->job.arena, st, "%s.data", paths[i]);
         if (!beside) return false;
         add(&f, "the output's weights", beside);

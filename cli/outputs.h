@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a command writes is none of what it reads, and no two of its outputs are one file: known before anything is
-   computed. */
+/* Checks before any computation that no output of a command is one of its inputs, and that no two outputs are the same
+   file. */
 #pragma once
 
 #include "base/file.h"
@@ -12,8 +12,8 @@ struct qc_outputs {
     struct qc_named_file *files;
 };
 
-/* paths: of the results; report: the folder, NULL for none; what --dump, --checkpoint and --html name is added.
-   Checks them against the operands and every file that an option names. QC_USAGE. Those of the model are known when
-   it has been read: quantize/opening/model.h. */
+/* Checks the outputs against the operands and every file that an option names. paths: of the results; report: the
+   folder, NULL for none; files named by --dump, --checkpoint and --html are added. Fails with QC_USAGE. Files of the
+   model are checked after it is read: quantize/opening/model.h. */
 bool qc_outputs_apart(struct qc_outputs *out, const char *const *paths, size_t count, const char *report,
                       const struct qc_cli_options *o, struct qc_status *st);

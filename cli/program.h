@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the programs share: dispatch and the one error message. */
+/* Shared by the programs: dispatch and the error message. */
 #pragma once
 
 #include "cli/options/command_line.h"
 
-/* Runs the command, or prints the help that was asked for. */
+/* Runs the command, or prints the requested help. */
 bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st);
 
-/* "PROGRAM: message" on standard error. */
+/* Prints "PROGRAM: message" to standard error. */
 void qc_program_print_error(const char *program, const struct qc_status *st);

@@ -41,9 +41,9 @@ bool qc_model_canonicalise(struct qc_model *m, struct qc_status *st)
     if (!qc_is_quantized(m->graph)) return true;
     if (!qc_canonical_model_of(&c, m->graph, st)) return qc_where(st, "%s", m->path);
     if (m->imported)
-        qc_graph_free(m->graph); /* of qc_model_widen */
+        qc_graph_free(m->graph); /* the graph of qc_model_widen */
     else
-        m->imported = m->graph; /* holds the texts of info */
+        m->imported = m->graph; /* kept, since it holds the texts of info */
     m->graph = c.produced;
     c.produced = NULL;
     qc_canonical_model_free(&c);

@@ -8,17 +8,17 @@
 enum { SEQUENCE_MOST = 4096 };
 
 struct layer {
-    qc_id source; /* the value that an op computes and that has the name */
-    qc_id value;  /* to be looked at: source, or what is stored of it */
+    qc_id source; /* the value computed by the op, which has the name */
+    qc_id value;  /* the compared value: source or its stored form */
     enum qc_op op;
-    size_t partner; /* in the other graph, from 1; 0: none yet */
+    size_t partner; /* index in the other graph, from 1; 0: none yet */
 };
 
 struct layers {
     const struct qc_graph *g;
     size_t count;
     struct layer *of;
-    size_t *index; /* [value_count + 1] by source: layer, from 1 */
+    size_t *index; /* [value_count + 1] by source: layer index, from 1 */
 };
 
 static bool is_conversion(enum qc_op op)
@@ -39,7 +39,7 @@ static bool is_observable(const struct qc_graph *g, qc_id v)
     return t->qparams ? is_stored(g, v) : t->dtype == QC_F32;
 }
 
-/* The op's result that a value is a form of; 0 where it comes from an input or a constant. */
+/* Returns the op's result of which a value is a converted form; 0 if it comes from an input or a constant. */
 static qc_id source_of(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
@@ -60,7 +60,7 @@ static bool find_layers(struct layers *l, const struct qc_graph *g, struct qc_ar
         const qc_id source = g->values[v].constant || !is_observable(g, v) ? 0 : source_of(g, v);
         if (!source || g->values[v].type.shape.rank != g->values[source].type.shape.rank) continue;
         if (l->index[source]) {
-            /* The stored form says more than the real one; of several the first. */
+            /* Prefer the stored form to the real one; of several, the first. */
             struct layer *known = &l->of[l->index[source] - 1];
             if (is_stored(g, v) && !is_stored(g, known->value)) known->value = v;
             continue;
@@ -82,7 +82,7 @@ static void marry(struct layers *f, size_t i, struct layers *s, size_t k)
     s->of[k].partner = i + 1;
 }
 
-/* The layer named `name`, from 1; 0: none. */
+/* Returns the index of the layer named `name`, from 1; 0: none. */
 static size_t named(const struct layers *l, const char *name)
 {
     const qc_id v = qc_graph_find_value(l->g, name);
@@ -90,7 +90,7 @@ static size_t named(const struct layers *l, const char *name)
     return source ? l->index[source] : 0;
 }
 
-/* With and without "_float", which exporters add to what is a graph output elsewhere. */
+/* The same with and without "_float", which exporters append to the name of a graph output. */
 static size_t named_alike(const struct layers *l, const char *name, struct qc_arena *a, struct qc_status *st)
 {
     static const char suffix[] = "_float";
@@ -112,7 +112,7 @@ static bool match_names(struct layers *f, struct layers *s, struct qc_arena *a, 
     return st->code == QC_OK;
 }
 
-/* Layers without a partner. */
+/* Returns the layers without a partner. */
 static size_t *unmatched(size_t *count, const struct layers *l, struct qc_arena *a, struct qc_status *st)
 {
     size_t *list = QC_NEW_ARRAY(a, size_t, l->count + 1, st);
@@ -122,7 +122,7 @@ static size_t *unmatched(size_t *count, const struct layers *l, struct qc_arena 
     return list;
 }
 
-/* Longest common subsequence; length[i][k] is that of what begins at i and at k. */
+/* Matches by the longest common subsequence; length[i][k] is the length for the layers from i and from k. */
 static bool match_order(struct layers *f, struct layers *s, struct qc_arena *a, struct qc_status *st)
 {
     size_t n, m;
@@ -151,7 +151,7 @@ static bool match_order(struct layers *f, struct layers *s, struct qc_arena *a, 
     return true;
 }
 
-/* What one graph folded into a layer stands behind it in the other: there the layer's value is the last result. */
+/* If the other graph folded later ops into a layer, moves the layer's value to the last of these ops. */
 static void take_folded(struct layers *l, const struct layers *other, const struct qc_uses *uses)
 {
     for (size_t i = 0; i < l->count; i++) {

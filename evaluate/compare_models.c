@@ -6,23 +6,27 @@
 #include "evaluate/canonical_model.h"
 #include "quantize/options/integer_options.h"
 
-/* One word is MODEL's, A,B are of both: NULL for what is not said. */
-static bool split_pair(const char *out[2], const char *text, struct qc_arena *a, struct qc_status *st)
+/* Splits "A,B" into the values of both models, *two is then true; a single word is the second model's. A missing value
+   is NULL. */
+static bool split_pair(bool *two, const char *out[2], const char *text, struct qc_arena *a, struct qc_status *st)
 {
     const char *comma = text ? strchr(text, ',') : NULL;
     out[0] = NULL;
     out[1] = comma ? comma + 1 : text;
+    *two = comma != NULL;
     return !comma || (out[0] = qc_arena_strndup(a, text, (size_t)(comma - text), st));
 }
 
-/* --rounding and --accumulator. */
+/* Reads --rounding and --accumulator. */
 static bool read_arithmetic(struct qc_compared_models *c, const struct qc_options *o, struct qc_status *st)
 {
     const char *rounding[2], *accumulator[2];
-    if (!split_pair(rounding, o->rounding, o->arena, st) || !split_pair(accumulator, o->accumulator, o->arena, st))
+    bool widths;
+    if (!split_pair(&c->contracts, rounding, o->rounding, o->arena, st) ||
+        !split_pair(&widths, accumulator, o->accumulator, o->arena, st))
         return false;
-    c->contracts = rounding[0] != NULL;
-    c->both = rounding[0] || accumulator[0];
+    c->both = c->contracts || widths;
+    if (!c->contracts) rounding[0] = rounding[1]; /* a runtime runs both */
     for (int k = 0; k < 2; k++) {
         struct qc_options one = *o;
         one.rounding = rounding[k];

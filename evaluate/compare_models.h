@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two models on the same samples, layer by layer. */
+/* Compares two models on the same samples, layer by layer. */
 #pragma once
 
 #include "evaluate/compare_layers.h"
@@ -10,15 +10,15 @@
 struct qc_compared_models {
     struct qc_model first, second;
     struct qc_plan_options how[2];
-    bool contracts; /* a rounding of each graph was named */
-    bool both;      /* ... or an accumulator of each */
+    bool contracts; /* a rounding was named for each graph */
+    bool both;      /* ... or an accumulator */
     struct qc_dataset *data;
     struct qc_layer_pairs pairs;
     struct qc_comparison *result;
 };
 
-/* Opens both, matches their layers and runs them. o: of QC_COMMAND_compare; its arena holds the pairs. out is zeroed
-   before, and closed in any case. Errors: QC_USAGE; models that do not take the same inputs; those of opening and
+/* Opens both models, matches their layers and runs them. o: of QC_COMMAND_compare; its arena holds the pairs. out must
+   be zeroed, and closed in any case. Fails with QC_USAGE; if the models take different inputs; or like opening and
    running them. */
 bool qc_compare_models(struct qc_compared_models *out, const struct qc_model_source sources[2],
                        const struct qc_data_source *data, const struct qc_options *o, struct qc_progress *progress,

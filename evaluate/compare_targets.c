@@ -18,7 +18,7 @@ static bool split(struct qc_target_pair *out, const struct qc_options *o, struct
     return out->name[0] != NULL;
 }
 
-/* A file of its own in TMPDIR, else /tmp. */
+/* Makes a new file in TMPDIR, else /tmp. */
 static bool temporary(const char **out, struct qc_arena *a, struct qc_status *st)
 {
     const char *folder = getenv("TMPDIR");
@@ -72,7 +72,7 @@ static bool set_row(struct qc_target_pair *p, size_t *row, int side, const char 
     return value != NULL;
 }
 
-/* What the effective options and the target's traits say, and how much became integers. */
+/* Rows of the effective options, the target's traits, and the integer share. */
 static bool fill_rows(struct qc_target_pair *p, int side, const struct qc_options *q, const struct qc_report *r,
                       struct qc_status *st)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One model, quantized for two targets. */
+/* Quantizes one model for two targets. */
 #pragma once
 
 #include "quantize/interface/inputs.h"
@@ -13,15 +13,15 @@ struct qc_target_pair {
     const char *name[2];
     const char *file[2];  /* temporary files of the quantized models, in QDQ form; NULL: not made */
     const char *rounding; /* "A,B", for qc_compare_models */
-    size_t row_count;     /* conventions, in which the targets may differ */
+    size_t row_count;     /* conventions that may differ between the targets */
     struct qc_target_row {
         const char *what, *value[2];
     } rows[QC_TARGET_ROWS];
 };
 
-/* Quantizes a float model for both targets of o->target, "A,B", from o->stats, else from o->data, with the options that
-   o gives for the data. o: of QC_COMMAND_compare; its arena holds the texts. out is closed in any case. Errors:
-   QC_USAGE: not two targets; those of the jobs, which name the target. */
+/* Quantizes a float model for both targets of o->target, "A,B", from o->stats or else o->data, with o's options for the
+   data. o: of QC_COMMAND_compare; its arena holds the texts. out is closed in any case. Fails with QC_USAGE if there
+   are not two targets; or like the jobs, naming the target. */
 bool qc_quantize_for_targets(struct qc_target_pair *out, const char *model, const struct qc_options *o,
                              struct qc_progress *progress, struct qc_warnings *w, struct qc_status *st);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The kind of file is known by its content. */
+/* Describes a file, whose kind is found by its content. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -105,7 +105,7 @@ static struct qc_json *statistics_json(const char *path, const struct qc_collect
 
 /* ---- Reports ---- */
 
-/* Does the file's text begin with '{'? A file that cannot be read does not: the import says why. */
+/* Returns true if the file's text begins with '{'. If it cannot be read, returns false: the import reports why. */
 static bool begins_object(const char *path)
 {
     struct stat about;
@@ -164,7 +164,7 @@ bool qc_inspected_kind(enum qc_inspected *kind, const char **path, struct qc_are
             *kind = QC_INSPECTED_DATA;
             return true;
         }
-        file = inside; /* that of a report */
+        file = inside; /* a report's folder */
     }
     if (!qc_statistics_is(&statistics, file, st)) return false;
     *kind = statistics               ? QC_INSPECTED_STATISTICS

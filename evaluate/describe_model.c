@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is in a model: interface, ops, parameters, multiply-accumulates, quantized values. */
+/* Describes a model: interface, ops, parameters, multiply-accumulates, quantized values. */
 #include <string.h>
 
 #include "evaluate/canonical_model.h"
@@ -92,8 +92,7 @@ static bool collect_quantized(struct qc_model_summary *s, const struct qc_graph 
     return true;
 }
 
-/* A graph and the bodies of its nodes, which are run nobody knows how often. Recursion is bounded by
-   QC_BODY_DEPTH_MAX. */
+/* Adds a graph and the bodies of its nodes; how often bodies run is unknown. QC_BODY_DEPTH_MAX bounds the recursion. */
 static bool add_graph(struct qc_model_summary *s, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     for (size_t n = 1; n <= g->node_count; n++) {
@@ -118,7 +117,7 @@ static bool add_graph(struct qc_model_summary *s, const struct qc_graph *g, stru
     return collect_quantized(s, g, a, st);
 }
 
-/* A model that has no canonical form has no proof either; inspect shows it all the same. */
+/* A model without canonical form has no proof; inspect shows it all the same. */
 static bool prove_pairs(struct qc_model_summary *s, const struct qc_graph *g, struct qc_status *st)
 {
     struct qc_status own = QC_STATUS_INIT;

@@ -48,7 +48,7 @@ bool qc_model_run_units(struct qc_model_run *r, qc_stream_unit_fn *unit, void *u
                                 .plans = {r->plan},
                                 .overflows = {&r->overflows},
                                 .workers = r->workers,
-                                .in_order = true, /* a file that is written has to wait for them */
+                                .in_order = true, /* an output file has to wait for them */
                                 .unit = unit,
                                 .user = user,
                                 .progress = qc_progress_step,

@@ -64,7 +64,7 @@ void qcalib_data_free(qcalib_data *data)
     free(data);
 }
 
-/* A copy that waits for its rows. */
+/* Keeps a copy of an array whose rows will be drawn. */
 static bool wait_for_rows(struct qcalib_data *d, const struct qc_array *a, struct qc_status *st)
 {
     struct qc_array *more = realloc(d->arrays, (d->waiting + 1) * sizeof *more);
@@ -125,10 +125,10 @@ static bool next_rows(bool *more, void *user, void *const *rows, struct qc_statu
     const struct drawing *d = user;
     const int said = d->next(d->user, rows);
     *more = said > 0;
-    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave up with %d", said);
+    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the sample function gave up with code %d", said);
 }
 
-/* The arrays that wait for what a function gives; false says why there are none. */
+/* Returns true if arrays wait for rows; else fails with the reason. */
 static bool are_waiting(const struct qcalib_data *d, bool there, struct qc_status *st)
 {
     return in_memory(d, st) && (there || qc_fail(st, QC_USAGE, "next is NULL")) &&
@@ -144,7 +144,7 @@ int qcalib_data_draw(qcalib_data *data, qcalib_next_fn *next, void *user, size_t
     if (ok) {
         ok = qc_memory_data_draw(data->memory, data->arrays, data->waiting, next_rows, &d,
                                  keep_bytes ? keep_bytes : KEEP_BYTES, &st);
-        forget_waiting(data); /* what failed has no end that could be drawn */
+        forget_waiting(data); /* after a failure no rows can be drawn */
     }
     return qc_public_end(ok, &st, before, error);
 }
@@ -164,11 +164,11 @@ static bool next_sized(bool *more, void *user, struct qc_sized_row *rows, struct
     *more = said > 0;
     for (size_t k = 0; said > 0 && k < d->count; k++) {
         if (!d->values[k] || !d->shapes[k])
-            return qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave no %s for array %zu",
+            return qc_fail(st, QC_BAD_INPUT, "the sample function returned no %s for array %zu",
                            d->values[k] ? "shape" : "values", k);
         rows[k] = (struct qc_sized_row){.dims = d->shapes[k], .values = d->values[k]};
     }
-    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the function that gives samples gave up with %d", said);
+    return said >= 0 || qc_fail(st, QC_BAD_INPUT, "the sample function gave up with code %d", said);
 }
 
 int qcalib_data_draw_sized(qcalib_data *data, qcalib_next_sized_fn *next, void *user, size_t keep_bytes,
@@ -187,7 +187,7 @@ int qcalib_data_draw_sized(qcalib_data *data, qcalib_next_sized_fn *next, void *
                                              keep_bytes ? keep_bytes : KEEP_BYTES, &st);
         free(d.values);
         free(d.shapes);
-        forget_waiting(data); /* what failed has no end that could be drawn */
+        forget_waiting(data); /* after a failure no rows can be drawn */
     }
     return qc_public_end(ok, &st, before, error);
 }

@@ -4,7 +4,7 @@
 #include "evaluate/describe.h"
 #include "library/public.h"
 
-/* Takes the object. */
+/* Frees the object. */
 static bool print(char **json, size_t *size, struct qc_json *all, struct qc_status *st)
 {
     char *text = qc_json_print(all, 0);

@@ -8,7 +8,7 @@
 #include "rewrite/language/expansion.h"
 #include "tflite/read/tflite_import.h"
 
-/* Of a file, or of bytes in memory. */
+/* Imports a file, or bytes in memory if path is NULL. */
 static bool import(struct qcalib_model *m, const char *path, const void *bytes, size_t size, struct qc_status *st)
 {
     if (path ? qc_is_tflite_file(path) : qc_is_tflite(bytes, size))

@@ -11,8 +11,7 @@ struct word {
     size_t size; /* of JSON */
 };
 
-/* Words are kept as they were said, and every job reads them for itself: so options serve several jobs, in several
-   threads. */
+/* Words are kept as given, and every job parses them itself. So options serve several jobs in several threads. */
 struct qcalib_options {
     size_t count;
     struct word *words;
@@ -22,7 +21,7 @@ static const enum qc_command jobs[] = {QC_COMMAND_quantize, QC_COMMAND_collect, 
                                        QC_COMMAND_compare};
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
-/* What a program hands over as an object is not named by a text as well. */
+/* Options given as objects, which cannot also be given as text. */
 static const struct {
     enum qc_option option;
     const char *member;
@@ -72,7 +71,7 @@ static bool read_json(struct qc_options *o, const struct word *w, struct qc_stat
     return ok;
 }
 
-/* *taken: whether the command has such an option. */
+/* Applies a word; *taken: the command has this option. */
 static bool read_word(bool *taken, struct qc_options *o, const struct word *w, struct qc_status *st)
 {
     enum qc_option option;
@@ -82,7 +81,7 @@ static bool read_word(bool *taken, struct qc_options *o, const struct word *w, s
     return (w->name ? qc_options_set(o, option, w->value, st) : read_json(o, w, st)) && check_objects(o, st);
 }
 
-/* The word by itself, for every job that takes it. */
+/* Checks a word on its own for every job that takes it. */
 static bool check_word(const struct word *w, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
@@ -174,7 +173,7 @@ static unsigned jobs_of(enum qc_option option)
         if (objects[i].option == option) return 0;
     for (size_t k = 0; k < JOBS; k++)
         if (qc_option_info(option)->commands & (1u << jobs[k])) all |= bits[k];
-    /* A program quantizes for both targets and compares what it has. */
+    /* A program quantizes for both targets itself and compares the results. */
     return option == QC_OPTION_TARGET ? all & ~(unsigned)QCALIB_JOB_COMPARE : all;
 }
 

@@ -32,7 +32,7 @@ static bool quantize(struct qcalib_result *r, const struct qcalib_model *model, 
     qc_json_free(json);
     if (ok) qc_job_done(r->job);
     if (r->job) qc_public_warn(p, qc_job_warnings(r->job));
-    p->progress.tell = NULL; /* the caller listens no longer */
+    p->progress.tell = NULL; /* the callbacks are valid only during the call */
     return ok;
 }
 
@@ -77,7 +77,7 @@ const char *qcalib_result_format(const qcalib_result *result, size_t i)
     return i < qcalib_result_model_count(result) ? qc_job_format(result->job, i)->name : NULL;
 }
 
-/* A form that only has a file is written to a temporary one. */
+/* A format that is only exported to a file uses a temporary one. */
 static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *e,
                           const struct qc_export_source *source, struct qc_status *st)
 {

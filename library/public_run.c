@@ -26,7 +26,7 @@ struct running {
     const struct qc_graph *graph;
     qcalib_output_fn *output;
     void *user;
-    pthread_mutex_t lock; /* outputs are given one unit at a time */
+    pthread_mutex_t lock; /* the callback runs for one unit at a time */
 };
 
 static bool give(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
@@ -49,7 +49,7 @@ static bool give(void *user, const struct qc_unit *at, struct qc_runner *const r
     const int said = r->output(r->user, at->sample, all, count);
     pthread_mutex_unlock(&r->lock);
     free(all);
-    return said == 0 || qc_fail(st, QC_INTERRUPTED, "interrupted: the function that takes outputs said stop");
+    return said == 0 || qc_fail(st, QC_INTERRUPTED, "interrupted by the output function");
 }
 
 static bool run(struct qc_public_job *p, const struct qcalib_model *model, const struct qcalib_job *call,
@@ -111,7 +111,7 @@ static bool evaluate(struct qc_metric *m, struct qc_public_job *p, const struct 
         const struct qc_metric *const one[] = {m};
         const bool narrow = how.accumulator.bits && how.accumulator.bits < 32;
         qc_warn_overflows(*w, &overflows, how.accumulator.bits, NULL);
-        if (!narrow) qc_warn_chance_level(*w, one, 1, qc_dataset_file(r.data)); /* else overflows are why */
+        if (!narrow) qc_warn_chance_level(*w, one, 1, qc_dataset_file(r.data)); /* otherwise overflows explain it */
     }
     qc_model_run_close(&r);
     return ok || qc_where(st, "%s", model->name);

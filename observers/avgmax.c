@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* avgmax: the mean of the samples' minima and the mean of their maxima. They are summed by size, so that the order of
- * the samples is nothing to it. */
+/* avgmax: the mean of the samples' minima and the mean of their maxima. They are summed in ascending order, so the
+   order of the samples does not matter. */
 #include <stdlib.h>
 
 #include "observers/observer.h"
@@ -12,7 +12,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The mean of either end over the samples that have one, or 0. */
+/* Returns the mean of the upper or lower ends of the samples that have one, or 0. */
 static double mean_end(float *room, const struct qc_series *series, bool upper)
 {
     size_t n = 0;

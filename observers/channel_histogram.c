@@ -13,10 +13,10 @@ enum {
     COUNTERS = 2 * BINS,
     KEY_SHIFT = 19,
     NO_EXPONENT = -1,
-    FINE = QC_OCTAVE_BINS / QC_CHANNEL_OCTAVE_BINS, /* fine bins of a coarse one */
-    COARSE_KEYS = QC_WINDOW_BINS / FINE,            /* of a fine window */
+    FINE = QC_OCTAVE_BINS / QC_CHANNEL_OCTAVE_BINS, /* fine bins per coarse bin */
+    COARSE_KEYS = QC_WINDOW_BINS / FINE,            /* coarse keys of a fine window */
     FIRST_FINE = QC_WINDOW_BINS -
-                 BINS * FINE /* the fine counter where the coarse window begins, both ending with the same octave */
+                 BINS * FINE /* the first fine counter of the coarse window; both windows end with the same octave */
 };
 
 bool qc_channel_histogram_new(struct qc_channel_histogram **out, int axis, size_t channels, struct qc_status *st)
@@ -31,8 +31,8 @@ bool qc_channel_histogram_new(struct qc_channel_histogram **out, int axis, size_
         qc_channel_histogram_free(h);
         return qc_fail_memory(st, qc_channel_histogram_bytes(channels));
     }
-    memset(h->counts, 0,
-           channels * COUNTERS * sizeof *h->counts); /* not calloc: peak memory must not grow with the samples */
+    memset(h->counts, 0, channels * COUNTERS * sizeof *h->counts); /* not calloc: all memory is touched here, so that
+                                                                      peak memory does not grow with the samples */
     for (size_t c = 0; c < channels; c++) h->tallies[c] = (struct qc_channel_tally){.exponent = NO_EXPONENT};
     *out = h;
     return true;
@@ -51,13 +51,13 @@ size_t qc_channel_histogram_bytes(size_t channels)
     return channels * (sizeof(struct qc_channel_tally) + COUNTERS * sizeof(uint64_t));
 }
 
-/* Coarse key that counter 0 of a window stands for. */
+/* Returns the coarse key of counter 0 of a window. */
 static int32_t base_of(int32_t exponent)
 {
     return (exponent + 1) * QC_CHANNEL_OCTAVE_BINS - BINS;
 }
 
-/* Counters by which a window that ends at `from` moves up to end at `to`. */
+/* Returns the number of counters by which a window that ends at `from` moves to end at `to`. */
 static size_t distance(int32_t from, int32_t to)
 {
     const size_t d = (size_t)(to - from) * QC_CHANNEL_OCTAVE_BINS;
@@ -86,7 +86,7 @@ static void take_extremes(struct qc_channel_tally *t, float min, float max, uint
     t->count += count;
 }
 
-/* All finite, and their facts. */
+/* Adds a block of finite values, whose facts are in f. */
 static void take_block(struct qc_channel_tally *t, uint64_t *counts, const struct qc_block *f, const float *x, size_t n)
 {
     take_extremes(t, f->min, f->max, n);
@@ -142,13 +142,13 @@ void qc_channel_histogram_add(struct qc_channel_histogram *to, const struct qc_c
     }
 }
 
-/* Fine key of a magnitude. */
+/* Returns the fine key of a magnitude. */
 static int32_t fine_key(float magnitude)
 {
     return (int32_t)(qc_float_bits(magnitude) >> QC_KEY_SHIFT);
 }
 
-/* All of a histogram, those that are 0 too. */
+/* All counters of a histogram, including zero counts. */
 struct counters {
     uint16_t slots[2 * QC_WINDOW_BINS];
     uint64_t counts[2 * QC_WINDOW_BINS];
@@ -175,7 +175,7 @@ bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
                                    .min = t->min,
                                    .max = t->max};
     out->exponent = t->exponent;
-    out->low_bits = t->exponent == NO_EXPONENT ? 0 : 1; /* values are not known to lie on edges */
+    out->low_bits = t->exponent == NO_EXPONENT ? 0 : 1; /* values may lie off the bin edges */
     struct counters *all = calloc(1, sizeof *all);
     if (!all) return qc_fail_memory(st, sizeof *all);
     for (int sign = 0; sign < 2 && t->exponent != NO_EXPONENT; sign++) {
@@ -187,9 +187,9 @@ bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
             if (!n) continue;
             if (last > top) last = top;
             if (first < bottom) first = bottom;
-            if (last < first) first = last = last < 0 ? 0 : last; /* tiny ones below everything */
+            if (last < first) first = last = last < 0 ? 0 : last; /* tiny values, below the fine window */
             const uint64_t bins = (uint64_t)(last - first + 1), each = n / bins, rest = n % bins;
-            for (uint64_t k = 0; k < bins; k++) /* what is left over lies evenly among them */
+            for (uint64_t k = 0; k < bins; k++) /* the remainder is spread evenly */
                 all->counts[sign * QC_WINDOW_BINS + first + (int32_t)k] +=
                     each + ((k + 1) * rest / bins - k * rest / bins);
         }
@@ -199,7 +199,7 @@ bool qc_channel_histogram_fine(struct qc_histogram *out, const struct qc_channel
     return ok;
 }
 
-/* What is at each coarse key of the window of a tensor: all values, and the same weighted. */
+/* Mass at each coarse key of a tensor's window: all values, and weighted values. */
 struct shares {
     double all[2][COARSE_KEYS], weighted[2][COARSE_KEYS];
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Logarithm, exponential and power in plain arithmetic, so that a choice does not hang on the libm at hand. Private to
-   observers/. Relative errors: logarithm 1e-15 (of max(1, |ln x|)), exponential and power 1e-12 at the ends of their
+/* Logarithm, exponential and power in plain arithmetic, so that results do not depend on the libm. Private to
+   observers/. Relative errors: logarithm 1e-15 (of max(1, |ln x|)); exponential and power 1e-12 at the ends of their
    range, 1e-15 in its middle. */
 #pragma once
 
@@ -10,8 +10,8 @@
 
 #define QC_LN2 0x1.62e42fefa39efp-1
 
-/* Of a positive normal number: x = 2^e m, 1/sqrt(2) <= m < sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)); the series is
- * cut below 1e-17. */
+/* ln x of a positive normal number: x = 2^e m, 1/sqrt(2) <= m < sqrt(2), ln m = 2 atanh((m - 1) / (m + 1)); the series
+   is cut below 1e-17. */
 static inline __attribute__((always_inline)) double qc_logarithm(double x)
 {
     uint64_t u;
@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) double qc_logarithm(double x)
     return (double)e * QC_LN2 + 2 * s * sum;
 }
 
-/* |x| <= 700: x = k ln 2 + r, |r| <= ln(2) / 2, Taylor to degree 14. */
+/* e^x for |x| <= 700: x = k ln 2 + r, |r| <= ln(2) / 2, Taylor series to degree 14. */
 static inline double qc_exponential(double x)
 {
     double half = x < 0 ? -0.5 : 0.5;
@@ -46,15 +46,15 @@ static inline double qc_exponential(double x)
     return power * sum;
 }
 
-/* The nearest integer, half to even, as nearbyint but for the sign of 0, in line: adding and taking away 1.5 * 2^52
-   rounds. */
+/* The nearest integer, half to even, inlined: adding and subtracting 1.5 * 2^52 rounds. As nearbyint, except for the
+   sign of 0. */
 static inline double qc_nearest(double x)
 {
     const double magic = 0x1.8p52;
     return fabs(x) < 0x1p51 ? (x + magic) - magic : nearbyint(x);
 }
 
-/* x^p for x >= 0, p > 0; 0 where the result is below e^-700, at most e^700. Whole powers are products. */
+/* x^p for x >= 0, p > 0; 0 if the result is below e^-700, at most e^700. Integer powers are products. */
 static inline double qc_power(double x, double p)
 {
     enum { WHOLE = 9 };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ema: exponential moving average of the extremes of the samples, in the order of their numbers:
+/* ema: exponential moving average of the samples' extremes, in the order of sample numbers:
      m_0 = x_0,   m_k = momentum * m_(k-1) + (1 - momentum) * x_k.
-   What PyTorch calls averaging_constant and ONNX Runtime's moving_average too is 1 - momentum; TensorFlow's ema_decay
-   is momentum. */
+   PyTorch's and ONNX Runtime's averaging constant is 1 - momentum; TensorFlow's ema_decay is momentum. */
 #include "observers/observer.h"
 #include "observers/series.h"
 

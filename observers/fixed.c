@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fixed: the range that is given, whatever was seen and known. */
+/* fixed: the given range, whatever the statistics and known bounds are. */
 #include <float.h>
 
 #include "observers/observer.h"

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gaussian: the threshold that would be best if the values followed a Gaussian or Laplace law (ACIQ: Banner, Nahshan,
-   Soudry, "Post training 4-bit quantization of convolutional networks for rapid-deployment", NeurIPS 2019, eq. 5 and 8,
-   with our number of steps for their 2^M).
+/* gaussian: the optimal threshold if the values had a Gaussian or Laplace distribution (ACIQ: Banner, Nahshan, Soudry,
+   "Post training 4-bit quantization of convolutional networks for rapid-deployment", NeurIPS 2019, eq. 5 and 8, with
+   our number of steps in place of their 2^M).
 
-   Of the values that are not zero: centre c (their mean when the range is free at both ends; 0 when it is symmetric or
+   Over the values that are not zero: centre c (their mean if the range is free at both ends; 0 if it is symmetric or
    one-sided), d = mean |x - c|, sigma^2 = mean (x - c)^2. With u = T / b, b = sigma (Gaussian) or d (Laplace), step = T
-   / h, h = steps per T: error / b^2 = clip(u) + u^2 / (12 h^2) Gaussian: clip(u) = 2 ((1 + u^2) Q(u) - u phi(u))
-   Laplace: clip(u) = 2 exp(-u) and u is where the derivative is zero: u / (6 h^2) = 4 (phi(u) - u Q(u)), or = 2
-   exp(-u). It is found by bisection and rounded to 1/1024, so that the last bits of erfc do not matter. The range is [c
-   - T, c + T], cut to the limits. law=auto takes the law whose d / sigma is nearer: sqrt(2/pi) = 0.798 or 1/sqrt(2) =
-   0.707. The objective is error, b^2 times the formula. */
+   / h, h = steps per T:
+     error / b^2 = clip(u) + u^2 / (12 h^2)
+     Gaussian: clip(u) = 2 ((1 + u^2) Q(u) - u phi(u)),  derivative zero at u / (6 h^2) = 4 (phi(u) - u Q(u))
+     Laplace:  clip(u) = 2 exp(-u),                      derivative zero at u / (6 h^2) = 2 exp(-u)
+   u is found by bisection and rounded to 1/1024, so that the last bits of erfc do not matter. The range is [c - T, c +
+   T], cut to the limits. law=auto chooses the law whose d / sigma is nearer: sqrt(2/pi) = 0.798 or 1/sqrt(2) = 0.707.
+   The objective is the error, b^2 times the formula. */
 #include <math.h>
 #include <stdlib.h>
 

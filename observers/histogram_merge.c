@@ -72,14 +72,14 @@ static bool reserve(struct qc_histogram *to, size_t count, struct qc_status *st)
     return qc_fail_memory(st, count * (sizeof *to->slots + sizeof *to->counts));
 }
 
-/* Takes the counters of `from`, with no more memory than they need. */
+/* Replaces the counters by those of `from`, shrunk to the memory they need. */
 static void replace(struct qc_histogram *h, const struct qc_histogram *from)
 {
     uint16_t *slots = realloc(from->slots, (from->used + 1) * sizeof *slots);
     uint64_t *counts = realloc(from->counts, (from->used + 1) * sizeof *counts);
     free(h->slots);
     free(h->counts);
-    h->slots = slots ? slots : from->slots; /* they became smaller */
+    h->slots = slots ? slots : from->slots; /* shrinking that fails is harmless */
     h->counts = counts ? counts : from->counts;
     h->used = from->used;
 }
@@ -93,14 +93,14 @@ static void append(struct qc_histogram *to, uint16_t slot, uint64_t count)
     to->counts[to->used - 1] += count;
 }
 
-/* The slot of a counter when its window has moved up by d bins. */
+/* Returns the slot of a counter after its window moved up by d bins. */
 static uint16_t moved(uint16_t slot, size_t d)
 {
     const unsigned counter = slot % QC_WINDOW_BINS, sign = slot - counter;
     return (uint16_t)(sign + (counter > d ? counter - d : 0));
 }
 
-/* Both are sorted, and stay so when windows move. Tiny values are what falls below. */
+/* Merges sorted counters, which stay sorted when windows move. Values that fall below the window become tiny. */
 static bool add_sorted(struct qc_histogram *h, int32_t exponent, size_t used, const uint16_t *slots,
                        const uint64_t *counts, struct qc_status *st)
 {

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 /* kl: the range whose quantizer loses the least information about where a value lies.
 
-   P is the density of the values that are not exactly zero (zero is always a level; no scale can hurt it), on `bins`
-   bins of equal width D over [a, b], the observed extremes widened to 0, smoothed by the triangular kernel (two box
-   filters of 2w + 1 bins, mirrored at a and b) whose standard deviation is nearest to Silverman's rule (Density
-   Estimation, 1986, eq. 3.31): h = 0.9 min(standard deviation, interquartile range / 1.349) N^(-1/5). Without it, few
-   samples and values that occur again and again (8-bit images, channels that are constant) look like structure that
-   only a finer scale could keep.
+   P is the density of the values that are not exactly zero (zero is always a level, so no scale harms it). It has
+   `bins` bins of equal width D over [a, b], the observed extremes widened to 0. It is smoothed by the triangular kernel
+   (two box filters of 2w + 1 bins, mirrored at a and b) whose standard deviation is nearest to Silverman's rule
+   (Density Estimation, 1986, eq. 3.31): h = 0.9 min(standard deviation, interquartile range / 1.349) N^(-1/5). Without
+   smoothing, few samples and repeated values (8-bit images, constant channels) look like structure that only a finer
+   scale could keep.
 
    Q is the density that the quantized values imply: the mass of level k is spread evenly over its cell, the part of [a,
    b] that quantizes to k under the real scale and zero point. The cell of an end level reaches to a or b, so clipped
-   values pay for every place in the clipped range where they could have been. Q > 0 wherever P > 0, hence no further
-   smoothing. With m_k = P(cell k), w_k its width: KL(P || Q) = integral of p ln(p / q) = sum_i p_i ln(p_i / D) - sum_k
-   m_k ln(m_k / w_k). The first sum is the same for all ranges (D goes into the logarithms of the second), the second
-   takes one look-up in the cumulative P per level.
+   values count for every place in the clipped range where they could have been. Q > 0 wherever P > 0, hence no further
+   smoothing. With m_k = P(cell k) and w_k its width:
+     KL(P || Q) = integral of p ln(p / q) = sum_i p_i ln(p_i / D) - sum_k m_k ln(m_k / w_k).
+   The first sum is the same for all ranges (D goes into the logarithms of the second); the second takes one look-up in
+   the cumulative P per level.
 
-   The divergence knows shapes, not distances: where most of the mass sits in a sharp peak it would give up every large
-   value to resolve the peak. So only ranges are admitted whose squared error (observers/moments.h), errors of clipped
-   values counted 16 times (clip=16), is not above that of the widest range: large values are few, and can carry the
-   signal of gates and logits, where clipping them is not made up for by what rounding gains. And behind a function
-   (struct qc_output_function) the error there too. The divergence itself does not change under a monotone function: the
-   image of a cell is a cell.
+   The divergence knows shapes, not distances: to resolve a sharp peak with most of the mass it would clip every large
+   value. So a range is admitted only if its squared error (observers/moments.h) is not above that of the widest range,
+   with errors of clipped values counted 16 times (clip=16). Large values are few but can carry the signal of gates and
+   logits, where finer rounding does not make up for clipping. Behind a function (struct qc_output_function) the error
+   there must not be larger either. The divergence itself does not change under a monotone function: the image of a cell
+   is a cell.
 
    With as many levels as bins, cells are narrower than bins from the start: the widest range is the answer.
 
-   variant=symmetric takes the Jensen-Shannon divergence of the same P and Q (bin by bin, M = (P + Q) / 2) instead:
+   variant=symmetric uses the Jensen-Shannon divergence of the same P and Q (bin by bin, M = (P + Q) / 2) instead:
      JS = (KL(P || M) + KL(Q || M)) / 2,
-   which is symmetric in P and Q and never above ln 2. Behind a function both take the squared error there: where it is
-   monotone it does not change the divergence, so the divergence cannot tell what the function makes of an error. The
-   other variants are what tools do: observers/kl_tools.h. */
+   which is symmetric in P and Q and never above ln 2. Behind a function both use the squared error there, because a
+   monotone function does not change the divergence. The other variants follow other tools: observers/kl_tools.h. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,13 +45,13 @@ struct density {
     double a, b, step;
     size_t bins;
     double *mass;       /* [bins], sum 1 */
-    double *cumulative; /* [bins + 1], mass below the inner edge of a bin */
+    double *cumulative; /* [bins + 1], mass below the lower edge of a bin */
     double information; /* sum of p_i ln p_i */
 };
 
 struct problem {
     struct density density;
-    struct qc_moments *moments, *behind; /* behind: NULL when there is no function */
+    struct qc_moments *moments, *behind; /* behind: NULL if there is no function */
     const struct qc_solve *request;
     double most_error, clip, count;
     bool symmetric;
@@ -137,7 +137,7 @@ static bool build_density(struct density *d, const struct qc_statistics *s, cons
     double total = 0;
     for (size_t i = 0; i < count; i++) total += d->mass[i];
     for (size_t i = 0; i < count; i++) {
-        double p = d->mass[i] > 0 ? d->mass[i] / total : 0; /* running sums may leave -1e-17 */
+        double p = d->mass[i] > 0 ? d->mass[i] / total : 0; /* running sums may give -1e-17 */
         d->mass[i] = p;
         d->cumulative[i + 1] = d->cumulative[i] + p;
         if (p > 0x1p-1000) d->information += p * qc_logarithm(p);
@@ -160,13 +160,13 @@ static QC_INLINE void logarithms_body(double *y, const double *x, size_t n)
 }
 QC_SIMD(logarithms, (double *y, const double *x, size_t n), (y, x, n))
 
-/* Masses of cells with what their logarithms are taken of. */
+/* Masses of cells, and the ratios whose logarithms they are multiplied by. */
 struct cells {
     size_t count;
     double mass[64], ratio[64];
 };
 
-/* sum + m ln(ratio) over the cells, which are then none. */
+/* Returns sum + m ln(ratio) over the cells, and empties them. */
 static double add_cells(double sum, struct cells *c)
 {
     double logarithm[sizeof c->ratio / sizeof *c->ratio];
@@ -243,13 +243,13 @@ static double objective(const void *user, double lo, double hi, double enough)
     return divergence_of(user, lo, hi);
 }
 
-/* A function of one variable that is monotone does not change the divergence: what it makes of an error is seen behind
- * it alone. */
+/* Squared error behind the function: a monotone function does not change the divergence, so only the error shows its
+   effect. */
 static double objective_behind(const void *user, double lo, double hi, double enough)
 {
     const struct problem *p = user;
     const struct qc_solve *r = p->request;
-    const double bound = enough * p->count * (1 + 1e-12); /* whatever the division below rounds to */
+    const double bound = enough * p->count * (1 + 1e-12); /* margin for the rounding of the division below */
     if (isfinite(bound) && qc_moments_above(p->behind, bound, lo, hi, r->levels, r->symmetry, 1))
         return (double)INFINITY;
     return qc_moments_squared_error(p->behind, lo, hi, r->levels, r->symmetry) / p->count;

@@ -9,9 +9,9 @@
 
 struct tool {
     size_t bins;
-    bool magnitudes; /* counts of |x| over [0, top], else of x over [-top, top] */
-    bool whole;      /* Q in whole counts, nothing in the remainder */
-    size_t levels;   /* 0: as many as the quantizer has on this data */
+    bool magnitudes; /* counts of |x| over [0, top]; else of x over [-top, top] */
+    bool whole;      /* Q has integer counts, and none in the remainder bins */
+    size_t levels;   /* 0: the quantizer's levels on this data */
 };
 
 static const struct tool tools[QC_KL_VARIANTS] = {
@@ -27,8 +27,8 @@ struct work {
     size_t bins, levels;
     double top;
     bool whole;
-    double *count;  /* [bins], whole numbers */
-    double *before; /* [bins + 1], counts in front of a bin */
+    double *count;  /* [bins], integers */
+    double *before; /* [bins + 1], counts before a bin */
     double *p, *q;  /* [bins] */
 };
 
@@ -46,7 +46,7 @@ static void spread_one(struct work *w, double a, double step, double lo, double 
     w->count[end] += left;
 }
 
-/* Whole counts whose sums are the rounded sums. */
+/* Rounds counts to integers whose running sums are the rounded running sums. */
 static void make_whole(struct work *w)
 {
     double exact = 0, given = 0;
@@ -80,7 +80,7 @@ static bool fill(struct work *w, const struct qc_statistics *s, bool magnitudes,
     return true;
 }
 
-/* KL of two vectors that need not be normalised: scipy.stats.entropy(p, q). */
+/* KL divergence of two vectors that need not be normalised: scipy.stats.entropy(p, q). */
 static double divergence(const double *p, const double *q, size_t n)
 {
     double sum_p = 0, sum_q = 0, sum = 0;
@@ -96,7 +96,7 @@ static double divergence(const double *p, const double *q, size_t n)
     return sum;
 }
 
-/* The first i bins of |x|; bin k belongs to level floor(k * levels / i). */
+/* Divergence with the first i bins of |x|; bin k belongs to level floor(k * levels / i). */
 static double tensorrt(struct work *w, size_t i)
 {
     for (size_t k = 0; k < i; k++) w->p[k] = w->count[k];
@@ -113,7 +113,7 @@ static double tensorrt(struct work *w, size_t i)
     return divergence(w->p, w->q, i);
 }
 
-/* False: nothing to smooth with. */
+/* Smooths zeros; returns false if that is impossible. */
 static bool smooth(double *v, size_t n)
 {
     size_t zeros = 0;
@@ -125,7 +125,7 @@ static bool smooth(double *v, size_t n)
     return true;
 }
 
-/* i bins to each side of the one in the middle. */
+/* Divergence with i bins on each side of the middle one. */
 static double mxnet(struct work *w, size_t i)
 {
     size_t middle = w->bins / 2, from = middle - i, end = middle + i + 1 < w->bins ? middle + i + 1 : w->bins,

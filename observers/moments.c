@@ -9,18 +9,17 @@
 #include "base/simd.h"
 #include "observers/elementary.h"
 
-/* A slot is a counter of the window on one side, over magnitudes [inner, outer]. */
+/* A slot is one counter of one side's window, with magnitudes [inner, outer]. */
 struct slot {
     double inner, outer, count;
     double density;          /* count / (outer - inner); 0 for a point */
-    double f_inner, f_outer; /* f(x) - f(0) at the edges, where there is a function */
-    double m0, m1,
-        m2; /* integrals of x^0, x^1, x^2 over all slots further in; of f(x) - f(0) where there is a function */
+    double f_inner, f_outer; /* f(x) - f(0) at the edges, if there is a function */
+    double m0, m1, m2; /* integrals of x^0, x^1, x^2 over all slots further in; of f(x) - f(0) if there is a function */
 };
 
 struct side {
-    struct slot *slots; /* `used` of them, then one whose m0..m2 are the totals, and one that is only read */
-    int32_t first;      /* counter that slots[0] stands for */
+    struct slot *slots; /* `used` slots, then one whose m0..m2 are the totals, then one that is only read */
+    int32_t first;      /* counter of slots[0] */
     int32_t used;
 };
 
@@ -72,7 +71,7 @@ static bool fill_side(struct side *out, const struct qc_histogram *h, int32_t ba
 
 enum { BLOCK = 256 };
 
-/* f - f(0) at both edges of each slot. False where it is not finite. */
+/* Evaluates f - f(0) at both edges of each slot; returns false if it is not finite. */
 static bool evaluate(struct side *side, const struct qc_output_function *f, double f_zero, double sign)
 {
     double x[2 * BLOCK], y[2 * BLOCK];
@@ -108,7 +107,7 @@ static void integrate(struct side *side)
     }
 }
 
-/* From integrals of x to those of f(x), unless f is not finite or says nothing. */
+/* Replaces integrals of x by those of f(x), unless f is not finite or constant. */
 static void look_behind(struct qc_moments *m, const struct qc_output_function *f)
 {
     const double zero = 0;
@@ -160,19 +159,19 @@ void qc_moments_free(struct qc_moments *m)
     free(m);
 }
 
-/* Key of a magnitude, by the bits of the double: its exponent, biased as a float's (1023 - 127 = 896 less), and 8 bits
- * of mantissa. */
+/* Returns the key of a magnitude from the bits of the double: its exponent, biased as a float's (1023 - 127 = 896
+   less), and 8 bits of mantissa. */
 static QC_INLINE int32_t key_of(double t)
 {
     uint64_t u;
     memcpy(&u, &t, sizeof u);
     const int32_t key = (int32_t)(u >> 44) - (896 << 8), most = 255 * QC_OCTAVE_BINS,
-                  tiny = (int32_t)((t < 0x1p-126 ? t : 0) * 0x1p134); /* of float's denormal numbers */
+                  tiny = (int32_t)((t < 0x1p-126 ? t : 0) * 0x1p134); /* denormal floats */
     return t < 0x1p-126 ? tiny : key < most ? key : most;
 }
 
-/* Integrals over the magnitudes below t, 0 <= t < infinity. Without a branch, since it is asked for many at a time:
-   where t is before a slot or behind it, the part of the slot that counts is 0. */
+/* Integrals over the magnitudes below t, 0 <= t < infinity. Branch-free, since many are computed at a time: for t
+   before or after a slot the slot's part is 0. */
 static QC_INLINE struct integrals below(const struct side *side, int32_t base, double t, const bool behind)
 {
     int32_t i = key_of(t) - base;
@@ -183,8 +182,8 @@ static QC_INLINE struct integrals below(const struct side *side, int32_t base, d
     const double inner = s->inner, outer = s->outer, density = s->density, count = s->count;
     const int32_t next = t > inner && (t > outer || !(density > 0)) ? i + 1 : i;
     const double a = inner < t ? inner : t,
-                 part =
-                     (t > outer ? 0 : density) * (t - a); /* (t^2 - a^2) / 2 and (t^3 - a^3) / 3 with t - a taken out */
+                 part = (t > outer ? 0 : density) * (t - a); /* (t^2 - a^2) / 2 and (t^3 - a^3) / 3 have the factor t -
+                                                                a taken out */
     const double from = behind ? s->f_inner : a,
                  to = behind ? from + (s->f_outer - from) * (part / (count > 1 ? count : 1)) : t;
     const struct slot *sums = &side->slots[next];
@@ -192,7 +191,7 @@ static QC_INLINE struct integrals below(const struct side *side, int32_t base, d
                               sums->m2 + part * ((to * to + to * from + from * from) * (1.0 / 3))};
 }
 
-/* f(k s) - f(0) of the levels k = first to n <= QC_MOMENTS_LEVELS of a side. */
+/* f(k s) - f(0) of levels k = first to n <= QC_MOMENTS_LEVELS of a side; returns false if one is not finite. */
 static bool behind_levels(double *level, const struct qc_moments *m, double sign, double s, int64_t first, int64_t n)
 {
     double x[BLOCK];
@@ -211,7 +210,7 @@ static bool behind_levels(double *level, const struct qc_moments *m, double sign
 static double cell_error(struct integrals from, struct integrals to, double level)
 {
     double cell = (to.m2 - from.m2) - level * (2 * (to.m1 - from.m1) - level * (to.m0 - from.m0));
-    return cell > 0 ? cell : 0; /* below 0 by rounding only */
+    return cell > 0 ? cell : 0; /* below 0 only by rounding */
 }
 
 static struct integrals total(const struct side *side)
@@ -246,10 +245,10 @@ QC_SIMD(below_cells,
          int32_t count, bool behind),
         (m0, m1, m2, side, base, s, first, count, behind))
 
-enum { CELLS = 64 }; /* that are looked at together */
+enum { CELLS = 64 }; /* computed together */
 
-/* n: levels beyond zero on this side; 0 means that everything becomes zero. levels: behind the function, or NULL. Stops
- * where the sum is above `enough`. */
+/* n: levels beyond zero on this side; 0: everything becomes zero. levels: their values of the function, or NULL. Stops
+   when the sum exceeds `enough`. */
 static double side_by_levels(const struct side *side, int32_t base, double s, int64_t n, const double *levels,
                              double enough)
 {
@@ -271,14 +270,15 @@ static double side_by_levels(const struct side *side, int32_t base, double s, in
     return sum;
 }
 
-/* What lies more than half a step beyond the last level. */
+/* Error of the values more than half a step beyond the last level. */
 static double side_beyond(const struct side *side, int32_t base, double s, int64_t n, const double *levels)
 {
     const struct integrals from = below(side, base, ((double)n + 0.5) * s, levels != NULL), all = total(side);
     return from.m0 < all.m0 ? cell_error(from, all, levels ? levels[n] : (double)n * s) : 0;
 }
 
-/* The part of it that is clipped: of the last level's cell. level: of the last behind the function, or NULL. */
+/* A lower bound of the error: the last level's cell, which holds the clipped values. level: the function of the last
+   level, or NULL. */
 static double side_clipped(const struct side *side, int32_t base, double s, int64_t n, const double *level)
 {
     if (n == 0) return 0;
@@ -286,7 +286,7 @@ static double side_clipped(const struct side *side, int32_t base, double s, int6
     return from.m0 < all.m0 ? cell_error(from, all, level ? *level : (double)n * s) : 0;
 }
 
-/* Integral of (x - nearest multiple of s)^2 over [a, b], of the width b - a: whole cells give s^3 / 12 each. */
+/* Integral of (x - nearest multiple of s)^2 over [a, b]: each whole cell gives s^3 / 12. */
 static double rounding_integral(double a, double b, double s)
 {
     double ka = qc_nearest(a / s), kb = qc_nearest(b / s), fa = a - ka * s, fb = b - kb * s;
@@ -312,7 +312,7 @@ static double side_by_bins(const struct side *side, double s, int64_t n)
     return sum;
 }
 
-/* Of the bins that are clipped as a whole, the furthest out first. Stops above `enough`. */
+/* Error of the bins that are clipped entirely, outermost first. Stops above `enough`. */
 static double side_clipped_by_bins(const struct side *side, double s, int64_t n, double enough)
 {
     const double last = (double)n * s;
@@ -360,8 +360,8 @@ double qc_moments_squared_error(const struct qc_moments *m, double lo, double hi
     return qc_moments_clip_error(m, lo, hi, levels, symmetry, 1);
 }
 
-/* Rounded sums of what is not negative never fall, so a part that is above the bound decides. The last cells, of what
- * is clipped, are mostly enough. */
+/* Rounded sums of nonnegative terms never decrease, so a partial sum above the bound decides. The last cells, which
+   hold the clipped values, usually suffice. */
 static bool above_by_levels(const struct qc_moments *m, double bound, double s, const int64_t beyond[2], double clip)
 {
     double behind[2][QC_MOMENTS_LEVELS + 1], last, sum = 0;
@@ -403,7 +403,7 @@ static QC_INLINE double power_between(double a, double b, double p)
     return ((b < 0 ? -fb : fb) - (a < 0 ? -fa : fa)) / (p + 1);
 }
 
-/* Of the bins that are clipped as a whole, the furthest out first; all lengths in units. Stops above `enough`. */
+/* Error of the bins that are clipped entirely, outermost first; all lengths in units. Stops above `enough`. */
 static double side_clipped_by_power(const struct side *side, double s, int64_t n, double p, double unit, double enough)
 {
     const double last = (double)n * s;
@@ -440,8 +440,7 @@ static QC_INLINE double sum_by_power(const struct side *side, double s, int64_t 
     return sum;
 }
 
-/* All lengths in units. Stops where the sum is above `enough`. The power that is asked for most has its products in
-   line. */
+/* All lengths in units. Stops when the sum exceeds `enough`. The most frequent power, 3, gets inlined products. */
 static double side_by_power(const struct side *side, double s, int64_t n, double p, double unit, double enough)
 {
     return p == 3 ? sum_by_power(side, s, n, 3, unit, enough) : sum_by_power(side, s, n, p, unit, enough);
@@ -454,7 +453,7 @@ static double power_of_line(double a, double b, double p)
     return fabs(b - a) > 1e-9 * larger ? power_between(a, b, p) / (b - a) : qc_power(larger, p);
 }
 
-/* Behind the function: each bin in pieces, one for each cell. Edges as they are, values of f in units. */
+/* Behind the function each bin is split at the cells. Edges are in x, values of f in units. */
 static double side_behind_by_power(const struct side *side, double s, int64_t n, const double *level, double p,
                                    double unit)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* mse: the range whose quantizer - the scale and zero point that qc_affine_from_range gives, saturation and the
-   rounding of the zero point included - has the least mean |error|^norm; norm 2 is the mean squared error. The
-   objective is that mean over all finite values (exact zeros cost nothing but count), or of f(dequantized) - f(x)
-   behind a function. clip=C counts errors of clipped values C times: they lie in few places, always to the same side,
-   and do not average out behind a layer as rounding does. The signal's power is what it is, so the least squared error
-   is also the best SQNR. */
+/* mse: the range whose quantizer has the least mean |error|^norm; norm 2 is the mean squared error. The quantizer has
+   the scale and zero point of qc_affine_from_range, with saturation and the rounding of the zero point. The objective
+   is that mean over all finite values (exact zeros cost nothing but count), or of f(dequantized) - f(x) behind a
+   function. clip=C counts errors of clipped values C times: they lie in few places, always to the same side, and do not
+   average out in the next layer as rounding errors do. The signal's power is constant, so the least squared error is
+   also the best SQNR. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -93,7 +93,7 @@ const struct qc_observer qc_observer_mse = {
     .solve = solve,
 };
 
-/* With norm 2, whatever the options. */
+/* Solves with norm 2, ignoring the options. */
 static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, const struct qc_solve *request,
                           struct qc_range limits, const struct qc_observer_values *values, struct qc_status *st)
 {
@@ -102,26 +102,26 @@ static bool solve_squared(struct qc_range *out, const struct qc_statistics *s, c
     return solve(out, s, request, limits, &squared, st);
 }
 
-/* auto: each tensor gets the range of another observer, the one that serves the outputs of the network; that is found
-   by runs of the network (quantize/trials/auto_method.h). Of a histogram alone it is mse with norm 2. */
+/* auto: each tensor gets the range of the observer that serves the outputs of the network best, which is found by
+   running the network (quantize/trials/auto_method.h). With a histogram alone it is mse with norm 2. */
 extern const struct qc_observer qc_observer_auto;
 const struct qc_observer qc_observer_auto = {
     .name = "auto",
-    .summary = "tensor by tensor the one of several observers that serves the network's outputs best, by runs of the "
+    .summary = "for each tensor the observer that gives the network's outputs the least error, found by running the "
                "network; the default",
     .need = QC_NEED_HISTOGRAM,
     .of_network = true,
     .solve = solve_squared,
 };
 
-/* output: what layers' outputs lose. Of weights it is d' E[x x'] d for an output with weight errors d and inputs x
-   (calib/ranges/output_error.h); of activations the error of each channel by the squared weights that read it, which
-   solve finds in a histogram of so weighted values (calib/ranges/output_quantizers.h). Where either is not known it is
-   mse with norm 2. */
+/* output: the error of the layers' outputs. For weights it is d' E[x x'] d for an output with weight errors d and
+   inputs x (calib/ranges/output_error.h). For activations it is the error of each channel times the squared weights
+   that read it; solve gets a histogram weighted so (calib/ranges/output_quantizers.h). If either is unknown it is mse
+   with norm 2. */
 extern const struct qc_observer qc_observer_output;
 const struct qc_observer qc_observer_output = {
     .name = "output",
-    .summary = "the least mean squared error of the outputs of the layers behind",
+    .summary = "the least mean squared error of the next layers' outputs",
     .need = QC_NEED_HISTOGRAM,
     .of_output = true,
     .solve = solve_squared,

@@ -40,7 +40,7 @@ const struct qc_observer *qc_observer_find(const char *name)
     return NULL;
 }
 
-/* The observer that other programs call by this name; NULL: none. */
+/* Returns the observer that other programs call by this name, or NULL. */
 static const char *other_name(const char *given)
 {
     static const struct {
@@ -65,7 +65,7 @@ static const char *other_name(const char *given)
 
 struct list {
     char text[1024];
-    const char *near; /* the most similar to what was wanted; NULL: none is */
+    const char *near; /* the name most similar to the wanted one; NULL: none is close */
 };
 
 static void list_add(struct list *l, const char *name, const char *wanted)
@@ -76,7 +76,7 @@ static void list_add(struct list *l, const char *name, const char *wanted)
     l->near = qc_closest(wanted, nearest_two, 2);
 }
 
-/* Adds what was meant, if it is near. */
+/* Fails with the known names and the closest one, if any. */
 static bool fail_unknown(struct qc_status *st, const char *what, const char *name, const struct list *l)
 {
     return qc_fail(st, QC_USAGE, "%s '%s': known are %s%s%s%s", what, name, l->text, l->near ? "; did you mean '" : "",
@@ -243,10 +243,10 @@ bool qc_clipped_share(double *out, const struct qc_statistics *s, double lo, dou
     return true;
 }
 
-/* What an observer of each need cannot do without. */
+/* Returns the missing statistics that an observer needs, or NULL. */
 static const char *missing(const struct qc_observer *o, const struct qc_statistics *s)
 {
-    if (o->fixed) return NULL; /* the histogram only tells what is clipped */
+    if (o->fixed) return NULL; /* the histogram is only for the clipped fraction */
     switch (o->need) {
     case QC_NEED_EXTREMES: return NULL;
     case QC_NEED_HISTOGRAM: return s->histogram && s->histogram->binned ? NULL : "a histogram";

@@ -9,7 +9,7 @@ bool qc_outline_of(struct qc_outline *out, const struct qc_histogram *h, struct 
     struct qc_bin *bins = NULL;
     size_t n = 0;
     size_t at = 0;
-    uint64_t whole = 0, before = 0; /* in bins that lie below an edge; counted so far */
+    uint64_t whole = 0, before = 0; /* counts in bins below an edge; counts so far */
     *out = (struct qc_outline){.lo = fmin(0, (double)h->tally.min),
                                .hi = fmax(0, (double)h->tally.max),
                                .zeros = h->tally.zeros};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a person wants to see of a histogram: 64 bars, and what rounding to given parameters loses of it. */
+/* Summary of a histogram for reports: 64 bars, and the error of rounding to given parameters. */
 #pragma once
 
 #include "arith/params.h"
@@ -13,16 +13,16 @@ struct qc_outline {
     uint64_t bars[QC_OUTLINE_BARS]; /* sum + zeros = count of the histogram */
 };
 
-/* Sums over the finite values x of a histogram, against what qparams store of them. Estimates: values are taken as
-   uniform within a bin of 1/256 octave. */
+/* Sums over the finite values x of a histogram, with the given qparams. Estimates: values are taken as uniform within a
+   bin of 1/256 octave. */
 struct qc_loss {
     double signal;   /* x^2 */
-    double rounding; /* inside the range: scale^2 / 12 a value, but x^2 where x rounds to zero */
+    double rounding; /* inside the range: scale^2 / 12 per value, but x^2 if x rounds to zero */
     double clipping; /* beyond the range: (x - limit)^2 */
-    double lost;     /* share of the values that are not zero and round to it: 0 to 1 */
+    double lost;     /* fraction of nonzero values that round to zero: 0 to 1 */
 };
 
-/* The histogram must have counts (assert). Errors: memory. */
+/* The histogram must have counts (assert). Both fail if memory is out. */
 bool qc_outline_of(struct qc_outline *out, const struct qc_histogram *h, struct qc_status *st);
 bool qc_loss_of(struct qc_loss *out, const struct qc_histogram *h, const struct qc_affine *to, struct qc_levels levels,
                 struct qc_status *st);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* percentile: cuts the mass 1 - p/100 off the tails. Data on both sides of zero lose half of it at each end; data on
-   one side (min >= 0 or max <= 0) lose all of it at their far end. Exact zeros are mass like any other. Within a bin of
-   the histogram (1/256 of an octave) values count as evenly spread. */
+/* percentile: cuts the mass 1 - p/100 off the tails. Two-sided data lose half of it at each end; one-sided data (min >=
+   0 or max <= 0) lose all of it at their far end. Exact zeros count as mass. Within a bin of the histogram (1/256
+   octave) values count as evenly spread. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "observers/observer.h"
 #include "observers/search.h"
 
-/* The histogram's bins with the exact zeros in their place. */
+/* Returns the histogram's bins, with the exact zeros inserted. */
 static bool bins_with_zeros(struct qc_bin **out, size_t *n, const struct qc_statistics *s, struct qc_status *st)
 {
     struct qc_bin *bins = NULL, *all;

@@ -15,7 +15,7 @@ struct plugin {
 
 struct qc_plugins {
     size_t count;
-    struct plugin **items; /* addresses stay as more are loaded */
+    struct plugin **items; /* addresses stay valid when more are loaded */
 };
 
 bool qc_plugins_new(struct qc_plugins **out, struct qc_status *st)
@@ -63,10 +63,10 @@ static bool is_line(const char *s)
     return s && *s && !strchr(s, '\n');
 }
 
-/* What is wrong with an option, or NULL. */
+/* Returns what is wrong with an option, or NULL. */
 static const char *option_fault(const struct qcalib_observer_option *o)
 {
-    if (!is_name(o->name)) return "has no proper name";
+    if (!is_name(o->name)) return "has no valid name";
     if (!is_line(o->help)) return "has no line of help";
     if (!isfinite(o->preset) || !isfinite(o->min) || !isfinite(o->max)) return "has limits that are not finite";
     if (!(o->min <= o->preset && o->preset <= o->max)) return "has a default outside its limits";
@@ -128,7 +128,7 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
                                         .level_hi = request->levels.hi,
                                         .symmetric = request->symmetry == QC_SYMMETRIC};
     double range[2] = {(double)NAN, (double)NAN};
-    (void)values; /* begin had them */
+    (void)values; /* begin received them */
     int code = o->plugin->finish(s->state->state, &r, range);
     if (code) return fail_in(o, "finish", code, st);
     if (!isfinite(range[0]) || !isfinite(range[1]) || range[0] > range[1])
@@ -192,7 +192,7 @@ bool qc_plugins_load(struct qc_plugins *all, const char *file, struct qc_status 
     return ok;
 }
 
-/* The finite values of x, in a copy when there are others. */
+/* Returns the finite values of x, copied only if there are others. */
 static bool finite_only(const float **out, float **copy, size_t *n, const float *x, struct qc_status *st)
 {
     size_t i = 0, kept = 0;

@@ -7,23 +7,23 @@
 
 #include "observers/scan_kernel.h"
 
-/* Few values are kept in a list of keys with their signs, and counted when there are more. */
+/* Few values are kept as a list of keys with signs; more are counted. */
 enum { LIST_MAX = 4096, LIST_MIN = 64 };
 
 struct qc_scan {
     const struct qc_scan_kernels *kernels;
     qc_scan_both_fn *both;  /* or NULL */
-    struct qc_block before; /* facts of the block scanned last that was all finite */
-    float last_peak;        /* of the sample scanned last */
+    struct qc_block before; /* facts of the last block that was all finite */
+    float last_peak;        /* of the last sample */
     struct qc_tally tally;
     int32_t exponent;
     uint32_t low_bits;
     bool binned;      /* counters are wanted */
-    uint32_t *counts; /* [2][QC_WINDOW_BINS], or NULL while there are so few values that ... */
-    uint32_t *list;   /* ... they are here: bits >> QC_KEY_SHIFT */
+    uint32_t *counts; /* [2][QC_WINDOW_BINS], or NULL while there are few values, which are in ... */
+    uint32_t *list;   /* ... this list: bits >> QC_KEY_SHIFT */
     size_t list_count, list_capacity;
-    uint64_t pending;             /* values in counts: never more than UINT32_MAX, so no counter can overflow */
-    struct qc_histogram *widened; /* where counts were emptied to; NULL until needed */
+    uint64_t pending;             /* values in counts: at most UINT32_MAX, so no counter can overflow */
+    struct qc_histogram *widened; /* receives counts before they overflow; NULL until needed */
 };
 
 bool qc_scan_new(struct qc_scan **out, enum qc_need need, struct qc_status *st)
@@ -80,7 +80,7 @@ static void raise_exponent(struct qc_scan *s, uint32_t magnitude)
     s->exponent = e;
 }
 
-/* A block that holds NaN or infinity: the finite values one by one. */
+/* Scans a block with NaN or infinity: adds the finite values one by one. */
 static void scan_mixed(struct qc_scan *s, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -120,7 +120,7 @@ static void count_list(uint32_t *counts, const struct qc_scan *s)
     for (size_t i = 0; i < s->list_count; i++) counts[qc_scan_slot(s->list[i] << QC_KEY_SHIFT, base)]++;
 }
 
-/* [QC_COUNTERS], not cleared; NULL: memory is out. */
+/* Returns counters [QC_COUNTERS], not cleared, or NULL if memory is out. */
 static uint32_t *new_counters(struct qc_status *st)
 {
     uint32_t *counts = aligned_alloc(64, QC_COUNTERS * sizeof *counts);
@@ -128,7 +128,7 @@ static uint32_t *new_counters(struct qc_status *st)
     return counts;
 }
 
-/* From a list to counters. */
+/* Moves the list to counters. */
 static bool begin_counting(struct qc_scan *s, struct qc_status *st)
 {
     if (!(s->counts = new_counters(st))) return false;
@@ -139,7 +139,7 @@ static bool begin_counting(struct qc_scan *s, struct qc_status *st)
     return true;
 }
 
-/* At most LIST_MAX with those that are there. */
+/* Appends to the list; at most LIST_MAX values in all. */
 static bool list_values(struct qc_scan *s, const float *x, size_t n, struct qc_status *st)
 {
     size_t capacity = s->list_capacity ? s->list_capacity : LIST_MIN;
@@ -232,7 +232,7 @@ float qc_scan_last_peak(const struct qc_scan *s)
     return s->last_peak;
 }
 
-/* Empties the 32-bit counters into 64-bit ones; the tally stays in the scan. */
+/* Moves the 32-bit counters to 64-bit ones; the tally stays in the scan. */
 static bool widen(struct qc_scan *s, struct qc_status *st)
 {
     if (!s->widened && !qc_histogram_new(&s->widened, QC_NEED_HISTOGRAM, st)) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inner loops of the scan; one set per instruction set, all with identical results. Private to observers/ and its
- * tests. */
+/* Inner loops of the scan, one set per instruction set, all with identical results. Private to observers/ and its
+   tests. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,10 +10,9 @@
 
 #include "observers/histogram.h"
 
-/* Blocks are at most this long, so that a block stays in the first-level cache between the two loops and indices fit a
- * small buffer. */
+/* Longest block: it stays in the first-level cache between the two loops, and indices fit a small buffer. */
 enum { QC_SCAN_BLOCK = 4096 };
-/* Blocks of qc_scan_both_fn, of which one is counted while the next one is looked at. */
+/* Longest block of qc_scan_both_fn, which counts one block while it examines the next. */
 enum { QC_SCAN_SHORT_BLOCK = 1024 };
 
 #define QC_MAGNITUDE_MASK 0x7fffffffu
@@ -33,40 +32,39 @@ static inline float qc_bits_float(uint32_t u)
     return f;
 }
 
-/* The counter, of [2][QC_WINDOW_BINS], of a value with these bits. */
+/* Returns the counter in [2][QC_WINDOW_BINS] of a value with these bits. */
 static inline uint32_t qc_scan_slot(uint32_t u, int32_t base)
 {
     const int32_t slot = (int32_t)((u & QC_MAGNITUDE_MASK) >> QC_KEY_SHIFT) - base;
     return (slot > 0 ? (uint32_t)slot : 0) | (u >> 31) * QC_WINDOW_BINS;
 }
 
-/* What is known of a block before it is counted. */
+/* Facts of a block, computed before it is counted. */
 struct qc_block {
-    uint32_t
-        magnitude; /* largest bits & QC_MAGNITUDE_MASK; >= QC_INFINITY_BITS says that a NaN or infinity is present */
-    uint32_t low_bits; /* OR of bits & 0x7fff */
-    uint32_t zeros;    /* +0 and -0 */
-    float min, max;    /* meaningful only when all are finite; -0 may stand for 0 */
+    uint32_t magnitude; /* largest bits & QC_MAGNITUDE_MASK; >= QC_INFINITY_BITS: there is a NaN or infinity */
+    uint32_t low_bits;  /* OR of bits & 0x7fff */
+    uint32_t zeros;     /* +0 and -0 */
+    float min, max;     /* valid only if all are finite; -0 may stand for 0 */
 };
 
 struct qc_scan_kernels {
     const char *name;
-    /* False when this processor cannot run the loops. */
+    /* Returns false if this processor cannot run the loops. */
     bool (*usable)(void);
     /* 1 <= n <= QC_SCAN_BLOCK. */
     void (*facts)(struct qc_block *out, const float *x, size_t n);
-    /* counts[2][QC_WINDOW_BINS]: adds every value but zeros, of a block that is all finite and whose facts are given;
-       base = qc_window_base of an exponent that is at least the block's. */
+    /* Adds every value but zeros to counts[2][QC_WINDOW_BINS]. The block is all finite and has these facts; base =
+       qc_window_base of an exponent not below the block's. */
     void (*count)(uint32_t *counts, int32_t base, const struct qc_block *facts, const float *x, size_t n);
 };
 
 /* counts[index[i]]++ for all i. */
 void qc_scan_increment(uint32_t *restrict counts, const uint16_t *restrict index, size_t n);
 
-/* Counters that are still to be incremented, of the block before: index[0..count). */
+/* Counters still to be incremented for the previous block: index[0..count). */
 struct qc_scan_queue {
     size_t count;
-    unsigned at; /* which of the buffers it is */
+    unsigned at; /* the buffer in use */
     uint16_t index[2][QC_SCAN_SHORT_BLOCK + 32];
 };
 #define QC_SCAN_QUEUE_EMPTY(q) ((q)->count = (q)->at = 0)
@@ -77,23 +75,22 @@ static inline void qc_scan_flush(struct qc_scan_queue *q, uint32_t *counts)
     q->count = 0;
 }
 
-/* Facts and indices of a block of at most QC_SCAN_SHORT_BLOCK values, and counts of the block before: increments wait
-   for memory to take one after the other, so the vector instructions of the next block run beside them at no cost.
-   Counts what is queued, and queues this block's. before: the facts of a block that came before; its extremes are taken
-   for values that may be frequent, and a sign is looked for where it had one. False when nothing of the block was
-   counted or queued, and *out is not to be used: the block is short, not finite, reaches above the window, or has
-   negative values that were not looked for; the queue is empty then. With the queue flushed the result is that of facts
-   and count. `base` is that of the queue too. */
+/* Computes facts and indices of a block of at most QC_SCAN_SHORT_BLOCK values while it counts the previous block.
+   Increments wait for memory one after the other, so the vector instructions of the next block run beside them at no
+   cost. Counts the queue, then queues this block. before: the facts of an earlier block; its extremes are treated as
+   frequent values, and signs are examined only if it had negative values. Returns false, with the queue counted and
+   empty and *out invalid, if the block is short, not finite, above the window, or has negative values that were not
+   examined. With the queue flushed the result equals that of facts and count. `base` also holds for the queue. */
 typedef bool qc_scan_both_fn(struct qc_block *out, struct qc_scan_queue *q, uint32_t *counts, int32_t base,
                              const struct qc_block *before, const float *x, size_t n);
-/* NULL where there is none for this processor. */
+/* Returns NULL if this processor has none. */
 qc_scan_both_fn *qc_scan_both(void);
 
 /* The plain C set is always usable. */
 extern const struct qc_scan_kernels qc_scan_plain;
-/* The sets for this architecture, best first, ending with the plain one. */
+/* The sets for this architecture, best first; the last is the plain one. */
 const struct qc_scan_kernels *const *qc_scan_sets(size_t *n);
-/* The first usable one. */
+/* Returns the first usable set. */
 const struct qc_scan_kernels *qc_scan_best(void);
 
 #if defined(__x86_64__) && defined(__GNUC__)

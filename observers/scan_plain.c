@@ -4,7 +4,7 @@
 #include "observers/histogram.h"
 #include "observers/scan_kernel.h"
 
-/* Bit patterns as integers that order like the floats; its own inverse. */
+/* Maps bit patterns to integers that order like the floats; its own inverse. */
 static int32_t ordered(uint32_t u)
 {
     uint32_t negative = 0u - (u >> 31);
@@ -31,8 +31,7 @@ static void facts(struct qc_block *out, const float *restrict x, size_t n)
                              .max = qc_bits_float((uint32_t)ordered((uint32_t)hi))};
 }
 
-/* Four at a time from one 64-bit load: fewer loads than one by one, and the increments of different counters overlap.
- */
+/* Four at a time from one 64-bit load: fewer loads, and increments of different counters overlap. */
 void qc_scan_increment(uint32_t *restrict counts, const uint16_t *restrict index, size_t n)
 {
     size_t i = 0;
@@ -50,7 +49,7 @@ void qc_scan_increment(uint32_t *restrict counts, const uint16_t *restrict index
 static void count(uint32_t *restrict counts, int32_t base, const struct qc_block *f, const float *restrict x, size_t n)
 {
     (void)f;
-    /* Indices first, zeros squeezed out without a branch; the increments then run back to back. */
+    /* Computes the indices first, dropping zeros without a branch; the increments then run back to back. */
     uint16_t index[QC_SCAN_BLOCK];
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Facts of a block and counts of the one before in one pass, for AVX-512 with VBMI2 (which squeezes 16-bit lanes
- * together: Ice Lake, Zen 4 and later). */
+/* Facts of a block and counts of the previous one in a single pass, for AVX-512 with VBMI2 (which compresses 16-bit
+   lanes: Ice Lake, Zen 4 and later). */
 #include "observers/scan_kernel.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -14,28 +14,28 @@
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi,bmi2,popcnt"),                           \
                    always_inline)) static inline
 
-enum { LANES = 32, NOTHING = -1 /* the bits of a NaN, which no block that is counted holds */ };
+enum { LANES = 32, NOTHING = -1 /* the bits of a NaN, which no counted block has */ };
 
 bool qc_scan_have_vbmi2(void)
 {
     return qc_scan_avx512.usable() && __builtin_cpu_supports("avx512vbmi2");
 }
 
-/* What one pass over the vectors of a block finds. */
+/* Result of one pass over the vectors of a block. */
 struct pass {
-    size_t kept; /* indices: of all but zeros and the two frequent values */
+    size_t kept; /* indices, except of zeros and the two frequent values */
     uint32_t at_top, at_bottom;
 };
 
-/* What is counted meanwhile: `each` counters, a multiple of 4, for each vector. */
+/* The queue that is counted meanwhile: `each` counters, a multiple of 4, per vector. */
 struct meanwhile {
     uint32_t *counts;
     const uint16_t *index;
     size_t each;
 };
 
-/* with_sign is known where this is inlined. Without it a block that holds a negative value gets a magnitude that is not
- * finite. */
+/* with_sign is constant after inlining. Without it, a block with a negative value gets a magnitude that is not
+   finite. */
 VBMI2_INLINE struct pass pass_over(struct qc_block *out, uint16_t *restrict index, struct meanwhile m, int32_t base,
                                    uint32_t top, uint32_t bottom, const float *restrict x, size_t n,
                                    const bool with_sign)
@@ -55,12 +55,13 @@ VBMI2_INLINE struct pass pass_over(struct qc_block *out, uint16_t *restrict inde
     for (size_t i = 0; i < n; i += LANES) {
         const __m512 a = _mm512_loadu_ps(x + i), b = _mm512_loadu_ps(x + i + LANES / 2);
         const __m512i ua = _mm512_castps_si512(a), ub = _mm512_castps_si512(b);
-        const __m512i da = _mm512_slli_epi32(ua, 1), db = _mm512_slli_epi32(ub, 1); /* without their signs */
-        low = _mm512_ternarylogic_epi32(low, ua, ub, 0xfe);                         /* or of the three */
+        const __m512i da = _mm512_slli_epi32(ua, 1), db = _mm512_slli_epi32(ub, 1); /* without signs */
+        low = _mm512_ternarylogic_epi32(low, ua, ub, 0xfe);                         /* OR of the three */
         __mmask16 other_a = _mm512_cmpneq_epi32_mask(ua, tops), other_b = _mm512_cmpneq_epi32_mask(ub, tops);
         at_top = _mm512_mask_sub_epi32(at_top, (__mmask16)~other_a, at_top, minus_one);
         at_top = _mm512_mask_sub_epi32(at_top, (__mmask16)~other_b, at_top, minus_one);
-        /* Keys are the upper 16 bits of what has lost its sign; below the window they saturate to 0, the tiny ones. */
+        /* Keys are the upper 16 bits after the sign is shifted out; below the window they saturate to 0, the tiny
+           counter. */
         __m512i slot = _mm512_subs_epu16(_mm512_permutex2var_epi16(da, upper, db), bases);
         if (with_sign) {
             lo = _mm512_min_ps(lo, _mm512_min_ps(a, b));
@@ -99,8 +100,7 @@ VBMI2_INLINE struct pass pass_over(struct qc_block *out, uint16_t *restrict inde
                           .zeros = (uint32_t)(n - p.kept) - p.at_top - p.at_bottom,
                           .min = with_sign ? _mm512_reduce_min_ps(lo) : qc_bits_float(_mm512_reduce_min_epu32(least)),
                           .max = with_sign ? _mm512_reduce_max_ps(hi) : qc_bits_float(largest)};
-    _mm256_zeroupper(); /* some compilers leave it out here, and SSE code would run at a third of its speed from then on
-                         */
+    _mm256_zeroupper(); /* some compilers omit it here; SSE code would then run at a third of its speed */
     return p;
 }
 
@@ -116,8 +116,8 @@ VBMI2 static struct pass pass_positive(struct qc_block *out, uint16_t *restrict 
     return pass_over(out, index, m, base, top, (uint32_t)NOTHING, x, n, false);
 }
 
-/* The extremes of the block before are what may fill this one too (a ReLU6 at 6, a saturated pixel): they are tallied
-   apart, as many increments of one counter in a row would each wait for the one before. */
+/* The extremes of the previous block may be frequent in this one (a ReLU6 at 6, a saturated pixel). They are counted
+   separately: many increments of one counter in a row would each wait for the one before. */
 bool qc_scan_both_vbmi2(struct qc_block *out, struct qc_scan_queue *q, uint32_t *restrict counts, int32_t base,
                         const struct qc_block *before, const float *restrict x, size_t n)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The scan's loops for AVX-512 and AVX2. Only the functions marked so use these instructions; they are reached through
- * usable(). */
+/* The scan's loops for AVX-512 and AVX2. Only functions with these attributes use the instructions; usable() guards
+   them. */
 #include "observers/scan_kernel.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -60,8 +60,8 @@ AVX512 static void facts_avx512(struct qc_block *out, const float *restrict x, s
                              .max = _mm512_reduce_max_ps(hi)};
 }
 
-/* The block's own extremes (a ReLU6 at 6, a saturated pixel) are tallied by popcount instead: many increments of one
-   counter in a row would each wait for the one before. */
+/* The block's own extremes (a ReLU6 at 6, a saturated pixel) are counted by popcount: many increments of one counter in
+   a row would each wait for the one before. */
 AVX512 static void count_avx512(uint32_t *restrict counts, int32_t base, const struct qc_block *f,
                                 const float *restrict x, size_t n)
 {
@@ -99,7 +99,9 @@ AVX2 static void facts_avx2(struct qc_block *out, const float *restrict x, size_
     size_t whole = n / 8 * 8;
     struct qc_block rest;
     qc_scan_plain.facts(&rest, x + (whole < n ? whole : 0), whole < n ? n - whole : 1);
-    if (whole == n) rest.zeros = 0; /* its one value is counted below; the other facts may see it twice */
+    if (whole == n)
+        rest.zeros = 0; /* its one value is counted below; seeing it twice does not change the other
+                           facts */
     __m256 lo = _mm256_set1_ps(rest.min), hi = _mm256_set1_ps(rest.max);
     __m256i magnitude = zero, low = zero, zeros = zero;
     for (size_t i = 0; i < whole; i += 8) {
@@ -148,7 +150,7 @@ AVX2 static void count_avx2(uint32_t *restrict counts, int32_t base, const struc
         uint32_t drop = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(skip));
         at_max += (uint32_t)_mm_popcnt_u32((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(top)));
         at_min += (uint32_t)_mm_popcnt_u32((uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(bottom)));
-        /* Narrow to 16 bits; a byte pair per lane is then squeezed out with pext on the two halves. */
+        /* Narrow to 16 bits, then drop unwanted lanes with pext on the two halves. */
         __m128i narrow = _mm_packus_epi32(_mm256_castsi256_si128(slot), _mm256_extracti128_si256(slot, 1));
         if (drop == 0) {
             _mm_storeu_si128((__m128i *)(void *)(index + kept), narrow);

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* 2^(-1/16), 2^(-1/32), ... 2^(-1/2048); written out so that no libm decides. */
+/* 2^(-1/16), 2^(-1/32), ... 2^(-1/2048), written out so as not to depend on the libm. */
 static const double refinements[] = {
     [0] = 0.957603280698573647, [1] = 0.978572062087700134, [2] = 0.989228013193975484, [3] = 0.994599423483633175,
     [4] = 0.997296056085470127, [5] = 0.998647112890970173, [6] = 0.999323327502650752, [7] = 0.999661606496243707,
@@ -13,10 +13,10 @@ struct walk {
     const struct qc_search *search;
     double lo, hi, best;
     uint32_t candidates;
-    bool one; /* a single threshold decides */
+    bool one; /* a single threshold */
 };
 
-/* Is the next range that is tried kept. */
+/* Returns true if the curve keeps the next range. */
 static bool curve_takes(const struct qc_curve *c)
 {
     return c && c->seen % c->stride == 0 && c->count < QC_CURVE_POINTS;
@@ -50,7 +50,7 @@ static bool try_range(struct walk *w, double lo, double hi)
     return try_on_curve(w, lo, hi, NULL);
 }
 
-/* Scales both ends, or the one threshold: the curve that is shown. */
+/* Scales both ends, or the one threshold; this gives the reported curve. */
 static void joint_grid(struct walk *w)
 {
     const struct qc_search *s = w->search;
@@ -197,7 +197,7 @@ void qc_search_floors(struct qc_search *s, const struct qc_bin *bins, size_t n)
             above += (double)bins[i].count;
         }
     }
-    /* Not deeper than float's own grid, where a threshold could reach 0. */
+    /* Not below the smallest float, where a threshold could reach 0. */
     double deepest = 0x1p-149;
     s->floor_lo = negative ? fmax(deepest, -qc_bins_value(bins, negative, below / 2)) : (double)INFINITY;
     s->floor_hi =

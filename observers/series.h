@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The extremes of every sample, in the order of sample numbers: what ema and avgmax solve from. A sample is one run of
-   the model: of a model with a fixed batch, one batch. */
+/* The extremes of every sample, by sample number, for ema and avgmax. A sample is one run of the model: with a fixed
+   batch, one batch. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,18 +9,17 @@
 
 struct qc_extremes {
     uint64_t sample;
-    float min, max; /* of the finite values; -0 reads as 0. min > max: there were none, and the observers pass over the
-                       sample */
+    float min, max; /* of the finite values; -0 reads as 0. min > max: there are none, and observers skip the sample */
 };
 
-/* By ascending sample number. A quantizer that takes several values has the extremes of all of them in one entry. */
+/* Ordered by sample number. A quantizer with several values has their joint extremes in one entry. */
 struct qc_series {
     size_t count;
     const struct qc_extremes *items;
 };
 
-/* Extremes of n values; NaN and infinities are passed over. */
+/* Returns the extremes of n values; NaN and infinities are skipped. */
 struct qc_extremes qc_extremes_of(const float *x, size_t n, uint64_t sample);
 
-/* Of both together (the sample number is a's). */
+/* Returns the extremes of both; the sample number is a's. */
 struct qc_extremes qc_extremes_join(struct qc_extremes a, struct qc_extremes b);

@@ -12,7 +12,7 @@
 #include "quantize/report/produced_ops.h"
 #include "quantize/report/quantize_report.h"
 
-/* Samples on which layers are compared one by one. */
+/* Number of samples on which layers are compared. */
 enum { MEASURED = 16 };
 
 struct body_work {
@@ -48,8 +48,8 @@ void qc_body_jobs_free(struct qc_pipeline *p)
 
 /* --- Its options --- */
 
-/* Names of nodes as this body has them: those that begin with its own name and a '/' without it. In front of a name of
-   `types` stand a type and a ':'. */
+/* Converts node names to names inside this body: removes the prefix "BODY/". types: entries are TYPE:NAME. Other names
+   stay. */
 static bool names_inside(struct qc_text_list *out, const struct qc_text_list *list, const char *body, bool types,
                          struct qc_arena *a, struct qc_status *st)
 {
@@ -99,7 +99,8 @@ static bool memory_sha256(char hex[65], const void *user, struct qc_status *st)
     return qc_memory_data_sha256(hex, user, st);
 }
 
-/* The body as a model: of the opset of the one around it; an input whose rank nobody knew has that of its samples. */
+/* Makes a model of the body, with the opset of the model around it. An input of unknown rank gets the rank of its
+   samples. */
 static bool set_model(struct body_work *w, const struct qc_body_job *job, const struct qc_pipeline *around,
                       const struct qc_body_samples *samples, size_t i, struct qc_status *st)
 {
@@ -162,7 +163,7 @@ bool qc_quantize_body(struct qc_body_job *job, struct qc_pipeline *around, struc
     if (!w) return qc_fail_memory(st, sizeof *w);
     const bool ok = run(w, job, around, samples, i, &own);
     pass_warnings(around, &w->p, job->name);
-    qc_dataset_free(w->p.from->data); /* its samples go now */
+    qc_dataset_free(w->p.from->data); /* frees the samples early */
     w->p.from->data = NULL;
     if (ok) {
         const uint64_t others = qc_body_samples_others(samples, i);

@@ -32,21 +32,22 @@
 #include "quantize/report/report_nodes.h"
 #include "quantize/scaling/scale_channels.h"
 #include "quantize/trials/auto_method.h"
+#include "quantize/trials/measured_outputs.h"
 #include "rewrite/passes/observable.h"
 
-/* Batches that --sensitivity runs; accuracy is measured on all of --eval. */
+/* Number of batches for --sensitivity; accuracy is measured on all of --eval. */
 enum { MEASURED = 16 };
 
 struct qc_job {
     struct qc_job_inputs in;
     struct qc_pipeline p;
-    struct qc_demand demand; /* and the float network's accuracy */
-    struct qc_standing has;  /* what is written */
+    struct qc_demand demand; /* includes the accuracy of the float network */
+    struct qc_standing has;  /* measured results of the network to be written */
     struct qc_sensitivity *sensitivity;
     struct qc_measurement *measurement;
     struct qc_report_latency *latency; /* NULL without --benchmark */
     struct qc_report r;
-    const char **files; /* [formats]: of the report */
+    const char **files; /* [formats]: names of the written files, for the report */
     size_t *file_bytes;
     char model_sha[65], data_sha[65], stats_sha[65];
     double started;
@@ -57,7 +58,7 @@ static const char *eval_name(const struct qc_job *j)
     return j->in.eval.file ? j->in.eval.file : qc_dataset_file(j->p.from->eval);
 }
 
-/* Has calibration met NaN or infinity, and said so? One bad sample is one warning. */
+/* True if calibration has seen NaN or infinity and warned of it: one bad sample gives one warning. */
 static bool warned_of_nonfinite(const struct qc_pipeline *p)
 {
     for (qc_id s = 1; s <= p->calibration->qparams_count; s++) {
@@ -67,7 +68,7 @@ static bool warned_of_nonfinite(const struct qc_pipeline *p)
     return false;
 }
 
-/* Warns of values that cannot be compared; fails if the float network has no number in any output. */
+/* Warns of NaN and infinite values in float outputs; fails if all values of all outputs are such. */
 static bool check_outputs(const struct qc_job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->p.folded;
@@ -97,7 +98,7 @@ static bool measure(struct qc_job *j, struct qc_status *st)
     const struct qc_selection some = qc_measured_samples(j->p.from->data);
     const struct qc_measure_options m = qc_measure_options_of(&j->p);
     j->r.data_samples = qc_dataset_samples(j->p.from->data);
-    qc_dataset_let_go(j->p.from->data); /* peaks come later, and would grow with the samples that trials have read */
+    qc_dataset_let_go(j->p.from->data); /* frees cached samples before the stages with the highest memory use */
     if (j->r.data_samples > some.samples && !qc_dataset_select(j->p.from->data, &some, st)) return false;
     qc_progress_phase(j->p.progress, "comparing layers");
     bool ok = qc_measure(&j->measurement, j->p.real, j->p.folded, j->p.from->data, &m, st);
@@ -105,7 +106,7 @@ static bool measure(struct qc_job *j, struct qc_status *st)
     return ok && check_outputs(j, st);
 }
 
-/* The output that labels are of comes out of what is carried through. */
+/* Drops --eval: the labelled output is computed by unsupported operators, so accuracy cannot be measured. */
 static void drop_eval(struct qc_job *j, struct qc_status *st)
 {
     qc_warn(j->p.warnings, "accuracy is not measured: %s; the report has the error of what is computed last",
@@ -132,7 +133,7 @@ static bool evaluate_one(struct qc_job *j, const struct qc_graph *g, bool quanti
     return ok;
 }
 
-/* The accuracy of a network that has become another one. */
+/* Measures the accuracy of a changed network. */
 static bool evaluate_quantized(struct qc_job *j, struct qc_status *st)
 {
     return !j->p.from->eval || evaluate_one(j, j->p.produced, true, st);
@@ -160,13 +161,13 @@ static bool evaluate(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
-/* What is demanded, and what the job has of it so far. */
+/* Reads the demands and measures the SQNR of the outputs. */
 static bool begin_demand(struct qc_job *j, struct qc_status *st)
 {
     return qc_demand_begin(&j->demand, &j->p, st) && qc_demand_measure_outputs(&j->has, &j->demand, st);
 }
 
-/* What layers do, where that is asked for or needed; and wider types for some where a demand is missed. */
+/* Measures the effect of single layers if needed, and widens layers if a demand is not met. */
 static bool improve(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *o = j->p.options;
@@ -179,7 +180,7 @@ static bool improve(struct qc_job *j, struct qc_status *st)
     if (!missed) return true;
     const double t0 = qc_seconds();
     struct qc_report_fallback *path;
-    /* fewer layers do: docs/decisions/0016-sensitivity-by-cuts.md */
+    /* by noise, fewer layers suffice: docs/decisions/0016-sensitivity-by-cuts.md */
     qc_sensitivity_sort(j->sensitivity, QC_EFFECTS_BY_NOISE);
     if (!qc_fall_back(&path, &j->has, &j->demand, j->sensitivity, st)) return false;
     r->fallback = path;
@@ -225,7 +226,7 @@ static bool check_integer(const struct qc_job *j, struct qc_status *st)
                    j->r.float_op_count == 1 ? "" : "s", j->r.float_op_count == 1 ? "s" : "", list);
 }
 
-/* Of what is written. */
+/* Counts the products of the produced graph whose pair sums may saturate (graph/core/pair_proof.h). */
 static bool prove_pairs(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_graph *g = j->p.produced;
@@ -250,7 +251,7 @@ static bool count_ops(struct qc_job *j, struct qc_status *st)
            qc_body_jobs_ops(r, &j->p, st) && qc_fill_groups(r, &j->p, st) && check_integer(j, st);
 }
 
-/* Wider types where outputs have lost too much: the figures of the report are then those of the mended network. */
+/* Widens layers if outputs have lost too much; the report then has the figures of the changed network. */
 static bool mend(struct qc_job *j, struct qc_status *st)
 {
     const double t0 = qc_seconds();
@@ -275,7 +276,7 @@ bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status 
     return met;
 }
 
-/* What accumulators did on --eval, else on the samples that were measured; without either, nothing is known. */
+/* Returns the overflows of narrow accumulators on --eval, else on the measured samples; NULL without either. */
 static const struct qc_overflows *counted(const struct qc_job *j)
 {
     const unsigned bits = j->p.how.accumulator.bits;
@@ -294,7 +295,7 @@ static bool fill_accumulator(struct qc_job *j, struct qc_status *st)
                                st);
 }
 
-/* Files and hashes of what the job works on; without samples the statistics stand for them. */
+/* Fills in files and hashes of the inputs; without samples those of the statistics stand for the data. */
 static bool name_inputs(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report *r = &j->r;
@@ -314,7 +315,7 @@ static bool name_inputs(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
-/* What was measured for --min-sqnr and --max-nll; --max-drop is about the accuracy, which is there anyhow. */
+/* Fills in the results for --min-sqnr and --max-nll. --max-drop needs none: the report has the accuracy anyhow. */
 static bool fill_demand(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_demand *d = &j->demand;
@@ -333,7 +334,7 @@ static bool fill_demand(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
-/* Does a part of the model compute with integers already? */
+/* True if a part of the model has integer operators. */
 static bool has_integer_ops(const struct qc_graph *g)
 {
     struct qc_qlinear q;
@@ -355,7 +356,7 @@ static bool fill_report(struct qc_job *j, struct qc_status *st)
     r->weight_type = o->weight_types.items[0];
     r->bias_narrowed = strcmp(o->bias, "narrowed") == 0;
     if (!name_inputs(j, st) || !qc_pipeline_command(&r->command, p, NULL, st)) return false;
-    if (!*j->data_sha) r->data_sha256 = NULL; /* statistics at hand, which nobody has hashed */
+    if (!*j->data_sha) r->data_sha256 = NULL; /* statistics in memory have no hash */
     if (!*j->stats_sha) r->statistics_sha256 = NULL;
     if (p->from->data) {
         r->data_total = qc_dataset_total(p->from->data);
@@ -424,8 +425,7 @@ static bool fill_warnings(struct qc_job *j, struct qc_status *st)
     return warnings != NULL;
 }
 
-/* Advice is a command with an option more than was given: where layers have wider types already it would be about
-   another graph. */
+/* Fills in the advice, the layers of bodies and all warnings. */
 static bool advise(struct qc_job *j, struct qc_status *st)
 {
     struct qc_ideas ideas = {.count = 0};
@@ -500,7 +500,7 @@ const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j)
     return &j->p;
 }
 
-/* --size: other types than those that the stages began with. */
+/* --size: chooses the bits of weights and runs the stages with them. */
 static bool fit_size(struct qc_job *j, struct qc_status *st)
 {
     struct qc_report_size *size;
@@ -510,7 +510,7 @@ static bool fit_size(struct qc_job *j, struct qc_status *st)
     return true;
 }
 
-/* --benchmark: other operators in float than those that the stages began with. */
+/* --benchmark: chooses the operators in float and runs the stages with them. */
 static bool place(struct qc_job *j, struct qc_status *st)
 {
     const struct qc_options *before = j->p.options;
@@ -520,7 +520,7 @@ static bool place(struct qc_job *j, struct qc_status *st)
     return j->p.options == before || qc_pipeline_tell_again(&j->p, st);
 }
 
-/* Wider types, or layers in float, for a demand: what is written is another file than the one that was measured. */
+/* Measures the latency again if a demand has changed the network. */
 static bool measure_latency_again(struct qc_job *j, struct qc_status *st)
 {
     return !j->latency || !j->r.fallback || qc_placement_measure_again(j->latency, &j->p, st);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* THE JOB: a float model and samples of what it is used on, or statistics of them, into quantized models and a report.
-   Nothing is printed here, and no file is written but those that are asked for. A job belongs to one thread at a time;
-   jobs of different threads have nothing in common. */
+/* A job makes quantized models and a report from a float model and samples, or statistics of samples. It prints
+   nothing, and writes only the files that are asked for. A job is used by one thread at a time; jobs share no state. */
 #pragma once
 
 #include "export/report/report.h"
@@ -13,62 +12,62 @@
 
 struct qc_job;
 
-/* Who listens to a job; all of it may be NULL. */
+/* Callbacks of a job; all members may be NULL. */
 struct qc_job_listener {
     struct qc_progress *progress;
-    /* Told after each stage (quantize/stages/stages.h), with its graph at hand; those that are repeated for --max-drop
-       once, at the end. false: the job ends with that error. */
+    /* Called after each stage (quantize/stages/stages.h) with its graph. After the repetitions for a demand, --size or
+       --benchmark it is called once more for each repeated stage. Returns false to end the job with an error. */
     bool (*stage_done)(void *user, const struct qc_pipeline *p, const struct qc_stage *s, struct qc_status *st);
     void *stage_user;
 };
 
-/* Checks options and inputs against each other and reads rules and observers; no model yet. Of `o` (command
-   QC_COMMAND_quantize or QC_COMMAND_collect) --data, --eval and --stats are only what the report says: what the job
-   works on is `in`. o, what `in` points to and the listener's progress are borrowed until qc_job_free. Errors:
-   QC_USAGE; files of rules and observers that cannot be read. */
+/* Checks options and inputs against each other and reads rules and observers, but no model. o->command is
+   QC_COMMAND_quantize or QC_COMMAND_collect. The job works on `in`; --data, --eval and --stats of `o` only appear in
+   the report. o, everything that `in` points to and the listener's progress are borrowed until qc_job_free. Fails with
+   QC_USAGE, or if rules or observers cannot be read. */
 bool qc_job_new(struct qc_job **out, const struct qc_options *o, const struct qc_job_inputs *in,
                 const struct qc_job_listener *listener, struct qc_status *st);
 void qc_job_free(struct qc_job *j); /* NULL-safe */
 
-/* What o->data, o->eval and o->stats name, with the model of a file. */
+/* Returns the inputs that o->data, o->eval, o->stats and model_file name. */
 struct qc_job_inputs qc_job_inputs_of(const struct qc_options *o, const char *model_file);
 
-/* Texts that people should see, so far: also when the job has failed. NULL: none yet. */
+/* Returns the warnings so far, also if the job has failed. */
 const struct qc_warnings *qc_job_warnings(const struct qc_job *j);
 
 /* ---- quantize ---- */
 
-/* The forms of the result (--format). */
+/* The formats of the result (--format). */
 size_t qc_job_format_count(const struct qc_job *j);
 const struct qc_exporter *qc_job_format(const struct qc_job *j, size_t format);
 
-/* The whole work: stages, accuracy, wider types for a demand, comparison of layers, report. Once per job. Errors:
-   those of the stages; QC_DEMAND: --require-integer; QC_INTERRUPTED. In a team (qc_job_inputs) ranks other than 0 get
-   false without an error. */
+/* Runs the job: stages, accuracy, wider types for a demand, comparison of layers, report. Call once per job. Errors:
+   those of the stages; QC_DEMAND for --require-integer; QC_INTERRUPTED. In a team (qc_job_inputs) ranks other than 0
+   get false without an error. */
 bool qc_job_run(struct qc_job *j, struct qc_status *st);
 
-/* Behind qc_job_run: whether --max-drop, --min-sqnr and --max-nll are met. QC_DEMAND: not; the report shows what was
-   tried. *models: whether models should be written, not where --max-drop is missed. */
+/* After qc_job_run: fails with QC_DEMAND if --max-drop, --min-sqnr or --max-nll is not met; the report has the
+ *attempts. models: models should be written, which is false if --max-drop is not met. */
 bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status *st);
 
-/* The model in one of its forms; the file appears only when complete. The report names it. Errors: as
-   qc_export_file. */
+/* Writes the model in one format; the file appears only when complete. The report names it. Errors: as qc_export_file.
+ */
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st);
 
-/* The report, with the files that were written so far; strings and arrays live as long as the job. json: owned by the
+/* Return the report, with the files written so far; strings and arrays live as long as the job. *out is owned by the
    caller. */
 const struct qc_report *qc_job_report(struct qc_job *j);
 bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status *st);
 
-/* What the stages left: graphs, calibration, data. */
+/* Returns the results of the stages: graphs, calibration, data. */
 const struct qc_pipeline *qc_job_pipeline(const struct qc_job *j);
 
-/* The checkpoint of --checkpoint, if there is one, goes: what the job was for is kept elsewhere. */
+/* Removes the files of --checkpoint. Call when the results are written. */
 void qc_job_done(const struct qc_job *j);
 
 /* ---- collect ---- */
 
-/* Instead of qc_job_run: statistics of the samples. *out is borrowed, until the job is freed. */
+/* Instead of qc_job_run: collects statistics of the samples. out->statistics are borrowed until the job is freed. */
 struct qc_collect_result {
     const struct qc_collection *statistics;
     size_t tensors;
@@ -77,5 +76,5 @@ struct qc_collect_result {
 };
 bool qc_job_collect(struct qc_collect_result *out, struct qc_job *j, struct qc_status *st);
 
-/* Behind it: the statistics become the caller's (qc_collection_free). */
+/* After qc_job_collect: passes the ownership of the statistics to the caller (qc_collection_free). */
 struct qc_collection *qc_job_take_statistics(struct qc_job *j);

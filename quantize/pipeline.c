@@ -26,11 +26,11 @@ static bool check_graph(const struct qc_pipeline *p, const struct qc_stage *s, s
     if (!qc_graph_verify(g, st) || (*counted && !qc_graph_verify_heavy(g, heavy, s->name, st)))
         return qc_where(st, "after pass '%s'", s->name);
     qc_graph_count_ops(heavy, g);
-    *counted = strcmp(s->name, "import") != 0; /* constants are folded once: heavy ops may go, never come */
+    *counted = strcmp(s->name, "import") != 0; /* constants are folded once: heavy ops may vanish, never appear */
     return true;
 }
 
-/* A stage makes another graph, about as large as the last one. */
+/* Fails if the memory limit has no room for another graph as large as the last one. */
 static bool has_room(const struct qc_pipeline *p, const struct qc_graph *last, struct qc_status *st)
 {
     const struct qc_budget budget = {.memory_limit = (size_t)p->options->memory_limit};
@@ -61,7 +61,7 @@ bool qc_pipeline_run(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
-/* What the repeated stages make is not there yet. */
+/* Clears all results of the repeated stages, without freeing them. */
 static void forget_repeated(struct qc_pipeline *p)
 {
     p->with_bodies = p->dynamic = NULL;
@@ -200,7 +200,7 @@ static bool open_pipeline(struct qc_pipeline *p, const struct qc_options *o, con
     return p->arena && p->from->arena ? qc_warnings_new(&p->warnings, st) : qc_fail_memory(st, 1);
 }
 
-/* As far as is known at the beginning. */
+/* True if advice may be tried, as far as is known at the beginning. */
 static bool wants_advice(const struct qc_pipeline *p)
 {
     return strcmp(p->options->advice, "off") != 0 && qc_has_data(&p->in->data) && !p->in->team &&
@@ -247,7 +247,7 @@ bool qc_pipeline_begin_collect(struct qc_pipeline *p, const struct qc_options *o
     return open_pipeline(p, o, in, st) && read_rules(p, st);
 }
 
-/* What a branch has of p. */
+/* Sets the members that a branch shares with p. */
 static void take_from(struct qc_pipeline *t, const struct qc_pipeline *p, bool anew)
 {
     p->from->holders++;
@@ -285,7 +285,7 @@ bool qc_pipeline_branch(struct qc_pipeline *t, const struct qc_pipeline *p, cons
     if (!t->lowered || !read_methods(t, st) || !qc_integer_options(&t->how, o, st) ||
         !qc_scheme_options(&t->scheme, o, t->arena, st))
         return false;
-    t->calibration_options.ranges_alone = true; /* no report is made of a branch */
+    t->calibration_options.ranges_alone = true; /* a branch has no report */
     if (!p->options->propagate)
         t->calibration_options.solved = (struct qc_solved){.graph = p->simulated,
                                                            .seen = p->seen,
@@ -327,7 +327,7 @@ void qc_pipeline_end(struct qc_pipeline *p)
     qc_graph_free(p->scaled);
     qc_graph_free(p->equalized);
     let_go(p->from);
-    qc_plugins_free(p->plugins); /* behind the calibration, which names their observers */
+    qc_plugins_free(p->plugins); /* after the calibration, which points to their observers */
     qc_warnings_free(p->warnings);
     qc_arena_free(p->arena);
 }

@@ -4,7 +4,7 @@
 
 #include "calib/metrics/measure.h"
 
-/* Quantized integers of a Quantize node over a constant; NULL and no error when it is not one. */
+/* Computes the integers of a Quantize node over a constant; *out is NULL, without an error, for another value. */
 static bool integers(struct qc_tensor **out, const struct qc_graph *g, qc_id value, struct qc_status *st)
 {
     const struct qc_node *n = qc_node_of(g, value);
@@ -13,7 +13,7 @@ static bool integers(struct qc_tensor **out, const struct qc_graph *g, qc_id val
     return qc_evaluate(out, g, g->values[value].node, st);
 }
 
-/* Axis of the output channels of a weight. */
+/* Returns the axis of the output channels of a weight. */
 static int out_axis(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op == QC_OP_Conv) return 0;

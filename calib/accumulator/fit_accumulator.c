@@ -6,14 +6,14 @@
 
 #include "calib/weights/sum_bound.h"
 
-static const double STEP = 1 + 1.0 / 64; /* from one scale that is tried to the next */
-static const double PROOF_MAX = 2;       /* AUTO: the most that a proof may cost */
-static const double MARGIN = 1.25;       /* of what was seen */
+static const double STEP = 1 + 1.0 / 64; /* ratio of one tried scale to the previous */
+static const double PROOF_MAX = 2;       /* AUTO: largest factor of a scale that a proof may need */
+static const double MARGIN = 1.25;       /* on sums seen */
 enum { PASSES = 4 };
 
 struct layer {
     struct qc_sum_layer sums;
-    bool seen; /* held by what was seen, not proven */
+    bool seen; /* bounded by the sums seen, not proven */
 };
 
 struct fit {
@@ -23,8 +23,8 @@ struct fit {
     double limit; /* largest sum */
     size_t layer_count;
     struct layer *layers;
-    float **scale;        /* [qparams_count + 1]: of quantizers of weights, as raised so far */
-    const float **before; /* as they were */
+    float **scale;        /* [qparams_count + 1]: of weight quantizers, as raised so far */
+    const float **before; /* the original ones */
 };
 
 static bool find_layers(struct fit *f, struct qc_status *st)
@@ -55,8 +55,8 @@ static double bound(const struct layer *l, size_t channel, float scale)
     return qc_sum_bound(&l->sums, l->sums.weights->data, qc_sum_bias(&l->sums, channel), channel, scale);
 }
 
-/* The smallest scale, in steps, with which the channel fits. Coarse weights round to 0 together, so the bound is no
- * straight line. */
+/* Returns the smallest scale, in steps, with which the channel fits. It is searched, since coarse weights round to 0
+   together: the bound is not linear in the scale. */
 static float proven_scale(const struct fit *f, const struct layer *l, size_t channel, float scale)
 {
     const double now = bound(l, channel, scale);
@@ -79,7 +79,7 @@ static float scale_of(const struct fit *f, const struct layer *l, size_t channel
     return f->scale[l->sums.quantizer][count > 1 ? channel % count : 0];
 }
 
-/* Where a proof costs too much, the layer is left to what is seen. */
+/* Decides whether a layer is proven or bounded by the sums seen. */
 static void decide(const struct fit *f, struct layer *l)
 {
     const size_t channels = l->sums.channels;
@@ -90,8 +90,8 @@ static void decide(const struct fit *f, struct layer *l)
     }
 }
 
-/* Raises until every layer to be proven is; again where layers or channels share a scale, since a larger one may round
- * up. */
+/* Raises scales until every layer to prove is proven. Repeats because a larger scale may round another layer or channel
+   that shares it up. */
 static void prove(struct fit *f)
 {
     for (bool again = true; again;) {
@@ -107,7 +107,7 @@ static void prove(struct fit *f)
     }
 }
 
-/* ------------------------------------------------- what is seen */
+/* ------------------------------------------------- sums seen */
 
 static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc_dataset *data, struct qc_status *st)
 {
@@ -123,12 +123,13 @@ static bool watch(struct qc_overflows *out, const struct fit *f, const struct qc
     bool ok = qc_stream_plan(&plan, f->g, data, &how, st) && qc_overflows_new(out, plan, f->g, f->c->arena, st) &&
               qc_stream_fit(&s.workers, o->workers, o->memory_limit, data, qc_plan_runner_bytes(plan), st);
     s.plans[0] = plan;
-    ok = ok && (!out->count || qc_stream_run(&s, st)); /* proven for all */
+    ok = ok && (!out->count || qc_stream_run(&s, st)); /* nothing to run if all layers are proven */
     qc_plan_free(plan);
     return ok;
 }
 
-/* Raises what needs more than the range, seen sums times `margin`; returns how many channels did. */
+/* Raises the scales of channels whose sums seen, times `margin`, exceed the range. Returns the number of these
+   channels. */
 static size_t raise_seen(struct fit *f, const struct qc_overflows *seen, double margin)
 {
     size_t raised = 0;
@@ -156,7 +157,7 @@ static bool bind(struct fit *f, struct qc_status *st)
     return true;
 }
 
-/* ------------------------------------------------- what is said */
+/* ------------------------------------------------- warnings */
 
 static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_status *st)
 {
@@ -179,7 +180,7 @@ static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_statu
     if (scales && !qc_calibration_warn(f->c, st,
                                        "%zu scale%s of %zu weight%s raised, by a factor of up to %.3g, so that "
                                        "accumulators of %u bits do not overflow; "
-                                       "%zu of %zu layers are proven, the others fit what was seen in the data",
+                                       "%zu of %zu layers are proven, the others fit the sums seen in the data",
                                        scales, scales == 1 ? "" : "s", quantizers, quantizers == 1 ? " was" : "s were",
                                        most, f->o->accumulator.bits, f->layer_count - seen, f->layer_count))
         return false;

@@ -24,7 +24,7 @@ double qc_error_cosine(const struct qc_error *e)
 {
     double d = sqrt(e->signal) * sqrt(e->power);
     if (!e->count) return (double)NAN;
-    if (e->cross == e->signal && e->cross == e->power) return 1; /* which the roots of it may miss by a bit */
+    if (e->cross == e->signal && e->cross == e->power) return 1; /* the product of roots may miss 1 by a bit */
     return d > 0 ? fmax(-1, fmin(e->cross / d, 1)) : 0;
 }
 
@@ -42,8 +42,7 @@ void qc_error_add(struct qc_error *to, const struct qc_error *e)
 
 enum { LANES = 16 };
 
-/* Sums in LANES partial sums, added up in one fixed order, so that the result does not depend on the width of the
- * vectors. */
+/* Partial sums, added up in one fixed order, so that the result does not depend on the vector width. */
 struct lanes {
     double signal[LANES], noise[LANES], cross[LANES], power[LANES], max[LANES];
     uint64_t saturated[LANES];
@@ -72,7 +71,7 @@ static QC_INLINE void compare_body(struct lanes *s, const float *r, const float 
 QC_SIMD(compare, (struct lanes * s, const float *r, const float *x, size_t n, float scale, float lo, float hi),
         (s, r, x, n, scale, lo, hi))
 
-/* Is there an r that is NaN or infinite? Squares of floats do not overflow. */
+/* Returns true if an r is NaN or infinite. Squares of floats do not overflow a double. */
 static bool has_nonfinite(const struct lanes *s)
 {
     double sum = 0;
@@ -80,7 +79,7 @@ static bool has_nonfinite(const struct lanes *s)
     return !isfinite(sum);
 }
 
-/* The same sums without elements whose r is NaN or infinite. Returns how many there are. */
+/* The same sums without elements whose r is NaN or infinite. Returns the number of these. */
 static size_t compare_finite(struct lanes *s, const float *r, const float *x, size_t n, float scale, float lo, float hi)
 {
     size_t left_out = 0;
@@ -106,7 +105,7 @@ static void add_lanes(struct qc_error *e, const struct lanes *s, size_t n)
     }
 }
 
-/* Adds n pairs: real values, and integers x held centred whose levels end at lo and hi. */
+/* Adds n pairs of real values and centred integers x, whose levels end at lo and hi. */
 static void add_pairs(struct qc_error *e, const float *real, const float *x, size_t n, float scale, float lo, float hi)
 {
     struct lanes s = {.signal = {0}};
@@ -120,11 +119,11 @@ static void add_pairs(struct qc_error *e, const float *real, const float *x, siz
     add_lanes(e, &s, n - left_out);
 }
 
-/* The same of what is kept as bytes, which are never all numbers at once. */
+/* The same for a value kept as bytes, which is converted part by part. */
 static void add_kept(struct qc_error *e, const float *real, const struct qc_kept_value *kept,
                      const struct qc_qparams *of, size_t n)
 {
-    enum { PART = 2048 }; /* a multiple of LANES, so that numbers come to the same sums */
+    enum { PART = 2048 }; /* a multiple of LANES, so that the sums are the same */
     const struct qc_levels levels = qc_qparams_levels(of);
     const float lo = (float)(levels.lo - of->zero_point[0]), hi = (float)(levels.hi - of->zero_point[0]);
     struct lanes s = {.signal = {0}};
@@ -189,28 +188,28 @@ static void count_steps(struct qc_steps *s, const float *real, const float *x, s
         s->differing += real[i] != v;
         if (!(step > 0)) continue;
         const double apart = fabs((double)real[i] - (double)v) / step + 0.5;
-        const uint64_t steps = apart < 0x1p32 ? (uint64_t)apart : UINT32_MAX; /* NaN: many */
+        const uint64_t steps = apart < 0x1p32 ? (uint64_t)apart : UINT32_MAX; /* NaN: the most */
         s->of[steps < QC_STEPS ? steps : QC_STEPS - 1]++;
         s->most = steps > s->most ? steps : s->most;
     }
 }
 
-/* The order in which plans run on a unit: what the second graph makes is smaller to keep. */
+/* Order of the plans on a unit: values of the second graph are smaller to keep. */
 enum { SECOND, FIRST };
 
 struct comparing {
     const struct qc_comparison_job *job;
     unsigned workers;
-    size_t outputs, stride;              /* of units: pairs and outputs */
-    struct qc_kept_value **kept;         /* [workers][pair_count + outputs] of the unit at hand */
-    struct qc_room *row, *levels, *real; /* [workers]: scratch of the largest value */
+    size_t outputs, stride;              /* of a unit: pairs and outputs */
+    struct qc_kept_value **kept;         /* [workers][pair_count + outputs] of the current unit */
+    struct qc_room *row, *levels, *real; /* [workers]: buffers for the largest value */
     struct qc_error *units;              /* [units][stride] */
     struct qc_steps *steps;              /* [units][pair_count], or NULL */
     double *peaks;                       /* [units][peak_count] */
     uint64_t *differing, *elements;      /* [units][outputs] */
 };
 
-/* The elements of v in the order of `like`: v's own memory where that is so already. */
+/* Returns the elements of v in the order of `like`; v's own memory if it has that order. */
 static const float *in_order(float *scratch, const struct qc_view *v, const struct qc_view *like)
 {
     if (qc_view_same_order(v, like)) return v->data;
@@ -240,7 +239,7 @@ static bool observe_peak(struct comparing *c, const struct qc_unit *at, size_t p
     return true;
 }
 
-/* The first graph's value in real numbers, dense. */
+/* Makes the first graph's value real and dense. */
 static bool real_of(struct qc_view *real, struct comparing *c, unsigned worker, size_t index, const struct qc_view *v,
                     struct qc_status *st)
 {
@@ -268,7 +267,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     const struct qc_kept_value *kept = &c->kept[at->worker][index];
     const size_t n = qc_view_count(&kept->view);
     if (qc_view_count(v) != n && !qc_shape_fixed(&qc_value(job->first, job->pairs[index].first)->type.shape))
-        return true; /* as many as the data ask for, in each graph */
+        return true; /* the size depends on data, in each graph */
     if (qc_view_count(v) != n)
         return qc_fail(st, QC_BAD_INPUT, "values of %zu and %zu elements cannot be compared", qc_view_count(v), n);
     struct qc_view real;
@@ -308,7 +307,7 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
     return true;
 }
 
-/* Integers of 8 and 16 bits as numbers. */
+/* Compares integers of 8 and 16 bits as numbers. */
 static void compare_integers(struct qc_error *e, const struct qc_view *r, const struct qc_view *x, size_t n)
 {
     enum { BLOCK = 256 };
@@ -352,7 +351,7 @@ static bool compare_output(struct comparing *c, size_t unit, size_t k, const str
                            c->job->second, k, r, x, st))
         return false;
     uint64_t differing = comparable ? 0 : n;
-    if (comparable && size == sizeof(uint32_t)) /* which is nearly always so, and done in vectors */
+    if (comparable && size == sizeof(uint32_t)) /* the usual case, vectorised */
         for (size_t i = 0; i < n; i++) {
             uint32_t one, other;
             memcpy(&one, a + i * size, sizeof one);
@@ -366,7 +365,7 @@ static bool compare_output(struct comparing *c, size_t unit, size_t k, const str
     return true;
 }
 
-/* Both plans have their values in the same memory: outputs of the second graph are kept until the first has run. */
+/* Both plans share their memory, so outputs of the second graph are kept until the first has run. */
 static bool finish_plan(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
                         struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
@@ -402,7 +401,7 @@ static bool new_plans(struct qc_plan *plans[2], const struct qc_comparison_job *
            qc_stream_plan(&plans[1], job->second, job->data, &how[1], st);
 }
 
-/* What is kept of a pair, as far as that is known before it is seen. */
+/* Returns the bytes kept of a pair, as far as they are known before the run. */
 static size_t kept_bytes(struct qc_plan *const plans[2], const struct qc_comparison_job *job, size_t index)
 {
     const struct qc_type *type = &qc_value(job->second, job->pairs[index].second)->type;
@@ -500,7 +499,7 @@ static struct qc_stream stream_of(struct qc_plan *const plans[2], const struct q
                               .progress_user = job->progress_user};
 }
 
-/* What a worker takes: the runners, and what is kept of the second graph. */
+/* Returns the bytes of a worker: the runners, and the kept values of the second graph. */
 static size_t worker_bytes(struct qc_plan *const plans[2], const struct qc_comparison_job *job)
 {
     const struct qc_stream stream = stream_of(plans, job);

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two graphs on the same samples, value by value. Sums are double, per sample, in lanes and then samples of a fixed
-   order: the same result for any number of workers and any width of vectors. */
+/* Compares two graphs on the same samples, value by value. Sums are double, per sample, in a fixed order of lanes and
+   samples: the result is the same for any number of workers and any vector width. */
 #pragma once
 
 #include "calib/statistics/stream.h"
 
-/* Sums over the elements of a value; r: of the first graph, x: of the second (dequantized where it is affine). */
+/* Sums over the elements of a value. r: of the first graph, x: of the second (dequantized if affine). */
 struct qc_error {
     uint64_t count;
     double signal, noise, cross, power; /* sums of r^2, (r - x)^2, r x, x^2 */
     double max_abs;                     /* largest |r - x| */
-    uint64_t saturated;                 /* x stored at the lowest or highest level of its quantizer */
+    uint64_t saturated;                 /* number of x at the lowest or highest level of its quantizer */
     uint64_t left_out;                  /* elements whose r is NaN or infinite: in no sum */
 };
 
-/* 10 log10(signal / noise) in dB; infinity without noise, -infinity where x is NaN or infinite and r is not, NaN
-   without elements. */
+/* Returns 10 log10(signal / noise) in dB; infinity without noise, -infinity if an x is NaN or infinite, NaN without
+   elements. */
 double qc_error_sqnr_db(const struct qc_error *e);
-/* cross / sqrt(signal power); 1 when both are zero. */
+/* Returns cross / sqrt(signal power); 1 if both are zero, NaN without elements. */
 double qc_error_cosine(const struct qc_error *e);
 void qc_error_add(struct qc_error *to, const struct qc_error *e);
-/* Adds n pairs, but for those whose r is NaN or infinite. */
+/* Adds n pairs, except those whose r is NaN or infinite. */
 void qc_error_compare(struct qc_error *e, const float *real, const float *quantized, size_t n);
-/* Their count, signal and noise alone, which is half the work. */
+/* The same, but only count, signal and noise: half the work. */
 void qc_error_compare_noise(struct qc_error *e, const float *real, const float *quantized, size_t n);
 
-/* Adds output k of either graph, as runs gave them: f32, or integers of 8 and 16 bits as numbers; other types have no
-   error. *comparable is false where the data decide how many elements there are, and each graph found another number.
-   Errors: other types or sizes (QC_BAD_INPUT). */
+/* Adds output k of both graphs from a run: float32, or integers of 8 and 16 bits as numbers; other types have no error.
+   *comparable is false if the output's size depends on data and differs. Fails with QC_BAD_INPUT on other differences
+   of type or size. */
 bool qc_compare_output(bool *comparable, struct qc_error *e, const struct qc_graph *first,
                        const struct qc_graph *second, size_t k, const struct qc_view *r, const struct qc_view *x,
                        struct qc_status *st);
 
-/* How far elements are apart in steps: |r - x| / step, rounded to the nearest integer. */
+/* Distances of elements in steps: |r - x| / step, rounded to the nearest integer. */
 enum { QC_STEPS = 4 };
 struct qc_steps {
     uint64_t of[QC_STEPS]; /* 0, 1, 2, and 3 or more */
@@ -40,20 +40,21 @@ struct qc_steps {
     uint64_t most;
 };
 
-/* A value of each graph, f32 as held by the interpreter and of the same shape: real, or affine with one bound scale. */
+/* A value of each graph, float32 as held by the interpreter, of the same shape: real, or affine with one bound scale.
+ */
 struct qc_pair {
     qc_id first, second;
 };
 
 struct qc_comparison_job {
     const struct qc_graph *first, *second; /* same inputs, in the same order */
-    const struct qc_plan_options *how[2];  /* of either graph: rounding, accumulator, instructions; NULL: defaults */
+    const struct qc_plan_options *how[2];  /* of each graph: rounding, accumulator, instructions; NULL: defaults */
     bool count_steps;
     size_t pair_count;
     const struct qc_pair *pairs;
-    size_t peak_count; /* values of the second graph whose largest magnitude is wanted */
+    size_t peak_count; /* values of the second graph whose largest magnitude is measured */
     const qc_id *peaks;
-    const struct qc_dataset *data; /* its chosen units are run */
+    const struct qc_dataset *data; /* its chosen units run */
     unsigned workers;
     size_t memory_limit;
     qc_pool_progress_fn *progress;
@@ -63,20 +64,20 @@ struct qc_comparison_job {
 struct qc_comparison {
     struct qc_arena *arena;
     struct qc_error *pairs;   /* [pair_count] */
-    struct qc_steps *steps;   /* [pair_count] with count_steps, else NULL; the step is the scale of the second value, of
-                                 stays 0 where it is real */
-    struct qc_error *outputs; /* [output_count of the second graph]: graph outputs by position, f32 or integers of 8 and
+    struct qc_steps *steps;   /* [pair_count] with count_steps, else NULL; the step is the scale of the second value;
+                                 stays 0 if that is real */
+    struct qc_error *outputs; /* [output_count of the second graph]: outputs by position, float32 or integers of 8 and
                                  16 bits; else count 0 */
-    uint64_t *differing;      /* [output_count]: elements that are not equal (any type) */
+    uint64_t *differing;      /* [output_count]: elements that differ (any type) */
     uint64_t *elements;       /* [output_count] */
     double *peaks;            /* [peak_count] */
-    struct qc_overflows overflows[2]; /* of either graph */
+    struct qc_overflows overflows[2]; /* of each graph */
     size_t samples;
     double seconds;
 };
 
-/* Errors: graphs that take or give different shapes (QC_BAD_INPUT), those of the run. */
+/* Compares the graphs. Fails with QC_BAD_INPUT if inputs, outputs or shapes differ, or if a run fails. */
 bool qc_compare(struct qc_comparison **out, const struct qc_comparison_job *job, struct qc_status *st);
 void qc_comparison_free(struct qc_comparison *c); /* NULL-safe */
-/* What it takes with one worker. */
+/* Computes the bytes needed with one worker. */
 bool qc_compare_bytes(size_t *out, const struct qc_comparison_job *job, struct qc_status *st);

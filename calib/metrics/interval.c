@@ -3,8 +3,8 @@
 
 #include <gsl/gsl_cdf.h>
 
-/* p with P(X <= p) = probability, X ~ Beta(a, b), by halving until no double lies between. GSL's own inverse does not
- * converge for some counts (589 of 597). */
+/* Returns p with P(X <= p) = probability, X ~ Beta(a, b), by bisection until no double lies between. The inverse of GSL
+   does not converge for some counts (589 of 597). */
 static double beta_quantile(double probability, double a, double b)
 {
     double low = 0, high = 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Confidence interval of a share. */
+/* Confidence interval of a proportion. */
 #pragma once
 
 #include <stdint.h>
 
-/* Exact (Clopper and Pearson 1934) two-sided interval for hits of n, n >= 1: 0 <= low <= hits / n <= high <= 1.
-   confidence in (0, 1): 0.95. Quantiles of the beta distribution: low at (1 - c) / 2 of Beta(hits, n - hits + 1), high
-   at (1 + c) / 2 of Beta(hits + 1, n - hits). */
+/* Computes the exact (Clopper and Pearson 1934) two-sided interval for hits of n, n >= 1: 0 <= low <= hits / n <= high
+   <= 1. confidence in (0, 1), such as 0.95. The ends are quantiles of the beta distribution: low at (1 - c) / 2 of
+   Beta(hits, n - hits + 1), high at (1 + c) / 2 of Beta(hits + 1, n - hits). */
 void qc_interval(double *low, double *high, uint64_t hits, uint64_t n, double confidence);

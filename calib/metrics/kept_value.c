@@ -41,7 +41,7 @@ struct qc_view qc_view_centred(float *to, const struct qc_view *v, int32_t zero_
     if (v->dtype == QC_F32) return *v;
     const size_t n = qc_view_count(v), size = qc_dtype_size(v->dtype);
     struct qc_shape shape = qc_shape_of(v->rank, v->dim);
-    char *tail = (char *)to + n * (sizeof *to - size); /* reading there stays ahead of writing */
+    char *tail = (char *)to + n * (sizeof *to - size); /* reads stay ahead of writes */
     struct qc_view copy = qc_view_of(v->dtype, &shape, QC_LAYOUT_ROW, tail);
     if (qc_view_dense(v)) memcpy(copy.stride, v->stride, sizeof copy.stride);
     qc_view_copy(&copy, v);
@@ -55,20 +55,20 @@ struct qc_view qc_view_centred(float *to, const struct qc_view *v, int32_t zero_
     return copy;
 }
 
-/* Levels as bytes, and back: x[i] = to[i] + lowest. *any: some x is no such level. */
+/* Converts levels to bytes and back: x[i] = to[i] + lowest. *any: some x is no such level. */
 static QC_INLINE void to_bytes_body(bool *any, uint8_t *restrict to, const float *restrict x, size_t n, float lowest)
 {
     uint32_t off = 0;
     for (size_t i = 0; i < n; i++) {
-        const float up = x[i] - lowest + 0x1p23f; /* a level stands in the lowest bits */
+        const float up = x[i] - lowest + 0x1p23f; /* the lowest bits hold the level */
         uint32_t bits;
         memcpy(&bits, &up, sizeof bits);
         to[i] = (uint8_t)bits;
         const float off_by = (float)(int32_t)(bits & UINT8_MAX) + lowest - x[i];
-        memcpy(&bits, &off_by, sizeof bits); /* not 0 where it is off, or NaN */
+        memcpy(&bits, &off_by, sizeof bits); /* not 0 if x is no level, or NaN */
         off |= bits;
     }
-    *any = off << 1 != 0; /* the sign of a 0 does not count */
+    *any = off << 1 != 0; /* ignores the sign of 0 */
 }
 QC_SIMD(to_bytes, (bool *any, uint8_t *to, const float *x, size_t n, float lowest), (any, to, x, n, lowest))
 

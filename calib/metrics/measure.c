@@ -5,17 +5,17 @@
 
 #include "graph/core/stored_values.h"
 
-/* The value of the real graph that a quantizer is named after; 0 when it is gone. */
+/* Returns the value of the float graph that a quantizer is named after; 0 if it does not exist any more. */
 static qc_id quantizer_value(const struct qc_graph *real, const struct qc_qparams *quantizer)
 {
     qc_id v = qc_graph_find_value(real, quantizer->name);
     if (v || quantizer->name[0] != '%') return v;
-    unsigned long id = strtoul(quantizer->name + 1, NULL, 10); /* the label of a value without a name */
+    unsigned long id = strtoul(quantizer->name + 1, NULL, 10); /* label of a value without a name */
     return id <= real->value_count ? (qc_id)id : 0;
 }
 
-/* The value of a quantized graph that holds a quantizer's (observed) value with its qparams: the one of the same name,
-   else the first of the same shape, else the first; 0 when there is none. */
+/* Returns the value of a quantized graph that holds a quantizer's (observed) value with its qparams: the one of the
+   same name, else the first of the same shape, else the first; 0 if there is none. */
 static qc_id stored_value(const struct qc_graph *quantized, const struct qc_stored_values *stored, qc_id quantizer,
                           const struct qc_graph *real)
 {
@@ -38,7 +38,7 @@ unsigned qc_bits_for(double max)
     return bits;
 }
 
-/* Values to compare, and the product qparams of the accumulators behind them. */
+/* Values to compare, and accumulators whose largest magnitude is measured. */
 struct wanted {
     size_t pair_count, peak_count;
     struct qc_pair *pairs;
@@ -88,7 +88,7 @@ static void take(struct qc_measurement *r, const struct qc_comparison *c, const 
     r->seconds = c->seconds;
 }
 
-/* An empty measurement, and the values that it is about. */
+/* Makes an empty measurement and finds the values to compare. */
 static bool prepare(struct qc_measurement **out, struct wanted *w, const struct qc_graph *real,
                     const struct qc_graph *quantized, struct qc_status *st)
 {

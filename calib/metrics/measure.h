@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Error of the simulated (bound, folded) graph against the real one, quantizer by quantizer, and the bits of
- * accumulators. */
+/* Error of the simulated (bound, folded) graph against the float one, for each quantizer, and bits of accumulators. */
 #pragma once
 
 #include "calib/metrics/compare.h"
@@ -12,8 +11,8 @@ struct qc_measurement {
     qc_id *stored;               /* [qparams_count + 1]: the value of the quantized graph that was compared, or 0 */
     double *accumulator_max;     /* [qparams_count + 1], of product qparams: largest |accumulator| seen */
     struct qc_error *outputs;    /* [output_count] */
-    struct qc_comparison *comparison; /* what the overflows belong to */
-    struct qc_overflows overflows;    /* of layers whose accumulator can leave its range */
+    struct qc_comparison *comparison; /* owns the overflows */
+    struct qc_overflows overflows;    /* of layers whose accumulator can overflow */
     double seconds;
 };
 
@@ -26,19 +25,20 @@ struct qc_measure_options {
     void *progress_user;
 };
 
-/* real: the normalised graph; quantized: simulated, bound, folded; same inputs and outputs. Runs the chosen units of
- * data. */
+/* Measures the graphs on the chosen units of data. real: the normalised graph; quantized: simulated, bound, folded;
+   same inputs and outputs. Fails if a run fails. */
 bool qc_measure(struct qc_measurement **out, const struct qc_graph *real, const struct qc_graph *quantized,
                 const struct qc_dataset *data, const struct qc_measure_options *options, struct qc_status *st);
 void qc_measurement_free(struct qc_measurement *m);
-/* What it takes with one worker. budget: what the plans of both graphs are held to. */
+/* Computes the bytes needed with one worker. budget: limits of both plans. */
 bool qc_measure_bytes(size_t *out, const struct qc_graph *real, const struct qc_graph *quantized,
                       const struct qc_dataset *data, const struct qc_measure_options *options,
                       const struct qc_budget *budget, struct qc_status *st);
 
-/* Bits that the accumulator of a multiply-accumulate node can need, sign included, whatever the data: from the
-   quantized weights, the levels of the input and the bias. 0 when the node is not such a node with constant weights. */
+/* Computes the most bits, sign included, that the accumulator of a multiply-accumulate node can need for any data, from
+   the quantized weights, the levels of the input and the bias. 0 if the node is not such a node with constant weights.
+ */
 bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, struct qc_status *st);
 
-/* Bits, sign included, that hold every integer of magnitude up to max. */
+/* Returns the bits, sign included, that hold every integer of magnitude up to max. */
 unsigned qc_bits_for(double max);

@@ -6,7 +6,7 @@
 
 #include "calib/metrics/interval.h"
 
-/* Does the data set have labels or a target, opened with options.truth? */
+/* Returns true if the data set has labels or a target, opened with options.truth. */
 static bool is_possible(const struct qc_dataset *data)
 {
     return qc_dataset_label_count(data) || qc_dataset_target_elements(data);
@@ -26,8 +26,8 @@ static bool largest_label(int64_t *out, const struct qc_scoring *s, struct qc_st
     return ok;
 }
 
-/* Classes of an output with labels for each position of a sample: its dimensions are those of the labels, with the
-   classes behind them or behind the batch. 0: it is no such output. */
+/* Returns the classes of an output with labels for each position of a sample: its dimensions are those of the labels,
+   with the classes last or after the batch. 0 if it is no such output. */
 static size_t classes_by_position(bool *first, const struct qc_scoring *s, const struct qc_view *v)
 {
     const int64_t *dims;
@@ -42,7 +42,7 @@ static size_t classes_by_position(bool *first, const struct qc_scoring *s, const
     return behind ? (size_t)v->dim[rank + 1] : before ? (size_t)v->dim[1] : 0;
 }
 
-/* Does a softmax make the value, perhaps stored in 8 bits and in another shape? */
+/* Returns true if a softmax makes the value, possibly stored in 8 bits and in another shape. */
 static bool is_softmax(const struct qc_graph *g, qc_id v)
 {
     for (const struct qc_node *n = qc_node_of(g, v); n; n = qc_node_of(g, n->inputs[0])) {
@@ -55,7 +55,8 @@ static bool is_softmax(const struct qc_graph *g, qc_id v)
     return false;
 }
 
-/* Scale and zero point of integers that QuantizeLinear makes, and operators that only move them; false: others. */
+/* Finds scale and zero point of integers from a QuantizeLinear, through operators that only move them. Returns false
+   for other values. */
 static bool reads_as(float *scale, int32_t *zero_point, const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
@@ -70,7 +71,7 @@ static bool reads_as(float *scale, int32_t *zero_point, const struct qc_graph *g
     return *scale > 0;
 }
 
-/* Is the output one that can be scored: float32, or where `integers` one that is read as real numbers? */
+/* Returns true if the output can be scored: float32, or with `integers` a stored output that can be dequantized. */
 static bool is_scored(float *scale, int32_t *zero_point, const struct qc_graph *g, size_t k, enum qc_dtype t,
                       bool integers)
 {
@@ -81,14 +82,14 @@ static bool is_scored(float *scale, int32_t *zero_point, const struct qc_graph *
            reads_as(scale, zero_point, g, g->outputs[k].value);
 }
 
-/* f32, and so many elements for unit 0, whose shapes the probe has, that labels or target fit; of several with labels
-   the one with the fewest classes that has one for each label; where none has, the one with the most. */
+/* Finds an output whose number of elements for unit 0, whose shapes the probe has, fits labels or target. Of several
+   the one with the fewest classes that cover all labels wins; if none covers them, the one with the most. */
 static bool find_output_of(bool *out, struct qc_scoring *s, const struct qc_graph *g, struct qc_runner *probe,
                            bool integers, struct qc_status *st)
 {
     bool found = false;
     int64_t largest = 0;
-    /* Behind the model's outputs are values that a carried part reads. */
+    /* Values that a carried part reads follow the model's outputs. */
     const size_t outputs = g->carried ? g->carried->output_count : g->output_count;
     const size_t labels = qc_dataset_unit_label_count(s->data, 0), target = qc_dataset_unit_target_elements(s->data, 0);
     if (s->label_count && outputs > 1 && !largest_label(&largest, s, st)) return false;
@@ -162,13 +163,14 @@ bool qc_scoring_read(void *truth, const struct qc_scoring *s, size_t unit, struc
                           : qc_dataset_read_target(truth, s->data, unit, scratch, st);
 }
 
-/* The scores of one label: so many, so far apart. */
+/* The scores of one label: `count` scores, `step` apart. */
 struct row {
     const float *at;
     size_t count, step;
 };
 
-/* In nats. A probability below what float32 tells from 0 beside 1 counts as that: an output of 8 bits knows no less. */
+/* Returns the negative log-likelihood in nats. Probabilities are at least 2^-24, the resolution of float32 at 1: an
+   output of 8 bits may round them to 0. */
 static double negative_log(const struct row *r, size_t label, bool probabilities)
 {
     double most = -(double)INFINITY, sum = 0, likelihood = 0;
@@ -229,7 +231,7 @@ static void score_target(struct qc_score *t, const float *y, const float *target
     t->elements = count;
 }
 
-/* The numbers that stored integers stand for; the caller's to free. */
+/* Returns the dequantized numbers, owned by the caller (free); NULL if memory is out. */
 static float *real_numbers(const struct qc_view *y, const struct qc_scoring *s, struct qc_status *st)
 {
     const size_t n = qc_view_count(y);
@@ -257,7 +259,7 @@ bool qc_scoring_unit(struct qc_score *out, const struct qc_scoring *s, const str
     *out = (struct qc_score){0};
     if (ok && s->scale > 0 && !(scores = real = real_numbers(y, s, st))) return false;
     if (!ok)
-        qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu values, and the %s ask for %zu", s->output_name, n,
+        qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu values, but the %s need %zu", s->output_name, n,
                 labels ? "labels" : "values of target", wanted);
     else if (!labels)
         score_target(out, scores, truth, target, s->peak);

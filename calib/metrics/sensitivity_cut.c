@@ -11,7 +11,7 @@ static bool passes(enum qc_op op)
     return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
 }
 
-/* A weight that alone is quantized: what reads it is in float. */
+/* Returns true for the Dequantize of a weight-only quantized constant. */
 static bool weight_alone(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : NULL;
@@ -59,7 +59,7 @@ static void touch(qc_id *touched, const struct qc_graph *g, qc_id value, qc_id n
     if (s != QC_REAL && !g->qparams_of[s].is_weight && !touched[s]) touched[s] = node;
 }
 
-/* By quantizer that is not of weights: the first node that reads or makes values of it; 0: none. */
+/* Finds, for each quantizer that is not of weights, the first node that reads or makes its values; 0: none. */
 static qc_id *find_touched(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     qc_id *touched = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st);
@@ -71,7 +71,8 @@ static qc_id *find_touched(const struct qc_graph *g, struct qc_arena *a, struct 
     return touched;
 }
 
-/* The first node that a quantizer of the layer changes: others may read its values before the layer does. */
+/* Returns the first node that a quantizer of the layer affects: other nodes may read its values before the layer does.
+ */
 static qc_id cut_of(const struct qc_cut_layer *l, const qc_id *touched)
 {
     qc_id cut = l->first;
@@ -89,8 +90,8 @@ static int by_cut(const void *x, const void *y)
     return (a->first > b->first) - (a->first < b->first);
 }
 
-/* next[id]: the node behind this one in its layer, 0 behind the last. first[id]: of a layer's first node, itself; else
- * 0. */
+/* Finds the nodes of layers. next[id]: the next node of the same layer, or 0. first[id]: id if it is a layer's first
+   node, else 0. */
 static bool find_members(qc_id *first, qc_id *next, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     qc_id *parent = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st);
@@ -110,7 +111,7 @@ static bool find_members(qc_id *first, qc_id *next, const struct qc_graph *g, st
         }
     }
     for (qc_id id = 1; id <= g->node_count; id++) {
-        const qc_id root = parent[id] ? qc_union_root(parent, id) : 0; /* the smallest: it comes before all others */
+        const qc_id root = parent[id] ? qc_union_root(parent, id) : 0; /* the smallest id of the layer */
         if (!root) continue;
         if (root == id)
             first[id] = id;
@@ -121,7 +122,7 @@ static bool find_members(qc_id *first, qc_id *next, const struct qc_graph *g, st
     return true;
 }
 
-/* The quantized constants of the rounded graph, by quantizer. */
+/* Finds the quantized constants of the rounded graph, by quantizer. */
 static bool find_rounded(struct qc_cut_layers *out, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = out->rounded;
@@ -173,7 +174,7 @@ bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_i
     for (size_t i = 0; i < g->output_count; i++) needed[g->outputs[i].value] = true;
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
-        bool copied = false; /* affine values do not cross the cut: what makes them is made again behind it */
+        bool copied = false; /* affine values do not cross the cut: they are computed again behind it */
         for (unsigned k = 0; k < n->output_count; k++)
             copied = copied || (needed[n->outputs + k] && (id >= at || g->values[n->outputs].type.qparams != QC_REAL));
         if (!copied) continue;
@@ -237,7 +238,7 @@ static const struct qc_node *quantized_constant(const struct qc_graph *g, const 
     return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]) ? q : NULL;
 }
 
-/* Adds the readers of a value, as their second input, that are n with other constants. */
+/* Adds the readers of v, as their second input, that correspond to n. */
 static void find_like(const struct qc_node **found, size_t *count, const struct qc_cut_layers *all, qc_id v,
                       const struct qc_graph *g, const struct qc_node *n)
 {
@@ -250,7 +251,8 @@ static void find_like(const struct qc_node **found, size_t *count, const struct 
     }
 }
 
-/* The node of the rounded graph with the same weight: weights that were made anew are read by one node only. */
+/* Returns the node of the rounded graph with the same weight; NULL unless there is exactly one. A rounded weight has
+   one reader. */
 static const struct qc_node *counterpart(const struct qc_graph *g, const struct qc_node *n,
                                          const struct qc_cut_layers *all)
 {
@@ -261,7 +263,7 @@ static const struct qc_node *counterpart(const struct qc_graph *g, const struct 
     size_t count = 0;
     for (qc_id v = w ? all->rounded_weights[g->values[w->outputs].type.qparams] : 0; v; v = all->next_weight[v]) {
         find_like(&found, &count, all, v, g, n);
-        const struct qc_use_list readers = qc_readers(&all->rounded_uses, v); /* it alone is quantized: */
+        const struct qc_use_list readers = qc_readers(&all->rounded_uses, v); /* weight-only quantization: */
         for (size_t i = 0; i < readers.count; i++)
             if (rounded->nodes[readers.of[i].node].op == QC_OP_Dequantize)
                 find_like(&found, &count, all, rounded->nodes[readers.of[i].node].outputs, g, n);
@@ -286,7 +288,7 @@ static qc_id add_dequantize(struct qc_rebuild *r, qc_id q, struct qc_status *st)
     return q ? qc_graph_add(r->to, &def, st) : 0;
 }
 
-/* A weight that alone is quantized, and the bias beside it; *out is 0 where the input is neither. */
+/* Copies a weight-only quantized weight, or its bias; *out is 0 if the input is neither. */
 static bool copy_real_input(qc_id *out, struct qc_rebuild *r, const struct qc_graph *rounded,
                             const struct qc_node *with, unsigned i, struct qc_status *st)
 {
@@ -322,7 +324,7 @@ static bool copy_node_rounded(struct qc_rebuild *r, const struct qc_node *n, con
     return (r->map[n->outputs] = qc_graph_add_like(r->to, r->from, n, &other, st)) != 0;
 }
 
-/* The bias that was corrected behind the product, where its op takes none. */
+/* Copies the corrected bias after the product, if the product's operator takes none. */
 static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id,
                              const struct qc_node *with, struct qc_status *st)
 {
@@ -338,7 +340,7 @@ static bool copy_bias_behind(struct qc_rebuild *r, const struct qc_cut_layers *a
     return ok;
 }
 
-/* The constants of a layer that were made anew. */
+/* Copies a node of a layer with its rounded constants. */
 static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
@@ -350,7 +352,7 @@ static bool copy_rounded(struct qc_rebuild *r, const struct qc_cut_layers *all, 
         return r->map[g->nodes[reader].outputs] || (copy_node_rounded(r, &g->nodes[reader], all->rounded, with, st) &&
                                                     copy_bias_behind(r, all, reader, with, st));
     const qc_id s = alone && all->rounded ? g->values[n->inputs[0]].type.qparams : QC_REAL,
-                v = s ? all->rounded_weights[s] : 0; /* of a recurrent op, say */
+                v = s ? all->rounded_weights[s] : 0; /* of a recurrent operator, for example */
     if (!v || all->next_weight[v] || r->map[n->outputs]) return true;
     const qc_id q = copy_constant(r, all->rounded, qc_node_of(all->rounded, v), st);
     return (r->map[n->outputs] = add_dequantize(r, q, st)) != 0;

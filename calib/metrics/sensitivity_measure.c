@@ -13,11 +13,11 @@
 /* Sums over the blocks. */
 struct sums {
     struct qc_error *errors;            /* [layers][QC_CUT_PLANS][output_count] */
-    struct qc_score *scores;            /* [layers + 1]: the last is that of the float network */
+    struct qc_score *scores;            /* [layers + 1]: the last one is of the float network */
     size_t layers;                      /* of the graph */
-    size_t done, all;                   /* layers of blocks, all: of the sizes so far; for progress */
-    enum qc_cut_quantizers first, last; /* how layers are quantized */
-    bool *chosen;                       /* [layers]: those that are measured; NULL: all */
+    size_t done, all;                   /* layers times blocks, all: of the sizes so far; for progress */
+    enum qc_cut_quantizers first, last; /* the ways in which layers are quantized */
+    bool *chosen;                       /* [layers]: layers to measure; NULL: all */
 };
 
 double qc_effect_sqnr_db(double noise)
@@ -34,7 +34,7 @@ static qc_id first_dequantized(const struct qc_uses *u, qc_id value)
     return 0;
 }
 
-/* The result of a layer in real numbers has the name of the model's value. */
+/* Returns the name of a layer's result: dequantized, it has the name of the model's value. */
 static const char *result_name(const struct qc_uses *u, qc_id value)
 {
     for (qc_id v = value; v && !u->graph->values[value].name; v = first_dequantized(u, value)) value = v;
@@ -48,8 +48,8 @@ const char *qc_layer_name(const struct qc_uses *u, qc_id node)
     return n->name && *n->name ? n->name : result ? result : "";
 }
 
-/* Of a layer of several nodes, the one that multiplies names it; a weight that alone is quantized has the name of its
- * reader. */
+/* Names a layer. A layer of several nodes is named after the one that multiplies, a weight-only quantized weight after
+   its reader. */
 static bool name_layer(struct qc_layer_effect *e, const struct qc_graph *g, const struct qc_cut_layers *layers,
                        size_t i, struct qc_arena *a, struct qc_status *st)
 {
@@ -89,7 +89,7 @@ void qc_sensitivity_sort(struct qc_sensitivity *s, enum qc_effect_order order)
     if (s->count) qsort(s->layers, s->count, sizeof *s->layers, compare[order]);
 }
 
-/* Samples are added up in their order, whatever the blocks. */
+/* Adds samples in order, whatever the blocks. */
 static void add_up(const struct sums *sums, const struct qc_cut_run *r, size_t layer)
 {
     const size_t outputs = r->g->output_count;
@@ -101,7 +101,8 @@ static void add_up(const struct sums *sums, const struct qc_cut_run *r, size_t l
     }
 }
 
-/* Mean over the outputs of noise to signal. errors: [output_count]; those of no float32 output have no elements. */
+/* Returns the mean over outputs of noise to signal. errors: [output_count]; count is 0 for outputs that are not
+   float32. */
 static double noise_of(const struct qc_error *errors, size_t count)
 {
     double sum = 0;
@@ -200,7 +201,7 @@ static bool visit(struct sums *sums, struct qc_cut_run *r, const struct qc_cut_l
     sums->all = sums->done;
     for (size_t i = 0; i < layers->count; i++) sums->all += is_chosen(sums, layers, i) ? blocks : 0;
     for (size_t begin = r->first; ok && begin < r->end; begin += r->count) {
-        struct qc_arena *a = qc_arena_new(); /* what a block needs */
+        struct qc_arena *a = qc_arena_new(); /* memory of a block */
         ok = (a || qc_fail_memory(st, 1)) && visit_block(sums, r, begin, layers, cuts, counts, a, st);
         qc_arena_free(a);
     }
@@ -219,7 +220,7 @@ static bool find_cuts(qc_id ***cuts, size_t **counts, struct qc_cut_layers *laye
     return ok;
 }
 
-/* The graph for the units at hand. */
+/* Makes the graph for the current units. */
 static bool fix_shapes(struct qc_graph **out, const struct qc_graph *g, const struct qc_cut_run *r, struct qc_arena *a,
                        struct qc_status *st)
 {
@@ -266,7 +267,7 @@ static double believed_of(const struct qc_cut_layer *l, const double *believed)
     return noise;
 }
 
-/* The layers that are measured, by what is believed of them. */
+/* Chooses the layers to measure by `believed`. */
 static bool choose(struct sums *sums, const struct qc_cut_run *r, const struct qc_cut_layers *layers,
                    struct qc_arena *a, struct qc_status *st)
 {
@@ -287,7 +288,7 @@ static bool choose(struct sums *sums, const struct qc_cut_run *r, const struct q
     return true;
 }
 
-/* Room for as many layers as there are; of a new s the names are filled. */
+/* Allocates the sums; fills in the names of a new s. */
 static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct qc_cut_run *r,
                        const struct qc_cut_layers *layers, struct qc_arena *a, struct qc_status *st)
 {
@@ -304,7 +305,7 @@ static bool begin_sums(struct sums *sums, struct qc_sensitivity *s, const struct
     return true;
 }
 
-/* Runs all layers on the units at hand, with what their sums were before. */
+/* Runs all layers on the current units and adds to their sums. */
 static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r,
                        const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {
@@ -315,7 +316,7 @@ static bool run_layers(struct sums *sums, struct qc_sensitivity *s, struct qc_cu
         (!sums->errors && !begin_sums(sums, s, r, &layers, a, st)))
         return false;
     if (sums->layers != layers.count)
-        return qc_fail(st, QC_UNSUPPORTED, "%s: the model has other layers for the shapes of these samples",
+        return qc_fail(st, QC_UNSUPPORTED, "%s: the layers of the model differ between the shapes of these samples",
                        qc_dataset_file(r->data));
     if (!qc_cut_run_new(r, layers.count, cuts, counts, a, st) || !visit(sums, r, &layers, cuts, counts, st))
         return false;
@@ -340,7 +341,7 @@ static bool same_shapes(const struct qc_cut_run *r, size_t unit, size_t other)
     return true;
 }
 
-/* Which output fits the truth is the same for all sizes. */
+/* Finds the output to score; it is the same for all sizes. */
 static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
@@ -353,7 +354,7 @@ static bool begin_scoring(struct qc_cut_run *r, struct qc_status *st)
     return ok;
 }
 
-/* Units of one size after each other, each with a graph of its own. */
+/* Runs the units of each size in a graph for their shapes. */
 static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r, const struct qc_graph *rounded,
                       struct qc_arena *a, struct qc_status *st)
 {
@@ -376,7 +377,7 @@ static bool run_sizes(struct sums *sums, struct qc_sensitivity *s, struct qc_cut
     return ok;
 }
 
-/* Weights alone of the layers that turned out to matter. */
+/* Measures weights alone for the layers with most noise. */
 static bool run_weights(struct sums *sums, struct qc_sensitivity *s, struct qc_cut_run *r,
                         const struct qc_graph *rounded, struct qc_arena *a, struct qc_status *st)
 {

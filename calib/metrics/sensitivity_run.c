@@ -6,26 +6,26 @@
 
 #include "base/checked.h"
 
-/* Without a limit a block keeps about so much. */
+/* Bytes that a block keeps without a memory limit, about. */
 enum { KEPT_BYTES = 256 << 20 };
 
-/* Parts of the graph on the units of a block. */
+/* Parts of the graph that run on the units of a block. */
 struct step {
     struct qc_cut_run *r;
-    enum qc_cut_quantizers first; /* of the parts, where they are a layer's */
+    enum qc_cut_quantizers first; /* the way part 0 is quantized, if the parts are a layer's */
     size_t count;
     struct qc_cut_part part[QC_CUT_PLANS];
     struct qc_plan *plan[QC_CUT_PLANS];
     struct qc_runner **runners[QC_CUT_PLANS]; /* [workers] */
     struct qc_dataset_scratch **scratch;      /* [workers]; NULL: no values are read from the data */
     size_t to_count;
-    const qc_id *to; /* of qc_cut_between: values that are kept; NULL: outputs are compared */
-    size_t values;   /* the first so many of `to` are kept for the next cut, the rest are the graph's outputs */
-    char **into;     /* [to_count]: where they go */
+    const qc_id *to; /* of qc_cut_between: values to keep; NULL: outputs are compared */
+    size_t values;   /* number of leading values of `to` kept for the next cut; the rest are the graph's outputs */
+    char **into;     /* [to_count]: destinations */
     unsigned workers;
 };
 
-/* Of an item of the block at hand. */
+/* Returns the unit of an item of the current block. */
 static size_t unit_of(const struct qc_cut_run *r, size_t item)
 {
     return r->order ? r->order[r->begin + item] : r->begin + item;
@@ -92,12 +92,12 @@ static bool run_unit(void *user, size_t item, unsigned worker, struct qc_status 
     return true;
 }
 
-/* Room is made before a part runs. */
+/* Fails if shapes depend on data: buffers are allocated before a part runs. */
 static bool check_shapes(const struct qc_plan *plan, struct qc_status *st)
 {
     return qc_plan_shapes_known(plan) ||
            qc_fail(st, QC_UNSUPPORTED,
-                   "shapes in this model depend on data, and one layer at a time cannot be measured in it then");
+                   "shapes in this model depend on data, so its layers cannot be measured one at a time");
 }
 
 static bool make_plan(struct step *s, size_t k, struct qc_arena *a, struct qc_status *st)
@@ -125,7 +125,7 @@ static bool make_runners(struct step *s, struct qc_arena *a, struct qc_status *s
     return true;
 }
 
-/* Room for a block of what a runner makes. */
+/* Allocates a block of a runner's results. */
 static bool keep_room(char **to, const struct qc_cut_run *r, size_t bytes, struct qc_status *st)
 {
     const size_t all = r->count * (bytes ? bytes : 1);
@@ -165,7 +165,8 @@ static bool run(struct step *s, struct qc_arena *a, struct qc_status *st)
     return ok && qc_pool_run(s->r->count, run_unit, s, &pool, st);
 }
 
-/* Integers and truth values of shapes are the same in all units of a block; what follows from them is planned. */
+/* Finds kept integers and truth values that are the same in all units of a block, such as shapes, so that plans treat
+   them as constants. */
 static bool note_known(const struct step *s, struct qc_status *st)
 {
     enum { KNOWN_BYTES = 512 };
@@ -279,7 +280,8 @@ bool qc_cut_run_layer(struct qc_cut_run *r, const struct qc_cut_layers *layers, 
     return ok;
 }
 
-/* What one unit keeps at most: a cut and the one before it, the outputs, the truth. sizes: [value_count + 1], bytes. */
+/* Returns the bytes that one unit keeps at most: a cut and the one before it, the outputs, the truth. sizes:
+   [value_count + 1], bytes. */
 static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t cut_count, qc_id *const *cuts,
                          const size_t *cut_counts)
 {
@@ -296,7 +298,7 @@ static size_t unit_bytes(const struct qc_cut_run *r, const size_t *sizes, size_t
     return most + rest;
 }
 
-/* Where sizes differ: for the units at hand, which have one. */
+/* Plans for the size of the current units, if sizes differ. */
 static bool plan_of_size(struct qc_plan **out, struct qc_cut_run *r, const struct qc_plan_options *how,
                          struct qc_arena *a, struct qc_status *st)
 {
@@ -305,7 +307,8 @@ static bool plan_of_size(struct qc_plan **out, struct qc_cut_run *r, const struc
     return shapes && qc_plan_new(out, r->g, shapes, how, st);
 }
 
-/* Sizes of all values of cuts and of the outputs, as a plan of the whole graph has them; and what the truth is. */
+/* Finds the bytes of all values of cuts and of the outputs, from a plan of the whole graph, and the bytes of runners.
+ */
 static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts,
                  const size_t *cut_counts, struct qc_arena *a, struct qc_status *st)
 {
@@ -330,7 +333,7 @@ static bool look(size_t *sizes, size_t *runner, struct qc_cut_run *r, size_t cut
     return ok;
 }
 
-/* The same where the graph says all of it: a plan has the weights made, which takes longer than all else of it. */
+/* The same if the graph knows all shapes: making a plan, which prepares the weights, takes longer. */
 static bool look_at_graph(size_t *sizes, const struct qc_graph *g)
 {
     for (qc_id v = 1; v <= g->value_count; v++) {
@@ -369,9 +372,7 @@ bool qc_cut_run_new(struct qc_cut_run *r, size_t cut_count, qc_id *const *cuts, 
         any = any || (t->dtype == QC_F32 && t->qparams == QC_REAL);
     }
     if (!any)
-        return qc_fail(
-            st, QC_UNSUPPORTED,
-            "no output of the model is a real float32 value: there is nothing to measure what a layer does to it");
+        return qc_fail(st, QC_UNSUPPORTED, "the model has no float32 output on which to measure the effect of a layer");
     size_t *sizes = QC_NEW_ARRAY(a, size_t, g->value_count + 1, st);
     if (!sizes) return false;
     if (!limit && look_at_graph(sizes, g))

@@ -14,7 +14,8 @@
 _Static_assert((int64_t)QC_MOMENTS_ROWS *QC_MOMENTS_LEVEL *QC_MOMENTS_LEVEL <= INT32_MAX,
                "sums over a full buffer fit into 32 bits");
 
-/* Adding and taking away 1.5 * 2^23 rounds to an integer, half to even; the clamp keeps the sum where that holds. */
+/* Adding and subtracting 1.5 * 2^23 rounds to an integer, half to even; the clamp keeps the sum in the range where that
+   holds. */
 static QC_INLINE int16_t quantize_one(float x, float factor)
 {
     const float magic = 12582912.0f, top = (float)QC_MOMENTS_LEVEL;
@@ -39,7 +40,7 @@ void qc_second_moments_quantize(int16_t *to, const float *x, size_t n, int64_t s
     quantize(to, x, n, stride, factor);
 }
 
-/* Magnitudes of floats are in the order of their bits, and those of NaN are above that of infinity. */
+/* Magnitudes of floats sort like their bits; NaN sorts above infinity. */
 static QC_INLINE void peak_body(uint32_t *out, const float *x, size_t n)
 {
     uint32_t top = 0;
@@ -145,7 +146,7 @@ QC_TARGET_AVX512 static __m512i pair_512(const int16_t *p)
     return _mm512_set1_epi32(two);
 }
 
-/* Sums are named one by one and held in place, else the compiler copies all of them at each step. */
+/* Sums are separate variables pinned to registers: with an array the compiler copies all of them at each step. */
 #define TILE_ROWS(DO)                                                                                                  \
     DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
 #define BEGIN(i) __m512i s##i = _mm512_setzero_si512();
@@ -168,8 +169,7 @@ QC_TARGET_AVX512 static void tile_avx512(int32_t *sum, const int16_t *a, const i
 }
 #undef ADD_PAIRS
 
-/* The same with one instruction for multiplying and adding. It adds the two products to the sum, which wraps nowhere.
- */
+/* The same with one instruction that multiplies and adds. It does not saturate, and the sum never overflows. */
 #define ADD_PAIRS(sum, y, x) _mm512_dpwssd_epi32(sum, y, x)
 #define TARGET_VNNI __attribute__((target("avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")))
 TARGET_VNNI static void tile_vnni(int32_t *sum, const int16_t *a, const int16_t *b, size_t pairs)
@@ -177,7 +177,7 @@ TARGET_VNNI static void tile_vnni(int32_t *sum, const int16_t *a, const int16_t 
     TILE_BODY
 }
 
-enum { HALF = 4 }; /* rows of a tile at a time: their sums stay in registers */
+enum { HALF = 4 }; /* rows of a tile processed together, with sums in registers */
 
 QC_TARGET_AVX2 static __m256i pair_256(const int16_t *p)
 {
@@ -229,7 +229,7 @@ void qc_second_moments_tile(int32_t *sum, const int16_t *a, const int16_t *b, si
     tile_plain(sum, a, b, pairs);
 }
 
-/* In 32 bits bits that are shifted out come back as sums of the other sign are added: the result fits. */
+/* Intermediate sums may wrap in 32 bits: the final result fits. */
 static QC_INLINE void add_narrow(int32_t *restrict to, const int32_t *restrict sum, size_t n, int shift)
 {
     for (size_t i = 0; i < n; i++) to[i] = (int32_t)((uint32_t)to[i] + ((uint32_t)sum[i] << shift));
@@ -259,7 +259,7 @@ QC_SIMD(add_columns,
          const int32_t *sum),
         (to, at, k, columns, diagonal, sum))
 
-/* The entries are asked for while the sums are taken, since they are too many to stay in a cache. */
+/* Prefetches the entries while the sums are computed: they are too many to stay in a cache. */
 void qc_second_moments_add_tile(const struct qc_second_moments_sink *to, size_t at, size_t k, size_t columns,
                                 bool diagonal, const int16_t *a, const int16_t *b, size_t pairs)
 {
@@ -390,7 +390,7 @@ QC_SIMD(lanes,
         (to, rows, count, columns, width, sum))
 
 #ifdef X86_TILES
-enum { SIDE_BY_SIDE = 4 }; /* sums at a time, so that they do not wait for each other */
+enum { SIDE_BY_SIDE = 4 }; /* independent sums, to hide latency */
 
 /* Adds to entry at + i * step the sum over pairs of a[i] * b, lane by lane, for n <= SIDE_BY_SIDE columns a and `lanes`
    of the tile's lanes. */
@@ -417,7 +417,7 @@ QC_TARGET_AVX512 static void lanes_of_tile(const struct qc_second_moments_sink *
     }
 }
 
-/* Two rows of a lane side by side, as panels have them, are multiplied and added by one instruction. */
+/* Panels interleave two rows of a lane, so that one instruction multiplies and adds both. */
 static void lanes_in_pairs(const struct qc_second_moments_sink *to, const int16_t *rows, size_t count, size_t columns,
                            size_t width, int16_t *panels)
 {

@@ -11,13 +11,13 @@
 #include "graph/core/value_name.h"
 
 enum {
-    LANE_COLUMNS = 32,        /* matrices of at most so many columns stand side by side when there are several */
-    BUFFER_ENTRIES = 1 << 16, /* of a buffer, where that gives a number of rows between these: */
+    LANE_COLUMNS = 32,        /* most columns of matrices that are stored in lanes, if there are several groups */
+    BUFFER_ENTRIES = 1 << 16, /* entries of a buffer, whose rows are limited to BUFFER_MIN .. BUFFER_MAX */
     BUFFER_MIN = 32,
     BUFFER_MAX = 128,
-    SHARED_ENTRIES = 1 << 18, /* of the buffer that all layers share */
-    ROWS_MIN = 16,            /* of a sample */
-    KEEP_MIN = 1 << 18        /* products in tiles: of fewer, rows would save too little */
+    SHARED_ENTRIES = 1 << 18, /* entries of the buffer that all layers share */
+    ROWS_MIN = 16,            /* least rows of a sample */
+    KEEP_MIN = 1 << 18        /* products in tiles from which rows may be kept: with fewer they save too little */
 };
 _Static_assert((int)BUFFER_MAX <= (int)QC_MOMENTS_ROWS, "the sums over a buffer fit into 32 bits");
 
@@ -39,7 +39,7 @@ size_t qc_second_moments_matrix_at(const struct qc_second_moments_layer *l, size
     return group * ((l->blocks - 1) * whole + last) + block * whole;
 }
 
-/* The real value behind what the op reads. */
+/* Returns the float value that the node's input quantizes. */
 static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *q = qc_node_of(g, n->inputs[0]);
@@ -100,7 +100,7 @@ static const char *dense_layer(struct qc_second_moments_layer *l, const struct q
     return NULL;
 }
 
-/* Of products, whole ones. */
+/* Returns the number of tiles of a group's products. */
 static size_t tiles_of_group(const struct qc_second_moments_layer *l)
 {
     return (l->blocks - 1) * qc_second_moments_triangle(qc_second_moments_panels(l->block)) +
@@ -113,7 +113,7 @@ void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block)
     l->lanes = l->groups > 1 && l->columns <= LANE_COLUMNS;
     l->blocks = (l->columns + block - 1) / block;
     l->block = (l->columns + l->blocks - 1) / l->blocks;
-    if (l->blocks > 1) { /* no pair of graph/core/pair_order.h is in two blocks */
+    if (l->blocks > 1) { /* pairs of graph/core/pair_order.h may not span two blocks */
         l->block += l->block % 2;
         l->blocks = (l->columns + l->block - 1) / l->block;
     }
@@ -127,7 +127,7 @@ void qc_second_moments_lay_out(struct qc_second_moments_layer *l, size_t block)
     }
 }
 
-/* What of the window decides which elements a row is made of. */
+/* Returns a text of the window's properties that decide which elements form a row. */
 static const char *geometry_of(const struct qc_second_moments_layer *l, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_window *w = &l->window;
@@ -152,7 +152,7 @@ bool qc_second_moments_same(const struct qc_second_moments_layer *a, const struc
            strcmp(a->name, b->name) == 0 && strcmp(a->geometry, b->geometry) == 0;
 }
 
-/* Number + 1 of the first layer that is the same; 0: there is none. */
+/* Returns the number + 1 of the first equal layer; 0: none. */
 static size_t find(const struct qc_second_moments *m, const struct qc_second_moments_layer *like)
 {
     size_t first = 0, slot = SIZE_MAX;
@@ -173,7 +173,7 @@ bool qc_second_moments_append(struct qc_second_moments *m, struct qc_second_mome
     const uint64_t value = qc_hash_number(l->value);
     const uint32_t number = (uint32_t)m->count + 1;
     size_t slot = SIZE_MAX;
-    uint32_t known = l->value ? 0 : number; /* of a file: there is no graph */
+    uint32_t known = l->value ? 0 : number; /* layers of a file have no graph */
     for (uint32_t i; !known && (i = qc_index_next(&m->by_value, value, &slot));)
         if (m->layers[i - 1]->value == l->value) known = i;
     if (!qc_index_add(&m->by_name, qc_hash_text(l->name), number, st) ||
@@ -408,7 +408,7 @@ bool qc_second_moments_keeps_rows(const struct qc_second_moments *m)
     return false;
 }
 
-/* Output positions of a layer in one run that shows `elements` of its input; 0: not known. */
+/* Returns the output positions of a layer in a run with `elements` of its input; 0: unknown. */
 static size_t positions_of(const struct qc_second_moments_layer *l, size_t elements)
 {
     const struct qc_window *w = &l->window;
@@ -431,7 +431,7 @@ void qc_second_moments_expect(struct qc_second_moments *m, qc_id value, size_t e
     }
 }
 
-/* Smaller ones are not worth a file. */
+/* Least products for a file. */
 enum { SPILL_MIN = 1 << 16 };
 
 void qc_second_moments_spill(struct qc_second_moments *m)
@@ -517,7 +517,7 @@ bool qc_second_moments_class(struct qc_second_moments_sums **out, struct qc_seco
     if (m->seen && c <= m->top - QC_MOMENTS_CLASSES) return true;
     if (!m->seen) m->top = c;
     m->seen = true;
-    for (; m->top < c; m->top++) { /* the class that leaves the window has the slot of the one that enters */
+    for (; m->top < c; m->top++) { /* the class that enters the window takes the slot of the one that leaves */
         if (c - m->top > QC_MOMENTS_CLASSES) m->top = c - QC_MOMENTS_CLASSES;
         free_sums(&m->of[qc_second_moments_slot(m->top + 1)]);
     }
@@ -543,13 +543,13 @@ bool qc_second_moments_add(struct qc_second_moments_layer *to, const struct qc_s
 {
     if (to->groups != from->groups || to->columns != from->columns || to->block != from->block)
         return qc_fail(st, QC_BAD_INPUT,
-                       "second moments of '%s' are of %zu groups of %zu columns in blocks of %zu, others of %zu of %zu "
-                       "in %zu (--memory-limit decides on blocks)",
+                       "second moments of '%s' differ: %zu groups of %zu columns in blocks of %zu, and %zu of %zu in "
+                       "blocks of %zu (--memory-limit decides on blocks)",
                        to->name, to->groups, to->columns, to->block, from->groups, from->columns, from->block);
     for (int p = 0; p < QC_MOMENTS_PARTS; p++)
         if (to->parts[p].rows + from->parts[p].rows > QC_MOMENTS_ROWS_MAX)
-            return qc_fail(st, QC_BAD_INPUT,
-                           "second moments of '%s' are of too many samples together; use fewer (--samples)", to->name);
+            return qc_fail(st, QC_BAD_INPUT, "too many samples for the second moments of '%s'; use fewer (--samples)",
+                           to->name);
     for (int p = 0; p < QC_MOMENTS_PARTS; p++) {
         const struct qc_second_moments_moments *m = &from->parts[p];
         qc_second_moments_add_counts(&to->parts[p], m->rows, m->samples, m->skipped);

@@ -16,7 +16,7 @@ static uint64_t mix(uint64_t z)
     return z ^ (z >> 31);
 }
 
-/* Position t of p out of n: stratum [t n/p, (t + 1) n/p), jittered. n < 2^31 or p == n. */
+/* Returns position t of p out of n, in stratum [t n/p, (t + 1) n/p), jittered. n < 2^31 or p == n. */
 static size_t position(uint64_t key, size_t t, size_t p, size_t n)
 {
     if (p == n) return t;
@@ -24,10 +24,10 @@ static size_t position(uint64_t key, size_t t, size_t p, size_t n)
     return first + (size_t)(mix(key ^ t) % (last - first));
 }
 
-/* What is looked at. */
+/* The observed value. */
 struct source {
     const struct qc_view *v;
-    const float *real; /* of a pair: the float form, in the order of v; else NULL */
+    const float *real; /* of a pair: the float value, in the order of v; else NULL */
 };
 
 static size_t channels_of(const struct qc_second_moments_layer *l)
@@ -59,7 +59,7 @@ static bool grid_of(struct grid *out, const struct qc_second_moments_layer *l, c
     return true;
 }
 
-/* Where tap k of spatial dimension i reads for output o; false: padding. */
+/* Computes where tap k of spatial dimension i reads for output o. Returns false for padding. */
 static bool tap_at(int64_t *at, const struct qc_second_moments_layer *l, int i, int64_t o, int64_t k, int64_t in)
 {
     const struct qc_window *w = &l->window;
@@ -72,7 +72,7 @@ static bool tap_at(int64_t *at, const struct qc_second_moments_layer *l, int i, 
     return x >= 0 && x % w->stride[i] == 0 && *at < in;
 }
 
-/* Channels of a pair: what is read, then how far the float form is from it. */
+/* Writes the channels of a pair: the value read, then the float value minus it. */
 static void put_pair(int16_t *to, const float *x, const float *real, size_t channels, int64_t stride, float factor)
 {
     float apart[64];
@@ -88,8 +88,8 @@ static void put_pair(int16_t *to, const float *x, const float *real, size_t chan
     }
 }
 
-/* The channels of one tap, NULL for padding, into a row. Groups: [group][tap][channel], lanes: [tap][channel][group].
-   real: of a pair. */
+/* Writes the channels of one tap, NULL for padding, into a row. Groups: [group][tap][channel], lanes:
+   [tap][channel][group]. real: of a pair. */
 static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_t tap, const float *x,
                     const float *real, int64_t stride, float factor)
 {
@@ -115,7 +115,7 @@ static void put_tap(int16_t *row, const struct qc_second_moments_layer *l, size_
     }
 }
 
-/* Do the taps of a line read what lies side by side, in the order of a row? */
+/* Returns true if the taps of a kernel line read contiguous elements, in the order of a row. */
 static bool lines(const struct qc_second_moments_layer *l, const struct qc_view *v)
 {
     const int last = l->window.spatial - 1;
@@ -123,7 +123,7 @@ static bool lines(const struct qc_second_moments_layer *l, const struct qc_view 
            v->stride[2 + last] == (int64_t)l->channels && l->window.dilation[last] == 1;
 }
 
-/* All taps of a line of the window at once; x: the line of the sample. */
+/* Writes all taps of a kernel line at once; x: the line of the sample. */
 static void put_line(int16_t *row, const struct qc_second_moments_layer *l, const float *x, int64_t first, int64_t in,
                      float factor)
 {
@@ -151,7 +151,7 @@ static void window_row(int16_t *row, const struct qc_second_moments_layer *l, co
         rest /= (size_t)g->out[i];
     }
     const float *sample = (const float *)v->data + (int64_t)rest * v->stride[0];
-    /* The dimensions that are gone through tap by tap, and what is put at once. */
+    /* Number of dimensions walked tap by tap, and taps written at once. */
     const int last = spatial - 1, apart = !s->real && lines(l, v) ? last : spatial;
     const size_t once = apart < spatial ? (size_t)l->window.kernel[last] : 1;
     const int64_t first = o[last] * l->window.stride[last] - l->window.pad_begin[last];
@@ -187,7 +187,7 @@ static void dense_row(int16_t *row, const struct source *s, size_t position, flo
         qc_second_moments_quantize(row, x, channels, stride, factor);
 }
 
-/* [steps, directions, batch, hidden], or batch first: a row holds the states of all directions. */
+/* States are [steps, directions, batch, hidden], or batch first: a row holds the states of all directions. */
 static void state_row(int16_t *row, const struct qc_second_moments_layer *l, const struct qc_view *v, size_t position,
                       float factor)
 {
@@ -220,7 +220,7 @@ static void find_peak(void *user, int64_t n, void *const data[], const int64_t s
     if (p > *peak) *peak = p;
 }
 
-/* There is room for them. */
+/* Adds the products of the buffered rows; they must fit. */
 static void add_products(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                          const struct qc_second_moments_worker *w, const struct qc_second_moments_buffer *b, int up)
 {
@@ -268,7 +268,7 @@ static size_t rows_bytes(const struct qc_second_moments *m, size_t index)
     return m->capacity[index] * qc_second_moments_row(m->layers[index]) * sizeof(int16_t);
 }
 
-/* Touched at once, so that memory does not grow with every sample. */
+/* Allocates rows and touches them, so that resident memory does not grow during collection. */
 static bool make_rows(struct qc_second_moments_buffer *b, size_t bytes, struct qc_status *st)
 {
     if (!(b->rows = malloc(bytes + 1))) return qc_fail_memory(st, bytes);
@@ -286,7 +286,7 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     struct grid grid = {.count = 1};
     if (l->window_given) {
         if (!grid_of(&grid, l, v))
-            return qc_fail(st, QC_BAD_INPUT, "'%s' has a shape that the window of a layer does not fit", l->name);
+            return qc_fail(st, QC_BAD_INPUT, "the shape of '%s' does not fit the window of a layer", l->name);
     } else if (l->direction_axis) {
         if (!count_states(&grid.count, l, v))
             return qc_fail(st, QC_BAD_INPUT, "'%s' does not fit the weight of a recurrent layer", l->name);
@@ -299,7 +299,7 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     pthread_mutex_lock(&m->locks[index]);
     qc_second_moments_add_counts(&l->parts[part], finite ? rows : 0, finite, !finite);
     pthread_mutex_unlock(&m->locks[index]);
-    if (!finite || peak < 0x1p-100f) return true; /* nothing, or zeros */
+    if (!finite || peak < 0x1p-100f) return true; /* not finite, or counted as zeros */
     int e;
     frexpf(peak, &e);
     const int32_t step = e > 0 ? (e + 1) / 2 : -(-e / 2);
@@ -309,7 +309,7 @@ static bool observe_layer(struct qc_second_moments *m, size_t index, struct qc_s
     struct qc_second_moments_buffer *b =
         alone ? &w->shared
               : &w->buffers[index * QC_MOMENTS_BUFFERS + (part == QC_MOMENTS_HELD ? 2 : (size_t)(step & 1))];
-    if (alone) b->count = 0; /* of a sample that failed */
+    if (alone) b->count = 0; /* left by a sample that failed */
     if (b->count && (b->step != step || b->part != part) && !flush(m, index, w, b, st)) return false;
     if (!b->rows && !make_rows(b, rows_bytes(m, index), st)) return false;
     b->step = step;
@@ -380,7 +380,7 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
     return true;
 }
 
-/* What all workers have of a layer that was not added yet, with the scratch of one of them. */
+/* Adds the buffered rows of all workers for a layer, with the scratch of one of them. */
 static bool flush_layer(void *user, size_t index, unsigned worker, struct qc_status *st)
 {
     struct qc_second_moments *m = user;

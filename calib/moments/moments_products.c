@@ -8,8 +8,8 @@
 #include "base/resident.h"
 #include "base/scratch_file.h"
 
-/* The largest sum of squares with those of more rows that are `up` steps above the lowest, in units of the step `base`.
- */
+/* Returns the largest sum of squares after adding rows that are `up` steps above the lowest, in units of the step
+   `base`. */
 static int64_t largest_square(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                               const int32_t *squares, int up, int base)
 {
@@ -122,16 +122,16 @@ void qc_second_moments_drop_products(struct qc_second_moments_sums *s)
 
 /* ---- In a temporary file ---- */
 
-enum { AWAY_LEAST = 1 << 16 }; /* bytes of a class */
+enum { AWAY_LEAST = 1 << 16 }; /* least bytes of a class to move */
 
-/* Of a class that can be put away; else 0. */
+/* Returns the bytes of a class that can be moved; else 0. */
 static size_t away_bytes(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l)
 {
     const size_t bytes = l->product_count * (s->narrow ? sizeof *s->narrow : sizeof *s->products);
     return qc_second_moments_has_products(s) && !s->file && !l->borrowed && bytes >= AWAY_LEAST ? bytes : 0;
 }
 
-/* The next class that can be put away from number *at on; NULL: there is none. */
+/* Returns the next class that can be moved, from number *at on; NULL: none. */
 static struct qc_second_moments_sums *next(struct qc_second_moments_layer **l, const struct qc_second_moments *m,
                                            size_t *at)
 {
@@ -145,7 +145,7 @@ static struct qc_second_moments_sums *next(struct qc_second_moments_layer **l, c
     return NULL;
 }
 
-/* *out: NULL where there is no room. */
+/* Writes all such classes to a file. *out stays NULL if there is no room. */
 static bool write_all(struct qc_file_map **out, const struct qc_second_moments *m, struct qc_status *st)
 {
     struct qc_second_moments_layer *l;
@@ -175,7 +175,7 @@ bool qc_second_moments_put_away(struct qc_second_moments *m, size_t most, struct
     if (bytes <= most) return true;
     if (!write_all(&map, m, st)) return false;
     for (size_t at = 0; map && (s = next(&l, m, &at));) {
-        const uintptr_t data = (uintptr_t)qc_file_map_data(map) + place; /* only read while it is away */
+        const uintptr_t data = (uintptr_t)qc_file_map_data(map) + place; /* read-only while `away` is set */
         place += qc_scratch_file_whole(away_bytes(s, l));
         if (s->narrow) {
             free(s->narrow);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside calib/: the sums of products of one class, a triangle for each matrix. They are held in 32 bits as long as all
-   of them fit. The diagonal tells: no sum of products is larger in magnitude than the largest sum of squares. */
+/* Inside calib/: the sums of products of one class, a triangle for each matrix. They are kept in 32 bits as long as all
+   of them fit. The diagonal decides: no sum of products exceeds the largest sum of squares in magnitude. */
 #pragma once
 
 #include "calib/moments/moments_parts.h"
 
-/* Does a class have products, in either width? */
+/* Returns true if a class has products, in either width. */
 static inline bool qc_second_moments_has_products(const struct qc_second_moments_sums *s)
 {
     return s->products || s->narrow;
@@ -25,24 +25,24 @@ static inline int64_t qc_second_moments_product(const struct qc_second_moments_s
     return s->narrow ? s->narrow[at] * ((int64_t)1 << (4 * s->base)) : s->products[at];
 }
 
-/* Makes products of `count` more rows [count][groups * columns], `up` steps above the lowest of their class, fit: there
-   are products afterwards, in 64 bits if 32 do not do. squares: scratch [groups * columns]. */
+/* Prepares products for `count` more rows [count][groups * columns], `up` steps above the lowest of their class: makes
+   them if missing, and widens them to 64 bits if 32 do not suffice. squares: scratch [groups * columns]. */
 bool qc_second_moments_make_room(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                                  const int16_t *rows, size_t count, int up, int32_t *squares, struct qc_status *st);
 
-/* The same of sums of squares of a whole class that has rows in place of products, in units of the lowest step:
-   `largest` of them. up: the lowest of the rows. */
+/* The same for a class whose kept rows become products. largest: the largest sum of squares, in units of the lowest
+   step. up: the lowest step of the rows. */
 bool qc_second_moments_make_room_for(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                                      int64_t largest, int up, struct qc_status *st);
 
-/* Where products of rows `up` steps above the lowest are added. */
+/* Returns the destination for products of rows `up` steps above the lowest. */
 struct qc_second_moments_sink qc_second_moments_sink_of(const struct qc_second_moments_sums *s, int up);
 
-/* Adds the products of the rows in the panels of one matrix; there is room for them. */
+/* Adds the products of the rows in the panels of one matrix; they must fit. */
 void qc_second_moments_add_panels(const struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                                   size_t group, size_t block, const int16_t *panels, size_t pairs, int up);
 
-/* Holds products in 64 bits from now on. */
+/* Converts products to 64 bits. */
 bool qc_second_moments_widen(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l,
                              struct qc_status *st);
 

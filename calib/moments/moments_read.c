@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Second moments in real units: integers of all classes and parts, times their units, over the rows. */
+/* Second moments in real units: integers of all classes and parts times their units, divided by the rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Adds the products of a class of one matrix, times `square`; from the diagonal down. */
+/* Adds the products of a class of one matrix, times `square`, on and below the diagonal. */
 static void read_products(double *h, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
                           double square, size_t group, size_t block)
 {
@@ -29,7 +29,7 @@ static void read_products(double *h, const struct qc_second_moments_layer *l, co
     }
 }
 
-/* The same of rows that are kept. */
+/* The same for kept rows. */
 static void read_kept(double *h, const struct qc_second_moments_layer *l, const struct qc_second_moments_sums *s,
                       double square, size_t group, size_t block)
 {
@@ -46,7 +46,7 @@ static void read_kept(double *h, const struct qc_second_moments_layer *l, const 
         }
 }
 
-/* Adds the sums of one class of one matrix, times their units; from the diagonal down. */
+/* Adds the sums of one class of one matrix, times their units, on and below the diagonal. */
 static void read_class(double *h, double *mean, const struct qc_second_moments_layer *l,
                        const struct qc_second_moments_sums *s, double unit, size_t group, size_t block)
 {
@@ -59,7 +59,7 @@ static void read_class(double *h, double *mean, const struct qc_second_moments_l
         read_kept(h, l, s, unit * unit, group, block);
 }
 
-/* The same of one column, all rows of it. */
+/* The same for all rows of one column. */
 static void read_column_of_class(double *to, const struct qc_second_moments_layer *l,
                                  const struct qc_second_moments_sums *s, double unit, size_t group, size_t block,
                                  size_t column)
@@ -100,7 +100,7 @@ uint64_t qc_second_moments_rows(const struct qc_second_moments_layer *l, unsigne
     return rows;
 }
 
-/* What a column of a group is multiplied with. */
+/* Returns the factor of a column of a group. */
 static double factor_of(const struct qc_second_moments_layer *l, size_t group, size_t column)
 {
     const size_t each = l->channels / l->groups;
@@ -170,7 +170,7 @@ void qc_second_moments_read_mean(double *mean, const struct qc_second_moments_la
     for (size_t k = 0; l->divisor && k < count; k++) mean[k] *= factor_of(l, group, first + k);
 }
 
-/* Rows times what they count, and about the centre. */
+/* Scales rows by the square root of their weight, about the centre. */
 static void weigh_rows(float *to, const double *weights, size_t count, const struct qc_second_moments_layer *l,
                        double rows, size_t group, size_t block, const double *centre)
 {
@@ -216,7 +216,7 @@ bool qc_second_moments_read_rows(bool *kept, float *to, size_t *count, const str
             *count += ok ? found : 0;
         }
     }
-    if (ok && centre && left > 0) { /* those that count as zeros */
+    if (ok && centre && left > 0) { /* rows that count as zeros */
         memset(to + *count * w, 0, w * sizeof *to);
         weights[(*count)++] = left;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* RNN, GRU and LSTM multiply W with each step's input, and R with the state that the step before left. States of all
-   steps are the op's first result, and the moments of R are theirs, for each direction by itself: the last one, which
-   nothing reads, stands for the first one. */
+/* RNN, GRU and LSTM multiply W with each step's input, and R with the state of the previous step. The states of all
+   steps are the operator's first output, and R uses their moments, for each direction separately. The last state, which
+   no step reads, stands in for the first. */
 #include "calib/moments/moments_parts.h"
 #include "graph/core/recurrent.h"
 #include "graph/core/value_name.h"
@@ -17,7 +17,7 @@ const struct qc_node *qc_second_moments_recurrent_weight(const struct qc_graph *
     return g->qparams_of[g->values[q->outputs].type.qparams].is_weight ? q : NULL;
 }
 
-/* What X was before it was stored. */
+/* Returns X before it is quantized. */
 static qc_id real_input(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *d = qc_node_of(g, n->inputs[QC_RECURRENT_X]),

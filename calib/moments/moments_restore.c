@@ -5,7 +5,7 @@
 #include "base/checked.h"
 #include "calib/moments/moments_parts.h"
 
-/* Could a layer have these sizes? What is computed from them then does not overflow. */
+/* Returns true if a layer can have these sizes; sizes computed from them then do not overflow. */
 static bool plausible(const struct qc_second_moments_layer *l)
 {
     size_t columns, row, bytes;
@@ -40,9 +40,9 @@ bool qc_second_moments_restore(struct qc_second_moments **out, size_t count,
         if (plausible(l) && !qc_second_moments_find(m, l))
             qc_second_moments_lay_out(l, l->block);
         else
-            ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' make no sense", name);
+            ok = qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid sizes", name);
         if (!ok || l->block != layers[i].block) {
-            ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are in blocks that make no sense", name);
+            ok = ok && qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have invalid blocks", name);
             break;
         }
         ok = qc_second_moments_append(m, l, st);
@@ -71,7 +71,7 @@ bool qc_second_moments_merge(struct qc_second_moments *to, const struct qc_secon
     return true;
 }
 
-/* The sums of `from` without a copy. */
+/* Takes the sums of `from` without a copy. */
 static void take_parts(struct qc_second_moments_layer *l, const struct qc_second_moments_layer *from)
 {
     qc_second_moments_lay_out(l, from->block);
@@ -87,7 +87,7 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
     bool ok = qc_second_moments_new(&m, g, QC_MOMENTS_QUANTIZED, 0, st);
     for (size_t i = 0; ok && i < m->count; i++) {
         struct qc_second_moments_layer *l = m->layers[i], *from = qc_second_moments_find(seen, l);
-        if (!from && l->recurrent) continue; /* statistics of before these were taken */
+        if (!from && l->recurrent) continue; /* statistics may come from a version without recurrent layers */
         if (!from) {
             ok = qc_fail(
                 st, QC_BAD_INPUT,
@@ -96,7 +96,7 @@ bool qc_second_moments_bind(struct qc_second_moments **out, struct qc_second_mom
             break;
         }
         take_parts(l, from);
-        memset(from->parts, 0, sizeof from->parts); /* taken over */
+        memset(from->parts, 0, sizeof from->parts); /* moved */
     }
     if (ok) {
         *out = m;

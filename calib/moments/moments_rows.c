@@ -9,13 +9,13 @@
 #include "base/file_map.h"
 #include "calib/moments/moments_products.h"
 
-/* Rows of one step, in the panels that products are taken of (qc_second_moments_pack): for each group and block
- * [panels][pairs][16][2]. */
+/* Rows of one step, in panels as products need them (qc_second_moments_pack): [panels][pairs][16][2] for each group and
+   block. */
 struct qc_second_moments_chunk {
     struct qc_second_moments_chunk *next;
     size_t count, pairs;
     int up;
-    int16_t *panels; /* behind this, or in the file */
+    int16_t *panels; /* after this struct, or in the file */
 };
 
 static size_t panels_of_group(const struct qc_second_moments_layer *l)
@@ -31,7 +31,7 @@ static const int16_t *panel_of(const struct qc_second_moments_chunk *c, const st
     return c->panels + at * c->pairs * QC_MOMENTS_PAIR_SIZE;
 }
 
-/* The file of a class, with room for as many rows as may be kept. */
+/* Opens the file of a class, with room for all rows that may be kept. */
 static bool open_rows(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l, struct qc_status *st)
 {
     const size_t most = l->rows_max && l->rows_max < l->keep ? l->rows_max : l->keep;
@@ -104,7 +104,7 @@ static int by_content(const void *a, const void *b)
     return 0;
 }
 
-/* A row of a chunk out of its panels. */
+/* Reads a row of a chunk from its panels. */
 static void unpack_row(int16_t *row, const struct qc_second_moments_chunk *c, const struct qc_second_moments_layer *l,
                        size_t r)
 {
@@ -151,7 +151,7 @@ static const int16_t *row_of(const struct placed *p, size_t group, size_t block,
     return panel_of(p->chunk, p->layer, group, block, 0) + p->row / 2 * QC_MOMENTS_PAIR_SIZE + p->row % 2;
 }
 
-/* Of all groups and blocks, as by_content. */
+/* Compares all groups and blocks, like by_content. */
 static int by_kept_content(const void *a, const void *b)
 {
     const struct placed *x = a, *y = b;
@@ -250,7 +250,7 @@ void qc_second_moments_kept_diagonal(int64_t *to, const struct qc_second_moments
     }
 }
 
-/* Adds the products of kept rows to products that are there. */
+/* Adds the products of kept rows to existing products. */
 static void add_products(struct qc_second_moments_sums *to, const struct qc_second_moments_sums *from,
                          const struct qc_second_moments_layer *l)
 {
@@ -267,7 +267,7 @@ void qc_second_moments_rest(const struct qc_second_moments_sums *s, const struct
     if (s->row_file) qc_file_map_forget(qc_file_map_room(s->row_file), s->row_bytes);
 }
 
-/* Room for the products of the rows. */
+/* Makes products large enough for the rows. */
 static bool make_room(struct qc_second_moments_sums *s, const struct qc_second_moments_layer *l, struct qc_status *st)
 {
     int64_t most = 0;

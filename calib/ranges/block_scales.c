@@ -8,18 +8,19 @@
 #include "base/pool.h"
 #include "graph/types/small_float.h"
 
-enum { CHUNK = 64 /* blocks of an item */, STEPS = 24, FINER = 4 };
+enum { CHUNK = 64 /* blocks per work item */, STEPS = 24, FINER = 4 };
 
-/* Ranges are tried in steps of 2^(-1/16), then around the best in steps of half that, and half again. */
+/* Ranges are tried in steps of 2^(-1/16). FINER rounds then search around the best one, the exponent of the step halved
+   after each. */
 static const double STEP = 0.95760328069857364694;
 
-/* One block on its way. */
+/* A block whose range is searched. */
 struct block {
     const struct qc_block_search *search;
     size_t count;
     const double *x, *importance; /* [count] */
     double best;
-    double lo, hi; /* of the best range */
+    double lo, hi; /* best range so far */
 };
 
 static double error_of_floats(const struct block *b, double scale)
@@ -77,7 +78,7 @@ static void search(struct block *b, double lo, double hi)
     }
 }
 
-/* Of some scales that of the least error; *best is one of them at last. */
+/* Keeps `scale` in *best if its error is less than *least. */
 static void try_scale(const struct block *b, float *best, double *least, float scale)
 {
     const double error = scale >= QC_SCALE_MIN ? error_of(b, (struct qc_affine){.scale = scale}) : (double)INFINITY;
@@ -96,7 +97,7 @@ static float power_of_two(const struct block *b, float scale)
     return best;
 }
 
-/* A number of E4M3 times `over`. */
+/* Returns the scale of least error among numbers of E4M3 times `over` near `scale`. */
 static float float8_over(const struct block *b, float scale, float over)
 {
     const uint8_t at = qc_float_to_small(QC_F8E4M3, (double)(scale / over), QC_SMALL_SATURATES, QC_SMALL_NEAREST),
@@ -110,7 +111,7 @@ static float float8_over(const struct block *b, float scale, float over)
 
 struct work {
     const struct qc_block_search *search;
-    float over; /* 0; or scales are to be numbers of E4M3 times this */
+    float over; /* 0: any scale; else scales are numbers of E4M3 times `over` */
     float *scale;
     int32_t *zero_point;
     double *scratch; /* [workers][2 block]: numbers and their importance */

@@ -65,7 +65,7 @@ bool qc_observed_values(size_t *count, qc_id **values, const char ***names, cons
     return true;
 }
 
-/* What a quantizer takes from constants: the table of an embedding, the constant operand of an addition. */
+/* Adds the values of a constant: the table of an embedding, the constant operand of an addition. */
 static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const struct qc_tensor *t, const char *quantizer,
                          struct qc_status *st)
 {
@@ -76,7 +76,7 @@ static bool add_constant(struct qc_histogram *h, struct qc_scan *scan, const str
     return qc_scan_values(scan, t->data, t->count, st) && qc_histogram_add_scan(h, scan, st);
 }
 
-/* For observers of outputs: the quantizer's values weighted, each observed one by the gains of its own channels. */
+/* For observers with of_output: weights each value of the quantizer by the gains of its own channels. */
 static bool weigh_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_qparams *s = &k->g->qparams_of[id];
@@ -107,7 +107,8 @@ static bool weigh_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st
     return ok;
 }
 
-/* The channels of all that a quantizer with a scale for each of them observes. */
+/* Merges the channel statistics of a quantizer with a scale per channel. Without them the quantizer gets one scale and
+   a warning. */
 static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_qparams *s = &k->g->qparams_of[id];
@@ -128,8 +129,8 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         qc_channel_histogram_free(to->seen);
         to->seen = NULL;
         return qc_calibration_warn(
-            k->c, st, "tensor '%s' gets one scale: there are no statistics of its channels, or of more than %d",
-            s->name, (int)QC_CHANNELS_MAX);
+            k->c, st, "tensor '%s' gets one scale: its channels have no statistics, or there are more than %d", s->name,
+            (int)QC_CHANNELS_MAX);
     }
     to->chosen = (struct qc_quantizer_channels){.count = to->seen->channels,
                                                 .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st),
@@ -171,7 +172,7 @@ bool qc_chooser_merge(struct qc_chooser *k, qc_id id, struct qc_status *st)
     return weigh_quantizer(k, id, st) && merge_channels(k, id, st);
 }
 
-/* The bounds of what a quantizer observes. */
+/* Finds the bounds that the graph guarantees for each quantizer's values. */
 static bool find_known(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_graph *g = k->g;
@@ -190,8 +191,8 @@ static bool find_known(struct qc_chooser *k, struct qc_status *st)
     return b != NULL;
 }
 
-/* Scale and zero point of a range. Of the two powers of two around the scale, the one that loses less of what was seen.
- */
+/* Computes scale and zero point of a range. With power_of_two it takes, of the two powers around the scale, the one of
+   less error on the histogram. */
 static bool parameters_of(struct qc_affine *out, const struct qc_chooser *k, qc_id id, const struct qc_range *range,
                           struct qc_status *st)
 {
@@ -211,7 +212,7 @@ static bool parameters_of(struct qc_affine *out, const struct qc_chooser *k, qc_
     return true;
 }
 
-/* For the report: the shape of what was seen, and what the parameters lose of it. */
+/* For the report: the outline of the histogram, and the error of the parameters. */
 static bool outline(const struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_histogram *h = k->histograms[id];
@@ -239,7 +240,8 @@ static bool same_method(const struct qc_method *a, const struct qc_method *b)
     return same;
 }
 
-/* The name that statistics of a value have in any graph of the model; NULL: it has none, or is a constant. */
+/* Returns the name under which any graph of the model has statistics of this value; NULL without a name, and for
+   constants. */
 static const char *name_of(const struct qc_graph *g, qc_id v)
 {
     const qc_id named = qc_value_named(g, v);
@@ -252,13 +254,13 @@ static bool same_value(const struct qc_graph *a, qc_id x, const struct qc_graph 
     return p && q && strcmp(p, q) == 0;
 }
 
-/* The function that a quantizer is behind; NULL: it is behind none. */
+/* Returns the function that the quantizer's values go through; NULL: none. */
 static const char *text_behind(const struct qc_chooser *k, qc_id id)
 {
     return k->looks ? k->looks[id].text : NULL;
 }
 
-/* Quantizers that were solved before, by the first value that they observe. */
+/* Indexes the quantizers of options->solved by the first value they observe. */
 static bool index_solved(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_solved *from = &k->options->solved;
@@ -271,8 +273,8 @@ static bool index_solved(struct qc_chooser *k, struct qc_status *st)
     return true;
 }
 
-/* The range that the same method chose for a quantizer of the same values in another graph, behind the same function if
-   there is one; NULL: there is none. */
+/* Returns the choice of a quantizer of options->solved with the same values, method, levels and function; NULL: none.
+ */
 static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id id, const struct qc_method *by)
 {
     const struct qc_solved *from = &k->options->solved;
@@ -301,7 +303,7 @@ static const struct qc_choice *solved_before(const struct qc_chooser *k, qc_id i
     return NULL;
 }
 
-/* The share of what was seen at a quantizer that its range clips. */
+/* Sets the share of the quantizer's values that its range clips. */
 static bool clip(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_statistics *seen,
                  struct qc_status *st)
 {
@@ -310,7 +312,7 @@ static bool clip(struct qc_range *range, const struct qc_chooser *k, qc_id id, c
                             st);
 }
 
-/* As far as others may reach, and how much of what was seen it cuts off then. */
+/* Widens the range toward unseen samples and updates the clipped share. */
 static bool widen(struct qc_range *range, const struct qc_chooser *k, qc_id id, const struct qc_method *by,
                   struct qc_status *st)
 {
@@ -376,7 +378,7 @@ static void find(struct qc_found *f, qc_id id)
     f->count++;
 }
 
-/* ", and 3 more tensors" */
+/* Formats `what`, then "3 more tensors (...)"; empty if there is only one. */
 static const char *others(char text[96], const struct qc_found *f, const char *what)
 {
     text[0] = 0;
@@ -386,8 +388,8 @@ static const char *others(char text[96], const struct qc_found *f, const char *w
     return text;
 }
 
-/* Infinity in one sample is infinity in most of what comes after it: the first quantizer is named, the others are
- * counted. */
+/* NaN or infinity spreads to most of the following tensors: the warning names the first quantizer and counts the
+   others. */
 static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st)
 {
     const struct qc_tally *t = &k->c->choices[id].seen;
@@ -395,8 +397,8 @@ static bool check_nonfinite(struct qc_chooser *k, qc_id id, struct qc_status *st
     if (!nan && !inf) return true;
     if (k->options->nonfinite_error)
         return qc_fail(st, QC_BAD_INPUT,
-                       "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; mend the data or "
-                       "drop --nonfinite error",
+                       "%s: tensor '%s' has %llu NaN and %llu infinite values, first in sample %llu; correct the data "
+                       "or drop --nonfinite error",
                        k->source, k->g->qparams_of[id].name, nan, inf,
                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     if (nan && !t->count) find(&k->numberless, id);
@@ -408,14 +410,14 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
 {
     const struct qc_tally *t = &k->c->choices[k->nonfinite.first].seen;
     char more[96];
-    if (k->numberless.first) { /* behind weights, whose NaN may be why */
+    if (k->numberless.first) { /* has a weight between it and the inputs whose NaN may be the cause */
         t = &k->c->choices[k->numberless.first].seen;
-        return qc_fail(
-            st, QC_BAD_INPUT,
-            "%s: tensor '%s' has no number in any sample: %llu NaN and %llu infinite values, first in sample "
-            "%llu; mend the data",
-            k->source, k->g->qparams_of[k->numberless.first].name, (unsigned long long)t->nan,
-            (unsigned long long)t->pos_inf + t->neg_inf, (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
+        return qc_fail(st, QC_BAD_INPUT,
+                       "%s: tensor '%s' has no finite value in any sample: %llu NaN and %llu infinite values, first in "
+                       "sample %llu; correct the data",
+                       k->source, k->g->qparams_of[k->numberless.first].name, (unsigned long long)t->nan,
+                       (unsigned long long)t->pos_inf + t->neg_inf,
+                       (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     }
     if (k->zero.first &&
         !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
@@ -446,15 +448,14 @@ static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
     return qc_graph_bind_quantizer(k->g, id, 1, &p.scale, &p.zero_point, st);
 }
 
-/* Nothing may stay in float in silence. */
+/* Fails if a quantizer is unbound: nothing may stay in float silently. */
 static bool all_bound(const struct qc_graph *g, struct qc_status *st)
 {
     for (qc_id id = 1; id <= g->qparams_count; id++)
         if (g->qparams_of[id].kind == QC_QPARAMS_QUANTIZER && g->qparams_of[id].state == QC_QPARAMS_UNBOUND)
-            return qc_fail(
-                st, QC_BAD_INPUT,
-                "tensor '%s' was asked for by a pattern, but is never computed; check the patterns of --rules",
-                g->qparams_of[id].name);
+            return qc_fail(st, QC_BAD_INPUT,
+                           "a pattern names tensor '%s', but no operator computes it; check the patterns of --rules",
+                           g->qparams_of[id].name);
     return true;
 }
 

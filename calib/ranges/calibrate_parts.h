@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the files of calib/ranges/calibrate.h share. */
+/* Declarations shared by the files of calib/ranges/calibrate.h. */
 #pragma once
 
 #include "base/index.h"
@@ -7,13 +7,13 @@
 #include "calib/ranges/look_through.h"
 #include "calib/ranges/quantizer_channels.h"
 
-/* Quantizers of one kind are one warning: the first of them, and how many there are. */
+/* Quantizers with the same problem, for one warning. */
 struct qc_found {
     qc_id first;
     size_t count;
 };
 
-/* Statistics of the quantizers: those of their values and constants. */
+/* The state of choosing quantizers. */
 struct qc_chooser {
     struct qc_calibration *c;
     struct qc_graph *g;
@@ -21,30 +21,29 @@ struct qc_chooser {
     const char *source;  /* file, for messages */
     const struct qc_collection *seen;
     const struct qc_calibration_options *options;
-    struct qc_histogram *
-        *merged; /* [qparams_count + 1]: of quantizers that take from several values, or from constants */
-    const struct qc_histogram **histograms; /* [qparams_count + 1]: those, or the only value's */
+    struct qc_histogram **merged; /* [qparams_count + 1]: histograms of quantizers with several values or a constant */
+    const struct qc_histogram **histograms; /* [qparams_count + 1]: the merged one, or that of the only value */
     struct qc_outline *outlines;            /* [qparams_count] */
     struct qc_quantizer_samples *samples;   /* [qparams_count + 1] */
     struct qc_curve *curves;                /* [qparams_count + 1] */
-    struct qc_scan *scan;                   /* of constants */
+    struct qc_scan *scan;                   /* scratch for constants */
     double seconds;
-    struct qc_histogram *
-        *weighted; /* [qparams_count + 1]: by what layers make of errors; NULL where all values are equal */
+    struct qc_histogram **
+        weighted; /* [qparams_count + 1]: values weighted by their effect on layers' outputs; NULL: all count equally */
     struct seen_channels {
         struct qc_channel_histogram *seen; /* NULL: one scale */
         struct qc_quantizer_channels chosen;
     } * channels;                    /* [qparams_count + 1] */
-    struct qc_channel_gain *gains;   /* by value; NULL: not asked for */
+    struct qc_channel_gain *gains;   /* by value id; NULL: not asked for */
     struct qc_look *looks;           /* [qparams_count + 1]; NULL: not asked for */
-    struct qc_index solved;          /* of options->solved: quantizers by the name of the first value they observe */
-    struct qc_found nonfinite, zero; /* quantizers that have seen NaN or infinity; that have seen nothing but zeros */
-    struct qc_found numberless;      /* that have seen NaN and no number */
+    struct qc_index solved;          /* quantizers of options->solved, by the name of the first value they observe */
+    struct qc_found nonfinite, zero; /* with NaN or infinity; with zeros only */
+    struct qc_found numberless;      /* with NaN and no number */
 };
 
-/* What a quantizer's values and constants show. */
+/* Merges the statistics of a quantizer's values and constants. Fails if the statistics lack a value. */
 bool qc_chooser_merge(struct qc_chooser *k, qc_id quantizer, struct qc_status *st);
-/* The range of an observer, as far as samples that were not seen may go: of mse calib/ranges/expected_error.h, of few
-   samples calib/ranges/few_samples.h. */
+/* Widens the range of an observer toward unseen samples: of mse by calib/ranges/expected_error.h, with few samples by
+   calib/ranges/few_samples.h. */
 bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id quantizer, const struct qc_method *by,
                        struct qc_status *st);

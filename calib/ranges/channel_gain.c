@@ -17,8 +17,7 @@ static double *room(const struct gains *k, qc_id v, struct qc_status *st)
     return c->gain;
 }
 
-/* Where the channels of the first input are in a layer's constant: element / inner % count, and of which group of
- * channels. */
+/* Position of the first input's channels in a layer's constant: element / inner % count, plus the group. */
 struct weight {
     const struct qc_tensor *t;
     size_t inner, count, groups, outer; /* outer: elements of a group, 0: one group */
@@ -73,7 +72,7 @@ static double size_of(const struct qc_shape *s, int from)
     return n;
 }
 
-/* The share of an element's error that a node hands on, summed over the results that take it; 0: none. */
+/* Returns the share of an element's error that a node passes on, summed over the results that read it; 0: none. */
 static double share(const struct qc_graph *g, const struct qc_node *n, unsigned data)
 {
     struct qc_status ignored = QC_STATUS_INIT;
@@ -97,8 +96,7 @@ static double share(const struct qc_graph *g, const struct qc_node *n, unsigned 
            n->op == QC_OP_Dequantize || n->op == QC_OP_Requantize;
 }
 
-/* Reshape that makes elements of a channel channels of their own: each of those counts for its element, the channel for
- * their mean. */
+/* A Reshape that splits a channel into `inner` channels: its gain is their mean. */
 static bool take_split(const struct gains *k, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_channel_gain *in = &k->of[n->inputs[0]], *out = &k->of[n->outputs];
@@ -110,7 +108,8 @@ static bool take_split(const struct gains *k, const struct qc_node *n, struct qc
     return gain != NULL;
 }
 
-/* The squared factor of a product with a constant that is one number, or one for each channel. */
+/* Computes the squared factor of a product with a constant of one number, or of one per channel. Returns false for
+   other products. */
 static bool factor_of(double *out, const struct gains *k, const struct qc_node *n, unsigned data, size_t channel)
 {
     const struct qc_graph *g = k->g;

@@ -8,10 +8,10 @@
 #include "calib/ranges/calibrate_parts.h"
 #include "calib/ranges/few_samples.h"
 
-/* The height is what half of 32 samples exceed, of more samples a smaller part, since what lies further out says more.
-   What is expected is what was seen to the power n / (n + HALF) of n samples, times the law to the rest; at least the
-   part LEAST of the law counts as seen. No end goes further than FURTHEST times what was seen. Both ends have one law
-   where their heights are ALIKE: twice as many samples say more. */
+/* The height is exceeded by half of 32 samples, and by a smaller share of more samples, since the tail says more. The
+   expected error is law^(1 - p) seen^p with p = n / (n + HALF) for n samples; the observed error counts as at least
+   LEAST of the law. No end goes beyond FURTHEST times the largest value. Both ends share one law if their heights
+   differ by a factor below ALIKE: twice as many samples say more. */
 enum { ENDS = 65 };
 static const double HALF = 16, LEAST = 0.1, FURTHEST = 1.06, ALIKE = 2;
 
@@ -19,11 +19,11 @@ struct side {
     const struct qc_bin *bins; /* [count], ascending */
     size_t count;
     double sign, solved, furthest;
-    double height, beyond, sum; /* so many maxima beyond the height, and the sum of their excesses; 0: no law */
-    double there, seen;         /* what is cut off at the height; the power of what was seen */
+    double height, beyond, sum; /* number of maxima beyond the height, sum of their excesses; 0: no law */
+    double there, seen;         /* error of clipping at the height; exponent of the observed error */
 };
 
-/* The squared error of cutting off what was seen beyond `end`. */
+/* Returns the squared error of clipping the histogram at `end`. */
 static double cut_off(const struct side *s, double end)
 {
     double sum = 0;
@@ -80,7 +80,7 @@ static void find_ends(struct qc_range *range, const struct side sides[2], const 
 {
     double end[2][ENDS], cut[2][ENDS], least = (double)INFINITY;
     for (int s = 0; s < 2; s++)
-        for (int i = 0; i < ENDS; i++) { /* nearer to each other where the least often is */
+        for (int i = 0; i < ENDS; i++) { /* denser near the solved end, where the least usually is */
             const double part = (double)i / (ENDS - 1);
             end[s][i] = sides[s].solved + (sides[s].furthest - sides[s].solved) * part * part;
             cut[s][i] = expected(&sides[s], end[s][i]);
@@ -115,8 +115,8 @@ bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen
     return ok;
 }
 
-/* The least squared error, clipped values counting so many times: mse with norm 2, and what stands for it without data.
- */
+/* Returns true if the method minimizes the squared error (mse with norm 2, or an observer of_network); *clip: its
+   factor of clipping errors. */
 static bool by_squares(double *clip, const struct qc_method *by)
 {
     *clip = by->observer->of_network ? 1 : by->values.v[1];
@@ -137,6 +137,7 @@ bool qc_chooser_unseen(struct qc_range *range, const struct qc_chooser *k, qc_id
     if (k->options->unseen && by_squares(&what.clip, by) && !range->behind &&
         !qc_widen_for_unseen(range, k->histograms[id], &k->samples[id].series, &what, st))
         return qc_where(st, "quantizer '%s'", q->name);
-    if (range->lo < solved.lo || range->hi > solved.hi) range->objective = (double)NAN; /* that of the solved range */
+    if (range->lo < solved.lo || range->hi > solved.hi)
+        range->objective = (double)NAN; /* the objective belongs to the solved range */
     return true;
 }

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a range of least squared error cuts off of samples that it was not made from.
+/* The clipping error of a least-squares range on unseen samples.
 
-   Such a range cuts off what is worth it on the samples that were seen; of others it is more, since the largest values
-   come in few samples and the next one may go further. How far maxima of samples go beyond some height has an
-   exponential law, the limit for light tails (Pickands 1975, "Statistical inference using extreme order statistics").
-   Of k maxima beyond the height, whose excesses add up to s, the next one exceeds the height by more than t with the
-   probability (1 + t / s)^-k, the predictive law of an exponential whose mean is not known. So the squared error of
-   cutting off at T is expected to be that of cutting off at the height times (1 + (T - height) / s)^-k. What was seen
-   falls below it toward the largest value, where it is 0; the truth is between, nearer to what was seen the more
-   samples there are. */
+   A least-squares range clips what pays on the samples seen. Unseen samples lose more, since few samples hold the
+   largest values and the next one may go further. The excess of sample maxima over a height follows an exponential law,
+   the limit for light tails (Pickands 1975, "Statistical inference using extreme order statistics"). If k maxima exceed
+   the height and their excesses add up to s, the next one exceeds it by more than t with probability (1 + t / s)^-k,
+   the predictive law of an exponential with unknown mean. So the expected squared error of clipping at T is that of
+   clipping at the height times (1 + (T - height) / s)^-k. The observed error falls below this law toward the largest
+   value, where it is 0. The estimate lies between both, nearer to the observed error with more samples. */
 #pragma once
 
 #include "observers/histogram.h"
 #include "observers/observer.h"
 #include "observers/series.h"
 
-enum { QC_UNSEEN_MOST = 256 }; /* of more samples what was seen is enough */
+enum { QC_UNSEEN_MOST = 256 }; /* with more samples the observed error suffices */
 
 struct qc_unseen {
-    double clip; /* how often errors of clipped values count */
+    double clip; /* factor of clipping errors */
     struct qc_levels levels;
     enum qc_symmetry symmetry;
-    double known_lo, known_hi; /* what no value is beyond */
+    double known_lo, known_hi; /* no value lies beyond */
 };
 
-/* Moves the ends of a range that was chosen by squared errors outwards, to the least sum of the error of rounding and
-   of what is expected to be cut off; with QC_MANY_SAMPLES to
-   QC_UNSEEN_MOST samples (of fewer: calib/ranges/few_samples.h). Not of values that were integers. */
+/* Moves the ends of a least-squares range outwards, to the least sum of rounding error and expected clipping error.
+   Changes nothing with less than QC_MANY_SAMPLES (calib/ranges/few_samples.h) or more than QC_UNSEEN_MOST samples, or
+   if the values look like integers (qc_were_integers). Fails if memory is out. */
 bool qc_widen_for_unseen(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                          const struct qc_unseen *unseen, struct qc_status *st);

@@ -4,8 +4,8 @@
 #include <math.h>
 
 enum { SIZES = 256, VALUES_LEAST = 1024 };
-/* Of the spread of maxima: sqrt(6) / pi. Of more values than KNOWN what lies beyond those seen is so rare that it costs
-   less than wider steps of all others, the less the more they are. */
+/* GUMBEL: sqrt(6) / pi, as standard deviations of the maxima. With more than KNOWN values the widening shrinks in
+   proportion: values beyond the extremes are so rare that they cost less than wider steps of all others. */
 static const double GUMBEL = 0.7796968012336761, MOST = 2, KNOWN = 0x1p20;
 
 static size_t seen_of(const struct qc_series *s)

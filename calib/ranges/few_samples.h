@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ranges from few samples: the next sample goes further than all that were seen. The largest values of the samples are
-   taken to have Gumbel's law, the limit of maxima; with a standard deviation s of them the largest of N samples is, on
-   average, sqrt(6) / pi s ln(N / n) above the largest of n (Gumbel 1958, "Statistics of Extremes"). N is 32: with as
-   many samples nothing is changed here (calib/ranges/expected_error.h). */
+/* Ranges from few samples: an unseen sample is likely to exceed all samples seen. Maxima of samples are assumed to
+   follow Gumbel's law, the limit of maxima. If s is their standard deviation, the largest of N samples exceeds the
+   largest of n on average by sqrt(6) / pi s ln(N / n) (Gumbel 1958, "Statistics of Extremes"). N is QC_MANY_SAMPLES:
+   from there on calib/ranges/expected_error.h applies. */
 #pragma once
 
 #include "observers/histogram.h"
@@ -11,11 +11,11 @@
 
 enum { QC_MANY_SAMPLES = 32 };
 
-/* Of so many values, no more sizes than 8 bits have? */
+/* Returns true if the values look like integers of 8 bits: at least 1,024 values that fill at most 256 bins. */
 bool qc_were_integers(const struct qc_histogram *h);
 
-/* Widens a range that an observer chose by what both ends of the samples are to reach beyond what they have reached, in
-   proportion to that, at most to twice its width; not beyond what is known. Left alone: a range from one sample or from
-   QC_MANY_SAMPLES, and values of no more sizes than 8 bits have: they were integers, whose range is that of a type. */
+/* Widens a range in proportion to the expected excess of each end over the samples' extremes. An end moves to at most
+   twice its distance from 0, and not beyond the known bounds. Changes nothing with one sample, with QC_MANY_SAMPLES or
+   more, or if the values look like integers. */
 void qc_widen_for_few(struct qc_range *range, const struct qc_histogram *seen, const struct qc_series *series,
                       double known_lo, double known_hi);

@@ -9,9 +9,9 @@
 #include "graph/core/pair_order.h"
 #include "graph/core/scale_layout.h"
 
-static const double STEP = 1 + 1.0 / 512; /* from one scale that is tried to the next */
+static const double STEP = 1 + 1.0 / 512; /* ratio of one tried scale to the previous */
 
-/* Two neighbouring weights of a row; the last one of an odd count is alone. */
+/* Two neighbouring weights of a row; with an odd count the last weight is alone. */
 struct pair {
     float a, b;
     bool alone;
@@ -27,7 +27,7 @@ struct row {
     size_t count;
 };
 
-/* The larger of both sums of one sign. */
+/* Returns the larger of the pair's positive and negative sums. */
 static int32_t sum_of(const struct row *r, const struct pair *pair, float scale)
 {
     const struct qc_affine p = {.scale = scale, .zero_point = r->zero_point};
@@ -37,7 +37,7 @@ static int32_t sum_of(const struct row *r, const struct pair *pair, float scale)
     return above > below ? above : below;
 }
 
-/* The largest sum with this scale. Levels about zero point 0 only shrink with larger scales, so a pair that keeps the
+/* Returns the largest sum at this scale. With zero point 0, levels only shrink as the scale grows, so a pair within the
    limit is dropped. */
 static int32_t largest_pair(struct row *r, float scale, int32_t limit)
 {
@@ -62,8 +62,8 @@ static float sum_below(const struct pair *p)
     return (p->a < 0 ? -p->a : 0) + (p->b < 0 ? -p->b : 0);
 }
 
-/* Reads the pairs of a row that may exceed the limit with this scale. Rounding raises a sum by one level at most; one
-   more is for the rounding of floats. */
+/* Reads the pairs of a row that may exceed the limit at this scale. Rounding raises a sum by at most one level; a
+   second level is a margin for float errors. */
 static void read_pairs(struct row *r, float scale, int32_t limit)
 {
     const struct qc_pair_order *o = r->order;
@@ -94,7 +94,7 @@ static float fitting_scale(struct row *r, float scale, int32_t limit)
     read_pairs(r, scale, limit);
     const int32_t now = largest_pair(r, scale, limit);
     if (now <= limit) return scale;
-    /* Rounding moves the sum of a pair by 1 at most. */
+    /* Rounding changes the sum of a pair by at most 1. */
     double to = (double)scale * fmax(1, (double)(now - 1) / (limit + 1));
     while (to < (double)FLT_MAX && largest_pair(r, (float)to, limit) > limit) to *= STEP;
     return (float)to;

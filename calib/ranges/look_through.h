@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that the values of quantizers go through before anything else reads them (graph/core/output_function.h),
- * ready for observers. */
+/* Functions that alone read the values of a quantizer (graph/core/output_function.h), in a form that observers can
+   evaluate. */
 #pragma once
 
 #include "graph/core/graph.h"
@@ -11,6 +11,6 @@ struct qc_look {
     struct qc_output_function behind; /* computes in float32, as the simulated graph does; one thread at a time */
 };
 
-/* *out: [qparams_count + 1], by qparams of the simulated graph g, in the arena. Errors: memory; an attribute that is
- * not handled (QC_UNSUPPORTED). */
+/* Computes *out: [qparams_count + 1], by qparams of the simulated graph g, in the arena. Fails if memory is out, or
+   with QC_UNSUPPORTED on an attribute that is not handled. */
 bool qc_look_through(struct qc_look **out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);

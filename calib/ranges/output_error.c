@@ -11,7 +11,7 @@
 
 enum { STEPS = 24, CANDIDATES = STEPS + 1, OCTAVE = 16 };
 
-/* 2^(-k/16), as a product of exact roots, the same on every machine. */
+/* Returns 2^(-k/16) as a product of exact roots, so that every machine has the same value. */
 static double ratio(int k)
 {
     const double step = 0.95760328069857364694; /* 2^(-1/16) */
@@ -20,10 +20,9 @@ static double ratio(int k)
     return ldexp(r, -(k / OCTAVE));
 }
 
-/* The moments of one group and block: one for the whole team, or one for each worker where groups are many and small.
- */
+/* Moments of one group and block. All workers share one, unless groups are many and small: then each has its own. */
 struct matrix {
-    double *h;              /* [block][block]: what errors are taken from */
+    double *h;              /* [block][block]: second moments that errors are measured with */
     double *mean, *other;   /* [block] */
     double *factor, *panel; /* with compensate: [block][block], QC_FACTOR_SCRATCH(block) */
     size_t *order;          /* [block] */
@@ -37,12 +36,12 @@ struct lanes {
 struct judging {
     const struct qc_output_error *e;
     const struct qc_range *widest;    /* [channels] */
-    struct qc_round_weights_layer at; /* to find weights with */
-    size_t chunks;                    /* of a group's outputs */
-    size_t group, block;              /* of a matrix for the team */
+    struct qc_round_weights_layer at; /* maps outputs and columns to weights */
+    size_t chunks;                    /* per group, of QC_LANES outputs */
+    size_t group, block;              /* of the shared matrix */
     struct matrix *matrices;          /* [1 or workers] */
     struct lanes *lanes;              /* [workers] */
-    const struct qc_qparams *input;   /* NULL: real */
+    const struct qc_qparams *input;   /* NULL: not quantized */
     double *errors;                   /* [outputs][CANDIDATES] */
 };
 
@@ -105,7 +104,7 @@ static void judge_block(const struct judging *j, const struct matrix *m, const s
             divisor[l] = p.scale;
             scale[l] = (double)p.scale;
         }
-        for (size_t i = 0; i < w; i++) { /* column by column: outputs may be side by side */
+        for (size_t i = 0; i < w; i++) { /* column by column: weights of several outputs may be contiguous */
             const float *x = weights + qc_round_weights_element(&j->at, first, column + i);
             for (size_t l = 0; l < QC_LANES; l++)
                 s->x[i * QC_LANES + l] = (double)(x[(l < count ? l : 0) * step] / divisor[l]);
@@ -124,7 +123,7 @@ static void judge_block(const struct judging *j, const struct matrix *m, const s
     }
 }
 
-/* A chunk of the outputs of the group whose matrix the team has. */
+/* Judges one chunk of outputs with the shared matrix. */
 static bool judge_chunk(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct judging *j = user;
@@ -136,7 +135,7 @@ static bool judge_chunk(void *user, size_t item, unsigned worker, struct qc_stat
     return true;
 }
 
-/* A whole group of at most QC_LANES outputs. */
+/* Judges a whole group of at most QC_LANES outputs. */
 static bool judge_group(void *user, size_t group, unsigned worker, struct qc_status *st)
 {
     const struct judging *j = user;
@@ -162,7 +161,7 @@ static bool judge_all(struct judging *j, bool together, const struct qc_pool_opt
     return true;
 }
 
-/* The least sum over the outputs of a channel. */
+/* Chooses the candidate of least error, summed over the outputs of a channel. */
 static void choose(struct qc_range *ranges, const struct judging *j)
 {
     for (size_t c = 0; c < j->e->channels; c++) {

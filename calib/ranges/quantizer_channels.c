@@ -16,7 +16,8 @@ bool qc_quantizers_have_channels(const struct qc_graph *g)
 int qc_quantizer_axis(const struct qc_uses *u, qc_id quantizer, qc_id value)
 {
     const struct qc_graph *g = u->graph;
-    const struct qc_node *from = qc_node_of(g, value); /* what an op of a pattern stores is read back from there */
+    const struct qc_node *from =
+        qc_node_of(g, value); /* an operator of a pattern that stores its output: the value is dequantized from there */
     if (from && from->op == QC_OP_Dequantize && g->values[from->inputs[0]].type.qparams == quantizer)
         return g->values[from->inputs[0]].type.axis;
     const struct qc_use_list readers = qc_readers(u, value);
@@ -62,9 +63,8 @@ void qc_quantizer_channels_real(const struct qc_view *v, const struct qc_qparams
     }
 }
 
-/* A channel's range reaches at least so far of the widest of the quantizer, on both sides: data show much less of one
-   channel than of a tensor, and other data reach further. What it costs and gains:
-   docs/decisions/0024-scales-per-channel-of-activations.md. */
+/* Least share of the widest range that a channel's range reaches, on both sides. A channel has much less data than a
+   tensor, so unseen data exceeds it more. Gains and costs: docs/decisions/0024-scales-per-channel-of-activations.md. */
 static const double LEAST = 0.125;
 
 struct sums {
@@ -79,7 +79,7 @@ static void widen(struct qc_range *ranges, const struct qc_range *widest, size_t
     }
 }
 
-/* What the range of a channel loses. */
+/* Adds the loss of one channel's range to the sums. */
 static bool add_loss(struct sums *sums, struct qc_loss *loss, const struct qc_range *r, const struct qc_affine *p,
                      const struct qc_histogram *h, const struct qc_levels levels, enum qc_symmetry symmetry,
                      struct qc_status *st)

@@ -14,21 +14,23 @@ struct qc_quantizer_channels {
     int32_t *zero_point; /* [count] */
 };
 
-/* Fills the arrays of out, whose count is that of h, by the observer from each channel's own histogram. *range: from
-   the lowest to the highest end of any channel, with the share that is clipped of all values; *loss: of all. No range
-   is narrower than an eighth of that widest one, to either side. Errors: those of the observer. */
+/* Chooses a range for each channel from its own histogram, and fills the arrays of out, whose count is that of h.
+   *range: the union of all channels' ranges, with the clipped share of all values. *loss: over all channels. Each end
+   of a range is at least an eighth of that of the union. Fails if the observer fails or memory is out. */
 bool qc_quantizer_channels_solve(struct qc_quantizer_channels *out, struct qc_range *range, struct qc_loss *loss,
                                  const struct qc_channel_histogram *h, const struct qc_qparams *s,
                                  const struct qc_observer *observer, const struct qc_observer_values *values,
                                  const struct qc_solve *request, struct qc_status *st);
 
-/* Makes real numbers of v, float32 with qparams of one scale for each index of `axis`, in place. stored: they are
-   levels; else levels less the zero point. saturated: NULL, or what lies at the ends of the levels is added to it. */
+/* Turns v, float32 with qparams of one scale per index of `axis`, into real numbers in place. stored: v holds levels;
+   else levels minus the zero point. saturated: NULL, or incremented by the number of values at the ends of the levels.
+ */
 void qc_quantizer_channels_real(const struct qc_view *v, const struct qc_qparams *s, int axis, bool stored,
                                 uint64_t *saturated);
 
-/* Has a quantizer of activations of a simulated graph a scale for each channel? */
+/* Returns true if a quantizer of activations of a simulated graph has a scale per channel. */
 bool qc_quantizers_have_channels(const struct qc_graph *g);
 
-/* The axis along which a value of a simulated graph is stored in a quantizer; -1: it is not. */
+/* Returns the axis along which a value of a simulated graph is stored in a quantizer, or -1 if it is not stored there.
+ */
 int qc_quantizer_axis(const struct qc_uses *u, qc_id quantizer, qc_id value);

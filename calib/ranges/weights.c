@@ -11,22 +11,22 @@
 #include "calib/weights/factorise.h"
 #include "calib/weights/round_weights.h"
 
-/* Largest bias magnitude allowed in an accumulator: half of int32, the other half is left to the products. */
+/* Largest bias magnitude allowed in an accumulator: half of the int32 range; products may use the other half. */
 static const double BIAS_MAX = 1073741824.0;
 
-/* A constant that a Quantize node takes into a quantizer. */
+/* A constant that a Quantize node stores in a quantizer. */
 struct constant_use {
     const struct qc_tensor *tensor; /* NULL: none */
     int axis;
-    size_t readers; /* inputs of nodes that are in the quantizer; ... */
-    qc_id layer;    /* ... the last of these that is the second input of its node, whose weight it is; 0: none */
-    qc_id product;  /* the node that multiplies with the real numbers behind it, if one alone does; 0: none */
+    size_t readers; /* number of node inputs in this quantizer */
+    qc_id layer;    /* node whose second input (the weight) is in this quantizer; 0: none */
+    qc_id product;  /* the only node that multiplies with the dequantized constant; 0: none, or several */
     size_t products;
     qc_id first_product,
-        first_bias; /* qparams that are a product with this weight; nodes that quantize a bias for one */
+        first_bias; /* qparams of products with this weight; Quantize nodes of biases for such a product */
 };
 
-/* By quantizer; of several constants the first. */
+/* Fills uses by quantizer; of several constants of one quantizer the first counts. */
 static void find_uses(struct constant_use *uses, const struct qc_graph *g)
 {
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
@@ -49,11 +49,11 @@ static void find_uses(struct constant_use *uses, const struct qc_graph *g)
     }
 }
 
-/* Channels that are gathered together: where they lie side by side, each alone would go through the whole tensor. */
+/* Channels gathered together: if channels interleave, gathering each alone would read the whole tensor each time. */
 enum { TOGETHER = 64 };
 
-/* From one gathered channel to the next: a line more than they have, since channels that are a large power of two of
-   bytes apart would push each other out of the first cache. */
+/* Distance of gathered channels: one cache line more than their size. Channels a large power of two apart would evict
+   each other from the L1 cache. */
 static size_t gathered_step(size_t each)
 {
     return each + 16;
@@ -85,7 +85,7 @@ struct channels {
     int32_t *zero_point;
 };
 
-/* A quantizer of constants; quantizers are solved beside each other, and bound one after the other. */
+/* A quantizer of constants. Quantizers are solved in parallel and bound one after the other. */
 struct constant_quantizer {
     qc_id id;
     struct constant_use use;
@@ -100,10 +100,11 @@ struct solving {
     const struct qc_calibration_options *options;
     size_t count;
     struct constant_quantizer *quantizers; /* [count] */
-    qc_id *next_product, *next_bias;       /* [qparams_count + 1], [node_count + 1]: behind the first ones, ascending */
+    qc_id *next_product, *next_bias; /* [qparams_count + 1], [node_count + 1]: lists that continue first_product and
+                                        first_bias, ascending */
 };
 
-/* From the last to the first, so that lists ascend. */
+/* Builds the lists from last to first, so that they ascend. */
 static void find_products(struct constant_use *uses, struct solving *s)
 {
     const struct qc_graph *g = s->g;
@@ -124,7 +125,7 @@ static void find_products(struct constant_use *uses, struct solving *s)
     }
 }
 
-/* By the error of the layer's outputs; *ranges stays NULL where that is not known. */
+/* Chooses ranges by the error of the layer's outputs; *ranges stays NULL if that is unknown. */
 static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
                              const struct constant_quantizer *quantizer, struct qc_status *st)
 {
@@ -199,7 +200,7 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
             ok = qc_observer_solve_values(&r, quantizer->observer, values, x, n, &request, st);
         if (!ok) break;
         struct qc_affine p = qc_affine_from_range(r.lo, r.hi, request.levels, s->symmetry);
-        out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, mended by the caller */
+        out->scale[c] = r.lo == 0 && r.hi == 0 ? 0 : p.scale; /* 0: an empty channel, for mend_empty */
         out->zero_point[c] = p.zero_point + offset;
         if (r.lo < choice->range.lo) choice->range.lo = r.lo;
         if (r.hi > choice->range.hi) choice->range.hi = r.hi;
@@ -209,8 +210,8 @@ static bool solve_channels(struct constant_quantizer *quantizer, struct qc_choic
     return ok;
 }
 
-/* What an error of each weight along the summed axis does to the output: the second moment of what is multiplied with
-   it. *out stays NULL where that is not known. */
+/* Computes the importance of each weight along the summed axis: the second moment of its input. *out stays NULL if that
+   is unknown. */
 static bool importance_of(double **out, const struct solving *s, const struct constant_quantizer *quantizer,
                           struct qc_status *st)
 {
@@ -224,12 +225,13 @@ static bool importance_of(double **out, const struct solving *s, const struct co
     for (size_t b = 0; b < l->blocks; b++)
         qc_second_moments_read_diagonal(h + b * l->block, l, 1U << QC_MOMENTS_FIT | 1U << QC_MOMENTS_HELD, 0, b);
     for (size_t i = 0; i < size; i++) sum += h[i];
-    for (size_t i = 0; i < size; i++) h[i] += QC_DAMPING * sum / (double)size; /* none is without any */
+    for (size_t i = 0; i < size; i++)
+        h[i] += QC_DAMPING * sum / (double)size; /* a floor: no weight is without importance */
     if (sum > 0 && isfinite(sum)) *out = h;
     return true;
 }
 
-/* Of a weight in blocks. */
+/* Chooses the scales of a weight in blocks. */
 static bool solve_blocks(const struct solving *s, struct constant_quantizer *quantizer, struct qc_status *st)
 {
     const struct qc_qparams *q = &s->g->qparams_of[quantizer->id];
@@ -253,8 +255,8 @@ static bool solve_blocks(const struct solving *s, struct constant_quantizer *qua
            qc_where(st, "weight '%s'", q->name);
 }
 
-/* A channel of zeros takes the widest scale of the others (1 when there is none): any scale is exact for it, but the
-   accumulator, and with it the bias, is counted in steps of it. */
+/* Gives a channel of zeros the widest scale of the others, or 1 if there is none. Any scale represents zeros exactly,
+   but the accumulator and its bias are counted in steps of it. */
 static void mend_empty(const struct channels *c)
 {
     float widest = 0;
@@ -263,21 +265,21 @@ static void mend_empty(const struct channels *c)
         if (c->scale[i] == 0) c->scale[i] = widest > 0 ? widest : 1;
 }
 
-/* The scale itself, or the power of two above it. */
+/* Returns the least power of two that is not below `scale`. */
 static float power_above(float scale)
 {
     int exponent;
     return frexpf(scale, &exponent) > 0.5f ? ldexpf(1.0f, exponent) : scale;
 }
 
-/* Each scale becomes the power of two below or above it that loses less of the weights; above where `cover`. */
+/* Replaces each scale by the power of two below or above it, whichever has less error; with `cover` always above. */
 static bool take_powers_of_two(const struct channels *c, const struct constant_use *use, const struct qc_qparams *s,
                                bool cover, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_levels levels = qc_qparams_levels(s);
     const struct qc_tensor *t = use->tensor;
     const float *x = t->data;
-    double *gain = QC_NEW_ARRAY(a, double, c->count, st); /* squared error above, less that below */
+    double *gain = QC_NEW_ARRAY(a, double, c->count, st); /* squared error above minus that below */
     if (!gain) return false;
     for (size_t i = 0; !cover && i < t->count; i++) {
         const size_t k = c->count > 1 ? channel_at(t, use->axis, c->count, i) : 0;
@@ -296,10 +298,10 @@ static bool take_powers_of_two(const struct channels *c, const struct constant_u
     return true;
 }
 
-/* Weights whose products could not matter: a step of the accumulator below this is a denormal before long. */
+/* Least step of an accumulator: a smaller one could leave float32's normal range in later products. */
 static const double STEP_MIN = 7.9e-31; /* 2^-100 */
 
-/* Raises scales until no step of an accumulator is too small for a float32 multiplier. */
+/* Raises scales until no accumulator step is too small for a float32 multiplier. */
 static void fit_step(const struct channels *c, const struct solving *s, const struct constant_use *use)
 {
     const struct qc_graph *g = s->g;
@@ -314,7 +316,7 @@ static void fit_step(const struct channels *c, const struct solving *s, const st
     }
 }
 
-/* Raises scales until the bias, counted in steps of input scale x weight scale, fits. Returns how many were raised. */
+/* Raises scales until the bias fits, in steps of input scale x weight scale. Returns how many were raised. */
 static size_t fit_bias(const struct channels *c, const struct solving *s, const struct constant_use *use)
 {
     const struct qc_graph *g = s->g;
@@ -365,7 +367,7 @@ static bool look_at(const struct solving *s, const struct constant_quantizer *qu
     return true;
 }
 
-/* An item of the workers. Layers whose outputs judge have workers of their own each, later. */
+/* Work item. Layers judged by their outputs come later: each uses all workers. */
 static bool solve_constant(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     struct solving *s = user;
@@ -420,7 +422,8 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     return qc_graph_bind_quantizer(s->g, quantizer->id, channels->count, channels->scale, channels->zero_point, st);
 }
 
-/* Is every activation bound that a weight is multiplied with? *some: there are such weights that wait. */
+/* Returns, for each weight, whether all activations it is multiplied with are bound. *some: an unbound weight is ready.
+ */
 static bool *find_ready(bool *some, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     bool *ready = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);

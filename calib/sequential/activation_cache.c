@@ -7,8 +7,7 @@
 
 #include "base/scratch_file.h"
 
-/* Memory comes in blocks of one size where it is used again, so that what a small value leaves is good for a large one.
- */
+/* Reused memory has blocks of one size, so that blocks of small values fit large ones. */
 enum { BLOCK = 16 << 10, SLAB = 256 };
 
 struct kept {
@@ -17,12 +16,12 @@ struct kept {
     size_t count, bytes;  /* elements of a unit, bytes of a unit */
     size_t piece, pieces; /* bytes of a block, blocks of a unit */
     struct block {
-        char *memory; /* NULL: in the file, or nothing */
-        bool there;   /* in the file: */
+        char *memory; /* NULL: in the file, or not allocated */
+        bool there;   /* in the file, at offset `at` */
         int64_t at;
-    } * blocks; /* [units][pieces]; NULL when spilled */
+    } * blocks; /* [units][pieces]; NULL if spilled */
     bool spilled;
-    int64_t set; /* spilled: of qc_spill_add */
+    int64_t set; /* spilled: from qc_spill_add */
 };
 
 struct qc_activation_cache {
@@ -33,15 +32,15 @@ struct qc_activation_cache {
     bool reuse;
     size_t slab_count, idle_count;
     void **slabs;       /* [slab_count] of SLAB blocks each */
-    struct block *idle; /* [slab_count * SLAB], idle_count of them are free blocks */
+    struct block *idle; /* [slab_count * SLAB], of which idle_count are free blocks */
     struct qc_scratch_file *file;
     size_t file_slabs, idle_in_file_count;
     struct block *idle_in_file; /* [file_slabs * SLAB] */
-    size_t most;                /* bytes of slabs in memory, as long as the file has room */
-    pthread_mutex_t lock;       /* of the first shape of a value, and of blocks */
+    size_t most;                /* bytes of slabs in memory while the file has room */
+    pthread_mutex_t lock;       /* protects the first shape of a value, and blocks */
 };
 
-/* Another slab in memory, whose blocks are free. */
+/* Allocates another slab in memory; its blocks are free. */
 static bool add_slab(struct qc_activation_cache *f)
 {
     void **slabs = realloc(f->slabs, (f->slab_count + 1) * sizeof *slabs);
@@ -55,7 +54,7 @@ static bool add_slab(struct qc_activation_cache *f)
     return true;
 }
 
-/* The same in the file; false: it has no room. */
+/* The same in the file. Returns false if it has no room. */
 static bool extend_file(struct qc_activation_cache *f)
 {
     struct qc_status ignored = QC_STATUS_INIT;
@@ -83,7 +82,7 @@ static bool take_block(struct block *b, struct qc_activation_cache *f)
     return true;
 }
 
-/* Memory for a unit. */
+/* Allocates a unit. */
 static bool take(struct block *blocks, struct qc_activation_cache *f, const struct kept *k)
 {
     if (!f->reuse) return (blocks[0].memory = malloc(k->bytes)) != NULL;
@@ -170,7 +169,7 @@ bool qc_activation_cache_prepare(struct qc_activation_cache *f, qc_id value, qc_
     return true;
 }
 
-/* The order in which elements of a view are kept: that of its memory where possible. */
+/* Returns the order in which elements of a view are kept: that of its memory if possible. */
 static enum qc_layout layout_of(const struct qc_view *v, const struct qc_shape *shape)
 {
     if (v->rank < 3 || v->rank > 5 || qc_view_row_major(v)) return QC_LAYOUT_ROW;
@@ -227,7 +226,7 @@ static void decode(float *to, const void *from, size_t n, const struct qc_qparam
     (wide ? sign ? decode_i16 : decode_u16 : sign ? decode_i8 : decode_u8)(to, from, n, s->zero_point[0], s->scale[0]);
 }
 
-/* Elements [first, first + n) of a unit. */
+/* Encodes or decodes part of a unit. */
 static void encode_part(void *to, const float *x, size_t n, const struct qc_activation_cache *f, const struct kept *k)
 {
     if (k->form.qparams != QC_REAL)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside calib/: what qc_calibrate_sequentially is made of. */
+/* Inside calib/: the state of sequential calibration. */
 #pragma once
 
 #include "calib/sequential/activation_cache.h"
@@ -14,41 +14,40 @@ struct qc_propagation {
     struct qc_arena *arena;
     struct qc_collection *seen;
     struct qc_chooser *chooser;
-    const qc_id *floats; /* [value_count + 1]: NULL, or where the graph has the float form of a value that layers read;
-                            0: nowhere */
-    struct qc_second_moments *means; /* NULL: biases are left alone, or take up the rounding of their weights only */
+    const qc_id *floats; /* [value_count + 1]: NULL, or the float form of a layer's input in the graph; 0: none */
+    struct qc_second_moments *means; /* NULL: biases stay, or absorb only the rounding of their weights */
     struct qc_activation_cache *frontier;
     struct qc_channel_locks *locks; /* NULL: no statistics of channels */
     const struct qc_shape *shapes;  /* of the graph's inputs */
     size_t units;
-    const size_t *drawn;         /* [units]: of the data set; NULL: all of it, in order */
+    const size_t *drawn;         /* [units]: units of the data set; NULL: all, in order */
     uint64_t *keys;              /* [units] */
-    unsigned workers;            /* at most */
-    size_t *watch;               /* [value_count + 1]: place in `seen` + 1 */
-    struct qc_collect_cost cost; /* the largest of all runs */
-    size_t done, total;          /* for progress */
+    unsigned workers;            /* upper limit */
+    size_t *watch;               /* [value_count + 1]: index in `seen` + 1 */
+    struct qc_collect_cost cost; /* maxima over all runs */
+    size_t done, total;          /* units, for progress */
 };
 
-/* What is looked at in a run. */
+/* A value observed in a run. */
 struct qc_segment_observed {
     qc_id value;
-    bool scan;    /* a quantizer's value */
-    bool means;   /* layers read it: those of qc_segment.layers */
-    bool paired;  /* of some of them beside its float form */
-    qc_id beside; /* 0, or it is the float form of this value, of which means are taken */
-    qc_id keep;   /* 0, or what is kept of it: the value itself, or the real one that it is the quantized form of */
+    bool scan;    /* collect it for a quantizer */
+    bool means;   /* collect it for the layers that read it (qc_segment.layers) */
+    bool paired;  /* some of them need it together with its float form */
+    qc_id beside; /* 0, or the value whose float form this is */
+    qc_id keep;   /* 0, or the value to keep: this one, or the real value that this one quantizes */
 };
 
-/* One run of a part of the graph over all units. Arrays by id of the graph. */
+/* One run of a part of the graph over all units. Arrays are by id of the graph. */
 struct qc_segment {
-    bool *nodes;  /* [node_count + 1]: what is computed */
-    bool *inputs; /* [value_count + 1]: what is read: kept values, and inputs of the graph */
-    bool *leaves; /* [value_count + 1]: kept values that are not kept on in their present form */
-    bool *layers; /* [node_count + 1]: whose means are taken */
+    bool *nodes;  /* [node_count + 1]: computed */
+    bool *inputs; /* [value_count + 1]: read: kept values, and inputs of the graph */
+    bool *leaves; /* [value_count + 1]: kept values whose present form is dropped afterwards */
+    bool *layers; /* [node_count + 1]: layers whose moments are collected */
     size_t observed_count;
     struct qc_segment_observed *observed;
-    bool counts; /* for progress */
+    bool counts; /* the run counts for progress */
 };
 
-/* Runs it; kept values are as asked for afterwards. */
+/* Runs the part; then values are kept as requested. */
 bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, struct qc_status *st);

@@ -8,20 +8,20 @@
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
 
-/* Units that layers are rounded by again, and what is kept of them at most: in memory, for each element of the largest
-   value that layers read its float and its stored form, and those of the layer before. */
+/* Limits of qc_round_sequentially: units that run, and bytes kept. KEPT_EACH: bytes in memory for each element of the
+   largest layer input: its float and its stored form, and those of the layer before. */
 enum { UNITS_LEAST = 16, UNITS_MOST = 128, KEPT_BYTES = 256 << 20, KEPT_EACH = 12 };
 
-/* Arrays by id of the graph, filled anew for every run. */
+/* Arrays are by id of the graph and filled for every run. */
 struct planning {
     struct qc_propagation *p;
     double rounding_seconds;
-    size_t quantizer_count, at; /* quantizers in their order, and how many of them are chosen */
+    size_t quantizer_count, at; /* quantizers in order, and the number chosen so far */
     qc_id *quantizers;
-    bool *final;    /* [value_count + 1]: nothing that is still to be bound or rounded can change it */
+    bool *final;    /* [value_count + 1]: nothing still to be bound or rounded can change it */
     bool *want;     /* [value_count + 1] */
     bool *expanded; /* [node_count + 1]: later runs compute it */
-    bool *root;     /* [value_count + 1]: a later run looks at it itself */
+    bool *root;     /* [value_count + 1]: a later run observes it */
     struct qc_segment part;
 };
 
@@ -46,7 +46,7 @@ static void find_final(const struct planning *s)
     }
 }
 
-/* The nodes between what is kept and the values that are looked at. */
+/* Finds the nodes between kept values and observed ones. */
 static void find_needed(const struct planning *s)
 {
     const struct qc_graph *g = s->p->g;
@@ -70,7 +70,7 @@ static void find_needed(const struct planning *s)
     for (size_t i = 0; i < g->input_count; i++) part->inputs[g->inputs[i].value] = s->want[g->inputs[i].value];
 }
 
-/* Real numbers, and not merely what integers stand for that are kept anyhow. */
+/* Returns true for real values, except those that dequantize kept integers. */
 static bool can_keep(const struct qc_graph *g, qc_id v)
 {
     const struct qc_type *t = &g->values[v].type;
@@ -88,8 +88,8 @@ static struct qc_segment_observed *look_at(struct planning *s, qc_id value)
     return &part->observed[part->observed_count++];
 }
 
-/* All that later runs ask of v is its integers of bound qparams with one scale, and this run computes them: that
- * value. Else 0. */
+/* Returns the quantized form of v if later runs need only its integers, of bound qparams with one scale, and this run
+   computes them. Else returns 0. */
 static qc_id quantized_form(const struct planning *s, qc_id v)
 {
     const struct qc_graph *g = s->p->g;
@@ -109,21 +109,20 @@ static qc_id quantized_form(const struct planning *s, qc_id v)
     return found;
 }
 
-/* What later runs begin with: walks from all that is still to be looked at, and stops at what is kept or can be kept
- * now. */
+/* Finds the values that later runs begin with: walks back from all values still to be observed, to values that are kept
+   or can be kept in this run. */
 static void find_kept(struct planning *s)
 {
     struct qc_propagation *p = s->p;
     const struct qc_graph *g = p->g;
-    bool *keep = s->part.leaves; /* turned round at the end */
+    bool *keep = s->part.leaves; /* inverted at the end */
     memset(s->want, 0, (g->value_count + 1) * sizeof *s->want);
     memset(s->root, 0, (g->value_count + 1) * sizeof *s->root);
     memset(s->expanded, 0, (g->node_count + 1) * sizeof *s->expanded);
     memset(keep, 0, (g->value_count + 1) * sizeof *keep);
     for (size_t k = s->at; k < s->quantizer_count; k++) {
         const struct qc_qparams *quantizer = &g->qparams_of[s->quantizers[k]];
-        const bool now =
-            k == s->at && s->part.counts; /* it is what this run is for: only its integers are needed later */
+        const bool now = k == s->at && s->part.counts; /* chosen by this run: later runs need only its integers */
         for (size_t i = 0; i < quantizer->observed_count; i++)
             s->want[quantizer->observed[i]] = s->want[quantizer->observed[i]] || !now;
         for (size_t i = 0; i < quantizer->observed_count; i++) s->root[quantizer->observed[i]] = true;
@@ -172,8 +171,8 @@ static void begin_part(struct planning *s)
     memset(s->part.layers, 0, (s->p->g->node_count + 1) * sizeof *s->part.layers);
 }
 
-/* A layer that waits, whose input is as it will be: its means, and those of all that read the same; then their new
- * constants. */
+/* Solves the waiting layers that read `input`, which is final: collects their moments, then computes their new
+   constants. */
 static bool solve_layers_of(struct planning *s, qc_id input, struct qc_status *st)
 {
     struct qc_propagation *p = s->p;
@@ -211,8 +210,8 @@ static void look_at_quantizer(struct planning *s, qc_id quantizer)
     s->part.counts = true;
 }
 
-/* The first layer that waits, of those that the part needs (all: of the whole graph), and whose input is final. 0:
-   none. Layers come in topological order, so nothing that waits lies before it. */
+/* Returns the first waiting layer with a final input, of those the part needs (all: of the whole graph); 0: none.
+   Layers are in topological order, so no waiting layer precedes it. */
 static qc_id next_layer(const struct planning *s, bool all)
 {
     const struct qc_graph *g = s->p->g;
@@ -237,7 +236,7 @@ static bool advance(struct planning *s, struct qc_status *st)
     return run(s, st) && qc_chooser_quantizer(s->p->chooser, quantizer, st) && qc_chooser_weights(s->p->chooser, st);
 }
 
-/* Quantizers by the last of the values that decide them; those of constants alone are chosen here. */
+/* Orders quantizers by the last of the values that determine them; chooses those of constants alone at once. */
 static bool order_quantizers(struct planning *s, struct qc_status *st)
 {
     struct qc_propagation *p = s->p;
@@ -287,7 +286,7 @@ static bool make_planning(struct planning *s, struct qc_status *st)
            (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st));
 }
 
-/* One worker with the whole graph, the histograms of all values, and the buffers of a temporary file. */
+/* Counts one worker with the whole graph, the histograms of all values, and the buffers of a temporary file. */
 bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_dataset *data,
                          const struct qc_calibration_options *options, const struct qc_budget *budget,
                          struct qc_status *st)
@@ -306,7 +305,7 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
     ok = ok && qc_stream_plan(&plan, g, data, &how, st);
     if (ok && !qc_plan_shapes_known(plan))
         ok = qc_fail(st, QC_UNSUPPORTED,
-                     "shapes in this model depend on data, and --propagate needs to know them; quantize it without");
+                     "shapes in this model depend on data, which --propagate does not support; leave it out");
     for (size_t i = 0; ok && i < count; i++) {
         const size_t elements = qc_plan_observed_elements(plan, i), seen = elements * qc_dataset_units(data),
                      bytes = elements * sizeof(float) + qc_scan_bytes(need, seen);
@@ -319,7 +318,7 @@ bool qc_sequential_bytes(size_t *out, const struct qc_graph *g, const struct qc_
     return ok || st->code != QC_OK || qc_fail_memory(st, 1);
 }
 
-/* Before the run starts. */
+/* Fails before the run if memory_limit is too low. */
 static bool check_memory(const struct qc_propagation *p, struct qc_status *st)
 {
     const struct qc_calibration_options *c = p->options->calibration;
@@ -358,7 +357,7 @@ static bool hash_units(struct qc_propagation *p, struct qc_status *st)
     return qc_pool_run(p->units, hash_unit, p, &pool, st);
 }
 
-/* Room for what is seen of every quantizer, the means, and the keys of the units. */
+/* Makes room for the statistics of every quantizer, the means, and the keys of the units. */
 static bool begin(struct qc_propagation *p, struct qc_status *st)
 {
     const struct qc_calibration_options *c = p->options->calibration;
@@ -387,7 +386,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
            hash_units(p, st);
 }
 
-/* The layers behind the last quantizer. */
+/* Solves the layers after the last quantizer. */
 static bool solve_rest(struct planning *s, struct qc_status *st)
 {
     for (qc_id layer = 1; layer;) {
@@ -415,8 +414,8 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     }
     if (ok) {
         (*out)->cost = p.cost;
-        (*out)->collect_seconds =
-            qc_seconds() - t0 - (*out)->solve_seconds - s.rounding_seconds; /* that is the weight_rounder's */
+        (*out)->collect_seconds = qc_seconds() - t0 - (*out)->solve_seconds -
+                                  s.rounding_seconds; /* that part belongs to the weight_rounder */
     }
     qc_chooser_free(p.chooser);
     qc_activation_cache_free(p.frontier);
@@ -439,7 +438,7 @@ static int by_key(const void *x, const void *y)
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
-/* So many units, drawn by their content. */
+/* Draws at most `most` units by their content. */
 static bool draw(struct qc_propagation *p, size_t most, struct qc_status *st)
 {
     if (p->units <= most) return true;
@@ -457,7 +456,7 @@ static bool draw(struct qc_propagation *p, size_t most, struct qc_status *st)
     return true;
 }
 
-/* How many units may be kept; 0: shapes depend on data, which no part of the graph can be run by itself with. */
+/* Computes how many units may be kept. 0: shapes depend on data, so parts of the graph cannot run separately. */
 static bool units_of(size_t *out, const struct qc_propagation *p, const bool *pairs, struct qc_status *st)
 {
     struct qc_plan *plan = NULL;
@@ -479,8 +478,8 @@ static bool units_of(size_t *out, const struct qc_propagation *p, const bool *pa
     return true;
 }
 
-/* Of what is kept, as much as the model has; 12 MiB where that is more: less does not lower the peak of a small model.
- */
+/* Returns the bytes kept in memory: the size of the model, at least 12 MiB; less would not lower the peak of a small
+   model. */
 static size_t in_memory(const struct qc_graph *g)
 {
     static const size_t least = (size_t)12 << 20;
@@ -513,7 +512,7 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
              (p.keys = QC_NEW_ARRAY(p.arena, uint64_t, p.units, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&
              make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) && hash_units(&p, st) &&
              draw(&p, most, st) && qc_activation_cache_new(&p.frontier, g, p.units, true, in_memory(g), st);
-        /* The mean of what others read is not forced on them: their biases take up their own rounding. */
+        /* Layers without pairs: their biases absorb only the rounding of their weights. */
         for (qc_id id = 1; ok && id <= g->node_count; id++)
             ok = pairs[id] || !qc_weight_rounder_waits(r, id) || qc_weight_rounder_solve(r, id, NULL, st);
         ok = ok && qc_second_moments_new_pairs(&p.means, g, pairs, st) &&

@@ -8,7 +8,7 @@
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/rebuild.h"
 
-/* A part of the graph that runs: its inputs are those of the whole graph, then the kept values that it reads. */
+/* A running part of the graph. Its inputs are those of the whole graph, then the kept values that it reads. */
 struct running {
     struct qc_propagation *p;
     const struct qc_segment *part;
@@ -20,10 +20,10 @@ struct running {
     struct worker {
         struct qc_runner *runner;
         struct qc_dataset_scratch *scratch;
-        struct qc_scan **scans; /* [observed_count]; NULL where nothing is scanned */
-        float *row;             /* a value in row-major order, or made real */
+        struct qc_scan **scans; /* [observed_count]; NULL for values without a scan */
+        float *row;             /* buffer for a value in row-major order, or made real */
         size_t row_size;
-        struct pair { /* what a layer reads, and its float form: the one that came first */
+        struct pair { /* a layer's input and its float form: whichever is computed first */
             bool there;
             float *first; /* [size] */
             size_t size;
@@ -76,11 +76,11 @@ static bool scan(const struct observing *o, size_t index, qc_id value, const str
         !qc_per_sample_take(p->seen->samples, watch, o->unit, x, n, st))
         return false;
     struct qc_channel_histogram *channels = p->seen->values[watch].channels;
-    float *row = channels ? row_of(w, n, st) : NULL; /* x is not needed any more */
+    float *row = channels ? row_of(w, n, st) : NULL; /* x is not used any more */
     return !channels || (row && qc_channels_take(channels, p->locks, watch, v, row, st));
 }
 
-/* Copies the real numbers that a value stands for into a row, in the order of its memory where that is dense. */
+/* Copies the real numbers of a value into a row, in the order of its memory if that is dense. */
 static void make_real(struct qc_view *real, float *row, const struct qc_propagation *p, qc_id value,
                       const struct qc_view *v)
 {
@@ -100,7 +100,7 @@ static void make_real(struct qc_view *real, float *row, const struct qc_propagat
     if (s && s->count > 1) qc_quantizer_channels_real(real, s, qc_value(p->g, value)->type.axis, false, NULL);
 }
 
-/* A buffer of one that comes first. */
+/* Returns a buffer for the first value of a pair; NULL if memory is out. */
 static float *room_of(struct pair *pair, size_t n, struct qc_status *st)
 {
     if (!pair->first || pair->size < n) {
@@ -111,8 +111,8 @@ static float *room_of(struct pair *pair, size_t n, struct qc_status *st)
     return pair->first;
 }
 
-/* One of the two; when both are there the layers see them. The first is kept as real numbers in the order of its
-   memory, the second mostly seen where it is. */
+/* Takes one value of a pair; with the second, the layers observe both. The first is copied as real numbers in its
+   memory order; the second is used in place where possible. */
 static bool take_pair(const struct observing *o, const struct qc_segment_observed *what, const struct qc_view *v,
                       struct qc_status *st)
 {
@@ -158,7 +158,7 @@ static bool take_pair(const struct observing *o, const struct qc_segment_observe
     return true;
 }
 
-/* What layers see of a value: the real numbers that its integers stand for. */
+/* Lets layers observe the real numbers of a value. */
 static bool take_means(const struct observing *o, qc_id value, const struct qc_view *v, struct qc_status *st)
 {
     struct qc_propagation *p = o->r->p;
@@ -207,7 +207,7 @@ static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status 
            qc_where(st, "%s: sample %llu", qc_dataset_file(p->data), (unsigned long long)o.sample);
 }
 
-/* The part as a graph. */
+/* Builds the part as a graph. */
 static bool build(struct running *r, qc_id *observed, struct qc_status *st)
 {
     const struct qc_propagation *p = r->p;
@@ -226,7 +226,7 @@ static bool build(struct running *r, qc_id *observed, struct qc_status *st)
         copied = false;
         ok = !p->options->weight_rounder || qc_weight_rounder_copy(&copied, &b, p->options->weight_rounder, id, st);
         if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])))
-            ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
+            ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
     }
     for (size_t i = 0; ok && i < r->part->observed_count; i++)
         ok = (observed[i] = qc_rebuild_value(&b, r->part->observed[i].value, st)) != 0;
@@ -264,7 +264,8 @@ static bool make_plan(struct running *r, struct qc_arena *a, struct qc_status *s
     return build(r, observed, st) && qc_plan_new(&r->plan, r->graph, shapes, &how, st);
 }
 
-/* Workers that fit beside what is there, and room for what is to be kept: in memory where that fits, else in a file. */
+/* Chooses the workers that fit into memory, and prepares the values to be kept: in memory if they fit, else in a file.
+ */
 static bool make_room(struct running *r, struct qc_status *st)
 {
     struct qc_propagation *p = r->p;
@@ -277,8 +278,8 @@ static bool make_room(struct running *r, struct qc_status *st)
             each += qc_plan_observed_elements(r->plan, i) * sizeof(float);
     }
     each += scans;
-    struct qc_status full = QC_STATUS_INIT; /* one worker fits, qc_calibrate_sequentially has seen to that: what is in
-                                               the way then is memory that is free but not yet given back */
+    struct qc_status full =
+        QC_STATUS_INIT; /* check_memory made sure that one worker fits: if not, freed memory is not returned yet */
     if (!qc_stream_workers(&r->workers, p->workers, c->memory_limit, held, each, &full)) r->workers = 1;
     size_t taken = held + r->workers * each;
     for (size_t i = 0; i < r->part->observed_count; i++) {
@@ -331,7 +332,7 @@ static bool finish(struct running *r, struct qc_status *st)
             if (!qc_histogram_add_scan(p->seen->values[p->watch[o->value] - 1].histogram, r->at[w].scans[i], st))
                 return false;
     }
-    for (size_t i = 0; p->floats && i < p->g->input_count; i++) /* what follows mostly reads what is kept */
+    for (size_t i = 0; p->floats && i < p->g->input_count; i++) /* later parts mostly read kept values */
         if (r->part->inputs[p->g->inputs[i].value]) qc_dataset_let_go(p->data);
     for (qc_id v = 1; v <= p->g->value_count; v++)
         if (r->part->leaves[v]) qc_activation_cache_drop(p->frontier, v);

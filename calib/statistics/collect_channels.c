@@ -44,7 +44,7 @@ void qc_channel_locks_free(struct qc_channel_locks *l)
     free(l);
 }
 
-/* The values channel by channel. */
+/* Copies the values channel by channel. */
 static void by_channel(float *out, const struct qc_view *v, int axis, size_t n)
 {
     struct qc_view to = *v;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statistics of channels while the data stream through: one table for all workers, since counts add up to the same in
- * any order. */
+/* Collects statistics of channels. All workers share one table per value: counts add up to the same in any order. */
 #pragma once
 
 #include "graph/core/graph.h"
 #include "observers/channel_histogram.h"
 #include "simq/core/view.h"
 
-/* *axes: [count], the axis of the channels of the value of g that has each name (rewrite/passes/channel_axis.h), or -1.
- * In the arena. Errors: memory. */
+/* Computes *axes: [count], for each name the axis of the channels of that value of g (rewrite/passes/channel_axis.h),
+   or -1; in the arena. Fails if memory is out. */
 bool qc_named_channel_axes(const int **axes, size_t count, const char *const *names, const struct qc_graph *g,
                            struct qc_arena *a, struct qc_status *st);
 
@@ -16,7 +15,7 @@ struct qc_channel_locks;
 bool qc_channel_locks_new(struct qc_channel_locks **out, size_t count, struct qc_status *st);
 void qc_channel_locks_free(struct qc_channel_locks *l); /* NULL-safe */
 
-/* Adds a float32 value; at: its lock. scratch: room for all its elements. Errors: a value without that many channels
- * (QC_BAD_INPUT). From any thread. */
+/* Adds a float32 value. at: index of its lock. scratch: room for all its elements. Fails with QC_BAD_INPUT if the value
+   has another number of channels. Thread safe. */
 bool qc_channels_take(struct qc_channel_histogram *h, struct qc_channel_locks *l, size_t at, const struct qc_view *v,
                       float *scratch, struct qc_status *st);

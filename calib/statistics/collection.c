@@ -11,17 +11,17 @@ struct collecting {
     struct qc_collection *c;
     const struct qc_collect_options *options;
     uint64_t each;            /* samples of a unit */
-    size_t total, unit_count; /* units in all, and those that are left */
+    size_t total, unit_count; /* units in all, and remaining */
     size_t *units;            /* [unit_count] */
     bool *done;               /* [total] */
     bool interrupted;
-    double saved; /* when */
+    double saved; /* time of the last save */
     unsigned workers;
     struct qc_scan **scans; /* [workers][count] */
     size_t value_count;
-    qc_id *values; /* [value_count]: what is collected, then what only second moments are taken of */
-    struct qc_extremes_table *extremes; /* NULL, or of this round: by unit */
-    float **rows;                       /* [workers]: a copy of a value that is not dense, or channel by channel */
+    qc_id *values;                      /* [value_count]: collected values, then values for second moments only */
+    struct qc_extremes_table *extremes; /* NULL, or the extremes of this round, by unit */
+    float **rows;                       /* [workers]: buffer for a dense copy of a value, or a copy by channel */
     size_t *row_sizes;
     struct qc_channel_locks *locks; /* NULL: no statistics of channels */
 };
@@ -173,7 +173,7 @@ static bool name_origin(struct qc_collection *c, const struct qc_dataset *data, 
            qc_collection_add_part(&index, c, &part, st);
 }
 
-/* The units that are left: all but those of samples that `c` has seen, each of which must have been chosen. */
+/* Lists the remaining units: all but those of samples that `c` has seen. Fails if a sample seen is not chosen. */
 static bool find_units(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
 {
     size_t all = qc_dataset_units(data);
@@ -196,12 +196,12 @@ static bool finish_unit(void *user, const struct qc_unit *at, struct qc_runner *
 {
     struct collecting *k = user;
     (void)scratch;
-    k->done[at->unit] = true; /* nobody else's */
+    k->done[at->unit] = true; /* each unit has one worker */
     if (!qc_known_outputs_wanted(at->key, k->total)) return true;
     return qc_known_outputs_keep(k->options->known, at->key, runners[0], st);
 }
 
-/* Stops the run for good, or for a moment in which to save. */
+/* Returns false to stop the run, for good or for a save. */
 static bool step(void *user, size_t done, size_t count)
 {
     struct collecting *k = user;
@@ -211,7 +211,7 @@ static bool step(void *user, size_t done, size_t count)
     return !k->interrupted && !(o->save && qc_seconds() - k->saved >= o->save_seconds);
 }
 
-/* The extremes of the units that were run in this round. */
+/* Adds the extremes of the units of this round. */
 static bool take_extremes(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
 {
     struct qc_extremes_table *t = NULL;
@@ -231,7 +231,7 @@ static bool take_extremes(struct collecting *k, const struct qc_dataset *data, s
     return ok;
 }
 
-/* Takes over what the workers have, and leaves the units that are still to run. */
+/* Adds the statistics of the workers and lists the remaining units. */
 static bool take_over(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
 {
     size_t left = 0;
@@ -252,7 +252,7 @@ static bool take_over(struct collecting *k, const struct qc_dataset *data, struc
     return ok;
 }
 
-/* In rounds, with what is known saved between them. */
+/* Runs in rounds and saves after each. */
 static bool run(struct collecting *k, struct qc_stream *stream, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
@@ -278,7 +278,7 @@ static bool needs_extremes(const struct qc_collect_options *o)
     return o->extremes || o->series || (o->observer && o->observer->need == QC_NEED_SERIES);
 }
 
-/* What is kept beside histograms. The moments that an earlier run has are in blocks that it has chosen. */
+/* Prepares statistics besides histograms. The blocks of second moments are those of an earlier run, if there is one. */
 static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc_id *values,
                      const struct qc_collect_options *o, struct qc_status *st)
 {
@@ -311,7 +311,7 @@ static bool start(struct collecting *k, const struct qc_graph *g, size_t count, 
     return ok;
 }
 
-/* For observers that need more than histograms. States of plugins are no file's to hold. */
+/* Prepares per-sample data for observers that need more than histograms. A file cannot hold states of plugins. */
 static bool keep_samples(struct collecting *k, struct qc_status *st)
 {
     const struct qc_collect_options *o = k->options;
@@ -319,13 +319,13 @@ static bool keep_samples(struct collecting *k, struct qc_status *st)
     if (!o->observer || o->observer->need != QC_NEED_VALUES) return true;
     if (o->save || o->so_far)
         return qc_fail(st, QC_USAGE,
-                       "observer '%s' is a plugin, whose states no file holds: it needs every sample in one run; leave "
-                       "out --checkpoint",
+                       "observer '%s' is a plugin, and a file cannot hold its state: it needs every sample in one run; "
+                       "leave out --checkpoint",
                        o->observer->name);
     return qc_per_sample_new(&k->c->samples, o->observer, o->observer_values, k->c->count, st);
 }
 
-/* What the plan is to show. */
+/* Lists the values that the plan must show. */
 static bool find_values(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values,
                         struct qc_status *st)
 {
@@ -341,13 +341,13 @@ static bool find_values(struct collecting *k, const struct qc_graph *g, size_t c
 }
 
 struct needs {
-    size_t fixed, each;                             /* of the run: beside workers, and of each of them */
-    size_t later;                                   /* of the stages behind it, beside what is there now */
+    size_t fixed, each;                             /* bytes of the run: besides workers, and of each worker */
+    size_t later;                                   /* bytes of later stages, besides those held already */
     size_t fixed_before, each_before, later_before; /* without second moments */
 };
 
-/* With second moments as they are laid out. Where they are saved the file is made in memory, of as many bytes at most.
- */
+/* Adds the bytes of second moments in their layout. If they are saved, the file is built in memory with as many bytes
+   again at most. */
 static void add_moments(struct needs *n, const struct qc_second_moments *m, const struct qc_collect_options *o)
 {
     const size_t copies = o->extremes || o->save ? 2 : 0, held = qc_second_moments_held_bytes(m);
@@ -362,7 +362,7 @@ static size_t most(const struct needs *n, size_t held)
     return now > later ? now : later;
 }
 
-/* So few rows may come that they are kept instead of products, in less memory. */
+/* Announces the rows to come: if they are few, they are kept instead of products, in less memory. */
 static void expect_rows(struct collecting *k, const struct qc_plan *plan)
 {
     const size_t before = (size_t)qc_collection_samples(k->c);
@@ -377,8 +377,8 @@ static bool new_moments(struct collecting *k, const struct qc_graph *g, size_t b
     return qc_second_moments_new(&k->c->gram, g, k->options->layers, block, st);
 }
 
-/* Products in temporary files, and smaller matrices where that is not enough, until one worker, and what comes behind,
- * fits into the memory there is. What an earlier run has stays as it is. */
+/* Fits the second moments into memory, with one worker and for later stages: products in temporary files, then smaller
+   blocks. The layout of an earlier run stays. */
 static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_graph *g, const struct qc_plan *plan,
                         size_t held, struct qc_status *st)
 {
@@ -398,7 +398,7 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
         if (block / 2 < QC_MOMENTS_BLOCK_MIN) break;
         if (!new_moments(k, g, block / 2, st)) return false;
     }
-    /* It does not fit: the least that would do is what the error names. */
+    /* It does not fit: the error will name the least layout found. */
     if (!k->c->gram || least == most(n, held)) return true;
     if (!new_moments(k, g, of_least, st)) return false;
     expect_rows(k, plan);
@@ -409,8 +409,7 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
     return true;
 }
 
-/* Statistics of channels: the tables, which are there before the run, and a worker's room for the values of one tensor
- * channel by channel. */
+/* Returns the bytes of the channel tables, which exist before the run. */
 static size_t channel_bytes(const struct qc_collection *c)
 {
     size_t bytes = 0;
@@ -419,7 +418,7 @@ static size_t channel_bytes(const struct qc_collection *c)
     return bytes;
 }
 
-/* What a worker's scans take at most, and the histograms of all. */
+/* Computes the bytes of a worker's scans at most, and of all histograms. */
 static void count_histograms(size_t *scans, size_t *histograms, const struct collecting *k, const struct qc_plan *plan)
 {
     *scans = *histograms = 0;

@@ -4,7 +4,7 @@
 
 #include "calib/statistics/collection.h"
 
-/* Makes room for one more element of an array; NULL and a status when memory is out. */
+/* Makes room for one more element of an array. Returns NULL and a status if memory is out. */
 static void *room(void *array, size_t count, size_t *capacity, size_t size, struct qc_status *st)
 {
     if (count < *capacity) return array;
@@ -30,7 +30,7 @@ bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct
     if (at < c->part_count && strcmp(c->parts[at].sha256, part->sha256) == 0)
         return (c->parts[at].samples == part->samples && c->parts[at].chosen == part->chosen) ||
                qc_fail(st, QC_BAD_INPUT,
-                       "of the data with SHA-256 %s, %llu samples of %llu were chosen in one and %llu of %llu in the "
+                       "data with SHA-256 %s: %llu of %llu samples were chosen in one run and %llu of %llu in the "
                        "other (--samples)",
                        part->sha256, (unsigned long long)c->parts[at].chosen, (unsigned long long)c->parts[at].samples,
                        (unsigned long long)part->chosen, (unsigned long long)part->samples);
@@ -51,7 +51,7 @@ bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct
     return true;
 }
 
-/* Number of ranges that begin at or before a sample. */
+/* Returns the number of ranges that begin at or before a sample. */
 static size_t place(const struct qc_collection *c, uint64_t part, uint64_t number)
 {
     size_t lo = 0, hi = c->range_count;
@@ -185,7 +185,7 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
 {
     size_t *map = calloc(from->part_count + 1, sizeof *map);
     bool ok = map ? check_kin(to, from, st) : qc_fail_memory(st, from->part_count * sizeof *map);
-    /* Both are ascending: what is added later lies behind what is mapped already. */
+    /* Both lists ascend: a part added later is behind all parts mapped already. */
     for (size_t i = 0; ok && i < from->part_count; i++) ok = qc_collection_add_part(&map[i], to, &from->parts[i], st);
     for (size_t i = 0; ok && i < from->range_count; i++) {
         struct qc_sample_range r = from->ranges[i];

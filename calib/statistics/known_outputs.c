@@ -7,27 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How outputs lie: the same for all units of one size, so a unit has little beside its numbers. */
+/* Layout of outputs, shared by all units of one size. */
 struct form {
     struct form *next;
     size_t bytes; /* of all outputs */
     struct {
-        struct qc_view view; /* of no data */
-        size_t at;           /* its data, in bytes from the first output's */
+        struct qc_view view; /* without data */
+        size_t at;           /* offset of its data in bytes */
     } outputs[];
 };
 
 struct qc_known {
     uint64_t key;
-    struct qc_known *next; /* in the same slot of the table */
+    struct qc_known *next; /* in the same hash slot */
     const struct form *form;
-    _Alignas(max_align_t) char bytes[]; /* all outputs, one behind the other */
+    _Alignas(max_align_t) char bytes[]; /* all outputs, concatenated */
 };
 
 enum { SLOTS = 4096 };
 
 struct qc_known_outputs {
-    size_t holders; /* beside the first */
+    size_t holders; /* references beside the first */
     size_t count, bytes;
     bool settled;
     pthread_mutex_t lock;
@@ -102,7 +102,7 @@ struct qc_view qc_known_view(const struct qc_known *u, size_t output)
 
 bool qc_known_outputs_wanted(uint64_t key, size_t units)
 {
-    enum { UNITS_MOST = 384 }; /* on average; keys are as good as random */
+    enum { UNITS_MOST = 384 }; /* mean over random keys: enough to include the 256 lowest almost surely */
     return units <= UNITS_MOST || key < UINT64_MAX / units * UNITS_MOST;
 }
 
@@ -127,7 +127,7 @@ static bool fits(const struct form *f, size_t count, struct qc_runner *r)
     return true;
 }
 
-/* The form of what a runner has made, with the lock. */
+/* Returns the layout of a runner's outputs. The caller holds the lock. */
 static struct form *form_of(struct qc_known_outputs *k, struct qc_runner *r, struct qc_status *st)
 {
     struct form *f = k->forms;

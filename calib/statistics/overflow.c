@@ -26,7 +26,7 @@ bool qc_overflows_new(struct qc_overflows *out, const struct qc_plan *p, const s
     return true;
 }
 
-/* Bits of two's complement that hold v. */
+/* Returns the bits of two's complement that hold v. */
 static unsigned bits_of(int64_t v)
 {
     unsigned bits = 1;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A subtree that waits for its sibling: `index` in its level, the samples [index << level, (index + 1) << level). */
+/* A subtree that waits for its sibling: `index` in its level, of samples [index << level, (index + 1) << level). */
 struct pending {
     unsigned level;
     size_t index;
@@ -58,7 +58,7 @@ void qc_per_sample_free(struct qc_per_sample *p)
     free(p);
 }
 
-/* Takes the sibling out, if it is there; else puts the new one in. */
+/* Removes the sibling if it waits; else adds the new subtree. */
 static bool take_sibling(struct pending *sibling, struct tree *t, const struct pending *new_one, bool *waits,
                          struct qc_status *st)
 {
@@ -109,7 +109,7 @@ bool qc_per_sample_take(struct qc_per_sample *p, size_t watch, size_t unit, cons
     return qc_plugin_scan(&s, p->observer, &p->values, x, n, st) && put_state(p, watch, unit, s, st);
 }
 
-/* What is left of a tree: the last subtree goes into the one before it, and so on. */
+/* Merges the remaining subtrees, from the last to the first. */
 static bool close_tree(struct qc_plugin_state *into, struct tree *t, struct qc_status *st)
 {
     while (t->count) {

@@ -13,7 +13,7 @@ static const char format_key[] = "qcalib_statistics", content_key[] = "content_s
 
 /* ---- The file ---- */
 
-/* 2 is the first that is still read; there is more in a file with statistics of channels, with rows, and with both. */
+/* 2 is the oldest version that is read. Statistics of channels add 1, rows add 2. */
 static unsigned version_of(bool channels, bool kept)
 {
     return 2 + (unsigned)channels + 2 * (unsigned)kept;
@@ -24,7 +24,7 @@ unsigned qc_statistics_version(const struct qc_collection *c)
     return version_of(c->channels, c->gram && qc_second_moments_keeps_rows(c->gram));
 }
 
-/* SHA-256 over what the file says: a line for each text, and for the SHA-256 of each column. */
+/* Computes the SHA-256 of the content: a line for each text, and for the SHA-256 of each column. */
 static bool content_sha256(char hex[65], const struct qc_collection *c, const struct qc_columns *t,
                            struct qc_status *st)
 {
@@ -51,11 +51,11 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
     return ok;
 }
 
-/* What reading takes, writing holds to. */
+/* Fails if a data set has more rows than a reader accepts. */
 static bool within(const char *path, size_t rows, size_t most, struct qc_status *st)
 {
     return rows <= most || qc_fail(st, QC_UNSUPPORTED,
-                                   "data set '%s' would have %zu rows, and a reader takes %zu; collect from fewer "
+                                   "data set '%s' would have %zu rows, but a reader accepts %zu; collect from fewer "
                                    "samples or a smaller model",
                                    path, rows, most);
 }
@@ -89,7 +89,7 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
     return ok;
 }
 
-/* What was said twice must agree: rows of columns that belong together. */
+/* Fails if columns that belong together differ in their rows. */
 static bool set_rows(size_t *rows, size_t got, bool *known, const char *path, struct qc_status *st)
 {
     if (*known && *rows != got)
@@ -141,7 +141,7 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
     if (!a) return qc_fail_memory(st, 1);
     bool ok = qc_archive_open(&f, bytes, size, st);
     ok = ok && qc_archive_number(&version, f, format_key, st);
-    if (!ok && f && st->code == QC_BAD_INPUT) { /* not where memory was refused */
+    if (!ok && f && st->code == QC_BAD_INPUT) { /* not if memory is out */
         *st = QC_STATUS_INIT;
         ok = qc_fail(st, QC_BAD_INPUT, "this HDF5 file holds no statistics of qcalib; 'qcalib collect' makes them");
     }
@@ -155,7 +155,7 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
          qc_archive_number(&moments, f, "second_moments", st) && qc_archive_text(&content, f, content_key, a, st) &&
          read_columns(&t, f, version, a, st) &&
          (!*model || (strlen(model) == 64 && strspn(model, "0123456789abcdef") == 64) ||
-          qc_fail(st, QC_BAD_INPUT, "the model's SHA-256 makes no sense")) &&
+          qc_fail(st, QC_BAD_INPUT, "the model's SHA-256 is malformed")) &&
          qc_columns_take(&c, &t, histograms ? QC_NEED_HISTOGRAM : QC_NEED_EXTREMES, extremes != 0, moments != 0, st) &&
          (c->inputs = qc_arena_strdup(c->arena, inputs, st));
     if (ok) {
@@ -163,7 +163,7 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
         ok = content_sha256(sha, c, &t, st) &&
              (strcmp(sha, content) == 0 ||
               qc_fail(st, QC_BAD_INPUT,
-                      "the file is damaged: its content does not fit its SHA-256; make or copy it again"));
+                      "the file is damaged: its content does not match its SHA-256; make or copy it again"));
     }
     if (ok)
         *out = c;

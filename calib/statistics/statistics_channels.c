@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statistics of channels as columns of a statistics file and back. */
+/* Converts statistics of channels to columns of a statistics file and back. */
 #include <math.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c,
     return true;
 }
 
-/* What must hold of any channel: its tally and its bins speak of the same values. */
+/* Reads a channel. Returns false unless its tally and its bins agree. */
 static bool take_channel(struct qc_channel_histogram *h, size_t k, const struct qc_columns *t, size_t at)
 {
     struct qc_channel_tally s = {.count = t->channel_tally[2 * at],
@@ -99,7 +99,7 @@ static bool check(const struct qc_columns *t, struct qc_status *st)
                                                            : t->channel_axis[i] == -1);
     }
     for (size_t i = 0; ok && i < t->channel_count; i++) ok = t->channel_first_bin[i] <= t->channel_first_bin[i + 1];
-    return ok || qc_fail(st, QC_BAD_INPUT, "the statistics of channels make no sense");
+    return ok || qc_fail(st, QC_BAD_INPUT, "the statistics of channels are invalid");
 }
 
 bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
@@ -112,8 +112,8 @@ bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *
         if (!qc_collection_add_channels(c, i, t->channel_axis[i], (int64_t)count, st)) return false;
         for (size_t k = 0; k < count; k++)
             if (!take_channel(c->values[i].channels, k, t, first + k))
-                return qc_fail(st, QC_BAD_INPUT, "the statistics of channel %zu of tensor '%s' contradict themselves",
-                               k, t->names[i]);
+                return qc_fail(st, QC_BAD_INPUT, "the statistics of channel %zu of tensor '%s' are inconsistent", k,
+                               t->names[i]);
     }
     return true;
 }

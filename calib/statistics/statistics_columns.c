@@ -6,7 +6,7 @@
 
 enum { BINS = QC_COLUMNS_BINS, TALLY_COLUMNS = QC_COLUMNS_TALLY };
 
-/* ---- Columns <-> collection ---- */
+/* ---- Columns and collection ---- */
 
 static bool new_columns(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
 {
@@ -78,7 +78,7 @@ bool qc_columns_of(struct qc_columns *t, const struct qc_collection *c, struct q
     return qc_columns_of_more(t, c, a, st) && qc_columns_of_channels(t, c, a, st);
 }
 
-/* ---- Checks of what a file says ---- */
+/* ---- Checks of a file's content ---- */
 
 static bool is_sha256(const char *s)
 {
@@ -91,7 +91,7 @@ static bool take_parts(struct qc_collection *c, const struct qc_columns *t, stru
         struct qc_part p = {.samples = t->part_samples[2 * i], .chosen = t->part_samples[2 * i + 1]};
         size_t index;
         if (!is_sha256(t->part_sha256[i]) || p.chosen > p.samples || p.samples >> QC_SAMPLE_BITS)
-            return qc_fail(st, QC_BAD_INPUT, "part %zu of the data makes no sense", i);
+            return qc_fail(st, QC_BAD_INPUT, "part %zu of the data is invalid", i);
         memcpy(p.sha256, t->part_sha256[i], strlen(t->part_sha256[i]) + 1);
         if (!qc_collection_add_part(&index, c, &p, st)) return false;
         if (index != i || c->part_count != i + 1)
@@ -128,7 +128,7 @@ static int32_t exponent_of(const struct qc_tally *t)
     return t->count == t->zeros ? -1 : (int32_t)(bits >> 23);
 }
 
-/* What must hold of any histogram: the tally and the bins speak of the same values. */
+/* Reads a histogram. Returns false unless its tally and its bins agree. */
 static bool take_value(struct qc_collection *c, const struct qc_columns *t, size_t i, struct qc_status *st)
 {
     struct qc_histogram *h = c->values[i].histogram;
@@ -168,7 +168,7 @@ static bool check_columns(const struct qc_columns *t, enum qc_need need, struct 
     bool ok = t->edge_count == t->count + 1 && t->first_bin[0] == 0 && t->first_bin[t->count] == t->bin_count &&
               (need == QC_NEED_HISTOGRAM || !t->bin_count);
     for (size_t i = 0; ok && i < t->count; i++) ok = t->first_bin[i] <= t->first_bin[i + 1];
-    return ok || qc_fail(st, QC_BAD_INPUT, "the histograms make no sense");
+    return ok || qc_fail(st, QC_BAD_INPUT, "the histograms are invalid");
 }
 
 bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enum qc_need need, bool extremes,
@@ -179,7 +179,7 @@ bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enu
     for (size_t i = 0; ok && i < t->count; i++)
         if (!take_value(c, t, i, st))
             ok = st->code == QC_OK &&
-                 qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' contradict themselves", t->names[i]);
+                 qc_fail(st, QC_BAD_INPUT, "the statistics of tensor '%s' are inconsistent", t->names[i]);
     ok = ok && qc_columns_take_more(c, t, extremes, moments, st) && qc_columns_take_channels(c, t, st);
     if (ok)
         *out = c;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Second moments and the extremes of every sample, as columns of a statistics file and back. */
+/* Converts second moments and the extremes of every sample to columns of a statistics file and back. */
 #include <math.h>
 #include <string.h>
 
@@ -7,14 +7,14 @@
 #include "calib/moments/moments_rows.h"
 #include "calib/statistics/statistics_parts.h"
 
-/* Products of one class in the file: for each group and block a triangle. */
+/* Returns the number of products of one class in the file: a triangle for each group and block. */
 static size_t packed_count(const struct qc_second_moments_layer *l)
 {
     const size_t last = qc_second_moments_width(l, l->blocks - 1);
     return l->groups * ((l->blocks - 1) * qc_second_moments_triangle(l->block) + qc_second_moments_triangle(last));
 }
 
-/* In the file each matrix of lanes is a triangle of its own; others lie in memory as they do there. */
+/* In the file each matrix of lanes is a triangle of its own; other matrices have the same layout in memory. */
 static void unpack_products(int64_t *products, const int64_t *packed, const struct qc_second_moments_layer *l)
 {
     for (size_t g = 0; g < l->groups; g++)
@@ -23,7 +23,7 @@ static void unpack_products(int64_t *products, const int64_t *packed, const stru
                 for (size_t j = 0; j <= k; j++) products[qc_second_moments_product_at(l, g, b, j, k)] = *packed++;
 }
 
-/* The part of a tile that is of the triangle. */
+/* Copies the part of a tile that lies in the triangle. */
 static void pack_tile(int64_t *packed, const int64_t *tile, size_t left, size_t right, size_t width)
 {
     for (size_t k = right; k < width && k < right + QC_MOMENTS_TILE; k++)
@@ -73,7 +73,7 @@ static bool series_columns(struct qc_columns *t, const struct qc_extremes_table 
     return true;
 }
 
-/* What there is of a part of a layer in the window of classes, by ascending class. */
+/* Returns the sums of class c of a part of a layer; NULL if there are none. */
 static const struct qc_second_moments_sums *sums_of(const struct qc_second_moments_moments *m, int32_t c)
 {
     const struct qc_second_moments_sums *s = &m->of[qc_second_moments_slot(c)];
@@ -158,20 +158,19 @@ bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, str
     return series_columns(t, c->extremes, a, st) && new_moments(t, c->gram, a, st) && fill_moments(t, c->gram, st);
 }
 
-/* ---- And back ---- */
+/* ---- From columns ---- */
 
 static bool take_series(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
 {
     if (t->end_count != t->count * t->series_count)
-        return qc_fail(st, QC_BAD_INPUT, "the extremes of samples make no sense");
+        return qc_fail(st, QC_BAD_INPUT, "the extremes of samples are invalid");
     if (!qc_extremes_table_new(&c->extremes, t->count, t->series_count, st)) return false;
     for (size_t i = 0; i < t->series_count; i++) {
         const uint64_t part = t->series[2 * i], number = t->series[2 * i + 1];
         c->extremes->samples[i] = QC_SAMPLE_ID(part, number);
         if (part >= c->part_count || number >= c->parts[part].samples || !qc_collection_has_sample(c, part, number) ||
             (i && c->extremes->samples[i - 1] >= c->extremes->samples[i]))
-            return qc_fail(st, QC_BAD_INPUT,
-                           "the extremes of samples are of samples that were not seen, or not in order");
+            return qc_fail(st, QC_BAD_INPUT, "the extremes belong to samples that were not seen, or are not in order");
     }
     for (size_t i = 0; i < t->end_count; i++) {
         const struct qc_ends e = {.min = t->ends[2 * i], .max = t->ends[2 * i + 1]};
@@ -182,8 +181,8 @@ static bool take_series(struct qc_collection *c, const struct qc_columns *t, str
     return true;
 }
 
-/* No entry is more than a product of two entries of the largest magnitude, at the largest step of a class, for each
- * row. */
+/* Returns true if no entry exceeds `rows` products of two entries of the largest magnitude, at the highest step of a
+   class. */
 static bool within(const int64_t *x, size_t n, uint64_t rows, int shift)
 {
     const int64_t most = (int64_t)(rows << shift);
@@ -192,12 +191,12 @@ static bool within(const int64_t *x, size_t n, uint64_t rows, int shift)
     return true;
 }
 
-/* How far the columns have been taken. */
+/* Positions in the columns. */
 struct taken {
     size_t sums, products, rows, entries;
 };
 
-/* Rows of a class, whose sums must be those that the file gives. */
+/* Reads the rows of a class. Fails unless they add up to the sums in the file. */
 static bool take_rows(struct qc_second_moments_sums *s, const struct qc_columns *t, struct taken *at, uint64_t count,
                       const struct qc_second_moments_layer *l, struct qc_status *st)
 {
@@ -229,7 +228,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
                          (key[0] == before[0] && (key[1] > before[1] || (key[1] == before[1] && key[2] > before[2])));
     if (key[0] < 0 || (size_t)key[0] >= t->layer_count || key[1] < 0 || key[1] >= QC_MOMENTS_PARTS ||
         key[2] < -LARGEST || key[2] > LARGEST || !ascends)
-        return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments makes no sense", at);
+        return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments is invalid", at);
     struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, (size_t)key[0]);
     struct qc_second_moments_moments *part = &l->parts[key[1]];
     const uint64_t rows = t->kept ? t->class_rows[at] : 0;
@@ -240,7 +239,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
         rows > part->rows || rows > t->kept_count - taken->rows || rows * row > t->entry_count - taken->entries ||
         !within(t->sums + taken->sums, row, part->rows, 17) ||
         !within(t->products + taken->products, packed, part->rows, 34))
-        return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' contradict themselves", l->name);
+        return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are inconsistent", l->name);
     if (!qc_second_moments_class(&s, l, (enum qc_second_moments_part)key[1], key[2], st)) return false;
     if (rows) {
         if (!take_rows(s, t, taken, rows, l, st)) return false;
@@ -254,7 +253,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
     return true;
 }
 
-/* The qparams that the file gives each layer, before it is taken. */
+/* Restores the layers from the sizes in the file. */
 static bool take_layers(struct qc_collection *c, const struct qc_columns *t, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_second_moments_layer *layers = QC_NEW_ARRAY(a, struct qc_second_moments_layer, t->layer_count, st);
@@ -276,13 +275,13 @@ static bool take_moments(struct qc_collection *c, const struct qc_columns *t, st
 {
     struct taken taken = {0};
     if (t->moment_count != t->layer_count * QC_MOMENTS_PARTS)
-        return qc_fail(st, QC_BAD_INPUT, "the second moments make no sense");
+        return qc_fail(st, QC_BAD_INPUT, "the second moments are invalid");
     if (!take_layers(c, t, c->arena, st)) return false;
     for (size_t i = 0; i < t->moment_count; i++) {
         const uint64_t *n = t->moments + 3 * i;
         struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, i / QC_MOMENTS_PARTS);
         if (n[0] > QC_MOMENTS_ROWS_MAX)
-            return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' are of more rows than there can be", l->name);
+            return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have too many rows", l->name);
         qc_second_moments_add_counts(&l->parts[i % QC_MOMENTS_PARTS], n[0], n[1], n[2]);
     }
     for (size_t i = 0; i < t->class_count; i++)
@@ -298,6 +297,6 @@ bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, b
     if ((!extremes && (t->series_count || t->end_count)) ||
         (!moments && (t->layer_count || t->moment_count || t->class_count || t->sum_count || t->product_count ||
                       t->kept_count || t->entry_count)))
-        return qc_fail(st, QC_BAD_INPUT, "there are statistics that the attributes say are not there");
+        return qc_fail(st, QC_BAD_INPUT, "the file holds statistics that its attributes exclude");
     return (!extremes || take_series(c, t, st)) && (!moments || take_moments(c, t, st));
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside calib/: the data sets of a statistics file in memory; what is in which column: docs/statistics-file.md. */
+/* Inside calib/: the data sets of a statistics file in memory; docs/statistics-file.md describes the columns. */
 #pragma once
 
 #include "calib/statistics/collection.h"
 
 enum {
-    QC_COLUMNS_VALUES = 1 << 16, /* at most */
+    QC_COLUMNS_VALUES = 1 << 16, /* upper limits */
     QC_COLUMNS_PARTS = 1 << 20,
     QC_COLUMNS_RANGES = 1 << 28,
     QC_COLUMNS_BINS = 2 * QC_WINDOW_BINS, /* of a histogram */
@@ -36,12 +36,12 @@ struct qc_columns {
     uint64_t *moments;     /* [layer_count * QC_MOMENTS_PARTS][3] */
     int32_t *classes;      /* [class_count][3] */
     int64_t *sums, *products;
-    bool kept; /* are there rows in place of products? */
+    bool kept; /* some rows are in place of products */
     size_t kept_count, entry_count;
     uint64_t *class_rows; /* [class_count]; 0: products */
     uint8_t *kept_steps;  /* [kept_count] */
     int16_t *entries;
-    bool channels; /* are there statistics of channels? */
+    bool channels; /* there are statistics of channels */
     size_t channel_count, channel_edge_count, channel_bin_count;
     int32_t *channel_axis;   /* [count]; -1: none */
     uint64_t *first_channel; /* [count + 1] */
@@ -53,18 +53,18 @@ struct qc_columns {
     uint64_t *channel_bin_values;
 };
 
-/* Everything a collection holds; arrays from the arena, strings borrowed. */
+/* Makes the columns of a collection; arrays from the arena, strings borrowed. */
 bool qc_columns_of(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st);
-/* And back: QC_BAD_INPUT for what no run of ours gives. */
+/* Makes a collection from columns. Fails with QC_BAD_INPUT if they are inconsistent. */
 bool qc_columns_take(struct qc_collection **out, const struct qc_columns *t, enum qc_need need, bool extremes,
                      bool moments, struct qc_status *st);
 
-/* The part of the two that is beside histograms. */
+/* The part of both that is not histograms. */
 bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st);
 bool qc_columns_take_more(struct qc_collection *c, const struct qc_columns *t, bool extremes, bool moments,
                           struct qc_status *st);
 
-/* And that of channels; nothing where there are none. */
+/* The part of both that is channels; does nothing without them. */
 bool qc_columns_of_channels(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a,
                             struct qc_status *st);
 bool qc_columns_take_channels(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st);

@@ -7,7 +7,7 @@
 #include "base/resident.h"
 #include "calib/statistics/unit_sizes.h"
 
-/* Where memory is scarce, or has a limit, what was freed does not count. */
+/* Freed memory that the allocator keeps does not count if memory is scarce or limited. */
 static size_t resident(size_t limit)
 {
     static const size_t plenty = (size_t)1 << 30;
@@ -22,12 +22,12 @@ size_t qc_stream_held_bytes(size_t limit)
 struct worker {
     struct qc_runner *runners[QC_STREAM_PLANS];
     struct qc_dataset_scratch *scratch;
-    char *buffer; /* of the plans that share one */
+    char *buffer; /* of the plans that share a buffer */
 };
 
 struct running {
     const struct qc_stream *s;
-    const size_t *order; /* of the units, where their sizes differ; NULL: as they come */
+    const size_t *order; /* of the units if their sizes differ; NULL: as given */
     struct worker *workers;
 };
 
@@ -42,7 +42,7 @@ static bool observe(void *user, size_t index, const struct qc_view *v, struct qc
     return o->s->observe(o->s->user, &o->at, index, v, st);
 }
 
-/* Adds bytes to a hash, eight at a time in four lanes. */
+/* Hashes eight bytes at a time in four lanes. */
 uint64_t qc_stream_key(uint64_t h, const void *bytes, size_t n)
 {
     const unsigned char *x = bytes;
@@ -166,7 +166,7 @@ struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena 
                                           .rank = (unsigned)t->shape.rank,
                                           .dims = t->shape.dim};
     }
-    return specs;
+    return specs && qc_stream_levels(specs, g, a, st) ? specs : NULL;
 }
 
 /* ---- Shapes and plans ---- */
@@ -235,7 +235,7 @@ bool qc_stream_one_size(const struct qc_dataset *data, const char *who, struct q
 {
     return !qc_dataset_varies(data) ||
            qc_fail(st, QC_UNSUPPORTED,
-                   "%s: %s needs samples of one size, and these differ; leave it out, or give others",
+                   "%s: %s needs samples of one size, but these differ; leave it out or use other samples",
                    qc_dataset_file(data), who);
 }
 
@@ -259,7 +259,7 @@ bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t 
     if (limit < fixed || limit - fixed < each)
         return qc_fail(st, QC_MACHINE, "--memory-limit %.1f MiB is too low: this model needs %.1f MiB with one worker",
                        (double)limit / mib,
-                       (double)(fixed + each) / mib + 1); /* what is held varies a little from run to run */
+                       (double)(fixed + each) / mib + 1); /* held memory varies a little from run to run */
     size_t fit = each ? (limit - fixed) / each : *workers;
     if (fit < *workers) *workers = (unsigned)fit;
     return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Samples through plans: one unit of data per worker at a time, never more in memory. */
+/* Runs samples through plans: each worker holds one unit of data at a time. */
 #pragma once
 
 #include "base/pool.h"
@@ -8,17 +8,17 @@
 
 enum { QC_STREAM_PLANS = 4 };
 
-/* What a callback knows of where it is. */
+/* The position of a callback. */
 struct qc_unit {
     size_t unit, plan;
     uint64_t sample; /* number in the file of the unit's first sample */
     unsigned worker;
-    uint64_t key; /* where it is asked for, a hash of the bytes of the unit's inputs: what is drawn by it does not
-                     depend on the order of samples */
+    uint64_t key; /* if keyed: a hash of the bytes of the unit's inputs; a choice by key does not depend on the order of
+                     samples */
 };
 
-/* An observed value of one plan (qc_observe_fn), and the end of a unit: all plans have run on it. Either may be NULL.
- */
+/* Called for an observed value of a plan (qc_observe_fn), and at the end of a unit, when all plans have run. Either may
+   be NULL. */
 typedef bool qc_stream_observe_fn(void *user, const struct qc_unit *at, size_t index, const struct qc_view *v,
                                   struct qc_status *st);
 typedef bool qc_stream_unit_fn(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
@@ -28,22 +28,22 @@ struct qc_stream {
     const struct qc_dataset *data;
     size_t input_count; /* of the graph */
     size_t plan_count;
-    const struct qc_plan *plans[QC_STREAM_PLANS]; /* each takes the inputs of the data set, in order */
+    const struct qc_plan *plans[QC_STREAM_PLANS]; /* each has the inputs of the data set, in order */
     const size_t *units;                          /* the units to run, ascending; NULL: all of the data set */
     size_t unit_count;
-    struct qc_overflows *overflows[QC_STREAM_PLANS]; /* NULL, or of the plan: added to behind the run */
+    struct qc_overflows *overflows[QC_STREAM_PLANS]; /* NULL, or overflows of the plan, added to after the run */
     unsigned workers;
-    bool keyed;     /* whether units have a key */
-    uint64_t *keys; /* with keyed: NULL, or [units of the data set]: the key of each that is run */
-    /* NULL, or whether plan at->plan has nothing to do for the unit; not of the first where units have keys, which are
-       known then. */
+    bool keyed;     /* compute the keys of units */
+    uint64_t *keys; /* with keyed: NULL, or [units of the data set]: receives the key of each unit that runs */
+    /* NULL, or returns true to skip plan at->plan for the unit; with keyed not called for plan 0, which computes the
+       key. */
     bool (*skips)(void *user, const struct qc_unit *at);
-    /* Plans but the first `apart` have their values in one buffer for each worker: what one has made is there until the
-       next one runs, for `ran`. */
+    /* The plans from number `apart` on share one buffer for each worker: the values of a plan are valid until the next
+       one runs, for `ran`. */
     bool share_buffer;
     size_t apart;
-    qc_stream_unit_fn *ran; /* NULL, or called when at->plan has run on a unit */
-    bool in_order;          /* units run more or less as they come, whatever their sizes: for who wants them so */
+    qc_stream_unit_fn *ran; /* NULL, or called after each plan at->plan of a unit */
+    bool in_order;          /* keep the order of units by and large, even if their sizes differ */
     qc_stream_observe_fn *observe;
     qc_stream_unit_fn *unit;
     void *user;
@@ -51,51 +51,55 @@ struct qc_stream {
     void *progress_user;
 };
 
-/* Runs the units; those of one size after each other where they differ, the largest first. The first failing unit
+/* Runs the units. Units of different sizes are sorted: equal sizes together, the largest first. The first failing unit
    decides the error, which names file and sample. */
 bool qc_stream_run(const struct qc_stream *s, struct qc_status *st);
 
-/* What the runners of one worker take. */
+/* Returns the bytes that the runners of one worker need. */
 size_t qc_stream_runner_bytes(const struct qc_stream *s);
 
-/* Input specifications of a graph for qc_dataset_open; arrays from the arena. */
+/* Returns the input specifications of a graph for qc_dataset_open, in the arena. Fails (NULL) with QC_UNSUPPORTED if an
+   input has no shape. */
 struct qc_input_spec *qc_stream_specs(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
+/* Scale and zero point of inputs of 8 or 16 bits that only dequantizers with one constant scale read, all with the
+   same; nodes that move elements may stand between. Part of qc_stream_specs. (input_levels.c) */
+bool qc_stream_levels(struct qc_input_spec *specs, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
-/* Shapes of the graph's inputs for the units of a data set; free where samples differ. */
+/* Returns the shapes of the graph's inputs over all units; dimensions that differ between samples are free. */
 struct qc_shape *qc_stream_shapes(const struct qc_graph *g, const struct qc_dataset *data, struct qc_arena *a,
                                   struct qc_status *st);
 
-/* A plan of g for the units of a data set: qc_plan_new with those shapes, planned for the largest samples there are.
-   Errors: of qc_plan_new, naming the sample where they differ. */
+/* Makes a plan of g for the units of a data set: qc_plan_new with those shapes, planned for the largest samples. Fails
+   as qc_plan_new does, naming the sample if sizes differ. */
 bool qc_stream_plan(struct qc_plan **out, const struct qc_graph *g, const struct qc_dataset *data,
                     const struct qc_plan_options *options, struct qc_status *st);
 
-/* Says the shapes of one unit to a runner of such a plan, before its inputs are filled. */
+/* Sets the shapes of one unit in a runner of such a plan, before its inputs are filled. */
 bool qc_stream_unit_shapes(struct qc_runner *r, const struct qc_dataset *data, size_t input_count, size_t unit,
                            struct qc_status *st);
 
-/* Whoever needs samples of one size (`who`) says so before anything runs: QC_UNSUPPORTED where they differ. */
+/* Fails with QC_UNSUPPORTED if samples differ in size; `who` needs them equal. Call before anything runs. */
 bool qc_stream_one_size(const struct qc_dataset *data, const char *who, struct qc_status *st);
 
-/* Workers that fit: at most `wanted`, such that fixed + workers * each <= limit (0: what the machine has). fixed is
-   what the process has already (qc_stream_held_bytes: program, weights, plans, merged statistics), each what a worker
-   will add. With a limit that not even one worker fits: QC_MACHINE, saying how much is needed. */
+/* Computes the number of workers, at most `wanted`, such that fixed + workers * each <= limit (0: the memory of the
+   machine). fixed: bytes the process holds already (qc_stream_held_bytes: program, weights, plans, merged statistics).
+   each: bytes a worker will add. Fails with QC_MACHINE, naming the bytes needed, if not even one worker fits. */
 bool qc_stream_workers(unsigned *workers, unsigned wanted, size_t limit, size_t fixed, size_t each,
                        struct qc_status *st);
 
-/* Bytes that reading ahead takes beside one worker (fixed and each as above): where they do not fit into the limit,
-   fewer units are read ahead from now on. Results do not depend on it. */
+/* Returns the bytes for reading ahead beside one worker (fixed and each as above). If they exceed the limit, fewer
+   units are read ahead from then on. Results do not depend on it. */
 size_t qc_stream_ahead(const struct qc_dataset *data, size_t limit, size_t fixed, size_t each);
 
-/* The two together for a run over data, beside what the process holds now. */
+/* Both together for a run over data, beside what the process holds. */
 bool qc_stream_fit(unsigned *workers, unsigned wanted, size_t limit, const struct qc_dataset *data, size_t each,
                    struct qc_status *st);
 
-/* What the process holds now, with a reserve for code that is first touched while it runs (libraries count as they are
-   used), and for the buffers of files: behind a run some of it is held, and the next one wants it again. limit: bytes,
-   0: none; then memory that was freed is held, too, while the machine has plenty. */
+/* Returns the bytes that the process holds, plus a reserve for code first touched during the run and for buffers of
+   files. limit: bytes, 0: none. Without a limit and with plenty of memory left, freed memory that the allocator keeps
+   counts as held. */
 enum { QC_STREAM_RESERVE = 8 << 20 };
 size_t qc_stream_held_bytes(size_t limit);
 
-/* Adds bytes to the key of a unit (struct qc_unit), which begins with 0. */
+/* Extends the key of a unit (struct qc_unit) by bytes; the first key is 0. */
 uint64_t qc_stream_key(uint64_t key, const void *bytes, size_t size);

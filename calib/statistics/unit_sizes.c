@@ -38,7 +38,7 @@ static size_t all_ranks(const struct qc_dataset *data, size_t inputs)
     return n;
 }
 
-/* How many units from `first` are sorted together. */
+/* Returns the number of units from `first` on that are sorted together. */
 static size_t block(const struct sized *all, size_t first, size_t count, enum qc_order how)
 {
     size_t n = 0, elements = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/trials/divergence.h"
 
-enum { STEPS_MAX = 4096, JOINS_MAX = 4 }; /* nodes that are looked at in all; joins one behind the other */
+enum { STEPS_MAX = 4096, JOINS_MAX = 4 }; /* limits: nodes visited in all, nested joins */
 
 static enum qc_probabilities made_by(const struct qc_graph *g, qc_id v, unsigned joins, unsigned *steps)
 {

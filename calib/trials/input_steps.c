@@ -6,19 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* At least so many values must agree, which are 0 or one of a few floats a level: the same integer differs in its last
-   bits where it was divided in different ways. */
+/* VALUES_LEAST: fewer values may agree by chance. FLOATS_A_LEVEL: distinct floats allowed per level, since different
+   divisions of an integer differ in the last bits. */
 enum { VALUES_LEAST = 1024, FLOATS_A_LEVEL = 4, LEVELS_MOST = 1 << 16 };
 
-/* Values that are compared with before the set is asked. */
+/* Size of a cache of recent values that avoids lookups in the set. */
 enum { LATELY_BITS = 10, LATELY = 1 << LATELY_BITS };
 
-/* A multiple is off by the rounding of floats at most: by this part of the largest value, which is 2 units of its last
-   place, or 32 where a step is found with that alone; and never by more than this part of a step. */
+/* Tolerance of a multiple, as a part of the largest value: 2 units in the last place, or 32 if no step is found with 2.
+   It is never more than NEAR of a step. */
 static const double ROUNDING[] = {0x1p-22, 0x1p-18}, NEAR = 0.01;
 
-/* Distinct magnitudes, by the bits of the float, in a hash table with 0 for an empty place. The set, and whether it has
-   too many, is the same in every order of the values. */
+/* Distinct magnitudes by the bits of the float, in a hash table; 0 marks an empty place. The set, and whether it has
+   too many, does not depend on the order of the values. */
 struct magnitudes {
     uint32_t *bits;
     size_t room, count, most; /* room: a power of two */
@@ -59,12 +59,12 @@ static bool add(struct magnitudes *m, float v, struct qc_status *st)
     return true;
 }
 
-/* What all samples have. */
+/* The values of all samples. */
 struct seen {
     struct magnitudes magnitudes;
     double lo, hi;
     size_t values;
-    uint32_t lately[LATELY]; /* bits of finite values that were seen, each at a place of its own; 0 always was */
+    uint32_t lately[LATELY]; /* bits of recent finite values, by hash; 0 counts as seen from the start */
 };
 
 static bool look_at(struct seen *s, const float *x, size_t n, struct qc_status *st)
@@ -88,12 +88,12 @@ static bool look_at(struct seen *s, const float *x, size_t n, struct qc_status *
     return true;
 }
 
-/* The largest part of the largest value of which all magnitudes are multiples; 0: none makes at most `most` steps of
-   the range. */
+/* Returns the largest step, a whole part of the largest value, of which all magnitudes are multiples; 0 if none gives
+   at most `most` steps. */
 static double largest_step(const struct seen *s, const uint32_t *magnitudes, size_t count, double most, double rounding)
 {
     const double largest = fmax(-s->lo, s->hi);
-    size_t against = 0; /* the magnitude that the last candidate failed at is likely to refute the next one */
+    size_t against = 0; /* the magnitude that refuted the last candidate is likely to refute the next one */
     for (double parts = 1;; parts++) {
         const double step = largest / parts, off = fmin(NEAR * step, rounding * largest);
         if (!(s->hi - s->lo <= (most + NEAR) * step)) return 0;
@@ -165,7 +165,7 @@ bool qc_range_of_step(double *lo, double *hi, double step, struct qc_levels leve
     if (symmetry == QC_SYMMETRIC) {
         *hi = fine * levels.hi;
         *lo = -*hi;
-    } else { /* what is left of the levels lies on both sides, if there are two */
+    } else { /* spare levels are split between both sides, if the range has two */
         const double below = rint(-*lo / fine), left = all - below - rint(*hi / fine);
         if (left < 0) return false;
         const double more = *lo < 0 ? *hi > 0 ? floor(left / 2) : left : 0;

@@ -7,7 +7,7 @@
 #include "calib/weights/round_weights_parts.h"
 #include "graph/core/rebuild.h"
 
-/* Magnitude of a bias in steps of its accumulator, of the 2^31 there are. */
+/* Largest magnitude of a bias in steps of its accumulator: half of int32. */
 static const double BIAS_MOST = 0x1p30;
 
 bool qc_is_conversion(enum qc_op op)
@@ -21,7 +21,7 @@ qc_id qc_source_of(const struct qc_graph *g, qc_id v)
     return v;
 }
 
-/* The constant under an input of a node, float32 and read by nobody else. */
+/* Returns the constant behind an input of a node, float32 and without other readers; 0: none. */
 static qc_id own_constant(const struct qc_uses *u, qc_id v)
 {
     const struct qc_graph *g = u->graph;

@@ -5,21 +5,22 @@
 
 #include "calib/trials/layer_bias.h"
 
-/* The first units, and what is expected at least of the correction. Of luck alone the squares of the means are as large
-   as their variances: what is less than so many times that is left alone. */
+/* UNITS_FIRST: units that decide whether the rest runs. MEANS_BYTES: limit on stored means. GAIN_DB: least expected
+   gain. OVER_LUCK: for noise alone the squared means equal their variances, so less than twice that is not corrected.
+ */
 enum { UNITS_FIRST = 16, STEPS_MOST = 16, MEANS_BYTES = 32 << 20 };
 static const double GAIN_DB = 0.05, OVER_LUCK = 2;
 
 struct mean_of {
     size_t output, channels, inner; /* element e is of channel e / inner % channels */
-    size_t at;                      /* of its means among the numbers of a unit */
+    size_t at;                      /* index of its means among the numbers of a unit */
     struct qc_layer_bias layer;
 };
 
 struct means {
     size_t count, numbers;
     struct mean_of *of;
-    double *sums; /* [units][numbers]: means of a unit, and behind those of an output the number of their elements */
+    double *sums; /* [units][numbers]: means of a unit; after those of an output, the number of elements of a channel */
 };
 
 static bool keeps_order(enum qc_op op)
@@ -28,13 +29,13 @@ static bool keeps_order(enum qc_op op)
            op == QC_OP_Unsqueeze;
 }
 
-/* Is a value used once: by a node, or as the output that the way began at? */
+/* Returns true if a value has one use: a reader, or the output where the path starts. */
 static bool used_once(const struct qc_uses *u, qc_id v)
 {
     return qc_all_uses(u, v).count == 1;
 }
 
-/* The layer that makes an output. */
+/* Finds the layer that makes an output. */
 static bool layer_of(struct mean_of *to, const struct qc_uses *u, const struct qc_layer_bias *by_own, size_t output)
 {
     const struct qc_graph *g = u->graph;
@@ -81,7 +82,7 @@ static bool find(struct means *m, const struct qc_graph *g, size_t units, struct
     return m->sums != NULL;
 }
 
-/* Sums of the errors of one unit's output, by channel. */
+/* Stores the mean errors of one unit's output, by channel. */
 static void look(void *user, size_t place, size_t output, const struct qc_view *wanted, const struct qc_view *got)
 {
     const struct means *m = user;
@@ -98,11 +99,11 @@ static void look(void *user, size_t place, size_t output, const struct qc_view *
     }
 }
 
-/* What the first units show of an output. */
+/* Statistics of an output over some units. */
 struct shown {
     double squares, luck; /* sums over channels of m^2 and of v */
-    double elements;      /* of a channel in a unit, on average */
-    double noise;         /* of all its elements in a unit */
+    double elements;      /* elements of a channel in a unit, mean */
+    double noise;         /* squared error of all elements in a unit, mean */
 };
 
 static struct shown look_at(const struct means *m, const struct mean_of *o, const struct qc_error *errors,
@@ -127,15 +128,15 @@ static struct shown look_at(const struct means *m, const struct mean_of *o, cons
     return s;
 }
 
-/* dB of an output that lose so much of their noise. */
+/* Returns the gain in dB of an output if its noise drops by `squares` per element of a channel. */
 static double gain_of(const struct shown *s, double squares)
 {
     const double part = squares * s->elements / s->noise;
     return part < 1 ? -10 * log10(1 - part) : (double)INFINITY;
 }
 
-/* May some output gain something? Of normal errors alone the sum of squares has two standard deviations above its
-   mean that few exceed. */
+/* Returns true if some output may gain: the sum of squared means gets an allowance of two standard deviations of its
+   noise. */
 static bool may_gain(const struct means *m, const struct qc_error *errors, size_t outputs, size_t units)
 {
     bool some = false;
@@ -147,7 +148,7 @@ static bool may_gain(const struct means *m, const struct qc_error *errors, size_
     return some;
 }
 
-/* The shifts of the outputs that gain. */
+/* Computes the shifts of the outputs that gain. */
 static bool solve(struct qc_bias_shift *shifts, size_t *count, double *gain_db, const struct means *m,
                   const struct qc_error *errors, size_t outputs, size_t units, struct qc_arena *a, struct qc_status *st)
 {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Biases of the layers that make the network's outputs: they take up the mean error that is seen there, of all that was
-   quantized before.
+/* Bias correction at the network's outputs: biases of the layers that make the outputs absorb the mean output error of
+   the whole quantized network.
 
-   The mean over n samples has an error of its own, with variance v_c for channel c of an output. Of means m_c the part
-   1 - sum v / sum m^2 is taken (James and Stein 1961, positive part): what only luck may have made is left alone. */
+   The mean over n samples has an error of its own, with variance v_c for channel c of an output. Means m_c are shrunk
+   by the factor 1 - sum v / sum m^2 (James and Stein 1961, positive part), so sampling noise is not corrected. */
 #pragma once
 
 #include "calib/trials/trial_run.h"
 
 struct qc_output_correction {
-    size_t outputs; /* whose layers got other biases */
-    size_t units;   /* that were run */
-    double gain_db; /* what is expected of it, of the output that gains most */
+    size_t outputs; /* number of layers with a changed bias */
+    size_t units;   /* number of units run */
+    double gain_db; /* expected gain of the output that gains most */
 };
 
-/* *out: g with other biases; NULL where nothing is to be gained. g: simulated and bound; `make` and `user` give the
-   trial number 0, what is written of g. Corrected are outputs of layers with a bias, through what keeps the order of
-   elements, if nothing else reads them, where 0.05 dB is expected of it. All units of the trials are run, where the
-   first ones show that it may be worth it. The result does not depend on workers or on the order of samples. Errors:
-   those of runs. */
+/* Makes *out, a copy of g with other biases; NULL if no gain is expected. g: simulated and bound. `make` and `user`
+   produce trial number 0, the graph written for g. An output is corrected if it comes from a layer with a bias through
+   operators that keep the order of elements, without other readers, and the expected gain exceeds 0.05 dB. All units of
+   the trials run if the first 16 promise a gain. The result does not depend on workers or on the order of samples.
+   Fails if a run fails. */
 bool qc_correct_outputs(struct qc_graph **out, struct qc_output_correction *done, const struct qc_graph *g,
                         struct qc_trials *trials, qc_trial_graph_fn *make, void *user, struct qc_status *st);

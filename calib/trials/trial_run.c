@@ -9,21 +9,21 @@
 #include "calib/statistics/unit_sizes.h"
 #include "calib/trials/divergence.h"
 
-enum { HELD_LEAST = 8 }; /* of fewer samples one decides */
+enum { HELD_LEAST = 8 }; /* with fewer, one sample dominates */
 
 struct qc_trials {
     struct qc_arena *arena;
     const struct qc_graph *real;
     const struct qc_dataset *data;
     const struct qc_trial_options *options;
-    size_t count;                   /* units that are drawn */
-    size_t *units;                  /* [count], in the order of the hashes of their content */
-    uint64_t *keys;                 /* [count]: those hashes */
-    size_t *place_of;               /* [units of the data set]: place in `units` + 1, or 0 */
-    struct qc_known_outputs *known; /* of the float network; NULL: it runs again in every pass */
-    struct qc_known_outputs *own;   /* the same, where nobody gave any */
-    bool *judged;                   /* [outputs]: float32, and of a shape that is known before a run */
-    bool looked;                    /* judged is filled */
+    size_t count;                   /* number of drawn units */
+    size_t *units;                  /* [count], ordered by key */
+    uint64_t *keys;                 /* [count]: hashes of their content */
+    size_t *place_of;               /* [units of the data set]: index in `units` + 1, or 0 */
+    struct qc_known_outputs *known; /* outputs of the float network; NULL: it runs in every pass */
+    struct qc_known_outputs *own;   /* owned `known`, if the options have none */
+    bool *judged;                   /* [outputs]: the output is float32 */
+    bool looked;                    /* judged is final: no probe run is needed */
     enum qc_probabilities *kinds;   /* [outputs] */
     qc_trial_look_fn *look;
     void *look_user;
@@ -36,7 +36,7 @@ struct keyed {
 
 struct hashing {
     const struct qc_dataset *data;
-    const uint64_t *known; /* NULL, or keys that are known: these units are not read again */
+    const uint64_t *known; /* NULL, or known keys: their units are not read again */
     size_t inputs;
     struct keyed *units;
 };
@@ -71,7 +71,8 @@ static int by_key(const void *x, const void *y)
     return (a->unit > b->unit) - (a->unit < b->unit);
 }
 
-/* Puts those in front that second moments hold back; of too few all are drawn. */
+/* Moves units held out of the second moments to the front, and limits the count to them. Changes nothing if there are
+   fewer than HELD_LEAST. */
 static void keep_held(struct keyed *units, size_t *count, size_t all)
 {
     size_t held = 0;
@@ -163,10 +164,10 @@ void qc_trials_look(struct qc_trials *t, qc_trial_look_fn *look, void *user)
     t->look_user = user;
 }
 
-/* One pass over units: the float network's plan where it runs, and some plans behind it. */
+/* One pass over units: the float network's plan if it runs, then some plans. */
 struct pass {
     struct qc_trials *t;
-    struct qc_error *const *errors; /* of the first plan but the float network's */
+    struct qc_error *const *errors; /* of the first plan after the float network's */
     struct qc_error *const *other;  /* NULL, or as `judged` of qc_trials_run */
     size_t real;                    /* plans of the float network: 0 or 1 */
     size_t plan_count;
@@ -184,7 +185,7 @@ static bool skips(void *user, const struct qc_unit *at)
     return at->plan < p->real && known_of(p->t, p->t->place_of[at->unit] - 1);
 }
 
-/* A plan is compared as soon as it has run: the next one has its values in the same memory. */
+/* Compares a plan as soon as it has run: the next plan reuses its memory. */
 static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner *const runners[],
                          struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
@@ -200,7 +201,8 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
         if (!t->judged[o] || wanted.dtype != QC_F32) continue;
         const struct qc_view x = qc_runner_output(runners[at->plan], o);
         if (x.dtype != QC_F32 || qc_view_count(&x) != n)
-            return qc_fail(st, QC_BAD_INPUT, "output '%s' is not that of the float network", t->real->outputs[o].name);
+            return qc_fail(st, QC_BAD_INPUT, "output '%s' differs in type or size from that of the float network",
+                           t->real->outputs[o].name);
         qc_error_compare_noise(&p->errors[k][place * outputs + o], wanted.data, x.data, n);
         if (p->other && t->kinds[o])
             qc_divergence_add(&p->other[k][place * outputs + o], t->kinds[o], wanted.data, x.data, n);
@@ -243,7 +245,7 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
     return ok;
 }
 
-/* The runner takes the largest of the units. */
+/* Sets the runner to the shapes of the largest unit. */
 static bool take_largest(struct qc_runner *r, const struct qc_trials *t, struct qc_status *st)
 {
     const size_t inputs = t->real->input_count;
@@ -255,7 +257,7 @@ static bool take_largest(struct qc_runner *r, const struct qc_trials *t, struct 
     return ok;
 }
 
-/* Which of the float network's outputs are judged. */
+/* Finds the float32 outputs of the float network with a probe run. */
 static bool look_at_outputs(struct qc_trials *t, const struct qc_plan *plan, struct qc_status *st)
 {
     struct qc_runner *probe = NULL;
@@ -274,7 +276,7 @@ static bool all_known(const struct qc_trials *t, size_t first, size_t n)
     return true;
 }
 
-/* The same by what is known of the first unit, so that no plan is made for it. */
+/* The same from the known outputs of the first unit, so that no plan is needed. */
 static void look_at_known(struct qc_trials *t)
 {
     if (!t->count || !qc_known_outputs_settled(t->known) || !known_of(t, 0)) return;
@@ -282,7 +284,7 @@ static void look_at_known(struct qc_trials *t)
     t->looked = true;
 }
 
-/* The float network's plan, where it is to run or nobody has looked at it yet. */
+/* Plans the float network if it must run or its outputs were not examined yet. */
 static bool plan_real(struct qc_plan **real, struct qc_trials *t, size_t first, size_t n, struct qc_status *st)
 {
     const struct qc_plan_options as_is = {.rounding = QC_CONTRACT_ONNX};
@@ -355,7 +357,7 @@ double qc_trials_gain(double noise, double other)
     return noise > 0 || other > 0 ? 10 * log10(noise / other) : 0;
 }
 
-/* The noise of one unit as part of what qc_trials_noise makes of all of them. */
+/* Returns the contribution of one unit to the sum that qc_trials_noise makes over all units. */
 static double share(const struct qc_error *errors, const double *signal, size_t outputs, size_t unit)
 {
     double sum = 0;
@@ -375,7 +377,8 @@ bool qc_trials_gain_error(double *error, double *without, const struct qc_error 
         noise[0] += share(errors, signal, outputs, u);
         noise[1] += share(other, signal, outputs, u);
     }
-    /* To first order the logarithm of the ratio changes by what one unit has of either sum. */
+    /* Delta method: to first order, the logarithm of the ratio changes by the difference of a unit's shares in both
+       sums. */
     for (size_t u = 0; u < units; u++) {
         const double x = share(errors, signal, outputs, u), y = share(other, signal, outputs, u),
                      d = x / noise[0] - y / noise[1];

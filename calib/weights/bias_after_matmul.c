@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/weights/round_weights_parts.h"
 
-/* The constant operand of an Add with one number for each of so many outputs; 0: it has none. */
+/* Returns the constant operand of an Add with one number per output; 0: none. */
 static qc_id addend(const struct qc_uses *u, const struct qc_node *n, size_t outputs)
 {
     const struct qc_graph *g = u->graph;
@@ -14,8 +14,8 @@ static qc_id addend(const struct qc_uses *u, const struct qc_node *n, size_t out
     return 0;
 }
 
-/* Reads a real value and stays a float op: what only moves or bounds elements, or is a table, may work on integers in
- * the end. */
+/* Returns true if a node stays a float operator. Operators that only move or bound elements, and tables, may become
+   integer ones. */
 static bool stays_float(const struct qc_node *n)
 {
     const bool arithmetic = n->op == QC_OP_Add || n->op == QC_OP_Sub || n->op == QC_OP_Mul || n->op == QC_OP_Div;
@@ -30,7 +30,7 @@ static bool read_in_float(const struct qc_uses *u, qc_id v)
     return true;
 }
 
-/* Numbers of a row of a result; 0: not known. */
+/* Returns the size of a row of the node's result; 0: unknown. */
 static int64_t outputs_of(const struct qc_graph *g, qc_id node)
 {
     const struct qc_shape *s = &g->values[g->nodes[node].outputs].type.shape;
@@ -66,7 +66,8 @@ bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u,
     qc_id inputs[2];
     if (n->op == QC_OP_Add) {
         const qc_id old = addend(u, n, (size_t)outputs_of(g, product));
-        const char *own = qc_all_uses(u, old).count == 1 ? g->values[old].name : NULL; /* others keep the old one */
+        const char *own =
+            qc_all_uses(u, old).count == 1 ? g->values[old].name : NULL; /* other readers keep the old constant */
         for (unsigned i = 0; i < 2; i++)
             if (!(inputs[i] = n->inputs[i] == old ? qc_graph_add_constant(b->to, own, bias, st)
                                                   : qc_rebuild_value(b, n->inputs[i], st)))

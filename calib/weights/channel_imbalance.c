@@ -7,7 +7,7 @@
 #define SMALL 0.01f
 enum { SHARE = 4 };
 
-/* The constant behind a layer's weight with one scale, or NULL. */
+/* Returns the constant of a layer's weight with one scale, or NULL. */
 static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *q = n->input_count > 1 && n->inputs[1] ? qc_node_of(g, n->inputs[1]) : NULL;

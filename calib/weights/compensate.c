@@ -8,11 +8,11 @@
 #include "arith/float_level.h"
 #include "base/simd.h"
 
-enum { ROWS = 4 };   /* of a quadratic form at a time */
-enum { PASSES = 3 }; /* over all columns again */
-enum { BLOCK = 64 }; /* columns that are rounded before their error goes to all columns after them */
+enum { ROWS = 4 };   /* rows of a quadratic form computed together */
+enum { PASSES = 3 }; /* passes of coordinate descent at most */
+enum { BLOCK = 64 }; /* columns rounded before their errors are added to all later columns */
 
-/* Half to even; |x| is far below 2^51 once clamped to the levels. */
+/* Rounds half to even; |x| is far below 2^51 once clamped to the levels. */
 static QC_INLINE double round_level(double x, double lo, double hi)
 {
     const double magic = 0x1.8p52;
@@ -43,7 +43,7 @@ QC_SIMD(round_scaled,
 static const double ones[QC_LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                       1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
-/* To floating-point levels. scale: 1 where there is none. */
+/* Rounds to floating-point levels. scale: 1 where there is none. */
 static QC_INLINE void round_floats_body(double *restrict d, const double *restrict w, const double *restrict sum,
                                         const double *restrict lo, const double *restrict hi,
                                         const double *restrict scale, int mantissa, int least)
@@ -56,7 +56,7 @@ QC_SIMD(round_floats,
          int mantissa, int least),
         (d, w, sum, lo, hi, scale, mantissa, least))
 
-/* The bounds of the first column of a pair: its neighbour, not rounded yet, would be `other`. */
+/* Bounds of the first column of a pair; its neighbour, not rounded yet, would be `other`. */
 static QC_INLINE void bound_first_body(double *restrict lo, double *restrict hi, const double *restrict x,
                                        const double *restrict sum, const double *restrict other, double limit)
 {
@@ -70,7 +70,7 @@ static QC_INLINE void bound_first_body(double *restrict lo, double *restrict hi,
 QC_SIMD(bound_first, (double *lo, double *hi, const double *x, const double *sum, const double *other, double limit),
         (lo, hi, x, sum, other, limit))
 
-/* The bounds of the second column: its neighbour is `level`. */
+/* Bounds of the second column of a pair; its neighbour is `level`. */
 static QC_INLINE void bound_second_body(double *restrict lo, double *restrict hi, const double *restrict level,
                                         double limit)
 {
@@ -112,7 +112,7 @@ void qc_round_lanes(double *d, const double *w, const double *sum, const struct 
         round_steps(d, w, sum, lo, hi);
 }
 
-/* The sum of a column takes the errors of columns order[n - 1], order[n - 2], ... in this order, whatever BLOCK is. */
+/* The sum of a column adds the errors of columns order[n - 1], order[n - 2], ... in this order for any BLOCK. */
 void qc_round_compensated(double *d, const double *w, const double *factor, const size_t *order, size_t n,
                           const struct qc_round_grid *grid, double *scratch)
 {
@@ -132,7 +132,7 @@ void qc_round_compensated(double *d, const double *w, const double *factor, cons
     }
 }
 
-/* What is least for a column is where h d has a 0 in its place: at d_i - (h d)_i / h_ii. */
+/* The minimum for column i is where (h d)_i is 0: at d_i - (h d)_i / h_ii. */
 void qc_round_again(double *d, const double *w, const double *h, size_t n, const struct qc_round_grid *grid,
                     double *scratch)
 {
@@ -160,7 +160,7 @@ void qc_round_again(double *d, const double *w, const double *h, size_t n, const
     }
 }
 
-/* With d = w - k s, k the integers, (k' h d) / (k' h k) is what s is to be more. */
+/* With d = w - k s and k the integers, the best change of s is (k' h d) / (k' h k). */
 void qc_round_rescale(double *d, double *scale, const double *w, const double *h, size_t n, size_t block,
                       double *scratch)
 {

@@ -7,7 +7,7 @@
 
 #include "calib/weights/compensate.h"
 
-/* Of what few samples say, none of which is held back. */
+/* Part of the target's change that is applied without held-out samples, which would tell the best part. */
 static const double PART_UNKNOWN = 0.5;
 
 bool qc_crossed_new(struct qc_crossed *c, const struct qc_second_moments_layer *paired, struct qc_status *st)
@@ -40,14 +40,14 @@ void qc_crossed_free(struct qc_crossed *c)
     *c = (struct qc_crossed){0};
 }
 
-/* Where a column of the weight is among those of the pairs: [tap][twice the channels]. */
+/* Returns the index of a weight's column among the columns of the pairs: [tap][twice the channels]. */
 static size_t place_of(const struct qc_second_moments_layer *paired, size_t column)
 {
     const size_t each = paired->channels / 2;
     return column / each * 2 * each + column % each;
 }
 
-/* Moments of some samples about the means of all. own: [2 w] */
+/* Reads moments of some samples about the means of all. own: [2 w] */
 static void read_part(double *h, double *cross, struct qc_crossed *c, const struct qc_second_moments_layer *paired,
                       unsigned parts, const double *all, double *own)
 {
@@ -87,7 +87,8 @@ void qc_crossed_keep(struct qc_crossed *c, const double *square, const size_t *o
     memcpy(c->order, order, c->w * sizeof *order);
 }
 
-/* How much of z lowers the error on the samples held back most: of |w e - p z x'|^2 over all rows, b = E[x' e'] w. */
+/* Returns the part p of z, 0 to 1, with the least error on the held-out samples: |w e - p z x'|^2 over all rows, b =
+   E[x' e'] w. */
 static double part_of(const struct qc_crossed *c, const double *z, const double *x, double *b)
 {
     const size_t n = c->w;
@@ -100,7 +101,8 @@ static double part_of(const struct qc_crossed *c, const double *z, const double 
     return of > 0 ? fmin(fmax(with / of, 0), 1) : 0;
 }
 
-/* z of h z = b, with h = L L' in the order of the factor: L below the diagonal, L' above it divided by its diagonal. */
+/* Solves h z = b, with h = L L' in the order of the factor: L below the diagonal, L' above it divided by its diagonal.
+ */
 void qc_crossed_target(double *to, const struct qc_crossed *c, const double *x, double *scratch)
 {
     const size_t n = c->w;

@@ -8,9 +8,9 @@
 
 enum { TRIES = 4 };
 
-/* One panel of the lower factor, and what is behind it. Element (i, j) of the factor is what is left of a[i][j] after
-   l[i][p] l[j][p] was taken off for p = 0, 1, ..., j - 1 in this order, by fused multiply-adds, and then divided by
-   l[j][j]: blocks and workers change nothing. */
+/* One panel of the lower factor, and the rest of the matrix. Element (i, j) of the factor is a[i][j] minus l[i][p]
+   l[j][p] for p = 0, 1, ..., j - 1 in this order, by fused multiply-adds, then divided by l[j][j]. So the result does
+   not depend on blocks or workers. */
 struct panel {
     double *a, *packed; /* packed: rows of the panel below its diagonal block, in tiles [tile][width][QC_TILE] */
     size_t n, first, width;
@@ -21,8 +21,8 @@ static size_t rest_of(const struct panel *p)
     return p->first + p->width;
 }
 
-/* Takes column j of the factor off what is left of the rows below it, up to the diagonal. a: a block of `width`
-   columns, rows `stride` apart. */
+/* Subtracts column j of the factor from the rows below it, up to the diagonal. a: a block of `width` columns, rows
+   `stride` apart. */
 static QC_INLINE void take_column_off_body(double *restrict a, size_t stride, size_t j, size_t width,
                                            double *restrict column)
 {
@@ -77,7 +77,7 @@ static size_t tile_height(const struct panel *p, size_t tile)
     return left < QC_TILE ? left : QC_TILE;
 }
 
-/* Sixteen rows of the panel: packed, solved, written back. */
+/* Packs, solves and writes back QC_TILE rows of the panel. */
 static bool factor_rows(void *user, size_t tile, unsigned worker, struct qc_status *st)
 {
     const struct panel *p = user;
@@ -93,7 +93,7 @@ static bool factor_rows(void *user, size_t tile, unsigned worker, struct qc_stat
     return true;
 }
 
-/* A column of tiles behind the panel, from the diagonal down. */
+/* Updates a column of tiles after the panel, from the diagonal down. */
 static bool take_off(void *user, size_t column, unsigned worker, struct qc_status *st)
 {
     const struct panel *p = user;
@@ -129,13 +129,13 @@ static bool cholesky(bool *definite, double *a, size_t n, double *scratch, const
     return true;
 }
 
-/* Ascending diagonal; of equal ones the last column comes first. */
+/* Compares by ascending diagonal; equal ones by descending number. */
 static bool comes_before(size_t x, size_t y, const double *diagonal)
 {
     return diagonal[x] < diagonal[y] || (!(diagonal[x] > diagonal[y]) && x > y);
 }
 
-/* Puts order[root] where it belongs in the heap of order[0 .. n), the last column in front. */
+/* Sifts order[root] down in the heap order[0 .. n), whose front is the last column in order. */
 static void sift(size_t *order, size_t root, size_t n, const double *diagonal)
 {
     const size_t column = order[root];
@@ -159,8 +159,8 @@ void qc_order_by_diagonal(size_t *order, const double *diagonal, size_t n)
     }
 }
 
-/* Rows and columns of a in ascending order of the diagonal, in place: row by row, then column by column. scratch: [2
-   n]; memory that were refused here could not be told from a matrix that has no factor. */
+/* Permutes rows and columns of a into ascending order of the diagonal, in place: columns within each row, then rows.
+   scratch: [2 n], so that nothing can fail here. */
 static void reorder(double *a, size_t *order, size_t n, double *scratch)
 {
     double *row = scratch, *diagonal = scratch + n, *done = scratch + n;
@@ -184,7 +184,7 @@ static void reorder(double *a, size_t *order, size_t n, double *scratch)
     }
 }
 
-/* Above the diagonal: what a column adds to those before it, from the lower factor. Tile by tile, for the cache. */
+/* Fills in the shares above the diagonal from the lower factor. Tile by tile, for the cache. */
 static void upper_from_lower(double *a, size_t n)
 {
     for (size_t top = 0; top < n; top += QC_TILE)

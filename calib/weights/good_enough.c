@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers of which nothing is gained by solving: their weights are so fine that the error of the nearest ones is lost
-   beside what rounding of the input adds. Both in closed form, as means over rows: a column's weights are off by a
-   twelfth of a step squared, its inputs too. */
+/* Layers not worth solving: their weights are so fine that the error of nearest rounding is negligible beside that of
+   the rounded input. Both have a closed form: the mean squared error of rounded weights, and of rounded inputs, is a
+   twelfth of a squared step. */
 #include <stdlib.h>
 
 #include "base/simd.h"
 #include "calib/ablation.h"
 #include "calib/weights/round_weights_parts.h"
 
-/* 40 dB: the outputs' error would get smaller by a twenty-thousandth of a decibel at most. */
+/* 40 dB: the error of the outputs would fall by less than 0.0005 dB. */
 static const double BESIDE = 1e-4;
 
-/* The sum of a group's second moments, one for each column. */
+/* Sums the diagonal of a group's second moments. */
 static bool sum_of(double *sum, const struct qc_second_moments_layer *m, size_t group, struct qc_status *st)
 {
     const unsigned all = 1u << QC_MOMENTS_FIT | 1u << QC_MOMENTS_HELD;
@@ -26,7 +26,7 @@ static bool sum_of(double *sum, const struct qc_second_moments_layer *m, size_t 
     return true;
 }
 
-/* The sum of squares of all weights, in lanes that are added up at the end. */
+/* Sums the squares of all weights, in lanes that are added up at the end. */
 static QC_INLINE void add_squares_body(double *restrict sum, const float *restrict x, size_t n)
 {
     enum { LANES = 16 };
@@ -46,7 +46,7 @@ bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, s
     const size_t per = m->outputs / m->groups;
     const bool whole = m->groups == 1 && l->weight->count == m->outputs * m->columns;
     double of_weights = 0, of_inputs = 0;
-    if (!*pays || m->lanes || s->block || !l->input || !m->product_count) return true; /* no work, or few levels */
+    if (!*pays || m->lanes || s->block || !l->input || !m->product_count) return true; /* little work, or few levels */
     for (size_t g = 0; g < m->groups; g++) {
         const double noise = qc_round_weights_input_noise(l->input, g);
         double sum, squares = 0, steps = 0;

@@ -8,17 +8,17 @@
 #include "base/simd.h"
 #include "calib/weights/compensate.h"
 
-enum { COLUMNS_MIN = 256 }; /* below, a matrix is no work */
+enum { COLUMNS_MIN = 256 }; /* with fewer columns a matrix is cheap */
 enum { COLUMNS_PER_ROW = 3 };
-enum { TILE = 512 }; /* doubles that stay in the first cache */
+enum { TILE = 512 }; /* doubles that stay in the L1 cache */
 enum { BLOCK = QC_LOW_RANK_BLOCK };
 enum { TILES = BLOCK / QC_TILE };
-enum { PART = 64 }; /* rows of s that are worked on while they are in the first cache */
+enum { PART = 64 }; /* rows of s processed while they are in the L1 cache */
 enum { TRIES = 4 };
-enum { SHARED_LEAST = 1 << 25 };          /* multiply-adds of a block */
-static const double NOTHING_LEFT = 1e-13; /* of the mean diagonal: rounding of what was taken off */
+enum { SHARED_LEAST = 1 << 25 };          /* multiply-adds of a block from which workers share it */
+static const double NOTHING_LEFT = 1e-13; /* of the mean diagonal: rounding errors of the subtraction */
 
-/* Before anything is seen: as many as may come. */
+/* Returns the number of rows, or before collection the most that may come. */
 static uint64_t rows_of(const struct qc_second_moments_layer *l, unsigned parts)
 {
     const uint64_t seen = qc_second_moments_rows(l, parts);
@@ -40,7 +40,7 @@ static size_t panels_of(size_t rank)
     return (rank + QC_TILE - 1) / QC_TILE;
 }
 
-/* Rows of U_b, P, P' and the matrix of a block. */
+/* Returns the doubles of -U_b', P', P and the factor of a block. */
 static size_t block_size(size_t room)
 {
     return 3 * BLOCK * QC_TILE * panels_of(room) + BLOCK * BLOCK;
@@ -106,7 +106,7 @@ static QC_INLINE void take_off_body(double *restrict x, const double *restrict u
 QC_SIMD(take_off, (double *x, const double *u, size_t stride, size_t column, size_t count, size_t w),
         (x, u, stride, column, count, w))
 
-/* Row t of U' from a column of H of which the earlier ones were taken off; what is left of the diagonal. */
+/* Computes row t of U' from a column of H minus the earlier rows; updates the remaining diagonal. */
 static QC_INLINE void keep_row_body(double *restrict row, double *restrict left, const double *restrict column,
                                     double root, size_t w)
 {
@@ -126,7 +126,7 @@ static size_t largest(const double *x, size_t n)
     return at;
 }
 
-/* U' where only products are there. */
+/* Computes U' from products, by pivoted Cholesky. */
 static bool read_pivoted(struct qc_low_rank *f, const struct qc_second_moments_layer *l, unsigned parts, size_t group,
                          size_t block, const double *centre, struct qc_status *st)
 {
@@ -174,7 +174,7 @@ bool qc_low_rank_read(struct qc_low_rank *f, const struct qc_second_moments_laye
     return true;
 }
 
-/* One block of columns on its way. Panels: [panels][rows][QC_TILE]. */
+/* One block of columns during factorisation. Panels: [panels][rows][QC_TILE]. */
 struct block {
     struct qc_low_rank *f;
     size_t first, width, panels, depth; /* depth: rank, rounded up to whole tiles */
@@ -196,7 +196,7 @@ static void pack_columns(const struct block *b)
             }
 }
 
-/* One panel of P' = U_b M, and of P. */
+/* Computes one panel of P' = U_b M, and of P. */
 static bool multiply(void *user, size_t panel, unsigned worker, struct qc_status *st)
 {
     const struct block *b = user;
@@ -214,7 +214,7 @@ static bool multiply(void *user, size_t panel, unsigned worker, struct qc_status
     return true;
 }
 
-/* L of d I + U_b P. */
+/* Computes L of d I + U_b P. */
 static bool factor_block(const struct block *b, double damping)
 {
     memset(b->factor, 0, BLOCK * BLOCK * sizeof *b->factor);
@@ -230,7 +230,7 @@ static bool factor_block(const struct block *b, double damping)
     return true;
 }
 
-/* L^-1 P', and c of it. */
+/* Computes one panel of L^-1 P', and c from it. */
 static bool solve_panel(void *user, size_t panel, unsigned worker, struct qc_status *st)
 {
     const struct block *b = user;
@@ -246,7 +246,7 @@ static bool solve_panel(void *user, size_t panel, unsigned worker, struct qc_sta
     return true;
 }
 
-/* M less what these columns take off it: a row of tiles up to the diagonal, and the column beside it. */
+/* Subtracts these columns from M: a row of tiles up to the diagonal, and its mirror column. */
 static bool take_block_off(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
     const struct block *b = user;
@@ -285,7 +285,7 @@ static bool factorise(bool *found, struct qc_low_rank *f, double damping, const 
     b.factor = b.turned + BLOCK * depth;
     memset(f->inner, 0, depth * depth * sizeof *f->inner);
     for (size_t i = 0; i < depth; i++) f->inner[(i / QC_TILE * depth + i) * QC_TILE + i % QC_TILE] = 1;
-    /* Workers wait for each other three times a block: where one does it in less time, it does. */
+    /* Workers synchronise three times a block, so small blocks use one worker. */
     const struct qc_pool_options alone = {.workers = 1};
     if (depth * depth * BLOCK < SHARED_LEAST) team = &alone;
     *found = true;

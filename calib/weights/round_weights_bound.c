@@ -15,7 +15,7 @@ static double bound(const struct bounded *b, const float *weights, double shift)
                         b->scale);
 }
 
-/* As much of the shift as these weights leave room for; false: not even none of it fits. */
+/* Clamps the shift to the range in which the sums fit. Returns false if no shift fits. */
 static bool fit_shift(double *shift, const struct bounded *b, const float *weights, bool may_change)
 {
     const double old = (double)qc_sum_bias(b->sums, b->output),
@@ -29,7 +29,7 @@ static bool fit_shift(double *shift, const struct bounded *b, const float *weigh
     return bound(b, weights, *shift) <= b->limit;
 }
 
-/* The weights of an output on the grid, rounded to nearest. */
+/* Rounds the weights of an output to nearest. */
 static void take_nearest(struct qc_round_weights_layer *l, const struct bounded *b, double shift)
 {
     const struct qc_levels levels = qc_qparams_levels(l->qparams);
@@ -59,11 +59,11 @@ void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits)
         const float *nearest = l->weight->data;
         struct qc_round_weights_output *made = &l->made[o];
         if (bound(&b, nearest, 0) > b.limit || bound(&b, l->new_weight, corrected ? made->shift : 0) <= b.limit)
-            continue; /* nothing was proven; it holds */
+            continue; /* no bound holds for nearest weights, or the new weights fit */
         double shift = made->shift, other = made->nearest_shift;
         const bool fits = fit_shift(&shift, &b, l->new_weight, corrected);
         if (!fit_shift(&other, &b, nearest, corrected)) other = 0;
-        /* What a shift leaves of the mean error is in every row. */
+        /* The remaining mean error is in every row. */
         const double left = made->shift - shift, other_left = corrected ? made->nearest_shift - other : 0;
         l->result->bounded++;
         if (fits && made->error + left * left < made->nearest_error + other_left * other_left) {

@@ -11,12 +11,12 @@
 #include "calib/weights/round_weights_parts.h"
 #include "graph/core/recurrent.h"
 
-/* Bias magnitude that int32 holds, in steps, with room for the rounding of the step. */
+/* Largest bias magnitude of int32 in steps, with a margin for the rounding of the step. */
 static const double BIAS_LIMIT = 2147480000.0;
 
 struct qc_weight_rounder {
     const struct qc_graph *g;
-    size_t nodes; /* of the network */
+    size_t nodes; /* number of nodes of the network */
     struct qc_arena *arena;
     struct qc_uses uses; /* of g */
     const struct qc_second_moments *gram;
@@ -25,9 +25,9 @@ struct qc_weight_rounder {
     size_t count;
     struct qc_round_weights_layer *layers;      /* [count] */
     size_t *by_node;                            /* [node_count + 1]: layer + 1, or 0 */
-    size_t *of_recurrent[QC_MOMENTS_RECURRENT]; /* [node_count + 1]: of its weights, layer + 1, or 0 */
-    size_t *behind;                             /* [node_count + 1]: layer + 1 whose bias this node takes, or 0 */
-    double seconds;                             /* of layers that were solved one by one */
+    size_t *of_recurrent[QC_MOMENTS_RECURRENT]; /* [node_count + 1]: of each of its weights, layer + 1, or 0 */
+    size_t *behind;                             /* [node_count + 1]: layer + 1 whose bias this node can take, or 0 */
+    double seconds;                             /* spent on layers solved one by one */
 };
 
 enum qc_op qc_round_weights_biased_op(const struct qc_graph *g, const struct qc_node *n)
@@ -50,7 +50,7 @@ static const char *why_not(const struct qc_round_weights_layer *l, const struct 
     return l->qparams->state == QC_QPARAMS_BOUND ? why_never(l, n) : "it is not quantized";
 }
 
-/* Only its weights are quantized: it reads them, and all else, as real numbers. */
+/* Returns true if only the weights are quantized: the layer reads real numbers. */
 static bool reads_real(const struct qc_graph *g, const struct qc_node *n)
 {
     return g->values[n->inputs[1]].type.qparams == QC_REAL;
@@ -126,7 +126,8 @@ static bool new_bias(qc_id *out, struct qc_rebuild *b, const struct qc_round_wei
     return v && (*out = qc_graph_add(b->to, &q, st));
 }
 
-/* A bias is made where there is none if it is more than nothing as integers; product: NULL where it stays real. */
+/* Returns true if the layer needs a bias: it has one, or a new one would not be zero in integers. product: NULL if the
+   bias stays real. */
 static bool wants_bias(const struct qc_round_weights_layer *l, const struct qc_qparams *product)
 {
     bool wanted = l->bias != NULL || !product;
@@ -135,7 +136,7 @@ static bool wants_bias(const struct qc_round_weights_layer *l, const struct qc_q
     return wanted;
 }
 
-/* Scales that have become others: of blocks, or of outputs. */
+/* Binds the changed scales of blocks or outputs. */
 static bool bind_scales(struct qc_rebuild *b, const struct qc_round_weights_layer *l, qc_id quantizer,
                         struct qc_status *st)
 {
@@ -189,7 +190,8 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
     return (b->map[n->outputs] = qc_graph_add_like(b->to, g, n, &with, st)) != 0;
 }
 
-/* Is the product affine, with parameters, in the graph that is made? Else there is nothing to correct. */
+/* Returns true if the product has bound parameters in the new graph and the layer needs a bias; else there is nothing
+   to correct. */
 static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_layer *l)
 {
     const qc_id s = l->g->values[l->g->nodes[l->node].outputs].type.qparams;
@@ -222,7 +224,7 @@ bool qc_weight_rounder_copy(bool *copied, struct qc_rebuild *b, const struct qc_
     return !*copied || (itself ? copy_layer(b, l, node, st) : qc_round_weights_shift_behind(b, l, st));
 }
 
-/* Constants as integers, and as real numbers again. */
+/* Returns true for nodes that only quantize a constant, or dequantize and reshape it. */
 static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);
@@ -238,7 +240,7 @@ static bool rebuild(struct qc_graph **out, const struct qc_weight_rounder *r, st
         const struct qc_node *n = &r->g->nodes[id];
         ok = qc_weight_rounder_copy(&copied, &b, r, id, st);
         if (ok && !copied && !is_constant(r->g, n))
-            ok = qc_rebuild_node(&b, id, st) != 0; /* those are copied where they are used */
+            ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
     }
     ok = ok && qc_rebuild_finish(out, &b, st);
     qc_rebuild_free(&b);
@@ -314,12 +316,13 @@ bool qc_weight_rounder_can_cross(const struct qc_weight_rounder *r, qc_id node, 
            qc_round_weights_can_cross(&r->layers[r->by_node[node] - 1], r->options.cross_all, share);
 }
 
-/* Scales that may change: of blocks, which nothing else is made of. */
+/* Prepares new scales for weights in blocks, which may change: no other parameters depend on them. */
 static bool new_scales(struct qc_round_weights_layer *l, struct qc_status *st)
 {
     const size_t bytes = l->qparams->count * sizeof *l->new_scale;
     if (!l->quantized || !l->quantized->paired || !l->qparams->block) return true;
-    if (l->qparams->format || qc_qparams_levels(l->qparams).mantissa) return true; /* not any scale will do */
+    if (l->qparams->format || qc_qparams_levels(l->qparams).mantissa)
+        return true; /* only some scales are representable */
     if (!(l->new_scale = malloc(bytes))) return qc_fail_memory(st, bytes);
     memcpy(l->new_scale, l->qparams->scale, bytes);
     return true;
@@ -344,12 +347,12 @@ const struct qc_rounded_weights *qc_weight_rounder_result(const struct qc_weight
 
 struct solving {
     struct qc_weight_rounder *r;
-    size_t count;                           /* layers that wait, those that take most work first */
+    size_t count;                           /* layers to solve, most work first */
     struct qc_round_weights_layer **layers; /* [count] */
-    size_t first;                           /* of those that are solved side by side */
-    size_t shared, each;                    /* bytes that one layer takes: the team, and each worker */
-    size_t largest, scratch;                /* bytes of the largest one, with its new weights and without */
-    size_t weights, kept;                   /* bytes of all weights; of new ones that are held */
+    size_t first;                           /* the first layer that is not solved yet */
+    size_t shared, each;                    /* most bytes of one layer: shared by the team, and per worker */
+    size_t largest, scratch;                /* most bytes of one layer with its new weights, and without */
+    size_t weights, kept;                   /* bytes of all weights; of new weights held in memory */
 };
 
 static bool solve_one(struct solving *s, size_t item, unsigned workers, struct qc_status *st)
@@ -404,11 +407,11 @@ static void list_layers(struct solving *s)
     if (s->count) qsort(s->layers, s->count, sizeof *s->layers, by_work);
 }
 
-/* Those that are solved side by side may take half more than all weights, or so much. */
+/* Layers solved in parallel may need 1.5 times the bytes of all weights, and at least this. */
 enum { SPACE_LEAST = 16 << 20 };
 
-/* A layer that takes more than its share of what is left is solved by the whole team, as all are where there is memory
-   for one at a time. */
+/* Returns true if the whole team solves layer i: it needs more than its share of the remaining work, or memory suffices
+   for one layer at a time only. */
 static bool goes_alone(const struct solving *s, size_t i, unsigned team, unsigned side_by_side)
 {
     double left = 0;
@@ -445,7 +448,7 @@ bool qc_weight_rounder_finish(struct qc_weight_rounding **out, struct qc_graph *
     if (!s.layers) return qc_fail_memory(st, r->count * sizeof *s.layers);
     list_layers(&s);
     bool ok = solve_all(&w->workers, &s, st);
-    for (size_t i = 0; ok && i < r->count; i++) /* outlive the graph */
+    for (size_t i = 0; ok && i < r->count; i++) /* copied, since names outlive the graph */
         ok = (w->layers[i].name = qc_arena_strdup(w->arena, w->layers[i].name, st)) != NULL;
     if (ok) {
         w->count = r->count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside calib/: one layer on its way through compensated rounding and bias correction. */
+/* Inside calib/: one layer during compensated rounding and bias correction. */
 #pragma once
 
 #include "calib/weights/round_weights.h"
@@ -13,90 +13,90 @@ struct qc_round_weights_layer {
     qc_id node;
     const struct qc_second_moments_layer *moments;
     const struct qc_second_moments_layer
-        *quantized; /* NULL, or means - or pairs - of what the layer reads in the quantized network */
-    const struct qc_tensor *weight, *bias; /* bias: NULL when the op has none */
+        *quantized;                        /* NULL, or means or pairs of the layer's input in the quantized network */
+    const struct qc_tensor *weight, *bias; /* bias: NULL if the operator has none */
     const struct qc_qparams *qparams;      /* of the weight */
     struct qc_scale_layout scales;         /* of its elements */
-    const struct qc_qparams *input;        /* of what it is multiplied with */
+    const struct qc_qparams *input;        /* of the layer's input */
     unsigned at;                           /* the weight is input number `at` of the node */
-    bool recurrent;                        /* W or R of an RNN, GRU or LSTM: a row of it is an output */
-    size_t fitted;    /* so many outputs of a group are compensated, all but those whose input has no moments */
-    bool correctable; /* the op can take a bias, or one can be added behind it: */
-    qc_id behind;     /* qc_bias_after_matmul, where the op itself takes none; else 0 */
+    bool recurrent;                        /* W or R of an RNN, GRU or LSTM: each row is an output */
+    size_t fitted;    /* outputs of a group that are compensated: all but those whose input has no moments */
+    bool correctable; /* the bias can be corrected, in the layer or in `behind` */
+    qc_id behind;     /* qc_bias_after_matmul, if the layer itself takes no bias; else 0 */
     struct qc_rounded_weights *result;
-    struct qc_tensor *rounded;            /* like weight; owned; NULL until it is solved */
-    float *new_weight;                    /* its numbers, while it is solved */
-    float *new_scale;                     /* [scales.count]: NULL, or what those of its blocks become; owned */
+    struct qc_tensor *rounded;            /* shape of weight; owned; NULL until solved */
+    float *new_weight;                    /* data of `rounded` while it is solved */
+    float *new_scale;                     /* [scales.count]: new scales of blocks, or NULL; owned */
     struct qc_round_weights_output *made; /* [outputs]; owned */
 };
 
-/* What was chosen for one output, and what nearest rounding is beside it. */
+/* Result for one output, beside that of nearest rounding. */
 struct qc_round_weights_output {
-    bool moved;                  /* its weights are not the nearest */
-    float scale;                 /* of its weights, where it is another than that of the quantizer; else 0 */
-    double shift, nearest_shift; /* to be added to the bias, real units */
+    bool moved;                  /* its weights differ from nearest rounding */
+    float scale;                 /* scale of its weights if it differs from the quantizer's; else 0 */
+    double shift, nearest_shift; /* to add to the bias, real units */
     double error, nearest_error; /* mean square over rows */
 };
 
-/* Element of the weight tensor for an output and a column of its group (calib/moments/second_moments.h). */
+/* Returns the element of the weight tensor for an output and a column of its group (calib/moments/second_moments.h). */
 size_t qc_round_weights_element(const struct qc_round_weights_layer *l, size_t output, size_t column);
-/* How far apart the elements of an output and the next one of its group are, of the same column. */
+/* Returns the distance between elements of neighbouring outputs of a group in the same column. */
 size_t qc_round_weights_step(const struct qc_round_weights_layer *l);
 
-/* Are there enough samples held back to judge by them? */
+/* Returns true if there are enough held-out samples to judge by. */
 bool qc_round_weights_holds(const struct qc_second_moments_layer *l);
 
-/* Second moments h [w][w] with mean m about `centre`: E[x x'] - centre m' - m centre' + centre centre'. */
+/* Changes second moments h [w][w] with mean m to moments about `centre`: E[x x'] - centre m' - m centre' + centre
+   centre'. */
 void qc_round_weights_centre(double *h, const double *m, const double *centre, size_t w);
 
-/* What rounding of the input adds to each second moment about zero: a twelfth of a step squared, which the float
- * statistics do not show. */
+/* Returns the error variance of the rounded input, a twelfth of its squared step: it adds to each diagonal second
+   moment and is absent from float statistics. */
 double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group);
 
-/* So many rows to a column tell what a layer of many levels is to make good; with fewer it is luck. */
+/* Least rows per column for crossing a layer of many levels: fewer would fit noise. */
 enum { QC_CROSSED_ROWS = 16 };
 
-/* Has it moments from which qc_crossed_read could be told, and few levels, or with `all` many rows in that share of the
- * samples? */
+/* Returns true if the layer's moments have one group and one block, and its levels are few or, with `all`, that share
+   of the samples has many rows. */
 bool qc_round_weights_can_cross(const struct qc_round_weights_layer *l, bool all, double share);
 
-/* *pays becomes false where the error of the nearest weights is nothing beside what rounding of the input adds; where
- * it is false it stays so. */
+/* Sets *pays to false if the error of nearest weights is negligible beside that of the rounded input; a *pays of false
+   stays. */
 bool qc_round_weights_pays(bool *pays, const struct qc_round_weights_layer *l, struct qc_status *st);
 
-/* Rounds one layer: fills new_weight and shift and what there is to say in *result. The result does not depend on the
- * number of workers. */
+/* Rounds one layer: fills `rounded`, `made` and *result. The result does not depend on the number of workers. */
 bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_round_weights_options *options,
                             unsigned workers, struct qc_status *st);
 
-/* Takes back what an accumulator of so many bits may not hold: of the compensated and the nearest weights, each with as
-   much of the bias correction as fits, the better ones are left, and nearest ones with the old bias where neither fits.
- */
+/* Keeps the sums within an accumulator of `bits` bits. Each output takes the better of the compensated and the nearest
+   weights, each with as much of the bias correction as fits; nearest weights with the old bias if neither fits. */
 void qc_round_weights_bound(struct qc_round_weights_layer *l, unsigned bits);
 
-/* The constant of the Add behind a MatMul; NULL: there is none. */
+/* Returns the constant of the Add after a MatMul; NULL: none. */
 const struct qc_tensor *qc_round_weights_addend(const struct qc_uses *u, qc_id node);
 
-/* Copies the node behind a MatMul (qc_bias_after_matmul) with this bias: an Add gets it as its constant, a Dequantize
- * an Add behind it. */
+/* Copies the node after a MatMul (qc_bias_after_matmul) with this bias: as the constant of an Add, or in a new Add
+   after a Dequantize. */
 bool qc_round_weights_copy_behind(struct qc_rebuild *b, const struct qc_uses *u, qc_id product, qc_id node,
                                   struct qc_tensor *bias, struct qc_status *st);
 
-/* The same with the bias of a layer that is corrected. */
+/* The same with the corrected bias of a layer. */
 bool qc_round_weights_shift_behind(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st);
 
-/* A weight of a recurrent node as a layer; false: it is none. u, moments and result are borrowed. */
+/* Fills in a weight of a recurrent node as a layer. Returns false if there is no such layer. u, moments and result are
+   borrowed. */
 bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct qc_uses *u, qc_id node,
                                 enum qc_second_moments_recurrent which, const struct qc_second_moments *moments,
                                 struct qc_rounded_weights *result);
-/* Copies a recurrent node of g with those of its weights that are not NULL. */
+/* Copies a recurrent node of g with the new weights that are not NULL. */
 bool qc_round_weights_copy_recurrent(struct qc_rebuild *b, const struct qc_graph *g, qc_id node,
                                      const struct qc_round_weights_layer *const of[QC_MOMENTS_RECURRENT],
                                      struct qc_status *st);
 
-/* Multiply-adds that qc_round_weights_solve takes, about. */
+/* Estimates the multiply-adds of qc_round_weights_solve. */
 double qc_round_weights_work(const struct qc_second_moments_layer *l);
-/* Bytes that qc_round_weights_solve takes for a layer: for all workers, for each, and with one worker. */
+/* Bytes that qc_round_weights_solve needs for a layer: shared by all workers, for each worker, and with one worker. */
 size_t qc_round_weights_shared_bytes(const struct qc_second_moments_layer *l);
 size_t qc_round_weights_worker_bytes(const struct qc_second_moments_layer *l);
 size_t qc_round_weights_bytes(const struct qc_second_moments_layer *l);

@@ -4,7 +4,8 @@
 #include "calib/weights/round_weights_parts.h"
 #include "graph/core/recurrent.h"
 
-/* The third gate of a GRU multiplies R with the state after the reset, which is no result of the op. */
+/* Returns the outputs of a group that can be compensated. The third gate of a GRU multiplies R by the reset state,
+   which is no output of the operator. */
 static size_t fitted(const struct qc_node *n, const struct qc_second_moments_layer *m,
                      enum qc_second_moments_recurrent which)
 {
@@ -36,7 +37,7 @@ bool qc_round_weights_recurrent(struct qc_round_weights_layer *l, const struct q
     return true;
 }
 
-/* The weight as it is read: real numbers behind its integers, in the op's shape. */
+/* Makes the new weight as the node reads it: dequantized, in the operator's shape. */
 static qc_id new_weight(struct qc_rebuild *b, const struct qc_round_weights_layer *l, struct qc_status *st)
 {
     const struct qc_graph *g = l->g;

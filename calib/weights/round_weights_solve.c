@@ -16,21 +16,23 @@
 
 enum { HELD_MIN = 4 };
 
-/* Weights of so many columns ahead are asked for: where outputs lie side by side, each is in another page. */
+/* Columns to prefetch ahead: if outputs are contiguous, each column is in another page. */
 enum { AHEAD = 12 };
 
-/* Beyond so many columns it costs more than all else of a layer. Scales of blocks are fitted so many times, to moments
-   that are not damped: an error that goes with the output adds up from layer to layer. */
+/* AGAIN_COLUMNS: with more columns coordinate descent costs more than the rest of a layer. RESCALED: times that scales
+   of blocks are refitted, to moments without damping: an error proportional to the output accumulates from layer to
+   layer. */
 enum { AGAIN_COLUMNS = 1024, RESCALED = 3 };
 
-/* Scales that are tried below one that a limit on pairs has raised, and how far it must have been raised for that. A
-   bias of more steps, or a smaller step, may have raised the scale instead (calib/ranges/weights.c). */
+/* Scales tried below one that a limit on pairs has raised, and the ratio below which they are tried. A large bias or a
+   small accumulator step may have raised the scale instead (calib/ranges/weights.c): BIAS_ROOM and STEP_ROOM exclude
+   these. */
 enum { SCALES_TRIED = 2 };
 static const double SCALE_WORTH = 0.99, BIAS_ROOM = 0x1p28, STEP_ROOM = 1e-28;
 
-/* Moments of few rows show likeness that is not there: they are shrunk toward a multiple of the identity (Ledoit and
-   Wolf 2004), the more the more columns there are for a row. So many times the mean of the diagonal for each column of
-   a row; of few levels, where errors are large, more, but for that at most so much
+/* Moments of few rows show spurious correlation, so they are shrunk toward a multiple of the identity (Ledoit and Wolf
+   2004), in proportion to columns per row. The damping is that ratio times DAMPING_A_ROW of the mean diagonal. With few
+   levels, whose errors are large, it is FEW_LEVELS_A_ROW, up to FEW_LEVELS_MOST
    (docs/decisions/0043-moments-of-few-rows.md). */
 static const double DAMPING_A_ROW = 0.03, FEW_LEVELS_A_ROW = 2, FEW_LEVELS_MOST = 0.3;
 
@@ -43,17 +45,16 @@ bool qc_round_weights_holds(const struct qc_second_moments_layer *l)
 /* Scratch of one matrix of w columns, for the whole team. */
 struct matrix {
     size_t w;
-    double *seen;   /* [w][w]: what weights of few levels are fitted to, damped; NULL */
-    double *square; /* [w][w]: above the diagonal the factor, from it down the moments that errors are taken from */
+    double *seen;   /* [w][w]: damped moments that weights of few levels are fitted to; NULL */
+    double *square; /* [w][w]: the factor above the diagonal; from it down the moments that errors are measured with */
     double *mean, *other; /* [w] */
-    double *quantized;    /* [w]: mean of what is read in the quantized network */
+    double *quantized;    /* [w]: means of the input in the quantized network */
     double *panel;        /* [QC_FACTOR_SCRATCH(w)] */
     size_t *order;        /* [w] */
     bool factorised;
-    struct qc_low_rank few_fit, few_judge; /* in place of the factor and order, and of the moments, where few rows were
-                                              seen; else nothing. The second is not made where the first serves for
-                                              both */
-    struct qc_crossed crossed; /* of a layer whose quantized input was seen beside the float one; else nothing */
+    struct qc_low_rank few_fit, few_judge; /* with few rows they replace the factor and order, and the moments; else
+                                              empty. few_judge is empty if few_fit serves for both */
+    struct qc_crossed crossed;             /* if pairs of float and quantized input are known; else empty */
 };
 
 static bool is_crossed(const struct qc_round_weights_layer *l)
@@ -65,22 +66,23 @@ static bool is_crossed(const struct qc_round_weights_layer *l)
 enum { OWN_SIDES = 3, BLOCK_SIDES = 3, PAIR_SIDES = 1 };
 struct lanes {
     double *d, *nearest, *x;     /* [w][QC_LANES] */
-    double *scratch;             /* [2 w][QC_LANES]; half of it where few rows were seen */
+    double *scratch;             /* [2 w][QC_LANES]; half of it with few rows */
     float *few;                  /* the same memory */
     double *lo, *hi, *scales;    /* [w][QC_LANES] of weights in blocks */
     double *target;              /* [w][QC_LANES] of crossed layers */
-    struct qc_round_pairs pairs; /* of weights with a limit on pairs; else nothing */
+    struct qc_round_pairs pairs; /* of weights with a limit on pairs; else empty */
 };
 
 enum { FIT = 1 << QC_MOMENTS_FIT, HELD = 1 << QC_MOMENTS_HELD };
 
-/* Which parts of the samples weights are fitted to and judged by, and where these are few rows. */
+/* The parts of the samples that weights are fitted to and judged by, and whether each has few rows. */
 struct parts {
     unsigned fit, judge;
     bool few_fit, few_judge;
 };
 
-/* Weights of few levels are worth the whole matrix, however few rows it is made of. */
+/* Returns true if coordinate descent follows: weights of few levels are worth the whole matrix, however few rows it
+   has. */
 static bool rounds_again(const struct qc_second_moments_layer *l)
 {
     return l->few_levels && l->block <= AGAIN_COLUMNS;
@@ -118,7 +120,7 @@ double qc_round_weights_work(const struct qc_second_moments_layer *l)
     return matrices * (factor + outputs * (rounding + judging));
 }
 
-/* Sides of scratch. */
+/* Returns the sides of scratch. */
 static size_t scratch_sides(const struct qc_second_moments_layer *l)
 {
     return parts_of(l).few_fit ? 1 : 2;
@@ -263,7 +265,7 @@ double qc_round_weights_input_noise(const struct qc_qparams *input, size_t group
     return s * s / 12;
 }
 
-/* What weights are fitted to, for the factor. */
+/* The moments that weights are fitted to, for the factor. */
 struct fitting {
     struct matrix *m;
     const struct qc_second_moments_layer *layer;
@@ -283,7 +285,7 @@ static struct qc_damping damping_of(const struct qc_round_weights_layer *l, unsi
                                .noise = qc_round_weights_input_noise(l->input, group)};
 }
 
-/* What weights are rounded by once more. */
+/* Keeps the damped moments for coordinate descent. */
 static void keep_seen(const struct fitting *f, const double *a)
 {
     const size_t w = f->m->w;
@@ -304,7 +306,7 @@ static void read_fit(void *user, double *a)
     if (f->m->seen) keep_seen(f, a);
 }
 
-/* What they are judged by, beside the factor. */
+/* Reads the moments that errors are measured with, below the factor. */
 static void read_judge(const struct fitting *f, unsigned parts)
 {
     const struct matrix *m = f->m;
@@ -330,7 +332,7 @@ static bool read_matrix(struct matrix *m, const struct qc_round_weights_layer *l
     else
         memcpy(m->quantized, m->mean, w * sizeof *m->mean);
     struct fitting fitting = {m, g, p.fit, centred, group, block, damping_of(l, p.fit, group, w)};
-    if (m->crossed.w) fitting.damping.noise = 0; /* it is in what was seen */
+    if (m->crossed.w) fitting.damping.noise = 0; /* the pairs contain the noise */
     m->factorised = false;
     if (p.few_fit) {
         if (!qc_low_rank_read(&m->few_fit, g, p.fit, group, block, centre, st) ||
@@ -356,7 +358,7 @@ static void errors_of(double *error, const double *d, const struct matrix *m, co
         qc_row_errors(error, d, m->square, m->w);
 }
 
-/* What the weights of some outputs, in real units, are rounded to: the grid of their blocks. */
+/* Returns the grid of some outputs with weights in blocks, in real units. */
 static struct qc_round_grid blocks_of(const struct qc_round_weights_layer *l, const struct lanes *own, size_t w,
                                       size_t first, size_t count, size_t column)
 {
@@ -385,14 +387,14 @@ static QC_INLINE void in_steps_body(double *restrict to, const float *restrict f
 }
 QC_SIMD(in_steps, (double *to, const float *from, const float *divisor), (to, from, divisor))
 
-/* What some outputs get, and what that does to their means. */
+/* New weights of some outputs, and the resulting shifts of their means. */
 struct settling {
-    int64_t moved[QC_LANES]; /* not to the nearest */
+    int64_t moved[QC_LANES]; /* weights differ from nearest rounding */
     double scale[QC_LANES], shift[QC_LANES], nearest_shift[QC_LANES];
 };
 
-/* One column: weights that were `from`, x in steps, less d or nearest. means: of what is read, and by how much that is
-   more than what is read in the quantized network. */
+/* Settles one column. The old weights are `from`; the new ones are x - d or x - nearest, in steps. means: of the input,
+   and its excess over the input in the quantized network. */
 static QC_INLINE void settle_body(float *restrict made, struct settling *restrict s, const float *restrict from,
                                   const double *restrict x, const double *restrict d, const double *restrict nearest,
                                   const double means[2])
@@ -411,26 +413,26 @@ QC_SIMD(settle,
          const double means[2]),
         (made, s, from, x, d, nearest, means))
 
-/* Weights of one column of some outputs, `step` apart; of those that are not there the first one's. */
+/* Gathers the weights of one column of some outputs, `step` apart; missing outputs get the first one's. */
 static void gather_lanes(float to[QC_LANES], const float *from, size_t step, size_t count)
 {
     for (size_t k = 0; k < count; k++) to[k] = from[k * step];
     for (size_t k = count; k < QC_LANES; k++) to[k] = from[0];
 }
 
-/* Some outputs of a group, which share a matrix, on their way. */
+/* Outputs of a group that share a matrix, while they are rounded. */
 struct outputs {
     struct qc_round_weights_layer *layer;
     const struct matrix *matrix;
     struct lanes *own;
     struct parts parts;
-    size_t first, count, column; /* column: of the block */
+    size_t first, count, column; /* column: first column of the block */
     bool crossed;
     struct qc_round_grid grid;
-    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES]; /* scale: 1 where weights are rounded in real units */
+    double lo[QC_LANES], hi[QC_LANES], scale[QC_LANES]; /* scale: 1 if weights are rounded in real units */
 };
 
-/* The weights in steps. Column by column: where outputs are side by side, each would go through the whole weight. */
+/* Loads the weights in steps. Column by column: if outputs are contiguous, each alone would read the whole weight. */
 static void load_outputs(const struct outputs *o)
 {
     const struct qc_round_weights_layer *l = o->layer;
@@ -446,8 +448,8 @@ static void load_outputs(const struct outputs *o)
     }
 }
 
-/* Rounds what was loaded, with a factor: own->d, and its errors in steps squared. Of crossed outputs these are of the
-   samples that weights are fitted to, and only tell one scale from another. */
+/* Rounds the loaded outputs with the factor into own->d; error: in steps squared. For crossed outputs the errors are
+   measured on the fitting samples and serve only to compare scales. */
 static void compensate(double error[QC_LANES], const struct outputs *o)
 {
     const struct matrix *m = o->matrix;
@@ -481,8 +483,8 @@ static void compensate(double error[QC_LANES], const struct outputs *o)
     for (size_t i = 0; o->crossed && i < m->w * QC_LANES; i++) own->d[i] += own->x[i] - to[i];
 }
 
-/* The least part of its scale with which an output's weights still fit, where a limit on pairs has raised the scale; 1:
-   its scale stays. */
+/* Returns the least ratio to its scale at which an output's weights still fit, if a limit on pairs has raised the
+   scale; 1 if the scale stays. */
 static double least_part(const struct outputs *o, size_t lane)
 {
     const struct qc_round_weights_layer *l = o->layer;
@@ -491,14 +493,15 @@ static double least_part(const struct outputs *o, size_t lane)
                  step = l->input && l->input->count == 1 ? scale * (double)l->input->scale[0] : scale,
                  bias = l->bias && at < l->bias->count ? fabs((double)((const float *)l->bias->data)[at]) : 0;
     double most = 0;
-    if (bias > BIAS_ROOM * step || step < STEP_ROOM) return 1; /* the scale was raised for that */
+    if (bias > BIAS_ROOM * step || step < STEP_ROOM) return 1; /* the bias or the step raised the scale */
     for (size_t i = 0; i < o->matrix->w; i++) most = fmax(most, fabs(o->own->x[i * QC_LANES + lane]));
     return most > 0 ? fmin(most / o->hi[lane], 1) : 1;
 }
 
-/* With smaller scales than those with which the nearest weights keep the limit, compensated ones keep it by errors of
-   some pairs, for smaller errors of all others: of SCALES_TRIED the best for each output. errors: in steps squared of
-   the scale as it is. Leaves outputs loaded and rounded with what was chosen. */
+/* Tries SCALES_TRIED scales below the one at which nearest weights keep the limit on pairs, and keeps the best for each
+   output. Compensated weights can keep the limit at smaller scales: some pairs get larger errors, all other weights
+   smaller ones. errors: in squared steps of the original scale. On return the outputs are loaded and rounded with the
+   chosen scales. */
 static void choose_scales(double errors[QC_LANES], struct outputs *o)
 {
     double part[QC_LANES], best[QC_LANES], was[QC_LANES], error[QC_LANES];
@@ -529,7 +532,7 @@ static void choose_scales(double errors[QC_LANES], struct outputs *o)
     compensate(error, o);
 }
 
-/* The errors of crossed outputs as those of others, in steps squared of the scales that they had. */
+/* Measures the errors of crossed outputs like those of others, in squared steps of their original scales. */
 static void judge_crossed(double errors[QC_LANES], const struct outputs *o, const double was[QC_LANES])
 {
     for (size_t k = 0; k < QC_LANES; k++) errors[k] = 0;
@@ -537,7 +540,7 @@ static void judge_crossed(double errors[QC_LANES], const struct outputs *o, cons
     for (size_t k = 0; k < QC_LANES; k++) errors[k] *= o->scale[k] / was[k] * (o->scale[k] / was[k]);
 }
 
-/* Outputs that take their nearest weights have the scale that they had. */
+/* Reloads outputs that take nearest weights with their original scale. */
 static void load_unmoved(struct outputs *o, const struct settling *s, const double was[QC_LANES])
 {
     bool any = false;
@@ -549,7 +552,7 @@ static void load_unmoved(struct outputs *o, const struct settling *s, const doub
     if (any) load_outputs(o);
 }
 
-/* Outputs first .. first + count of a group, which share a matrix. */
+/* Rounds outputs first .. first + count of a group, which share a matrix. */
 static void round_outputs(struct qc_round_weights_layer *l, const struct matrix *m, struct lanes *own, size_t first,
                           size_t count, size_t column, bool may_scale)
 {
@@ -626,7 +629,7 @@ struct rounding {
     struct qc_round_weights_layer *layer;
     const struct matrix *matrix;
     struct lanes *lanes;        /* [workers] */
-    size_t group, block, every; /* one item of so many */
+    size_t group, block, every; /* every: one item of this many is rounded */
     bool may_scale;             /* outputs may get smaller scales (choose_scales) */
 };
 
@@ -641,7 +644,7 @@ static bool round_some(void *user, size_t item, unsigned worker, struct qc_statu
     return true;
 }
 
-/* Items of QC_LANES outputs of a group, and one of how many is taken. */
+/* Returns the number of items of QC_LANES outputs in a group, and the interval at which they are taken. */
 static size_t items_of(size_t *every, const struct qc_second_moments_layer *g,
                        const struct qc_round_weights_options *options)
 {
@@ -733,7 +736,7 @@ bool qc_round_weights_solve(struct qc_round_weights_layer *l, const struct qc_ro
     r->compensated = r->nearest < g->outputs;
     l->new_weight = NULL;
     qc_tensor_rest(l->weight);
-    qc_tensor_hash(l->rounded); /* by the worker that has it in its cache: graphs ask for it one after the other */
+    qc_tensor_hash(l->rounded); /* by the worker that has it in its cache; graphs would hash one after the other */
     return (!options->known || qc_rounded_layers_keep(options->known, l, st)) &&
            (!options->file || qc_rounded_file_keep(options->file, l, st)) &&
            (!l->g->spills || qc_tensor_spill(l->rounded, st));

@@ -15,7 +15,7 @@
 enum { HEX = 64, NUMBERS = 11, OF_OUTPUT = 6 };
 static const char magic[8] = "qcround2";
 
-/* In front of a record; behind it stand NUMBERS numbers, OF_OUTPUT of each output, a byte of each weight, the sum. */
+/* Head of a record. NUMBERS numbers, OF_OUTPUT numbers per output, a byte per weight and the checksum follow. */
 struct head {
     char key[HEX];
     uint64_t outputs, count;
@@ -23,7 +23,7 @@ struct head {
 
 struct place {
     struct head head;
-    off_t at; /* of what is behind it */
+    off_t at; /* offset of the data after the head */
 };
 
 struct qc_rounded_file {
@@ -33,10 +33,10 @@ struct qc_rounded_file {
     char job[HEX];
     off_t end;
     size_t count, room;
-    struct place *places; /* of whole records, in the order of the file */
+    struct place *places; /* complete records, in file order */
 };
 
-/* What goes through a file, chunk by chunk, and its sum (FNV-1a). */
+/* Data read or written chunk by chunk, and its checksum (FNV-1a). */
 struct flow {
     struct qc_rounded_file *f;
     uint64_t sum;
@@ -71,7 +71,7 @@ static bool failed(const struct qc_rounded_file *f, struct qc_status *st)
     return qc_fail(st, QC_MACHINE, "--checkpoint: cannot write %s: %s", f->path, strerror(errno));
 }
 
-/* Bytes of a record behind its head. */
+/* Computes the bytes of a record after its head. Returns false on overflow. */
 static bool body_bytes(size_t *out, const struct head *h)
 {
     size_t outputs, numbers;
@@ -94,7 +94,7 @@ static bool add_place(struct qc_rounded_file *f, const struct head *h, off_t at,
     return true;
 }
 
-/* The whole records; what is behind them was not finished. */
+/* Finds the complete records; the rest of the file is unfinished. */
 static bool find_records(struct qc_rounded_file *f, struct qc_status *st)
 {
     struct head h;
@@ -117,10 +117,10 @@ static bool begin(struct qc_rounded_file *f, struct qc_status *st)
     char found[sizeof magic + HEX];
     const size_t n = fread(found, 1, sizeof found, f->file);
     if (n && (n < sizeof magic || memcmp(found, magic, sizeof magic) != 0))
-        return qc_fail(st, QC_BAD_INPUT,
-                       "--checkpoint: %s is there already, and holds no rounded layers; remove it, or take another "
-                       "name for the checkpoint",
-                       f->path);
+        return qc_fail(
+            st, QC_BAD_INPUT,
+            "--checkpoint: %s exists and holds no rounded layers; remove it or choose another name for the checkpoint",
+            f->path);
     f->end = (off_t)sizeof found;
     if (n == sizeof found && memcmp(found + sizeof magic, f->job, HEX) == 0) return find_records(f, st);
     rewind(f->file);
@@ -156,7 +156,7 @@ void qc_rounded_file_close(struct qc_rounded_file *f)
     free(f);
 }
 
-/* All that a layer's rounding depends on beside the job. */
+/* Computes the key: a hash of all that a layer's rounding depends on besides the job. */
 static bool key_of(char key[HEX + 1], const struct qc_round_weights_layer *l, struct qc_status *st)
 {
     const struct qc_qparams *q = l->qparams, *in = l->input;
@@ -211,7 +211,7 @@ static bool result_of(struct qc_rounded_weights *r, const double from[NUMBERS], 
     return true;
 }
 
-/* The scale of element i, of an output of its own or as it was. */
+/* Returns the scale of element i: the output's new scale if there is one, else the quantizer's. */
 static double scale_of(const struct qc_round_weights_layer *l, const struct qc_round_weights_output *made, size_t i)
 {
     const size_t c = qc_scale_at(&l->scales, i);
@@ -225,7 +225,7 @@ static unsigned char byte_of(const struct qc_qparams *q, struct qc_levels levels
     return (unsigned char)(fmax(levels.lo, fmin(levels.hi, nearbyint(level))) - levels.lo);
 }
 
-/* The levels as bytes: those of the type, or of integers from the lowest on. */
+/* Writes the levels as bytes: codes of the type, or integers minus the lowest level. */
 static void put_levels(struct flow *w, const struct qc_round_weights_layer *l)
 {
     const struct qc_qparams *q = l->qparams;
@@ -261,7 +261,7 @@ static bool take_levels(struct flow *w, const struct qc_round_weights_layer *l,
     return w->ok;
 }
 
-/* Of each output its numbers, a chunk at a time. */
+/* Writes the numbers of each output. */
 static void put_outputs(struct flow *w, const struct qc_round_weights_layer *l)
 {
     for (size_t o = 0; w->ok && o < l->moments->outputs; o++) {
@@ -290,7 +290,7 @@ static bool take_outputs(struct flow *w, struct qc_round_weights_output *made, s
     return true;
 }
 
-/* A record; false, and nothing filled, where it is damaged. */
+/* Reads a record. Returns false if it is damaged. */
 static bool read_record(struct qc_round_weights_layer *l, struct qc_rounded_weights *result,
                         struct qc_round_weights_output *made, struct qc_tensor *to, struct qc_rounded_file *f,
                         const struct place *p)
@@ -337,7 +337,7 @@ bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struc
     if (!is_kept(l)) return true;
     if (!key_of(key, l, st)) return false;
     pthread_mutex_lock(&f->lock);
-    for (size_t i = f->count; ok && !*known && i-- > 0;) { /* the last of several */
+    for (size_t i = f->count; ok && !*known && i-- > 0;) { /* the last of several wins */
         const struct head *h = &f->places[i].head;
         if (memcmp(h->key, key, HEX) == 0 && h->outputs == l->moments->outputs && h->count == l->weight->count)
             ok = recall(known, l, f, &f->places[i], st);

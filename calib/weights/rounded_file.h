@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that were rounded, in a file beside a checkpoint: a job that was stopped while it rounded goes on behind the
-   last of them. A record is a layer's integers, what its bias takes up, and what the report says of it, under a key of
-   all that they depend on; behind it stands a check sum. A record that was not finished, or is damaged, is as none. */
+/* Rounded layers in a file beside a checkpoint: a resumed job continues after the last one. A record holds a layer's
+   integers, its bias shift and its report, under a key of all that they depend on, and ends with a checksum. An
+   unfinished or damaged record is ignored. */
 #pragma once
 
 #include "calib/weights/round_weights_parts.h"
 
 struct qc_rounded_file;
 
-/* Opens the file or makes it. job: of the model, the samples and the options, as 64 hex digits; a file of another job
-   begins anew. Errors: it is no such file (QC_BAD_INPUT); it cannot be written (QC_MACHINE). */
+/* Opens or makes the file. job: 64 hex digits that identify model, samples and options; a file of another job is
+   emptied. Fails if the file is of another kind (QC_BAD_INPUT) or cannot be written (QC_MACHINE). */
 bool qc_rounded_file_open(struct qc_rounded_file **out, const char *path, const char *job, struct qc_status *st);
 void qc_rounded_file_close(struct qc_rounded_file *f); /* NULL-safe; the file stays */
 
-/* Fills what qc_round_weights_solve fills where the layer is there; *known says whether. Thread safe, as is the next.
- */
+/* If the file has the layer, sets *known and fills in what qc_round_weights_solve does. Thread safe, like the next
+   function. */
 bool qc_rounded_file_recall(bool *known, struct qc_round_weights_layer *l, struct qc_rounded_file *f,
                             struct qc_status *st);
-/* Adds what was solved. Of weights of more than 8 bits, and of recurrent operators, nothing is kept. */
+/* Appends a solved layer. Layers of more than 8 bits, of recurrent operators and with means or pairs of the quantized
+   network are not stored. */
 bool qc_rounded_file_keep(struct qc_rounded_file *f, const struct qc_round_weights_layer *l, struct qc_status *st);

@@ -8,8 +8,8 @@
 #include "base/index.h"
 
 struct solved {
-    struct qc_tensor *weight; /* a reference, so that no other tensor has its address */
-    char *moments;            /* name and geometry, one after the other */
+    struct qc_tensor *weight; /* a reference, so that no other tensor can get its address */
+    char *moments;            /* name and geometry, concatenated */
     enum qc_op op;
     bool correctable, has_input;
     int32_t pair_limit; /* of the weight */
@@ -28,7 +28,7 @@ struct qc_rounded_layers {
     pthread_mutex_t lock;
     size_t count, capacity;
     struct solved **all;   /* [count] */
-    struct qc_index index; /* by hash_of: number + 1 */
+    struct qc_index index; /* by hash_of: index + 1 */
 };
 
 static void free_solved(struct solved *s)
@@ -69,7 +69,7 @@ static void *copy(const void *of, size_t size)
     return p;
 }
 
-/* One scale for all inputs decides nothing but noise; several are rare, and such layers are solved again. */
+/* Returns true if a layer can be cached. With several input scales, which are rare, it is solved again. */
 static bool is_simple(const struct qc_round_weights_layer *l)
 {
     return !l->quantized && !l->qparams->block && !l->qparams->bits && (!l->input || l->input->count <= 1);
@@ -106,7 +106,7 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
     size_t slot = SIZE_MAX;
     for (uint32_t i; !s && (i = qc_index_next(&r->index, hash_of(l), &slot));)
         if (is_same(r->all[i - 1], l)) s = r->all[i - 1];
-    pthread_mutex_unlock(&r->lock); /* what is there stays */
+    pthread_mutex_unlock(&r->lock); /* entries are never removed */
     if (!s) return true;
     const struct qc_rounded_weights own = *l->result;
     l->rounded = qc_tensor_ref(s->rounded);
@@ -120,7 +120,7 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
     return true;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static bool add(struct qc_rounded_layers *r, struct solved *s, uint64_t hash, struct qc_status *st)
 {
     if (r->count == r->capacity) {

@@ -8,7 +8,7 @@
 #define X86_TILES
 #endif
 
-/* Without an instruction for it fma() is a function of the C library: slow, and the same bits. */
+/* Without an FMA instruction, fma() is a C library function: slow, with the same bits. */
 static void tile_plain(double *c, size_t stride, const double *a, const double *b, size_t depth)
 {
     for (size_t i = 0; i < QC_TILE; i++)
@@ -19,7 +19,7 @@ static void tile_plain(double *c, size_t stride, const double *a, const double *
         }
 }
 
-/* `by` elements from one term to the next: 1 or -1. f and d stand at the first term. */
+/* by: step from one term to the next, 1 or -1. f and d point at the first term. */
 static void lanes_plain(double *sum, const double *f, const double *d, size_t count, ptrdiff_t by)
 {
     for (size_t t = 0; t < count; t++, f += by, d += by * QC_LANES)
@@ -27,7 +27,7 @@ static void lanes_plain(double *sum, const double *f, const double *d, size_t co
 }
 
 #ifdef X86_TILES
-enum { ROWS = 8 }; /* rows of a tile whose sums stay in registers */
+enum { ROWS = 8 }; /* rows of a tile with sums in registers */
 
 QC_TARGET_AVX512 static void tile_avx512(double *c, size_t stride, const double *a, const double *b, size_t depth)
 {
@@ -77,7 +77,7 @@ QC_TARGET_AVX512 static void lanes_avx512(double *sum, const double *f, size_t s
     for (size_t i = 0; i < 16; i++) _mm512_storeu_pd(sum + 8 * i, s[i]);
 }
 
-/* Four rows and eight columns at a time. */
+/* Updates four rows and eight columns. */
 QC_TARGET_AVX2 static void corner_avx2(double *c, size_t stride, const double *a, const double *b, size_t depth)
 {
     __m256d sum[8];
@@ -108,7 +108,7 @@ static void tile_avx2(double *c, size_t stride, const double *a, const double *b
         for (size_t j = 0; j < QC_TILE; j += 8) corner_avx2(c + i * stride + j, stride, a + i, b + j, depth);
 }
 
-/* Half of the lanes of two rows. */
+/* Updates half of the lanes of two rows. */
 QC_TARGET_AVX2 static void half_avx2(double *sum, const double *f, size_t stride, const double *d, size_t count,
                                      ptrdiff_t by)
 {
@@ -142,7 +142,7 @@ static void lanes_avx2(double *sum, const double *f, size_t stride, const double
     }
 }
 
-/* One row. */
+/* Updates one row. */
 QC_TARGET_AVX2 static void row_avx2(double *sum, const double *f, const double *d, size_t count, ptrdiff_t by)
 {
     __m256d s[8];
@@ -207,7 +207,7 @@ static void floats_plain(float *sum, const float *f, const float *d, size_t coun
 }
 
 #ifdef X86_TILES
-enum { FLOAT_ROWS = 8 }; /* whose sums stay in registers */
+enum { FLOAT_ROWS = 8 }; /* rows with sums in registers */
 
 QC_TARGET_AVX512 static void floats_avx512(float *sum, const float *f, size_t stride, const float *d, size_t count)
 {

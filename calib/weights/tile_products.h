@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside calib/: products of small blocks of doubles, the inner loops of a factorisation and of compensated rounding.
-   Each element is one chain of fused multiply-adds in a given order, so the bits are those of the plain loop on every
-   machine, whatever the size of a block or the width of a vector. */
+/* Inside calib/: products of small blocks of doubles, the inner loops of factorisation and compensated rounding. Each
+   element is one chain of fused multiply-adds in a fixed order, so the bits are those of the plain loop on every
+   machine, for any block size or vector width. */
 #pragma once
 
 #include <stddef.h>
 
 enum { QC_TILE = 16 };  /* rows and columns of a tile */
-enum { QC_LANES = 32 }; /* rows of weights that are worked on side by side */
+enum { QC_LANES = 32 }; /* rows of weights processed in parallel */
 
 /* c[i][j] = c[i][j] - a[0][i] b[0][j] - a[1][i] b[1][j] - ..., i and j below QC_TILE, rows of c `stride` apart.
    a, b: [depth][QC_TILE]. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The commands, one file each (cmd_NAME.c). Each prints to standard output what cli's contract says; the error in st is
-   printed, and becomes the exit code, in main.c. */
+/* The commands, one file each (cmd_NAME.c). Each prints its result to standard output. On failure main.c prints the
+   error in st and derives the exit code. */
 #pragma once
 
 #include "cli/options/command_line.h"

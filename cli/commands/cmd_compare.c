@@ -31,14 +31,14 @@ static struct qc_json *accumulator_json(const struct qc_accumulator *a)
     return o;
 }
 
-/* The scale of the model's value; 0 where it is real or has several. */
+/* Returns the scale of the second model's value; 0 if it is real or has several scales. */
 static double step_of(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_qparams *s = qc_graph_parameters(c->second.graph, c->pairs.values[i].second);
     return s && s->count == 1 ? (double)s->scale[0] : 0;
 }
 
-/* Levels of the same qparams are whole steps apart. */
+/* Returns true for equal qparams; differences of levels are then whole steps. */
 static bool same_qparams(const struct qc_compared_models *c, size_t i)
 {
     const struct qc_qparams *a = qc_graph_parameters(c->first.graph, c->pairs.values[i].first),
@@ -80,7 +80,7 @@ static struct qc_json *layer_json(const struct qc_compared_models *c, size_t i)
     return o;
 }
 
-/* The conventions of both */
+/* Lists the conventions of both targets. */
 static struct qc_json *targets_json(const struct qc_target_pair *t)
 {
     struct qc_json *list = qc_json_array();
@@ -94,7 +94,7 @@ static struct qc_json *targets_json(const struct qc_target_pair *t)
     return list;
 }
 
-/* In what they differ. */
+/* Prints the differences between the targets. */
 static void print_targets(const struct qc_target_pair *t)
 {
     if (!t->row_count) return;
@@ -167,7 +167,7 @@ static void print_layer(const struct qc_compared_models *c, size_t i)
     qc_say("%s\n", name ? name : "(no name)");
 }
 
-/* Numbers of the worst layers by SQNR, worst first. */
+/* Lists the indices of the layers with the lowest SQNR, lowest first. */
 static size_t worst(size_t *list, size_t most, const struct qc_compared_models *c)
 {
     size_t count = 0;
@@ -277,7 +277,7 @@ static bool write_page(const struct qc_compared_models *c, const struct qc_cli_o
     size_t size;
     page.options = options;
     char *text = qc_json_is_whole(options) ? qc_comparison_html(&size, &page, st) : NULL;
-    if (!text) qc_fail_memory(st, 1); /* unless the page had a reason */
+    if (!text) qc_fail_memory(st, 1); /* unless a reason is given already */
     bool ok = text && qc_output_open(&file, o->html, st) && qc_output_write(file, text, size, st) &&
               qc_output_commit(file, st);
     qc_output_free(file);
@@ -302,7 +302,7 @@ static bool check_tolerance(const struct qc_compared_models *c, double tolerance
     return true;
 }
 
-/* Two models, or one for two targets. */
+/* Operands are two models, or one model for two targets. */
 static bool check_operands(const struct qc_cli_options *o, struct qc_status *st)
 {
     const bool targets = o->job.given[QC_OPTION_TARGET];

@@ -15,7 +15,7 @@
 
 enum { SHOWN = 8 };
 
-/* A folder stands for the report.json in it. */
+/* A folder means its report.json. */
 static bool find(const char **out, const char *path, struct qc_arena *a, struct qc_status *st)
 {
     struct stat about;
@@ -96,7 +96,7 @@ static bool print(const struct qc_report_difference *d, const struct qc_cli_opti
 
 bool qc_cmd_compare_reports(const struct qc_cli_options *o, struct qc_status *st)
 {
-    struct qc_cli_options found = *o; /* with the files that folders stand for */
+    struct qc_cli_options found = *o; /* folders are replaced by their report.json */
     struct qc_report_source from[2] = {{.file = NULL}};
     struct qc_json *read[2] = {NULL, NULL};
     struct qc_report_difference d;

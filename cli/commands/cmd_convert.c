@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib convert MODEL --format F[,F..] -o OUT.onnx: a quantized model in another form, without data. */
+/* qcalib convert MODEL --format F[,F..] -o OUT.onnx: converts a quantized model to another form, without data. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -136,7 +136,7 @@ bool qc_cmd_eval(const struct qc_cli_options *o, struct qc_status *st)
     if (!metrics) goto out;
     for (size_t i = 0; i < o->operands.count; i++) metrics[i] = &all[i].metric;
     if (how.accumulator.bits == 0 || how.accumulator.bits >= 32)
-        qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* else overflows are why */
+        qc_warn_chance_level(w, metrics, o->operands.count, o->job.data); /* otherwise overflows are the cause */
     ok = true;
     if (o->json)
         ok = print_json(all, o->operands.count, w, o, st);

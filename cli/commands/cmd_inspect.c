@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib inspect FILE: the kind of file is known by its content. */
+/* qcalib inspect FILE: the content determines the kind of file. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "datasets/samples/dataset.h"
 #include "evaluate/describe.h"
 
-/* What is in a model, for people (evaluate/describe.h). */
+/* Prints a description of a model (evaluate/describe.h). */
 
 static void print_ports(const char *label, const struct qc_shown_ports *ports, bool all)
 {
@@ -78,7 +78,7 @@ static void print_values(const struct qc_graph *g)
     }
 }
 
-/* As options name them. */
+/* Prints nodes with the names that options accept. */
 static void print_nodes(const struct qc_graph *g)
 {
     for (qc_id id = 1; id <= g->node_count; id++) {
@@ -186,7 +186,7 @@ static bool inspect_statistics(const char *path, const struct qc_cli_options *o,
     return ok;
 }
 
-/* Attributes that change what a model gets or how it is judged; -v shows the others too. */
+/* Returns true for attributes that change a model's input or its evaluation; -v shows the others too. */
 static bool preprocesses(const char *name)
 {
     static const char *const names[] = {"scale", "mean", "std", "peak"};
@@ -212,7 +212,7 @@ static void data_text(const struct qc_data_list *list, bool all)
     if (!all && list->count > LISTED) qc_say("and %zu more data sets; -v lists them\n", list->count - LISTED);
 }
 
-/* Errors: as qc_data_list. */
+/* Fails as qc_data_list. */
 static bool inspect_data(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_data_list list;
@@ -223,7 +223,7 @@ static bool inspect_data(const char *path, const struct qc_cli_options *o, struc
     return true;
 }
 
-/* Members of an object, whatever the file holds. */
+/* Return members of an object; the file may have other types. */
 static const char *text_of(const struct qc_json *v, const char *key)
 {
     const struct qc_json *member = qc_json_get(v, key);
@@ -242,7 +242,7 @@ static double number_of(const struct qc_json *v, const char *key)
     return member ? qc_json_value(member) : (double)NAN;
 }
 
-/* A member that is a text or number, for the head of a report. */
+/* Prints a text or a number, for the head of a report. */
 static void print_member(const char *label, const struct qc_json *v)
 {
     char *text = v ? qc_json_print(v, 0) : NULL;
@@ -275,7 +275,7 @@ static void report_text(const char *path, const struct qc_json *r)
            size_of(r, "float_ops"), size_of(r, "warnings"));
 }
 
-/* Errors: as qc_report_read. */
+/* Fails as qc_report_read. */
 static bool inspect_report(const char *path, const struct qc_cli_options *o, struct qc_status *st)
 {
     struct qc_json *r = NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib list TABLE: what the program knows, from its own tables. Each table is rows of texts under fixed keys, printed
- * as text or JSON. */
+/* qcalib list TABLE: the program's own tables. Each table has rows of texts under fixed keys, printed as text or
+   JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -97,7 +97,7 @@ static bool add_observer(struct table *t, const struct qc_observer *o, struct qc
     return true;
 }
 
-/* Ours and those of --plugin, whose texts are copied: the files are closed behind it. */
+/* Lists the built-in observers and those of --plugin, whose texts are copied because the plugins are closed. */
 static bool list_observers(struct table *t, struct qc_status *st)
 {
     t->columns = 2;
@@ -140,7 +140,7 @@ static bool list_roundings(struct table *t, struct qc_status *st)
     return true;
 }
 
-/* Each file by itself: one of them replaces patterns of another. */
+/* Lists each file separately, because files may replace patterns of others. */
 static bool list_rule_file(struct table *t, const char *name, const struct qc_target *target, const char *used,
                            struct qc_status *st)
 {
@@ -284,7 +284,7 @@ static bool print_json(const struct table *t, struct qc_status *st)
     return qc_print_json(root, st);
 }
 
-/* The table that other programs call by this name; NULL: none. */
+/* Returns the table for a name that other programs use, or NULL. */
 static const char *other_name(const char *given)
 {
     static const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qcalib pack FOLDER|FILE... -o DATA.h5: images or arrays into a data file. */
+/* qcalib pack FOLDER|FILE... -o DATA.h5: packs images or arrays into a data file. */
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -42,7 +42,7 @@ static bool report(size_t rows, const struct qc_cli_options *o, const struct qc_
     return true;
 }
 
-/* The options of the data, and the inputs of --model. */
+/* Packs with the data options, for the inputs of --model. */
 static bool pack(size_t *rows, const struct qc_cli_options *o, struct qc_progress *bar, struct qc_warnings *w,
                  struct qc_status *st)
 {

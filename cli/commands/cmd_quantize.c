@@ -18,15 +18,15 @@
 #include "export/formats/exporter.h"
 #include "quantize/job.h"
 
-/* What is written where. */
+/* Paths of the output files. */
 struct outputs {
     size_t count;
     const char **models;   /* [count]: one per format */
     const char *folder;    /* of the report, or NULL */
-    const char *placement; /* what --benchmark chose; NULL: not asked for */
+    const char *placement; /* the placement chosen by --benchmark; NULL: not requested */
 };
 
-/* What a file is called for: the type of most of its weights, without its sign: "int4", "fp8". */
+/* Returns the type of most weights, without its sign, for the file name: "int4", "fp8". */
 static const char *type_label(const struct qc_options *o, struct qc_arena *a, struct qc_status *st)
 {
     const char *type = o->weight_types.items[0];
@@ -36,7 +36,7 @@ static const char *type_label(const struct qc_options *o, struct qc_arena *a, st
     return qc_arena_strndup(a, type + (*type == 'u'), strcspn(type, ":") - (*type == 'u'), st);
 }
 
-/* The suffix of a format with that label in place of "int8". */
+/* Returns the suffix of a format with that label instead of "int8". */
 static const char *suffix_of(const struct qc_exporter *e, const char *label, struct qc_arena *a, struct qc_status *st)
 {
     static const char usual[] = ".int8";
@@ -54,7 +54,8 @@ static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, st
     if (o->output && n > 1)
         return qc_fail(st, QC_USAGE, "-o names one file, but --format asks for %zu; leave one of them out", n);
     for (size_t i = 0; i < n; i++) {
-        const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]); /* one of the option's choices */
+        const struct qc_exporter *e = qc_exporter_find(o->job.formats.items[i]); /* the option's choices are
+                                                                                    exporters */
         const char *suffix = suffix_of(e, label, a, st);
         if (!suffix || !(out->models[i] = o->output ? o->output : qc_arena_printf(a, st, "%s%s", stem, suffix)))
             return false;
@@ -73,7 +74,7 @@ static bool name_outputs(struct outputs *out, const struct qc_cli_options *o, st
     return out->folder != NULL;
 }
 
-/* The files and the report's folder can be made and written: known before the work begins. */
+/* Checks before the work begins that the files and the report's folder can be created and written. */
 static bool check_outputs(const struct outputs *to, struct qc_arena *a, struct qc_status *st)
 {
     const char *folder = to->folder;
@@ -89,7 +90,7 @@ static bool check_outputs(const struct outputs *to, struct qc_arena *a, struct q
     return qc_output_check(folder, st);
 }
 
-/* The folder of the output, where there has to be room anyhow. */
+/* *out: the folder of the output, which needs free space in any case. */
 static bool scratch_folder(const char **out, const struct qc_cli_options *o, struct qc_status *st)
 {
     const char *slash = o->output ? strrchr(o->output, '/') : NULL;
@@ -97,7 +98,7 @@ static bool scratch_folder(const char **out, const struct qc_cli_options *o, str
     return !slash || *out;
 }
 
-/* Beside the error: models that are there all the same. */
+/* Adds the models that were written to the error message. */
 static bool tell_written(const struct outputs *to, size_t count, struct qc_status *st)
 {
     char names[400] = "";
@@ -125,7 +126,7 @@ static bool report(struct qc_job *j, const struct outputs *to, size_t written, c
     return ok;
 }
 
-/* A configuration for the next job; not where nothing is quantized, which no job would do. */
+/* Writes a configuration for the next job, unless nothing is quantized, which no job would accept. */
 static bool write_placement(struct qc_job *j, const struct outputs *to, struct qc_status *st)
 {
     const struct qc_report_latency *l = qc_job_report(j)->latency;
@@ -142,7 +143,7 @@ static bool write_placement(struct qc_job *j, const struct outputs *to, struct q
     return ok;
 }
 
-/* The model files first, the report last: a report never speaks of files that are not there. */
+/* Writes the model files first, so that a report never names files that do not exist. */
 static bool write_files(struct qc_job *j, const struct outputs *to, const struct qc_cli_options *o,
                         struct qc_status *st)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shell completion from the tables. */
+/* Shell completion, generated from the tables. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "export/formats/exporter.h"
 #include "observers/observer.h"
 
-/* Number k of those that are listed. */
+/* Returns the k-th listed option. */
 static const struct qc_option_info *option_of(unsigned k)
 {
     return qc_cli_option_info(qc_cli_option_at(k));
@@ -54,13 +54,13 @@ static const char *format_at(unsigned k)
     return k < qc_exporter_count() ? qc_exporter_at(k)->name : NULL;
 }
 
-/* Not all have a name in files: "". */
+/* Returns "" for ops without a name in files. */
 static const char *op_at(unsigned k)
 {
     return k + QC_OP_INVALID + 1 < QC_OP_COUNT ? qc_op_info((enum qc_op)(k + QC_OP_INVALID + 1))->onnx : NULL;
 }
 
-/* Options that take their values from a table of the program; at(k) is NULL behind its end. */
+/* Options whose values are in a table of the program; at(k) is NULL after the last. */
 static const struct value_table {
     const char *option;
     const char *(*at)(unsigned k);
@@ -86,7 +86,7 @@ static void table_values(const struct value_table *t)
     }
 }
 
-/* Text inside single quotes of a shell; a backslash before each of `escaped`. */
+/* Prints text inside single quotes of a shell, with a backslash before each character of `escaped`. */
 static void quoted(const char *s, const char *escaped)
 {
     for (; *s; s++) {

@@ -32,7 +32,7 @@ bool qc_dump_stage(void *user, const struct qc_pipeline *p, const struct qc_stag
         if (ok && to_file)
             ok = write_text(wish + length + 1, text, st);
         else if (ok)
-            fputs(text, stdout); /* write errors show at the end */
+            fputs(text, stdout); /* write errors are reported at the end */
         free(text);
         if (!ok) return false;
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --dump STAGE prints the graph behind a stage on standard output; --dump STAGE=FILE writes it with all constants, so
+/* --dump STAGE prints the graph after a stage to standard output; --dump STAGE=FILE writes it with all constants, so
    that it parses back. */
 #pragma once
 
 #include "cli/options/command_line.h"
 #include "quantize/stages/stages.h"
 
-/* Errors: QC_USAGE, a stage that is none. */
+/* Fails (QC_USAGE) if a stage does not exist. */
 bool qc_dump_check(const struct qc_cli_options *o, struct qc_status *st);
 
 /* stage_done of a job (quantize/job.h); user: the struct qc_cli_options. */

@@ -17,14 +17,14 @@ const char *qc_option_spelling(char buf[QC_SPELLING], unsigned o)
                    i->argument ? i->argument : "");
 }
 
-/* What stands behind "default:" for a command, or NULL. */
+/* Returns the text after "default:" for a command, or NULL. */
 static const char *option_preset(unsigned o, unsigned c)
 {
     if (o == QC_OPTION_OUTPUT && c != QC_COMMAND_quantize) return NULL;
     return qc_cli_option_info(o)->preset;
 }
 
-/* Words from column `at` on, with line breaks before WIDTH. */
+/* Prints words from column `at` on, with line breaks before WIDTH. */
 static void wrap(const char *text, int at, int indent)
 {
     for (const char *p = text; *p;) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The manual page from the tables; macros of man(7). */
+/* The manual page, generated from the tables with macros of man(7). */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/commands/help.h"
 
-/* Text as troff takes it. */
+/* Prints text with troff's special characters escaped. */
 static void text(const char *s)
 {
     if (*s == '.' || *s == '\'') fputs("\\&", stdout);

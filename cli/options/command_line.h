@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command line: the commands (cli/options/commands.def), the options of a job beside those of the terminal, and
-   what was given. */
+/* The command line: the commands (cli/options/commands.def), the terminal's options in addition to those of a job, and
+   the given values. */
 #pragma once
 
 #include "quantize/options/options.h"
 
-/* The commands of a job (enum qc_command) are the first; these are the terminal's own. */
+/* The commands of a job (enum qc_command) come first, then the terminal's own. */
 enum {
     QC_COMMAND_compare_reports = QC_COMMAND_COUNT,
     QC_COMMAND_inspect,
@@ -22,7 +22,7 @@ struct qc_command_info {
 const struct qc_command_info *qc_command_info(unsigned c);
 bool qc_command_find(unsigned *out, const char *name);
 
-/* The options of a job (enum qc_option) are the first; these are the terminal's own. */
+/* The options of a job (enum qc_option) come first, then the terminal's own. */
 enum {
     QC_CLI_OPTION_BEFORE = QC_OPTION_COUNT - 1,
 #define QC_CLI_OPTION(id, ...) QC_OPTION_##id,
@@ -32,18 +32,18 @@ enum {
 };
 
 const struct qc_option_info *qc_cli_option_info(unsigned option);
-char qc_cli_option_letter(unsigned option);       /* of the short form, or 0 */
-unsigned qc_cli_option_commands(unsigned option); /* that take it: bits 1 << command */
-/* Number k < QC_CLI_OPTION_COUNT in the order in which they are listed: both tables, by groups. */
+char qc_cli_option_letter(unsigned option);       /* the short form, or 0 */
+unsigned qc_cli_option_commands(unsigned option); /* the commands that accept it: bits 1 << command */
+/* Returns the k-th option in listed order (k < QC_CLI_OPTION_COUNT): both tables, by groups. */
 unsigned qc_cli_option_at(unsigned k);
 const char *qc_option_group_name(enum qc_option_group g);
 
-/* Everything that was given. Values that were not given: NULL, an empty list or false, except as noted. */
+/* All given values. Values that were not given are NULL, an empty list or false, unless noted. */
 struct qc_cli_options {
-    struct qc_options job; /* first: fields of both tables are found from here */
+    struct qc_options job; /* first: offsets of fields in both tables start here */
     unsigned command;
     bool command_given;           /* false: `qcalib MODEL ...` */
-    struct qc_text_list operands; /* MODEL and such, as many as the command takes */
+    struct qc_text_list operands; /* such as MODEL, as many as the command takes */
 
     const char *output;         /* NULL: the command's default */
     const char *model, *labels; /* of pack; NULL: none */
@@ -60,11 +60,10 @@ struct qc_cli_options {
         *team; /* not an option: the processes that share the work; NULL: none (quantize/interface/team.h) */
 };
 
-/* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may stand before
-   and behind operands, as --name=VALUE, --name VALUE, -o VALUE, -oVALUE, -qv; "--" ends them; what is given twice
-   counts the second time, except for lists and for --data, --eval and --stats, which are refused. Without a command
-   name the command is `quantize` when the first operand is an existing file or ends in ".onnx", and `help` when there
-   is no operand but --help or --version. Errors: QC_USAGE, one message that names the option and, where there is one,
-   what may have been meant; a configuration file that cannot be read (as qc_file_read) or is not JSON (QC_BAD_INPUT).
- */
+/* Parses the command line (argv[0] is the program) and the configuration file that it names. Options may precede or
+   follow operands, as --name=VALUE, --name VALUE, -o VALUE, -oVALUE, -qv; "--" ends them. The last value of a repeated
+   option counts, except for lists; --data, --eval and --stats must not be repeated. Without a command name the command
+   is `quantize` if the first operand is an existing file or ends in ".onnx", and `help` if there is no operand except
+   --help or --version. Fails with QC_USAGE (the message names the option and, if possible, a suggestion); as
+   qc_file_read, or with QC_BAD_INPUT if the configuration file is not JSON. */
 bool qc_options_parse(struct qc_cli_options *out, int argc, char **argv, struct qc_arena *a, struct qc_status *st);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command line: words to options, operands and the command. */
+/* Parses the words of the command line into options, operands and the command. */
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "cli/options/command_line.h"
 
-/* One option as it stands on the command line; values wait until the configuration file is known, which comes first. */
+/* An option of the command line. Values are applied after those of the configuration file. */
 struct word {
     unsigned option;
     const char *value;
@@ -55,7 +55,7 @@ static bool find_letter(unsigned *out, char letter)
     return false;
 }
 
-/* A following word is a value unless it is an option itself or ends the options. */
+/* Returns the next word as a value, unless it is an option or ends the options. */
 static const char *next_value(const struct words *w, int *at)
 {
     unsigned ignored;
@@ -140,7 +140,7 @@ static bool looks_like_model(const char *s)
     return stat(s, &info) == 0 || (n > 5 && strcasecmp(s + n - 5, ".onnx") == 0);
 }
 
-/* Options that name one input file. A second one would silently win. */
+/* Refuses a second value of options that name one input file, which would silently replace the first. */
 static bool check_repeated(const struct words *w, struct qc_status *st)
 {
     static const unsigned single[] = {QC_OPTION_DATA, QC_OPTION_EVAL, QC_OPTION_STATS};
@@ -213,10 +213,10 @@ static bool takes(const struct qc_cli_options *o, unsigned option)
     return qc_cli_option_commands(option) & 1u << o->command;
 }
 
-/* What a configuration sets: of the two tables together, in the order in which they are listed. */
+/* The state of applying a configuration: both tables, in listed order. */
 struct configured {
     struct qc_cli_options *o;
-    const bool *on_line; /* [QC_CLI_OPTION_COUNT]: the command line wins */
+    const bool *on_line; /* [QC_CLI_OPTION_COUNT]: given on the command line, which has priority */
 };
 
 static const struct qc_option_info *listed(unsigned k)
@@ -276,7 +276,7 @@ static bool apply(struct qc_cli_options *o, const struct words *w, struct qc_sta
     return true;
 }
 
-/* The command is known only when all words are. */
+/* The command is known only after all words. */
 static bool init(struct qc_cli_options *out, struct qc_arena *a, struct qc_status *st)
 {
     *out = (struct qc_cli_options){.command = QC_COMMAND_help};

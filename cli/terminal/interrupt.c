@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "cli/give_up.h"
 
-/* Signals leave no other way than a global. */
+/* Signal handlers can only use globals. */
 static volatile sig_atomic_t signals, waiting;
 
 static void leave(void)
@@ -30,7 +30,7 @@ static void on_signal(int number)
     errno = saved;
 }
 
-/* Pages of a mapped file (base/file_map.h) that are not there any more, or cannot be read. */
+/* Pages of a mapped file (base/file_map.h) that were truncated or cannot be read. */
 static void on_missing_page(int number)
 {
     (void)number;

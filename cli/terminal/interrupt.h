@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* SIGINT, SIGTERM and SIGHUP: the first asks the running work to stop (it polls), which ends with code 130 and no
-   file left behind. A second signal, or a second without an answer, removes unfinished files and exits from the
-   handler. What the parent ignores (nohup, background jobs of scripts) stays ignored. SIGPIPE is ignored: see
-   cli/terminal/screen.h. SIGBUS, which a mapped file gives that somebody makes shorter, ends the program with
-   QC_MACHINE and says so; so does SIGXCPU. SIGXFSZ is ignored: a write beyond the limit of a file fails with EFBIG. */
+/* SIGINT, SIGTERM and SIGHUP: the first asks the running work to stop. The work polls for it and ends with code 130
+   without leaving files behind. A second signal, or 1 s without a poll, removes unfinished files and exits from the
+   handler. Signals that the parent ignores (nohup, background jobs of scripts) stay ignored. SIGPIPE is ignored: see
+   cli/terminal/screen.h. SIGBUS (another process truncated a mapped file) and SIGXCPU end the program with QC_MACHINE
+   and a message. SIGXFSZ is ignored: a write beyond the file size limit fails with EFBIG. */
 #pragma once
 
 #include "base/status.h"
@@ -11,8 +11,8 @@
 void qc_interrupt_install(void);
 bool qc_interrupted(void);
 
-/* From now on the first signal waits for an answer as long as it takes: there is work to be saved. */
+/* From this call on, the first signal waits for a poll without a limit: there is work to save. */
 void qc_interrupt_wait(void);
 
-/* QC_INTERRUPTED when a signal has come: for phases that have no progress callback. */
+/* Returns false with QC_INTERRUPTED after a signal; for phases without a progress callback. */
 bool qc_interrupt_check(struct qc_status *st);

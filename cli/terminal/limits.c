@@ -3,11 +3,11 @@
 
 #include <sys/resource.h>
 
-/* Small jobs run with 128 KiB; paths, messages and decoders of images take the rest. Threads of OpenMP get stacks of
-   the same limit. */
+/* Small jobs run with 128 KiB; paths, messages and image decoders need more. OpenMP threads get stacks of the same
+   size. */
 enum { STACK_KIB = 1024 };
 
-/* The kernel looks at the hard limit first and sends SIGKILL, which leaves unfinished files behind. */
+/* The kernel checks the hard limit first and sends SIGKILL, which would leave unfinished files behind. */
 static void make_room_for_signal(void)
 {
     struct rlimit cpu;
@@ -15,7 +15,7 @@ static void make_room_for_signal(void)
         cpu.rlim_max < 2)
         return;
     cpu.rlim_cur = cpu.rlim_max - 1;
-    (void)setrlimit(RLIMIT_CPU, &cpu); /* a limit is always allowed to become lower */
+    (void)setrlimit(RLIMIT_CPU, &cpu); /* lowering a limit is always allowed */
 }
 
 bool qc_limits_begin(struct qc_status *st)

@@ -3,8 +3,8 @@
 
 #include "quantize/interface/warnings.h"
 
-/* "qcalib: warning: TEXT (17 times)" on standard error, at most 20 lines; all of them when verbose. */
+/* Prints "qcalib: warning: TEXT (17 times)" to standard error, at most 20 lines; all if verbose. */
 enum qc_warnings_length { QC_WARNINGS_SOME, QC_WARNINGS_ALL };
-/* One warning that is about the command line alone. */
+/* Prints one warning about the command line alone. */
 void qc_warning_print(const char *text);
 void qc_warnings_print(const struct qc_warnings *w, enum qc_warnings_length length);

@@ -12,7 +12,7 @@
 
 enum { BAR = 24 };
 
-static const double every = 0.1; /* seconds between two drawings */
+static const double every = 0.1; /* seconds between updates */
 
 struct bar {
     struct qc_progress progress; /* first */

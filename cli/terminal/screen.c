@@ -17,7 +17,7 @@ static const char *const sequences[] = {
 
 void qc_screen_begin(void)
 {
-    /* open takes the lowest number that is free. Reading alone: that nothing can be printed still shows. */
+    /* open returns the lowest free number. Read-only, so that writing to it still fails. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return;
 }
@@ -38,7 +38,7 @@ int qc_say(const char *fmt, ...)
     return columns;
 }
 
-/* As in "| head": whoever reads has seen enough, which is no failure of ours. */
+/* Returns true if the reader has closed the pipe, as in "| head", which is no error. */
 static bool reader_left(void)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};

@@ -10,12 +10,12 @@
 
 enum { WORST = 3, KINDS = 4 };
 
-/* One line a kind: "4 Softmax, 2 Reshape: no pattern matches". */
+/* Prints one line for each reason: "4 Softmax, 2 Reshape: no pattern matches". */
 static void print_float_ops(const struct qc_report *r, bool with_report)
 {
     size_t kinds = 0, printed = 0;
     const char *reasons[KINDS];
-    for (int others = 0; others < 2; others++) /* choices made for speed come first */
+    for (int others = 0; others < 2; others++) /* first the choices made for speed */
         for (size_t i = 0; i < r->float_op_count; i++) {
             const char *reason = r->float_ops[i].reason;
             size_t k = 0;
@@ -60,12 +60,12 @@ static void print_accumulator(const struct qc_report_accumulator *a)
            a->channels_bounded, a->channels_bounded == 1 ? "" : "s");
 }
 
-/* What errors and accuracy are relative to. */
+/* Prints the reference of errors and accuracy. */
 static void print_reference(const struct qc_report *r)
 {
     if (!r->quantized_in_part) return;
     if (r->unrounded)
-        qc_say("reference   the model as it is, but for the rounding of %zu of its values", r->unrounded);
+        qc_say("reference   the model without the rounding of %zu of its values", r->unrounded);
     else
         qc_say("reference   the model as it is, quantized in part");
     if (r->linear_left) qc_say("; %zu QuantizeLinear and\n            DequantizeLinear stay in it", r->linear_left);
@@ -109,7 +109,7 @@ static void print_accuracy(const struct qc_report *r)
                exp(r->int8_nll));
 }
 
-/* The layer in the body of an If, Loop or Scan with the next higher SQNR of its own than *db; NULL: there is none. */
+/* Returns the layer in the body of an If, Loop or Scan with the next higher SQNR of its own than *db, or NULL. */
 static const struct qc_layer *next_of_body(const struct qc_report *r, double *db)
 {
     const struct qc_layer *next = NULL;
@@ -123,7 +123,8 @@ static const struct qc_layer *next_of_body(const struct qc_report *r, double *db
     return next;
 }
 
-/* The layers with the largest effect on the outputs; if there are fewer than asked for, the noisiest in bodies. */
+/* Prints the layers with the largest effect on the outputs; if there are fewer than WORST, also the noisiest in
+   bodies. */
 static void print_worst(const struct qc_report *r)
 {
     size_t shown = 0;
@@ -140,7 +141,7 @@ static void print_worst(const struct qc_report *r)
     }
 }
 
-/* What --method auto took. */
+/* Prints the choice of --method auto. */
 static void print_trial(const struct qc_report *r)
 {
     size_t steps = 0;
@@ -163,7 +164,7 @@ static void print_trial(const struct qc_report *r)
         qc_say("            %zu inputs are on integer grids; their steps are the scales (lossless)\n", steps);
 }
 
-/* The layers that alone do the most to the outputs. */
+/* Prints the layers with the largest individual effect on the outputs. */
 static void print_effects(const struct qc_report *r)
 {
     for (size_t k = 0; k < WORST && k < r->effect_count; k++) {
@@ -176,7 +177,7 @@ static void print_effects(const struct qc_report *r)
     }
 }
 
-/* Of --per-channel=activations and schemes of rules: a line for each reason why quantizers have one scale. */
+/* For --per-channel=activations and schemes of rules: prints a line for each reason why quantizers have one scale. */
 static void print_channels(const struct qc_report *r)
 {
     size_t all = 0, several = 0;
@@ -198,19 +199,19 @@ static void print_channels(const struct qc_report *r)
     }
 }
 
-/* --min-sqnr and --max-nll, and what is there. */
+/* Prints --min-sqnr and --max-nll, and the values reached. */
 static void print_demand(const struct qc_report_demand *d)
 {
     const char *label = "demand      ";
     if (!isnan(d->min_sqnr)) {
-        qc_say("%soutput %s has %.2f dB on %zu samples of %s; asked for %g\n", label, d->output, d->sqnr_db, d->samples,
+        qc_say("%soutput %s has %.2f dB on %zu samples of %s; required: %g\n", label, d->output, d->sqnr_db, d->samples,
                d->file, d->min_sqnr);
         label = "            ";
     }
-    if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; asked for at most %g\n", label, d->nll, d->max_nll);
+    if (!isnan(d->max_nll)) qc_say("%snll %.4f nats; required: at most %g\n", label, d->nll, d->max_nll);
 }
 
-/* What was done for a demand, and how to ask for the same by hand. */
+/* Prints the changes made to meet a demand, and the options that request the same. */
 static void print_fallback(const struct qc_report_fallback *f, bool with_report)
 {
     enum { OPTIONS = 16 };
@@ -229,7 +230,7 @@ static void print_fallback(const struct qc_report_fallback *f, bool with_report)
     }
 }
 
-/* --size: how many layers have how many bits. */
+/* --size: prints the number of layers by bits. */
 static void print_size(const struct qc_report_size *s)
 {
     qc_say("size        %zu bytes of at most %zu:", s->bytes, s->limit);
@@ -246,7 +247,7 @@ static void print_idea(const char *action, const char *node)
     qc_say("%s%s%s", action, node ? ": " : "", node ? node : "");
 }
 
-/* The idea that gains most of all that were tried, and those that were not tried, in one line. */
+/* Prints in one line the idea with the largest gain of those tried, and the number not tried. */
 static void print_advice(const struct qc_report *r, bool with_report)
 {
     const struct qc_report_advice *a = r->advice;
@@ -269,7 +270,7 @@ static void print_advice(const struct qc_report *r, bool with_report)
     putchar('\n');
 }
 
-/* What was asked for beside the usual parts stands there when it took any time. */
+/* Prints times; optional stages only if they took time. */
 static void print_times(const struct qc_report *r)
 {
     const struct {
@@ -302,7 +303,7 @@ static void print_latency(const struct qc_report_latency *l)
     if (!isnan(l->float_ms)) qc_say("float %.3g, ", l->float_ms);
     qc_say("default %.3g, all integers %.3g; %zu of %zu changes kept\n", l->default_ms, l->integers_ms, kept,
            l->step_count);
-    if (l->reverted) qc_say("            they gain nothing beside the default, which is written\n");
+    if (l->reverted) qc_say("            no gain over the default placement, which is written\n");
     if (l->all_float) qc_say("            nothing is quantized: no placement is faster than float\n");
 }
 
@@ -322,7 +323,7 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
         qc_say("data        %s: %zu of %zu samples\n", r->data_file, r->data_samples, r->data_total);
     else
         qc_say(
-            "data        none: weights are rounded to nearest; with --data FILE rounding makes good its errors, and\n"
+            "data        none: weights are rounded to nearest; with --data FILE rounding errors are compensated, and\n"
             "            %s\n",
             with_report ? "the report measures layers and outputs" : "errors of layers and outputs are measured");
     print_quantized(r);
@@ -346,7 +347,7 @@ void qc_print_summary(const struct qc_report *r, bool with_report)
     if (r->demand) print_demand(r->demand);
     if (r->fallback) print_fallback(r->fallback, with_report);
     if (r->size) print_size(r->size);
-    if (r->effect_count && !(r->fallback && r->fallback->met)) /* else they are of the network before */
+    if (r->effect_count && !(r->fallback && r->fallback->met)) /* else the effects are those of the earlier network */
         print_effects(r);
     else
         print_worst(r);

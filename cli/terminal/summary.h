@@ -3,6 +3,6 @@
 
 #include "export/report/report.h"
 
-/* What a person wants of a report: at most some fifteen lines on standard output. */
-/* with_report: the report is written too, so that the text may refer to it. */
+/* Prints a summary of a report, about 15 lines, to standard output. with_report: the report is written too, so that the
+   text may refer to it. */
 void qc_print_summary(const struct qc_report *r, bool with_report);

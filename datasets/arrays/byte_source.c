@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 
-enum { MEMORY_BYTES = 16 << 20 }; /* more than that goes to a file */
+enum { MEMORY_BYTES = 16 << 20 }; /* larger sources go to a temporary file */
 
 bool qc_bytes_open(struct qc_bytes *out, const char *path, struct qc_status *st)
 {
@@ -68,8 +68,8 @@ void qc_bytes_close(struct qc_bytes *b)
 bool qc_bytes_read(void *out, const struct qc_bytes *b, uint64_t at, size_t size, struct qc_status *st)
 {
     if (at > b->size || size > b->size - at)
-        return qc_fail(st, QC_BAD_INPUT, "it ends too early: %zu bytes are wanted at byte %" PRIu64 " of %" PRIu64,
-                       size, at, b->size);
+        return qc_fail(st, QC_BAD_INPUT, "it is truncated: %zu bytes are needed at byte %" PRIu64 " of %" PRIu64, size,
+                       at, b->size);
     if (b->memory) {
         memcpy(out, b->memory + at, size);
         return true;
@@ -78,7 +78,7 @@ bool qc_bytes_read(void *out, const struct qc_bytes *b, uint64_t at, size_t size
         const ssize_t n = pread(b->fd, to, size, (off_t)(b->first + at));
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return qc_fail(st, QC_MACHINE, "cannot be read: %s", strerror(errno));
-        if (n == 0) return qc_fail(st, QC_BAD_INPUT, "it has become shorter while it was read");
+        if (n == 0) return qc_fail(st, QC_BAD_INPUT, "it was truncated while it was read");
         to += n;
         at += (uint64_t)n;
         size -= (size_t)n;
@@ -88,7 +88,8 @@ bool qc_bytes_read(void *out, const struct qc_bytes *b, uint64_t at, size_t size
 
 bool qc_bytes_write(struct qc_bytes *b, uint64_t at, const void *data, size_t size, struct qc_status *st)
 {
-    if (at > b->size || size > b->size - at) return qc_fail(st, QC_BAD_INPUT, "it unpacks to more than it says");
+    if (at > b->size || size > b->size - at)
+        return qc_fail(st, QC_BAD_INPUT, "it unpacks to more than its recorded size");
     if (b->memory) {
         memcpy(b->memory + at, data, size);
         return true;

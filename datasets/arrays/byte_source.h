@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes that are read from anywhere in any order: a part of a file, or what was written to a place of our own. Private
-   to datasets/. Reading is thread safe. */
+/* Random access to bytes: a part of a file, or bytes that we wrote to memory or a temporary file. Private to datasets/.
+   Reading is thread safe. */
 #pragma once
 
 #include <stddef.h>
@@ -10,20 +10,21 @@
 
 struct qc_bytes {
     int fd;         /* -1: in memory */
-    bool own;       /* fd is closed with it */
+    bool own;       /* qc_bytes_close closes fd */
     char *memory;   /* malloc; NULL: in fd */
-    uint64_t first; /* place of byte 0 in fd */
+    uint64_t first; /* position of byte 0 in fd */
     uint64_t size;
 };
 
-/* A regular file. QC_BAD_INPUT: missing, a folder, a device; QC_MACHINE: cannot be read. */
+/* Opens a regular file. Fails with QC_BAD_INPUT if it is missing, a folder or a device; with QC_MACHINE if it cannot be
+   read. */
 bool qc_bytes_open(struct qc_bytes *out, const char *path, struct qc_status *st);
-/* Room for so many bytes: in memory, or where they are many in a temporary file in TMPDIR or /tmp that has no name.
-   QC_MACHINE: there is no such room. */
+/* Makes room for `size` bytes: in memory, or in an unnamed temporary file in TMPDIR or /tmp if they are many. Fails
+   with QC_MACHINE if there is no such room. */
 bool qc_bytes_room(struct qc_bytes *out, uint64_t size, struct qc_status *st);
-void qc_bytes_close(struct qc_bytes *b); /* safe on one that is closed */
+void qc_bytes_close(struct qc_bytes *b); /* safe to call twice */
 
-/* QC_BAD_INPUT when so many bytes are not there. */
+/* Fails with QC_BAD_INPUT if the source has fewer bytes. */
 bool qc_bytes_read(void *out, const struct qc_bytes *b, uint64_t at, size_t size, struct qc_status *st);
-/* Into a room, inside its size. */
+/* Writes within the size given to qc_bytes_room. */
 bool qc_bytes_write(struct qc_bytes *b, uint64_t at, const void *data, size_t size, struct qc_status *st);

@@ -14,7 +14,7 @@
 
 enum { BLOCK_BYTES = 4 << 20 };
 
-/* Rows that were drawn: as many as fit in BLOCK_BYTES, in memory or in the temporary file. */
+/* Drawn rows: as many as fit in BLOCK_BYTES, in memory or in the temporary file. */
 struct block {
     char *memory;    /* NULL: in the file */
     int64_t spilled; /* 0: in memory */
@@ -27,8 +27,8 @@ struct qc_memory_array {
     double peak;
     size_t row_elements, row_bytes; /* of the largest */
     const int64_t *sizes;           /* [samples][rank - 1]; NULL: all are dims */
-    const char *values;             /* borrowed; NULL: of the reader, or in blocks */
-    struct qc_row_reader reader;    /* read NULL: there is none */
+    const char *values;             /* borrowed; NULL: the rows are the reader's, or in blocks */
+    struct qc_row_reader reader;    /* read NULL: no reader */
     void *user;
     size_t block_rows, block_count;
     struct block *blocks;
@@ -40,7 +40,7 @@ struct qc_memory_data {
     const char *storage;
     size_t count, capacity;
     struct qc_memory_array **arrays; /* each in the arena */
-    struct qc_index by_name;         /* of numbers of arrays, from 1 */
+    struct qc_index by_name;         /* ids are array numbers from 1 */
     struct qc_spill *spill;          /* NULL until something is in it */
     size_t kept;                     /* bytes of blocks in memory */
 };
@@ -183,7 +183,7 @@ bool qc_memory_data_add_unread(struct qc_memory_data *m, const struct qc_array *
 {
     struct qc_array bytes = *array;
     struct qc_memory_array *x;
-    bytes.dtype = QC_U8; /* of some type it has to be */
+    bytes.dtype = QC_U8; /* any valid type */
     if (!add_array(&x, m, &bytes, st)) return false;
     x->entry.dtype = QC_NONE;
     x->entry.type = qc_arena_strdup(m->arena, type, st);
@@ -237,7 +237,7 @@ static bool draw_rows(struct qc_memory_data *m, size_t first, size_t count, void
 {
     for (bool more = true;;) {
         if (!next(&more, user, rows, st))
-            return qc_fail(st, QC_BAD_INPUT, "no sample came, and no reason") ||
+            return qc_fail(st, QC_BAD_INPUT, "the sample function failed without a reason") ||
                    qc_where(st, "%s: sample %" PRId64, m->name, m->arrays[first]->dims[0]);
         if (!more) return true;
         for (size_t k = 0; k < count; k++)
@@ -395,7 +395,7 @@ bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struc
 
 /* ---- What it is ---- */
 
-/* What has been said so far and one thing more, in one digest. */
+/* Mixes more bytes into a digest. */
 static bool mix(char sum[65], const void *bytes, size_t size, struct qc_status *st)
 {
     char text[130];
@@ -443,8 +443,7 @@ bool qc_memory_data_sha256(char hex[65], const struct qc_memory_data *m, struct 
     return true;
 }
 
-/* Samples of different sizes that a program gives one after the other: bytes behind each other in blocks, in memory or
-   in the temporary file. */
+/* Drawn samples of different sizes: bytes one after the other in blocks, in memory or in the temporary file. */
 
 struct sized_block {
     char *memory; /* NULL: in the file */
@@ -511,7 +510,7 @@ static bool spill(struct sized *x, struct sized_block *b, struct qc_status *st)
     return true;
 }
 
-/* A block with so much room; the one before is full, and stays in memory where that is allowed. */
+/* Adds a block of `bytes`. The last block is full: it stays in memory if keep_bytes allows, else it is spilled. */
 static bool new_block(struct sized *x, size_t bytes, size_t *kept, size_t keep_bytes, struct qc_status *st)
 {
     struct sized_block *last = x->block_count ? &x->blocks[x->block_count - 1] : NULL;
@@ -542,7 +541,7 @@ static bool make_room(struct sized *x, struct qc_status *st)
     return true;
 }
 
-/* Its bytes; what was said of the array holds for it too. */
+/* Checks a row against the array's description and returns its bytes. */
 static bool check_row(size_t *bytes, const struct qc_array *array, const struct qc_sized_row *row, struct qc_status *st)
 {
     *bytes = qc_dtype_size(array->dtype);
@@ -581,7 +580,7 @@ static bool draw(struct sized *const *all, const struct qc_array *arrays, size_t
     bool ok = rows ? true : qc_fail_memory(st, count * sizeof *rows);
     for (bool more = true; ok;) {
         if (!next(&more, user, rows, st)) {
-            qc_fail(st, QC_BAD_INPUT, "no sample came, and no reason");
+            qc_fail(st, QC_BAD_INPUT, "the sample function failed without a reason");
             ok = qc_where(st, "sample %zu", all[0]->count);
         }
         if (!ok || !more) break;

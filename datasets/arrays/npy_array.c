@@ -23,7 +23,7 @@ static bool broken(struct qc_status *st, const char *what)
     return qc_fail(st, QC_BAD_INPUT, "its header is damaged: %s; save the array again", what);
 }
 
-/* What stands behind a key, for whoever reads it: it returns the end of that, or NULL and a status. */
+/* Parses the value of a key. Returns its end, or NULL with a status. */
 typedef const char *read_value(struct qc_npy *n, const char *p, struct qc_status *st);
 
 static const char *no(struct qc_status *st, const char *what)
@@ -32,7 +32,7 @@ static const char *no(struct qc_status *st, const char *what)
     return NULL;
 }
 
-/* Behind a word, or NULL: it stands there alone. */
+/* Returns the position after a word, or NULL if the word does not stand there alone. */
 static const char *behind_word(const char *p, const char *word)
 {
     const size_t size = strlen(word);
@@ -46,7 +46,7 @@ static const char *read_order(struct qc_npy *n, const char *p, struct qc_status 
     return end ? end : no(st, "fortran_order is neither True nor False");
 }
 
-/* Behind the ']' of a list of fields, which are not read. */
+/* Returns the position after the ']' of a list of fields, which are not read. */
 static const char *skip_list(const char *p, struct qc_status *st)
 {
     char quote = 0;
@@ -72,7 +72,7 @@ static const char *read_type(struct qc_npy *n, const char *p, struct qc_status *
                  {"u2", QC_U16},  {"u4", QC_U32}, {"u8", QC_U64}, {"f2", QC_F16}, {"f4", QC_F32}, {"f8", QC_F64}};
     const uint16_t one = 1;
     const bool little = *(const unsigned char *)&one == 1;
-    if (*p == '[') { /* fields with names */
+    if (*p == '[') { /* named fields */
         qc_text(n->type, sizeof n->type, "records");
         return skip_list(p, st);
     }
@@ -109,7 +109,7 @@ static const char *read_shape(struct qc_npy *n, const char *p, struct qc_status 
     return p + 1;
 }
 
-/* All three keys, each once, and nothing else, as numpy asks for. */
+/* Reads all three keys, each exactly once, and nothing else, as NumPy requires. */
 static bool read_header(struct qc_npy *n, const char *p, size_t length, struct qc_status *st)
 {
     static const struct {
@@ -178,7 +178,7 @@ bool qc_npy_open(struct qc_npy *out, const struct qc_bytes *b, uint64_t size, st
     bool ok = qc_bytes_read(header, b, from, length, st);
     if (ok) {
         header[length] = '\0';
-        n.values = from + length; /* of which b, and so `size`, has all */
+        n.values = from + length; /* b, and so `size`, has the whole header */
         ok = read_header(&n, header, length, st) && check_sizes(&n, size, st);
         if (n.rank < 2) n.fortran = false;
     }
@@ -202,13 +202,13 @@ static void swap_bytes(char *p, size_t count, size_t size)
 bool qc_npy_rows(void *out, const struct qc_npy *n, const struct qc_bytes *b, size_t first, size_t count,
                  struct qc_status *st)
 {
-    const size_t size = qc_dtype_size(n->dtype); /* all sizes are parts of the whole, which was checked */
+    const size_t size = qc_dtype_size(n->dtype); /* all products are parts of the whole, which was checked */
     if (!qc_bytes_read(out, b, n->values + first * n->row_bytes, count * n->row_bytes, st)) return false;
     if (n->swap && size > 1) swap_bytes(out, count * n->row_elements, size);
     return true;
 }
 
-/* Place in a row of C's order of the element that is number k in Fortran's. */
+/* Returns the position, in a row in C order, of element k in Fortran order. */
 static size_t place(const struct qc_npy *n, size_t k)
 {
     size_t at = 0, stride = n->row_elements;
@@ -221,7 +221,8 @@ static size_t place(const struct qc_npy *n, size_t k)
     return at;
 }
 
-/* Fortran's order: for each element of a row, that element of all rows. So many rows at a time as a block holds. */
+/* Fortran order stores, for each element of a row, that element of all rows. Converts as many rows at a time as fit in
+   a block. */
 bool qc_npy_turn(struct qc_bytes *out, struct qc_npy *n, const struct qc_bytes *b, struct qc_status *st)
 {
     const size_t rows = (size_t)n->dims[0], size = qc_dtype_size(n->dtype);

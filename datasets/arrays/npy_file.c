@@ -7,7 +7,7 @@
 #include "datasets/arrays/npy_array.h"
 #include "datasets/arrays/zip_file.h"
 
-/* The file that all arrays of an .npz lie in, and the list of its members. */
+/* The file of one array or of all members of an .npz. */
 struct file {
     struct qc_arena *arena; /* holds the file itself */
     struct qc_bytes bytes;
@@ -16,10 +16,10 @@ struct file {
 
 struct array {
     struct file *file;
-    struct qc_zip_member member; /* name NULL: the file is the array */
+    struct qc_zip_member member; /* name NULL: the file is an .npy */
     struct qc_npy npy;
     bool ready;
-    struct qc_bytes bytes; /* once it is: where the values are */
+    struct qc_bytes bytes; /* the values; valid if ready */
 };
 
 static void drop_file(struct file *f)
@@ -37,8 +37,8 @@ static void drop_array(void *user)
     free(x);
 }
 
-/* Unpacked, and in C's order: nothing that a row could be read from before. Data sets of one memory_data are opened by
-   one thread at a time. */
+/* Unpacks the array and converts it to C order; no row can be read before. The data sets of one memory_data are opened
+   by one thread at a time. */
 static bool begin(void *user, struct qc_status *st)
 {
     struct array *x = user;
@@ -63,7 +63,7 @@ static bool read_rows(void *out, void *user, size_t first, size_t count, struct 
     return qc_npy_rows(out, &x->npy, &x->bytes, first, count, st);
 }
 
-/* Scalars are no samples. bytes: at least the header. */
+/* Adds one array; scalar members are skipped. bytes: at least the header. */
 static bool add(struct qc_memory_data *m, struct file *f, const char *name, const struct qc_zip_member *member,
                 const struct qc_bytes *bytes, uint64_t size, struct qc_status *st)
 {
@@ -99,7 +99,7 @@ static bool open_file(struct file **out, const char *path, struct qc_status *st)
     return true;
 }
 
-/* Without the folders in front, and without .npy. */
+/* The file name without folders and .npy. */
 static void title(char *out, unsigned size, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -149,7 +149,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A name is what an array is asked for by. */
+/* Arrays are found by name, so names must not be empty or equal. */
 static bool check_names(const struct qc_zip_member *members, size_t count, struct qc_arena *a, struct qc_status *st)
 {
     const char **names = QC_NEW_ARRAY(a, const char *, count + 1, st);

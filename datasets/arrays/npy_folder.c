@@ -8,17 +8,17 @@
 #include "datasets/samples/dataset.h"
 #include "datasets/samples/folder_list.h"
 
-/* Files and the rows in front of each: file i has rows first[i] to first[i + 1] - 1. */
+/* Files and their rows: file i has rows first[i] to first[i + 1] - 1. */
 struct folder {
     struct qc_arena *arena;
     const char **paths;
     size_t *first;
     size_t count, capacity;
-    struct qc_npy like; /* as all of them are, but for dims[0] of batches and those that are free */
+    struct qc_npy like; /* like all files, except for dims[0] of batches and free dims */
     bool batches;
     unsigned rank;    /* of one sample */
-    int64_t *shapes;  /* [count][rank]: of the samples in each */
-    const bool *free; /* [rank]: may it differ from file to file? NULL: none may */
+    int64_t *shapes;  /* [count][rank]: shape of the samples in each file */
+    const bool *free; /* [rank]: may differ from file to file; NULL: none may */
 };
 
 static void drop_folder(void *user)
@@ -42,7 +42,7 @@ static const int64_t *sample_dims(const struct folder *f, const struct qc_npy *n
     return n->dims + (f->batches ? 1 : 0);
 }
 
-/* Where one file is a sample, its first axis is no axis of samples. */
+/* If a file is one sample, its first axis is not a sample axis. */
 static bool fits(const struct folder *f, const struct qc_npy *n)
 {
     bool ok = n->rank == f->like.rank && n->dtype == f->like.dtype;
@@ -78,7 +78,7 @@ static bool read_part(char *out, const struct folder *f, size_t file, size_t fir
     if (ok && f->batches) {
         ok = qc_npy_rows(out, &n, &b, first, count, st);
     } else if (ok) {
-        /* All entries of its first axis are the one sample. */
+        /* All entries of its first axis make up the one sample. */
         const size_t all = n.rank ? (size_t)n.dims[0] : 1;
         ok = sample_bytes(f, file) == 0 || qc_npy_rows(out, &n, &b, 0, all, st);
     }
@@ -90,7 +90,7 @@ static bool read_rows(void *out, void *user, size_t first, size_t count, struct 
 {
     const struct folder *f = user;
     size_t low = 0, high = f->count;
-    while (low + 1 < high) { /* the last file whose rows begin at first or before */
+    while (low + 1 < high) { /* finds the last file whose rows begin at or before first */
         const size_t middle = (low + high) / 2;
         if (f->first[middle] <= first)
             low = middle;
@@ -107,7 +107,7 @@ static bool read_rows(void *out, void *user, size_t first, size_t count, struct 
     return true;
 }
 
-/* What a folder has beside the samples: an array for all of them, or a folder with one for each. */
+/* Roles of files in a folder. Labels and targets are one array for all samples or a folder with one file for each. */
 enum role { SAMPLES, LABELS, TARGET, ROLES };
 static const char *const role_names[] = {[LABELS] = "labels", [TARGET] = "target"};
 
@@ -123,18 +123,19 @@ static enum role role_of(bool *is_all, const char *file)
     return SAMPLES;
 }
 
-/* Dims of a sample that the input leaves free; without one all are. NULL and a status without memory. */
+/* Returns which dims of a sample the input leaves free; without an input all are. Returns NULL with a status if memory
+   is out. */
 static const bool *free_dims(const struct folder *f, const struct qc_input_spec *input, struct qc_status *st)
 {
     bool *free = QC_NEW_ARRAY(f->arena, bool, f->rank, st);
-    const unsigned skip = input && f->rank + 1 == input->rank ? 1 : 0; /* a sample has no axis of the batch */
-    const bool none = skip && input->dims[0] > 1;                      /* samples that run together have one shape */
+    const unsigned skip = input && f->rank + 1 == input->rank ? 1 : 0; /* a sample has no batch axis */
+    const bool none = skip && input->dims[0] > 1;                      /* samples of one batch have one shape */
     for (unsigned d = 0; free && d < f->rank; d++)
         free[d] = !input || (!none && d + skip < input->rank && input->dims[d + skip] < 0);
     return free;
 }
 
-/* Takes the file as the next one; false with a status where it is not like the others. */
+/* Appends a file. Fails if it differs from the others in type or shape. */
 static bool append(struct folder *f, const char *path, const struct qc_input_spec *input, struct qc_status *st)
 {
     struct qc_npy n;
@@ -187,7 +188,7 @@ static bool gather(struct folder *f, const char *path, const struct qc_folder *f
            qc_fail(st, QC_BAD_INPUT, "%s: none of its %zu .npy files can be used", path, files->count);
 }
 
-/* The files as one array of samples. */
+/* Adds the files as one array of samples. */
 static bool add_samples(struct qc_memory_data *m, struct folder *f, const char *name, struct qc_status *st)
 {
     static const struct qc_row_reader reader = {.read = read_rows, .free = drop_folder};

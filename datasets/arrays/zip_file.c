@@ -27,12 +27,12 @@ static bool damaged(struct qc_status *st, const char *what)
     return qc_fail(st, QC_BAD_INPUT, "it is a damaged archive: %s; save it again", what);
 }
 
-/* Where the directory of members is. */
+/* Position of the central directory. */
 struct directory {
     uint64_t at, bytes, count;
 };
 
-/* The last record of the file, behind which only a comment may stand. */
+/* Finds the end record; only a comment may follow it. */
 static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes *b, struct qc_status *st)
 {
     if (b->size < END) return damaged(st, "it is truncated");
@@ -47,7 +47,7 @@ static bool find_end(uint64_t *at, unsigned char end[END], const struct qc_bytes
             found = true;
         }
     free(tail);
-    return ok && (found || damaged(st, "its list of members is missing, as in one that is truncated"));
+    return ok && (found || damaged(st, "its list of members is missing; it may be truncated"));
 }
 
 static bool find_directory(struct directory *d, const struct qc_bytes *b, struct qc_status *st)
@@ -67,10 +67,11 @@ static bool find_directory(struct directory *d, const struct qc_bytes *b, struct
     if (d->count > MEMBERS_MAX || d->bytes > DIRECTORY_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "it has %" PRIu64 " members; at most %d are read", d->count,
                        (int)MEMBERS_MAX);
-    return (d->at <= b->size && d->bytes <= b->size - d->at) || damaged(st, "its list of members is not in it");
+    return (d->at <= b->size && d->bytes <= b->size - d->at) ||
+           damaged(st, "its list of members lies outside the file");
 }
 
-/* Sizes of more than 32 bits stand in a field of their own, those that are needed in this order. */
+/* Reads the zip64 extra field: the sizes that need more than 32 bits, in this order. */
 static bool read_wide(struct qc_zip_member *m, uint64_t *header, const unsigned char *extra, size_t size,
                       struct qc_status *st)
 {
@@ -117,7 +118,7 @@ static bool read_member(struct qc_zip_member *m, const unsigned char *p, size_t 
     m->header = header;
     m->at = header + LOCAL + number(local + 26, 2) + number(local + 28, 2); /* header is inside the file */
     if (m->at > b->size || m->packed > b->size - m->at || (m->method == 0 && m->packed != m->size))
-        return damaged(st, "a member's bytes are not in it");
+        return damaged(st, "the bytes of a member lie outside the file");
     *used = ENTRY + name + extra + comment;
     return true;
 }
@@ -129,7 +130,7 @@ static int by_place(const void *a, const void *b)
     return (x->header > y->header) - (x->header < y->header);
 }
 
-/* Members that share their bytes unpack to any size. */
+/* Rejects members that share bytes: such archives can unpack to any size (zip bomb). */
 static bool check_overlaps(const struct qc_zip_member *members, size_t count, struct qc_status *st)
 {
     const struct qc_zip_member **sorted = calloc(count + 1, sizeof(const struct qc_zip_member *));
@@ -169,13 +170,13 @@ bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_byte
 
 static bool wrong_sum(struct qc_status *st)
 {
-    return damaged(st, "what a member holds has another check sum");
+    return damaged(st, "the checksum of a member does not match");
 }
 
 struct inflating {
     z_stream z;
     unsigned char in[PIECE], out[PIECE];
-    uint64_t taken, given; /* packed bytes read, unpacked ones written */
+    uint64_t taken, given; /* packed bytes read, unpacked bytes written */
     uLong crc;
 };
 
@@ -203,11 +204,11 @@ static bool inflate_to(struct qc_bytes *room, struct inflating *f, const struct 
         if (!qc_bytes_write(room, f->given, f->out, n, st)) return false;
         f->given += n;
     }
-    if (f->given < size) return damaged(st, "what is packed is not what was packed once");
+    if (f->given < size) return damaged(st, "the compressed data of a member are damaged");
     return size < m->size || f->crc == m->crc || wrong_sum(st);
 }
 
-/* A stored member is read where it lies, and once before that. */
+/* A stored member is read in place; its checksum is checked once before that. */
 static bool check_stored(const struct qc_bytes *b, const struct qc_zip_member *m, struct qc_status *st)
 {
     char *piece = malloc(PIECE);
@@ -231,8 +232,9 @@ bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct 
         *out = (struct qc_bytes){.fd = b->fd, .first = b->first + m->at, .size = size};
         return true;
     }
-    /* Deflate makes at most 1032 bytes of one: sizes beyond that take no room. */
-    if (m->size / 1040 > m->packed) return damaged(st, "it says that it unpacks to more than it can");
+    /* Deflate produces at most 1032 bytes from one: refuse larger claims before allocating. */
+    if (m->size / 1040 > m->packed)
+        return damaged(st, "the size of a member is larger than its compressed data can give");
     struct qc_bytes room = {.fd = -1};
     struct inflating *f = calloc(1, sizeof *f);
     if (!f) return qc_fail_memory(st, sizeof *f);

@@ -8,19 +8,20 @@
 struct qc_zip_member {
     const char *name;
     unsigned method;       /* 0: stored; 8: deflated */
-    uint32_t crc;          /* CRC-32 of what it unpacks to */
-    uint64_t packed, size; /* bytes in the archive, and unpacked */
-    uint64_t header, at;   /* first byte of its own header, and of what is packed behind that */
+    uint32_t crc;          /* CRC-32 of the unpacked bytes */
+    uint64_t packed, size; /* bytes in the archive and unpacked */
+    uint64_t header, at;   /* offsets of its local header and of its packed bytes */
 };
 
 bool qc_zip_is(const void *head, size_t size);
 
-/* Members in the archive's order; they live in the arena. QC_BAD_INPUT: truncated, damaged, members that share
-   their bytes; QC_UNSUPPORTED: encrypted, in several volumes, packed in another way (named). */
+/* Lists the members in the archive's order, in the arena. Fails with QC_BAD_INPUT if the archive is truncated or
+   damaged or members share bytes; with QC_UNSUPPORTED if it is encrypted, in several volumes or packed by another
+   method (named). */
 bool qc_zip_list(struct qc_zip_member **out, size_t *count, const struct qc_bytes *b, struct qc_arena *a,
                  struct qc_status *st);
 
-/* The first `size` bytes of a member or all of them: a part of b where it is stored, else unpacked. All of it is
-   compared with the CRC, stored or not. */
+/* Returns the first `size` bytes of a member: a part of b if it is stored, else unpacked. The whole member is checked
+   against its CRC. */
 bool qc_zip_unpack(struct qc_bytes *out, const struct qc_bytes *b, const struct qc_zip_member *m, uint64_t size,
                    struct qc_status *st);

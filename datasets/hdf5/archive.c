@@ -16,24 +16,24 @@ enum {
     CHUNK_ROWS = 1 << 16,
     TEXT_MAX = 1 << 20,
     TEXTS_BYTES_MAX = 1 << 28,
-    DEFLATE_MAX = 1032 /* bytes out of one: RFC 1951 */
+    DEFLATE_MAX = 1032 /* bytes from one byte: RFC 1951 */
 };
 
 struct qc_archive {
-    hid_t file;                 /* where it is made, or in the process that reads */
-    size_t size;                /* of the image that is read */
-    struct qc_process *process; /* that reads it; NULL: it is made here */
+    hid_t file;                 /* open here while it is made, in the reading process while it is read */
+    size_t size;                /* of the image */
+    struct qc_process *process; /* the reading process; NULL: the archive is being made */
 };
 
-/* No times in the file; and descriptions of objects of the second version, which tracking the order of attributes
-   asks for: they have checksums, where the library reads damaged ones of the first beyond their end. */
+/* No times in the file, and object headers of version 2, which tracking attribute order implies. They have checksums;
+   the library reads damaged headers of version 1 beyond their end. */
 static bool plain_objects(hid_t creation)
 {
     return H5Pset_obj_track_times(creation, false) >= 0 &&
            H5Pset_attr_creation_order(creation, H5P_CRT_ORDER_TRACKED) >= 0;
 }
 
-/* A file in memory: an image to read, or nothing yet. */
+/* Access to a file in memory: an image to read, or a new file. */
 static hid_t memory_access(const void *image, size_t size)
 {
     hid_t p = H5Pcreate(H5P_FILE_ACCESS);
@@ -46,7 +46,7 @@ static hid_t memory_access(const void *image, size_t size)
     return p;
 }
 
-/* Files in memory are told apart by name, so each gets one of its own; it stands nowhere in the file. */
+/* HDF5 tells files in memory apart by name, so each gets its own; the name is not stored in the file. */
 static bool start(struct qc_archive **out, const void *image, size_t size, struct qc_status *st)
 {
     struct qc_archive *a = malloc(sizeof *a);
@@ -100,7 +100,7 @@ static hid_t text_type(size_t size)
     return t;
 }
 
-/* File and memory type of numbers; both to be closed by nobody (predefined). */
+/* File and memory type of numbers; predefined, not to be closed. */
 static hid_t number_type(enum qc_dtype dtype, bool in_file)
 {
     const struct {
@@ -146,7 +146,7 @@ bool qc_archive_put_number(struct qc_archive *a, const char *name, uint64_t numb
     return ok;
 }
 
-/* Groups of a path, without times. */
+/* Creates the groups of a path, without times. */
 static bool make_groups(struct qc_archive *a, const char *path)
 {
     const char *slash = strchr(path, '/');
@@ -161,8 +161,8 @@ static bool make_groups(struct qc_archive *a, const char *path)
     return group >= 0;
 }
 
-/* Mandatory, where H5Pset_shuffle and H5Pset_deflate make them optional: a filter that fails, as for want of memory,
-   would be left out in silence, and reading refuses what is stored in another way than this. */
+/* Mandatory filters. H5Pset_shuffle and H5Pset_deflate make them optional: a filter that fails, for example without
+   memory, is skipped silently. Our reader refuses chunks stored in any other way. */
 static bool set_filters(hid_t creation)
 {
     const unsigned level = 4;
@@ -240,7 +240,7 @@ bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_
 
 /* ---- Reading, in the other process ---- */
 
-/* Scalar attribute of a class; -1 when there is none. */
+/* Opens a scalar attribute of a class; returns -1 if there is none. */
 static hid_t open_attribute(hid_t *type, const struct qc_archive *f, const char *name, H5T_class_t class)
 {
     hid_t a = H5Aexists(f->file, name) > 0 ? H5Aopen(f->file, name, H5P_DEFAULT) : -1;
@@ -308,7 +308,7 @@ static void close_set(struct opened *s)
     if (s->set >= 0) H5Dclose(s->set);
 }
 
-/* As put_set stores it. */
+/* Returns true for the layout that put_set writes. */
 static bool is_ours(hid_t creation, const hsize_t *dims, int rank)
 {
     hsize_t chunk[2] = {0, 0};
@@ -322,7 +322,7 @@ static bool is_ours(hid_t creation, const hsize_t *dims, int rank)
             H5Pget_filter2(creation, 1, &flags, &none[1], NULL, 0, NULL, &config) == H5Z_FILTER_DEFLATE);
 }
 
-/* Opens a data set of [rows] or [rows, columns]. Inside the lock. */
+/* Opens a data set of [rows] or [rows, columns]. The caller holds the lock. */
 static bool open_set(struct opened *out, const struct qc_archive *f, const char *path, size_t columns, size_t most,
                      struct qc_status *st)
 {
@@ -357,8 +357,8 @@ static bool open_set(struct opened *out, const struct qc_archive *f, const char 
     return ok;
 }
 
-/* All rows. The filters are undone by us: HDF5 reads behind the end of a chunk whose stream is too short. Inside the
-   lock. */
+/* Reads all rows. We undo the filters ourselves: HDF5 reads beyond a chunk whose stream is too short. The caller holds
+   the lock. */
 static bool read_set(void *out, const struct opened *s, const struct qc_archive *f, size_t columns, size_t element,
                      struct qc_status *st)
 {
@@ -389,7 +389,7 @@ static bool read_set(void *out, const struct opened *s, const struct qc_archive 
     return ok;
 }
 
-/* What is asked for, and in front of an answer what it holds. */
+/* A request, and the header of its answer. */
 struct wanted {
     enum qc_dtype dtype; /* QC_NONE: texts */
     size_t columns, most;
@@ -433,7 +433,7 @@ static bool work_set(struct qc_reply *out, void **state, const void *arguments, 
     return ok || qc_where(st, "data set '%s'", w->path);
 }
 
-/* The image is in this process too: it was there before the fork. */
+/* The image is also in the reading process: it existed before the fork. */
 struct image {
     const void *bytes;
     size_t size;
@@ -500,7 +500,7 @@ bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *na
     return true;
 }
 
-/* The answer's bytes are owned by the caller; behind `found` there are as many as that says. */
+/* Requests a data set. The caller owns the answer, which is checked to have the size that `found` gives. */
 static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_archive *f, const char *path,
                     enum qc_dtype dtype, size_t columns, size_t most, struct qc_status *st)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Named arrays and texts as the bytes of an HDF5 file, made and read in memory: whoever writes them decides where they
-   go. The bytes depend on what is put and in which order, on nothing else (no times). h5py and h5dump read them. */
+/* Named arrays and texts as an HDF5 file, made and read in memory; the caller stores the bytes. The bytes depend only
+   on the content and its order (there are no times). h5py and h5dump read them. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,27 +17,28 @@ struct qc_archive;
 bool qc_archive_new(struct qc_archive **out, struct qc_status *st);
 void qc_archive_free(struct qc_archive *a); /* NULL-safe */
 
-/* String attribute of the root (UTF-8, no 0 inside). */
+/* Adds a string attribute of the root (UTF-8, no 0 inside). */
 bool qc_archive_put_text(struct qc_archive *a, const char *name, const char *text, struct qc_status *st);
-/* Unsigned 64-bit attribute of the root. */
+/* Adds an unsigned 64-bit attribute of the root. */
 bool qc_archive_put_number(struct qc_archive *a, const char *name, uint64_t number, struct qc_status *st);
-/* Data set `path` ("group/name") of rows x columns elements, [rows] when columns is 0; shuffle and gzip. */
+/* Adds data set `path` ("group/name") of rows x columns elements, [rows] if columns is 0, with shuffle and gzip. */
 bool qc_archive_put(struct qc_archive *a, const char *path, enum qc_dtype dtype, size_t rows, size_t columns,
                     const void *data, struct qc_status *st);
-/* Data set of strings of one length, filled with 0. */
+/* Adds a data set of strings of equal length, padded with 0. */
 bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, const char *const *texts,
                           struct qc_status *st);
 
-/* Ends the writing: the file's bytes, owned by the caller (free). */
+/* Ends writing and returns the file's bytes, owned by the caller (free). */
 bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_status *st);
 
 /* ---- Reading ---- */
 
-/* bytes are borrowed and must outlive the archive. QC_BAD_INPUT: no HDF5, truncated, damaged. */
+/* bytes are borrowed and must outlive the archive. Fails with QC_BAD_INPUT if they are no HDF5 file, truncated or
+   damaged. */
 bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, struct qc_status *st);
 
-/* What is read lives in the arena. QC_BAD_INPUT, naming what: missing, another type or shape, more rows than `most`,
- * damaged. */
+/* Results live in the arena. Fails with QC_BAD_INPUT, naming the object, if it is missing or damaged, has another type
+   or shape, or more rows than `most`. */
 bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a,
                      struct qc_status *st);
 bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *name, struct qc_status *st);
@@ -46,5 +47,5 @@ bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const 
 bool qc_archive_get_texts(const char ***out, size_t *count, const struct qc_archive *f, const char *path, size_t most,
                           struct qc_arena *a, struct qc_status *st);
 
-/* Is PATH an HDF5 file whose root has an attribute of this name? Only want of memory is an error. */
+/* Sets *marked if PATH is an HDF5 file whose root has an attribute of this name. Fails only if memory is out. */
 bool qc_archive_marked(bool *marked, const char *path, const char *name, struct qc_status *st);

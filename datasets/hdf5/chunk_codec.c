@@ -55,7 +55,7 @@ void *qc_chunk_buffer(struct qc_chunk_codec *c, size_t size, struct qc_status *s
     return reserve(&c->plain, size, st);
 }
 
-/* Byte k of element i goes to k * count + i; bytes behind the last whole element stay where they are (H5Zshuffle.c). */
+/* Moves byte k of element i to k * count + i; bytes after the last whole element keep their place (H5Zshuffle.c). */
 static void shuffle(unsigned char *restrict out, const unsigned char *restrict in, size_t size, size_t element)
 {
     size_t count = size / element;
@@ -67,7 +67,7 @@ static void shuffle(unsigned char *restrict out, const unsigned char *restrict i
 static void unshuffle(unsigned char *restrict out, const unsigned char *restrict in, size_t size, size_t element)
 {
     size_t count = size / element;
-    if (element == 4) { /* the common one, in a form that compilers vectorize */
+    if (element == 4) { /* the common size, in a form that compilers vectorize */
         const unsigned char *a = in, *b = in + count, *c = in + 2 * count, *d = in + 3 * count;
         for (size_t i = 0; i < count; i++) {
             out[4 * i] = a[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* HDF5's shuffle and deflate filters done by ourselves, outside HDF5's lock; private to datasets/. */
+/* HDF5's shuffle and deflate filters, computed outside HDF5's lock; private to datasets/. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,22 +9,22 @@
 
 /* State and buffers of one thread. */
 struct qc_chunk_codec;
-struct qc_chunk_codec *qc_chunk_codec_new(void); /* NULL when memory is out */
+struct qc_chunk_codec *qc_chunk_codec_new(void); /* NULL if memory is out */
 void qc_chunk_codec_free(struct qc_chunk_codec *c);
 
 struct qc_chunk_filters {
-    bool shuffle, deflate; /* deflate is the outer one */
+    bool shuffle, deflate; /* deflate is applied after shuffle */
 };
 
-/* `raw` bytes of a chunk become exactly `size` bytes at out, elements of `element` bytes.
-   QC_BAD_INPUT when the zlib stream (RFC 1950) is damaged or has another length. */
+/* Decodes a chunk to exactly `size` bytes at out, with elements of `element` bytes. Fails with QC_BAD_INPUT if the zlib
+   stream (RFC 1950) is damaged or has another length. */
 bool qc_chunk_decode(void *out, size_t size, size_t element, const void *raw, size_t raw_size,
                      struct qc_chunk_filters filters, struct qc_chunk_codec *c, struct qc_status *st);
 
-/* The reverse with both filters at gzip level 4 (shuffle only for element > 1); *out is owned (free). */
+/* Encodes with both filters at gzip level 4 (shuffle only for element > 1); *out is owned (free). */
 bool qc_chunk_encode(void **out, size_t *out_size, const void *data, size_t size, size_t element,
                      struct qc_chunk_codec *c, struct qc_status *st);
 
-/* Buffer of at least size bytes that lives in c until the next call for a larger one; NULL and a status when memory is
- * out. */
+/* Returns a buffer of at least size bytes, valid until the next call for a larger one, or NULL with a status if memory
+   is out. */
 void *qc_chunk_buffer(struct qc_chunk_codec *c, size_t size, struct qc_status *st);

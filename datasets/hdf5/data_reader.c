@@ -16,12 +16,12 @@
 
 struct qc_reader {
     struct qc_process *process;
-    size_t size;          /* of the file: what there can be to go through */
-    size_t stored;        /* bytes of values at most; SIZE_MAX: other files are read too */
+    size_t size;          /* of the file: bounds the work of a request */
+    size_t stored;        /* most bytes of stored values; SIZE_MAX: other files are read too */
     pthread_mutex_t lock; /* of the windows */
     struct open_set {
         struct qc_row_windows rows, chunks;
-        int64_t *sizes; /* of its entries, or NULL */
+        int64_t *sizes; /* shapes of its entries, or NULL */
     } * *sets;          /* of set `id` at id - 1 */
     int64_t count;
     atomic_bool no_ahead;
@@ -31,7 +31,7 @@ struct qc_reader {
 
 enum { OPEN_SETS_MAX = 1 << 14 };
 
-/* What it has open; nothing is closed before its end. */
+/* The objects it has open; nothing is closed before the process ends. */
 struct open_file {
     struct qc_h5_file *file;
     struct qc_h5_set *sets[OPEN_SETS_MAX];
@@ -170,10 +170,10 @@ static bool nonsense(struct qc_status *st)
 {
     return qc_fail(
         st, QC_BAD_INPUT,
-        "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it again");
+        "the HDF5 library cannot read it: its content makes no sense; the file is damaged, make or copy it again");
 }
 
-/* Of what cannot be opened the process says why. */
+/* Returns the bytes that are not in holes. If the file cannot be opened, the reading process reports why. */
 static size_t stored_bytes(const char *path, size_t size)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -225,7 +225,7 @@ void qc_reader_close(struct qc_reader *r)
     free(r);
 }
 
-/* What is left of an answer. */
+/* The unread part of an answer. */
 struct rest {
     const char *at;
     size_t size;
@@ -259,7 +259,7 @@ static bool take_entry(struct qc_data_entry *e, struct rest *r, struct qc_arena 
     struct qc_data_attribute *attributes = QC_NEW_ARRAY(a, struct qc_data_attribute, e->attribute_count, st);
     if (!dims || !attributes || !take(dims, r, e->rank * sizeof *dims)) return false;
     for (unsigned i = 0; i < e->rank; i++)
-        if (dims[i] < (i ? -1 : 0)) return false; /* -1: it differs from entry to entry */
+        if (dims[i] < (i ? -1 : 0)) return false; /* -1: differs from entry to entry */
     e->dims = dims;
     e->attributes = attributes;
     e->name = take_text(r, a, st);
@@ -301,7 +301,8 @@ bool qc_reader_is_marked(bool *out, struct qc_reader *r, const char *name, struc
     return true;
 }
 
-/* Sizes are computed anew: memory is taken by them. sizes: of the entries, so many bytes; NULL: there are none. */
+/* Recomputes the sizes of an answered set, since memory is allocated by them. sizes: shapes of the entries, `size`
+   bytes; may be NULL. */
 static bool check_set(struct qc_h5_set *s, int64_t *sizes, size_t size)
 {
     const size_t rank = s->rank;
@@ -324,7 +325,7 @@ static bool check_set(struct qc_h5_set *s, int64_t *sizes, size_t size)
     return qc_mul_size(&s->row_bytes, s->row_elements, s->element);
 }
 
-/* The entries' sizes behind a set in an answer; NULL, and *ok, where there are none. */
+/* Copies the entries' shapes that follow a set in an answer; NULL with *ok if there are none. */
 static int64_t *sizes_of(bool *ok, const struct qc_reply *reply, struct qc_status *st)
 {
     const size_t bytes = reply->size - sizeof(struct qc_h5_set);
@@ -365,7 +366,8 @@ bool qc_reader_set(struct qc_h5_set *out, struct qc_reader *r, const char *name,
 bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, int64_t first, int64_t count,
                     struct qc_status *st)
 {
-    const size_t bytes = count == 1 ? qc_h5_entry_bytes(s, first) : (size_t)count * s->row_bytes; /* out has them */
+    const size_t bytes = count == 1 ? qc_h5_entry_bytes(s, first) : (size_t)count * s->row_bytes; /* the caller's buffer
+                                                                                                     is as large */
     const struct qc_row_source from = {
         .process = r->process, .work = work_rows, .set = s, .file_size = r->size, .no_more = r->no_ahead};
     if (s->sizes || qc_rows_are_large(s, (size_t)count)) {
@@ -381,7 +383,7 @@ bool qc_reader_rows(void *out, struct qc_reader *r, const struct qc_h5_set *s, i
     return ok;
 }
 
-/* Entry i of the table in front of an answer's chunks. */
+/* Reads entry i of the table at the front of an answer with chunks. */
 static bool chunk_at(struct qc_h5_chunk *out, const struct qc_reply *bytes, size_t i, struct qc_status *st)
 {
     if (bytes->size / sizeof *out <= i) return nonsense(st);

@@ -7,11 +7,11 @@
 
 #include "datasets/hdf5/hdf5_lib.h"
 
-/* Bytes per file. HDF5 grows its cache to 32 MiB with the number of chunks, and counts nodes of a chunk index at a
-   fifth of what they take; the current path through the index is enough. */
+/* Bytes per file. By default HDF5 grows its cache to 32 MiB with the number of chunks, and counts nodes of a chunk
+   index at a fifth of their memory. The current path through the index is enough. */
 enum { METADATA_CACHE = 32 << 10 };
 
-/* HDF5 may be built without thread safety, and is one lock inside otherwise; one lock of ours costs nothing more. */
+/* HDF5 may be built without thread safety, and else has one global lock; so one lock of ours costs nothing more. */
 static pthread_mutex_t hdf5_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -27,7 +27,7 @@ void qc_h5_enter(void)
 {
     pthread_once(&once, prepare);
     pthread_mutex_lock(&hdf5_lock);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* is a setting of the thread */
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL); /* the setting is per thread */
 }
 
 void qc_h5_leave(void)
@@ -45,7 +45,7 @@ static herr_t innermost(unsigned n, const H5E_error2_t *e, void *user)
 
 bool qc_h5_fail(struct qc_status *st, enum qc_code code, const char *what)
 {
-    static const char system[] = "error message = '"; /* what strerror said, amid times and addresses */
+    static const char system[] = "error message = '"; /* the text of strerror, among times and addresses */
     char text[TEXT] = "";
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, innermost, text);
     const char *said = strstr(text, system);
@@ -58,7 +58,7 @@ static hid_t file_access(void)
 {
     hid_t p = H5Pcreate(H5P_FILE_ACCESS);
     H5AC_cache_config_t c = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
-    H5Pset_fapl_sec2(p); /* one plain file, whatever the environment or its own first bytes say */
+    H5Pset_fapl_sec2(p); /* one plain file, whatever the environment or its first bytes request */
     H5Pset_fclose_degree(p, H5F_CLOSE_STRONG);
     if (H5Pget_mdc_config(p, &c) >= 0) {
         c.set_initial_size = true;
@@ -71,7 +71,7 @@ static hid_t file_access(void)
     return p;
 }
 
-/* False, and f is gone, where HDF5 gave none. */
+/* Returns false and frees f if HDF5 failed to open it. */
 static bool hand_over(struct qc_h5_file **out, struct qc_h5_file *f)
 {
     const bool ok = f->id >= 0;
@@ -123,17 +123,18 @@ bool qc_h5_close(struct qc_h5_file *f, struct qc_status *st)
     return ok;
 }
 
-/* What in a file leads to another one: external links (soft links may pass through them), external raw storage,
-   virtual data sets. */
+/* References to other files: external links (soft links may pass through them), external raw storage, virtual data
+   sets. */
 
-/* Opening a pipe waits for a writer; a device may do anything. What is not there is for HDF5 to say. */
+/* Returns true for anything but a regular file: opening a pipe waits for a writer, a device may do anything. HDF5
+   reports missing files. */
 static bool is_odd(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
 }
 
-/* HDF5 looks for a file of this name as it is, beside the file that names it, and there by its last component alone. */
+/* HDF5 tries the name as it is, the name beside the referring file, and its last component there. */
 static bool may_open(struct qc_h5_elsewhere *e, const char *name, const char *from)
 {
     const char *slash = strrchr(from, '/'), *last = strrchr(name, '/');
@@ -166,7 +167,7 @@ hid_t qc_h5_link_access(struct qc_h5_elsewhere *e)
     return p;
 }
 
-/* Notes a file that the data set's values come from; false: it may not be opened. */
+/* Notes a file that holds values of the data set; returns false if it may not be opened. */
 static bool note(struct qc_h5_elsewhere *e, const char *name, const char *from)
 {
     qc_text(e->file, sizeof e->file, "%s", name);
@@ -177,7 +178,7 @@ static bool note(struct qc_h5_elsewhere *e, const char *name, const char *from)
 bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from)
 {
     hid_t creation = H5Dget_create_plist(set);
-    if (creation < 0) return true; /* HDF5 says so where it is used */
+    if (creation < 0) return true; /* HDF5 reports it when the data set is used */
     char name[QC_H5_PATH_MAX] = "";
     bool ok = true;
     const int count = H5Pget_external_count(creation);

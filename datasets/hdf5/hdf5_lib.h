@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the hdf5_*.c files share, and the one place that includes hdf5.h. Everything but qc_h5_enter is called inside
-   the lock. */
+/* Shared by the hdf5_*.c files; the only place that includes hdf5.h. Everything except qc_h5_enter is called inside the
+   lock. */
 #pragma once
 
 #include <hdf5.h>
@@ -9,7 +9,7 @@
 
 enum {
     QC_H5_PATH_MAX = 4096,
-    QC_H5_MEMBERS_LISTED = 256 /* data sets of one group; where it has more they are samples */
+    QC_H5_MEMBERS_LISTED = 256 /* data sets listed for one group; if it has more, they are samples */
 };
 
 struct qc_h5_file {
@@ -18,81 +18,83 @@ struct qc_h5_file {
     const char *path;
 };
 
-/* What was met on the way to an object. */
+/* References to other files met while opening an object. */
 struct qc_h5_elsewhere {
     enum qc_follow follow;
-    bool refused;              /* the way led to `file`, and it was not taken */
-    char file[QC_H5_PATH_MAX]; /* "": everything is in the file itself */
+    bool refused;              /* `file` is referred to and was not opened */
+    char file[QC_H5_PATH_MAX]; /* "": everything is in this file */
 };
-/* Access for opening objects by name that asks e->follow before another file is opened; to be closed. */
+/* Returns access for opening objects by name that checks e->follow before another file is opened; to be closed. */
 hid_t qc_h5_link_access(struct qc_h5_elsewhere *e);
-/* False: values of the data set, in the file `from`, are elsewhere, and may not be read. Opens nothing. */
+/* Returns false if values of the data set, in the file `from`, are in other files that may not be read. Opens
+   nothing. */
 bool qc_h5_is_here(struct qc_h5_elsewhere *e, hid_t set, const char *from);
 bool qc_h5_refuse(const struct qc_h5_elsewhere *e, struct qc_status *st);
 
-void qc_h5_enter(void); /* takes the lock; no printing by HDF5 in this thread from here on */
+void qc_h5_enter(void); /* takes the lock; turns off HDF5's printing in this thread */
 void qc_h5_leave(void);
 
-/* "WHAT (HDF5: its innermost message)" */
+/* Fails with "WHAT (HDF5: its innermost message)". */
 bool qc_h5_fail(struct qc_status *st, enum qc_code code, const char *what);
 
-/* THE place that decides how elements of a file's type are read: into HDF5's type `memory`, and from there on as
-   `way` says. */
+/* The one place that decides how elements of a file's type are read: HDF5 reads them as type `memory`, then `way`
+   applies. */
 struct qc_h5_element {
-    enum qc_dtype dtype; /* as read; QC_NONE: they are not */
-    const char *type;    /* what the file has, for people */
-    hid_t memory;        /* of HDF5, not to be closed; qc_h5_memory_type gives the one to use */
+    enum qc_dtype dtype; /* as read; QC_NONE: not supported */
+    const char *type;    /* type in the file, for messages */
+    hid_t memory;        /* HDF5 type, not to be closed; qc_h5_memory_type returns the one to use */
     enum qc_h5_way way;
     struct qc_h5_bits bits; /* QC_H5_PACKED */
 };
 void qc_h5_element_of(struct qc_h5_element *out, hid_t type);
 hid_t qc_h5_memory_type(const struct qc_h5_element *e, hid_t type); /* to be closed */
-/* Are the file's bytes those of the memory type already, and wanted as they are? */
+/* Returns true if the file's bytes are those of the memory type and need no conversion. */
 bool qc_h5_stored_so(const struct qc_h5_element *e, hid_t type, hid_t memory);
-/* count numbers out of their bytes in the file, as integers of `element` bytes. */
+/* Extracts count numbers from the file's bytes, as integers of `element` bytes. */
 void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const struct qc_h5_bits *bits);
 
-/* 2-byte float in native byte order; to be closed. */
+/* Returns a 2-byte float type in native byte order; to be closed. */
 hid_t qc_h5_make_float16(size_t exponent_bits, size_t mantissa_bits, size_t bias);
 
-/* Names of one group, in the order of their bytes. */
+/* Names in one group, ordered by their bytes. */
 struct qc_h5_names {
     struct qc_h5_name {
-        size_t at; /* in text */
+        size_t at; /* offset in text */
         H5L_type_t type;
     } * list;
     char *text;
     size_t count, capacity, size, room;
-    struct qc_status *st; /* HDF5 tells of a stopped iteration only that it stopped */
+    struct qc_status *st; /* HDF5 reports only that an iteration stopped */
 };
 bool qc_h5_names_of(struct qc_h5_names *out, hid_t group, struct qc_status *st);
 void qc_h5_names_free(struct qc_h5_names *n);
 
-/* Do the names of a group look like samples: all numbers, or very many? */
+/* Returns true if the names of a group look like samples: all are numbers, or there are very many. */
 bool qc_h5_like_samples(const struct qc_h5_names *n);
-/* Samples of a group, whose object is s->id, and of a data set of sequences. Fills in all but s->id; s->ragged is there
-   for set_close also when it fails. */
+/* Open the samples of a group (object s->id) or of a data set of sequences. They fill all but s->id; also on failure
+   s->ragged has to be freed by set_close. */
 bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc_status *st);
 bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st);
 void qc_h5_ragged_free(struct qc_h5_ragged *r); /* NULL-safe */
 bool qc_h5_ragged_read(void *out, const struct qc_h5_set *s, int64_t first, int64_t count, struct qc_status *st);
-/* Values as HDF5 gives them for s->way become those of s->dtype. */
+/* Converts values read by HDF5 for s->way to s->dtype. */
 void qc_h5_as_wanted(void *out, const void *data, size_t count, const struct qc_h5_set *s);
-/* Fails where HDF5 here has not all filters that it is stored with. Notes those that we know in s. */
+/* Fails if this HDF5 lacks a filter of the set. Notes shuffle and deflate in s; *ours: there are no others, and shuffle
+   comes first. */
 bool qc_h5_look_at_filters(struct qc_h5_set *s, bool *ours, hid_t creation, struct qc_status *st);
 
-/* A group as one entry of a list: s is it, open. */
+/* Describes a group as one list entry; s is the open group. */
 bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
                           struct qc_status *st);
-/* One data set for qc_h5_list, in the arena; set -1: what is behind the name is elsewhere. */
+/* Describes one data set for qc_h5_list, in the arena; set -1: the name refers to another file. */
 bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *e,
                     const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st);
-/* Doubles a list that lives in the arena. */
+/* Doubles a list in the arena. */
 void *qc_h5_grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st);
 
-/* Of the file, to be closed. */
+/* Returns the type for storing e; to be closed. */
 hid_t qc_h5_type_for_file(enum qc_dtype e);
 
-/* Values of a numeric attribute (malloc), exactly: a long double holds all that we read. false: not numeric, none or
-   too many, or damaged. */
+/* Returns the values of a numeric attribute (malloc), exactly: a long double holds every type that we read. Fails if it
+   is not numeric or is damaged, or if there are no or too many values. */
 bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute);

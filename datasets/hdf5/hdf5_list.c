@@ -46,7 +46,7 @@ out:
     return ok;
 }
 
-/* A scalar string (malloc); NULL when it is something else. */
+/* Returns a scalar string (malloc), or NULL if it is something else. */
 static char *attribute_string(hid_t attribute)
 {
     hid_t t = H5Aget_type(attribute), space = H5Aget_space(attribute);
@@ -128,7 +128,7 @@ static void storage_text(char *buf, unsigned size, hid_t set, unsigned rank)
     H5Pclose(p);
 }
 
-/* Rank, dims and type of what has been opened, and the attributes of its object. */
+/* Rank, dims and type of the open samples, and the attributes of their object. */
 bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, const char *name, struct qc_arena *a,
                           struct qc_status *st)
 {
@@ -180,7 +180,7 @@ bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, cons
     struct qc_h5_element element;
     hsize_t next = 0;
     qc_h5_element_of(&element, type);
-    if (H5Tget_class(type) == H5T_VLEN && rank == 1) { /* sequences of numbers: an axis more */
+    if (H5Tget_class(type) == H5T_VLEN && rank == 1) { /* sequences of numbers have one axis more */
         struct qc_h5_element base;
         hid_t super = H5Tget_super(type);
         qc_h5_element_of(&base, super);

@@ -34,7 +34,7 @@ bool qc_h5_look_at_filters(struct qc_h5_set *s, bool *ours, hid_t creation, stru
     return true;
 }
 
-/* Notes the filters; sets s->raw when chunks are rows and we can undo the filters ourselves. */
+/* Notes the filters; sets s->raw if each chunk is one row and we can undo the filters. */
 static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, bool same_type, struct qc_status *st)
 {
     hsize_t chunk[QC_DATA_RANK_MAX];
@@ -49,7 +49,7 @@ static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, 
     for (unsigned i = 0; i < s->rank; i++) {
         size_t across = (size_t)chunk[i];
         rows = rows && (i == 0 || (int64_t)chunk[i] == s->dims[i]);
-        /* all the chunks that a row touches */
+        /* all chunks that a row touches */
         if (chunk[i] == 0 || (i > 0 && !qc_mul_size(&across, across, ((size_t)s->dims[i] + across - 1) / across)) ||
             !qc_mul_size(&bytes, bytes, across))
             bytes = SIZE_MAX / 2 < bytes ? bytes : SIZE_MAX / 2;
@@ -59,8 +59,7 @@ static bool look_at_storage(struct qc_h5_set *s, size_t *cache, hid_t creation, 
     return true;
 }
 
-/* Bytes that the file has of a data set. A virtual one may consist of others, here or, where links are followed, in
-   other files. */
+/* Returns the stored bytes of a data set; SIZE_MAX if its values may be in other data sets (virtual) or other files. */
 static size_t stored_bytes(hid_t set, hid_t creation, enum qc_follow follow)
 {
     if (follow != QC_FOLLOW_NOTHING || H5Pget_layout(creation) == H5D_VIRTUAL) return SIZE_MAX;
@@ -70,7 +69,7 @@ static size_t stored_bytes(hid_t set, hid_t creation, enum qc_follow follow)
 static bool reopen_with_cache(struct qc_h5_set *s, struct qc_h5_file *f, const char *name, size_t bytes,
                               struct qc_status *st)
 {
-    hid_t access = H5Pcreate(H5P_DATASET_ACCESS); /* the way to it has been looked at */
+    hid_t access = H5Pcreate(H5P_DATASET_ACCESS); /* links on its path were checked before */
     H5Pset_chunk_cache(access, 12421, bytes, 1.0);
     H5Dclose((hid_t)s->id);
     s->id = H5Dopen2(f->id, name, access);
@@ -173,7 +172,7 @@ void qc_h5_as_wanted(void *out, const void *data, size_t count, const struct qc_
     for (size_t i = 0; s->way == QC_H5_WIDE && i < count; i++) ((float *)out)[i] = (float)wide[i];
 }
 
-/* Rows that are not wanted as HDF5 gives them. */
+/* Reads rows that need a conversion of our own. */
 static bool read_and_convert(void *out, const struct qc_h5_set *s, size_t rows, hid_t to, hid_t from,
                              struct qc_status *st)
 {
@@ -211,12 +210,12 @@ bool qc_h5_chunk_bytes(size_t *size, const struct qc_h5_set *s, int64_t row, str
 {
     hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row}, bytes = 0;
     qc_h5_enter();
-    /* HDF5 1.10 fails for a chunk that was never written, later ones give 0. A damaged index fails in
+    /* HDF5 1.10 fails for a chunk that was never written; later versions return 0. A damaged index fails in
        qc_h5_read_rows. */
     if (H5Dget_chunk_storage_size((hid_t)s->id, start, &bytes) < 0) bytes = 0;
     qc_h5_leave();
     *size = (size_t)bytes;
-    /* No deflate stream is longer than its data by more than a few bytes per 16 KiB. */
+    /* A deflate stream exceeds its data by a few bytes per 16 KiB at most. */
     return bytes <= s->row_bytes + s->row_bytes / 16 + 4096 ||
            qc_fail(st, QC_BAD_INPUT, "its chunk has %" PRIu64 " bytes for %zu bytes of values; the file is damaged",
                    (uint64_t)bytes, s->row_bytes);
@@ -250,7 +249,7 @@ bool qc_h5_numbers(long double **values, size_t *count, const struct qc_h5_set *
 /* Samples of different sizes: a group with a data set for each, or a data set of sequences (H5T_VLEN). */
 
 struct qc_h5_ragged {
-    struct qc_h5_names names; /* of a group's members, in their order; none of sequences */
+    struct qc_h5_names names; /* of a group's members, in order; empty for sequences */
     int64_t *sizes;
     const struct qc_h5_file *file;
 };
@@ -275,7 +274,7 @@ void qc_h5_ragged_free(struct qc_h5_ragged *r)
     free(r);
 }
 
-/* Numbers in names by what they are worth: 2 before 10, "a2" before "a10"; 02 behind 2. */
+/* Natural order: numbers in names compare by value ("a2" before "a10"); 02 comes after 2. */
 static int natural(const char *a, const char *b)
 {
     static const char digits[] = "0123456789";
@@ -325,7 +324,7 @@ static const char *name_of(const struct qc_h5_ragged *r, size_t i)
     return r->names.text + r->names.list[i].at;
 }
 
-/* A member is a data set of this file. */
+/* Opens a member, which must be a data set of this file. */
 static hid_t open_member(const struct qc_h5_set *s, const struct qc_h5_file *f, const char *name, struct qc_status *st)
 {
     struct qc_h5_elsewhere e = {.follow = f->follow};
@@ -375,7 +374,7 @@ static bool same_type(const struct qc_h5_set *s, hid_t first, hid_t type, struct
                    qc_dtype_long_name(s->dtype));
 }
 
-/* Type and shape of member i. first: the type of member 0, -1 for it. */
+/* Checks type and shape of member i. *first: the type of member 0, -1 until it is known. */
 static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct qc_status *st)
 {
     struct qc_h5_ragged *r = s->ragged;
@@ -386,7 +385,7 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
     const int rank = H5Sget_simple_extent_ndims(space);
     bool ok = type >= 0 && rank >= 0 && H5Sget_simple_extent_dims(space, dims, NULL) == rank;
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
-    if (ok && i == 0 && H5Aexists(set, "name") > 0) /* as data_writer.h gives each */
+    if (ok && i == 0 && H5Aexists(set, "name") > 0) /* data_writer.h gives each output this attribute */
         ok = qc_fail(st, QC_BAD_INPUT, "it is an output of a model, and no sample");
     if (ok) ok = *first < 0 ? take_type(s, set, type, st) : same_type(s, *first, type, st);
     if (ok && *first < 0) {
@@ -410,7 +409,7 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
     return ok;
 }
 
-/* From the sizes to what is known of a set. */
+/* Fills dims and sizes of a set from the shapes of its entries. */
 static bool settle(struct qc_h5_set *s, size_t count, struct qc_status *st)
 {
     bool same;
@@ -446,7 +445,7 @@ bool qc_h5_group_open(struct qc_h5_set *s, const struct qc_h5_file *f, struct qc
     return ok && settle(s, r->names.count, st);
 }
 
-/* One sequence, to be reclaimed. */
+/* Reads one sequence; the caller frees its memory. */
 static bool read_sequence(hvl_t *out, const struct qc_h5_set *s, hid_t type, size_t i)
 {
     const hsize_t start = i, one = 1;
@@ -461,7 +460,7 @@ static bool read_sequence(hvl_t *out, const struct qc_h5_set *s, hid_t type, siz
 
 static void reclaim(hvl_t *v)
 {
-    free(v->p); /* elements are numbers, and memory is malloc's unless someone says otherwise */
+    free(v->p); /* elements are numbers, and HDF5 allocates with malloc by default */
 }
 
 bool qc_h5_vlen_open(struct qc_h5_set *s, hid_t type, hid_t space, struct qc_status *st)

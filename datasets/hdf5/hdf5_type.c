@@ -5,7 +5,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the low bytes of a number come first");
 
-/* A float as H5Tget_fields gives it; the hidden leading bit counts among the mantissa's. */
+/* A float type as H5Tget_fields describes it; the hidden leading bit counts as part of the mantissa. */
 struct float_form {
     size_t sign_at, exponent_at, exponent, mantissa_at, mantissa, bias;
     H5T_norm_t norm;
@@ -20,7 +20,7 @@ static struct float_form form_of(hid_t t)
     return f;
 }
 
-/* Is it this 2-byte float, and nothing else in its 2 bytes? */
+/* Returns true for exactly this 2-byte float, without padding. */
 static bool is_half(hid_t t, const struct float_form *f, size_t exponent, size_t mantissa, size_t bias)
 {
     return H5Tget_size(t) == 2 && H5Tget_precision(t) == 16 && H5Tget_offset(t) == 0 && f->sign_at == 15 &&
@@ -28,8 +28,8 @@ static bool is_half(hid_t t, const struct float_form *f, size_t exponent, size_t
            f->bias == bias && f->norm == H5T_NORM_IMPLIED;
 }
 
-/* Does an IEEE format with `digits` bits behind the leading one and exponents from least (of normal numbers) to most
-   hold every value? */
+/* Returns true if an IEEE format holds every value: `digits` bits after the leading one, exponents of normal numbers
+   from least to most. */
 static bool holds(const struct float_form *f, size_t digits, int64_t least, int64_t most)
 {
     const size_t behind = f->mantissa - (f->norm == H5T_NORM_IMPLIED || f->mantissa == 0 ? 0 : 1);
@@ -59,9 +59,8 @@ static bool is_bool(hid_t t)
     return r;
 }
 
-/* The smallest of our integers that holds the type's bytes: what h5py takes, too. Where bits are fewer or the size is
-   odd, we take them out ourselves: between types of one size HDF5 swaps bytes at most and leaves padding in the
-   number. */
+/* The smallest of our integer types that holds the type's bytes, as in h5py. If bits are fewer or the size is odd, we
+   extract the bits: between types of equal size HDF5 at most swaps bytes and leaves padding in the number. */
 static void integer_element(struct qc_h5_element *e, hid_t t)
 {
     static const enum qc_dtype table[2][4] = {{QC_U8, QC_U16, QC_U32, QC_U64}, {QC_I8, QC_I16, QC_I32, QC_I64}};
@@ -118,7 +117,7 @@ void qc_h5_element_of(struct qc_h5_element *out, hid_t t)
         float_element(&e, t);
     } else if (class == H5T_ENUM) {
         hid_t base = H5Tget_super(t);
-        integer_element(&e, base); /* members say nothing about values that have no name: these are numbers, too */
+        integer_element(&e, base); /* values without a member name are numbers too */
         H5Tclose(base);
         if (e.dtype == QC_NONE)
             e.type = "enum";
@@ -161,9 +160,9 @@ void qc_h5_unpack(void *out, const void *in, size_t count, size_t element, const
     char *to = out;
     const uint64_t mask = UINT64_MAX >> (64 - b->count), sign = b->is_signed ? UINT64_C(1) << (b->count - 1) : 0;
     const size_t first = b->offset / 8, last = (b->offset + b->count - 1) / 8,
-                 shift = b->offset % 8; /* bytes from the least that hold the number */
+                 shift = b->offset % 8; /* bytes, from the least significant, that hold the number */
     for (size_t i = 0; i < count; i++, p += b->size, to += element) {
-        uint64_t low = 0, high = 0; /* a number of 64 bits may lie in 9 bytes */
+        uint64_t low = 0, high = 0; /* 64 bits may span 9 bytes */
         for (size_t k = first; k <= last; k++) {
             const uint64_t byte = p[b->big ? b->size - 1 - k : k];
             if (k - first < 8)

@@ -10,13 +10,13 @@ struct walk {
     struct qc_status *st;
     struct qc_data_entry *entries;
     size_t count, capacity, links;
-    struct seen { /* groups that were entered, by place: open addressing, 0 is empty */
+    struct seen { /* visited groups by address: open addressing, 0 is empty */
         haddr_t *slots;
         size_t count, capacity;
     } seen;
     char *path;
     size_t path_room;
-    hid_t way; /* access for names */
+    hid_t way; /* access for opening by name */
     struct qc_h5_elsewhere elsewhere;
 };
 
@@ -65,7 +65,7 @@ void qc_h5_names_free(struct qc_h5_names *n)
     free(n->text);
 }
 
-/* Puts a group's place into the set; *news: it was not there. */
+/* Adds a group's address to the set; *news: it is new. */
 static bool enter(bool *news, struct seen *s, haddr_t place, struct qc_status *st)
 {
     if (2 * s->count >= s->capacity) {
@@ -86,7 +86,7 @@ static bool enter(bool *news, struct seen *s, haddr_t place, struct qc_status *s
     return true;
 }
 
-/* Appends "/name" (or "name" at the top) to the path, whose length was `length`. */
+/* Appends "/name" ("name" at the top) to the path of the given length. */
 static bool set_path(size_t *longer, struct walk *w, size_t length, const char *name)
 {
     const size_t n = strlen(name), slash = length > 0;
@@ -132,7 +132,7 @@ static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t 
     if (kind == H5I_DATASET) {
         ok = add_entry(w, object);
     } else if (kind == H5I_GROUP &&
-               type == H5L_TYPE_HARD) { /* other links lead to groups that are met where they are, or to other files */
+               type == H5L_TYPE_HARD) { /* soft and external links lead to groups found elsewhere, or to other files */
         ok = H5Oget_info2(object, &info, H5O_INFO_BASIC) >= 0 || qc_h5_fail(w->st, QC_BAD_INPUT, "damaged group");
         ok = ok && enter(&news, &w->seen, info.addr, w->st);
         if (ok && news) ok = walk_group(w, object, length, depth + 1);
@@ -141,7 +141,7 @@ static bool walk_link(struct walk *w, hid_t group, const char *name, H5L_type_t 
     return ok;
 }
 
-/* What is said of a group of samples that cannot be read: whoever wants them is told why. */
+/* Describes a group of samples that cannot be read; opening it reports why. */
 static bool describe_unread(struct qc_data_entry *out, const char *name, struct qc_arena *a, struct qc_status *st)
 {
     static const int64_t none[1];
@@ -152,7 +152,7 @@ static bool describe_unread(struct qc_data_entry *out, const char *name, struct 
     return out->name != NULL;
 }
 
-/* A group of samples is one entry. *done: it is. */
+/* Lists a group of samples as one entry. *done: it was one. */
 static bool take_samples(bool *done, struct walk *w, hid_t group, const struct qc_h5_names *n)
 {
     struct qc_h5_set s = {.id = (int64_t)group};
@@ -175,7 +175,7 @@ static bool take_samples(bool *done, struct walk *w, hid_t group, const struct q
     return w->st->code == QC_OK;
 }
 
-/* The names first, then what is behind them: no callback of HDF5's is within another. */
+/* Collects the names first and then opens them, so that HDF5 callbacks never nest. */
 static bool walk_group(struct walk *w, hid_t group, size_t length, unsigned depth)
 {
     struct qc_h5_names n = {.count = 0};

@@ -126,8 +126,8 @@ bool qc_h5_sink_close(struct qc_h5_sink *s, struct qc_status *st)
     return ok;
 }
 
-/* Results of different shapes: a group with a data set for each. It is known that they differ only when the first does,
-   so what was written until then is moved, chunk by chunk as it is stored. */
+/* Results of different shapes: a group with one data set for each. The first different shape shows it, so earlier
+   results are moved, chunk by chunk as stored. */
 
 bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, unsigned rank, const void *data,
                        size_t size, struct qc_status *st)
@@ -141,7 +141,7 @@ bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, u
     hid_t space = H5Screate_simple((int)rank, extent, NULL), type = qc_h5_type_for_file(s->dtype), set = -1;
     hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
     bool ok = space >= 0 && type >= 0 && H5Pset_obj_track_times(creation, false) >= 0;
-    if (ok && data) /* one chunk, stored as it was made */
+    if (ok && data) /* one chunk, stored as encoded */
         ok = H5Pset_chunk(creation, (int)rank, extent) >= 0 && H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER) >= 0 &&
              (qc_dtype_size(s->dtype) == 1 || H5Pset_shuffle(creation) >= 0) && H5Pset_deflate(creation, 4) >= 0;
     ok = ok && (set = H5Dcreate2((hid_t)s->id, name, type, space, H5P_DEFAULT, creation, H5P_DEFAULT)) >= 0 &&
@@ -155,7 +155,7 @@ bool qc_h5_scatter_add(struct qc_h5_sink *s, int64_t row, const int64_t *dims, u
     return ok;
 }
 
-/* The stored chunk of a row of our own; NULL: it has no elements. */
+/* Returns the stored chunk of a row written before; NULL if it has no elements. */
 static bool stored_chunk(void **data, hsize_t *size, const struct qc_h5_sink *s, int64_t row, struct qc_status *st)
 {
     hsize_t start[QC_DATA_RANK_MAX] = {(hsize_t)row};
@@ -172,7 +172,7 @@ static bool stored_chunk(void **data, hsize_t *size, const struct qc_h5_sink *s,
     return ok;
 }
 
-/* Attributes of one object for another. */
+/* Copies an attribute to another object. */
 static herr_t copy_attribute(hid_t from, const char *name, const H5A_info_t *info, void *user)
 {
     const hid_t *to = user;
@@ -191,7 +191,7 @@ static herr_t copy_attribute(hid_t from, const char *name, const H5A_info_t *inf
     return ok ? 0 : -1;
 }
 
-/* The group in place of the data set, which has no name then. */
+/* Creates the group in place of the data set, which loses its name. */
 static bool make_group(hid_t *group, const struct qc_h5_sink *s, struct qc_h5_file *f, const char *path,
                        struct qc_status *st)
 {

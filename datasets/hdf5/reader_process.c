@@ -20,28 +20,28 @@
 #include "datasets/hdf5/hdf5_lib.h"
 #include "datasets/hdf5/sandbox.h"
 
-/* Seconds for one piece of work: of processor time, then by the clock; and bytes of values for one more second. */
+/* Limits for one request: seconds of processor time, seconds of elapsed time, and bytes of values that add one second
+   to both. */
 enum { SECONDS = 3, CLOCK_SECONDS = 120, BYTES_PER_SECOND = 1 << 20, ARGUMENTS_MAX = 1 << 20 };
 
-/* Milliseconds that a process whose channel is closed has to end by itself: a crash takes its time on a busy machine.
- */
+/* Milliseconds that a process whose channel is closed has to end by itself: a crash takes time. */
 enum { GRACE = 3000 };
 
-/* Bytes of an answer beyond those that were asked for, and how many times these: names, paths and shapes of a file are
-   at most so many times what its compressed bytes are (deflate: 1032). */
+/* Bounds of an answer: names, paths and shapes of a file are at most ANSWER_TIMES its compressed bytes (deflate: 1032),
+   plus ANSWER_BYTES. */
 enum { ANSWER_BYTES = 64 << 20, ANSWER_TIMES = 1100 };
 
-/* Answers of up to so many bytes are left in memory that both processes have; others, and all where there can be none,
-   go over the channel. */
+/* Answers of up to this size use memory shared by both processes; larger ones, or all if there is no shared memory, use
+   the channel. */
 enum { SHARED_BYTES = (1 << 20) + (1 << 17) };
 
 struct qc_process {
     pthread_mutex_t lock;
-    pid_t pid; /* 0: it is dead */
+    pid_t pid; /* 0: it has ended */
     int channel;
     const void *shared;     /* NULL: there is none */
-    struct qc_later *begun; /* its answer is still to be received; NULL: none is */
-    struct qc_status why;   /* it is dead */
+    struct qc_later *begun; /* request whose answer is not received yet; may be NULL */
+    struct qc_status why;   /* why it ended */
 };
 
 struct question {
@@ -50,7 +50,7 @@ struct question {
     unsigned seconds;
 };
 
-/* The message follows, then the bytes, unless they are in the shared memory. */
+/* The message follows, then the bytes unless they are in shared memory. */
 struct answer {
     enum qc_code code;
     unsigned shared;
@@ -102,7 +102,7 @@ static int64_t milliseconds(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* until: by `milliseconds`; 0: for ever. */
+/* until: time of `milliseconds`; 0: no limit. */
 static bool receive_all(void *data, size_t size, int fd, int64_t until)
 {
     for (size_t n = 0; n < size;) {
@@ -117,9 +117,9 @@ static bool receive_all(void *data, size_t size, int fd, int64_t until)
     return true;
 }
 
-/* ---- There ---- */
+/* ---- In the reading process ---- */
 
-/* own: what answers are made in that are too large for the shared memory. */
+/* own: buffer for answers that are too large for the shared memory. */
 static void answer_question(int channel, void *shared, const struct question *q, const void *arguments,
                             struct qc_reply *own, void **state)
 {
@@ -149,10 +149,10 @@ static void serve(int channel, void *shared)
     while (arguments && receive_all(&q, sizeof q, channel, 0) && q.size <= ARGUMENTS_MAX &&
            receive_all(arguments, q.size, channel, 0))
         answer_question(channel, shared, &q, arguments, &own, &state);
-    _exit(arguments ? 0 : QC_MACHINE); /* what is open was only read */
+    _exit(arguments ? 0 : QC_MACHINE); /* open files were only read */
 }
 
-/* ---- Here ---- */
+/* ---- In this process ---- */
 
 static herr_t fork_here(unsigned n, const H5E_error2_t *e, void *user)
 {
@@ -161,8 +161,8 @@ static herr_t fork_here(unsigned n, const H5E_error2_t *e, void *user)
     return 0;
 }
 
-/* HDF5 has a lock of its own, which another thread of the process, not of ours, may hold right now: the child would
-   wait for it for ever. Inside a callback of HDF5 it is ours. */
+/* Forks inside a callback of HDF5, where this thread holds HDF5's own lock. Otherwise a thread of another component
+   could hold it, and the child would wait for ever. */
 static pid_t fork_with_hdf5(void)
 {
     pid_t pid = -1;
@@ -189,14 +189,14 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
     qc_h5_enter();
     void *shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     p->shared = shared == MAP_FAILED ? NULL : shared;
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* handlers of this process are not for the child */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the child must not run our signal handlers */
     p->pid = fork_with_hdf5();
     const int error = errno;
     if (p->pid == 0) {
         qc_h5_leave();
         serve(ends[1], p->shared ? shared : NULL);
     }
-    if (p->shared) madvise(shared, SHARED_BYTES, MADV_DONTFORK); /* nothing for the next process */
+    if (p->shared) madvise(shared, SHARED_BYTES, MADV_DONTFORK); /* not shared with later children */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     qc_h5_leave();
     close(ends[1]);
@@ -213,7 +213,7 @@ bool qc_process_start(struct qc_process **out, struct qc_status *st)
 
 enum why { DIED, LATE, NO_MEMORY, NONSENSE };
 
-/* Waits until the process is gone, and ends it by force unless it has done so in time. False: it was ended. */
+/* Waits for the process to end; kills it after `grace`. Returns false if it was killed. */
 static bool has_ended(int *status, pid_t pid, int64_t grace)
 {
     const int64_t until = milliseconds() + grace;
@@ -227,7 +227,7 @@ static bool has_ended(int *status, pid_t pid, int64_t grace)
     return false;
 }
 
-/* Ends it, by force or as it died, and says why it answers no more. */
+/* Ends the process if it still runs and records why it answers no more. */
 static void end(struct qc_process *p, enum why why)
 {
     int status = 0;
@@ -238,25 +238,24 @@ static void end(struct qc_process *p, enum why why)
         qc_fail(&p->why, QC_MACHINE,
                 "out of memory for what was read; use fewer --threads or a machine with more memory");
     else if (why == NONSENSE)
-        qc_fail(&p->why, QC_BAD_INPUT,
-                "the HDF5 library cannot read it: what it says makes no sense; the file is damaged, make or copy it "
-                "again");
-    else if (by == SIGXCPU) /* its own limit sends SIGPROF */
+        qc_fail(
+            &p->why, QC_BAD_INPUT,
+            "the HDF5 library cannot read it: its content makes no sense; the file is damaged, make or copy it again");
+    else if (by == SIGXCPU) /* our limit sends SIGPROF */
         qc_fail(&p->why, QC_MACHINE,
                 "the process that reads it reached the limit on processor time; raise it (ulimit -t)");
     else if (why == LATE || by == SIGPROF)
-        qc_fail(
-            &p->why, QC_BAD_INPUT,
-            "the HDF5 library cannot read it: it does not come to an end; the file is damaged, make or copy it again");
+        qc_fail(&p->why, QC_BAD_INPUT,
+                "the HDF5 library cannot read it: reading does not end; the file is damaged, make or copy it again");
     else if (by == SIGKILL ||
-             (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* as cli/give_up.h ends it, too */
+             (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* cli/give_up.h uses this exit code, too */
         qc_fail(&p->why, QC_MACHINE, "the process that reads it was ended; is there enough memory?");
     else
         qc_fail(&p->why, QC_BAD_INPUT,
                 "the HDF5 library cannot read it: it crashes; the file is damaged, make or copy it again");
 }
 
-/* Escapes what is not printable (base/shown.h): the text may be that of whoever has taken over the process. */
+/* Escapes unprintable characters (base/shown.h): the text may come from an attacker who controls the process. */
 static bool fail_as_told(struct qc_status *st, enum qc_code code, const char *text)
 {
     struct qc_status shown = QC_STATUS_INIT;
@@ -273,16 +272,16 @@ static bool fail_as_told(struct qc_status *st, enum qc_code code, const char *te
     return qc_fail(st, code, "%s", shown.message);
 }
 
-/* No honest answer to a question about so many bytes of values, or of a file, has more. */
+/* Returns the most bytes of a valid answer to a question about `bytes` bytes of values or of a file. */
 static size_t answer_max(const struct qc_reply *out, size_t bytes)
 {
     size_t most;
-    if (out->fixed) return SIZE_MAX; /* has room for what was asked for, or there is no memory */
+    if (out->fixed) return SIZE_MAX; /* has room for the requested bytes */
     if (!qc_mul_size(&most, bytes, ANSWER_TIMES) || !qc_add_size(&most, most, ANSWER_BYTES)) most = SIZE_MAX;
     return most < QC_SANDBOX_BYTES ? most : QC_SANDBOX_BYTES;
 }
 
-/* bytes: that the question was about. False without a status: it is dead. */
+/* bytes: of values that the question was about. Fails without a status if the process has ended. */
 static bool receive_answer(struct qc_reply *out, struct qc_process *p, size_t bytes, int64_t until,
                            struct qc_status *st)
 {
@@ -304,8 +303,10 @@ static bool receive_answer(struct qc_reply *out, struct qc_process *p, size_t by
         return false;
     }
     void *to = qc_reply_add(out, a.size, st);
-    if (to && a.shared && a.size) memcpy(to, p->shared, a.size); /* once: it could change under our eyes */
-    if (!to && !a.shared) end(p, NO_MEMORY); /* its bytes are still on the way; other threads may ask after this one */
+    if (to && a.shared && a.size)
+        memcpy(to, p->shared, a.size);       /* copied once: the other process could change it
+                                                meanwhile */
+    if (!to && !a.shared) end(p, NO_MEMORY); /* its bytes are still in the channel, where the next answer is expected */
     return to && (a.shared || receive_all(to, a.size, p->channel, until));
 }
 
@@ -326,13 +327,13 @@ static bool send_question(struct qc_process *p, qc_work *work, const void *argum
     return send_all(p->channel, &q, sizeof q) && send_all(p->channel, arguments, size);
 }
 
-/* Receives the answer to what was begun. */
+/* Receives the answer to the request that was begun. */
 static void finish_begun(struct qc_process *p)
 {
     struct qc_later *l = p->begun;
     struct qc_status st = QC_STATUS_INIT;
     if (!l) return;
-    const int64_t until = until_of(l->bytes); /* nobody may have waited for it for long */
+    const int64_t until = until_of(l->bytes); /* the request may have been begun long ago */
     p->begun = NULL;
     l->done = receive_answer(&l->reply, p, l->bytes, until, &st);
     if (!l->done && st.code == QC_OK && p->pid) end(p, milliseconds() >= until ? LATE : DIED);
@@ -385,7 +386,7 @@ void qc_process_end(struct qc_process *p)
     if (!p) return;
     int status;
     close(p->channel);
-    if (p->pid) has_ended(&status, p->pid, 0); /* what it has open was only read */
+    if (p->pid) has_ended(&status, p->pid, 0); /* its files were only read */
     if (p->shared) munmap((void *)(uintptr_t)p->shared, SHARED_BYTES);
     pthread_mutex_destroy(&p->lock);
     free(p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A process of its own in which HDF5 reads a file that others made, so that its crash is an error of ours; private to
-   datasets/. It is a fork of this one and knows its functions and its memory as they were then.
+/* A separate process in which HDF5 reads an untrusted file, so that its crash is only an error here; private to
+   datasets/. It is a fork of this process and has its functions and its memory as of the fork.
    docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md */
 #pragma once
 
@@ -11,38 +11,38 @@
 
 struct qc_process;
 
-/* Bytes that come back. data is grown (realloc), or `fixed` and no more than capacity. */
+/* Bytes of an answer. data is grown (realloc), or is `fixed` with room for `capacity` bytes. */
 struct qc_reply {
     void *data;
     size_t size, capacity;
     bool fixed;
-    struct qc_reply *larger; /* data is borrowed, and where it is too small this one takes over; NULL: it is owned */
+    struct qc_reply *larger; /* NULL: data is owned. Else data is borrowed, and this reply is used if data is too
+                                small */
 };
-/* Room for more bytes behind those that are there; NULL and a status when there is none. */
+/* Returns room for more bytes after the existing ones, or NULL with a status. */
 void *qc_reply_add(struct qc_reply *r, size_t bytes, struct qc_status *st);
 
-/* What the process does when asked; *state is its own from one piece of work to the next, NULL at first. */
+/* A request, run in the reading process; *state is kept from one request to the next, NULL at first. */
 typedef bool qc_work(struct qc_reply *out, void **state, const void *arguments, size_t size, struct qc_status *st);
 
-/* QC_MACHINE: there can be no more processes. */
+/* Fails with QC_MACHINE if no process can be started. */
 bool qc_process_start(struct qc_process **out, struct qc_status *st);
 void qc_process_end(struct qc_process *p); /* NULL-safe */
 
-/* Has the work done there and waits. Its own status comes back; QC_BAD_INPUT when the process dies of it or takes
-   longer than is reasonable for so many bytes of values. Thread safe. out->size is set anew. */
+/* Runs a request there and waits. Returns its status; fails with QC_BAD_INPUT if the process dies or takes longer than
+   is plausible for `bytes` bytes of values. Sets out->size. Thread safe. */
 bool qc_process_ask(struct qc_reply *out, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
                     size_t bytes, struct qc_status *st);
 
-/* Work that is done while nobody waits for it. Zeroed at first; it has to stay where it is, and its reply is to be
-   looked at only after qc_process_wait. */
+/* A request in the background. Zeroed at first. It must not move, and its reply is valid only after qc_process_wait. */
 struct qc_later {
     struct qc_reply reply;
     size_t bytes; /* private */
     bool done;    /* private */
 };
-/* Begins it as qc_process_ask does; false: nothing is begun, as the process is dead or has other such work. Thread
-   safe. */
+/* Begins a request like qc_process_ask without waiting. Returns false if the process has ended or has another request
+   in the background. Thread safe. */
 bool qc_process_begin(struct qc_later *l, struct qc_process *p, qc_work *work, const void *arguments, size_t size,
                       size_t bytes);
-/* Waits for what was begun; false: it failed, and whoever needs it asks for it to see why. Thread safe. */
+/* Waits for the request. If it failed, returns false; ask again with qc_process_ask for the error. Thread safe. */
 bool qc_process_wait(struct qc_later *l, struct qc_process *p);

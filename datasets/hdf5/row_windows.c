@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-/* Of a window: bytes, and rows at least and at most where these are small enough. A row that is asked for so little
-   behind the windows is of a thread that is late, not the beginning of another pass. */
+/* Size of a window: bytes, and for small rows a least and most number of rows. LATE_ROWS: a row at most this far before
+   the windows is asked for by a late thread; it does not begin another pass. */
 enum { WINDOW_BYTES = 1 << 18, ROWS_LEAST = 4, ROWS_MOST = 1 << 10, LATE_ROWS = 16 };
 
 bool qc_rows_ask(struct qc_reply *out, const struct qc_row_source *from, int64_t first, int64_t count,
@@ -33,7 +33,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Rows of a window at most. */
+/* Returns the most rows of a window. */
 static int64_t fit(const struct qc_h5_set *s)
 {
     const size_t rows = s->row_bytes ? WINDOW_BYTES / s->row_bytes : ROWS_MOST;
@@ -42,7 +42,7 @@ static int64_t fit(const struct qc_h5_set *s)
 
 size_t qc_row_windows_bytes(const struct qc_h5_set *s)
 {
-    return 4 * (size_t)least(fit(s), s->dims[0]) * s->row_bytes; /* two, the next one and what is shared */
+    return 4 * (size_t)least(fit(s), s->dims[0]) * s->row_bytes; /* two windows, the next one and the shared memory */
 }
 
 static bool has_rows(const struct qc_row_window *w, int64_t first, int64_t count)
@@ -60,7 +60,7 @@ static bool ask_window(struct qc_row_window *w, const struct qc_row_source *from
     return true;
 }
 
-/* The older of two goes. */
+/* Replaces the older of the two windows. */
 static struct qc_row_window *newest(struct qc_row_windows *w)
 {
     const struct qc_row_window older = w->there[1];
@@ -88,7 +88,7 @@ static void note(struct qc_row_windows *w, const struct qc_row_window *now)
     w->next = now->first + now->count;
 }
 
-/* The window that was asked for before; false: it could not be read. */
+/* Takes the window that was read ahead; returns false if it could not be read. */
 static bool take_next(struct qc_row_windows *w, const struct qc_row_source *from)
 {
     const bool there = qc_process_wait(&w->later, from->process);
@@ -104,7 +104,7 @@ static bool take_next(struct qc_row_windows *w, const struct qc_row_source *from
     return true;
 }
 
-/* Asks for rows, and for more behind them where they are read one after the other. */
+/* Reads rows; if they are read in order, also the rows after them. */
 static bool fill(struct qc_row_windows *w, const struct qc_row_source *from, int64_t first, int64_t count,
                  struct qc_status *st)
 {
@@ -115,7 +115,9 @@ static bool fill(struct qc_row_windows *w, const struct qc_row_source *from, int
     struct qc_status ignored = QC_STATUS_INIT;
     struct qc_row_window *now = newest(w);
     bool ok = ask_window(now, from, first, more, more > count ? &ignored : st);
-    if (!ok && more > count) ok = ask_window(now, from, first, count, st); /* one nobody asked for may be damaged */
+    if (!ok && more > count)
+        ok = ask_window(now, from, first, count, st); /* a row that was not asked for may be
+                                                         damaged */
     if (!ok) return false;
     note(w, now);
     if (goes_on) read_next(w, from);

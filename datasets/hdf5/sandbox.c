@@ -49,7 +49,8 @@ static void close_files(int channel)
 
 static void set_signals(void)
 {
-    /* A write beyond the limit of files, which is 0, is an error like others; an emulator writes on its own account. */
+    /* The file size limit is 0: a write beyond it must be an ordinary error (SIGXFSZ ignored), because an emulator
+       writes files of its own. */
     static const int ignored[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP,
                                   SIGTTOU, SIGTTIN, SIGUSR1, SIGUSR2, SIGXFSZ};
     static const int of_faults[] = {SIGSEGV, SIGBUS,  SIGFPE,  SIGILL,  SIGABRT,  SIGTRAP,
@@ -66,7 +67,7 @@ static void set_limits(void)
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, 0});
 #ifndef SANITIZED
-    static const rlim_t growth = QC_SANDBOX_BYTES; /* chunks that HDF5 keeps, the rows asked for, the way there */
+    static const rlim_t growth = QC_SANDBOX_BYTES; /* cached chunks, the requested rows, HDF5's metadata */
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     const long page = sysconf(_SC_PAGESIZE);
@@ -82,7 +83,7 @@ static void set_limits(void)
 
 #ifdef MACHINE_HERE
 
-/* Calls that are allowed whatever their arguments. */
+/* System calls that are allowed with any arguments. */
 static const unsigned plain_calls[] = {
     SYS_read,         SYS_pread64,        SYS_readv,        SYS_preadv,      SYS_lseek,
     SYS_close,        SYS_fstat,          SYS_flock,        SYS_getcwd,      SYS_getdents64,
@@ -105,7 +106,7 @@ static const unsigned plain_calls[] = {
 #endif
 };
 
-/* Commands of fcntl that glibc and HDF5 need. Others reach further: F_SETOWN and F_SETSIG let the kernel send any
+/* Commands of fcntl that glibc and HDF5 need. Others are dangerous: F_SETOWN and F_SETSIG let the kernel send any
    signal to any process of the user. */
 static const unsigned fcntl_commands[] = {F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC};
 
@@ -119,13 +120,13 @@ enum {
     ((struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, what)))
 #define SKIP_UNLESS(value, n) ((struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), 0, (n)))
 #define GIVE(what) ((struct sock_filter)BPF_STMT(BPF_RET | BPF_K, (what)))
-#define REFUSE GIVE(SECCOMP_RET_ERRNO | 1) /* EPERM: the library says what it could not do */
+#define REFUSE GIVE(SECCOMP_RET_ERRNO | 1) /* EPERM: the library reports what failed */
 
 static void set_filter(int channel)
 {
     static const unsigned writing = O_ACCMODE | O_CREAT | O_TRUNC;
     const struct {
-        unsigned call, flags; /* which half of which argument: they are little endian */
+        unsigned call, flags; /* the low half of an argument (little endian) */
     } opens[] = {
         {SYS_openat, (unsigned)offsetof(struct seccomp_data, args[2])},
 #ifdef SYS_open

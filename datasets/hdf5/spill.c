@@ -43,7 +43,7 @@ bool qc_spill_new(struct qc_spill **out, const char *folder, struct qc_status *s
 
 void qc_spill_free(struct qc_spill *s)
 {
-    struct qc_status ignored = QC_STATUS_INIT; /* of a file that nobody will read */
+    struct qc_status ignored = QC_STATUS_INIT; /* the file is not read again */
     if (!s) return;
     qc_h5_close(s->file, &ignored);
     free(s->folder);
@@ -74,7 +74,7 @@ bool qc_spill_add(int64_t *set, struct qc_spill *s, size_t rows, size_t row_byte
     return ok;
 }
 
-/* Bytes of one row of a set, read or written. */
+/* Reads or writes bytes of one row of a set. */
 static bool move_row(void *to, const void *from, struct qc_spill *s, int64_t set, size_t row, size_t at, size_t bytes,
                      struct qc_status *st)
 {
@@ -116,6 +116,6 @@ void qc_spill_drop(struct qc_spill *s, int64_t set)
 {
     (void)s;
     qc_h5_enter();
-    H5Dclose((hid_t)set); /* it has no name any more: closed, it is gone */
+    H5Dclose((hid_t)set); /* it has no name: closing frees it */
     qc_h5_leave();
 }

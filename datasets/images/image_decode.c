@@ -20,7 +20,8 @@
 #define WEBP NULL
 #endif
 
-/* Formats by their first bytes; of `read`, those whose library was there when this was built. */
+/* Formats by their first bytes. read: qcalib reads them; then decode is NULL only if the library was missing at build
+   time. */
 static const struct format {
     const char *name;
     size_t at, size;
@@ -64,7 +65,7 @@ static uint32_t number(const unsigned char *p, unsigned bytes, bool big)
 
 unsigned qc_exif_orientation(const unsigned char *bytes, size_t size)
 {
-    if (size >= 6 && memcmp(bytes, "Exif\0", 6) == 0) { /* as JPEG has it in front */
+    if (size >= 6 && memcmp(bytes, "Exif\0", 6) == 0) { /* JPEG puts it in front */
         bytes += 6;
         size -= 6;
     }

@@ -13,7 +13,7 @@
 #include "datasets/images/image_readers.h"
 #include "datasets/samples/folder_list.h"
 
-/* Labels of files in a table: lines `file,label` (RFC 4180), the first may be a heading. */
+/* Table of labels: lines `file,label` (RFC 4180); the first line may be a heading. */
 
 struct row {
     const char *file;
@@ -25,8 +25,8 @@ static int by_file(const void *a, const void *b)
     return strcmp(((const struct row *)a)->file, ((const struct row *)b)->file);
 }
 
-/* A field from *s, 0-terminated in place; *s goes behind the comma or to the end of the line. NULL: quotes that do not
-   end. */
+/* Returns a field of *s, 0-terminated in place; *s moves after the comma or to the end of the line. Returns NULL if a
+   quote does not end. */
 static char *field(char **s)
 {
     char *out = *s, *to = out, *p = out;
@@ -45,7 +45,7 @@ static char *field(char **s)
     return out;
 }
 
-/* False without a status: the line has no such form. */
+/* Returns false without a status if the line has another form. */
 static bool read_line(struct row *r, char *line, const char **label)
 {
     char *end, *file = field(&line), *text = file ? field(&line) : NULL;
@@ -57,7 +57,7 @@ static bool read_line(struct row *r, char *line, const char **label)
     return end != text && *end == '\0' && errno == 0;
 }
 
-/* Lines of text, which is changed. */
+/* Parses the lines of text, which is modified. */
 static bool read_rows(struct row **out, size_t *count, char *text, struct qc_arena *a, struct qc_status *st)
 {
     size_t lines = 1, n = 0;
@@ -88,9 +88,9 @@ static bool read_rows(struct row **out, size_t *count, char *text, struct qc_are
     return true;
 }
 
-/* The label of each of `count` files (paths below their folder): that of its path, else of its name without folders.
-   QC_BAD_INPUT: a line that is not understood (with its number), a label that is no whole number, a file without one,
-   two labels of one file; as qc_file_read. */
+/* Returns the label of each of `count` files (paths below their folder), found by its path or else by its name without
+   folders. Fails with QC_BAD_INPUT for a line of another form (with its number), a label that is no integer, a file
+   with no or two labels; also as qc_file_read. */
 static bool qc_label_file_read(int64_t *labels, const char *path, const char *const *files, size_t count,
                                struct qc_status *st)
 {
@@ -122,19 +122,19 @@ enum { KEEP_BYTES = 64 << 20 };
 enum state { UNKNOWN, GOOD, BROKEN };
 
 struct images {
-    unsigned users; /* arrays that are made of it */
+    unsigned users; /* arrays that use it */
     struct qc_arena *arena;
-    const char *name; /* as the user gave it */
-    const char *root; /* "": paths are whole */
+    const char *name; /* the path as given by the user */
+    const char *root; /* "": the paths are complete */
     struct qc_folder folder;
-    int64_t *labels; /* of files, from a table; NULL: the folders', where there are any */
+    int64_t *labels; /* of files, from the table; NULL: labels by folder, if any */
     struct qc_image_plan plan;
     struct qc_budget budget;
     struct qc_dataset_options options;
-    uint32_t *rows;        /* number of the file of each row */
-    size_t count;          /* rows: files that are not known to be broken */
+    uint32_t *rows;        /* file index of each row */
+    size_t count;          /* rows: files not known to be broken */
     unsigned char *states; /* of files */
-    unsigned char **kept;  /* pixels of files, malloc; NULL: decoded again each time */
+    unsigned char **kept;  /* pixels of files, malloc; NULL: decoded each time */
     size_t kept_bytes;
 };
 
@@ -179,12 +179,12 @@ static bool read_labels(void *out, void *user, size_t first, size_t count, struc
     return true;
 }
 
-/* ---- Which can be read ---- */
+/* ---- Which files can be read ---- */
 
 struct looking {
     struct images *images;
-    uint32_t *files;      /* to look at */
-    unsigned char **room; /* of each worker */
+    uint32_t *files;      /* to check */
+    unsigned char **room; /* for each worker */
 };
 
 static bool look(void *user, size_t item, unsigned worker, struct qc_status *st)
@@ -203,7 +203,7 @@ static bool look(void *user, size_t item, unsigned worker, struct qc_status *st)
     return true;
 }
 
-/* Names the first of those that are broken; they are decoded once more for the reason. An error where none is left. */
+/* Warns with the names of the first broken files, which are decoded again for the reason. Fails if no file is left. */
 static bool tell(struct images *x, const uint32_t *files, size_t count, size_t broken, struct qc_status *st)
 {
     char text[900];
@@ -233,7 +233,7 @@ static bool run_look(struct images *x, struct looking *l, size_t count, struct q
     bool ok = (l->room = calloc(workers, sizeof *l->room)) || qc_fail_memory(st, workers);
     for (unsigned i = 0; ok && i < workers; i++)
         ok = (l->room[i] = malloc(x->plan.bytes)) || qc_fail_memory(st, x->plan.bytes);
-    /* Those in front stay, whoever decodes them. */
+    /* The first files stay in memory, whichever worker decodes them. */
     const size_t keep = x->budget.memory_limit ? x->budget.memory_limit / 16 : KEEP_BYTES;
     for (size_t i = 0; ok && i < count && x->kept_bytes + x->plan.bytes <= keep; i++) {
         ok = (x->kept[l->files[i]] = malloc(x->plan.bytes)) || qc_fail_memory(st, x->plan.bytes);
@@ -332,7 +332,7 @@ static bool add_arrays(struct qc_memory_data *m, struct images *x, const char *n
     return qc_memory_data_add_reader(m, &array, &pixels, x, st) && add_labels(m, x, st);
 }
 
-/* For a list: what they become is not known. */
+/* For a list only: without a model the shape of the pixels is not known. */
 static bool list_images(struct qc_memory_data *m, struct images *x, struct qc_status *st)
 {
     const int64_t count = (int64_t)x->count;
@@ -351,7 +351,7 @@ bool qc_read_images(struct qc_memory_data *m, const struct qc_data_call *call, s
         qc_arena_free(a);
         return false;
     }
-    x->users = 1; /* this function */
+    x->users = 1; /* held by this function */
     x->arena = a;
     x->options = *call->options;
     x->budget.memory_limit = call->options->memory_limit;

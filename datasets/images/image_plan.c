@@ -9,9 +9,9 @@
 
 #include "base/file.h"
 
-/* ---- What the input says ---- */
+/* ---- The model's input ---- */
 
-/* Where its axes are; -1: it has no such axis. */
+/* Positions of its axes; -1: it has no such axis. */
 struct axes {
     int channels, height, width;
 };
@@ -24,7 +24,7 @@ static bool is_channels(int64_t d)
 static bool find_axes(struct axes *x, struct qc_image_options *o, const struct qc_input_spec *in, struct qc_status *st)
 {
     const int64_t *d = in->dims;
-    int first = 1; /* behind the batch */
+    int first = 1; /* after the batch */
     if (in->rank == 3) {
         if (d[0] != 3 && d[2] != 3) { /* [N,H,W] */
             *x = (struct axes){-1, 1, 2};
@@ -85,8 +85,7 @@ static bool settle_size(struct qc_image_options *o, struct qc_status *st)
         if (!o->crop_width) o->crop_width = o->resize_width;
     }
     if (!o->crop_height || !o->crop_width)
-        return qc_fail(st, QC_USAGE,
-                       "nothing says how large the images are to be: give --image crop=224 or crop=HEIGHTxWIDTH");
+        return qc_fail(st, QC_USAGE, "the size of the images is unknown: give --image crop=224 or crop=HEIGHTxWIDTH");
     const unsigned low = o->crop_height < o->crop_width ? o->crop_height : o->crop_width;
     if ((o->resize == QC_RESIZE_EXACT && (o->resize_height < o->crop_height || o->resize_width < o->crop_width)) ||
         (o->resize == QC_RESIZE_SHORT && o->resize_height < low))
@@ -136,7 +135,7 @@ bool qc_image_plan_make(struct qc_image_plan *out, const struct qc_image_options
     return true;
 }
 
-/* ---- What an image becomes ---- */
+/* ---- Transforming an image ---- */
 
 static unsigned scaled(unsigned side, unsigned to, unsigned from, unsigned least)
 {
@@ -175,7 +174,7 @@ static void size_after(unsigned *width, unsigned *height, const struct qc_pixels
     }
 }
 
-/* Half of what is left over, half to even: torchvision's CenterCrop. */
+/* Half of the remainder, rounded half to even, as in torchvision's CenterCrop. */
 static unsigned middle(unsigned side, unsigned crop)
 {
     return (unsigned)nearbyint((side - crop) / 2.0);

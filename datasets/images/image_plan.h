@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Size, layout and colours that images get; private to datasets/. */
+/* Size, layout and colours of prepared images; private to datasets/. */
 #pragma once
 
 #include "datasets/images/pixels.h"
@@ -11,16 +11,17 @@ struct qc_image_plan {
     unsigned channels;           /* 1 or 3 */
     unsigned rank;               /* of one image: 2 to 3 */
     int64_t dims[3];
-    size_t bytes;   /* of one image, one each element */
-    char text[160]; /* the options that say all of it */
+    size_t bytes;   /* of one image, one byte per element */
+    char text[160]; /* the complete options as text */
 };
 
-/* What `given` (NULL: nothing) leaves open follows from the input: [N,C,H,W], [N,H,W,C], [C,H,W], [H,W,C] or [N,H,W],
-   where C is 1 or 3, as many as the image has. input NULL: three colours, NCHW. QC_USAGE: options that contradict the
-   input or each other, a size that nobody says; QC_BAD_INPUT: an input that images do not fit. */
+/* Completes the options in `given` (may be NULL) from the input: [N,C,H,W], [N,H,W,C], [C,H,W], [H,W,C] or [N,H,W],
+   where C is 1 or 3. input NULL: three colours, NCHW. Fails with QC_USAGE if options contradict the input or each
+   other, or if the size is unknown; with QC_BAD_INPUT if the input does not take images. */
 bool qc_image_plan_make(struct qc_image_plan *out, const struct qc_image_options *given,
                         const struct qc_input_spec *input, struct qc_status *st);
 
-/* The input's bytes of an image file: decoded, turned upright, resized, cropped, in layout and colours of the plan. */
+/* Reads an image file: decodes it, turns it upright, resizes and crops it, and writes it in the layout and colours of
+   the plan. */
 bool qc_image_plan_apply(unsigned char *out, const struct qc_image_plan *plan, const char *path,
                          const struct qc_budget *budget, struct qc_status *st);

@@ -83,7 +83,7 @@ bool qc_pixels_channels(struct qc_pixels *p, unsigned channels, const struct qc_
 
 enum { PRECISION = 32 - 8 - 2 };
 
-/* What each pixel of the result is made of: `count[i]` pixels from `first[i]`, weights from weights[i * most]. */
+/* Inputs of each output pixel: `count[i]` pixels from `first[i]`, with weights from weights[i * most]. */
 struct taps {
     unsigned most;
     unsigned *first, *count;
@@ -103,7 +103,7 @@ static double triangle(double x)
     return x < 1.0 ? 1.0 - x : 0.0;
 }
 
-/* Pillow's precompute_coeffs and normalize_coeffs_8bpc. */
+/* As Pillow's precompute_coeffs and normalize_coeffs_8bpc. */
 static bool make_taps(struct taps *t, unsigned in, unsigned out, struct qc_status *st)
 {
     const double scale = (double)in / out, stretch = scale < 1.0 ? 1.0 : scale, support = stretch;
@@ -161,7 +161,7 @@ static void along_rows(struct qc_pixels *to, const struct qc_pixels *from, const
     }
 }
 
-/* A row of sums at a time, so that memory is read in its order. */
+/* Computes a row of sums at a time, so that memory is read in order. */
 static void along_columns(struct qc_pixels *to, const struct qc_pixels *from, const struct taps *t, int32_t *sums)
 {
     const size_t width = (size_t)to->width * to->channels;

@@ -2,13 +2,13 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-/* after stdio.h, which it needs */
+/* these need stdio.h before them */
 #include <jerror.h>
 #include <jpeglib.h>
 
 #include "datasets/images/pixels.h"
 
-enum { SCANS_MAX = 200 }; /* a progressive image of more only costs time */
+enum { SCANS_MAX = 200 }; /* progressive images with more scans only cost time */
 
 struct reading {
     struct jpeg_error_mgr errors;
@@ -24,7 +24,8 @@ static void give_up(j_common_ptr j)
     longjmp(r->back, 1);
 }
 
-/* What libjpeg only warns of, but no decoder can know the pixels of. Bytes too many between markers do no harm. */
+/* Turns warnings of libjpeg after which the pixels are unknown into errors. Extra bytes between markers are
+   harmless. */
 static void hear(j_common_ptr j, int level)
 {
     const int code = j->err->msg_code;
@@ -54,14 +55,14 @@ static unsigned orientation(const struct jpeg_decompress_struct *j)
     return 1;
 }
 
-/* a * b / 255, rounded: Pillow's. */
+/* a * b / 255, rounded as in Pillow. */
 static unsigned char product(unsigned a, unsigned b)
 {
     const unsigned t = a * b + 128;
     return (unsigned char)(((t >> 8) + t) >> 8);
 }
 
-/* Inks as Adobe stores them, inverted: 255 is no ink. In front of in, or at the same place. */
+/* Converts inks as Adobe stores them, inverted (255 is no ink). out may equal in or lie before it. */
 static void from_inks(unsigned char *out, const unsigned char *in, size_t count)
 {
     for (size_t i = 0; i < count; i++, in += 4, out += 3) {
@@ -72,7 +73,7 @@ static void from_inks(unsigned char *out, const unsigned char *in, size_t count)
     }
 }
 
-/* row: room for one of four channels. What longjmp comes back over is in *p and *j. */
+/* Everything that must survive longjmp is in *p and *j. */
 static bool read_rows(struct qc_pixels *p, struct jpeg_decompress_struct *j, const struct qc_budget *budget,
                       struct qc_status *st)
 {
@@ -80,7 +81,7 @@ static bool read_rows(struct qc_pixels *p, struct jpeg_decompress_struct *j, con
     const bool inks = j->num_components == 4;
     j->out_color_space = inks ? JCS_CMYK : j->num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
     const unsigned turned = orientation(j);
-    /* The coefficients of a progressive image are there as a whole, in 16 bits. */
+    /* A progressive image needs all its coefficients, in 16 bits, at once. */
     if (!qc_pixels_new(p, j->image_width, j->image_height, j->num_components == 1 ? 1 : 3, j->progressive_mode ? 4 : 1,
                        budget, st))
         return false;

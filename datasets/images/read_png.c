@@ -36,7 +36,7 @@ static void say_nothing(png_structp png, png_const_charp message)
     (void)message;
 }
 
-/* Grey or red, green, blue of 8 bits, whatever the file has. */
+/* Requests 8-bit grey or RGB, whatever the file has. */
 static void ask_for_bytes(png_structp png, png_infop info)
 {
     const int type = png_get_color_type(png, info);
@@ -48,12 +48,12 @@ static void ask_for_bytes(png_structp png, png_infop info)
     png_read_update_info(png, info);
 }
 
-/* longjmp comes back over this function; what it made is in *r. */
+/* longjmp may leave this function; allocations are in *r. */
 static bool read_all(struct reading *r, png_structp png, png_infop info, const struct qc_budget *budget,
                      struct qc_status *st)
 {
     png_set_read_fn(png, r, give_bytes);
-    png_set_user_limits(png, 0x7fffffff, 0x7fffffff); /* the pixels are limited below */
+    png_set_user_limits(png, 0x7fffffff, 0x7fffffff); /* qc_pixels_new limits the pixels */
     png_set_chunk_cache_max(png, 100);
     png_set_chunk_malloc_max(png, 8 << 20);
     png_read_info(png, info);

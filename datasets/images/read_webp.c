@@ -6,7 +6,7 @@
 
 #include "datasets/images/pixels.h"
 
-/* The first frame on its canvas, which is black where the frame is not. */
+/* Decodes the first frame onto a black canvas. */
 static bool read_frame(struct qc_pixels *p, const WebPIterator *f, struct qc_status *st)
 {
     if (f->width < 1 || f->height < 1 || f->x_offset < 0 || f->y_offset < 0 ||
@@ -33,7 +33,7 @@ bool qc_decode_webp(struct qc_pixels *out, const unsigned char *bytes, size_t si
     WebPChunkIterator exif = {.chunk_num = 0};
     WebPDemuxer *d = WebPDemux(&data);
     if (!d) return qc_fail(st, QC_BAD_INPUT, "WebP: it is truncated or damaged");
-    /* libwebp holds a frame once more while it decodes it. */
+    /* libwebp holds a second copy of a frame while decoding. */
     bool ok = qc_pixels_new(&p, WebPDemuxGetI(d, WEBP_FF_CANVAS_WIDTH), WebPDemuxGetI(d, WEBP_FF_CANVAS_HEIGHT), 3, 2,
                             budget, st);
     if (ok && !WebPDemuxGetFrame(d, 1, &frame)) ok = qc_fail(st, QC_BAD_INPUT, "WebP: it has no frame");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Data sets of a file as the inputs of a model: listing, binding, choice of samples, streaming reads.
-   Memory is bounded: raw chunks of a few samples, never the data set. The first axis of every data set is the sample.
- */
+/* Data sets of a file as the inputs of a model: listing, binding, choice of samples, streaming reads. Memory is bounded
+   by the raw chunks of a few samples. The first axis of every data set is the sample. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,23 +15,23 @@
 
 enum { QC_DATA_RANK_MAX = 32 };
 
-/* ---- What is in a file ---- */
+/* ---- Content of a file ---- */
 
 struct qc_data_attribute {
     const char *name;
-    const char *text; /* a string as it is; numbers with ", " between, cut after 8 */
+    const char *text; /* a string unchanged; numbers separated by ", ", cut after 8 */
 };
 
 struct qc_data_entry {
     const char *name;    /* path inside the file without the leading '/' */
-    const char *type;    /* "uint8", "float32", "float16", ...; "string", "compound", ... for what cannot be read */
-    enum qc_dtype dtype; /* QC_NONE for what cannot be read */
+    const char *type;    /* "uint8", "float32", ...; "string", "compound", ... for unsupported types */
+    enum qc_dtype dtype; /* QC_NONE for unsupported types */
     unsigned rank;
     const int64_t *dims;
     const char *storage; /* "contiguous", "chunks 1x3x32x32, shuffle, gzip 4" */
     const struct qc_data_attribute *attributes;
     size_t attribute_count;
-    bool elsewhere; /* in another file, which was not followed; then it is known by name alone */
+    bool elsewhere; /* in another file that was not opened; then only the name is known */
 };
 
 struct qc_data_list {
@@ -40,35 +39,34 @@ struct qc_data_list {
     size_t count;
 };
 
-/* True when the file can be read and begins like an HDF5 file (also behind a user block). Never an error. */
+/* Returns true if the file can be read and has an HDF5 signature (also after a user block). Never fails. */
 bool qc_data_is_hdf5(const char *path);
-/* The same for all that qc_dataset_open reads. */
+/* The same for everything that qc_dataset_open reads. */
 bool qc_data_is_known(const char *path);
-/* A folder of images. */
+/* Returns true for a folder of images. */
 bool qc_data_is_images(const char *path, enum qc_follow follow);
-/* 64 hex digits of a file's bytes, or of the names and bytes of a folder's files. Of what was opened: links are
- * followed.
- */
+/* SHA-256 of a file's bytes, or of the names and bytes of a folder's files, as 64 hex digits. Links are followed. */
 bool qc_data_file_sha256(char hex[65], const char *path, struct qc_status *st);
 
 enum {
-    QC_DATA_DEPTH_MAX = 512,    /* groups in each other */
+    QC_DATA_DEPTH_MAX = 512,    /* nested groups */
     QC_DATA_LINKS_MAX = 1000000 /* names in one file */
 };
 
-/* Every data set of the file, in groups too, each group once; everything lives in the arena. Errors as of
- * qc_dataset_open. */
+/* Lists every data set of the file and its groups, each group once, in the arena. Fails like qc_dataset_open. */
 bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow follow, struct qc_arena *a,
                   struct qc_status *st);
 
 /* ---- Binding to a model ---- */
 
-/* A model input. dims[i] = -1: free. dims[0] is the batch when the data set has the same rank. */
+/* A model input. dims[i] = -1: free. dims[0] is the batch if the data set has the same rank. */
 struct qc_input_spec {
     const char *name;
     enum qc_dtype dtype;
     unsigned rank;
     const int64_t *dims;
+    float scale; /* above 0: integers of the input stand for real numbers, (q - zero_point) * scale */
+    int32_t zero_point;
 };
 
 /* --input NAME=DATASET */
@@ -80,164 +78,171 @@ struct qc_dataset_options {
     const struct qc_input_map *maps;
     size_t map_count;
     const struct qc_preprocess
-        *preprocess;     /* NULL: the data sets' own attributes; else for every input instead of them */
-    unsigned read_ahead; /* units that a thread reads ahead of the workers, where they would wait without one; 0: none.
-                            Results do not depend on it. */
+        *preprocess;     /* NULL: the attributes of each data set; else used for every input instead of them */
+    unsigned read_ahead; /* units that a thread reads ahead if the workers would wait without it; 0: none. Results do
+                            not depend on it. */
     enum qc_follow follow;
-    bool truth; /* bind `labels` and `target` too, where the file has them; else they are not looked at */
-    const struct qc_image_options *image; /* NULL: images become what the model takes */
-    const char *labels;                   /* table of the labels of a folder's files (label_file.h); NULL: none */
-    size_t memory_limit;                  /* bytes that the process may hold; 0: nothing is said */
-    bool strict;      /* a file of a folder that cannot be read is an error; else it is warned about and left out */
-    unsigned workers; /* that look whether images can be read; 0: one */
-    void (*warn)(void *user, const char *text); /* NULL: nobody listens */
+    bool truth; /* bind `labels` and `target` too if the file has them; else they are ignored */
+    const struct qc_image_options *image; /* NULL: derived from the model's input */
+    const char *labels;                   /* table of labels for the files of a folder; NULL: none */
+    size_t memory_limit;                  /* bytes that the process may hold; 0: no limit */
+    bool strict;      /* an unreadable file of a folder is an error; else it is left out with a warning */
+    unsigned workers; /* workers that check images; 0: one */
+    void (*warn)(void *user, const char *text); /* may be NULL */
     void *warn_user;
-    /* Told while images are looked at, as qc_pool_progress_fn; NULL: nobody listens. */
+    /* Called while images are checked, as qc_pool_progress_fn; may be NULL. */
     bool (*progress)(void *user, size_t done, size_t count);
     void *progress_user;
 };
 #define QC_DATASET_OPTIONS_INIT ((struct qc_dataset_options){.read_ahead = 0})
 
-/* Open file with each model input bound to a data set. All functions that take a const one are thread safe. */
+/* An open file with each model input bound to a data set. All functions that take a const one are thread safe. */
 struct qc_dataset;
 
-/* FILE is HDF5, .npz, .npy, or a folder of images or .npy files (datasets/stream/readers.def): what is said of a data
-   set holds for their arrays. Opens FILE or FILE:DATASET (the whole text if such a file exists, else split at the first
-   ':' behind which a data set name may stand) and binds each input, in this order: its qc_input_map; FILE:DATASET for a
-   single input; the data set of the same name, which is one whose string attribute `name` equals it, else whose path
-   does (a leading '/' makes no difference); for a single input the only data set that is not `labels` or `target`. A
-   DATASET is a path, else such an attribute; NAME:nhwc is data set NAME of images whose channels are last, for an input
-   that has them first, NAME:nchw the other way round. A data set of the input's rank is cut along axis 0 into units of
-   B = dims[0] samples (B = 1 when that is free); one of a rank more holds a whole input per sample. A group of data
-   sets, or one of sequences of variable length, is a data set of samples whose dims may differ where the input leaves
-   them free; B is 1 then. A remainder of less
-   than B samples is dropped (qc_dataset_dropped). Values: any integer or float type (enum and h5py's bool too), any
-   byte order; attributes `scale`, `mean`, `std` (numeric, 1 value or one per channel of the input's axis 1, or three
-   for its last axis where that alone has three) apply to any of them. HDF5 reads in a process of its own
-   (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md). QC_BAD_INPUT: missing, unreadable, empty, of no kind
-   that is read, truncated, damaged so that HDF5 crashes; values in other files without options.follow; no such or no
-   unambiguous data set (lists what there is); no samples; shape (names file, data set, input, expected and got);
-   attributes that make no sense; data sets with different numbers of samples. QC_UNSUPPORTED: element type, filter
-   (named) or shape that cannot be read. QC_USAGE: a map to an unknown input. The inputs' names and dims are copied. */
+/* Opens FILE or FILE:DATASET: the whole text if such a file exists, else split at the first ':' after which a data set
+   name may stand. FILE is HDF5, .npz, .npy, or a folder of images or .npy files (datasets/stream/readers.def), whose
+   arrays count as data sets.
+
+   Each input is bound to the first of: its qc_input_map; FILE:DATASET for a single input; the data set of the same
+   name, that is whose string attribute `name` equals it, else whose path does (a leading '/' is ignored); for a single
+   input the only data set that is not `labels` or `target`. A DATASET is a path, else such an attribute. NAME:nhwc is
+   data set NAME of images with channels last, for an input that has them first; NAME:nchw is the opposite.
+
+   A data set of the input's rank is cut along axis 0 into units of B = dims[0] samples (B = 1 if that is free); with
+   one rank more, it holds a whole input for each sample. A group of data sets, or a data set of variable-length
+   sequences, has samples whose dims may differ where the input leaves them free; then B is 1. A remainder of fewer than
+   B samples is dropped (qc_dataset_dropped).
+
+   Values have any integer or float type (also enum and h5py's bool) in any byte order. The attributes `scale`, `mean`,
+   `std` apply to all of them. They are numeric, with 1 value, one per channel of the input's axis 1, or three for its
+   last axis if only that has three. Real numbers (floats, and values that those attributes or options.preprocess apply
+   to) are quantized for an input with a scale, half to even and saturated; integers of its own type are copied. HDF5
+   reads in a separate process (docs/decisions/0025-hdf5-reads-in-a-process-of-its-own.md).
+
+   Fails with QC_BAD_INPUT if the file is missing, unreadable, empty, of an unknown kind, truncated, or so damaged that
+   HDF5 crashes; if values are in other files without options.follow; if a data set is missing or ambiguous (lists what
+   there is); if there are no samples, a shape does not fit (names file, data set, input, expected and actual shape),
+   attributes are invalid, or data sets differ in the number of samples. Fails with QC_UNSUPPORTED for an element type,
+   filter (named) or shape that cannot be read; with QC_USAGE for a map to an unknown input. The inputs' names and dims
+   are copied. */
 bool qc_dataset_open(struct qc_dataset **out, const char *file, const struct qc_input_spec *inputs, size_t input_count,
                      const struct qc_dataset_options *options, struct qc_status *st);
 void qc_dataset_free(struct qc_dataset *ds); /* NULL-safe */
 
-/* FILE or FILE:DATASET as qc_dataset_open takes them apart; both in the arena, *name NULL when there is none. */
+/* Splits FILE or FILE:DATASET as qc_dataset_open does; both in the arena, *name is NULL if there is none. */
 bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st);
 
 const char *qc_dataset_file(const struct qc_dataset *ds); /* path without :DATASET */
 
-/* Shape of one unit of an input, as the model takes it; dims that differ from unit to unit are -1. Returns the rank;
- *dims is borrowed. */
+/* Shape of one unit of an input, as the model takes it; dims that differ between units are -1. Returns the rank; the
+   result in *dims is borrowed. */
 unsigned qc_dataset_dims(const int64_t **dims, const struct qc_dataset *ds, size_t input);
-size_t qc_dataset_elements(const struct qc_dataset *ds, size_t input); /* their product, of the largest unit */
-/* Do inputs differ in shape from unit to unit? */
+size_t qc_dataset_elements(const struct qc_dataset *ds, size_t input); /* elements of the largest unit */
+/* Returns true if inputs differ in shape between units. */
 bool qc_dataset_varies(const struct qc_dataset *ds);
 /* Shape of one unit of an input, all dims known: dims[QC_DATA_RANK_MAX]. Returns the rank. unit < qc_dataset_units. */
 unsigned qc_dataset_unit_dims(int64_t *dims, const struct qc_dataset *ds, size_t input, size_t unit);
 size_t qc_dataset_unit_elements(const struct qc_dataset *ds, size_t input, size_t unit);
-/* What feeds the inputs, for people and to tell collections apart: for each input a line "INPUT: DATASET scale=A
-   mean=B,.. std=C,.." with the preprocessing that holds (numbers that read back as the same float32). In the arena. */
+/* Describes the data of the inputs, for people and to tell calibration data apart: for each input a line "INPUT:
+   DATASET scale=A mean=B,.. std=C,.." with its preprocessing (numbers read back as the same float32). In the arena. */
 const char *qc_dataset_inputs(const struct qc_dataset *ds, struct qc_arena *a, struct qc_status *st);
 size_t qc_dataset_bytes(const struct qc_dataset *ds, size_t input); /* of the largest unit, in the input's type */
 size_t qc_dataset_unit_bytes(const struct qc_dataset *ds, size_t input, size_t unit);
 
-/* Bytes that a scratch grows to while samples that differ in size are read; 0 where they do not. */
+/* Bytes that a scratch grows to if samples differ in size; else 0. */
 size_t qc_dataset_scratch_bytes(const struct qc_dataset *ds);
 
-/* Samples in one unit; 0 when the data sets hold whole inputs (a unit is then one entry of axis 0). */
+/* Samples in one unit; 0 if the data sets hold whole inputs (then a unit is one entry of axis 0). */
 int64_t qc_dataset_batch(const struct qc_dataset *ds);
 
-/* Units to read (after qc_dataset_select: the chosen ones), the samples in them, samples of the file left over because
-   they do not fill a batch, and samples in the file. */
+/* Units to read (after qc_dataset_select: the chosen ones), their samples, samples of the file that do not fill a
+   batch, and samples in the file. */
 size_t qc_dataset_units(const struct qc_dataset *ds);
 size_t qc_dataset_samples(const struct qc_dataset *ds);
-size_t qc_dataset_planned(const struct qc_dataset *ds); /* as qc_dataset_samples, of all shards together */
+size_t qc_dataset_planned(const struct qc_dataset *ds); /* as qc_dataset_samples, for all shards */
 size_t qc_dataset_dropped(const struct qc_dataset *ds);
 size_t qc_dataset_total(const struct qc_dataset *ds);
 
-/* Number in the file (from 0) of the first sample of a unit. unit < qc_dataset_units. */
+/* Index in the file (from 0) of the first sample of a unit. unit < qc_dataset_units. */
 size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit);
 
-/* From now on units of one size that are read are kept, in so many bytes at most, for those who read them again; not of
-   samples that are in memory as they are. Not beside readers. */
+/* Enables a cache of at most `bytes` for units of equal size that are read again; samples in memory are not cached. Not
+   concurrently with readers. */
 bool qc_dataset_keep(struct qc_dataset *ds, size_t bytes, struct qc_status *st);
 
-/* Lets go of what is kept; what is read from now on is kept again. Not beside readers. */
+/* Empties the cache, which stays enabled. Not concurrently with readers. */
 void qc_dataset_let_go(const struct qc_dataset *ds);
 
-/* Units that are read ahead of the workers now, and the bytes that each of them may hold; by the process that reads
-   HDF5, not by a thread, 1: all of them. */
+/* Returns the number of units read ahead, and the bytes that each may hold. If the process that reads HDF5 reads ahead
+   instead of a thread, returns 1 for all of them. */
 unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds);
-/* Reads at most so many ahead until the next choice of samples, and lets go of what was read: results do not depend on
- * it. */
+/* Limits reading ahead until the next choice of samples and drops what was read ahead. Results do not depend on it. */
 void qc_dataset_read_less_ahead(const struct qc_dataset *ds, unsigned units);
 
 /* ---- Choice of samples ---- */
 
 struct qc_selection {
-    size_t samples; /* 0: all; at most all are taken */
-    bool drawn; /* false: spread evenly, unit j of n is floor(j * all / n). true: drawn without replacement with seed */
-    uint64_t seed; /* splitmix64 (Steele, Lea, Flood 2014), Floyd's sampling; the chosen units are in ascending order */
-    size_t shard, shards; /* of the units chosen so: number shard, shard + shards, ...; shards 0: all of them */
+    size_t samples; /* 0: all; limited to all */
+    bool drawn; /* false: evenly spaced, unit j of n is floor(j * all / n). true: drawn without replacement with seed */
+    uint64_t seed; /* splitmix64 (Steele, Lea, Flood 2014) and Floyd's sampling; the chosen units are ascending */
+    size_t shard, shards; /* takes units shard, shard + shards, ... of the chosen ones; shards 0: all of them */
 };
 
-/* Chooses samples / B units (at least one, but a shard may be empty). Replaces an earlier choice; not while others
-   read. Files of a folder are looked at here: those that cannot be read are left out, and others are chosen instead, so
-   that qc_dataset_total is less afterwards. QC_BAD_INPUT also where the file cannot have values for so many samples. */
+/* Chooses samples / B units (at least one, but a shard may be empty). Replaces an earlier choice; not concurrently with
+   readers. Files of a folder are checked here: unreadable ones are left out and replaced by others, which lowers
+   qc_dataset_total. Fails with QC_BAD_INPUT also if the file cannot hold values for so many samples. */
 bool qc_dataset_select(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st);
 
-/* Units 0..units-1 for the same rule on plain numbers: n of total, ascending, into out[n]. n <= total. */
+/* The same choice on plain numbers: writes n of 0..total-1, ascending, to out[n]. n <= total. */
 bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_selection *selection,
                      struct qc_status *st);
 
 /* ---- Reading ---- */
 
-/* Buffers of one worker; grows to what one unit needs. */
+/* Buffers of one worker; they grow to the size of one unit. */
 struct qc_dataset_scratch;
 bool qc_dataset_scratch_new(struct qc_dataset_scratch **out, struct qc_status *st);
 void qc_dataset_scratch_free(struct qc_dataset_scratch *s); /* NULL-safe */
 
-/* One unit of one input: qc_dataset_unit_bytes bytes at out, row-major, in the input's type, preprocessed. Float
-   results take NaN and infinity as they are. An integer input takes integral values inside its type only, else
-   QC_BAD_INPUT. float64 becomes float32 half to even; f16 and bf16 inputs are rounded from the float32 value. Damaged
-   chunks are QC_BAD_INPUT naming data set and sample. Thread safe with a scratch per thread: HDF5 runs under one lock
-   of the process, inflating, byte unshuffling and converting run outside it when a chunk is exactly one sample with
-   gzip, shuffle + gzip, shuffle or no filter. */
+/* Reads one unit of one input: qc_dataset_unit_bytes bytes at out, row-major, in the input's type, preprocessed. Float
+   results keep NaN and infinity. An integer input takes only integral values in the range of its type; others fail with
+   QC_BAD_INPUT. float64 is rounded to float32 half to even; f16 and bf16 inputs are rounded from the float32 value.
+   Damaged chunks fail with QC_BAD_INPUT, naming data set and sample. Thread safe with one scratch per thread. HDF5 runs
+   under one process-wide lock. If a chunk is exactly one sample with gzip, shuffle + gzip, shuffle or no filter,
+   decoding and conversion run outside it. */
 bool qc_dataset_read(void *out, const struct qc_dataset *ds, size_t input, size_t unit,
                      struct qc_dataset_scratch *scratch, struct qc_status *st);
 
 /* ---- Ground truth ---- */
 
-/* With options.truth; labels that are not integers, or labels or a target that do not match the samples, fail in
-   qc_dataset_open (QC_BAD_INPUT). */
+/* Needs options.truth. qc_dataset_open fails with QC_BAD_INPUT if labels are not integers, or if labels or target do
+   not match the samples. */
 
-/* Labels of one unit, the largest: how many (one per sample; for whole inputs as many as the file has for one); 0
-   without `labels`. */
+/* Number of labels of the largest unit, or of one unit: one per sample; for whole inputs as many as the file has for
+   one; 0 without `labels`. */
 size_t qc_dataset_label_count(const struct qc_dataset *ds);
 size_t qc_dataset_unit_label_count(const struct qc_dataset *ds, size_t unit);
-/* Where every sample has labels for each of its positions ([N,T] in the file): rank and shape of those of one sample,
-   [T]; rank 0 where it has one label. Borrowed. Of one unit, since they may differ. */
+/* If each sample has labels for its positions ([N,T] in the file): rank and shape [T] of the labels of one sample of
+   this unit; units may differ. Rank 0 if a sample has one label. Borrowed. */
 unsigned qc_dataset_label_dims(const int64_t **dims, const struct qc_dataset *ds, size_t unit);
 bool qc_dataset_read_labels(int64_t *out, const struct qc_dataset *ds, size_t unit, struct qc_status *st);
 
-/* Data set `target`: elements of the largest unit, 0 without one; of one unit. */
+/* Elements of data set `target` in the largest unit (0 without one), and in one unit. */
 size_t qc_dataset_target_elements(const struct qc_dataset *ds);
 size_t qc_dataset_unit_target_elements(const struct qc_dataset *ds, size_t unit);
-/* Float32, with the target's own attributes (options.preprocess does not apply to it). */
+/* Reads float32 values with the target's own attributes (options.preprocess does not apply). */
 bool qc_dataset_read_target(float *out, const struct qc_dataset *ds, size_t unit, struct qc_dataset_scratch *scratch,
                             struct qc_status *st);
-/* Peak for PSNR: the target's attribute `peak`, else 255 for uint8 without scale, mean and std, else 1. */
+/* Returns the peak for PSNR: the target's attribute `peak`, else 255 for uint8 without scale, mean and std, else 1. */
 double qc_dataset_target_peak(const struct qc_dataset *ds);
 
 /* ---- Private to datasets/ ---- */
 
-/* sizes[count][rank]. dims[rank]: what is the same for all entries, -1 where it differs; *most: elements of the
- * largest; same: all dims are. False: a dim below 0, or a shape larger than any memory. */
+/* Summarizes sizes[count][rank]. dims[rank]: the common value, -1 if entries differ; *most: elements of the largest
+   entry; *same: all dims are common. Fails if a dim is below 0 or a shape is larger than any memory. */
 bool qc_entry_sizes(int64_t *dims, size_t *most, bool *same, const int64_t *sizes, size_t count, unsigned rank);
 
-/* Elements of one entry, which qc_entry_sizes has seen. */
+/* Returns the elements of one entry that qc_entry_sizes has checked. */
 static inline size_t qc_entry_elements(const int64_t *dims, unsigned rank)
 {
     size_t n = 1;
@@ -245,7 +250,7 @@ static inline size_t qc_entry_elements(const int64_t *dims, unsigned rank)
     return n;
 }
 
-/* Fails (QC_BAD_INPUT, with both numbers) if so many samples of so many bytes each cannot come out of the stored bytes:
-   shapes are free, and 10^12 samples without elements, or never written, would be read for ever. stored: SIZE_MAX where
-   it is unknown. remedy: what else the user can do than to store the values; "" where there is nothing. */
+/* Fails with QC_BAD_INPUT and both numbers if the stored bytes cannot hold so many samples of this size: a shape costs
+   nothing, and 10^12 samples that were never written would take for ever to read. stored: SIZE_MAX if unknown. remedy:
+   what the user can do instead of storing the values, or "". */
 bool qc_check_stored(size_t samples, size_t sample_bytes, size_t stored, const char *remedy, struct qc_status *st);

@@ -30,7 +30,7 @@ enum qc_file_kind qc_file_kind(const char *name)
     return ends_with_one(name, images) ? QC_FILE_IMAGE : QC_FILE_OTHER;
 }
 
-/* Notes that people keep beside their data. */
+/* Returns true for notes that people keep beside their data. */
 static bool is_note(const char *name)
 {
     static const char *const notes[] = {".csv", ".txt", ".json", ".md", ".xml", ".yaml", ".yml", NULL};
@@ -43,9 +43,9 @@ struct listing {
     enum qc_file_kind kind;
     enum qc_follow follow;
     size_t capacity;
-    struct qc_arena *arena; /* NULL: nothing is listed, it is asked whether there is one */
+    struct qc_arena *arena; /* NULL: only look whether there is a file */
     bool found;
-    struct folder_id *folders; /* that were listed, by device and inode */
+    struct folder_id *folders; /* listed folders by device and inode */
     size_t folder_count, folder_capacity;
     struct qc_index by_id;
 };
@@ -82,7 +82,7 @@ static bool take(struct listing *l, const char *below, const char *name, struct 
     return f->first_other != NULL;
 }
 
-/* Links may make circles, and so many ways to a folder that they never end: it is listed once. */
+/* Records a folder. Fails if it was listed before: links can form cycles and endlessly many paths. */
 static bool enter(struct listing *l, const struct stat *info, const char *path, struct qc_status *st)
 {
     const struct folder_id id = {.device = info->st_dev, .inode = info->st_ino};
@@ -104,7 +104,7 @@ static bool enter(struct listing *l, const struct stat *info, const char *path, 
     return qc_index_add(&l->by_id, hash, (uint32_t)l->folder_count, st);
 }
 
-/* A link to what would be read. */
+/* Checks a link to a folder or a file that would be read. */
 static bool may_follow(struct listing *l, const char *path, const char *name, bool is_folder, struct qc_status *st)
 {
     if (l->follow != QC_FOLLOW_NOTHING || (!is_folder && qc_file_kind(name) == QC_FILE_OTHER) ||
@@ -115,7 +115,7 @@ static bool may_follow(struct listing *l, const char *path, const char *name, bo
                    "%s is a link out of the folder; copy what it leads to, or allow it with --follow-links", path);
 }
 
-/* below: path under the root, "" for the root itself. */
+/* below: path below the root, "" for the root. */
 static bool walk(struct listing *l, const char *below, unsigned depth, struct qc_status *st)
 {
     if (depth > QC_FOLDER_DEPTH_MAX)
@@ -141,7 +141,7 @@ static bool walk(struct listing *l, const char *below, unsigned depth, struct qc
         qc_text(path, sizeof path, "%s/%s", l->root, child);
         if (lstat(path, &info)) continue;
         if (S_ISLNK(info.st_mode)) {
-            if (stat(path, &info)) continue; /* a link to nothing */
+            if (stat(path, &info)) continue; /* a dangling link */
             if (!(ok = may_follow(l, path, e->d_name, S_ISDIR(info.st_mode), st))) break;
         }
         if (S_ISDIR(info.st_mode))
@@ -153,7 +153,7 @@ static bool walk(struct listing *l, const char *below, unsigned depth, struct qc
     return ok;
 }
 
-/* Folder by folder: '/' comes before all other characters. */
+/* Orders folder by folder: '/' sorts before all other characters. */
 static int by_path(const void *a, const void *b)
 {
     const unsigned char *x = *(const unsigned char *const *)a, *y = *(const unsigned char *const *)b;

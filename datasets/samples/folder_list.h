@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The files of a folder that samples are made of. */
+/* Lists the files of a folder that samples are made of. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 
 enum { QC_FOLDER_DEPTH_MAX = 16, QC_FOLDER_FILES_MAX = 20000000 };
 
-/* By the ends of their names, whatever the case. */
+/* By file name extension, ignoring case. */
 enum qc_file_kind {
     QC_FILE_OTHER,
     QC_FILE_IMAGE, /* .jpg .jpeg .jpe .jfif .png .webp */
@@ -20,23 +20,23 @@ enum qc_file_kind {
 enum qc_file_kind qc_file_kind(const char *name);
 
 struct qc_folder {
-    const char **files; /* paths below the folder, in the order of bytes of folder and name */
+    const char **files; /* paths below the folder, ordered by the bytes of folder and name */
     size_t count;
-    const char **classes; /* names of the folders in it that hold such files, in order */
+    const char **classes; /* names of subfolders with such files, in order */
     size_t class_count;
-    uint32_t *labels;        /* number of the class of each file; NULL: some lie in the folder itself */
-    size_t others;           /* files of other kinds that are no others' business (no hidden ones, no .csv, .txt, .json,
-                                .md) */
+    uint32_t *labels;        /* class index of each file; NULL: some lie in the folder itself */
+    size_t others;           /* files of other kinds, except hidden ones and notes (.csv, .txt, .json, .md, .xml, .yaml,
+                                .yml) */
     const char *first_other; /* one of them */
 };
 
-/* Is there a file of this kind in the folder or those in it, or a link that is not followed? Stops at the first. Never
-   an error. */
+/* Returns true if the folder or its subfolders hold a file of this kind or a link that is not followed. Stops at the
+   first. Never fails. */
 bool qc_folder_has(const char *path, enum qc_file_kind kind, enum qc_follow follow);
 
-/* Files of one kind in the folder and those in it, hidden ones left out. In the arena. Links that stay in the folder
-   are followed. QC_BAD_INPUT: cannot be listed (missing, no folder), a link to a folder or to a file of any kind leads
-   out and is not to be followed, a folder is there twice; QC_UNSUPPORTED: too deep, too many; QC_MACHINE: permissions.
- */
+/* Lists files of one kind in the folder and its subfolders, without hidden ones, in the arena. Links that stay in the
+   folder are followed. Fails with QC_BAD_INPUT if the folder is missing or no folder, a subfolder is found twice, or a
+   link leads out of it and may not be followed; with QC_UNSUPPORTED if it is too deep or has too many files; with
+   QC_MACHINE for permissions. */
 bool qc_folder_list(struct qc_folder *out, const char *path, enum qc_file_kind kind, enum qc_follow follow,
                     struct qc_arena *a, struct qc_status *st);

@@ -7,7 +7,7 @@
 enum word { RESIZE, CROP, LAYOUT, COLOR, WORDS };
 static const char *const names[WORDS] = {"resize", "crop", "layout", "color"};
 
-/* 224 (both) or 240x320 (height, width); false: neither. */
+/* Parses 224 (both) or 240x320 (height, width); returns false for anything else. */
 static bool read_size(unsigned *height, unsigned *width, const char *text)
 {
     char *end;
@@ -23,7 +23,7 @@ static bool read_size(unsigned *height, unsigned *width, const char *text)
     return true;
 }
 
-/* Number of the text in the list, or -1. */
+/* Returns the index of the text in the list, or -1. */
 static int find(const char *const *list, int count, const char *text)
 {
     for (int i = 0; i < count; i++)

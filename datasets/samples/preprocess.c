@@ -7,7 +7,7 @@
 
 enum { VALUES_MAX = 65536 };
 
-/* One number: decimal digits, dot, sign, exponent - not the hex, inf and nan that strtod takes as well. */
+/* Parses one decimal number, without the hex, inf and nan that strtod also takes. */
 static bool number(double *out, const char **s)
 {
     char *end;
@@ -21,7 +21,7 @@ static bool number(double *out, const char **s)
     return true;
 }
 
-/* NUMBER or NUMBER/NUMBER */
+/* Parses NUMBER or NUMBER/NUMBER. */
 static bool fraction(float *out, const char **s)
 {
     double a, b = 1;
@@ -36,7 +36,7 @@ static bool fraction(float *out, const char **s)
     return true;
 }
 
-/* s: the list behind the '=' of the word. */
+/* s: the list after the '=' of the word. */
 static bool list(const float **out, size_t *count, const char *word, size_t length, const char *s, struct qc_arena *a,
                  struct qc_status *st)
 {
@@ -82,7 +82,7 @@ static bool parse_word(struct qc_preprocess *p, const char *s, size_t length, st
 
 static const char space[] = " \t\r\n";
 
-/* What people call by a name, for pixels of 0 to 255. */
+/* Named recipes for pixels of 0 to 255. */
 static const struct recipe {
     const char *name, *text;
     bool bgr;

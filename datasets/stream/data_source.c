@@ -47,7 +47,7 @@ static const struct reader *reader_of(const struct qc_data_look *look)
 
 #define QC_KINDS "an HDF5 file, .npz, .npy, or a folder of images or of .npy"
 
-/* *out NULL: HDF5. */
+/* Finds the reader of a path; *out is NULL for HDF5. */
 static bool find_reader(const struct reader **out, bool *is_folder, const char *path, enum qc_follow follow,
                         struct qc_status *st)
 {
@@ -162,9 +162,9 @@ void qc_data_warn(const struct qc_dataset_options *options, const char *fmt, ...
     options->warn(options->warn_user, text);
 }
 
-/* ---- What it is ---- */
+/* ---- Identity ---- */
 
-/* Name and bytes of each file of a folder, of all kinds that samples are made of. */
+/* Mixes name and bytes of each file of this kind in a folder. */
 static bool sum_folder(char hex[65], const char *path, enum qc_file_kind kind, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_folder files;

@@ -12,7 +12,7 @@
 #include "datasets/hdf5/hdf5_io.h"
 #include "graph/types/small_float.h"
 
-/* A unit that arrived before its turn: its rows, deflated. */
+/* A unit that arrived early: its rows, compressed. */
 struct parcel {
     struct parcel *next;
     size_t unit, rows;
@@ -26,12 +26,12 @@ struct parcel {
 
 struct output {
     const char *name, *path;
-    enum qc_dtype dtype; /* as it is stored: float32 for floats of at most 8 bits, which HDF5 does not have */
+    enum qc_dtype dtype; /* stored type: float32 for floats of at most 8 bits, which HDF5 lacks */
     enum qc_dtype given;
     struct qc_preprocess preprocess;
-    bool shaped;    /* dims are known: from the first unit that is written; of a larger batch, that arrived */
-    bool cut;       /* a unit is `batch` rows, else one */
-    bool scattered; /* a data set for each unit, since shapes differ; dims that do are -1 */
+    bool shaped;    /* dims are known: from the first unit written or, if batch > 1, the first that arrived */
+    bool cut;       /* a unit is `batch` rows, else one row */
+    bool scattered; /* one data set per unit, since shapes differ; those dims are -1 */
     unsigned rank;
     int64_t dims[QC_DATA_RANK_MAX];
     struct qc_h5_sink sink;
@@ -46,13 +46,13 @@ struct qc_writer {
     int64_t batch;
     struct output *outputs;
     size_t count;
-    size_t unit,
-        turn; /* whose turn it is: unit 0 of each output, then unit 1 of each, ... so that the file's bytes are fixed */
+    size_t unit, turn; /* whose turn it is: unit 0 of each output, then unit 1, ..., so that the file's bytes are
+                          deterministic */
     pthread_mutex_t lock;
     struct codecs {
         struct codecs *next;
         struct qc_chunk_codec *codec;
-    } * idle; /* codecs that no thread is using */
+    } * idle; /* codecs that are not in use */
 };
 
 static void parcel_free(struct parcel *p)
@@ -64,7 +64,7 @@ static void parcel_free(struct parcel *p)
 
 /* ---- Paths ---- */
 
-/* a is b, or a group on the way to b. */
+/* Returns true if a is b or a group on the path of b. */
 static bool leads_to(const char *a, const char *b)
 {
     size_t n = strlen(a);
@@ -78,7 +78,7 @@ static bool is_taken(const struct qc_writer *w, size_t count, const char *path)
     return false;
 }
 
-/* No component is empty or "."; a leading '/' has been taken off. */
+/* Returns true if no component is empty or "."; a leading '/' has been removed. */
 static bool is_plain(const char *path)
 {
     for (const char *p = path;; p++) {
@@ -89,7 +89,7 @@ static bool is_plain(const char *path)
     }
 }
 
-/* '/', '.' and '%' as %2F, %2E and %25: one component. */
+/* Escapes '/', '.' and '%' as %2F, %2E and %25, which gives one component. */
 static char *escape(struct qc_arena *a, const char *name, struct qc_status *st)
 {
     size_t bytes;
@@ -208,8 +208,7 @@ static bool other_shape(const struct output *o, struct qc_status *st)
                    "output '%s': its shape changes from sample to sample; it cannot be one data set", o->name);
 }
 
-/* Of rows of several samples the first unit that arrives fixes the shape, and the others are held to it. Inside the
-   lock. */
+/* If batch > 1, the first unit that arrives fixes the shape of all. The caller holds the lock. */
 static bool check_shape(struct qc_writer *w, struct output *o, const int64_t *dims, unsigned rank, struct qc_status *st)
 {
     if (rank >= QC_DATA_RANK_MAX)
@@ -231,7 +230,7 @@ static bool row_size(size_t *bytes, const struct qc_writer *w, const struct outp
                    *bytes);
 }
 
-/* Floats of at most 8 bits as float32. Owned by the caller (free). */
+/* Returns floats of at most 8 bits as float32, owned by the caller (free). */
 static float *widened(const struct output *o, const void *data, size_t bytes, struct qc_status *st)
 {
     const size_t n = bytes / sizeof(float);
@@ -278,7 +277,7 @@ static bool open_sink(struct qc_writer *w, struct output *o, const int64_t *dims
            qc_h5_sink_numbers(&o->sink, "std", p->std, p->std_count, st);
 }
 
-/* The units so far have one shape, and this one has another. */
+/* Changes the output to one data set per unit, because this unit has another shape than those before. */
 static bool scatter(struct qc_writer *w, struct output *o, const struct parcel *p, struct qc_status *st)
 {
     if (w->batch > 1 || p->rank != o->rank || p->rank == 0) return other_shape(o, st);
@@ -319,7 +318,7 @@ struct qc_shape qc_writer_shape(const struct qc_writer *w, size_t output)
     return qc_shape_of(rank < QC_RANK_MAX ? (int)rank : QC_RANK_MAX, dims);
 }
 
-/* Writes what is due. Inside the lock. */
+/* Writes the units whose turn has come. The caller holds the lock. */
 static bool flush(struct qc_writer *w, struct qc_status *st)
 {
     bool ok = true;
@@ -386,7 +385,7 @@ bool qc_writer_commit(struct qc_writer *w, struct qc_status *st)
 void qc_writer_free(struct qc_writer *w)
 {
     if (!w) return;
-    struct qc_status ignored = QC_STATUS_INIT; /* what is not committed is thrown away */
+    struct qc_status ignored = QC_STATUS_INIT; /* an uncommitted file is removed */
     for (size_t k = 0; k < w->count; k++) {
         struct output *o = &w->outputs[k];
         for (struct parcel *p = o->waiting, *next; p; p = next) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What stands behind struct qc_dataset; private to datasets/. */
+/* Implementation of struct qc_dataset; private to datasets/. */
 #pragma once
 
 #include "datasets/arrays/memory_rows.h"
@@ -9,33 +9,33 @@
 #include "datasets/stream/sample_convert.h"
 #include "datasets/stream/unit_cache.h"
 
-/* A data set and what it feeds: an input, or the target (input NULL). */
+/* A data set and the input that it feeds, or the target (input NULL). */
 struct qc_binding {
     const char *input, *name;
     struct qc_h5_set set;
-    const struct qc_memory_array *array; /* its rows; NULL: those of the file */
+    const struct qc_memory_array *array; /* its rows; NULL: rows of the file */
     size_t rows;                         /* entries of axis 0 in one unit */
-    enum qc_image_axes axes;             /* how those of the file differ from the tensor's */
-    bool whole;                          /* one entry is the whole tensor */
+    enum qc_image_axes axes;             /* how the file's axes differ from the tensor's */
+    bool whole;                          /* one entry is a whole tensor */
     unsigned rank;
-    int64_t *dims;                      /* of one unit's tensor; -1: they differ (set.sizes) */
-    size_t elements, bytes, file_bytes; /* of one unit, the largest: in the tensor's type, in the file's */
+    int64_t *dims;                      /* of one unit's tensor; -1: differ (set.sizes) */
+    size_t elements, bytes, file_bytes; /* of the largest unit: in the tensor's type, in the file's */
     struct qc_conversion conversion;    /* with the sizes of the largest unit */
     bool last;                          /* channels are the last axis */
 };
 
-/* One unit as it is stored. */
+/* One unit as stored. */
 struct qc_packet {
     void *data;
     size_t capacity;
     struct qc_h5_chunk *rows;
     size_t row_capacity;
-    bool decoded; /* data are elements already; rows are unused */
+    bool decoded; /* data are decoded elements; rows are unused */
 };
 
 void qc_packet_clear(struct qc_packet *p);
 
-/* Reads unit `unit` (of the choice) of a binding as it is stored. */
+/* Reads unit `unit` of the choice, as stored. */
 bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t binding, size_t unit,
                       struct qc_status *st);
 
@@ -45,45 +45,45 @@ struct qc_dataset {
     struct qc_arena *arena;
     const char *file;
     struct qc_reader *reader;            /* NULL: the samples are in memory */
-    const struct qc_memory_data *memory; /* NULL: they are in the HDF5 file */
-    struct qc_memory_data *own;          /* it, where it was made from the file */
+    const struct qc_memory_data *memory; /* NULL: the samples are in the HDF5 file */
+    struct qc_memory_data *own;          /* the owned `memory`, if made from a file */
     struct qc_binding *bindings;         /* the inputs, then the target if there is one */
     size_t input_count, binding_count;
     struct qc_h5_set labels;
     const struct qc_memory_array *label_array; /* as qc_binding.array */
-    size_t label_rows, label_count;            /* count: of one unit, the largest */
-    bool label_positions;                      /* several labels a sample */
+    size_t label_rows, label_count;            /* count: of the largest unit */
+    bool label_positions;                      /* several labels per sample */
     double peak;
     int64_t batch;                    /* 0: whole inputs */
     size_t total, all_units, dropped; /* samples in the file, units that they fill, samples left over */
     uint64_t *chosen;                 /* NULL: all units; else `units` of them (malloc) */
-    size_t units, planned;            /* of this shard, of all */
+    size_t units, planned;            /* of this shard, of all shards */
     unsigned ahead;
     struct qc_read_ahead *read_ahead; /* NULL: none */
     struct qc_unit_cache *kept;       /* NULL: none */
 };
 
-/* Number of a unit in the file. */
+/* Returns the index in the file of a chosen unit. */
 static inline size_t qc_unit_in_file(const struct qc_dataset *ds, size_t unit)
 {
     return ds->chosen ? (size_t)ds->chosen[unit] : unit;
 }
 
-/* Where samples differ in size (dataset_shapes.c). Each data set of a group may have an axis of the batch, of 1, that
-   plain ones have not: it goes. */
+/* For samples that differ in size (dataset_shapes.c). Removes the batch axis of 1 that each data set of a group may
+   have. */
 bool qc_drop_batch_axis(struct qc_h5_set *s, struct qc_arena *a, struct qc_status *st);
-/* The sizes as qc_axes_turn turns dims. */
+/* Reorders the sizes as qc_axes_turn reorders dims. */
 bool qc_turn_sizes(struct qc_h5_set *s, enum qc_image_axes axes, struct qc_arena *a, struct qc_status *st);
-/* No sample is empty. */
+/* Fails if a sample is empty. */
 bool qc_check_sizes(const struct qc_h5_set *s, struct qc_status *st);
-/* The first entry whose shape the input does not take; dims[0]: entries. */
+/* Finds the first entry whose shape the input does not take. Returns false if all fit. */
 bool qc_first_unfit(size_t *entry, const struct qc_h5_set *s, const struct qc_input_spec *input, unsigned skip);
-/* Shape of a unit of the file in the tensor's type, and what a conversion makes of it. */
+/* The shape of a unit of the file as a tensor, and the conversion for that shape. */
 void qc_binding_dims(int64_t *dims, const struct qc_binding *b, size_t unit_in_file);
 struct qc_conversion qc_binding_conversion(const struct qc_binding *b, const int64_t *dims);
 
-/* qc_dataset_select, without a look at whether there are bytes for so many samples: before anyone has chosen. */
+/* qc_dataset_select without the check of stored bytes, for the initial choice. */
 bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st);
 
-/* All inputs must come to the same number of units; after rows have gone too. */
+/* Counts units; fails if inputs differ in their number. Also called after rows were removed. */
 bool qc_dataset_count(struct qc_dataset *ds, struct qc_status *st);

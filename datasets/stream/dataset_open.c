@@ -13,7 +13,7 @@
 #include "datasets/stream/dataset_impl.h"
 #include "datasets/stream/image_axes.h"
 
-/* What people may have meant whose data do not fit. */
+/* Advice for data that do not fit. */
 
 /* "; did you mean 'NAME'?" with the closest of count names (name(user, i)), or "". Returns buf. */
 static const char *qc_advise_name(char *buf, unsigned size, const char *given, const char *const *names, size_t count)
@@ -22,7 +22,7 @@ static const char *qc_advise_name(char *buf, unsigned size, const char *given, c
     return close ? qc_text(buf, size, "; did you mean '%s'?", close) : qc_text(buf, size, "%s", "");
 }
 
-/* Would these dimensions do, those of axes that are free left aside? */
+/* Returns true if these dimensions fit the input; free axes fit always. */
 static bool fits(const struct qc_input_spec *input, const int64_t *dims, unsigned rank)
 {
     if (rank != input->rank && rank != input->rank + 1) return false;
@@ -32,8 +32,8 @@ static bool fits(const struct qc_input_spec *input, const int64_t *dims, unsigne
     return true;
 }
 
-/* What to do about data of this shape for this input: channels on the wrong axis, a sample without its axis, else
-   the options there are. Returns buf. */
+/* Advises about data of this shape: channels on the wrong axis, a sample without its batch axis, else the available
+   options. Returns buf. */
 static const char *qc_advise_shape(char *buf, unsigned size, const struct qc_input_spec *input, const char *dataset,
                                    const int64_t *dims, unsigned rank)
 {
@@ -71,7 +71,7 @@ bool qc_dataset_split(const char **file, const char **name, const char *text, st
         *name = p + 1;
         return p[1] != '\0' || qc_fail(st, QC_USAGE, "%s: the name of a data set is missing behind the ':'", text);
     }
-    return true; /* opening it says what is wrong */
+    return true; /* opening it reports the error */
 }
 
 /* ---- Names ---- */
@@ -88,7 +88,7 @@ static const struct qc_data_entry *find_path(const struct qc_data_list *l, const
     return NULL;
 }
 
-/* By the attribute that data_writer.h gives each data set. */
+/* Finds a data set by the attribute that data_writer.h writes. */
 static const struct qc_data_entry *find_title(const struct qc_data_list *l, const char *name)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -99,7 +99,7 @@ static const struct qc_data_entry *find_title(const struct qc_data_list *l, cons
     return NULL;
 }
 
-/* A name that the user gave is a path first; an input's name is a title first. */
+/* A name given by the user is a path first; an input's name is a title first. */
 static const struct qc_data_entry *find(const struct qc_data_list *l, const char *given, const char *input)
 {
     const struct qc_data_entry *e = given ? find_path(l, given) : find_title(l, input);
@@ -107,7 +107,7 @@ static const struct qc_data_entry *find(const struct qc_data_list *l, const char
     return given ? find_title(l, given) : find_path(l, input);
 }
 
-/* A group of data sets that the list has one by one: its name is as good as theirs. */
+/* Finds a group whose data sets are listed one by one: its name is valid too. */
 static const struct qc_data_entry *find_group(const struct qc_dataset *ds, const struct qc_data_list *l,
                                               const char *name, struct qc_status *st)
 {
@@ -159,7 +159,7 @@ struct opening {
     const struct qc_dataset_options *options;
 };
 
-/* The names of the file's data sets; NULL without memory. */
+/* Returns the names of the file's data sets, or NULL if memory is out. */
 static const char *const *names_of(const struct opening *o)
 {
     struct qc_status ignored = QC_STATUS_INIT;
@@ -168,7 +168,7 @@ static const char *const *names_of(const struct opening *o)
     return names;
 }
 
-/* *axes: as the name that was given says behind a ':'. */
+/* Chooses the data set of an input; *axes: from the suffix of the given name. */
 static const struct qc_data_entry *choose(enum qc_image_axes *axes, const struct opening *o,
                                           const struct qc_input_spec *input, struct qc_status *st)
 {
@@ -258,7 +258,7 @@ out:
     return ok;
 }
 
-/* Type and shape of a data set; *array: its rows, where they are in memory. */
+/* Opens a data set: its type and shape; *array: its rows if they are in memory. */
 static bool open_set(struct qc_h5_set *out, const struct qc_memory_array **array, const struct qc_dataset *ds,
                      const char *name, struct qc_status *st)
 {
@@ -312,7 +312,7 @@ static bool check_channels(size_t count, const char *name, const struct qc_bindi
                    name, count, text);
 }
 
-/* Channels are axis 1, or the last one of images whose colours are last: three values, and axis 1 has not three. */
+/* Returns true if channels are the last axis: there are three values, and only the last axis has three. */
 static bool are_last(const struct qc_binding *b, const struct qc_preprocess *p)
 {
     size_t most = p->scale_count;
@@ -321,7 +321,7 @@ static bool are_last(const struct qc_binding *b, const struct qc_preprocess *p)
     return most == 3 && b->rank >= 3 && b->dims[1] != 3 && b->dims[b->rank - 1] == 3;
 }
 
-/* Fills what follows from set, dims and the tensor's type: sizes and conversion. */
+/* Fills sizes and conversion from set, dims and the tensor's type. */
 static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, const struct qc_preprocess *given,
                    struct qc_arena *a, struct qc_status *st)
 {
@@ -346,7 +346,7 @@ static bool finish(struct qc_binding *b, struct qc_reader *r, enum qc_dtype to, 
         return false;
     b->last = are_last(b, p);
     *c =
-        qc_binding_conversion(b, b->dims); /* parts of the product above; of different sizes, of each when it is read */
+        qc_binding_conversion(b, b->dims); /* factors of the product above; if sizes differ, recomputed for each unit */
     return check_channels(p->scale_count, "scale", b, given, st) &&
            check_channels(p->mean_count, "mean", b, given, st) && check_channels(p->std_count, "std", b, given, st);
 }
@@ -419,6 +419,8 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
         ok = qc_fail(st, QC_BAD_INPUT, "it has %" PRId64 " samples, fewer than the model's batch of %zu",
                      b->set.dims[0], b->rows);
     ok = ok && finish(b, ds->reader, input->dtype, o->options->preprocess, ds->arena, st);
+    b->conversion.scale = input->scale;
+    b->conversion.zero_point = input->zero_point;
     return ok || qc_where(st, "data set '%s'", b->name);
 }
 
@@ -503,7 +505,7 @@ static bool bind_truth(struct opening *o, struct qc_status *st)
     return true;
 }
 
-/* One of file and memory. */
+/* Opens file, or memory if it is not NULL. */
 static bool open_any(struct qc_dataset **out, const char *file, const struct qc_memory_data *memory,
                      const struct qc_input_spec *inputs, size_t input_count, const struct qc_dataset_options *options,
                      struct qc_status *st)
@@ -521,7 +523,10 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     }
     ds->arena = a;
     ds->peak = 1.0;
-    ds->ahead = memory ? 0 : options->read_ahead < 1024 ? options->read_ahead : 1024; /* memory is there already */
+    ds->ahead = memory                       ? 0
+                : options->read_ahead < 1024 ? options->read_ahead
+                                             : 1024; /* memory needs no reading
+                                                        ahead */
     if (input_count == 0) {
         qc_fail(st, QC_BAD_INPUT, "the model has no input; there is nothing to feed");
         goto out;
@@ -556,8 +561,8 @@ static bool open_any(struct qc_dataset **out, const char *file, const struct qc_
     ok = ok && qc_dataset_count(ds, st) && (!own.truth || bind_truth(&o, st));
     if (!ok) qc_where(st, "%s", ds->file);
     for (size_t k = 0; ok && k < ds->binding_count; k++)
-        if (ds->bindings[k].set.sizes) ds->ahead = 0; /* units of one size fill its slots */
-    /* What may turn out not to be there is looked at when someone has chosen. */
+        if (ds->bindings[k].set.sizes) ds->ahead = 0; /* its slots are for units of one size */
+    /* Rows that may be unreadable are checked after the first choice. */
     ok = ok && ((ds->own && qc_memory_data_is_unsure(ds->own)) ||
                 qc_dataset_choose(ds, &(struct qc_selection){.samples = 0}, st));
 out:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Samples that differ in size: what is asked of their shapes. */
+/* Shapes of samples that differ in size. */
 #include <string.h>
 
 #include "datasets/stream/dataset_impl.h"

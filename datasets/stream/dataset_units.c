@@ -91,7 +91,7 @@ size_t qc_dataset_first_sample(const struct qc_dataset *ds, size_t unit)
     return qc_unit_in_file(ds, unit) * samples_per_unit(ds);
 }
 
-/* Of all shards. */
+/* Returns the number of units of all shards. */
 static size_t planned_units(const struct qc_dataset *ds, const struct qc_selection *selection)
 {
     size_t n = selection->samples ? selection->samples / samples_per_unit(ds) : ds->all_units;
@@ -123,10 +123,10 @@ static bool choose(struct qc_dataset *ds, const struct qc_selection *selection, 
     return true;
 }
 
-/* Looks at the chosen rows; *gone: how many of them cannot be read and are left out from now on. */
+/* Checks the chosen rows; *gone: how many cannot be read and were removed. */
 static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
 {
-    /* Of all of them those too that are left over: they move up. */
+    /* If all units are chosen, also check the samples left over: they may move up. */
     const size_t each = samples_per_unit(ds), count = ds->chosen ? ds->units * each : ds->total;
     uint64_t *rows = calloc(count ? count : 1, sizeof *rows);
     if (!rows) return qc_fail_memory(st, count * sizeof *rows);
@@ -142,7 +142,7 @@ static bool look(size_t *gone, struct qc_dataset *ds, struct qc_status *st)
                    ds->total, each);
 }
 
-/* What the process that reads takes to be ahead by itself; 0: it is not. */
+/* Returns the bytes with which the reading process reads ahead; 0: it does not. */
 static size_t ahead_bytes(const struct qc_dataset *ds)
 {
     size_t bytes = 0;
@@ -154,7 +154,7 @@ static size_t ahead_bytes(const struct qc_dataset *ds)
     return bytes;
 }
 
-/* Units that are read in order are there in time without one. */
+/* Units that are read in order need no thread if the process reads ahead. */
 static bool needs_thread(const struct qc_dataset *ds)
 {
     return ds->ahead && (ds->chosen || !ahead_bytes(ds));
@@ -163,11 +163,11 @@ static bool needs_thread(const struct qc_dataset *ds)
 bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selection, struct qc_status *st)
 {
     const bool unsure = ds->own && qc_memory_data_is_unsure(ds->own);
-    /* All shards have to leave out the same rows. */
+    /* All shards must leave out the same rows. */
     struct qc_selection all = *selection;
     all.shard = all.shards = 0;
     size_t gone = 0;
-    /* The thread that reads ahead knows the old choice. */
+    /* The read-ahead thread uses the old choice. */
     qc_read_ahead_stop(ds->read_ahead);
     ds->read_ahead = NULL;
     do {
@@ -178,7 +178,7 @@ bool qc_dataset_choose(struct qc_dataset *ds, const struct qc_selection *selecti
     return !needs_thread(ds) || qc_read_ahead_start(&ds->read_ahead, ds, st);
 }
 
-/* Are there bytes for so many units? One input alone may be left as it was made, all 0. */
+/* Checks that the file stores bytes for so many units. A single input may be all 0 without storage. */
 static bool check_stored(const struct qc_dataset *ds, size_t units, struct qc_status *st)
 {
     const size_t each = samples_per_unit(ds);
@@ -202,7 +202,7 @@ unsigned qc_dataset_ahead(size_t *bytes_each, const struct qc_dataset *ds)
     *bytes_each = ahead_bytes(ds);
     if (!ds->read_ahead && *bytes_each) return 1;
     *bytes_each = 0;
-    for (size_t b = 0; b < ds->binding_count; b++) *bytes_each += 2 * ds->bindings[b].file_bytes; /* two slots a unit */
+    for (size_t b = 0; b < ds->binding_count; b++) *bytes_each += 2 * ds->bindings[b].file_bytes; /* two slots each */
     return ds->read_ahead ? qc_read_ahead_units(ds->read_ahead) : 0;
 }
 
@@ -317,7 +317,7 @@ bool qc_dataset_fetch(struct qc_packet *p, const struct qc_dataset *ds, size_t b
     if (!p->decoded) {
         if (!reserve(p, 1, b->rows, st)) return where(st, ds, b, first);
         bool ok = qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)first, b->rows, st);
-        if (!ok && b->rows > 1) *st = QC_STATUS_INIT; /* which one is it? */
+        if (!ok && b->rows > 1) *st = QC_STATUS_INIT; /* find the failing one */
         for (size_t i = 0; !ok && i < b->rows; i++)
             if (b->rows == 1 ||
                 !qc_reader_chunks(&p->data, &p->capacity, p->rows, ds->reader, &b->set, (int64_t)(first + i), 1, st))
@@ -372,8 +372,8 @@ static bool turn(struct qc_dataset_scratch *s, const struct qc_binding *b, size_
     return true;
 }
 
-/* A unit as elements of the file's type: *plain is `out` itself where they are what is wanted, else borrowed until the
-   scratch is used again. */
+/* Reads a unit as elements of the file's type. *plain is `out` if no conversion is needed, else borrowed until the next
+   use of the scratch. */
 static bool read_plain(const void **plain, void *out, const struct qc_dataset *ds, size_t binding, size_t unit,
                        struct qc_dataset_scratch *scratch, struct qc_status *st)
 {
@@ -403,7 +403,7 @@ static bool read_binding(void *out, const struct qc_dataset *ds, size_t binding,
     const void *plain = ds->kept ? qc_unit_cache_find(ds->kept, binding, in_file) : NULL;
     if (!plain) {
         if (!read_plain(&plain, out, ds, binding, unit, scratch, st)) return false;
-        const bool again = b->array && qc_memory_array_copies(b->array); /* as soon read as copied */
+        const bool again = b->array && qc_memory_array_copies(b->array); /* reading costs no more than copying */
         if (ds->kept && !b->set.sizes && !again) qc_unit_cache_keep(ds->kept, binding, in_file, plain, b->file_bytes);
     }
     if (plain == out) return true;

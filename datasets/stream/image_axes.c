@@ -33,7 +33,7 @@ void qc_axes_values(void *out, const void *in, size_t elements, size_t size, con
                     enum qc_image_axes axes)
 {
     const size_t x = (size_t)dims[rank - 3], y = (size_t)dims[rank - 2], z = (size_t)dims[rank - 1];
-    /* Each image is a matrix that is transposed: rows and columns of what comes out. */
+    /* Each image is a transposed matrix; rows and columns are those of the result. */
     const size_t rows = axes == QC_AXES_LAST ? x : x * y, columns = axes == QC_AXES_LAST ? y * z : z;
     const char *from = in;
     char *to = out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Images whose channels lie on another axis than the model's: the last three axes of a data set are turned while it is
-   read. Private to datasets/. */
+/* Images whose channels are on another axis than the model's: the last three axes are reordered while reading. Private
+   to datasets/. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,13 +13,13 @@ enum qc_image_axes {
     QC_AXES_FIRST /* in the file [.., C, H, W] (NAME:nchw), for the model [.., H, W, C] */
 };
 
-/* NAME:nhwc or NAME:nchw: *length of NAME. Else QC_AXES_AS_THEY_ARE. */
+/* Parses the suffix of NAME:nhwc or NAME:nchw; *length: of NAME. Returns QC_AXES_AS_THEY_ARE without a suffix. */
 enum qc_image_axes qc_axes_of(size_t *length, const char *dataset);
 
-/* The shape in the file becomes that for the model; rank >= 3. */
+/* Turns the shape in the file into the model's; rank >= 3. */
 void qc_axes_turn(int64_t *dims, unsigned rank, enum qc_image_axes axes);
 
-/* `elements` values of `size` bytes each, whose last three dimensions are, for the model, dims[rank - 3 ..]. out and in
-   do not overlap. */
+/* Reorders `elements` values of `size` bytes; dims[rank - 3 ..] are the model's last three dimensions. out and in do
+   not overlap. */
 void qc_axes_values(void *out, const void *in, size_t elements, size_t size, const int64_t *dims, unsigned rank,
                     enum qc_image_axes axes);

@@ -9,18 +9,18 @@
 #include "datasets/stream/data_source.h"
 #include "datasets/stream/data_writer.h"
 
-/* Rows of one path's array. */
+/* Rows from the array of one path. */
 struct piece {
     const struct qc_memory_data *from;
     const struct qc_memory_array *array;
-    size_t first, count; /* number of its first row in the file */
+    size_t first, count; /* first: index of its first row in the file */
 };
 
 struct output {
     const char *name;
-    struct qc_h5_set shape; /* of all pieces, but for dims[0] */
+    struct qc_h5_set shape; /* of all pieces, except dims[0] */
     size_t rows, piece_count;
-    struct piece *pieces; /* as many as there are paths */
+    struct piece *pieces; /* room for one per path */
 };
 
 struct packing {
@@ -30,10 +30,10 @@ struct packing {
     size_t source_count, output_count, capacity;
     struct output *outputs;
     struct qc_writer *writer;
-    void **room; /* of each worker: a row of any output */
+    void **room; /* for each worker, one row of any output */
 };
 
-/* All rows that can be read. */
+/* Finds the rows that can be read. */
 static bool check_rows(struct qc_memory_data *m, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_data_list list;
@@ -92,7 +92,7 @@ static bool add_array(struct packing *p, const struct qc_memory_data *m, const s
     if (!qc_check_stored(rows, shape.row_bytes, shape.stored, "", st)) return false;
     if (shape.row_bytes > o->shape.row_bytes) o->shape.row_bytes = shape.row_bytes;
     o->pieces[o->piece_count++] = (struct piece){.from = m, .array = x, .first = o->rows, .count = rows};
-    o->rows += rows; /* each is a row of some file */
+    o->rows += rows; /* cannot overflow: each is a row of some file */
     return true;
 }
 

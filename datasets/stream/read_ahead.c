@@ -14,9 +14,8 @@ struct slot {
     struct qc_packet packet;
 };
 
-/* Unit u has slot u % slots of its binding. The thread fills units (newest, newest + ahead]; a slot that nobody took is
-   overwritten by the unit `slots` later, which is outside the window until the readers have gone far past the old one.
- */
+/* Unit u has slot u % slots of its binding. The thread reads units [next, next + ahead). A slot that nobody took is
+   overwritten by the unit `slots` later, which enters the window only when the readers are far past the old one. */
 struct qc_read_ahead {
     const struct qc_dataset *ds;
     pthread_t thread;
@@ -24,7 +23,7 @@ struct qc_read_ahead {
     pthread_cond_t moved, filled;
     size_t ahead, slots; /* slots: 2 * ahead */
     struct slot *ring;   /* [binding][slots] */
-    size_t next;         /* first unit of the window: one past the newest that was asked for */
+    size_t next;         /* first unit of the window: one after the newest that was asked for */
     bool stop;
 };
 
@@ -33,7 +32,7 @@ static struct slot *slot_of(const struct qc_read_ahead *r, size_t binding, size_
     return &r->ring[binding * r->slots + unit % r->slots];
 }
 
-/* The next thing to read; false: nothing. */
+/* Finds the next unit to read; returns false if there is none. */
 static bool find_work(size_t *binding, size_t *unit, const struct qc_read_ahead *r)
 {
     for (size_t u = r->next; u < r->ds->units && u < r->next + r->ahead; u++)
@@ -60,14 +59,14 @@ static void *run(void *user)
         struct slot *s = slot_of(r, binding, unit);
         s->state = READING;
         s->unit = unit;
-        struct qc_packet packet = s->packet; /* nobody else touches it while the slot is READING */
+        struct qc_packet packet = s->packet; /* not accessed by others while the slot is READING */
         pthread_mutex_unlock(&r->lock);
         struct qc_status st = QC_STATUS_INIT;
         bool ok = qc_dataset_fetch(&packet, r->ds, binding, unit, &st);
         pthread_mutex_lock(&r->lock);
         s->packet = packet;
         s->state = READY;
-        if (!ok) r->stop = true; /* whoever asks for this unit reads it itself and sees why it fails */
+        if (!ok) r->stop = true; /* the worker reads this unit itself and gets the error */
         if (!ok) s->state = EMPTY;
         pthread_cond_broadcast(&r->filled);
     }
@@ -112,7 +111,7 @@ void qc_read_ahead_stop(struct qc_read_ahead *r)
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->thread, NULL);
     for (size_t i = 0; i < r->slots * r->ds->binding_count; i++)
-        qc_packet_clear(&r->ring[i].packet); /* slots that a limit took away are empty */
+        qc_packet_clear(&r->ring[i].packet); /* removed slots are empty */
     pthread_cond_destroy(&r->filled);
     pthread_cond_destroy(&r->moved);
     pthread_mutex_destroy(&r->lock);
@@ -155,7 +154,7 @@ bool qc_read_ahead_take(struct qc_packet *p, struct qc_read_ahead *r, size_t bin
 {
     bool taken = false;
     pthread_mutex_lock(&r->lock);
-    /* Forward within a pass; far back when the next pass begins. */
+    /* Moves forward within a pass; jumps back when the next pass begins. */
     if (unit >= r->next || unit + r->slots < r->next) {
         r->next = unit + 1;
         pthread_cond_signal(&r->moved);

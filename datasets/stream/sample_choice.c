@@ -12,7 +12,7 @@ static uint64_t splitmix64(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Uniform in 0..bound-1: values that would make the low ones likelier are drawn again. */
+/* Returns a uniform number in 0..bound-1; values that would favour small ones are drawn again. */
 static uint64_t uniform(uint64_t *state, uint64_t bound)
 {
     uint64_t least = (0 - bound) % bound, x;
@@ -21,7 +21,8 @@ static uint64_t uniform(uint64_t *state, uint64_t bound)
     return x % bound;
 }
 
-/* Open addressing; 0 is an empty place, so units are stored plus one. false: it was there already. */
+/* Adds a unit to a table with open addressing; 0 is empty, so units are stored plus one. Returns false if it is in the
+   table. */
 static bool insert(uint64_t *table, uint64_t mask, uint64_t unit)
 {
     uint64_t hash = unit;

@@ -11,7 +11,7 @@ struct step {
     float scale, mean, std;
 };
 
-/* An absent step is one that changes nothing: x * 1, x - 0 and x / 1 are x, to the bit. */
+/* An absent step changes nothing: x * 1, x - 0 and x / 1 are x, to the bit. */
 static struct step step_of(const struct qc_preprocess *p, size_t channel)
 {
     return (struct step){
@@ -45,7 +45,7 @@ ROW(row_f64, double, CAST)
 ROW(row_f16, uint16_t, qc_half_to_float)
 ROW(row_bf16, uint16_t, qc_bfloat_to_float)
 
-/* n values of type t from element `at` of in, preprocessed. */
+/* Converts n values of type t from element `at` of in, preprocessed. */
 static void row(float *out, const void *in, size_t at, size_t n, enum qc_dtype t, struct step s)
 {
     const void *p = (const char *)in + at * qc_dtype_size(t);
@@ -77,7 +77,7 @@ static void row(float *out, const void *in, size_t at, size_t n, enum qc_dtype t
     }
 }
 
-/* An integer as sign and magnitude: the one form that holds int64 and uint64. */
+/* An integer as sign and magnitude: holds both int64 and uint64. */
 struct whole {
     uint64_t magnitude;
     bool negative;
@@ -88,7 +88,7 @@ static struct whole whole_of(int64_t v)
     return (struct whole){.magnitude = v < 0 ? 0 - (uint64_t)v : (uint64_t)v, .negative = v < 0};
 }
 
-/* false when v is no integer or beyond 64 bits. */
+/* Returns false if v is no integer or beyond 64 bits. */
 static bool whole_of_double(struct whole *out, double v)
 {
     if (!(fabs(v) < 18446744073709551616.0) || v != trunc(v)) return false;
@@ -145,7 +145,7 @@ static bool load_whole(struct whole *out, double *shown, const void *in, size_t 
     return true;
 }
 
-/* Largest magnitudes above and below 0. */
+/* The largest magnitudes above and below 0. */
 static void limits(uint64_t *positive, uint64_t *negative, enum qc_dtype t)
 {
     const struct qc_dtype_info *info = qc_dtype_info(t);
@@ -179,10 +179,25 @@ static void store_float(void *out, size_t at, enum qc_dtype t, float y, double e
         ((double *)out)[at] = exact;
 }
 
-/* Element by element: every target but float32. */
+/* Returns true if the values are real numbers that the input stores quantized. */
+static bool quantizes(const struct qc_conversion *c)
+{
+    return c->scale > 0 && (qc_dtype_info(c->from)->is_float || !qc_preprocess_is_none(&c->preprocess));
+}
+
+/* Quantizes a real number; returns false for NaN. */
+static bool level_of(struct whole *out, float y, const struct qc_conversion *c, uint64_t positive, uint64_t negative)
+{
+    const double low = -(double)negative, high = (double)positive;
+    const double level = nearbyint((double)(y / c->scale)) + (double)c->zero_point;
+    return !isnan(level) && whole_of_double(out, level < low ? low : level > high ? high : level);
+}
+
+/* Converts element by element, for every target type but float32. */
 static bool convert_slowly(void *out, const void *in, const struct qc_conversion *c, struct qc_status *st)
 {
-    const bool none = qc_preprocess_is_none(&c->preprocess), is_float = qc_dtype_info(c->to)->is_float;
+    const bool none = qc_preprocess_is_none(&c->preprocess), is_float = qc_dtype_info(c->to)->is_float,
+               quantized = quantizes(c);
     const size_t total = c->outer * c->channels * c->inner, size = qc_dtype_size(c->to);
     uint64_t positive = 0, negative = 0;
     if (!is_float) limits(&positive, &negative, c->to);
@@ -199,10 +214,17 @@ static bool convert_slowly(void *out, const void *in, const struct qc_conversion
             store_float(out, i, c->to, y, exact);
             continue;
         }
+        if (quantized) {
+            if (!level_of(&w, y, c, positive, negative))
+                return qc_fail(st, QC_BAD_INPUT, "element %zu is not a number", i);
+            store_whole(out, i, size, w);
+            continue;
+        }
         bool fits = none ? load_whole(&w, &shown, in, i, c->from) : whole_of_double(&w, shown = (double)y);
         if (!fits || w.magnitude > (w.negative ? negative : positive))
-            return qc_fail(st, QC_BAD_INPUT, "element %zu is %.17g, which type %s does not hold", i, shown,
-                           qc_dtype_info(c->to)->name);
+            return qc_fail(st, QC_BAD_INPUT, "element %zu is %.17g, which type %s does not hold%s", i, shown,
+                           qc_dtype_info(c->to)->name,
+                           c->scale > 0 ? "; if it is the number to be quantized, --preprocess scale=1 says so" : "");
         store_whole(out, i, size, w);
     }
     return true;

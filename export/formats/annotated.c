@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Annotated: the graph before requantize is inserted. Float operators as in the model (in its normalised form), which a
-   runtime computes in float; every tensor that quantization stores as integers carries their parameters
-   (quantization_annotation of ONNX), and every node says in its doc_string what its inputs and outputs are. Weights and
-   biases are what their integers stand for, scale * (q - zero point), so they are rounded, and quantizing them again to
-   the nearest gives the same integers. docs/annotated.md. */
+/* Annotated: the graph before requantize is inserted. Operators are the float operators of the normalised model. Every
+   tensor that quantization stores as integers carries its parameters (quantization_annotation of ONNX), and the
+   doc_string of every node describes its inputs and outputs. Weights and biases are the real values of their integers,
+   scale * (q - zero point), so quantizing them again to the nearest gives the same integers. docs/annotated.md. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +20,7 @@ struct annotating {
     struct qc_query query;
     struct qc_arena *arena;
     qc_id *map;                  /* [value_count + 1] of from: the float value */
-    qc_id *node;                 /* [node_count + 1] of from: the node that came of it, or 0 */
+    qc_id *node;                 /* [node_count + 1] of from: the new node, or 0 */
     struct qc_parameters *known; /* [known_capacity] by value of to, grown as needed */
     size_t known_capacity;
 };
@@ -31,8 +30,8 @@ static bool is_quantizing(enum qc_op op)
     return op == QC_OP_Quantize || op == QC_OP_Dequantize || op == QC_OP_Requantize;
 }
 
-/* The produced graph's integers of a constant with qparams of this name, with the name of the real one when several
- * share the qparams. */
+/* Returns the produced graph's integers of a constant with qparams of this name; if several constants share the
+   qparams, the one with the name of the real constant. */
 static qc_id stored_constant(const struct annotating *x, const char *qparams, const char *name,
                              const struct qc_shape *shape)
 {
@@ -50,7 +49,7 @@ static qc_id stored_constant(const struct annotating *x, const char *qparams, co
 
 static bool note(struct annotating *x, qc_id v, const struct qc_parameters *p, struct qc_status *st)
 {
-    if (!p->affine || p->block) return true; /* annotations have scales along an axis, not of blocks */
+    if (!p->affine || p->block) return true; /* annotations have scales along an axis, not in blocks */
     if (v >= x->known_capacity) {
         const size_t capacity = 2 * (size_t)v + 64;
         struct qc_parameters *more = QC_NEW_ARRAY(x->arena, struct qc_parameters, capacity, st);
@@ -63,7 +62,7 @@ static bool note(struct annotating *x, qc_id v, const struct qc_parameters *p, s
     return true;
 }
 
-/* A constant that is quantized: as its integers say. */
+/* Adds a quantized constant with the real values of its integers. */
 static bool map_constant(struct annotating *x, const struct qc_node *quantize, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;
@@ -160,7 +159,7 @@ static void put_end(FILE *f, const char *what, unsigned k, const struct qc_param
     fprintf(f, ", of '%s'\n", p->quantizer);
 }
 
-/* What the ends of a node are; NULL without a status when no end is affine. */
+/* Describes the inputs and outputs of a node; NULL without a status if none is affine. */
 static const char *doc_of(struct annotating *x, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &x->from->nodes[id];
@@ -202,7 +201,7 @@ static bool emit(size_t *bytes, const char *path, struct annotating *x, struct q
     for (qc_id v = 1; v <= g->value_count && v < x->known_capacity; v++) {
         const struct qc_parameters *p = &x->known[v];
         if (!p->affine) continue;
-        if (qc_dtype_info(p->dtype)->bits == 4) o.opset_min = 21; /* the first that has the type */
+        if (qc_dtype_info(p->dtype)->bits == 4) o.opset_min = 21; /* the first with 4-bit types */
         all[o.annotation_count++] = (struct qc_onnx_annotation){.value = v,
                                                                 .base = p->quantizer,
                                                                 .dtype = p->dtype,
@@ -223,10 +222,9 @@ static bool emit(size_t *bytes, const char *path, struct annotating *x, struct q
 static bool write(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st)
 {
     if (!source->expanded)
-        return qc_fail(
-            st, QC_UNSUPPORTED,
-            "a quantized model has lost what annotations stand beside (clamps that saturation does, float weights): "
-            "take 'qcalib quantize --format annotated' on the float model");
+        return qc_fail(st, QC_UNSUPPORTED,
+                       "a quantized model no longer has the float weights and clamps that annotations describe: "
+                       "use 'qcalib quantize --format annotated' on the float model");
     const struct qc_graph *g = source->expanded;
     struct annotating x = {.from = g, .produced = source->produced, .arena = qc_arena_new()};
     bool ok = (x.arena || qc_fail_memory(st, 1)) && qc_query_of(&x.query, g, x.arena, st);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Encodings: JSON of the parameters of each tensor, by its name in the float model, as AIMET writes it (version 0.6.1)
-   and QNN's converter reads it (--quantization_overrides). There integers are unsigned: offset is the lowest level's,
-   so real = scale * (q + offset), q from 0. Biases are left to the reader, which has the accumulator's scale.
-   docs/targets.md. */
+/* Encodings: JSON with the parameters of each tensor, by its name in the float model, as AIMET writes it (version
+   0.6.1) and QNN's converter reads it (--quantization_overrides). Integers there are unsigned and offset is the lowest
+   level: real = scale * (q + offset), q from 0. Biases are omitted: the reader derives them from the accumulator's
+   scale. docs/targets.md. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static struct qc_json *encoding(const struct qc_parameters *p, const struct qc_q
     return o;
 }
 
-/* Under a name that is new. */
+/* Adds parameters under a name, unless the name exists. */
 static void add(struct qc_json *to, const char *name, const struct qc_graph *g, const struct qc_parameters *p)
 {
     if (!name || qc_json_get(to, name)) return;
@@ -73,7 +73,7 @@ static bool write(size_t *bytes, const char *path, const struct qc_export_source
     const struct qc_graph *g = source->expanded;
     if (!g)
         return qc_fail(st, QC_UNSUPPORTED,
-                       "encodings go beside a float model: take 'qcalib quantize --format encodings' on that");
+                       "encodings describe a float model: use 'qcalib quantize --format encodings' on it");
     struct qc_arena *a = qc_arena_new();
     struct qc_query query;
     struct qc_output *f = NULL;

@@ -1,45 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Exporters: what quantization made, as files that others load: ONNX operators of the produced graph, or another form.
- */
+/* Exporters: write the quantized graph to files, as ONNX operators or in another form. */
 #pragma once
 
 #include "graph/core/graph.h"
 
-/* What there is to export. */
+/* The graphs to export. */
 struct qc_export_source {
     const struct qc_graph
         *produced; /* integers, folded (rewrite/passes/simulate.h: qc_to_integer); every quantizer is bound */
-    const struct qc_graph *expanded; /* the same before it was folded, with all ops of the model; NULL where a quantized
-                                        model is converted */
+    const struct qc_graph *expanded; /* the same before folding, with all ops of the model; NULL if a quantized model is
+                                        converted */
 };
 
 struct qc_lower_options {
-    int accuracy_level; /* of MatMulNBits: what the runtime may compute in; 0: its own choice, 1 float32, 4 int8 */
-    bool float_bias;    /* of QDQ: a bias is a float initializer, what its integers stand for */
+    int accuracy_level; /* of MatMulNBits: precision of the runtime; 0: its own choice, 1 float32, 4 int8 */
+    bool float_bias;    /* of QDQ: a bias is a float initializer with the real values of its integers */
 };
 
 struct qc_exporter {
     const char *name, *summary;
     const char *suffix; /* of the output file, behind the model's stem: ".int8.onnx" */
-    /* Lowers affine values to ONNX operators; every quantizer must be bound. options: NULL is all 0. *out is owned.
-     * NULL: there is no such graph, and `write` makes the file. */
+    /* Lowers affine values to ONNX operators; every quantizer must be bound. options NULL: all 0. *out is owned. If the
+       member is NULL, `write` makes the file. */
     bool (*lower)(struct qc_graph **out, const struct qc_graph *produced, const struct qc_lower_options *options,
                   struct qc_status *st);
     /* Writes the file; NULL: the lowered graph as ONNX. bytes, errors: as of qc_onnx_emit_file. */
     bool (*write)(size_t *bytes, const char *path, const struct qc_export_source *source, struct qc_status *st);
 };
 
-/* The file of an exporter; lowered: what its `lower` made, if it has one. The file appears only when complete. bytes:
-   as of qc_onnx_emit_file. */
+/* Writes the file of an exporter. lowered: the result of its `lower`, if it has one. The file appears only when
+   complete. bytes: as in qc_onnx_emit_file. */
 bool qc_export_file(size_t *bytes, const char *path, const struct qc_exporter *e, const struct qc_export_source *source,
                     const struct qc_graph *lowered, struct qc_status *st);
 
-/* The bytes of that file, without writing it (qc_onnx_emit_bytes). e->lower is not NULL. */
+/* *bytes: the size of that file, without writing it (qc_onnx_emit_bytes). e->lower must not be NULL. */
 bool qc_export_bytes(size_t *bytes, const struct qc_exporter *e, const struct qc_graph *lowered, struct qc_status *st);
 
-/* About what a weight of this shape takes in a file, with its scales and zero points. s: bound. */
+/* Returns the approximate size of a weight of this shape in a file, with its scales and zero points. s: bound. */
 size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape *shape);
 
 size_t qc_exporter_count(void);
 const struct qc_exporter *qc_exporter_at(size_t i);
-const struct qc_exporter *qc_exporter_find(const char *name); /* NULL when unknown */
+const struct qc_exporter *qc_exporter_find(const char *name); /* NULL if unknown */

@@ -7,7 +7,7 @@ static bool is_number(const struct qc_graph *g, const struct qc_node *n, unsigne
     return t && t->count == 1;
 }
 
-/* Has the QuantizeLinear or DequantizeLinear the parameters of qparams? */
+/* Returns true if the QuantizeLinear or DequantizeLinear has the parameters of qparams. */
 static bool has_parameters(const struct qc_graph *g, const struct qc_node *linear, qc_id qparams, enum qc_dtype stored)
 {
     const struct qc_qparams *s = &g->qparams_of[qparams];

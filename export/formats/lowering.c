@@ -17,8 +17,8 @@ static bool is_output_name(const struct qc_graph *g, const char *name)
     return false;
 }
 
-/* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made elsewhere.
- */
+/* Name of a float value inside the graph: the original one, unless it belongs to a graph output that is made
+   elsewhere. */
 const char *qc_lower_inner_name(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const char *name = x->from->values[v].name;
@@ -42,15 +42,14 @@ enum qc_dtype qc_lower_type(const struct qc_qparams *s)
     return s->dtype == QC_U4 ? QC_U8 : s->dtype == QC_I4 ? QC_I8 : s->dtype;
 }
 
-/* Are the levels of the qparams fewer than those of that type? Then the integers are cut off at them, else given back
- * as they are. */
+/* Returns true if the qparams have fewer levels than their type in the file: integers are then clipped to the levels,
+   else returned unchanged. */
 static bool is_narrower(const struct qc_qparams *s)
 {
     const struct qc_levels have = qc_qparams_levels(s), all = qc_levels_of(qc_lower_type(s), false);
     return have.lo > all.lo || have.hi < all.hi;
 }
 
-/* Scale and zero point as initializers; int32 has no zero point. */
 bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qparams *s, bool vector,
                          struct qc_status *st)
 {
@@ -114,7 +113,7 @@ static qc_id linear(struct qc_lowering *x, enum qc_op op, qc_id input, qc_id qpa
     return qc_graph_add(x->to, &def, st);
 }
 
-/* Names the Q and DQ of a value: its own name, that of what it is quantized from, or that of its qparams. */
+/* Returns the base name for Q and DQ of a value: its own name, that of the value quantized, or that of its qparams. */
 const char *qc_lower_base(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_value *value = &x->from->values[v];
@@ -150,7 +149,7 @@ struct qc_tensor *qc_lower_levels(enum qc_dtype dtype, const struct qc_tensor *t
     return stored;
 }
 
-/* An affine constant is an initializer of integers, brought to the type that operators see. */
+/* Adds an affine constant as an integer initializer, converted to the type that operators read. */
 bool qc_lower_integer(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_qparams *s = &x->from->qparams_of[x->from->values[v].type.qparams];
@@ -178,19 +177,20 @@ qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams
     return in[1] && in[2] ? add_named(x, QC_OP_Clip, 3, in, NULL, base, "clipped", st) : 0;
 }
 
-/* What ONNX Runtime makes of an op between DequantizeLinear and QuantizeLinear, where that is wrong. */
+/* Rewrites of ONNX Runtime, around an op between DequantizeLinear and QuantizeLinear, that fail, change results or cost
+   time. */
 enum runtime_rewrite {
-    JOINS_CHANNELS, /* one operator, without asking how many scales those have, and then refuses it (1.31) */
-    JOINS_BLOCKS, /* a product of integers, of a weight in blocks too: of 8 bits it gives other numbers, of 2 it refuses
-                     what it made (1.31); of 4 it makes none */
-    POOLS_INTEGERS, /* it rounds before the pool again (1.32), whose kernel for integers takes four times as long where
-                       no convolution of integers stands before it */
-    ROUNDS_WEIGHTS  /* from 1.20 or so (not 1.16): it rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits
-                       by itself, with scales of its own */
+    JOINS_CHANNELS, /* fuses to one operator without checking for several scales, and then refuses it (1.31) */
+    JOINS_BLOCKS,   /* fuses to an integer product, even with a weight in blocks (1.31): wrong results with 8 bits,
+                       refused with 2; no fusion with 4 */
+    POOLS_INTEGERS, /* moves the rounding in front of the pool (1.32), whose integer kernel takes four times as long if
+                       it is not behind an integer convolution */
+    ROUNDS_WEIGHTS  /* from about 1.20 on (not 1.16) rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits,
+                       with scales of its own */
 };
 
-/* The value behind an op of one input that is the identity, and that no pass of ONNX Runtime takes away (1.31): what
- * stands between is left alone. */
+/* Returns the value behind an identity op with one input that ONNX Runtime (1.31) does not remove, so that it cannot
+   fuse across it. */
 static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id float_value, const char *base,
                         struct qc_status *st)
 {
@@ -210,7 +210,7 @@ static bool has_channels(const struct qc_lowering *x, qc_id v)
     return !value->constant && x->from->qparams_of[value->type.qparams].count > 1;
 }
 
-/* What the integers of a bias stand for, as the initializer that the bias was. */
+/* Adds a float initializer with the real values of a bias's integers. */
 static qc_id lower_real_bias(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     struct qc_tensor *t = qc_tensor_of_parameters(x->from, v, st);
@@ -219,7 +219,6 @@ static qc_id lower_real_bias(struct qc_lowering *x, qc_id v, struct qc_status *s
     return real;
 }
 
-/* The float form of any value. */
 qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->from->values[v];
@@ -237,14 +236,14 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     return x->real[v] = has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real;
 }
 
-/* ONNX Runtime (1.32) joins a clamp to the QuantizeLinear behind it, and then knows no zero point of 8-bit floats. */
+/* ONNX Runtime (1.32) fuses a clamp with the QuantizeLinear behind it, but not with zero points of 8-bit floats. */
 static bool is_clamp_of_floats(const struct qc_lowering *x, const struct qc_qparams *s, qc_id v)
 {
     const struct qc_node *n = qc_node_of(x->to, v);
     return n && qc_is_small_float(s->dtype) && (n->op == QC_OP_Clip || n->op == QC_OP_Relu);
 }
 
-/* What a pool of real numbers gives, rounded. */
+/* Returns true for the quantized result of a pool of real numbers. */
 static bool is_of_real_pool(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_node *n = qc_node_of(x->from, v);
@@ -252,7 +251,7 @@ static bool is_of_real_pool(const struct qc_lowering *x, qc_id v)
     return maker && maker->op == QC_OP_MaxPool;
 }
 
-/* Gives an affine value its integers: by QuantizeLinear of a float one, or (an affine constant) as an initializer. */
+/* Gives an affine value its integers: QuantizeLinear of a float value, or an initializer for an affine constant. */
 static bool store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, struct qc_status *st)
 {
     const struct qc_type *t = &x->from->values[v].type;
@@ -267,7 +266,7 @@ static bool store_integers(struct qc_lowering *x, qc_id v, qc_id float_value, st
     return q && (x->integer[v] = qc_lower_cut(x, q, s, base, st));
 }
 
-/* The ops that a table was made of. */
+/* Writes the ops that a Table was made of. */
 static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_id input, const char *name,
                             struct qc_status *st)
 {
@@ -276,7 +275,7 @@ static qc_id write_function(struct qc_lowering *x, const struct qc_node *n, qc_i
     return qc_function_write_out(x->to, &f, input, n->name, name, st);
 }
 
-/* The result is stored, or that of a clamp of it is, and nothing else reads it. */
+/* Returns true if only a Quantize reads the result, or the result of clamps on it. */
 static bool is_stored(const struct qc_uses *uses, qc_id v)
 {
     for (;;) {
@@ -289,8 +288,8 @@ static bool is_stored(const struct qc_uses *uses, qc_id v)
     }
 }
 
-/* Reads a node floats of 4 or 8 bits? ONNX Runtime (1.32) takes such a product for one of integers, and rounds its bias
-   to multiples of the product of the scales, which are far apart there. */
+/* Returns true if a product reads floats of 4 or 8 bits. ONNX Runtime (1.32) treats it as an integer product and rounds
+   its bias to multiples of the product of the scales, which are coarse for floats. */
 static bool is_of_floats(const struct qc_lowering *x, const struct qc_node *n)
 {
     if (qc_op_info(n->op)->affine != QC_AFFINE_PRODUCT) return false;
@@ -322,8 +321,8 @@ static bool joins_blocks(const struct qc_lowering *x, const struct qc_node *n, q
     return w->bits == 2 || qc_dtype_info(w->dtype)->bits == 8;
 }
 
-/* A QuantizeLinear or DequantizeLinear that stands in the graph as in a file, of a value that is computed, with several
- * scales. */
+/* Returns true for a QuantizeLinear or DequantizeLinear kept from the file whose value is an activation with several
+   scales. */
 static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_tensor *scale =
@@ -331,7 +330,7 @@ static bool linear_has_channels(const struct qc_graph *g, const struct qc_node *
     return scale && scale->count > 1 && !qc_constant_of(g, n->inputs[0]);
 }
 
-/* Any other op: as it is, on the float forms of its inputs; results in a quantizer are quantized. */
+/* Lowers any other op unchanged, on the float forms of its inputs; results with a quantizer are quantized. */
 static bool lower_float_op(struct qc_lowering *x, qc_id id, struct qc_status *st)
 {
     const struct qc_graph *g = x->from;

@@ -32,8 +32,7 @@ qc_id qc_lower_zero_points(struct qc_lowering *x, const struct qc_qparams *s, en
 {
     int8_t *zero = malloc(s->count);
     if (!zero) return qc_fail_memory(st, s->count);
-    for (size_t i = 0; i < s->count; i++)
-        zero[i] = (int8_t)s->zero_point[i]; /* of 8 bits without a sign the same byte */
+    for (size_t i = 0; i < s->count; i++) zero[i] = (int8_t)s->zero_point[i]; /* the same byte for unsigned 8 bits */
     const qc_id v = qc_lower_constant(x, dtype, shape, zero, s->name, "zero_point", st);
     free(zero);
     return v;
@@ -47,7 +46,7 @@ qc_id qc_lower_in_blocks(const struct qc_graph *g, const struct qc_node *dequant
     return g->qparams_of[t->qparams].block && t->shape.rank == 2 ? v : 0;
 }
 
-/* Those of a format with a scale of scales are E4M3, and dequantized by that. */
+/* Adds the scales of blocks. A format with a scale of scales stores them as E4M3 and dequantizes them by it. */
 static qc_id lower_scales(struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *shape,
                           struct qc_status *st)
 {
@@ -81,7 +80,8 @@ qc_id qc_lower_blocks(struct qc_lowering *x, qc_id v, struct qc_status *st)
     const char *name, *node;
     const enum qc_dtype dtype = type_of(s, &type->shape);
     const char *base = qc_lower_base(x, v);
-    struct qc_tensor *levels = qc_lower_levels(s->dtype, x->from->values[v].constant, st); /* a byte each in memory */
+    struct qc_tensor *levels = qc_lower_levels(s->dtype, x->from->values[v].constant, st); /* one byte per element in
+                                                                                              memory */
     if (!levels) return 0;
     qc_id inputs[3] = {qc_lower_constant(x, dtype, &type->shape, levels->data, base, "quantized", st),
                        lower_scales(x, s, &shape, st), QC_ABSENT};
@@ -112,12 +112,12 @@ size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape 
     return count / 8 * bits + (count % 8 * bits + 7) / 8 + s->count * scale + zeros;
 }
 
-/* The bias behind a product of more than two dimensions. ONNX Runtime (1.32) joins a MatMul of fixed shapes and an Add
-   of [N] or [1,N] to a Gemm in float, which dequantizes the weight in every run. A bias of three dimensions is left
-   alone, and the product becomes MatMulIntegerToFloat. Where the sum is stored, the Gemm becomes a QGemm that stores
+/* The bias behind a product of more than two dimensions. ONNX Runtime (1.32) fuses a MatMul of fixed shapes and an Add
+   of [N] or [1,N] to a float Gemm, which dequantizes the weight in every run. It does not fuse a bias of three
+   dimensions, and the product becomes MatMulIntegerToFloat. If the sum is stored, the Gemm becomes a QGemm that stores
    it, which is faster still. */
 
-/* The product of integers whose real form this is, or NULL. */
+/* Returns the integer product whose dequantized result v is, or NULL. */
 static const struct qc_node *product_behind(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *d = qc_node_of(g, v),

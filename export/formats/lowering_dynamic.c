@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products whose input is quantized as it comes (rewrite/passes/dynamic.h), as one operator of ONNX Runtime, which
-   makes the same of the plain form: DynamicQuantizeMatMul where nothing else reads the integers of the input, else
-   MatMulIntegerToFloat behind DynamicQuantizeLinear. A bias that is added is taken in. */
+/* Products with a dynamically quantized input (rewrite/passes/dynamic.h), as one ONNX Runtime operator, to which it
+   would fuse the plain form: DynamicQuantizeMatMul if no other node reads the integers of the input, else
+   MatMulIntegerToFloat behind DynamicQuantizeLinear. An added bias is included. */
 #include "export/formats/lowering.h"
 
 /* Cast(MatMulInteger(q, w, z, zw)) * (s * sw) (+ bias) */
 struct product {
     const struct qc_node *quantize, *product, *cast, *scales, *scaled, *add; /* add: NULL without a bias */
     qc_id weight_scale, bias, result;
-    bool alone; /* nothing else reads q, s and z */
+    bool alone; /* no other node reads q, s and z */
 };
 
 static const struct qc_node *node_behind(const struct qc_graph *g, qc_id v, enum qc_op op)
@@ -24,7 +24,7 @@ static bool is_bias(const struct qc_lowering *x, const struct qc_node *add, unsi
     return t && t->dtype == QC_F32 && t->shape.rank == 1 && t->shape.dim[0] == w->dim[1];
 }
 
-/* The product that a multiplication ends. */
+/* *p: the product that ends in a multiplication. Returns false if y is none. */
 static bool scaled(struct product *p, const struct qc_lowering *x, const struct qc_node *y)
 {
     const struct qc_graph *g = x->from;
@@ -59,7 +59,7 @@ static bool scaled(struct product *p, const struct qc_lowering *x, const struct 
     return true;
 }
 
-/* The product that a node leads to. */
+/* *p: the product that a node is part of. Returns false if there is none. */
 static bool leads_to(struct product *p, const struct qc_lowering *x, const struct qc_node *n)
 {
     for (int steps = 0; steps < 5; steps++) {

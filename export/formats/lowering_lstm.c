@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* DynamicQuantizeLSTM of ONNX Runtime: W [directions, input, 4 * hidden] and R [directions, hidden, 4 * hidden] of 8
-   bits, which an LSTM has turned, a scale for each row of each gate [directions, 4 * hidden] or for each direction, and
-   as many zero points, all the same. */
+/* DynamicQuantizeLSTM of ONNX Runtime. W [directions, input, 4 * hidden] and R [directions, hidden, 4 * hidden] have 8
+   bits and are transposed in comparison with an LSTM. Scales are one for each row of each gate [directions, 4 * hidden]
+   or for each direction; zero points have the same shape and are all equal. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "export/formats/lowering.h"
 #include "graph/core/recurrent.h"
 
-/* The affine constant behind a weight of an LSTM, or 0; a Reshape may part the directions. */
+/* Returns the affine constant behind a weight of an LSTM, or 0. A Reshape may separate the directions. */
 static qc_id stored_behind(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n && n->op == QC_OP_Reshape) n = qc_node_of(g, n->inputs[0]);

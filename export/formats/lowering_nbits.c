@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* MatMulNBits of ONNX Runtime (1.17 and later): a weight [N,K] in blocks of a power of two from 16 along K, as [N,
-   blocks, bytes] of 2, 4 or 8 bits, the first in the lowest bits; scales [N * blocks]; zero points of each row packed
-   likewise, left out where all are the middle level. Integers are without a sign, which shifts signed ones by half.
-   GatherBlockQuantized (1.31; of INT4 in place of bytes it is ten times as slow) has tables in the same form, but
-   [N, bytes], the last block as long as it is, and [N, blocks] scales. */
+/* MatMulNBits of ONNX Runtime (1.17 and later): a weight [N,K] in blocks along K, with sizes that are powers of two
+   from 16, as [N, blocks, bytes] of 2, 4 or 8 bits, the first in the lowest bits; scales [N * blocks]; zero points of
+   each row packed likewise, omitted if all are the middle level. Integers are unsigned: signed ones are shifted by half
+   the range. GatherBlockQuantized (1.31; 10 times as slow with INT4 as with bytes) has tables in the same form, but as
+   [N, bytes] with a last block that is not padded, and with [N, blocks] scales. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static unsigned bits_of(const struct qc_qparams *s)
     return s->bits == 2 ? 2 : qc_dtype_info(s->dtype)->bits;
 }
 
-/* Rows fill bytes. */
+/* Returns true if the rows of the table fill whole bytes. */
 static bool has_rows(const struct qc_lowering *x, const struct qc_node *n)
 {
     const qc_id table = qc_lower_table_of(x, n);
@@ -69,9 +69,9 @@ struct packing {
     const struct qc_qparams *s;
     struct qc_scale_layout layout;
     bool turned;                  /* the tensor is [N,K], not [K,N] */
-    size_t outputs, sums, blocks; /* N, K, blocks of a row */
+    size_t outputs, sums, blocks; /* N, K, blocks in a row */
     bool table;                   /* of GatherBlockQuantized */
-    size_t row;                   /* bytes of an output */
+    size_t row;                   /* bytes for an output */
     unsigned bits;                /* 2, 4 or 8 */
     int32_t shift;                /* added to signed integers */
 };
@@ -121,7 +121,7 @@ static qc_id scales(struct qc_lowering *x, const struct packing *p, struct qc_st
     return v;
 }
 
-/* QC_ABSENT where all are the middle level. */
+/* *out: the zero points; QC_ABSENT if all are the middle level. */
 static bool zero_points(qc_id *out, struct qc_lowering *x, const struct packing *p, struct qc_status *st)
 {
     const size_t row = (p->blocks * p->bits + 7) / 8;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rows that a Gather takes of a table of weights. Integers are taken, and what is made real is no more than that:
-   DequantizeLinear of the whole table takes ONNX Runtime (1.31) 600 times as long.
+/* Rows of a weight table that a Gather reads. The integers are gathered first, then dequantized: DequantizeLinear of
+   the whole table takes ONNX Runtime (1.31) 600 times as long.
 
      one scale        DequantizeLinear(Gather(q))
-     each row its own DequantizeLinear(Gather(q), 1, z) * Gather(scales)
-                      (DequantizeLinear(Gather(q), 1) - Gather(z)) * Gather(scales) where zero points differ
+     scale per row    DequantizeLinear(Gather(q), 1, z) * Gather(scales)
+                      (DequantizeLinear(Gather(q), 1) - Gather(z)) * Gather(scales) if zero points differ
      blocks           DequantizeLinear(Gather(q), Gather(scales), Gather(z)) with block_size */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/scale_layout.h"
 
-/* What is taken of a table with one scale is in its qparams too. */
+/* Returns true if the table has one scale: its rows then have the same qparams. */
 static bool moves_rows(const struct qc_graph *g, const struct qc_node *n)
 {
     const qc_id qparams = n->op == QC_OP_Gather ? g->values[n->outputs].type.qparams : 0;
@@ -55,14 +55,14 @@ static qc_id add(struct qc_lowering *x, enum qc_op op, unsigned count, const qc_
     return qc_graph_add(x->to, &def, st);
 }
 
-/* What the Gather takes of a constant. */
+/* Gathers from a constant. */
 static qc_id take(struct qc_lowering *x, const struct qc_node *n, qc_id constant, struct qc_status *st)
 {
     const qc_id in[2] = {constant, constant ? qc_lower_real(x, n->inputs[1], st) : 0};
     return in[1] ? add(x, QC_OP_Gather, 2, in, x->to->values[constant].name, "rows", st) : 0;
 }
 
-/* The integers, by the node itself. */
+/* Gathers the integers, with the node itself. */
 static qc_id take_rows(struct qc_lowering *x, const struct qc_node *n, qc_id table, struct qc_status *st)
 {
     const char *name, *node;
@@ -72,7 +72,7 @@ static qc_id take_rows(struct qc_lowering *x, const struct qc_node *n, qc_id tab
     return qc_graph_add_like(x->to, x->from, n, &with, st);
 }
 
-/* Zero points of blocks, of as many bits as the file has for the integers, and widened as those are. */
+/* Returns the zero points of blocks, in the type that the file has for the integers. */
 static qc_id zero_points(struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *shape,
                          struct qc_status *st)
 {
@@ -124,7 +124,7 @@ static bool differ(const struct qc_qparams *s)
     return false;
 }
 
-/* Zero points of the rows as real numbers. */
+/* Returns the zero points of the rows as real numbers. */
 static qc_id real_zero_points(struct qc_lowering *x, const struct qc_qparams *s, const struct qc_shape *column,
                               struct qc_status *st)
 {
@@ -167,7 +167,7 @@ bool qc_lower_rows(bool *done, struct qc_lowering *x, const struct qc_node *n, s
     const struct qc_graph *g = x->from;
     const bool moves = moves_rows(g, n);
     const qc_id table = moves ? n->inputs[0] : qc_lower_table_of(x, n);
-    *done = table || is_table(x, n); /* of a table alone nothing is made */
+    *done = table || is_table(x, n); /* nothing is made of the table alone */
     if (!table) return true;
     if (!qc_lower_integer(x, table, st)) return false;
     const qc_id rows = take_rows(x, n, table, st);

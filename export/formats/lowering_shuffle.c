@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A shuffle of stored channels: Reshape, Transpose, Reshape. ONNX Runtime (1.32) computes convolutions on integers with
-   channels last, and joins the Transpose behind them with that of the shuffle if the dimensions of the image are apart:
-   one of five dimensions that moves single bytes, 10 times as slow as both. With these dimensions as one, which the
-   shuffle leaves where they are, each stays as it is and moves whole rows. */
+/* A shuffle of stored channels: Reshape, Transpose, Reshape. ONNX Runtime (1.32) computes integer convolutions with
+   channels last. It merges the Transpose behind them with that of the shuffle if height and width are separate
+   dimensions; the result moves single bytes in five dimensions, 10 times as slow as the two. If these dimensions, which
+   the shuffle does not move, are one, both stay and move whole rows. */
 #include "base/checked.h"
 #include "export/formats/lowering.h"
 
@@ -19,14 +19,14 @@ static const struct qc_node *only_reader(const struct qc_lowering *x, const stru
     return to && to->op == op && to->inputs[0] == n->outputs ? to : NULL;
 }
 
-/* The shape that a Reshape is given, if all of it is known; NULL. */
+/* Returns the shape input of a Reshape if all of it is known, else NULL. */
 static const struct qc_tensor *shape_of(const struct qc_lowering *x, const struct qc_node *n)
 {
     const struct qc_tensor *t = qc_constant_of(x->from, n->inputs[1]);
     return t && t->dtype == QC_I64 && t->shape.rank == 1 ? t : NULL;
 }
 
-/* The first of two or more last axes that this shuffle, from its first Reshape on, leaves where they are; 0: none. */
+/* Returns the first of two or more last axes that this shuffle does not move, from its first Reshape on; 0: none. */
 static size_t merged_axis(const struct qc_lowering *x, const struct qc_node *first)
 {
     const int64_t *perm;
@@ -44,7 +44,7 @@ static size_t merged_axis(const struct qc_lowering *x, const struct qc_node *fir
     for (size_t i = axis; i < rank; i++)
         if (dim[i] <= 0 || !qc_mul_i64(&image, image, dim[i])) return 0;
     for (size_t i = axis; i < joined->count; i++)
-        if (to[i] == 0) return 0; /* a dimension of the Transpose's result */
+        if (to[i] == 0) return 0; /* 0 copies a dimension of the Transpose's result */
     return axis;
 }
 

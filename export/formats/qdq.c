@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* QDQ: every op stays a float op between DequantizeLinear and QuantizeLinear, which runtimes fuse into integer kernels.
-   A value that is computed has one QuantizeLinear and one DequantizeLinear however many consumers it has; weights are
-   int8 and biases
-   int32 initializers, the bias in exactly the accumulator's qparams: scale f(input scale * weight scale), zero point 0.
- */
+   An activation has one QuantizeLinear and one DequantizeLinear for any number of consumers. Weights are int8
+   initializers. Biases are int32 initializers with the accumulator's qparams: scale f(input scale * weight scale), zero
+   point 0. */
 #include "export/formats/lowering.h"
 
 static bool lower(struct qc_graph **out, const struct qc_graph *g, const struct qc_lower_options *options,

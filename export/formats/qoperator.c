@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QOperator: integers all the way, as ONNX Runtime's CPU provider has operators for them (1.16 to 1.31, each tried with
-   u8 and i8): Conv, MatMul -> Requantize   QLinearConv, QLinearMatMul        Gemm -> Requantize | Dequantize   QGemm
+/* QOperator: integers between operators, with those of ONNX Runtime's CPU provider (1.16 to 1.31, each tested with u8
+   and i8):
+     Conv, MatMul -> Requantize   QLinearConv, QLinearMatMul        Gemm -> Requantize | Dequantize   QGemm
      Add, Mul, LeakyRelu, Sigmoid, AveragePool, GlobalAveragePool   QLinear...
-     Concat                       QLinearConcat where an operand is requantized for it, else Concat of integers
+     Concat                       QLinearConcat if an operand is requantized for it, else Concat of integers
      MatMul, Gemm of a weight in blocks   MatMulNBits     Gather of a table in blocks   GatherBlockQuantized
      LSTM, MatMul, Gemm of --activation-type dynamic    DynamicQuantizeLSTM, DynamicQuantizeMatMul,
                                   MatMulIntegerToFloat
      Relu, Clip                   Clip between integers
      MaxPool, Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Slice, Split, Gather, Expand, Tile, Pad   on integers
-   Whatever has no such form (other types, channels where they are not handled) is lowered as QDQ does. */
+   Other operators, types and per-channel forms are lowered as in QDQ. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static const struct qc_qparams *quantizer_of(const struct qc_lowering *x, qc_id 
     return p.affine && p.kind == QC_QPARAMS_QUANTIZER ? &x->from->qparams_of[p.qparams] : NULL;
 }
 
-/* In u8 or i8 as operators see it, with one scale? */
+/* Returns true for a value in u8 or i8 in the file with one scale. */
 static bool is_plain(const struct qc_lowering *x, qc_id v)
 {
     const struct qc_qparams *s = quantizer_of(x, v);
@@ -36,7 +37,7 @@ static bool is_plain_like(const struct qc_lowering *x, qc_id v, qc_id like)
            qc_lower_type(quantizer_of(x, v)) == qc_lower_type(quantizer_of(x, like));
 }
 
-/* The integers of a value, made if need be. */
+/* Returns the integers of a value, and adds them if necessary. */
 static qc_id integers(struct qc_lowering *x, qc_id v, struct qc_status *st)
 {
     if (!x->integer[v] && x->from->values[v].constant && !qc_lower_integer(x, v, st)) return 0;
@@ -45,7 +46,7 @@ static qc_id integers(struct qc_lowering *x, qc_id v, struct qc_status *st)
     return x->integer[v];
 }
 
-/* Integers, scale and zero point as three inputs. channels: parameters as vectors where there are several. */
+/* *in: integers, scale and zero point of a value. channels: parameters are vectors if there are several. */
 static bool operand(qc_id in[3], struct qc_lowering *x, qc_id v, bool channels, struct qc_status *st)
 {
     const struct qc_qparams *s = quantizer_of(x, v);
@@ -57,7 +58,7 @@ static bool result(qc_id in[2], struct qc_lowering *x, qc_id v, struct qc_status
     return qc_lower_parameters(in, x, quantizer_of(x, v), false, st);
 }
 
-/* Adds a node whose results are the integers of n's (named after `value`). */
+/* Adds a node whose results are the integers of n's results, named after `value`. */
 static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, unsigned count, const qc_id *in,
                 qc_id value, struct qc_status *st)
 {
@@ -76,7 +77,7 @@ static bool add(struct qc_lowering *x, enum qc_op op, const struct qc_node *n, u
     bool done = first != 0;
     for (unsigned k = 0; done && k < n->output_count; k++) {
         const qc_id v = value + k, integer = first + k;
-        const bool rounds = op != n->op; /* what moves integers leaves them inside their levels */
+        const bool rounds = op != n->op; /* an op that moves integers keeps them within their levels */
         x->integer[v] = rounds ? qc_lower_cut(x, integer, quantizer_of(x, v), qc_lower_base(x, v), st) : integer;
         done = x->integer[v] != 0;
     }
@@ -93,7 +94,7 @@ static bool zero_points_equal(const struct qc_qparams *s)
     return true;
 }
 
-/* Is there an operator for this product, given what takes its accumulator? */
+/* Returns true if there is an operator for this product and the op that reads its accumulator. */
 static bool has_product(const struct qc_lowering *x, const struct qc_node *n, const struct qc_node *taker)
 {
     if (n->op != QC_OP_Conv && n->op != QC_OP_MatMul && n->op != QC_OP_Gemm) return false;
@@ -107,7 +108,7 @@ static bool has_product(const struct qc_lowering *x, const struct qc_node *n, co
     return n->op != QC_OP_Conv || zero_points_equal(w);
 }
 
-/* Weights of QLinearConv: scales per channel, but one zero point. */
+/* *in: weights of QLinearConv, which have scales per channel but one zero point. */
 static bool conv_weights(qc_id in[3], struct qc_lowering *x, qc_id w, struct qc_status *st)
 {
     const struct qc_qparams *s = quantizer_of(x, w);
@@ -145,8 +146,8 @@ static bool lower_product(struct qc_lowering *x, const struct qc_node *n, const 
     return (x->real[taker->outputs] = qc_graph_add_like(x->to, x->from, n, &with, st));
 }
 
-/* Is the node (or none) written with the one that takes its result? Products whose accumulator one node takes, and
- * requantizes that one Concat takes. */
+/* Returns true if the node is written together with its reader: a product whose accumulator has one reader, or a
+   requantize for one Concat. */
 static bool is_deferred(const struct qc_lowering *x, const struct qc_node *n)
 {
     const qc_id reader = n ? qc_only_reader(&x->uses, n->outputs) : 0;
@@ -212,7 +213,7 @@ static bool lower_concat(struct qc_lowering *x, const struct qc_node *n, struct 
     return ok;
 }
 
-/* A level as a scalar of the qparams' type. */
+/* Returns a level as a scalar of the qparams' type. */
 static qc_id level(struct qc_lowering *x, const struct qc_qparams *s, int32_t q, const char *what, struct qc_status *st)
 {
     const uint8_t byte = (uint8_t)q;
@@ -220,7 +221,7 @@ static qc_id level(struct qc_lowering *x, const struct qc_qparams *s, int32_t q,
     return qc_lower_constant(x, qc_lower_type(s), &scalar, &byte, s->name, what, st);
 }
 
-/* The level of a constant number; *q stays when there is none. False when it is computed. */
+/* *q: the level of a constant number; unchanged if the input is absent. Returns false if the input is computed. */
 static bool level_of(int32_t *q, const struct qc_lowering *x, const struct qc_node *n, unsigned i,
                      const struct qc_qparams *s)
 {
@@ -276,8 +277,8 @@ static bool lower_moving(struct qc_lowering *x, const struct qc_node *n, struct 
     return add(x, n->op, n, count, in, n->outputs, st);
 }
 
-/* Does ONNX Runtime run this op on 8-bit integers? DepthToSpace and SpaceToDepth only in the newest versions, not
- * in 1.16. */
+/* Returns true if ONNX Runtime runs this op on 8-bit integers. DepthToSpace and SpaceToDepth do so only in the newest
+   versions, not in 1.16. */
 static bool moves_bytes(enum qc_op op)
 {
     return qc_op_info(op)->affine == QC_AFFINE_KEEP && op != QC_OP_GlobalMaxPool && op != QC_OP_GatherElements &&

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* With session.x64quantprecision=1 and without VNNI, ONNX Runtime replaces int8 weights and their zero points by uint8
-   ones, named after the initializers they come from. It fails where it meets an initializer again (1.31), so each
-   operator that it rewrites gets initializers that no other one has:
+   ones named after the original initializers. It fails if it replaces an initializer twice (1.31), so each operator
+   that it rewrites gets initializers of its own:
 
      zero points    a copy
-     weights        Reshape of the shared one to its own shape, which runtimes fold; the file stays as small
-     DequantizeLinear of weights    one for each reader, since ONNX Runtime makes one for each (1.31)
+     weights        Reshape of the shared one to its own shape, which runtimes fold; the file does not grow
+     DequantizeLinear of weights    one for each reader, as ONNX Runtime makes one for each (1.31)
 
-   It does the same to DequantizeLinear of integers that it computes from constants. */
+   ONNX Runtime also rewrites DequantizeLinear of integers that it computes from constants. */
 #include <stdlib.h>
 
 #include "export/formats/lowering.h"
@@ -29,8 +29,8 @@ enum { REWRITTEN = sizeof rewritten / sizeof *rewritten };
 struct unsharing {
     struct qc_rebuild r;
     bool *constant; /* [value_count + 1] of from: a constant, or computed from constants alone */
-    qc_id *own;     /* [value_count + 1] of from: the last value in `to` that an operator has for itself, or 0 */
-    bool *read;     /* [value_count + 1] of from: the result of a DequantizeLinear that a node has read */
+    qc_id *own;     /* [value_count + 1] of from: the last copy in `to` that an operator has for itself, or 0 */
+    bool *read;     /* [value_count + 1] of from: the result of a DequantizeLinear that has a reader already */
 };
 
 static qc_id input_of(const struct qc_node *n, unsigned i)
@@ -44,14 +44,14 @@ static bool is_rewritten(const struct unsharing *u, const struct qc_node *n, con
     return v && u->constant[v] && u->r.from->values[v].type.dtype == QC_I8;
 }
 
-/* BASE_again, or with a number behind it. */
+/* Returns a new name: BASE_again, followed by a number if necessary. */
 static const char *fresh_name(const struct unsharing *u, const char *base, struct qc_status *st)
 {
     const char *name = qc_arena_printf(u->r.to->arena, st, "%s_again", base);
     return name ? qc_graph_free_name(u->r.to, name, st) : NULL;
 }
 
-/* A value of its own: Reshape of the last one. */
+/* Returns a copy of a weight: a Reshape of its last copy. */
 static qc_id reshaped(const struct unsharing *u, qc_id weight, struct qc_status *st)
 {
     const struct qc_shape *shape = &u->r.from->values[weight].type.shape;
@@ -66,7 +66,7 @@ static qc_id reshaped(const struct unsharing *u, qc_id weight, struct qc_status 
     return in[1] ? qc_graph_add(u->r.to, &def, st) : 0;
 }
 
-/* The input as a value that no rewritten operator has yet. */
+/* Returns the input as a value that no rewritten operator has yet. */
 static qc_id own(struct unsharing *u, qc_id v, bool is_weight, struct qc_status *st)
 {
     const struct qc_value *from = &u->r.from->values[v];
@@ -94,7 +94,7 @@ static bool own_inputs(qc_id *inputs, struct unsharing *u, const struct qc_node 
     return true;
 }
 
-/* Another DequantizeLinear like n, with another name. */
+/* Adds another DequantizeLinear like n with a new name. */
 static qc_id another(const struct unsharing *u, const struct qc_node *n, const qc_id *inputs, struct qc_status *st)
 {
     char label[QC_LABEL];
@@ -109,7 +109,7 @@ static qc_id another(const struct unsharing *u, const struct qc_node *n, const q
     return name ? qc_graph_add(u->r.to, &def, st) : 0;
 }
 
-/* Copies a node, with weights and zero points of its own. again: it is there already, and another is made. */
+/* Copies a node, with weights and zero points of its own. again: n was copied already; makes a second copy. */
 static bool copy_node(struct unsharing *u, const struct qc_node *n, bool again, struct qc_status *st)
 {
     qc_id *inputs = calloc(n->input_count + 1U, sizeof *inputs), first = 0;
@@ -122,7 +122,7 @@ static bool copy_node(struct unsharing *u, const struct qc_node *n, bool again, 
     return first != 0;
 }
 
-/* Each reader of dequantized weights has a DequantizeLinear of its own. */
+/* Gives each reader of dequantized weights its own DequantizeLinear. */
 static bool dequantize_again(struct unsharing *u, const struct qc_node *n, struct qc_status *st)
 {
     for (unsigned i = 0; i < n->input_count; i++) {

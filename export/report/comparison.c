@@ -19,7 +19,7 @@ static const char *name_of(const struct qc_compared_layer *l)
     return l->name ? l->name : "(no name)";
 }
 
-/* "equal", or decibels. */
+/* Writes "equal", or decibels. */
 static void decibel(FILE *f, double db)
 {
     if (isinf(db) && db > 0)
@@ -112,7 +112,7 @@ static void tiles(FILE *f, const struct qc_compared *c)
     fputs("</div><div class=\"note\">of the model's scale, in any stored value</div></section></div>\n", f);
 }
 
-/* Where the ratio of error to signal is largest. */
+/* Writes the layers with the largest ratio of error to signal. */
 static void worst(FILE *f, const struct qc_compared *c)
 {
     enum { SHOWN = 3 };
@@ -208,7 +208,7 @@ static bool plots(FILE *f, const struct qc_compared *c, struct qc_status *st)
     return true;
 }
 
-/* Elements by steps as one bar: equal, 1, 2, more. */
+/* Draws elements by steps as one bar: equal, 1, 2, more. */
 static void bar(FILE *f, const struct qc_compared_layer *l)
 {
     enum { WIDE = 96 };

@@ -38,7 +38,7 @@ void qc_html_name(FILE *f, const char *name)
 {
     for (const char *slash; (slash = strchr(name, '/')) && slash[1]; name = slash + 1) {
         qc_html_part(f, name, (size_t)(slash - name) + 1);
-        if (slash != name && slash[-1] != ' ') fputs("<wbr>", f); /* not behind the first of a name */
+        if (slash != name && slash[-1] != ' ') fputs("<wbr>", f); /* not behind the first slash of a name */
     }
     qc_html_text(f, name);
 }
@@ -127,7 +127,7 @@ static void asset(FILE *f, const char *name)
             fwrite(qc_report_assets[i].text, 1, qc_report_assets[i].size, f);
 }
 
-/* Those of the assets that end so. */
+/* Writes the assets whose names have this ending. */
 static void assets_like(FILE *f, const char *const *assets, const char *ending)
 {
     for (; *assets; assets++) {

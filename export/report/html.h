@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pieces of HTML and SVG. Write errors of the stream show when it is closed. */
+/* Pieces of HTML and SVG. Write errors are detected when the stream is closed. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,52 +9,52 @@
 
 #include "base/json.h"
 
-/* Text, fit for content and for attributes in double quotes, whatever the bytes: markup is escaped, and what is not
-   printable is shown (base/shown.h). NULL writes nothing. */
+/* Writes any bytes as text that is safe in content and in attributes in double quotes: escapes markup and shows
+   unprintable characters (base/shown.h). NULL writes nothing. */
 void qc_html_text(FILE *f, const char *s);
-/* The same of the first n bytes, or fewer when the text ends before. */
+/* The same for the first n bytes, or fewer if the text is shorter. */
 void qc_html_part(FILE *f, const char *s, size_t n);
 
-/* A name, which may break behind its slashes. */
+/* Writes a name with optional line breaks behind its slashes. */
 void qc_html_name(FILE *f, const char *s);
 
-/* printf for markup: fixed text of ours only; %s for what is safe already. */
+/* printf for markup: the format is a literal of ours; %s only for safe text. */
 void qc_html(FILE *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* "31.25" with that many decimals; an en dash for NaN, the sign for infinity. */
+/* Writes "31.25" with that many decimals; an en dash for NaN, the infinity sign for infinity. */
 void qc_html_fixed(FILE *f, double v, int decimals);
-/* "12,345" */
+/* Writes "12,345". */
 void qc_html_count(FILE *f, uint64_t n);
-/* "1.2e-05", "0.031", "412", "12,345": three digits, or all in front of the point; an en dash for NaN. */
+/* Writes "1.2e-05", "0.031", "412", "12,345": three digits, or all digits before the point; an en dash for NaN. */
 void qc_html_short(FILE *f, double v);
-/* "306 KB" */
+/* Writes "306 KB". */
 void qc_html_bytes(FILE *f, size_t n);
-/* SVG text that ends at x: 10 to a whole power. */
+/* Writes SVG text that ends at x: 10 to an integer power. */
 void qc_html_power(FILE *f, double x, double y, double power);
-/* A share of 1 as "0.03 %". */
+/* Writes a share of 1 as "0.03 %". */
 void qc_html_percent(FILE *f, double share);
 
-/* Round steps for an axis: *first and *step such that first + k step, up to hi, are at most about `most` ticks inside
- * [lo, hi]; lo < hi. */
+/* Finds round tick values for an axis: *first + k * *step, up to hi, with about `most` ticks at most inside [lo, hi];
+   lo < hi. */
 void qc_html_ticks(double *first, double *step, double lo, double hi, int most);
 
-/* What pages have in common. A page is whole in itself: CSS, JavaScript and pictures are in it, and its policy forbids
- * to load anything. */
+/* Common parts of pages. A page is self-contained: it includes CSS, JavaScript and pictures, and its policy forbids
+   loading anything. */
 
-/* Up to <body>. The title: name, then fixed text of ours. assets: names of embedded CSS and JavaScript, ended by NULL;
-   the JavaScript stands in the head, so that nothing is shown that it would hide. */
+/* Writes up to <body>. The title is the name, then words, a literal of ours. assets: names of embedded CSS and
+   JavaScript, ended by NULL. JavaScript is in the head, so that parts that it hides never appear. */
 void qc_page_begin(FILE *f, const char *name, const char *words, const char *const *assets);
-/* </main> and a footer (fixed text of ours). */
+/* Writes </main> and a footer, a literal of ours. */
 void qc_page_end(FILE *f, const char *footer);
 
-/* A name in bold. */
+/* Writes a name in bold. */
 void qc_page_name(FILE *f, const char *text);
-/* A command line; lines break between words, not behind a hyphen. */
+/* Writes a command line; lines break between words, not behind a hyphen. */
 void qc_page_command(FILE *f, const char *text);
-/* A row of a <dl>: a file with its hash; sha256 may be NULL. term: fixed text of ours. */
+/* Writes a row of a <dl>: a file with its hash; sha256 may be NULL. term: a literal of ours. */
 void qc_page_file(FILE *f, const char *term, const char *path, const char *sha256);
-/* All options, folded up; NULL: nothing. False: a status (memory). */
+/* Writes all options in a folded section; NULL: nothing. Fails if memory is out. */
 bool qc_page_options(FILE *f, const struct qc_json *options, struct qc_status *st);
 
-/* Behind the last slash. */
+/* Returns the part behind the last slash. */
 const char *qc_page_file_name(const char *path);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* An edge over more than LONGEST layers is left out, and over fewer where there would be too many bends. */
+/* Edges over more than LONGEST layers are omitted. If there would be too many bends, the limit is lower. */
 enum { SWEEPS = 12, LONGEST = 60, SHORTEST = 4, BENDS_OF_NODE = 6, BENDS = 2000 };
 
 /* A node, or a bend of an edge that crosses a layer. */
@@ -14,7 +14,7 @@ struct vertex {
     bool bend;
 };
 
-/* Between neighbouring layers. */
+/* A link between vertices of adjacent layers. */
 struct link {
     size_t up, down;
     double weight;
@@ -44,7 +44,8 @@ static bool rank(struct work *w)
         }
         if (w->v[i].layer + 1 > w->layer_count) w->layer_count = w->v[i].layer + 1;
     }
-    /* What has at least as many readers as inputs goes down to its first reader: edges get no longer. */
+    /* A node with at least as many reads as inputs moves down to its first reader: the total edge length does not
+       grow. */
     for (size_t i = w->count; i-- > 0;) {
         if (reads[i] && reads[i] >= w->nodes[i].input_count) w->v[i].layer = first_reader[i] - 1;
         for (size_t k = 0; k < w->nodes[i].input_count; k++) {
@@ -60,7 +61,7 @@ static size_t span_of(const struct work *w, size_t node, size_t input)
     return w->v[node].layer - w->v[w->nodes[node].inputs[input]].layer;
 }
 
-/* Of edges over at most `longest` layers. */
+/* Returns the number of bends of edges over at most `longest` layers. */
 static size_t bends_of(const struct work *w, size_t longest)
 {
     size_t bends = 0;
@@ -101,7 +102,7 @@ static bool bend_edges(struct work *w, struct qc_layered *out)
             for (size_t s = 1; s <= span; s++) {
                 size_t next = s == span ? i : w->vertex_count++;
                 if (s < span) v[next] = (struct vertex){.layer = v[from].layer + s, .bend = true};
-                /* Long edges are to be straight. */
+                /* larger weights keep long edges straight */
                 w->links[w->link_count++] = (struct link){.up = last,
                                                           .down = next,
                                                           .weight = v[last].bend && v[next].bend   ? 8
@@ -183,7 +184,7 @@ static bool order_layers(struct work *w)
     return true;
 }
 
-/* Weighted mean of the centres of the neighbours. */
+/* Returns the weighted mean of the neighbours' centres. */
 static double wish(const struct work *w, size_t i, bool up, bool down)
 {
     double sum = 0, weight = 0;
@@ -200,13 +201,13 @@ static double wish(const struct work *w, size_t i, bool up, bool down)
     return weight > 0 ? sum / weight : w->v[i].x;
 }
 
-/* A run of neighbours that touch. */
+/* A run of adjacent vertices that touch. */
 struct block {
     double sum;
     size_t count, first;
 };
 
-/* Centres as near to the wishes as the order and the widths let them be. */
+/* Moves centres as near to the wished positions as order and widths allow. */
 static void settle(struct work *w, size_t layer, struct block *blocks, double *offset, bool up, bool down)
 {
     size_t first = w->start[layer], n = w->start[layer + 1] - first, count = 0;
@@ -234,7 +235,7 @@ static bool position(struct work *w)
     struct block *blocks = QC_NEW_ARRAY(w->a, struct block, w->vertex_count, w->st);
     double *offset = QC_NEW_ARRAY(w->a, double, w->vertex_count, w->st);
     if (!blocks || !offset) return false;
-    for (int s = 0; s <= 2 * SWEEPS; s++) /* the last goes down, which leaves chains straight */
+    for (int s = 0; s <= 2 * SWEEPS; s++) /* the last sweep goes down, which keeps chains straight */
         for (size_t step = 0; step < w->layer_count; step++) {
             bool down = s % 2 == 0, both = s > SWEEPS / 2 && s < SWEEPS;
             settle(w, down ? step : w->layer_count - 1 - step, blocks, offset, both || down, both || !down);
@@ -256,7 +257,7 @@ static void place_all(struct qc_layered *out, const struct work *w)
     }
     out->width = most - least;
     out->height = w->layer_count ? (double)(w->layer_count - 1) * QC_LAYERED_PITCH + QC_LAYERED_HEIGHT : 0;
-    size_t bend = w->count; /* in the order in which they were made */
+    size_t bend = w->count; /* bends are in the order of their creation */
     for (size_t k = 0; k < out->edge_count; k++) {
         struct qc_layered_edge *e = &out->edges[k];
         size_t n = e->point_count;

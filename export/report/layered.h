@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A drawing of a graph in layers, from top to bottom: longest paths, barycentres, and positions by least squares in the
-   order found (Sugiyama, Tagawa, Toda 1981; pool-adjacent-violators for the positions). Deterministic; time and size
-   grow with nodes and edges, not with the lengths of edges. */
+/* Draws a graph in layers from top to bottom: longest paths, barycentres, and least-squares positions in that order
+   (Sugiyama, Tagawa, Toda 1981; pool-adjacent-violators for the positions). Deterministic. Time and memory grow with
+   nodes and edges, not with the lengths of edges. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,8 +15,8 @@ struct qc_layered_node {
     const size_t *inputs; /* earlier nodes */
 };
 
-/* A line through points, from the bottom of a node to the top of another: bent only between layers, and straight where
-   it passes nodes, beside them. point_count 0: so long that it is left out, and its reader should say what it reads. */
+/* A polyline from the bottom of a node to the top of another. It bends only between layers and passes beside nodes in
+   straight lines. point_count 0: the edge is too long and is omitted, so its reader should name its input. */
 struct qc_layered_edge {
     size_t from, to, point_count;
     double *x, *y; /* [point_count] */
@@ -35,6 +35,6 @@ enum {
     QC_LAYERED_GAP = 16
 }; /* of a node, from layer to layer, between neighbours */
 
-/* nodes: [count] in topological order. *out lives in a. Errors: memory. */
+/* nodes: [count] in topological order. *out lives in a. Fails if memory is out. */
 bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes, size_t count, struct qc_arena *a,
                     struct qc_status *st);

@@ -7,9 +7,9 @@ enum { ROUNDS = 8, SHORTEST = 3, WORK = 20000000 };
 
 struct search {
     size_t count;
-    uint64_t *ops; /* a number for the ops of each node */
+    uint64_t *ops; /* a hash of the op of each node */
     bool *taken;
-    size_t *read_in; /* of each node: the last question in which it was read */
+    size_t *read_in; /* by node: the last query that counted it */
     size_t questions;
     const struct qc_report_node *nodes;
 };
@@ -21,7 +21,7 @@ static uint64_t number_of(const struct qc_report_node *n)
     return (h ^ n->input_count) * 1099511628211u;
 }
 
-/* Whether [first, first + length) is something shorter, several times. */
+/* Returns true if [first, first + length) consists of several copies of a shorter stretch. */
 static bool repeats_itself(const struct search *s, size_t first, size_t length)
 {
     for (size_t p = 1; p <= length / 2; p++) {
@@ -33,7 +33,7 @@ static bool repeats_itself(const struct search *s, size_t first, size_t length)
     return false;
 }
 
-/* Nodes before `first` that nodes of [first, first + length) read. */
+/* Returns the number of nodes before `first` that nodes of [first, first + length) read. */
 static size_t comes_in(struct search *s, size_t first, size_t length)
 {
     size_t many = 0;
@@ -48,7 +48,7 @@ static size_t comes_in(struct search *s, size_t first, size_t length)
     return many;
 }
 
-/* The run [first, end) has the period `length`: where its copies begin best. */
+/* Returns the best start of the copies in the run [first, end) with the period `length`: fewest inputs from outside. */
 static struct qc_repeat cut(struct search *s, size_t first, size_t end, size_t length)
 {
     struct qc_repeat best = {.first = first, .length = length, .copies = (end - first) / length};
@@ -63,7 +63,7 @@ static struct qc_repeat cut(struct search *s, size_t first, size_t end, size_t l
     return best;
 }
 
-/* The run that saves most, of what is not taken; copies 0: none. */
+/* Returns the run of free nodes that saves most; copies 0: none. */
 static struct qc_repeat largest(struct search *s)
 {
     struct qc_repeat best = {.copies = 0};
@@ -76,7 +76,8 @@ static struct qc_repeat largest(struct search *s)
             size_t run = i - first;
             if (run < p || run / p * p <= saved || repeats_itself(s, first, p)) continue;
             saved = run / p * p;
-            best = (struct qc_repeat){.first = first, .length = p, .copies = run + p}; /* cut below */
+            best = (struct qc_repeat){.first = first, .length = p, .copies = run + p}; /* copies: length of the run for
+                                                                                          now; cut divides it */
         }
     return best.copies ? cut(s, best.first, best.first + best.copies, best.length) : best;
 }

@@ -232,7 +232,8 @@ struct qc_report_latency_step {
     size_t op_count;   /* that it moves */
     bool to_float;
     double before_ms, after_ms; /* NaN where it could not be made: */
-    const char *reason;         /* why, else NULL */
+    double sqnr_db;             /* of the outputs after it; NaN also without samples */
+    const char *reason;         /* why it could not be made, else NULL */
     bool kept;
 };
 
@@ -240,6 +241,7 @@ struct qc_report_latency_step {
 struct qc_report_latency {
     const char *command;                               /* as given */
     double float_ms, default_ms, integers_ms, best_ms; /* NaN: not measured; best_ms is of what is written */
+    double default_db, integers_db, best_db;           /* SQNR of the outputs; NaN: not measured, infinity: no error */
     bool reverted;  /* made with all options, the placement was not faster than the default, which is written */
     bool all_float; /* nothing is quantized: float is the fastest */
     size_t step_count, left; /* left: groups that were not tried, being too many */

@@ -127,14 +127,15 @@ static void suggestions(FILE *f, const struct qc_report *r)
     fputs("</ol>\n", f);
 }
 
-void qc_html_advice(FILE *f, const struct qc_report *r)
+bool qc_html_advice(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     fputs("<section class=\"screen\" id=\"advice\">\n", f);
     qc_html_size(f, r);
-    qc_html_latency(f, r);
+    const bool ok = qc_html_latency(f, r, st);
     qc_html_fallback(f, r);
     advice(f, r);
     suggestions(f, r);
     qc_html_accumulators(f, r);
     fputs("</section>\n", f);
+    return ok;
 }

@@ -263,6 +263,70 @@ void qc_chart_channels(FILE *f, const struct qc_layer *l)
             HEIGHT - 4);
 }
 
+static bool beats(const struct qc_placement_point *a, const struct qc_placement_point *b)
+{
+    return a->ms <= b->ms && a->sqnr_db >= b->sqnr_db && (a->ms < b->ms || a->sqnr_db > b->sqnr_db);
+}
+
+/* Is it on the frontier? */
+static bool is_best(const struct qc_placement_point *points, size_t count, size_t k)
+{
+    for (size_t i = 0; i < count; i++)
+        if (beats(&points[i], &points[k])) return false;
+    return true;
+}
+
+static double at_sqnr(const struct axis *y, double sqnr_db)
+{
+    return up(y, fmax(y->lo, fmin(sqnr_db, y->hi)));
+}
+
+/* From fast to slow, in steps: between two placements there is none. */
+static void frontier(FILE *f, const struct axis *x, const struct axis *y, const struct qc_placement_point *points,
+                     size_t count)
+{
+    double last = -(double)INFINITY;
+    fputs("<path class=\"line\" d=\"", f);
+    for (;;) {
+        size_t next = count;
+        for (size_t i = 0; i < count; i++)
+            if (is_best(points, count, i) && points[i].ms > last && (next == count || points[i].ms < points[next].ms))
+                next = i;
+        if (next == count) break;
+        qc_html(f, isinf(last) ? "M%.1f %.1f" : "H%.1fV%.1f", across(x, points[next].ms),
+                at_sqnr(y, points[next].sqnr_db));
+        last = points[next].ms;
+    }
+    fputs("\"/>", f);
+}
+
+void qc_chart_placements(FILE *f, const struct qc_placement_point *points, size_t count)
+{
+    struct axis x = {.lo = (double)INFINITY, .hi = -(double)INFINITY}, y = x;
+    for (size_t i = 0; i < count; i++) {
+        x.lo = fmin(x.lo, points[i].ms);
+        x.hi = fmax(x.hi, points[i].ms);
+        if (!isfinite(points[i].sqnr_db)) continue;
+        y.lo = fmin(y.lo, points[i].sqnr_db);
+        y.hi = fmax(y.hi, points[i].sqnr_db);
+    }
+    const double wide = fmax((x.hi - x.lo) / 12, x.hi * 1e-3), tall = fmax((y.hi - y.lo) / 8, .5);
+    x = (struct axis){.lo = fmax(0, x.lo - wide), .hi = x.hi + wide}; /* no mark on an axis */
+    y = (struct axis){.lo = y.lo - tall, .hi = y.hi + tall};
+    begin(f, "SQNR of the outputs over latency", "");
+    axis_y(f, &y);
+    qc_html(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">dB</text>", LEFT - 6, HEIGHT - BOTTOM + 16);
+    frontier(f, &x, &y, points, count);
+    for (int named = 0; named < 2; named++)
+        for (size_t i = 0; i < count; i++)
+            if ((points[i].css != NULL) == named)
+                qc_html(f, "<path class=\"%s\" d=\"M%.1f %.1f%s\"/>", named ? points[i].css : "tried",
+                        across(&x, points[i].ms), at_sqnr(&y, points[i].sqnr_db),
+                        named ? points[i].shape : "m-2.5 0a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0-5 0z");
+    axis_x(f, &x, "latency, ms");
+    fputs("</svg>\n", f);
+}
+
 void qc_chart_accumulator(FILE *f, const struct qc_layer *l, unsigned limit)
 {
     enum { TALL = 76 };

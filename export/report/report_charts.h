@@ -42,5 +42,14 @@ void qc_chart_curve(FILE *f, const struct qc_layer *l);
 /* The extremes of every channel of a weight; channel_count > 0. */
 void qc_chart_channels(FILE *f, const struct qc_layer *l);
 
+/* A placement of --benchmark. */
+struct qc_placement_point {
+    double ms, sqnr_db;      /* infinite ones (no error, no number) are drawn at the edges */
+    const char *css, *shape; /* of its mark: a class, and a path from its middle; NULL: one of many */
+};
+/* SQNR of the outputs over the latency. The line joins placements that none beats in both. Points that are not NaN; at
+   least one finite SQNR. */
+void qc_chart_placements(FILE *f, const struct qc_placement_point *points, size_t count);
+
 /* Bits of an accumulator, proved and seen, against the limit. */
 void qc_chart_accumulator(FILE *f, const struct qc_layer *l, unsigned limit);

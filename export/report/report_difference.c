@@ -8,10 +8,10 @@
 
 #include "export/report/type_word.h"
 
-/* Changes of an SQNR below this are none. */
+/* Smaller changes of an SQNR count as none. */
 static const double same_db = 0.01;
 
-/* ---- Members of a file that may hold anything ---- */
+/* ---- Members of a file with unchecked content ---- */
 
 static const struct qc_json *member(const struct qc_json *v, const char *key)
 {
@@ -131,7 +131,7 @@ static double milliseconds(const struct qc_json *r)
     return number(member(member(r, "timing"), "benchmark"), "best_ms");
 }
 
-/* A figure that at least one report has. */
+/* Adds a figure that at least one report has. */
 static void add_figure(struct qc_report_difference *d, const char *name, enum qc_figure_unit unit, int better,
                        double first, double second)
 {
@@ -267,7 +267,7 @@ struct named {
     const struct qc_json *layer;
 };
 
-/* By kind and name; of layers with one name by their order, so that the k-th meets the k-th. */
+/* Orders by kind and name, then by position, so that the k-th layers of one name are compared. */
 static int compare(const void *p, const void *q)
 {
     const struct named *x = p, *y = q;
@@ -295,7 +295,7 @@ static double sqnr(const struct qc_json *l)
     return isnan(all) ? number(l, "sqnr_alone_db") : all;
 }
 
-/* Whether the layers differ; then *out says how. */
+/* Returns true if the layers differ; *out then says how. */
 static bool differ(struct qc_differing_layer *out, const struct named *x, const struct named *y)
 {
     const struct qc_json *l[2] = {x->layer, y->layer};

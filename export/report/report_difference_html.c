@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The page of two reports. */
+/* The page of a comparison of two reports. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "export/report/html.h"
 
-enum { SHOWN = 12 }; /* layers; report.json has all */
+enum { SHOWN = 12 }; /* rows; report.json has all layers */
 
 static bool decibels(const struct qc_report *r)
 {
@@ -152,7 +152,7 @@ void qc_report_overflowed(uint64_t *overflows, uint64_t *results, const struct q
     }
 }
 
-/* What narrow accumulators did, layer by layer. */
+/* Writes the effect of narrow accumulators, layer by layer. */
 void qc_html_accumulators(FILE *f, const struct qc_report *r)
 {
     const struct qc_report_accumulator *a = r->accumulator;

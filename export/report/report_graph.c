@@ -8,25 +8,25 @@
 #include "export/report/layered.h"
 #include "export/report/repeats.h"
 
-/* Characters of a line; nodes from which on blocks are folded; nodes of the largest drawing. */
+/* Characters in a line; least number of nodes for folded blocks; nodes of the largest drawing. */
 enum { LETTERS = 30, FOLDED = 48, LARGEST = 20000 };
 
-/* Cells of the box of a repeat. */
+/* Size of the cells in the box of a repeat. */
 enum { CELL_WIDTH = 44, CELL_MARGIN = 5, CELL_TOP = 17, CELL_HEIGHT = 31 };
 
 static const double least_db[] = {40, 30, 20, 10};
 enum { LOSSES = sizeof least_db / sizeof *least_db };
 
-/* A box of a drawing: a node, or all copies of a repeat, each of which is a cell of it. */
+/* A box of a drawing: a node, or a repeat with a cell for each copy. */
 struct box {
-    const struct qc_report_node *node; /* of a repeat: its first */
-    size_t count;                      /* of nodes */
-    size_t block;                      /* number of the copy that this is part of, or of the first copy; 0: none */
+    const struct qc_report_node *node; /* the first, if the box is a repeat */
+    size_t count;                      /* number of nodes */
+    size_t block;                      /* number of the copy that contains this box, or of the first copy; 0: none */
     size_t copies;                     /* 0: a node */
-    const char *reads;                 /* what it reads by a line too long to be drawn, or NULL */
+    const char *reads;                 /* inputs whose lines are too long to be drawn, or NULL */
 };
 
-/* A copy of a repeat. */
+/* Returns a copy of a repeat as a box. */
 static struct box cell_of(const struct box *b, size_t copy)
 {
     const size_t length = b->count / b->copies;
@@ -35,7 +35,7 @@ static struct box cell_of(const struct box *b, size_t copy)
 
 struct drawing {
     const struct qc_report *r;
-    struct qc_report_node *nodes; /* those that are shown, inputs among them */
+    struct qc_report_node *nodes; /* shown nodes, including their inputs */
     size_t count;
     struct qc_repeat *repeats;
     size_t repeat_count;
@@ -43,7 +43,7 @@ struct drawing {
     struct qc_status *st;
 };
 
-/* Arithmetic on shapes and on other constants is left out. */
+/* Arithmetic on shapes and on other constants is not shown. */
 static bool shown(const struct qc_report_node *n, const size_t *of)
 {
     if (n->kind != QC_NODE_SHAPE) return true;
@@ -76,11 +76,11 @@ static bool choose(struct drawing *d)
     if (!qc_repeats_find(&d->repeats, &d->repeat_count, d->nodes, d->count, d->a, d->st)) return false;
     size_t folded = d->count;
     for (size_t i = 0; i < d->repeat_count; i++) folded -= d->repeats[i].copies * (d->repeats[i].length - 1);
-    if (2 * folded > d->count) d->repeat_count = 0; /* hardly shorter, and less to be seen */
+    if (2 * folded > d->count) d->repeat_count = 0; /* little shorter, but with less detail */
     return true;
 }
 
-/* The boxes of one drawing, and what each node is in. */
+/* *out: the boxes of a drawing; of: the box of each node. */
 static bool boxes_of(struct box **out, size_t *count, size_t *of, const struct drawing *d, bool folded)
 {
     struct box *list = QC_NEW_ARRAY(d->a, struct box, d->count, d->st);
@@ -109,7 +109,7 @@ static bool boxes_of(struct box **out, size_t *count, size_t *of, const struct d
     return true;
 }
 
-/* Ends of characters of s: bytes of the first `count`. */
+/* Returns the number of bytes in the first `count` characters of s. */
 static size_t bytes_of(const char *s, size_t count)
 {
     size_t at = 0;
@@ -125,7 +125,7 @@ static size_t letters(const char *s)
     return count;
 }
 
-/* The beginning of s, or its end, which tells names apart. */
+/* Write the beginning of s, or its end, which distinguishes names. */
 static void head(FILE *f, const char *s)
 {
     qc_html_part(f, s, bytes_of(s, LETTERS));
@@ -139,7 +139,7 @@ static void tail(FILE *f, const char *s)
     qc_html_text(f, s + (many > LETTERS ? bytes_of(s, many - LETTERS) : 0));
 }
 
-/* What the names of a block begin with, up to a separator: bytes of the first one's name. */
+/* Returns the length in bytes of the common prefix of a block's names, up to a separator. */
 static size_t prefix_of(const struct box *b)
 {
     const char *name = b->node->name;
@@ -147,14 +147,14 @@ static size_t prefix_of(const struct box *b)
     for (size_t i = 1; i < b->count; i++) {
         size_t k = 0;
         while (k < same && b->node[i].name[k] == name[k]) k++;
-        if (k > 1) same = k; /* a stranger among them does not take the name away */
+        if (k > 1) same = k; /* one different name does not remove the prefix */
     }
     for (size_t i = 1; i < same; i++)
         if (name[i] == '/' || name[i] == '.' || name[i] == ':') end = i;
     return end;
 }
 
-/* The least SQNR of what it makes; NaN: not measured. */
+/* Returns the least SQNR of the values that the box makes; NaN: not measured. */
 static double sqnr_of(const struct drawing *d, const struct box *b)
 {
     double least = (double)NAN;
@@ -199,7 +199,7 @@ static void classes(FILE *f, const struct drawing *d, const struct box *b)
     if (hurts(d->r, b)) fputs(" hurt", f);
 }
 
-/* Lines of a box: what, its name, and what leaves it. */
+/* Lines of a box: the op or the name of a port, the other of the two, then shape and SQNR of the result. */
 static const char *words(const struct box *b)
 {
     const struct qc_report_node *n = b->node;
@@ -274,7 +274,7 @@ static void line_of(FILE *f, double x, double y, const char *css)
     qc_html(f, "<text x=\"%.1f\" y=\"%.0f\"%s>", x, y, css);
 }
 
-/* All copies of a repeat: a line of words, and a cell for each with its number and its least SQNR. */
+/* Draws all copies of a repeat: a line of words, and a cell for each copy with its number and least SQNR. */
 static void draw_repeat(FILE *f, const struct drawing *d, const struct box *b, double x, double y, double width)
 {
     const struct box first = cell_of(b, 0);
@@ -349,7 +349,7 @@ static void draw_edge(FILE *f, const struct qc_layered_edge *e, const char *css)
         if (fabs(e->x[i] - e->x[i - 1]) >= .05)
             qc_html(f, "C%.1f %.0f %.1f %.0f %.1f %.0f", e->x[i - 1], e->y[i - 1] + half, e->x[i], e->y[i] - half,
                     e->x[i], e->y[i]);
-        else if (i + 1 == e->point_count || fabs(e->x[i + 1] - e->x[i]) >= .05) /* straight on as one line */
+        else if (i + 1 == e->point_count || fabs(e->x[i + 1] - e->x[i]) >= .05) /* straight parts are one line */
             qc_html(f, "V%.0f", e->y[i]);
     }
     fputs("\"/>\n", f);
@@ -373,7 +373,7 @@ static bool inputs_of(struct qc_layered_node *to, const struct drawing *d, const
     return true;
 }
 
-/* Boxes name what they read by lines that are too long, and get room for it. */
+/* Boxes name inputs whose lines are omitted, and get room for the names. */
 static bool say_what_is_left_out(struct qc_layered **l, struct qc_layered_node *nodes, struct box *boxes, size_t count,
                                  const struct drawing *d)
 {
@@ -435,7 +435,7 @@ static void legend(FILE *f)
     fputs("</ul>\n", f);
 }
 
-/* One line a reason. */
+/* Writes one line for each reason. */
 static void islands(FILE *f, const struct qc_report *r)
 {
     if (!r->float_op_count) return;

@@ -231,8 +231,8 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
               f);
     qc_html_summary(f, r);
     if (!ranking(f, r, st)) return false;
-    qc_html_advice(f, r);
-    if (!plot(f, r, st) || !layers(f, r, st) || !graph(f, r, st) || !again(f, r, st)) return false;
+    if (!qc_html_advice(f, r, st) || !plot(f, r, st) || !layers(f, r, st) || !graph(f, r, st) || !again(f, r, st))
+        return false;
     fputs("</div>\n", f);
     if (!details(f, r, st)) return false;
     qc_page_end(

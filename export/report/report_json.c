@@ -5,7 +5,7 @@
 #include "export/report/report.h"
 #include "export/report/report_parts.h"
 
-enum { PARAMETERS_LISTED = 16384 }; /* scales of a layer; of more, how many and from where to where */
+enum { PARAMETERS_LISTED = 16384 }; /* scales of a layer; of more, only their number and extremes */
 
 static struct qc_json *text(const char *s)
 {
@@ -55,8 +55,7 @@ static struct qc_json *accuracy(const struct qc_report *r)
     return o;
 }
 
-/* Scales of a table of embeddings or of blocks of large weights go into the millions: the file of the model has them.
- */
+/* Tables of embeddings and blocks of large weights have millions of scales: the model file has them. */
 static struct qc_json *extent(const struct qc_layer *l, bool zero_point)
 {
     struct qc_json *o = qc_json_object();
@@ -83,7 +82,7 @@ static struct qc_json *parameters(const struct qc_layer *l, bool zero_point)
     return a;
 }
 
-/* With a float's digits where it is one. */
+/* Writes the number with a float's digits if it is a float. */
 static struct qc_json *brief(double v)
 {
     float f = (float)v;
@@ -118,7 +117,7 @@ static struct qc_json *solver(const struct qc_layer_solver *s)
     return o;
 }
 
-/* null for activations and other constants. */
+/* Returns null for activations and other constants. */
 static struct qc_json *rounding(const struct qc_report_rounding *r)
 {
     if (!r) return qc_json_null();
@@ -429,7 +428,7 @@ static struct qc_json *timing(const struct qc_report *r)
     if (r->latency) qc_json_set(o, "benchmark", qc_json_latency(r->latency));
     qc_json_set(o, "eval_seconds", qc_json_number(r->eval_seconds));
     qc_json_set(o, "export_seconds", qc_json_number(r->export_seconds));
-    qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, since nothing else depends on it */
+    qc_json_set(o, "workers", qc_json_integer(r->workers)); /* here, because no other key depends on it */
     return o;
 }
 

@@ -10,7 +10,7 @@
 #include "export/report/type_word.h"
 
 struct column {
-    const char *title, *hint, *css;            /* css: "n" a number; "more" left out where there is no room */
+    const char *title, *hint, *css;            /* css: "n" a number; "more" hidden in narrow windows */
     double (*value)(const struct qc_layer *l); /* NaN: unknown */
     void (*put)(FILE *f, double v);
 };
@@ -125,7 +125,7 @@ static void term(FILE *f, const char *name)
     qc_html(f, "<dt>%s</dt><dd>", name);
 }
 
-/* What bounded the choice, and what it is worth. */
+/* Writes the bounds of the chosen range and its objective. */
 static void solver(FILE *f, const struct qc_layer_solver *s, const char *method)
 {
     if (isfinite(s->known_min) || isfinite(s->known_max)) {
@@ -151,7 +151,7 @@ static void solver(FILE *f, const struct qc_layer_solver *s, const char *method)
     qc_html(f, " range%s</dd>", s->candidates == 1 ? "" : "s");
 }
 
-/* Of a weight: how it came to its integers. */
+/* Writes how the integers of a weight were chosen. */
 static void rounding(FILE *f, const struct qc_layer *l)
 {
     const struct qc_report_rounding *r = l->rounding;
@@ -189,7 +189,7 @@ static void rounding(FILE *f, const struct qc_layer *l)
     fputs(" at most</dd>", f);
 }
 
-/* What is lost: nothing where it was not measured. */
+/* Writes the errors that were measured. */
 static void errors(FILE *f, const struct qc_layer *l)
 {
     if (!isnan(l->sqnr_db)) {
@@ -210,7 +210,7 @@ static void errors(FILE *f, const struct qc_layer *l)
     fputs(" dB, with only this layer quantized</dd>", f);
 }
 
-/* How --method auto came to an observer. */
+/* Writes how --method auto chose an observer. */
 static void choice(FILE *f, const struct qc_report_choice *c)
 {
     if (c && c->steps)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plots of the whole network: error along it, steps between two graphs, and accuracy with its interval. */
+/* Plots of the whole network: its errors, steps between two graphs, and accuracy with its interval. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 enum { LEFT = 46, RIGHT = 14, TOP = 22, UPPER = 300, SPACE = 30, LOWER = 130, BOTTOM = 34 };
 
-/* Of more points only the uppermost line has dots: they would lie over each other. */
+/* With more points only the top line has dots, because dots would overlap. */
 enum { DOTTED_MAX = 1000 };
 
 struct plot {
@@ -18,7 +18,7 @@ struct plot {
     size_t count;
 };
 
-/* The lines of the upper plot; the last one lies above the others. */
+/* Lines of the upper plot; the last is on top. */
 enum { LINES = 3 };
 
 static double isolated(const struct qc_network_point *p)
@@ -80,7 +80,7 @@ static double wide_enough(double width, size_t count)
     return fmax(width, (double)count * 3 + LEFT + RIGHT);
 }
 
-/* The axis under a plot. */
+/* Draws the axis below a plot. */
 static void numbers(FILE *f, const struct plot *p, double base)
 {
     double first, step;
@@ -152,7 +152,7 @@ static void axes(FILE *f, const struct plot *p)
     numbers(f, p, TOP + UPPER + SPACE + LOWER);
 }
 
-/* A line through what is there; gaps where it is not. */
+/* Draws a line through known values, with gaps at unknown ones. */
 static void line(FILE *f, const struct plot *p, int k)
 {
     bool pen = false;
@@ -188,7 +188,7 @@ static void hint(FILE *f, const struct qc_network_point *t)
 
 static void points(FILE *f, const struct plot *p)
 {
-    double last = -(double)INFINITY; /* mark whose number stands below it */
+    double last = -(double)INFINITY; /* the last mark with its number below */
     for (size_t i = 0; i < p->count; i++) {
         const struct qc_network_point *t = &p->points[i];
         double x = across(p, i), y = up(p, t->sqnr_db);
@@ -205,7 +205,7 @@ static void points(FILE *f, const struct plot *p)
             qc_html(f, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>", x, down(p, distance(t)));
         fputs("</a>\n", f);
         if (!t->mark) continue;
-        const bool below = y + 20 < TOP + UPPER && x - last > 16; /* numbers of neighbours are not one number */
+        const bool below = y + 20 < TOP + UPPER && x - last > 16; /* numbers of neighbours must not touch */
         if (below) last = x;
         qc_html(f,
                 "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"7\"/><text class=\"marktext\" x=\"%.1f\" "
@@ -233,7 +233,7 @@ void qc_chart_network(FILE *f, const struct qc_network_point *points, size_t cou
 {
     enum { WIDE = 1072, NARROW = 366 };
     if (!count) return;
-    if (wide_enough(WIDE, count) > WIDE) { /* one that is scrolled, whatever the window */
+    if (wide_enough(WIDE, count) > WIDE) { /* too wide for any window: one plot that scrolls */
         network(f, points, count, WIDE, "long");
         return;
     }
@@ -241,7 +241,7 @@ void qc_chart_network(FILE *f, const struct qc_network_point *points, size_t cou
     network(f, points, count, NARROW, "narrow");
 }
 
-/* Shares from 1 down to the least, by powers of ten. */
+/* Height of the plot of shares, from 1 down to the least by powers of ten. */
 enum { SHARES = 150, STEP_LINES = 3 };
 
 static double share_up(double share, double least)
@@ -249,7 +249,7 @@ static double share_up(double share, double least)
     return TOP + log10(share) / least * SHARES;
 }
 
-/* What is no share at all lies on the axis. */
+/* A share of 0 is drawn on the axis. */
 static void share_line(FILE *f, const struct plot *p, int k, double least)
 {
     static const char *const css[STEP_LINES] = {"line", "line2", "line3"};
@@ -292,7 +292,7 @@ void qc_chart_steps(FILE *f, const struct qc_network_point *all, size_t count, d
     for (size_t i = 0; i < count; i++)
         for (int k = 0; k < STEP_LINES; k++)
             if (all[i].apart[k] > 0) least = fmin(least, floor(log10(all[i].apart[k])));
-    least -= 1; /* the axis means none */
+    least -= 1; /* the axis means 0 */
     qc_html(f,
             "<svg class=\"points %s\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" role=\"group\" "
             "aria-label=\"Elements that are apart, along the network\">\n",

@@ -18,9 +18,10 @@ bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st);
 void qc_html_size(FILE *f, const struct qc_report *r);
 void qc_json_size_choice(struct qc_json *o, const struct qc_report_size *s);
 
-/* What --benchmark measured: a tile of the summary, and the changes that were tried. Nothing without r->latency. */
+/* What --benchmark measured: a tile of the summary; the plot of placements, and the changes that were tried. Nothing
+   without r->latency. False: a status (memory). */
 void qc_html_latency_tile(FILE *f, const struct qc_report *r);
-void qc_html_latency(FILE *f, const struct qc_report *r);
+bool qc_html_latency(FILE *f, const struct qc_report *r, struct qc_status *st);
 struct qc_json *qc_json_latency(const struct qc_report_latency *l);
 
 /* The table of layers: a row for each; the JavaScript of the page sorts and filters it. */
@@ -29,8 +30,8 @@ void qc_html_layer_table(FILE *f, const struct qc_report *r);
 /* A <details> for each of `count` layers: numbers and plots. */
 void qc_html_layer_details(FILE *f, const struct qc_report *r, size_t first, size_t count);
 
-/* Advice: what was tried and helps, where error enters, what each layer alone does. */
-void qc_html_advice(FILE *f, const struct qc_report *r);
+/* Advice: what was tried and helps, where error enters, what each layer alone does. False: a status (memory). */
+bool qc_html_advice(FILE *f, const struct qc_report *r, struct qc_status *st);
 
 /* Why there is no advice: a sentence. */
 void qc_html_no_advice(FILE *f, const struct qc_report *r);

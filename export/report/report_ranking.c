@@ -5,16 +5,16 @@
 #include "export/report/html.h"
 #include "export/report/report_parts.h"
 
-enum { SHOWN = 1000 }; /* rows; report.json has all */
+enum { SHOWN = 1000 }; /* rows; report.json has all layers */
 
 struct ranking {
     const struct qc_report *r;
-    bool measured; /* effects are of the network that was written */
-    bool scored;   /* and have accuracy */
-    bool decibels; /* which is PSNR */
+    bool measured; /* effects belong to the written network */
+    bool scored;   /* effects include accuracy */
+    bool decibels; /* accuracy is PSNR */
 };
 
-/* What --sensitivity measured of a layer; NULL: nothing. */
+/* Returns the effect of a layer measured by --sensitivity, or NULL. */
 static const struct qc_report_effect *effect_of(const struct ranking *k, const char *node)
 {
     for (size_t i = 0; k->measured && i < k->r->effect_count; i++)

@@ -5,14 +5,14 @@
 
 #include "export/report/html.h"
 
-/* A plot of 640 x 250 with room for the axes; what is of no error lies at its lower edge. */
+/* A plot of 640 x 250 with room for the axes; an error of 0 is drawn at its lower edge. */
 enum { WIDTH = 640, HEIGHT = 250, LEFT = 52, RIGHT = 16, TOP = 22, BOTTOM = 38, SHOWN = 12 };
 
 static const double inner_width = WIDTH - LEFT - RIGHT, inner_height = HEIGHT - TOP - BOTTOM, DECADES = 12;
 
 struct plot {
     double from, to, lo, hi; /* bytes; log10 of the error */
-    double unit;             /* bytes of the axis' words */
+    double unit;             /* bytes in the unit of the axis labels */
 };
 
 static double across(const struct plot *p, size_t bytes)

@@ -12,7 +12,7 @@ static bool is_psnr(const struct qc_report *r)
     return strcmp(r->metric, "psnr") == 0;
 }
 
-/* The output with the least SQNR; QC_NO_INDEX: nothing was measured. */
+/* Returns the output with the least SQNR; QC_NO_INDEX: not measured. */
 static size_t worst_output(const struct qc_report *r)
 {
     size_t at = QC_NO_INDEX;
@@ -34,7 +34,8 @@ static void accuracy_verdict(FILE *f, const struct qc_report *r)
         qc_html(f, "%s falls by <b>%.2f %s</b>", what, drop, unit);
 }
 
-/* Below this SQNR the program warns that an output is of no use; above the other hardly any prediction changes. */
+/* useless_db: the program warns below this SQNR that an output is of no use; good_db: above it hardly any prediction
+   changes. */
 static const double useless_db = 10, good_db = 30;
 
 static void output_verdict(FILE *f, const struct qc_report *r)
@@ -58,7 +59,7 @@ static void output_verdict(FILE *f, const struct qc_report *r)
     fputs(" dB)", f);
 }
 
-/* Accuracy, size, share of integers and latency, in one sentence. */
+/* Writes accuracy, size, share of integers and latency in one sentence. */
 static void verdict(FILE *f, const struct qc_report *r)
 {
     fputs("<section class=\"screen\" id=\"summary\"><header><h2 class=\"title\">", f);
@@ -192,7 +193,7 @@ static void warnings(FILE *f, const struct qc_report *r)
     fputs("</ul></section>\n", f);
 }
 
-/* What helps most, in a line; the rest is on a screen of its own. */
+/* Writes the best advice in one line; the others are on a separate screen. */
 static void best_advice(FILE *f, const struct qc_report *r)
 {
     fputs("<section class=\"card\"><h2>What would help</h2>\n", f);
@@ -240,7 +241,7 @@ static void worst_layers(FILE *f, const struct qc_report *r)
     fputs("</section>\n", f);
 }
 
-/* What was done, in one paragraph. */
+/* Writes what was done in one paragraph. */
 static void done(FILE *f, const struct qc_report *r)
 {
     size_t weights = 0;

@@ -11,7 +11,7 @@
 #include "base/shown.h"
 #include "export/report/report.h"
 
-/* What spreadsheets take for the beginning of a formula, and its wide forms. */
+/* Returns true if a spreadsheet would read the text as a formula, also in full-width forms. */
 static bool begins_formula(const char *s)
 {
     static const char *const marks[] = {"=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"};

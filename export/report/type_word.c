@@ -13,7 +13,7 @@ const char *qc_type_word(const char *type)
     return t == QC_NONE ? type : qc_dtype_long_name(t);
 }
 
-/* The type of most layers of a kind; NULL: there are none. */
+/* Returns the type of most layers of a kind, or NULL if there are none. */
 static const char *most_common(const struct qc_report *r, const char *kind)
 {
     size_t count[QC_DTYPE_COUNT] = {0};
@@ -27,7 +27,7 @@ static const char *most_common(const struct qc_report *r, const char *kind)
 
 const char *qc_report_type(const struct qc_report *r)
 {
-    const char *type = r->size ? NULL : r->weight_type; /* --size chooses types of its own */
+    const char *type = r->size ? NULL : r->weight_type; /* --size chooses the types itself */
     if (!type || strcmp(type, "none") == 0) type = most_common(r, "weight");
     if (!type) type = most_common(r, "activation");
     if (!type) return "quantized";

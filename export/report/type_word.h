@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/* The name of a type as options spell it: "uint8" for "u8". Returns `type` itself if it is unknown. */
+/* Returns the name of a type as options spell it: "uint8" for "u8"; `type` itself if it is unknown. */
 const char *qc_type_word(const char *type);

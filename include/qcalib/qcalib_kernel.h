@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A kernel of your own for an operator that qcalib does not know, in a shared object that needs nothing but this
-   header:
+/* A kernel of your own for an operator that qcalib does not support, in a shared object that needs only this header:
 
      cc -std=c17 -shared -fPIC -I PREFIX/include my_kernel.c -o my_kernel.so
      qcalib --kernel ./my_kernel.so --data calib.h5 model.onnx
 
-   The shared object defines one variable, `const struct qcalib_kernel qcalib_kernel_entry`. Every node of its domain
-   and operator is then computed by it, in float, when a model is run, evaluated, compared or calibrated; in the model
-   that is written the node is as it was.
+   The shared object defines one variable, `const struct qcalib_kernel qcalib_kernel_entry`. It then computes every node
+   of its domain and operator, in float, when a model is run, evaluated, compared or calibrated. In the written model
+   the node is unchanged.
 
-   `shape` says what the outputs are, from what is known of the inputs; it is asked more than once, with dimensions that
-   are not known yet (-1) and later with all of them. `compute` is handed dense buffers in row-major order. Both run in
-   several threads at a time and must not keep anything between calls. Return 0 when all is well; anything else stops
-   the run with a message that names the operator, the function and the code. */
+   `shape` derives the outputs' types and shapes from what is known of the inputs. It is called more than once:
+   dimensions may be unknown (-1) at first, and are all known later. `compute` receives dense buffers in row-major
+   order. Both run in several threads at a time and must not keep anything between calls. They return 0 on success; any
+   other value stops the run with a message that names the operator, the function and the code. */
 #ifndef QCALIB_KERNEL_H
 #define QCALIB_KERNEL_H
 
@@ -20,18 +19,18 @@
 #include <stdint.h>
 #include <string.h>
 
-#define QCALIB_KERNEL_ABI 1 /* changes when a struct here does */
+#define QCALIB_KERNEL_ABI 1 /* incremented when a struct here changes */
 enum { QCALIB_KERNEL_RANK_MAX = 8 };
 
-/* type: as TensorProto.DataType of ONNX has it: 1 float, 2 uint8, 3 int8, 6 int32, 7 int64, 9 bool, 11 double, ... */
+/* type: a number of ONNX's TensorProto.DataType: 1 float, 2 uint8, 3 int8, 6 int32, 7 int64, 9 bool, 11 double, ... */
 struct qcalib_kernel_tensor {
-    int32_t type;                         /* 0: an input that is left out */
+    int32_t type;                         /* 0: an omitted input */
     int32_t rank;                         /* -1: not known */
     int64_t dims[QCALIB_KERNEL_RANK_MAX]; /* -1: not known yet */
-    void *data; /* inputs are only read; in `shape` those of constants alone are there, others are NULL */
+    void *data; /* inputs are read-only; in `shape` only constants have data, others are NULL */
 };
 
-/* kind: as AttributeProto.AttributeType of ONNX has it */
+/* kind: a number of ONNX's AttributeProto.AttributeType */
 enum {
     QCALIB_KERNEL_FLOAT = 1,
     QCALIB_KERNEL_INT = 2,
@@ -45,7 +44,7 @@ enum {
 struct qcalib_kernel_attribute {
     const char *name;
     int32_t kind;
-    size_t count;               /* of what follows; 1 for a single number, text or tensor */
+    size_t count;               /* number of values below; 1 for a single number, text or tensor */
     const float *floats;        /* FLOAT, FLOATS */
     const int64_t *ints;        /* INT, INTS */
     const char *const *strings; /* STRING, STRINGS */
@@ -54,7 +53,7 @@ struct qcalib_kernel_attribute {
 
 struct qcalib_kernel_call {
     uint32_t input_count, output_count, attribute_count;
-    const struct qcalib_kernel_tensor *inputs; /* optional inputs at the end may be missing */
+    const struct qcalib_kernel_tensor *inputs; /* trailing optional inputs may be missing */
     struct qcalib_kernel_tensor *outputs;      /* `shape` sets type, rank and dims; `compute` fills data */
     const struct qcalib_kernel_attribute *attributes;
 };
@@ -68,7 +67,7 @@ struct qcalib_kernel {
     int (*compute)(const struct qcalib_kernel_call *call);
 };
 
-/* The attribute of this name and kind, or NULL. */
+/* Returns the attribute of this name and kind, or NULL. */
 static inline const struct qcalib_kernel_attribute *qcalib_kernel_attribute_of(const struct qcalib_kernel_call *call,
                                                                                const char *name, int32_t kind)
 {
@@ -90,7 +89,7 @@ static inline int64_t qcalib_kernel_int(const struct qcalib_kernel_call *call, c
     return a ? a->ints[0] : otherwise;
 }
 
-/* Elements of a tensor whose dimensions are all known. */
+/* Returns the elements of a tensor whose dimensions are all known. */
 static inline size_t qcalib_kernel_elements(const struct qcalib_kernel_tensor *t)
 {
     size_t n = 1;

@@ -45,7 +45,7 @@ static const struct row *find_row(const char *op, const char *name)
     return NULL;
 }
 
-/* The type in the file, or when it is not given (old files) what it must be. */
+/* Returns true if the attribute has the kind, by its type or, in old files without a type, by its fields. */
 static bool has_kind(const Onnx__AttributeProto *p, enum qc_attr_kind kind)
 {
     static const Onnx__AttributeProto__AttributeType types[] = {

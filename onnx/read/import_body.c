@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* If, Loop and Scan: their bodies become graphs of their own, which get what they use from outside as inputs
-   (graph/core/body.h). Constants from outside are constants in the body. */
+/* If, Loop and Scan: their bodies become graphs whose inputs include the captured outer values (graph/core/body.h).
+   Outer constants are constants in the body. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,18 +9,19 @@
 #include "graph/core/custom.h"
 #include "onnx/read/importing.h"
 
-/* A body is read again when the shapes of its states turn out freer; bodies in bodies multiply that. */
+/* A body is read again if the shapes of its states turn out to be less fixed. Nested bodies multiply the number of
+   readings. */
 enum { ATTEMPTS = 4, READINGS_MAX = 20000 };
 
-/* What a node hands to a body: ONNX's inputs, then captures. */
+/* The inputs of a body: ONNX's inputs, then captures. */
 struct border {
     size_t given, captures, states;
     size_t first_state; /* among the inputs of the body */
     size_t before;      /* outputs of the body before its states */
-    bool declared;      /* may the file's shapes of its inputs say more? Not when they turned out wrong */
+    bool declared;      /* use the shapes that the file declares for its inputs; not after they turned out wrong */
     enum qc_dtype *dtype;
     struct qc_shape *shape; /* [given + captures] */
-    const char **name;      /* [captures]: as the body calls them */
+    const char **name;      /* [captures]: names inside the body */
     struct qc_operand *operand;
 };
 
@@ -40,7 +41,7 @@ static const Onnx__GraphProto *body_of(const struct qc_node_import *w, const cha
 
 /* --- Reading one body --- */
 
-/* The shape that the file declares for an input, where that says more. */
+/* Returns the shape that the file declares for an input, where it is more specific. */
 static struct qc_shape narrowed(const struct qc_shape *known, const Onnx__ValueInfoProto *v)
 {
     const Onnx__TypeProto *t = v->type;
@@ -67,7 +68,7 @@ static bool add_inputs(struct qc_importer *body, struct border *b, struct qc_sta
         if (given == b->given) return qc_fail(st, QC_BAD_INPUT, "has more than the %zu inputs that it gets", b->given);
         struct qc_shape shape = b->shape[given];
         if (b->declared || given < b->first_state) shape = narrowed(&shape, p->input[i]);
-        /* The number of the iteration and the condition hold one element, whatever their rank. */
+        /* The iteration number and the condition hold one element, of any rank. */
         if (given < b->first_state && shape.rank < 0) shape = QC_SCALAR;
         for (int d = 0; given < b->first_state && d < shape.rank; d++)
             if (shape.dim[d] == QC_FREE) shape.dim[d] = 1;
@@ -104,7 +105,7 @@ static bool fill_body(struct qc_importer *body, struct qc_importer *im, const st
 {
     const Onnx__GraphProto *p = body->proto;
     const char *name = qc_proto_text(p->name);
-    body->g->opset = 0; /* it is the model's */
+    body->g->opset = 0; /* the model's opset applies */
     body->g->budget = im->g->budget;
     if (*name && !(body->g->name = qc_arena_strdup(body->g->arena, name, st))) return false;
     if (p->n_sparse_initializer)
@@ -216,7 +217,7 @@ static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op
                          .operand = QC_NEW_ARRAY(w->im->arena, struct qc_operand, room, st)};
     if (!b->dtype || !b->shape || !b->name || !b->operand) return false;
     if (!set_given(b, w, op, st) || !set_captures(b, w, st)) return false;
-    /* The captures stand behind what ONNX gives the node. */
+    /* Captures follow the inputs of the ONNX node. */
     memmove(b->operand + inputs, b->operand + b->given, b->captures * sizeof *b->operand);
     memcpy(b->operand, w->inputs, w->input_count * sizeof *b->operand);
     for (size_t i = w->input_count; i < inputs; i++) b->operand[i] = (struct qc_operand){.id = QC_ABSENT};
@@ -226,7 +227,7 @@ static bool set_border(struct border *b, struct qc_node_import *w, enum qc_op op
     return true;
 }
 
-/* Do the states come out in shapes that they may go in with? Else these become freer. */
+/* Returns true if the shapes of the output states fit the input states. Else makes the input shapes less fixed. */
 static bool settled(struct border *b, const struct qc_graph *body, bool last)
 {
     bool same = true;
@@ -242,7 +243,7 @@ static bool settled(struct border *b, const struct qc_graph *body, bool last)
     return same;
 }
 
-/* The shapes of values from outside may be those of a run that never takes this body. */
+/* Outer shapes may be those of a run that never executes this body. */
 static void forget(struct border *b, int attempt)
 {
     for (size_t i = b->first_state; i < b->given + b->captures; i++) {
@@ -269,12 +270,12 @@ static bool read_settled(struct qc_graph **out, struct qc_node_import *w, const 
         qc_graph_free(*out);
         *out = NULL;
         if (attempt + 1 == ATTEMPTS)
-            return qc_fail(st, QC_UNSUPPORTED, "body '%s': its states come out in shapes that do not fit its inputs",
+            return qc_fail(st, QC_UNSUPPORTED, "body '%s': the shapes of its output states do not fit its inputs",
                            attr);
     }
 }
 
-/* Outputs at the end may be left out. */
+/* Trailing outputs may be omitted. */
 static bool take_outputs(struct qc_node_import *w, size_t count, struct qc_status *st)
 {
     if (w->output_count >= count) return true;
@@ -317,9 +318,10 @@ const struct qc_import_row qc_import_body_forms[] = {
     {.op = NULL},
 };
 
-/* What the subgraphs of a node read from outside. A name that a subgraph or one around it makes is its own. */
+/* Finds the outer names that the subgraphs of a node read. Names made in a subgraph, or in a subgraph around it, are
+   excluded. */
 
-/* The names of one graph, sorted; the graphs around it follow. */
+/* The names of one graph, sorted, and the enclosing scope. */
 struct scope {
     const struct scope *around;
     size_t count;
@@ -357,7 +359,7 @@ static bool add(struct found *f, struct qc_importer *im, const char *name, struc
     return true;
 }
 
-/* An optional name that is not there is NULL or empty. */
+/* An absent optional name is NULL or empty. */
 static bool read(struct found *f, struct qc_importer *im, const struct scope *s, const char *name, struct qc_status *st)
 {
     return !*qc_proto_text(name) || makes(s, name) || !qc_import_find(im, name) || add(f, im, name, st);
@@ -385,7 +387,7 @@ static bool enter(struct scope *s, struct qc_importer *im, const Onnx__GraphProt
     return true;
 }
 
-/* Recursion ends with the nesting of messages, which qc_proto_check bounds. */
+/* qc_proto_check bounds the nesting of messages and so the recursion. */
 static bool look_into(struct found *f, struct qc_importer *im, const struct scope *around, const Onnx__NodeProto *p,
                       struct qc_status *st);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is carried through (graph/core/carried.h): found while nodes are imported, packed when all are. */
+/* Carried operators (graph/core/carried.h): found while nodes are imported, packed after the last. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/core/body.h"
 #include "onnx/read/importing.h"
 
-/* --- What is not computed --- */
+/* --- Unsupported nodes --- */
 
 static bool has_graph(const Onnx__NodeProto *p)
 {
@@ -15,7 +15,7 @@ static bool has_graph(const Onnx__NodeProto *p)
     return false;
 }
 
-/* A constant of text or of another type that is not known is data, not an operator. */
+/* A constant of text or of an unsupported type is data, not an operator. */
 static bool is_constant(const Onnx__NodeProto *p)
 {
     return strcmp(qc_proto_text(p->op_type), "Constant") == 0 && !p->n_input;
@@ -63,7 +63,7 @@ static const char *type_detail(struct qc_importer *im, const struct qc_onnx_name
                                    QC_RANK_MAX);
         break;
     }
-    case QC_FROM_OUTSIDE: break; /* of bodies, which are not carried in part */
+    case QC_FROM_OUTSIDE: break; /* of bodies, which are carried as a whole */
     case QC_FROM_NODE:
         return qc_arena_printf(im->arena, st, "its input '%.80s' %s", n->name, im->carry[n->index].detail);
     }
@@ -88,7 +88,7 @@ static void carry(struct qc_importer *im, size_t i, struct qc_carry how)
     }
 }
 
-/* The k-th name a node reads, its subgraphs included; false behind the last. */
+/* *out: the k-th name that a node reads, including its subgraphs. Returns false after the last. */
 static bool reads(struct qc_onnx_name **out, const struct qc_importer *im, size_t i, size_t k)
 {
     const Onnx__NodeProto *p = im->proto->node[i];
@@ -147,18 +147,18 @@ bool qc_import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *
     return true;
 }
 
-/* --- The graph without it --- */
+/* --- The graph without carried nodes --- */
 
 struct reading {
     struct qc_importer *im;
     struct qc_carried *c;
     unsigned char *seen;                   /* [name_count]: a carried node reads it */
     struct qc_carried_constant *constants; /* room for all names */
-    Onnx__TensorProto **initializers;      /* of types that are not known; room for all */
+    Onnx__TensorProto **initializers;      /* of unsupported types; room for all */
     size_t initializer_count;
 };
 
-/* A value that a carried node reads: an output of the graph, a constant, or data of a type that is not known. */
+/* Keeps a value that a carried node reads: as an output of the graph, a constant, or data of an unsupported type. */
 static bool take(struct reading *r, struct qc_onnx_name *n, struct qc_status *st)
 {
     struct qc_importer *im = r->im;
@@ -191,7 +191,7 @@ static bool take(struct reading *r, struct qc_onnx_name *n, struct qc_status *st
     return id && qc_graph_add_output(im->g, n->name, id, st);
 }
 
-/* Which inputs of the graph go: those that only carried nodes read. Nodes that were begun and given up go too. */
+/* Removes graph inputs that only carried nodes read, and nodes whose import was not finished. */
 static bool prune(struct reading *r, struct qc_status *st)
 {
     struct qc_importer *im = r->im;
@@ -291,7 +291,7 @@ static bool list_ports(struct reading *r, struct qc_status *st)
     return true;
 }
 
-/* Data in other files comes into the message: the model that is written lies elsewhere. */
+/* Moves external data into the message, because the new model is in another folder. */
 static bool bring_tensor(Onnx__TensorProto *t, const struct qc_importer *im, struct qc_status *st)
 {
     uint8_t *bytes;
@@ -310,7 +310,7 @@ static bool bring_tensor(Onnx__TensorProto *t, const struct qc_importer *im, str
     return true;
 }
 
-/* Recursion ends with the nesting of messages, which qc_proto_check bounds. */
+/* qc_proto_check bounds the nesting of messages and so the recursion. */
 static bool bring_graph(Onnx__GraphProto *g, const struct qc_importer *im, struct qc_status *st);
 
 static bool bring_node(Onnx__NodeProto *p, const struct qc_importer *im, struct qc_status *st)
@@ -343,7 +343,7 @@ static bool pack(struct qc_carried *c, const Onnx__ModelProto *m, struct qc_stat
     return true;
 }
 
-/* Packs, brings data of other files in, and packs again: the messages of the file are not ours to change. */
+/* Packs, adds external data to a copy, and packs again: the messages of the file must not be changed. */
 static bool pack_whole(struct reading *r, const Onnx__ModelProto *m, struct qc_status *st)
 {
     ProtobufCMessage *own;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes whose operator is a function of others: graph/core/call.h. */
+/* Expands nodes whose operator is a function of others (graph/core/call.h). */
 #include "onnx/read/importing.h"
 
-/* What the function made has the names of its nodes, "attn/MatMul_1"; the outputs those of the file. */
+/* Names the values of the function after its nodes ("attn/MatMul_1"), and its outputs as in the file. */
 static bool name_values(struct qc_node_import *w, size_t first, struct qc_status *st)
 {
     struct qc_graph *g = w->im->g;

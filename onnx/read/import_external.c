@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensors whose data are in another file than the model. */
+/* Tensors with external data. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -13,10 +13,10 @@
 #include "base/file.h"
 #include "onnx/read/importing.h"
 
-/* Smaller ones are copied: a mapped page is as large as they are, or not much smaller. */
+/* 64 KiB: smaller tensors are copied, because whole pages would be mapped for them. */
 enum { MAPPED_LEAST = 1 << 16 };
 
-/* A file with data of tensors, as it was when the first of them was read. */
+/* A file with external data, with its state when its first tensor was read. */
 struct qc_external_file {
     struct qc_external_file *next;
     dev_t device;
@@ -43,7 +43,7 @@ static bool parse_bytes(uint64_t *out, const char *key, const char *text, struct
     return true;
 }
 
-/* A path below the model's folder: relative, no "..". */
+/* Returns true for a path below the model's folder: relative, without "..". */
 static bool safe_location(const char *s)
 {
     if (!*s || *s == '/') return false;
@@ -86,7 +86,7 @@ static bool read_at(void *to, size_t size, int fd, uint64_t offset)
     return true;
 }
 
-/* The file by its identity, whatever its name. */
+/* Returns the entry of a file by its identity (device and inode), independent of its name. */
 static struct qc_external_file *enter(struct qc_external_files *files, const struct stat *info, struct qc_status *st)
 {
     for (struct qc_external_file *f = files->first; f; f = f->next)
@@ -114,7 +114,7 @@ void qc_import_release_external(struct qc_external_files *files)
     }
 }
 
-/* A file that was opened for a tensor; fd is the caller's to close. */
+/* A file opened for a tensor; the caller closes fd. */
 struct opened {
     int fd;
     uint64_t left; /* bytes from the tensor's offset on */
@@ -154,7 +154,7 @@ static bool open_external(struct opened *out, struct external *e, const Onnx__Te
         close(fd);
         return false;
     }
-    /* As long as it was when it was mapped, and as it is. */
+    /* The smaller of the size when it was mapped and the present size. */
     const uint64_t size = (uint64_t)info.st_size < file->size ? (uint64_t)info.st_size : file->size;
     *out = (struct opened){.fd = fd, .left = size < e->offset ? 0 : size - e->offset, .file = file};
     return true;
@@ -173,7 +173,7 @@ bool qc_import_is_mapped(enum qc_dtype dtype, size_t bytes)
     return bytes >= MAPPED_LEAST && dtype != QC_BOOL && qc_dtype_info(dtype)->bits >= 8;
 }
 
-/* The tensor in its file; *out stays NULL where its bytes have to be read. */
+/* *out: the tensor mapped from its file; NULL if its bytes must be read. */
 static bool map_tensor(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape, size_t bytes,
                        const struct external *e, const struct opened *o, struct qc_status *st)
 {
@@ -185,7 +185,7 @@ static bool map_tensor(struct qc_tensor **out, enum qc_dtype dtype, const struct
     return *out != NULL;
 }
 
-/* The same in memory. */
+/* *out: the tensor read into memory. */
 static bool read_tensor(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape, size_t bytes,
                         const struct external *e, const struct opened *o, struct qc_status *st)
 {
@@ -247,7 +247,7 @@ bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorPro
     return true;
 }
 
-/* Which files besides its own a model is made of. */
+/* Lists the other files of a model. */
 
 static bool add(struct qc_importer *im, struct qc_model_info *info, const Onnx__TensorProto *t, struct qc_status *st)
 {
@@ -258,13 +258,13 @@ static bool add(struct qc_importer *im, struct qc_model_info *info, const Onnx__
             location = qc_proto_text(t->external_data[i]->value);
     const char *path = qc_arena_printf(im->g->arena, st, "%s/%s", im->beside.folder, location);
     if (!path) return false;
-    /* Tensors of one file stand behind each other, so that looking at the last one is enough to keep the list short. */
+    /* Tensors of one file follow each other, so comparing with the last entry keeps the list short. */
     if (info->file_count && strcmp(info->files[info->file_count - 1], path) == 0) return true;
     info->files[info->file_count++] = path;
     return true;
 }
 
-/* Tensors of a graph and of the bodies in it; recursion is bounded: import_outside.c. */
+/* Adds the files of a graph and of its bodies; for the bound of the recursion see import_body.c. */
 static bool add_all(struct qc_importer *im, struct qc_model_info *info, const Onnx__GraphProto *g, struct qc_status *st)
 {
     bool ok = true;

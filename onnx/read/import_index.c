@@ -4,13 +4,13 @@
 
 #include "onnx/read/importing.h"
 
-/* Up to opset 10. */
+/* Scatter: up to opset 10. */
 static bool form_scatter(struct qc_node_import *w, struct qc_status *st)
 {
     return qc_import_finish(w, QC_OP_ScatterElements, st);
 }
 
-/* With the places of its maxima it is an op of its own. */
+/* MaxPool with the indices of its maxima is a separate op. */
 static bool form_max_pool(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr order;
@@ -19,7 +19,7 @@ static bool form_max_pool(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_MaxPool, st);
 }
 
-/* The modes have had other names up to opset 19. */
+/* Up to opset 19 the modes had other names. */
 static bool form_grid_sample(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr mode;
@@ -30,7 +30,7 @@ static bool form_grid_sample(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_GridSample, st);
 }
 
-/* Up to opset 15 pixels were not shifted by a half. */
+/* Up to opset 15 pixels were not shifted by half a pixel. */
 static bool form_roi_align(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr mode;
@@ -40,7 +40,7 @@ static bool form_roi_align(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_RoiAlign, st);
 }
 
-/* The axis was an attribute up to opset 19, and 1 where it was not given. */
+/* Up to opset 19 the axis was an attribute with default 1. */
 static bool form_dft(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr axis = QC_INT("axis", 1);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that a model brings with it (FunctionProto): each call becomes the nodes of the function, before anything
-   else is read. What a function names is its own: in the graph it has the name of the call before it. */
+/* Functions of the model (FunctionProto): each call is replaced by the nodes of the function before any other import.
+   Names inside a function get the name of the call as a prefix. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "onnx/read/importing.h"
 
-/* NodeProto and FunctionProto of IR versions after that of our messages */
+/* Fields of NodeProto and FunctionProto from IR versions newer than our messages. */
 enum { NODE_OVERLOAD = 8, FUNCTION_DEFAULTS = 11, FUNCTION_OVERLOAD = 13 };
 enum { DEPTH = 64, NODES = 1 << 18, BYTES = 1 << 28 };
 
@@ -16,7 +16,7 @@ struct function {
     size_t default_count;
     ProtobufCMessage **defaults; /* AttributeProto */
     int opset;
-    bool active; /* on the way down to where we are */
+    bool active; /* being expanded: a call of it is recursive */
 };
 
 struct names {
@@ -31,11 +31,11 @@ struct inliner {
     struct names taken;
 };
 
-/* Where a node stands: in the graph of the model (function NULL), or in a call of a function. */
+/* The place of a node: the graph of the model (function NULL), or a call of a function. */
 struct scope {
     const struct function *function;
     const char *prefix;
-    const Onnx__NodeProto *call; /* its attributes and names are those of the graph already */
+    const Onnx__NodeProto *call; /* its attributes and names are those of the outer graph */
     unsigned depth;
 };
 
@@ -46,7 +46,7 @@ struct list {
 
 /* --- Fields that our messages do not have --- */
 
-/* The bytes of a field of variable length. */
+/* *data: the bytes of a field of variable length. */
 static bool field_bytes(const uint8_t **data, size_t *size, const ProtobufCMessageUnknownField *u)
 {
     uint64_t length = 0;
@@ -134,7 +134,7 @@ static bool take_graph(struct inliner *x, const Onnx__GraphProto *g, struct qc_s
         const Onnx__NodeProto *n = g->node[i];
         for (size_t k = 0; k < n->n_output; k++)
             if (!take(&x->taken, n->output[k], a, st)) return false;
-        for (size_t k = 0; k < n->n_attribute; k++) { /* nesting is limited by qc_proto_check */
+        for (size_t k = 0; k < n->n_attribute; k++) { /* qc_proto_check bounds the nesting */
             if (n->attribute[k]->g && !take_graph(x, n->attribute[k]->g, st)) return false;
             for (size_t j = 0; j < n->attribute[k]->n_graphs; j++)
                 if (!take_graph(x, n->attribute[k]->graphs[j], st)) return false;
@@ -153,7 +153,7 @@ static bool prefix_fits(const struct inliner *x, const struct function *f, const
     return !*slot_of(&x->taken, prefix);
 }
 
-/* What a call is named after, once. */
+/* Returns a unique name prefix for a call. */
 static const char *prefix_of(struct inliner *x, const struct function *f, const Onnx__NodeProto *call,
                              struct qc_status *st)
 {
@@ -161,7 +161,7 @@ static const char *prefix_of(struct inliner *x, const struct function *f, const 
                        : call->n_output           ? call->output[0]
                                                   : "",
                *prefix = qc_arena_printf(x->im->arena, st, "%s/", base);
-    /* A name of values ends in no slash as a rule, so what is taken here are prefixes. */
+    /* Names of values rarely end in a slash, so mostly other prefixes collide. */
     for (unsigned k = 1; prefix && !prefix_fits(x, f, prefix, st) && st->code == QC_OK; k++)
         prefix = qc_arena_printf(x->im->arena, st, "%s_%u/", base, k);
     if (!prefix || st->code != QC_OK || !take(&x->taken, prefix, x->im->arena, st)) return NULL;
@@ -235,7 +235,7 @@ static bool copy_value(Onnx__ValueInfoProto **v, const struct inliner *x, const 
     return true;
 }
 
-/* A graph inside of a node, with the names and the calls in it. */
+/* Copies a graph inside a node, with its names and calls replaced. */
 static Onnx__GraphProto *copy_graph(struct inliner *x, const struct scope *s, const Onnx__GraphProto *from,
                                     struct qc_status *st)
 {
@@ -262,7 +262,8 @@ static Onnx__GraphProto *copy_graph(struct inliner *x, const struct scope *s, co
     return ok ? g : NULL;
 }
 
-/* What an attribute of a function refers to: of the call, or the function's own. NULL: neither. */
+/* Returns the attribute that a function refers to: the call's, else the function's default; NULL if there is
+   neither. */
 static const Onnx__AttributeProto *referred(const struct scope *s, const char *name)
 {
     for (size_t i = 0; i < s->call->n_attribute; i++)
@@ -286,7 +287,7 @@ static bool copy_attributes(Onnx__NodeProto *n, struct inliner *x, const struct 
         if (*reference && s->function) {
             const Onnx__AttributeProto *given = referred(s, reference);
             Onnx__AttributeProto *copy = given ? qc_arena_dup(a, given, 1, sizeof *given, st) : NULL;
-            if (!given) continue; /* left out by the call: so it is here */
+            if (!given) continue; /* absent in the call, so absent here */
             if (!copy) return false;
             copy->name = from[i]->name;
             n->attribute[n->n_attribute++] = copy;
@@ -341,7 +342,7 @@ static struct function *function_of(const struct inliner *x, const Onnx__NodePro
     return NULL;
 }
 
-/* An output that is an input. */
+/* Writes an Identity for a function output that is an input. */
 static bool pass_on(struct list *out, struct inliner *x, const struct scope *s, struct qc_status *st)
 {
     static char identity[] = "Identity";

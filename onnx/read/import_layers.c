@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forms of layers: computing ops whose meaning or spelling changed between opsets. */
+/* Forms of layers: operators whose meaning or attributes changed between opsets. */
 #include <float.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static bool same_ints(const struct qc_attr *a, const int64_t *v, size_t count)
     return a->count == count && (count == 0 || memcmp(a->ints, v, count * sizeof *v) == 0);
 }
 
-/* kernel_shape repeats what the weight's shape says. */
+/* kernel_shape repeats the weight's shape. */
 static bool form_conv(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_shape s = qc_import_shape(w, strcmp(w->op, "QLinearConv") == 0 ? 3 : 1);
@@ -22,7 +22,7 @@ static bool form_conv(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, qc_op_from_onnx(w->op), st);
 }
 
-/* Dilations of one say nothing, and operators on integers have none. */
+/* Dilations of 1 are the default, and operators on integers have no dilations. */
 static bool form_average_pool(struct qc_node_import *w, struct qc_status *st)
 {
     const struct qc_attr *dilations = qc_import_attr(w, "dilations");
@@ -33,7 +33,7 @@ static bool form_average_pool(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_AveragePool, st);
 }
 
-/* A constant C of one element becomes [N], each the same; the caller owns the result. */
+/* Repeats a constant C of one element to [N]. The caller owns the result. */
 static struct qc_tensor *repeated(const struct qc_tensor *c, int64_t n, struct qc_status *st)
 {
     const struct qc_shape shape = QC_SHAPE(n);
@@ -43,8 +43,8 @@ static struct qc_tensor *repeated(const struct qc_tensor *c, int64_t n, struct q
     return t;
 }
 
-/* A constant C of shape [1,N] becomes [N], and so does one of one element: the same in Gemm, and what a bias looks
- * like. Without C, beta means nothing. */
+/* A constant C of shape [1,N] or of one element becomes [N], which means the same in Gemm and is the form of a bias.
+   Without C, beta has no effect. */
 static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
 {
     const struct qc_tensor *c, *weight;
@@ -61,7 +61,7 @@ static bool form_gemm(struct qc_node_import *w, struct qc_status *st)
         const bool only = from && from->uses == 1 && !from->id;
         struct qc_tensor *bias = one ? repeated(c, n, st) : qc_tensor_of(c->dtype, &shape, c->data, st);
         if (!qc_import_set_tensor(w, 2, "bias", bias, st)) return false;
-        if (only) w->inputs[2].name->as = from->as; /* nobody else has the name */
+        if (only) w->inputs[2].name->as = from->as; /* no other value has the name */
     }
     return qc_import_finish(w, QC_OP_Gemm, st);
 }
@@ -75,9 +75,9 @@ static bool form_batch_norm(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_BatchNormalization, st);
 }
 
-/* --- Softmax: up to opset 12 everything from axis on is one vector; from 13 on only the axis is. --- */
+/* --- Softmax: up to opset 12 the dimensions from axis on are one vector; from 13 on only the axis is. --- */
 
-/* Shape of x as a constant for Reshape when at most one dimension is free, else the node that computes it. */
+/* Returns the shape of x as a constant for Reshape if at most one dimension is free, else the node that computes it. */
 static qc_id shape_of_input(struct qc_node_import *w, const struct qc_shape *s, qc_id x, struct qc_status *st)
 {
     int64_t dims[QC_RANK_MAX];
@@ -85,7 +85,7 @@ static qc_id shape_of_input(struct qc_node_import *w, const struct qc_shape *s, 
     for (int i = 0; i < s->rank; i++) {
         dims[i] = s->dim[i]; /* QC_FREE is Reshape's -1 */
         free_dims += s->dim[i] == QC_FREE;
-        if (s->dim[i] == 0) free_dims = 2; /* 0 would mean "as it is"; with -1 beside it, ambiguous */
+        if (s->dim[i] == 0) free_dims = 2; /* 0 would copy a dimension; beside -1 it is ambiguous */
     }
     if (free_dims > 1) return qc_import_beside(w, QC_OP_Shape, "shape", 1, &x, 0, NULL, st);
     struct qc_shape shape = QC_SHAPE(s->rank);
@@ -129,7 +129,7 @@ static bool form_softmax(struct qc_node_import *w, struct qc_status *st)
         return qc_fail(st, QC_BAD_INPUT, "axis %lld is outside an input of %d dimensions", (long long)axis, s.rank);
     if (axis < 0) axis += s.rank;
     if (flat) {
-        int wide = (int)axis, wider = 0; /* the dimension that is not 1, and how many there are */
+        int wide = (int)axis, wider = 0; /* the last dimension that is not 1, and the number of such dimensions */
         for (int i = (int)axis; i < s.rank; i++) {
             if (s.dim[i] == 1) continue;
             wide = i;
@@ -187,7 +187,7 @@ static bool form_clip(struct qc_node_import *w, struct qc_status *st)
 
 /* --- Resize --- */
 
-/* Upsample and Resize of opset 10: pixel i comes from i / scale, rounded down (up where ONNX Runtime shrinks). */
+/* Upsample and Resize of opset 10: pixel i is read from i / scale, rounded down (up where ONNX Runtime shrinks). */
 static bool old_resize(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr a;
@@ -201,7 +201,7 @@ static bool old_resize(struct qc_node_import *w, struct qc_status *st)
     for (size_t i = 0; scales && i < scales->count; i++)
         if (qc_tensor_float(scales, i) < 1) nearest = "ceil";
     if (!qc_import_has(w, 1)) return qc_fail(st, QC_BAD_INPUT, "has no scales");
-    w->inputs[2] = w->inputs[1]; /* capacity: QC_OPERANDS_EXTRA */
+    w->inputs[2] = w->inputs[1]; /* within capacity: QC_OPERANDS_EXTRA */
     w->inputs[1] = (struct qc_operand){.name = NULL};
     w->input_count = 3;
     const struct qc_attr *mode = qc_import_attr(w, "mode");
@@ -221,7 +221,7 @@ static bool drop_empty(struct qc_node_import *w, size_t i, struct qc_status *st)
     return true;
 }
 
-/* Scales or sizes of some axes (opset 18) as those of all. */
+/* Extends scales or sizes of some axes (opset 18) to all axes. */
 static bool spread_resize(struct qc_node_import *w, size_t i, const struct qc_attr *axes, struct qc_status *st)
 {
     const struct qc_tensor *t;
@@ -278,7 +278,8 @@ static bool form_resize(struct qc_node_import *w, struct qc_status *st)
         if (!drop_empty(w, i, st)) return false;
     const struct qc_tensor *scales, *sizes;
     if (!qc_import_constant(&scales, w, 2, st) || !qc_import_constant(&sizes, w, 3, st)) return false;
-    /* Of some axes as of all, where that is known; crops and proportions need the axes themselves. */
+    /* Parameters of some axes are extended to all axes, if these are known; crops and proportions need the axes
+       themselves. */
     const bool plain = (scales || sizes) && qc_import_shape(w, 0).rank >= 0 && !qc_import_has(w, 1) &&
                        !qc_import_attr(w, "keep_aspect_ratio_policy");
     if (plain && qc_import_take_attr(&a, w, "axes"))
@@ -288,7 +289,7 @@ static bool form_resize(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_Resize, st);
 }
 
-/* --- Quantization as it stands in a file --- */
+/* --- Quantization operators --- */
 
 static bool form_quantize(struct qc_node_import *w, struct qc_status *st)
 {
@@ -325,7 +326,7 @@ static bool form_dequantize(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_DequantizeLinear, st);
 }
 
-/* --- Ops that are others --- */
+/* --- Operators expressed by others --- */
 
 static bool form_identity(struct qc_node_import *w, struct qc_status *st)
 {

@@ -11,14 +11,14 @@
 #include "graph/core/custom.h"
 #include "onnx/read/importing.h"
 
-/* --- What the bytes are --- */
+/* --- Kinds of files --- */
 
 static bool starts(const unsigned char *p, size_t size, size_t at, const char *magic, size_t n)
 {
     return size >= at + n && memcmp(p + at, magic, n) == 0;
 }
 
-/* Another kind of file that is taken for a model now and then, or NULL. */
+/* Returns the name of another kind of file that users mistake for a model, or NULL. */
 static const char *other_kind(const unsigned char *p, size_t size)
 {
     static const struct {
@@ -47,11 +47,11 @@ static const char *other_kind(const unsigned char *p, size_t size)
     return NULL;
 }
 
-/* Where a model's messages lie; raw_data of its tensors is in the file's bytes. */
+/* The bytes of a model; raw_data of its tensors points into them. */
 struct source {
     const void *bytes;
     size_t size;
-    struct qc_file_map *map; /* that the bytes are in; NULL: memory */
+    struct qc_file_map *map; /* mapping that contains the bytes; NULL: they are in memory */
 };
 
 static bool unpack(Onnx__ModelProto **out, const struct source *from, const struct qc_budget *budget,
@@ -93,7 +93,7 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
         return qc_fail(st, QC_UNSUPPORTED,
                        "opset %lld is too old, %d to %d are handled; convert it with onnx.version_converter",
                        (long long)opset, QC_ONNX_OPSET_MIN, QC_ONNX_OPSET_MAX);
-    if (opset > INT16_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld cannot be", (long long)opset);
+    if (opset > INT16_MAX) return qc_fail(st, QC_BAD_INPUT, "opset %lld is not valid", (long long)opset);
     *out = (int)opset;
     return true;
 }
@@ -177,17 +177,17 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
         if (!(port->declared = qc_arena_dup(im->g->arena, &declared, 1, sizeof declared, st))) return false;
     }
     if (shapes_contradict(&declared, &type->shape) &&
-        !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
+        !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but is computed as %s", name,
                         qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))
         return false;
     const int elem = v->type->tensor_type->elem_type;
     if (elem != 0 && qc_dtype_from_onnx(elem) != type->dtype)
-        return qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but comes out as %s", name,
+        return qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but is computed as %s", name,
                               qc_import_type_text(a, elem), qc_dtype_info(type->dtype)->name);
     return true;
 }
 
-/* A value behind Identity or Dropout takes the name of the graph output that it is. */
+/* Names a value behind Identity or Dropout after its graph output. */
 static void name_after_outputs(struct qc_importer *im)
 {
     const Onnx__GraphProto *p = im->proto;
@@ -257,8 +257,8 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     if (im->opset > QC_ONNX_OPSET_MAX &&
         !qc_import_line(
             im, &im->warnings, st,
-            "opset %d is newer than %d, the newest that is known; its operators are taken as they are there", im->opset,
-            QC_ONNX_OPSET_MAX))
+            "opset %d is newer than %d, the newest that is known; its operators are read as those of that opset",
+            im->opset, QC_ONNX_OPSET_MAX))
         return false;
     im->g->name = *qc_proto_text(m->graph->name) ? keep(im, m->graph->name, st) : "graph";
     if (!im->g->name || !note_left_out(im, m, st) || !qc_import_inline(&im->proto, im, m, st)) return false;
@@ -276,18 +276,18 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     return info->notes && info->warnings;
 }
 
-/* Are constants that are made of this model too much to be held in memory all at once? */
+/* Returns true if constants derived from this model may be too large to hold in memory at the same time. */
 static bool is_large(const struct qc_budget *b)
 {
     enum { LARGE = 256 << 20, SHARE = 32 };
     return b->model_bytes >= LARGE || (b->memory_limit && b->model_bytes >= b->memory_limit / SHARE);
 }
 
-/* What initializers have in files, by their shapes; files beside the model are looked at when they are read. */
+/* Bytes of initializers in files, by their shapes. External files are checked when they are read. */
 struct outside {
-    size_t count;       /* of tensors outside of the model's file */
-    size_t all, copied; /* their bytes; copied: what does not stay in its file */
-    size_t inside;      /* bytes in the model's file that come to lie in a file again */
+    size_t count;       /* number of tensors with external data */
+    size_t all, copied; /* their bytes; copied: bytes that are read into memory */
+    size_t inside;      /* bytes in the model's file that move to a temporary file */
 };
 
 static void add_bytes(size_t *sum, size_t bytes)
@@ -327,7 +327,7 @@ bool qc_onnx_whole(const struct qc_graph *g, struct qc_status *st)
                    qc_carried_text(list, g->carried));
 }
 
-/* budget: the limit, and the size of the file. */
+/* budget: the memory limit and the size of the file. */
 static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, const Onnx__ModelProto *m,
                             struct qc_beside beside, struct qc_budget budget, const struct qc_import_options *o,
                             struct qc_status *st)
@@ -357,7 +357,7 @@ static bool import_unpacked(struct qc_graph **out, struct qc_model_info *info, c
     if (!im.arena) qc_fail_memory(st, sizeof im);
     if (!im.arena || !im.g || !import_model(&im, &found, m, st)) goto out;
     if (o->unknown == QC_UNKNOWN_REFUSED && !qc_onnx_whole(im.g, st)) goto out;
-    /* Tensors may share their bytes: no more than the files have. */
+    /* Tensors may share bytes, so their sum is limited to the size of the files. */
     add_bytes(&files.bytes, file_bytes);
     if (files.bytes < im.g->budget.model_bytes) im.g->budget.model_bytes = files.bytes;
     im.g->external_data = outside.count > 0;
@@ -406,7 +406,7 @@ bool qc_onnx_import(struct qc_graph **out, struct qc_model_info *info, const cha
     return qc_onnx_import_with(out, info, path, &(struct qc_import_options){0}, st);
 }
 
-/* Large files are mapped, so that they are not in memory. */
+/* Large files are mapped, so that they take no memory. */
 static bool import_file(struct qc_graph **out, struct qc_model_info *info, const char *path, const char *folder,
                         const struct qc_import_options *o, struct qc_status *st)
 {

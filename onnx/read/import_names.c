@@ -13,7 +13,7 @@ static uint64_t hash_name(const char *s)
     return h ^ h >> 32;
 }
 
-/* The slot of a name, or the empty one where it would be. */
+/* Returns the slot of a name, or the empty slot where it belongs. */
 static uint32_t *slot_of(const struct qc_importer *im, const char *name)
 {
     size_t i = (size_t)hash_name(name) & (im->slot_count - 1);
@@ -50,7 +50,7 @@ static bool enter(struct qc_importer *im, const char *name, enum qc_name_origin 
     uint32_t *slot = slot_of(im, name);
     if (*slot) {
         const struct qc_onnx_name *first = &im->names[*slot - 1];
-        /* An initializer may give a graph input its value; it has been entered first. */
+        /* An initializer, entered first, may give a graph input its value. */
         if (first->origin == QC_FROM_INITIALIZER && origin == QC_FROM_INPUT) return true;
         if (first->origin == origin)
             return qc_fail(st, QC_BAD_INPUT, "the value '%.200s' is made twice, each time by %s", name,
@@ -77,7 +77,7 @@ static bool check_inputs_once(const Onnx__GraphProto *p, struct qc_importer *im,
     return true;
 }
 
-/* Those that the graph itself makes, with room for some more. */
+/* Enters the names that the graph itself makes; keeps room for `more`. */
 static bool enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;

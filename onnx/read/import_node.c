@@ -111,8 +111,8 @@ void qc_import_set(struct qc_node_import *w, size_t i, qc_id id)
     if (w->input_count <= i) w->input_count = i + 1;
 }
 
-/* The constant enters the graph when the node does, after the operands before it: so a model that is emitted and read
-   again has its values in the same order. */
+/* The constant is added to the graph with its node, after the operands before it, so that an emitted model has its
+   values in the same order when it is read again. */
 bool qc_import_set_tensor(struct qc_node_import *w, size_t i, const char *suffix, struct qc_tensor *t,
                           struct qc_status *st)
 {
@@ -307,7 +307,7 @@ static bool become_op(struct qc_node_import *w, const Onnx__NodeProto *p, struct
     return qc_import_attrs(w, p, st) && (form ? form(w, st) : qc_import_finish(w, op, st));
 }
 
-/* A node of the user's own operator: all attributes as they are, and which operator it is. */
+/* A custom operator keeps all attributes; another one gives its domain and name. */
 static bool become_custom(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st)
 {
     const char *domain = qc_proto_text(p->domain);
@@ -339,8 +339,8 @@ bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char
     if (ok && !fits) ok = qc_import_expand(&fits, &w, p, st) && (fits || become_op(&w, p, st));
     im->opset = opset;
     for (size_t i = 0; i < w.owned_count; i++) qc_tensor_unref(w.owned[i]);
-    /* A constant that is wrong shows again when it is used; one that memory refused may not, and the form went by what
-     * it did not know. */
+    /* An invalid constant is reported again when it is used. A constant that did not fit into memory may not be, and
+       the form was chosen without it. */
     if (w.unread.code == QC_MACHINE) {
         *st = w.unread;
         ok = false;

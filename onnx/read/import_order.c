@@ -9,10 +9,10 @@ const char *qc_import_label(const Onnx__NodeProto *p)
     return p->n_output ? p->output[0] : "";
 }
 
-/* --- What is in use --- */
+/* --- Nodes in use --- */
 
 struct marks {
-    size_t count; /* nodes whose inputs are still to be looked at */
+    size_t count; /* nodes whose inputs are not marked yet */
     size_t *nodes;
 };
 
@@ -63,10 +63,10 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
 enum state { WAITING, ENTERED, DONE };
 
 struct frame {
-    size_t node, next; /* next: what to look at of what it reads */
+    size_t node, next; /* next: index of the next input to follow */
 };
 
-/* The k-th of what a node reads: its inputs, then what its subgraphs read from outside; NULL at the end. */
+/* Returns the k-th name that a node reads: its inputs, then the outer names of its subgraphs; NULL at the end. */
 static const char *read_by(const struct qc_importer *im, size_t node, size_t k)
 {
     const Onnx__NodeProto *p = im->proto->node[node];
@@ -75,7 +75,7 @@ static const char *read_by(const struct qc_importer *im, size_t node, size_t k)
     return k - p->n_input < outer->count ? outer->names[k - p->n_input] : NULL;
 }
 
-/* A body is computed or carried as a whole, with the node that it belongs to. */
+/* A body is computed or carried as a whole with its node. */
 static bool bring_into_body(struct qc_importer *im, const Onnx__NodeProto *node, struct qc_status *st)
 {
     const char *op = qc_import_op_name(im, node, st);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forms of ops that move, cut or reduce: mostly attributes that became inputs, or the other way round. */
+/* Forms of ops that move, cut or reduce: mostly attributes that became inputs, or the reverse. */
 #include <string.h>
 
 #include "graph/core/infer.h"
 #include "onnx/read/importing.h"
 
-/* An attribute of ints, which opsets before `until` have, becomes input i. */
+/* An attribute of ints, present before opset `until`, becomes input i. */
 static bool ints_to_input(struct qc_node_import *w, const char *name, size_t i, int until, struct qc_status *st)
 {
     struct qc_attr a;
@@ -40,7 +40,7 @@ static bool form_slice(struct qc_node_import *w, struct qc_status *st)
 
 /* --- Pad --- */
 
-/* A list of int64 beside the node. */
+/* Adds a constant list of int64 for the node. */
 static qc_id list_beside(struct qc_node_import *w, const char *suffix, int64_t count, const int64_t *v,
                          struct qc_status *st)
 {
@@ -52,7 +52,7 @@ static qc_id list_beside(struct qc_node_import *w, const char *suffix, int64_t c
     return id;
 }
 
-/* The same where pads or axes are computed: written into a list of zeros. */
+/* Extends computed pads or axes to all axes: scatters them into a list of zeros. */
 static bool spread_computed_pads(struct qc_node_import *w, int rank, struct qc_status *st)
 {
     const int64_t zeros[2 * QC_RANK_MAX] = {0}, size = rank, join = 0;
@@ -76,7 +76,7 @@ static bool spread_computed_pads(struct qc_node_import *w, int rank, struct qc_s
     return all != 0;
 }
 
-/* Pads of some axes (opset 18) as those of all: [begin of each axis, end of each axis]. */
+/* Extends pads of some axes (opset 18) to all axes: [begin of each axis, end of each axis]. */
 static bool spread_pads(struct qc_node_import *w, struct qc_status *st)
 {
     const int64_t *pads, *axes;
@@ -127,7 +127,7 @@ static bool form_pad(struct qc_node_import *w, struct qc_status *st)
             return false;
     }
     if (!spread_pads(w, st) || !qc_import_constant(&fill, w, 2, st)) return false;
-    /* Zero is the default, and only "constant" has a fill value. */
+    /* Zero is the default, and only mode "constant" has a fill value. */
     if (qc_import_has(w, 2) && (qc_import_attr(w, "mode") || (fill && fill->count == 1 && all_zero_bytes(fill))))
         qc_import_set(w, 2, QC_ABSENT);
     return qc_import_finish(w, QC_OP_Pad, st);
@@ -162,7 +162,7 @@ static bool form_split(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_Split, st);
 }
 
-/* --- Reductions: axes are an attribute here, an input from opset 13 (ReduceSum) or 18 on. --- */
+/* --- Reductions: in the graph axes are an attribute; in files an input from opset 13 (ReduceSum) or 18 on. --- */
 
 static bool form_reduce(struct qc_node_import *w, struct qc_status *st)
 {
@@ -189,7 +189,7 @@ static bool form_reduce(struct qc_node_import *w, struct qc_status *st)
 
 /* --- Others --- */
 
-/* perm is always there when the rank is known. */
+/* perm is always present if the rank is known. */
 static bool form_transpose(struct qc_node_import *w, struct qc_status *st)
 {
     int64_t perm[QC_RANK_MAX];
@@ -199,7 +199,7 @@ static bool form_transpose(struct qc_node_import *w, struct qc_status *st)
     return qc_import_finish(w, QC_OP_Transpose, st);
 }
 
-/* start and end (opset 15) are a Slice of the shape. */
+/* start and end (opset 15) become a Slice of the shape. */
 static bool form_shape(struct qc_node_import *w, struct qc_status *st)
 {
     struct qc_attr start = QC_INT("start", 0), end = QC_INT("end", INT64_MAX);

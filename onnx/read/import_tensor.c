@@ -7,7 +7,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little endian and copied as it is");
 
-/* TensorProto.DataType; the newest are of ONNX 1.20. */
+/* TensorProto.DataType; the newest types are from ONNX 1.20. */
 static const char *const type_names[] = {
     [0] = "undefined",       [1] = "float",         [2] = "uint8",           [3] = "int8",
     [4] = "uint16",          [5] = "int16",         [6] = "int32",           [7] = "int64",
@@ -25,7 +25,7 @@ const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type)
     return qc_text(buf, QC_TYPE_TEXT, "%s (%d)", type_names[data_type], data_type);
 }
 
-/* Elements of less than 8 bits: two or four in a byte, the first in the lowest bits. */
+/* Returns true for elements of less than 8 bits: two or four in a byte, the first in the lowest bits. */
 static bool is_packed(enum qc_dtype t)
 {
     return t != QC_BOOL && qc_dtype_info(t)->bits < 8;
@@ -66,7 +66,7 @@ void qc_import_take_raw(struct qc_tensor *t, const uint8_t *p)
     }
 }
 
-/* Integers of up to 16 bits and halves, widened to int32 in the file. */
+/* Reads integers of up to 16 bits and halves, which files widen to int32. */
 static bool take_int32(struct qc_tensor *t, const int32_t *v, struct qc_status *st)
 {
     const struct qc_dtype_info *info = qc_dtype_info(t->dtype);
@@ -110,7 +110,7 @@ static bool expect_count(const char *field, size_t got, size_t want, struct qc_s
     return qc_fail(st, QC_BAD_INPUT, "%s has %zu elements, but its shape needs %zu", field, got, want);
 }
 
-/* Finds how the elements are stored and checks their number, all before memory is taken for them. */
+/* Finds how the elements are stored and checks their number before memory is allocated for them. */
 static bool check_stored(const Onnx__TensorProto *p, enum qc_dtype dtype, size_t count, struct qc_status *st)
 {
     size_t raw;
@@ -154,8 +154,8 @@ static bool take_stored(struct qc_tensor *t, const Onnx__TensorProto *p, struct 
                                : take_int32(t, p->int32_data, st);
 }
 
-/* The tensor in the model's file, or where it begins between two elements there, in a file of its own; *out stays NULL
-   where it is for memory. */
+/* *out: the tensor in the model's file; if it is not aligned there, in a temporary file; NULL if it belongs in
+   memory. */
 static bool keep_in_file(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
                          const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside onnx/: a model on its way into a graph. */
+/* Inside onnx/: the state of an import. */
 #pragma once
 
 #include "graph/core/call.h"
@@ -8,7 +8,7 @@
 
 enum qc_name_origin { QC_FROM_INPUT, QC_FROM_INITIALIZER, QC_FROM_NODE, QC_FROM_OUTSIDE /* of a body */ };
 
-/* One value name of the file: where it comes from, and what it has become. */
+/* A value name of the file: its origin, and its value in the graph. */
 struct qc_onnx_name {
     const char *name;
     enum qc_name_origin origin;
@@ -16,9 +16,9 @@ struct qc_onnx_name {
     const char *as; /* name in the graph: that of the graph output it is an alias of, else its own */
     size_t uses;    /* by nodes in use and by graph outputs */
     bool is_output;
-    bool carried;               /* its type is not computed, or the node that makes it is carried through */
-    struct qc_onnx_name *alias; /* the name this one stands for; never an alias itself */
-    qc_id id;                   /* 0 until it is in the graph; constants enter when they are used */
+    bool carried;               /* its type is not supported, or the node that makes it is carried */
+    struct qc_onnx_name *alias; /* the name that this one stands for; never an alias itself */
+    qc_id id;                   /* 0 until it is in the graph; constants are added when they are used */
     struct qc_tensor *constant; /* NULL until read; owned */
 };
 
@@ -27,22 +27,22 @@ struct qc_lines {
     const char **lines;
 };
 
-/* What the subgraphs of a node read from outside: names of the graph that the node is in, each once. */
+/* Outer names that the subgraphs of a node read: names of the graph that contains the node, each once. */
 struct qc_outer_names {
     size_t count;
     const char **names;
 };
 
-/* A node that is carried through (graph/core/carried.h). */
+/* State of a carried node (graph/core/carried.h). */
 struct qc_carry {
-    bool carried, unknown; /* unknown: it is not computed itself */
-    const char *detail;    /* as of struct qc_carried_node */
+    bool carried, unknown; /* unknown: its own operator is not supported */
+    const char *detail;    /* as in struct qc_carried_node */
 };
 
-/* Files that external data was found in (import_external.c). */
+/* Files with external data (import_external.c). */
 struct qc_external_files {
     struct qc_external_file *first;
-    size_t bytes; /* of all of them, each once */
+    size_t bytes; /* total size, each file once */
 };
 
 /* Where external data may be. */
@@ -50,24 +50,24 @@ struct qc_beside {
     const char *folder; /* NULL: nowhere */
     enum qc_follow follow;
     struct qc_external_files *files;
-    struct qc_file_map *own; /* the model's file, where tensors may stay in it; else NULL */
+    struct qc_file_map *own; /* the model's file, if tensors may stay in it; else NULL */
     size_t own_bytes;
 };
 
-/* A message that was unpacked beside the model's. */
+/* A message unpacked in addition to the model. */
 struct qc_unpacked {
     ProtobufCMessage *message;
     const struct qc_unpacked *next;
 };
 
-/* A node of a function whose opset is not the model's. */
+/* The opset of a node of a function, if it differs from the model's. */
 struct qc_node_opset {
     const Onnx__NodeProto *node; /* NULL: an empty slot */
     int opset;
 };
 
 struct qc_importer {
-    struct qc_arena *arena; /* dies with the import */
+    struct qc_arena *arena; /* freed after the import */
     struct qc_graph *g;
     struct qc_beside beside;
     const struct qc_expander *expander; /* NULL: no functions */
@@ -79,46 +79,46 @@ struct qc_importer {
     uint32_t *slots;                 /* [slot_count]: index into names + 1 */
     unsigned char *live;             /* [n_node]: a graph output needs it */
     struct qc_outer_names *outer;    /* [n_node] */
-    unsigned depth;                  /* of the body that is read; 0: the model */
-    size_t *readings;                /* of bodies in this model so far */
+    unsigned depth;                  /* of the body being read; 0: the model */
+    size_t *readings;                /* number of bodies read so far in this model */
     struct qc_carry *carry;          /* [n_node]; NULL in a body */
-    size_t carried_count, *carried;  /* nodes that are carried through, producers first; room for all */
+    size_t carried_count, *carried;  /* carried nodes, producers first; room for all */
     struct qc_lines notes, warnings; /* in the importer's arena */
     const struct qc_unpacked *unpacked;
     size_t opset_count, opset_slots; /* opset_slots is 0 or a power of two */
     struct qc_node_opset *opset_of;
 };
 
-/* Names (import_names.c). Enters inputs, initializers and node outputs, and of a body what comes from outside (else
-   NULL); errors: a name made twice, or by two sources. */
+/* Names (import_names.c). Enters inputs, initializers, node outputs and, for a body, the outer names (else NULL). Fails
+   if a name is made twice or by two sources. */
 bool qc_import_enter_names(struct qc_importer *im, const struct qc_outer_names *outside, struct qc_status *st);
 struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name);    /* NULL when unknown */
 struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name); /* through aliases */
-/* A name no value of the file or the graph has, in the graph's arena. */
+/* Returns a name that no value of the file or the graph has, in the graph's arena. */
 const char *qc_import_fresh_name(struct qc_importer *im, const char *base, const char *suffix, struct qc_status *st);
 void qc_import_release_names(struct qc_importer *im); /* the tensors */
 
-/* Order (import_order.c). Marks what outputs need and counts uses; a name nothing makes is an error. */
+/* Order (import_order.c). Marks the nodes that outputs need and counts uses. Fails if no node makes a name. */
 bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st);
-/* Brings the nodes in use into the graph, producers first; those that are not handled, and what follows from them, are
-   noted to be carried through. Errors: a cycle; what a node fails with. */
+/* Adds the nodes in use to the graph, producers first. Unsupported nodes, and nodes that depend on them, are marked as
+   carried. Fails on a cycle, or as a node fails. */
 bool qc_import_nodes(struct qc_importer *im, struct qc_status *st);
 const char *qc_import_label(const Onnx__NodeProto *p); /* the node's name, else its first output */
 
 /* Subgraphs (import_body.c). Fills im->outer. */
 bool qc_import_find_outer(struct qc_importer *im, struct qc_status *st);
 
-/* What is carried through (import_carried.c). Begin marks inputs and initializers of types that are not computed. */
+/* Carried operators (import_carried.c). Marks inputs and initializers of unsupported types. */
 bool qc_import_carry_begin(struct qc_importer *im, struct qc_status *st);
-/* Is node i not computed, by its operator or by what it reads? Then it is carried. */
+/* *carried: node i is not supported, because of its operator or its inputs. */
 bool qc_import_carry_unknown(bool *carried, struct qc_importer *im, size_t i, struct qc_status *st);
-/* The same of a node that could not be imported for `why` (QC_UNSUPPORTED), which is reset. */
+/* Marks a node as carried if its import failed for `why` (QC_UNSUPPORTED), which is reset. */
 bool qc_import_carry_failed(struct qc_importer *im, size_t i, struct qc_status *why);
-/* Behind the outputs of the model: what carried nodes read becomes outputs too, what is left over goes, and the graph
-   gets the carried part, if there is one. */
+/* Called after the model's outputs are added. Values that carried nodes read become outputs too, unused ones are
+   removed, and the graph gets the carried part, if there is one. */
 bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st);
 
-/* An output of the graph (import_model.c), with a warning when it is not as declared. */
+/* Adds an output of the graph (import_model.c); warns if it differs from its declaration. */
 bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st);
 
 bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
@@ -130,24 +130,24 @@ bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct 
 /* Tensors (import_tensor.c). *out is owned. folder NULL: external data is an error. */
 bool qc_import_tensor(struct qc_tensor **out, const Onnx__TensorProto *p, const struct qc_beside *beside,
                       struct qc_status *st);
-/* Bytes of elements as raw_data has them; false when there cannot be so many. */
+/* *out: size of elements as raw_data. Returns false on overflow. */
 bool qc_import_raw_bytes(size_t *out, enum qc_dtype dtype, size_t count);
 void qc_import_take_raw(struct qc_tensor *t, const uint8_t *raw); /* fills t */
 
-/* External data (import_external.c): large tensors stay in their file, which is mapped, others are read. */
+/* External data (import_external.c): large tensors stay in their file, which is mapped; others are read. */
 bool qc_import_external(struct qc_tensor **out, enum qc_dtype dtype, const struct qc_shape *shape,
                         const Onnx__TensorProto *p, const struct qc_beside *beside, struct qc_status *st);
-bool qc_import_is_mapped(enum qc_dtype dtype, size_t bytes); /* where it is aligned and its file can be mapped */
+bool qc_import_is_mapped(enum qc_dtype dtype, size_t bytes); /* if it is aligned and its file can be mapped */
 void qc_import_release_external(struct qc_external_files *files);
-/* The bytes of a tensor whose data is in another file, the caller's to free: of a type that need not be known. */
+/* *out: the bytes of a tensor with external data, of any type, even an unsupported one; the caller frees them. */
 bool qc_import_external_bytes(uint8_t **out, size_t *size, const Onnx__TensorProto *p, const struct qc_beside *beside,
                               struct qc_status *st);
-int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d); /* QC_FREE unless it is positive */
-/* "float8e4m3fn (17)" for messages. */
+int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d); /* QC_FREE unless positive */
+/* Returns for example "float8e4m3fn (17)", for messages. */
 enum { QC_TYPE_TEXT = 48 };
 const char *qc_import_type_text(char buf[QC_TYPE_TEXT], int data_type);
 
-/* One node on its way (import_node.c). */
+/* Import of one node (import_node.c). */
 struct qc_operand {
     struct qc_onnx_name *name; /* a value of the file, resolved ... */
     qc_id id;                  /* ... or one made here; neither: absent */
@@ -158,40 +158,39 @@ enum { QC_OPERANDS_EXTRA = 8, QC_NODE_ATTRS = 32, QC_NODE_TENSORS = 32 };
 struct qc_node_import {
     struct qc_importer *im;
     const char *op;    /* as in the file */
-    const char *label; /* the node's name, else its first output: for messages and for names of what it becomes */
+    const char *label; /* the node's name, else its first output: for messages and for names derived from it */
     const char *name;  /* the node's name or NULL */
     size_t input_count, input_capacity;
     struct qc_operand *inputs;
     size_t attr_count;
     struct qc_attr attrs[QC_NODE_ATTRS];
     size_t output_count;
-    struct qc_onnx_name **outputs; /* NULL where the file leaves one out */
+    struct qc_onnx_name **outputs; /* NULL for an omitted output */
     const Onnx__NodeProto *proto;
-    size_t owned_count; /* tensors of attributes and constants made here, released when the node is done */
+    size_t owned_count; /* tensors of attributes and constants made here, released after the node */
     struct qc_tensor *owned[QC_NODE_TENSORS];
     bool located;            /* the status names the node already */
-    struct qc_status unread; /* of the first constant whose type was asked for and that could not be read */
+    struct qc_status unread; /* error of the first constant whose type was needed and that could not be read */
 };
 
-/* Attributes (import_attr.c): checked against attributes.def, defaults dropped; or all of them as they are. */
+/* Attributes (import_attr.c): checked against attributes.def, with defaults dropped; raw: all, unchanged. */
 bool qc_import_raw_attrs(struct qc_attr attrs[QC_NODE_ATTRS], struct qc_node_import *w, const Onnx__NodeProto *p,
                          struct qc_status *st);
 bool qc_import_attrs(struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
 const struct qc_attr *qc_import_attr(const struct qc_node_import *w, const char *name);    /* NULL when absent */
 bool qc_import_take_attr(struct qc_attr *out, struct qc_node_import *w, const char *name); /* found and removed? */
-void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces; a's data must last */
+void qc_import_put_attr(struct qc_node_import *w, struct qc_attr a); /* replaces; a's data must outlive w */
 
 /* Operands. */
-/* Reads the initializer behind a name, once; nothing to do for other names. */
+/* Reads the initializer of a name once; no effect on other names. */
 bool qc_import_read_constant(struct qc_importer *im, struct qc_onnx_name *n, struct qc_status *st);
 bool qc_import_has(const struct qc_node_import *w, size_t i);
-/* The constant behind input i: *out is NULL when it is absent or not a constant. Borrowed. */
+/* *out: the constant of input i, borrowed; NULL if it is absent or not a constant. */
 bool qc_import_constant(const struct qc_tensor **out, struct qc_node_import *w, size_t i, struct qc_status *st);
-/* The constant that a resolved name is, or NULL. Borrowed. */
+/* *out: the constant of a resolved name, borrowed, or NULL. */
 bool qc_import_name_constant(const struct qc_tensor **out, struct qc_importer *im, struct qc_onnx_name *n,
                              struct qc_status *st);
-/* The same for a constant of integers as an arena array; false when it is there but not a constant: "axes is computed".
- */
+/* *out: a constant of integers as an arena array. Fails if the input is present but no constant: "axes is computed". */
 bool qc_import_ints(const int64_t **out, size_t *count, struct qc_node_import *w, size_t i, const char *what,
                     struct qc_status *st);
 struct qc_shape qc_import_shape(struct qc_node_import *w, size_t i); /* rank -1 when absent or unknown */
@@ -203,33 +202,33 @@ bool qc_import_set_ints(struct qc_node_import *w, size_t i, const char *suffix, 
                         struct qc_status *st); /* rank 1 */
 bool qc_import_output_used(const struct qc_node_import *w, size_t k);
 
-/* One node of the file; label is for messages. */
+/* Imports one node of the file; label is for messages. */
 bool qc_import_node(struct qc_importer *im, const Onnx__NodeProto *p, const char *label, struct qc_status *st);
-/* As graph/types/ops.def has it: "Conv", "com.microsoft::QGemm"; ONNX Runtime's own QuantizeLinear and DequantizeLinear
- * are ONNX's of opset 21. */
+/* Returns the operator as graph/types/ops.def names it: "Conv", "com.microsoft::QGemm". ONNX Runtime's own
+   QuantizeLinear and DequantizeLinear are those of ONNX opset 21. */
 const char *qc_import_op_name(struct qc_importer *im, const Onnx__NodeProto *p, struct qc_status *st);
 bool qc_import_op_known(const struct qc_importer *im, const char *op); /* has a row, a form or a function */
 
-/* Functions of the model (import_inline.c). *out: its graph, with the nodes of a function in place of each call, also
-   in the graphs inside of nodes; in the importer's arena. Errors: functions that use themselves, are nested too deep or
-   come to too many nodes; calls that do not fit. */
+/* Functions of the model (import_inline.c). *out: its graph with each call replaced by the nodes of the function, also
+   in graphs inside nodes; in the importer's arena. Fails if functions are recursive, nested too deep or give too many
+   nodes, or if a call does not fit. */
 bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, const Onnx__ModelProto *m,
                       struct qc_status *st);
 int qc_import_opset_of(const struct qc_importer *im, const Onnx__NodeProto *n); /* of its function, else the model's */
 void qc_import_release_unpacked(struct qc_importer *im);
 
-/* Functions (import_expand.c). The node becomes what a function that fits says; *fits is false where none does. */
+/* Functions (import_expand.c). Replaces the node by the function that fits; *fits is false if none does. */
 bool qc_import_expand(bool *fits, struct qc_node_import *w, const Onnx__NodeProto *p, struct qc_status *st);
 
-/* The end of a node: one of these. */
+/* A form ends with one of these. */
 bool qc_import_finish(struct qc_node_import *w, enum qc_op op,
                       struct qc_status *st); /* operands and attributes as they stand */
 bool qc_import_alias(struct qc_node_import *w, size_t input, struct qc_status *st); /* output 0 is that input */
 bool qc_import_become_constant(struct qc_node_import *w, struct qc_tensor *t,
                                struct qc_status *st);      /* takes t; NULL fails */
 bool qc_import_become(struct qc_node_import *w, qc_id id); /* output 0 is that value */
-/* A node beside: one output, named after the node and suffix (NULL: it is output 0 of the node). 0 and a status on
- * failure. */
+/* Adds a helper node with one output, named after the node and suffix (NULL: it is output 0 of the node). Returns 0 and
+   sets a status on failure. */
 qc_id qc_import_beside(struct qc_node_import *w, enum qc_op op, const char *suffix, unsigned inputs, const qc_id *in,
                        unsigned attrs, const struct qc_attr *attr, struct qc_status *st);
 qc_id qc_import_input(struct qc_node_import *w, size_t i,
@@ -237,7 +236,7 @@ qc_id qc_import_input(struct qc_node_import *w, size_t i,
 qc_id qc_import_enter_value(struct qc_importer *im, struct qc_onnx_name *n,
                             struct qc_status *st); /* a resolved name; 0 failed */
 
-/* Forms: how the operators of all opsets become the canonical one. NULL: as it is, when graph/types/ops.def has it. */
+/* Forms: convert the operators of all opsets to the canonical one. NULL: unchanged, if graph/types/ops.def has it. */
 typedef bool qc_import_form(struct qc_node_import *w, struct qc_status *st);
 struct qc_import_row {
     const char *op;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One walk over the wire format, before protobuf-c reads it: it says that every length lies inside its parent. On the
-   way it may write a short form of the message, where raw_data is only a number: which of the places that were left out
-   it is. protobuf-c would copy all of them; they are put in afterwards. */
+/* Walks the wire format before protobuf-c reads it, and checks that every length lies inside its parent. Optionally
+   writes a short form of the message in which each raw_data is only an index into the list of omitted places.
+   protobuf-c would copy all of them; they are restored after unpacking. */
 #include "onnx/read/proto.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@ enum {
     DEPTH = 100,
     VARINT_MAX = 10,
     RAW_DATA = 9, /* the field of a TensorProto */
-    NUMBER = 8,   /* bytes: raw_data of as many or more becomes a number of this size, shorter stays */
-    LENGTH = 5    /* bytes of a length that is filled in later */
+    NUMBER = 8,   /* bytes: raw_data of at least this size becomes an index of this size; shorter data stay */
+    LENGTH = 5    /* bytes for a length that is filled in later */
 };
 enum wire { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
@@ -33,11 +33,11 @@ struct shortened {
 
 struct level {
     size_t end;
-    const ProtobufCMessageDescriptor *d; /* NULL: of a field we do not know; its contents are not looked at */
-    size_t length_at;                    /* in the short form: where its length goes */
+    const ProtobufCMessageDescriptor *d; /* NULL: an unknown field, whose contents are skipped */
+    size_t length_at;                    /* in the short form: the place of its length */
 };
 
-/* A varint at *at, which moves behind it; false when it runs past end or is too long. */
+/* Reads a varint at *at and advances *at. Returns false if it runs past end or is too long. */
 static bool read_varint(uint64_t *out, const uint8_t *p, size_t *at, size_t end)
 {
     uint64_t v = 0;
@@ -89,14 +89,13 @@ static bool put_place(struct shortened *s, const uint8_t *data, size_t size, str
     return put(s, &length, 1, st) && put(s, &number, NUMBER, st);
 }
 
-/* A length always takes LENGTH bytes, so that it can be written when it is known: protobuf lets a number have zeros in
-   front. */
+/* A length always takes LENGTH bytes, so that it can be filled in later: protobuf allows padding with zeros. */
 static void set_length(uint8_t *at, size_t length)
 {
     for (unsigned i = 0; i < LENGTH; i++) at[i] = (uint8_t)(length >> 7 * i & 0x7f) | (i + 1 < LENGTH ? 0x80 : 0);
 }
 
-/* The wire type of one element of a field. */
+/* Returns the wire type of one element of a field. */
 static enum wire wire_of(const ProtobufCFieldDescriptor *f)
 {
     switch (f->type) {
@@ -121,13 +120,13 @@ static enum wire wire_of(const ProtobufCFieldDescriptor *f)
     return WIRE_VARINT;
 }
 
-/* Elements of a repeated number may be packed into bytes. */
+/* Returns true if the wire type fits the field. Repeated numbers may be packed into bytes. */
 static bool wire_fits(const ProtobufCFieldDescriptor *f, unsigned wire)
 {
     return wire == (unsigned)wire_of(f) || (wire == WIRE_BYTES && f->label == PROTOBUF_C_LABEL_REPEATED);
 }
 
-/* s: the short form; NULL: nobody needs it. */
+/* s: the short form, may be NULL. */
 static bool walk(struct shortened *s, const ProtobufCMessageDescriptor *d, const void *bytes, size_t size,
                  const char *what, struct qc_status *st)
 {
@@ -147,7 +146,7 @@ static bool walk(struct shortened *s, const ProtobufCMessageDescriptor *d, const
         bool fits = read_varint(&key, p, &at, end);
         const size_t behind_key = at;
         const uint64_t number = key >> 3;
-        bool whole = true; /* the field stands in the short form as it is */
+        bool whole = true; /* the short form copies the whole field */
         const ProtobufCFieldDescriptor *f = NULL;
         if (fits && number >= 1 && number < 1u << 29)
             f = protobuf_c_message_descriptor_get_field(stack[depth].d, (unsigned)number);
@@ -205,7 +204,7 @@ bool qc_proto_check(const ProtobufCMessageDescriptor *d, const void *bytes, size
     return walk(NULL, d, bytes, size, what, st);
 }
 
-/* The library says NULL for damage and for want of memory alike. */
+/* The library returns NULL for damage and for lack of memory alike; this notes the latter. */
 static void *noted_malloc(void *refused, size_t size)
 {
     void *p = malloc(size);
@@ -233,7 +232,7 @@ bool qc_proto_unpack(ProtobufCMessage **out, const ProtobufCMessageDescriptor *d
 
 static void put_back(ProtobufCMessage *m, const struct shortened *s);
 
-/* The messages of one field, by where protobuf-c keeps them. */
+/* Restores raw_data in the messages of one field, which protobuf-c keeps by label. */
 static void put_back_field(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f, const struct shortened *s)
 {
     const char *base = (const char *)m;
@@ -263,7 +262,7 @@ static void put_back(ProtobufCMessage *m, const struct shortened *s)
         if (t->has_raw_data && t->raw_data.len == NUMBER) {
             memcpy(&number, t->raw_data.data, NUMBER);
             free(t->raw_data.data);
-            t->raw_data.data = (uint8_t *)(uintptr_t)s->places[number].data; /* nobody writes there */
+            t->raw_data.data = (uint8_t *)(uintptr_t)s->places[number].data; /* never written */
             t->raw_data.len = s->places[number].size;
         }
     }
@@ -293,7 +292,7 @@ static void *never(void *lent, size_t size)
     return NULL;
 }
 
-/* What lies in the borrowed bytes is not the message's. */
+/* Frees memory unless it lies in the borrowed bytes. */
 static void free_own(void *lent, void *p)
 {
     const struct place *bytes = lent;

@@ -8,9 +8,9 @@ struct qc_onnx_property {
     const char *key, *value;
 };
 
-/* quantization_annotation of a tensor: SCALE_TENSOR and ZERO_POINT_TENSOR, and AXIS_TENSOR (int64, ours) where there
-   are channels, name initializers "BASE_scale", "BASE_zero_point", "BASE_axis" that no node reads. int32 has no zero
-   point. Strings and arrays are borrowed. */
+/* quantization_annotation of a tensor: SCALE_TENSOR, ZERO_POINT_TENSOR and, for channels, AXIS_TENSOR (int64, ours)
+   name initializers "BASE_scale", "BASE_zero_point", "BASE_axis" that no node reads. int32 has no zero point. Strings
+   and arrays are borrowed. */
 struct qc_onnx_annotation {
     qc_id value; /* of the emitted graph */
     const char *base;
@@ -29,34 +29,34 @@ struct qc_onnx_emit_options {
     size_t annotation_count;
     const struct qc_onnx_annotation *annotations;
     const char *const *node_docs; /* NULL, or [node_count + 1]: doc_string of each node or NULL */
-    int opset_min;                /* the opset is at least this; 0: no demand */
-    size_t external_from; /* qc_onnx_emit_file: constants of more bytes than this in all go into a file beside the
-                             model, and in any case those of a graph with external data */
+    int opset_min;                /* least opset; 0: none given */
+    size_t external_from; /* qc_onnx_emit_file: if constants have more bytes than this in total, or the graph has
+                             external data, they go into a file beside the model */
 };
 
-/* External data from 1.9 GB on: a protobuf ends at 2 GB. */
+/* External data from 1.9 GB on: a protobuf is limited to 2 GB. */
 #define QC_ONNX_EMIT_DEFAULTS ((struct qc_onnx_emit_options){.external_from = (size_t)1900 << 20})
 
-/* The opset a graph is emitted with: the lowest that is at least 13, at least that of the model it came from, at least
-   options->opset_min, and holds every operator, attribute and type in use. The IR version follows from it (opset 13: 7,
-   15: 8, 19: 9, 21: 10). options may be NULL (defaults). */
+/* Returns the opset of an emitted graph: the lowest that is at least 13, the opset of the original model and
+   options->opset_min, and that has every operator, attribute and type in use. The IR version follows from it (opset 13:
+   7, 15: 8, 19: 9, 21: 10). options may be NULL (defaults). */
 int qc_onnx_emit_opset(const struct qc_graph *g, const struct qc_onnx_emit_options *options);
 
-/* The bytes of the model, owned by the caller (free). All constants are inside. The same graph gives the same bytes:
-   nodes in graph order, constants in value order and only those in use. Values keep their names; a graph output has its
-   own name, if need be through an Identity; values without a name get one from their node. options may be NULL
-   (defaults). Errors: QC_UNSUPPORTED when the graph holds ops of ours (Quantize, Dequantize, Requantize) or affine
-   values, which have to be lowered first; more than 2 GB (use qc_onnx_emit_file); QC_MACHINE. */
+/* *bytes: the model with all constants inside; the caller frees it. The same graph gives the same bytes: nodes in graph
+   order, constants in use in value order. Values keep their names. A graph output has its own name, if necessary
+   through an Identity. Values without a name get one from their node. options may be NULL (defaults). Fails with
+   QC_UNSUPPORTED if the graph has ops of ours (Quantize, Dequantize, Requantize) or affine values, which must be
+   lowered first, or more than 2 GB (use qc_onnx_emit_file); with QC_MACHINE. */
 bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
                   struct qc_status *st);
 
-/* Writes the model to a file that appears only when complete; constants beyond external_from bytes go to "<path>.data",
-   one after the other as they lie in memory. Both are whole on the disk before the first of them gets its name.
-   *bytes: of the files; may be NULL. Errors: as above and those of base/file.h. */
+/* Writes the model to a file that appears only when complete. Constants beyond external_from bytes go to "<path>.data",
+   one after the other as they lie in memory. Both files are synced to disk before the first is renamed. *bytes: total
+   size, may be NULL. Fails as above and as base/file.h. */
 bool qc_onnx_emit_file(size_t *bytes, const char *path, const struct qc_graph *g,
                        const struct qc_onnx_emit_options *options, struct qc_status *st);
 
-/* How many bytes these files have at most: of external data as long a name as there can be is counted for each
-   constant. Nothing is written. Errors: as qc_onnx_emit, but for the limit of 2 GB. */
+/* *bytes: the largest possible size of these files; each external constant is counted with the longest possible name.
+   Writes nothing. Fails as qc_onnx_emit, except for the limit of 2 GB. */
 bool qc_onnx_emit_bytes(size_t *bytes, const struct qc_graph *g, const struct qc_onnx_emit_options *options,
                         struct qc_status *st);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "onnx/write/emitting.h"
 
-/* An initializer of the annotation; its name, or NULL and a status. */
+/* Adds an initializer of the annotation. Returns its name, or NULL and sets a status. */
 static const char *add_tensor(struct qc_emitter *e, const struct qc_tensor *t, const char *base, const char *suffix,
                               struct qc_status *st)
 {
@@ -19,7 +19,7 @@ static struct qc_tensor tensor_of(enum qc_dtype t, const struct qc_shape *shape,
                               .data = (void *)(uintptr_t)data};
 }
 
-/* Zero points in their own type: little endian, the low bytes are the value. */
+/* Returns zero points in their own type: little endian, so the low bytes are the value. */
 static const void *zero_points(struct qc_emitter *e, const struct qc_onnx_annotation *a, struct qc_status *st)
 {
     const size_t size = qc_dtype_size(a->dtype);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What was carried through (graph/core/carried.h) comes back: behind the nodes of the graph, under its own names. */
+/* Writes carried operators (graph/core/carried.h) behind the nodes of the graph, under their own names. */
 #include <string.h>
 
 #include "onnx/write/emitting.h"
 
 typedef bool visit_fn(struct qc_emitter *e, Onnx__NodeProto *p, struct qc_status *st);
 
-/* Every node, those of subgraphs too. Recursion ends with the nesting of messages, which qc_proto_check bounds. */
+/* Visits every node, including subgraphs. qc_proto_check bounds the nesting of messages and so the recursion. */
 static bool each_node(struct qc_emitter *e, Onnx__GraphProto *g, visit_fn *visit, struct qc_status *st)
 {
     for (size_t i = 0; i < g->n_node; i++) {
@@ -33,7 +33,7 @@ static bool take_text(struct qc_emitter *e, const char *name, struct qc_status *
     return !*qc_proto_text(name) || qc_emit_take(e, name, st);
 }
 
-/* Names inside subgraphs are kept free too: one of ours outside would be hidden, or hide them. */
+/* Reserves names inside subgraphs too, so that inner and outer names cannot hide each other. */
 static bool take_names(struct qc_emitter *e, Onnx__NodeProto *p, struct qc_status *st)
 {
     if (*qc_proto_text(p->name) && !qc_emit_take_node(e, p->name, st)) return false;
@@ -67,7 +67,7 @@ bool qc_emit_carried_begin(struct qc_emitter *e, struct qc_status *st)
         const char *name = c->constants[i].name;
         const qc_id v = qc_graph_find_value(e->g, name);
         const struct qc_tensor *t = qc_constant_of(e->g, v);
-        /* One initializer for both, unless a pass has made another of it. */
+        /* Both share one initializer, unless a pass has changed the constant. */
         if (t && e->used[v] && !e->names[v] && !e->g->values[v].type.qparams &&
             qc_tensor_equal(t, c->constants[i].tensor))
             e->names[v] = name;
@@ -87,7 +87,7 @@ static bool is_written(const struct qc_emitter *e, const char *name)
     return v && e->used[v] && qc_constant_of(e->g, v) && strcmp(e->names[v], name) == 0;
 }
 
-/* Opsets in which a node of an operator means the same. */
+/* Ranges of opsets in which an operator means the same. */
 static const struct {
     const char *op;
     int first, last;
@@ -117,7 +117,7 @@ static bool check_opset(struct qc_emitter *e, Onnx__NodeProto *p, struct qc_stat
                    qc_proto_text(p->op_type), qc_proto_text(p->name), opset, e->opset);
 }
 
-/* The graph's port of this name; of its outputs only those of the model. */
+/* Returns the graph's port of this name; only outputs of the model count. */
 static Onnx__ValueInfoProto *find_port(Onnx__ValueInfoProto *const *ports, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
@@ -125,7 +125,7 @@ static Onnx__ValueInfoProto *find_port(Onnx__ValueInfoProto *const *ports, size_
     return NULL;
 }
 
-/* The model's own list: what the graph has is written as the graph has it. */
+/* Lists the model's own ports; those that the graph has are written as in the graph. */
 static void take_ports(Onnx__ValueInfoProto **to, Onnx__ValueInfoProto *const *from, size_t n,
                        Onnx__ValueInfoProto *const *own, size_t own_count)
 {

@@ -9,7 +9,7 @@
 #include "onnx/write/emitting.h"
 
 enum {
-    EXTERNAL_LEAST = 1024, /* smaller constants stay inside: shapes and the like, which readers want at once */
+    EXTERNAL_LEAST = 1024, /* smaller constants stay inside, such as shapes, which readers need at once */
     EXTERNAL_ALIGN = 64
 };
 
@@ -131,7 +131,7 @@ bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_on
     size_t given = 0;
     while (given < g->input_count && !(e->captured && e->captured[given])) given++;
     p->name = qc_emit_text(g->name && *g->name ? g->name : "graph");
-    p->n_input = given; /* captures are the last */
+    p->n_input = given; /* captures follow */
     p->n_output = g->output_count;
     p->input = emit_ports(e, e->inputs, given, st);
     p->output = emit_ports(e, e->outputs, g->output_count, st);
@@ -222,12 +222,12 @@ bool qc_onnx_emit(void **bytes, size_t *size, const struct qc_graph *g, const st
 
 /* The file beside the model. */
 struct data_file {
-    struct qc_output *output; /* NULL: bytes are counted alone */
-    const char *location;     /* as the model says it */
+    struct qc_output *output; /* NULL: bytes are only counted */
+    const char *location;     /* the name in the model */
     uint64_t bytes;           /* so far */
 };
 
-/* Moves the elements of a constant there. */
+/* Moves the elements of a constant to the file beside the model. */
 static bool move_out(Onnx__TensorProto *t, struct data_file *d, struct qc_arena *a, struct qc_status *st)
 {
     static const uint8_t zeros[EXTERNAL_ALIGN];
@@ -269,7 +269,7 @@ static bool write_data(struct data_file *d, const struct qc_emit_list *tensors, 
     return move_all(d, tensors, a, st);
 }
 
-/* Do constants go beside the model? */
+/* Returns true if constants go into a file beside the model. */
 static bool goes_beside(const struct qc_emit_list *tensors, const struct qc_graph *g, size_t limit)
 {
     size_t total = 0;

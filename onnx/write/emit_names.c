@@ -10,7 +10,7 @@ static size_t hash_name(const char *s)
     return (size_t)(h ^ h >> 32);
 }
 
-/* The slot of a name, or the empty one where it would be. */
+/* Returns the slot of a name, or the empty slot where it belongs. */
 static const char **slot_of(const char **slots, size_t count, const char *name)
 {
     size_t i = hash_name(name) & (count - 1);
@@ -81,7 +81,7 @@ const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const cha
     return s ? take_unique(e, s, st) : NULL;
 }
 
-/* A name for a value that has none. */
+/* Returns a new name for a value without a name. */
 static const char *derived(struct qc_emitter *e, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &e->g->values[v];
@@ -94,7 +94,7 @@ static const char *derived(struct qc_emitter *e, qc_id v, struct qc_status *st)
     return qc_arena_printf(e->arena, st, "%s_output_%u", base, value->output);
 }
 
-/* Names of what is no port. */
+/* Names all values that are no inputs or outputs. */
 static bool assign_others(struct qc_emitter *e, struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
@@ -109,8 +109,8 @@ static bool assign_others(struct qc_emitter *e, struct qc_status *st)
     return true;
 }
 
-/* Inputs and outputs of a body are told apart by their place: their names may differ from the file's. A value that is
-   no result, or another output already, gets to its output by an Identity. */
+/* Inputs and outputs of a body are identified by position, so their names may differ from the file's. A value that is
+   no result, or that is another output already, becomes an output through an Identity. */
 static bool assign_body_ports(struct qc_emitter *e, struct qc_status *st)
 {
     const struct qc_graph *g = e->g;
@@ -149,8 +149,8 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
     for (size_t i = 0; i < g->output_count; i++) {
         const struct qc_port *p = &g->outputs[i];
         const struct qc_value *v = &g->values[p->value];
-        /* The value is called as the output, unless it is an input, a constant of another name, or another output
-         * already. */
+        /* The value gets the name of the output, unless it is an input, a constant of another name, or another output
+           already. */
         const bool own = v->name && strcmp(v->name, p->name) == 0;
         const bool inner = g->carried && i >= g->carried->output_count;
         if (!e->names[p->value] && (v->kind == QC_VALUE_RESULT || own || (inner && v->constant)))

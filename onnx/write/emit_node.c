@@ -20,7 +20,7 @@ bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, s
     return true;
 }
 
-/* Of the whole model: a body has none of its own. */
+/* Domains belong to the whole model, not to a body. */
 bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, struct qc_status *st)
 {
     if (e->outer) return qc_emit_domain((struct qc_emitter *)(uintptr_t)e->outer, domain, version, st);
@@ -35,7 +35,7 @@ bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, s
     return qc_emit_append(e, &e->domains, p, st);
 }
 
-/* Two or four elements of less than 8 bits to a byte, the first in the lowest bits. */
+/* Packs two or four elements of less than 8 bits into a byte, the first in the lowest bits. */
 static uint8_t *pack(struct qc_arena *a, const struct qc_tensor *t, struct qc_status *st)
 {
     const unsigned bits = qc_dtype_info(t->dtype)->bits, each = 8 / bits, most = (1U << bits) - 1;
@@ -123,14 +123,14 @@ static bool emit_attr(struct qc_emitter *e, struct qc_emit_list *to, const struc
     return qc_emit_append(e, to, p, st);
 }
 
-/* --- From the canonical form to that of the opset --- */
+/* --- Conversion from the canonical form to the opset --- */
 
 static bool is_reduce(enum qc_op op)
 {
     return strncmp(qc_op_info(op)->onnx, "Reduce", 6) == 0;
 }
 
-/* Axes of a reduction as a constant input. */
+/* Returns the axes of a reduction as a constant input. */
 static char *emit_axes(struct qc_emitter *e, const struct qc_node *n, const struct qc_attr *axes, struct qc_status *st)
 {
     const struct qc_shape shape = QC_SHAPE((int64_t)axes->count);
@@ -149,7 +149,7 @@ static bool emit_attrs(struct qc_emitter *e, struct qc_emit_list *to, const stru
 {
     if (n->op == QC_OP_Conv || n->op == QC_OP_ConvTranspose || n->op == QC_OP_QLinearConv ||
         n->op == QC_OP_ConvInteger) {
-        /* Import drops it; other readers of ONNX files like to see it. */
+        /* The import drops it, but other readers of ONNX files expect it. */
         const struct qc_shape *s = &e->g->values[n->inputs[n->op == QC_OP_QLinearConv ? 3 : 1]].type.shape;
         const struct qc_attr kernel = QC_INTS("kernel_shape", s->rank > 2 ? (size_t)s->rank - 2 : 0, s->dim + 2);
         if (s->rank > 2 && qc_shape_fixed(s) && !qc_attr_find(n, "kernel_shape") && !emit_attr(e, to, n, &kernel, st))
@@ -218,7 +218,7 @@ bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, st
     return qc_emit_append(e, &e->nodes, p, st);
 }
 
-/* Recursion is bounded by QC_BODY_DEPTH_MAX. */
+/* QC_BODY_DEPTH_MAX bounds the recursion. */
 Onnx__GraphProto *qc_emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
                                struct qc_status *st)
 {

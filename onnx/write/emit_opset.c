@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The opset that holds what a graph uses. */
+/* Finds the opset that has all operators, attributes and types of a graph. */
 #include <string.h>
 
 #include "graph/core/recurrent.h"
@@ -8,7 +8,7 @@
 
 enum { LOWEST = 13 };
 
-/* Operators younger than opset 13. */
+/* Operators newer than opset 13. */
 static const struct {
     enum qc_op op;
     int opset;
@@ -56,7 +56,7 @@ static int reduction_opset(const struct qc_node *n)
     return strcmp(reduction, "add") == 0 || strcmp(reduction, "mul") == 0 ? 16 : 18;
 }
 
-/* What attributes and types of a node ask for, beyond the op itself. */
+/* Returns the opset that attributes and types of a node need, beyond the op itself. */
 static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
 {
     int opset = LOWEST;
@@ -92,7 +92,7 @@ static int feature_opset(const struct qc_graph *g, const struct qc_node *n)
     return opset;
 }
 
-/* The first that has the type. */
+/* Returns the first opset with the type. */
 static int type_opset(enum qc_dtype t)
 {
     if (t == QC_U2 || t == QC_I2) return 25;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside onnx/: a graph on its way into a model. */
+/* Inside onnx/: the state of an emission. */
 #pragma once
 
 #include "onnx/read/proto.h"
@@ -10,63 +10,64 @@ struct qc_emit_list {
     void **items;
 };
 
-/* Names that are given out: a hash table. */
+/* Names in use: a hash table. */
 struct qc_emit_taken {
     const char **slots; /* [slot_count], a power of two */
     size_t slot_count, count;
 };
 
 struct qc_emitter {
-    struct qc_arena *arena; /* all messages; dies with the emission */
+    struct qc_arena *arena; /* all messages; freed after the emission */
     const struct qc_graph *g;
     const struct qc_emitter *outer; /* of a body: the graph around it */
-    const char **captured;          /* [input_count] of a body: what its inputs are called outside, or NULL */
+    const char **captured;          /* [input_count] of a body: outer names of its inputs, or NULL */
     int opset;
-    bool contrib;                            /* a node of ONNX Runtime's domain is in it */
+    bool contrib;                            /* it has a node of ONNX Runtime's domain */
     unsigned char *used;                     /* [value_count + 1]: an output needs it */
     const char **names;                      /* [value_count + 1]: in the file */
-    const struct qc_port *inputs, *outputs;  /* the graph's, in a body by the names that they have in the file */
-    struct qc_emit_taken taken, taken_nodes; /* names of values; of nodes, which are a space of their own */
+    const struct qc_port *inputs, *outputs;  /* the graph's; in a body with their names in the file */
+    struct qc_emit_taken taken, taken_nodes; /* names of values; names of nodes, which are separate */
     struct qc_emit_list nodes, initializers, domains;
     struct qc_emit_list *tensors; /* the initializers of the whole model */
     const char *const *node_docs; /* as in the options */
-    Onnx__ModelProto *carried;    /* NULL, or what the graph carries */
+    Onnx__ModelProto *carried;    /* carried part of the graph, or NULL */
 };
 
-/* Names (emit_names.c): those of ports first, then those values have, then new ones from nodes. */
+/* Names (emit_names.c): ports keep theirs first, then other named values; others get names from their nodes. */
 bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st);
-/* base_suffix, or with a number when that is taken. NULL and a status when memory is out. */
+/* Returns base_suffix, followed by a number if that name is in use. NULL and a status if memory is out. */
 const char *qc_emit_fresh_name(struct qc_emitter *e, const char *base, const char *suffix, struct qc_status *st);
 
-bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st); /* nobody else gets it */
+bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st); /* reserves the name */
 
-/* The name for a node of the graph: with a number when another node has it. NULL: it has none, or memory is out. */
+/* Returns the name for a node of the graph, followed by a number if another node has it. NULL: no name, or memory is
+   out. */
 const char *qc_emit_node_name(struct qc_emitter *e, const char *name, struct qc_status *st);
 bool qc_emit_take_node(struct qc_emitter *e, const char *name, struct qc_status *st);
 
-/* What is carried through (emit_carried.c). Begin takes its names, behind those of ports; graph and model add it to
-   what is there. */
+/* Carried operators (emit_carried.c). Begin reserves their names after those of ports; graph and domains add them. */
 bool qc_emit_carried_begin(struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_carried_graph(Onnx__GraphProto *p, struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_carried_domains(struct qc_emitter *e, struct qc_status *st);
 void qc_emit_carried_model(Onnx__ModelProto *m, const struct qc_emitter *e);
-void qc_emit_carried_end(struct qc_emitter *e); /* behind the packing */
+void qc_emit_carried_end(struct qc_emitter *e); /* after packing */
 
-/* opset_import; the first version that is given for a domain holds. */
+/* Adds to opset_import. For each domain the first version counts. */
 bool qc_emit_domain(struct qc_emitter *e, const char *domain, int64_t version, struct qc_status *st);
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st);
 
-/* The body of a node, the first `given` inputs of which are ONNX's (emit_node.c); outer: where it stands. */
+/* Returns the body of a node whose first `given` inputs are those of ONNX (emit_node.c). outer: the enclosing
+   emission. */
 Onnx__GraphProto *qc_emit_body(struct qc_emitter *outer, const struct qc_node *n, const struct qc_graph *body,
                                struct qc_status *st);
-/* Fills a graph: initializers, nodes, ports but for captures (emit_model.c). */
+/* Fills a graph with initializers, nodes, and ports except captures (emit_model.c). */
 bool qc_emit_graph(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
                    struct qc_status *st);
 bool qc_emit_mark_used(struct qc_emitter *e, struct qc_status *st);
 bool qc_emit_initializer(struct qc_emitter *e, Onnx__TensorProto *t, struct qc_status *st);
 
-/* Messages (emit_node.c). Tensor data is borrowed, but for packed 4-bit elements. */
+/* Messages (emit_node.c). Tensor data are borrowed, except packed elements of less than 8 bits. */
 Onnx__TensorProto *qc_emit_tensor(struct qc_arena *a, const char *name, const struct qc_tensor *t,
                                   struct qc_status *st);
 bool qc_emit_node(struct qc_emitter *e, const struct qc_node *n, struct qc_status *st);
@@ -76,7 +77,7 @@ bool qc_emit_identity(struct qc_emitter *e, const char *from, const char *to, st
 bool qc_emit_annotations(Onnx__GraphProto *p, struct qc_emitter *e, const struct qc_onnx_emit_options *o,
                          struct qc_status *st);
 
-/* Strings of messages are not const; nothing writes to them. */
+/* Strings of messages are not const, but never written. */
 static inline char *qc_emit_text(const char *s)
 {
     return (char *)(uintptr_t)s;

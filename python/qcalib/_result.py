@@ -100,7 +100,8 @@ class Result:
 
     @property
     def latency(self):
-        """What `benchmark` measured, as the report has it: "float_ms", "default_ms", "integers_ms", "best_ms", "changes"
+        """What `benchmark` measured, as the report has it: "float_ms", "default_ms", "integers_ms", "best_ms",
+        "default_sqnr_db", "integers_sqnr_db", "best_sqnr_db" (of the outputs; None: no error, or no samples), "changes"
         and "placement", options that give the same model without measuring (None: everything is in float). None: it was
         not asked for."""
         return self.report["timing"].get("benchmark")

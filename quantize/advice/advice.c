@@ -6,63 +6,47 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "calib/trials/output_errors.h"
-#include "calib/trials/trial_run.h"
 #include "quantize/advice/advice_work.h"
-#include "quantize/collect/collecting.h"
 #include "quantize/demand/fallback.h"
 #include "quantize/pipeline.h"
 #include "quantize/report/layer_ranking.h"
 #include "quantize/report/noise_points.h"
+#include "quantize/trials/measured_outputs.h"
 
-/* MEASURED batches show what the outputs lose, HELD others whether that is luck. Of a few layers each alone is run on
-   FEW of them, or on one where calibration ran less than PER_BATCH for each, so that all that is a small part of its
-   work; SINGLE of them are tried alone and TOP together. The samples that are held back are drawn with a seed. */
+/* The output error is measured on MEASURED batches (quantize/trials/measured_outputs.h); HELD other batches confirm a
+   gain. Single layers run on one batch for each PER_BATCH units of data (at least 1, at most FEW), a small part of the
+   work of calibration. Of the worst layers SINGLE are tried alone and TOP together. HELD_SEED draws the held-out
+   samples. */
 enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
-/* Beside the best idea, which is always tried, advice takes this part of the job's work
-   (quantize/advice/advice_work.h), and so much in any case, some hundredths of a second. A third of it may go into what
-   layers do alone, of so many at least, where that leaves enough for an idea: else it is believed. */
+/* The best idea is always tried. All other ideas share a budget: 1/PART of the job's work
+   (quantize/advice/advice_work.h), and at least FLOOR, some hundredths of a second. A third of the budget may measure
+   LAYERS_LEAST to LAYERS_MOST single layers, if SPARE times the work of an idea is left; else their effect is
+   estimated. */
 enum { PART = 20, LAYERS_MOST = 10, LAYERS_LEAST = 4 };
 static const double FLOOR = 6e9, SPARE = 1.25;
 
-/* What is asked of advice, and above which SQNR of the outputs nobody needs any. */
+/* Least gain of an advice, and the output SQNR above which none is needed. */
 static const double GAIN_DB = 0.3, ENOUGH_DB = 40;
 
-/* The samples of the report, and others. */
+/* The samples of the report, and the held-out ones. */
 enum samples { OF_REPORT, HELD_BACK, SAMPLES };
 
 struct trying {
     struct qc_pipeline *p;
     struct qc_report *r;
     size_t outputs;
-    const struct qc_measurement *m; /* of p; NULL: there is none */
-    const struct qc_error *now;     /* [outputs], of p on the samples of the report; NULL: there are none */
-    struct qc_error *held;          /* [outputs], of p on the others; NULL until it is needed */
-    uint64_t *keys[SAMPLES];        /* of their units; NULL until they are run */
-    const char *method;             /* that --method auto took; NULL: the options' own */
-    bool few;                       /* which is auto, of so few samples that it tries no other than mse */
+    const struct qc_measurement *m; /* of p, or NULL */
+    const struct qc_error *now;     /* [outputs], of p on the samples of the report, or NULL */
+    struct qc_error *held;          /* [outputs], of p on the held-out samples; NULL until needed */
+    uint64_t *keys[SAMPLES];        /* keys of their units; NULL until they are run */
+    const char *method;             /* chosen by --method auto; NULL: the method of the options */
+    bool few;                       /* --method auto tried mse alone, because there are few samples */
     struct qc_advice_work work;
-    double left; /* that may be tried, of that kind */
+    double left; /* budget that is left, in the unit of `work` */
     struct qc_report_advice *list;
     struct qc_report_left *left_out; /* [QC_IDEAS] */
 };
-
-struct qc_selection qc_measured_samples(const struct qc_dataset *data)
-{
-    const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    return (struct qc_selection){.samples = MEASURED * batch};
-}
-
-struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p)
-{
-    return (struct qc_measure_options){.workers = (unsigned)p->options->threads,
-                                       .memory_limit = (size_t)p->options->memory_limit,
-                                       .accumulator = p->how.accumulator,
-                                       .rounding = p->how.rounding,
-                                       .progress = qc_progress_step,
-                                       .progress_user = p->progress};
-}
 
 /* ---- Samples ---- */
 
@@ -71,45 +55,36 @@ static bool select_all(const struct trying *t, struct qc_status *st)
     return qc_model_select(t->p->from->data, t->p->options, NULL, st);
 }
 
-/* Are there no others? */
+/* True if the samples of the report are all there are: nothing can be held out. */
 static bool only_those(const struct trying *t)
 {
     return !t->p->from->eval && qc_dataset_samples(t->p->from->data) <= qc_measured_samples(t->p->from->data).samples;
 }
 
-/* What the outputs of p, or of a branch of it, lose on the samples of the report, or on as many others: of --eval where
-   there is one, else drawn. *out: [outputs], from the arena. What is produced computes what is simulated, bit for bit,
-   and faster. */
+/* Measures the output errors of p, or of a branch of it, on the samples of the report or on the held-out ones (from
+   --eval if given, else drawn from --data). *out: [outputs], from the arena. */
 static bool measure(struct qc_error **out, struct trying *t, const struct qc_pipeline *p, enum samples which,
                     struct qc_arena *a, struct qc_status *st)
 {
-    const struct qc_measure_options o = qc_measure_options_of(t->p);
     struct qc_dataset *data = which == HELD_BACK && t->p->from->eval ? t->p->from->eval : t->p->from->data;
     struct qc_selection some = qc_measured_samples(data);
     if (which == HELD_BACK) some.samples = some.samples / MEASURED * HELD;
     some.drawn = which == HELD_BACK && !t->p->from->eval;
     some.seed = HELD_SEED;
-    const bool fewer = qc_dataset_samples(data) > some.samples;
     struct qc_error *sums = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
-    uint64_t **keys = &t->keys[which];
-    if (!sums) return false;
-    bool ok = !fewer || qc_dataset_select(data, &some, st);
-    if (ok && !*keys) ok = (*keys = QC_NEW_ARRAY(t->p->arena, uint64_t, qc_dataset_units(data), st)) != NULL;
-    ok = ok && qc_output_errors(sums, qc_outputs_known(p), *keys, p->real, p->produced, data, &o, st);
-    if (fewer && !qc_model_select_again(data, data == t->p->from->eval ? NULL : t->p->options, st)) return false;
-    if (ok) *out = sums;
-    return ok;
+    if (!sums || !qc_measure_outputs(sums, &t->keys[which], p, data, &some, st)) return false;
+    *out = sums;
+    return true;
 }
 
-/* Of noise to signal, averaged over the outputs. */
 static double decibels(const struct trying *t, const struct qc_error *outputs)
 {
-    return -10 * log10(qc_trials_noise(outputs, t->outputs, 0, 1, 1));
+    return qc_outputs_sqnr_db(outputs, t->outputs);
 }
 
 /* ---- One trial ---- */
 
-/* A list of its own: a choice without a glob takes the place of the first one where that stands. */
+/* Copies the list: setting a default type overwrites entry 0 in place. */
 static bool own_list(struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_text_list from = *list;
@@ -119,7 +94,7 @@ static bool own_list(struct qc_text_list *list, struct qc_arena *a, struct qc_st
     return true;
 }
 
-/* The options of the job with a change, in the arena a. */
+/* Sets *out to the options of the job with the change, in the arena a. */
 static bool change_options(struct qc_options *out, const struct qc_options *o, const struct qc_command_change *change,
                            struct qc_arena *a, struct qc_status *st)
 {
@@ -138,7 +113,8 @@ static bool change_options(struct qc_options *out, const struct qc_options *o, c
     return true;
 }
 
-/* With the observer that --method auto found in its place; another network, whose ranges are others, gets mse. */
+/* Adds --method to a change without one: the observer that --method auto chose, or mse if the network changes (`anew`)
+   and with it the ranges. */
 static bool with_method(struct qc_command_change *change, const struct trying *t, bool anew, struct qc_status *st)
 {
     struct qc_arena *a = t->p->arena;
@@ -150,7 +126,7 @@ static bool with_method(struct qc_command_change *change, const struct trying *t
     for (size_t i = 0; i < n; i++) {
         names[i + 1] = change->name[i];
         values[i + 1] = change->value[i];
-        if (strcmp(change->name[i], "method") == 0) return true; /* it has one of its own */
+        if (strcmp(change->name[i], "method") == 0) return true;
     }
     change->name = names;
     change->value = values;
@@ -158,7 +134,7 @@ static bool with_method(struct qc_command_change *change, const struct trying *t
     return true;
 }
 
-/* An error that belongs to the idea alone: it cannot be done, or not within --memory-limit. */
+/* True if the error concerns the idea alone: it is not possible, or not within --memory-limit. */
 static bool only_the_idea(const struct trying *t, const struct qc_status *why)
 {
     return why->code == QC_UNSUPPORTED || why->code == QC_USAGE || why->code == QC_DEMAND ||
@@ -182,7 +158,7 @@ static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, c
     return true;
 }
 
-/* Units that a measurement of the report's samples runs, and one of the others. */
+/* Number of units in a measurement on the samples of the report; held_of: on the held-out ones. */
 static double units_of(const struct trying *t)
 {
     const size_t all = qc_dataset_units(t->p->from->data);
@@ -194,23 +170,23 @@ static double held_of(const struct trying *t)
     return fmin(units_of(t), HELD);
 }
 
-/* What an idea takes before it is measured. weights: all of them are rounded anew, on runs of what they give then
-   (quantize/trials/cross_rounding.h), which is as much as a job; so they are where the command has --method auto, and
-   this job had them rounded again. */
+/* Work of an idea before it is measured. weights: all of them are rounded again by sequential rounding
+   (quantize/trials/cross_rounding.h), which costs as much as a job. The same happens if the command has --method auto
+   and this job tried sequential rounding. */
 static double work_before(const struct trying *t, const struct qc_idea *idea, bool weights)
 {
-    const bool again = idea->anew || t->p->options->propagate; /* the samples are run again */
+    const bool again = idea->anew || t->p->options->propagate; /* the branch runs the samples again */
     const bool rounded = weights || (t->few && t->p->crossed.tried);
     return t->work.branch + (again ? t->work.job : 0) + (rounded ? t->work.job : 0);
 }
 
-/* And behind that, if the new network is as fast as the old one. */
+/* Work of the measurement, if the new network is as fast as the old one. */
 static double work_behind(const struct trying *t)
 {
     return t->work.quantized * (units_of(t) + (only_those(t) ? 0 : held_of(t) * (t->held ? 1 : 2)));
 }
 
-/* The command of the idea. */
+/* Fills in the command and the description of the idea. */
 static bool describe(struct qc_report_advice *out, const struct trying *t, const struct qc_idea *idea,
                      const struct qc_command_change *change, struct qc_status *st)
 {
@@ -228,8 +204,8 @@ static bool describe(struct qc_report_advice *out, const struct trying *t, const
     return true;
 }
 
-/* Measures the branch; *out is filled where it gains enough (or costs no more than as much, with `cheaper`). *tried is
-   false where that would be too much work. */
+/* Measures the branch. Sets *good and fills *out if it gains at least GAIN_DB on both sets of samples (with `cheaper`:
+   loses at most 1 dB). *tried is false if the budget has no room for the measurement. */
 static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct trying *t,
                   const struct qc_pipeline *branch, bool cheaper, struct qc_arena *a, struct qc_status *st)
 {
@@ -261,15 +237,15 @@ static bool judge(bool *tried, bool *good, struct qc_report_advice *out, struct 
     return !*good || fill_outputs(out, t, then, st);
 }
 
-/* Notes an idea that the budget has no room for. */
+/* Adds an idea that exceeds the budget to the list of ideas left out. */
 static void leave(struct trying *t, const struct qc_idea *idea, bool cheaper)
 {
-    const char *action = cheaper ? "Give weights 4 bits" : idea->action; /* without what has not been measured */
+    const char *action = cheaper ? "Give weights 4 bits" : idea->action; /* no claim about an unmeasured loss */
     t->left_out[t->r->advice_left++] = (struct qc_report_left){.action = action, .node = idea->node};
     t->r->advice_left_out = t->left_out;
 }
 
-/* Leaves out an idea that is too much work, unless it mends a broken network or is the best one. */
+/* Tries an idea. Leaves it out if it exceeds the budget, unless it mends a broken network or is the best one. */
 static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t, const struct qc_idea *idea,
                      bool cheaper, bool best, struct qc_status *st)
 {
@@ -300,7 +276,7 @@ static bool try_idea(bool *good, struct qc_report_advice *out, struct trying *t,
         if (branch) qc_pipeline_end(branch);
         free(branch);
         if (!done && !only_the_idea(t, &why)) ok = qc_fail(st, why.code, "%s", why.message);
-        if (!done && ok) ok = select_all(t, st); /* the next idea may find other samples chosen */
+        if (!done && ok) ok = select_all(t, st); /* a failed idea may leave other samples selected */
         if (!done) *good = false;
     }
     qc_arena_free(a);
@@ -314,7 +290,7 @@ static bool is_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Does one of the first ideas make the same change? */
+/* True if one of the first `count` ideas makes the same change. */
 static bool known(const struct qc_ideas *ideas, size_t count, const struct qc_command_change *c)
 {
     for (size_t i = 0; i < count; i++) {
@@ -334,7 +310,7 @@ static size_t layer_at(const struct qc_report *r, const char *node)
     return QC_NO_INDEX;
 }
 
-/* One idea for the layers from .. end - 1 of the effects together. */
+/* Adds one idea that changes the layers from .. end - 1 of the effects together. */
 static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s, size_t from,
                        size_t end, bool in_float, struct qc_status *st)
 {
@@ -363,7 +339,8 @@ static bool add_layers(struct qc_ideas *ideas, const struct trying *t, const str
     return idea.node != NULL;
 }
 
-/* The layers that, alone, take most from the outputs: the first two in 16 bits, all of them in float. */
+/* Adds ideas for the layers with the greatest effect on the outputs: SINGLE of them in 16 bits each, TOP together in
+   float. */
 static bool add_worst(struct qc_ideas *ideas, const struct trying *t, const struct qc_sensitivity *s,
                       struct qc_status *st)
 {
@@ -378,7 +355,7 @@ static bool is_named(const struct qc_options *o, const char *type)
     return o->weight_types.count == 1 && strcmp(o->weight_types.items[0], type) == 0;
 }
 
-/* ---- All of it ---- */
+/* ---- Entry ---- */
 
 static int by_gain(const void *a, const void *b)
 {
@@ -387,7 +364,7 @@ static int by_gain(const void *a, const void *b)
     return p < q || p > q ? (p < q ? 1 : -1) : strcmp(x->command, y->command);
 }
 
-/* What layers do alone, as far as there is work left for that; else what is believed of it. */
+/* Measures the effect of single layers as far as the budget allows; else estimates it. */
 static bool find_effects(struct qc_sensitivity **out, bool *measured, struct trying *t, struct qc_status *st)
 {
     struct qc_pipeline *p = t->p;
@@ -406,8 +383,8 @@ static bool find_effects(struct qc_sensitivity **out, bool *measured, struct try
     return qc_measure_sensitivity(out, p, p->from->eval, batches, believed, most, st);
 }
 
-/* The ideas in the order of what may be expected of them: what mends a broken network, the worst layer, the worst ones
-   together, others, causes. */
+/* Orders the ideas by expected gain: those that mend a broken network, the worst layer, the worst layers together,
+   other layers, other causes. The first `causes` ideas come from causes of error. */
 static void in_order(size_t order[QC_IDEAS], const struct qc_ideas *ideas, size_t causes)
 {
     size_t n = 0;
@@ -420,11 +397,12 @@ static void in_order(size_t order[QC_IDEAS], const struct qc_ideas *ideas, size_
         if (!ideas->of[i].mends) order[n++] = i;
 }
 
-/* Ranks the layers, names the causes of the worst ones, and takes ideas from both. effects: NULL, none was run. */
+/* Ranks the layers, names the causes of the worst ones, and adds ideas from both. effects: NULL if none was measured.
+ */
 static bool rank_layers(struct trying *t, struct qc_ideas *ideas, const struct qc_sensitivity *effects,
                         struct qc_status *st)
 {
-    const bool same = !t->r->fallback; /* else they are of the network before its layers became wider */
+    const bool same = !t->r->fallback; /* else the effects are those of the network without wider types */
     return qc_fill_ranking(t->r, t->p, t->m, same ? effects : NULL, st) &&
            ((t->r->fallback && t->r->fallback->met) || qc_fill_suggestions(t->r, ideas, t->p, t->m, st));
 }
@@ -435,7 +413,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     struct qc_report *r = t->r;
     struct qc_sensitivity *own = NULL;
     bool measured = effects != NULL, ok = effects || find_effects(&own, &measured, t, st);
-    if (!ok && only_the_idea(t, st)) { /* it needs more memory than there is, or shapes that stay */
+    if (!ok && only_the_idea(t, st)) { /* sensitivity needs fixed shapes, and memory within the limit */
         *st = QC_STATUS_INIT;
         ok = select_all(t, st);
     }
@@ -445,7 +423,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     if (ok && found) ok = add_worst(ideas, t, found, st);
     t->list = QC_NEW_ARRAY(t->p->arena, struct qc_report_advice, QC_IDEAS, st);
     ok = ok && t->list;
-    /* With --propagate each takes nearly all of a job: one is tried, of the layer that loses most. */
+    /* With --propagate an idea costs nearly a whole job: only the one for the worst layer is tried. */
     const bool one = t->p->options->propagate && ideas->count;
     const size_t first = one && causes < ideas->count ? causes : 0, end = one ? 1 : ideas->count;
     size_t order[QC_IDEAS];
@@ -463,7 +441,7 @@ static bool try_all(struct trying *t, struct qc_ideas *ideas, const struct qc_se
     return ok;
 }
 
-/* Nothing is lost: would four bits do? */
+/* Tries 4-bit weights on a network that loses little. */
 static bool try_cheaper(struct trying *t, struct qc_status *st)
 {
     static const char *const name = "weight-type", *const value = "int4";
@@ -497,7 +475,7 @@ bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipel
 {
     const double t0 = qc_seconds();
     struct trying t = {.p = p, .r = r, .outputs = p->real->output_count, .m = m, .now = m ? m->outputs : NULL};
-    /* Of few samples ranges of --method auto reach further than those of its observer by name. */
+    /* With few samples --method auto chooses wider ranges than the same observer given by name. */
     t.few = r->trial_count && p->calibration_options.few;
     for (size_t i = 0; i < r->trial_count; i++)
         if (r->trials[i].chosen && !t.few) t.method = r->trials[i].method;

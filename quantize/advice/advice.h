@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Advice: changes of options that were tried, with what they do to the outputs.
+/* Advice: changes of options that were tried, with their effect on the outputs.
 
-   Ideas come from the causes of error (quantize/report/quantize_suggest.h) and from what each layer alone does to the
-   outputs (calib/metrics/sensitivity.h). Each becomes a job beside the one that has run (qc_pipeline_branch), so that
-   the figure is that of the command, which names the observer that --method auto found where the network is the same. A
-   gain has to show on the samples that the report measures and on others. */
+   Ideas come from the causes of error (quantize/report/quantize_suggest.h) and from the effect of each single layer on
+   the outputs (calib/metrics/sensitivity.h). Each idea runs as a branch of the job (qc_pipeline_branch), so its figure
+   is what the command gives. If the network is the same, the command names the observer that --method auto chose. A
+   gain must show on the samples of the report and on held-out ones. */
 #pragma once
 
 #include "calib/metrics/sensitivity.h"
 #include "quantize/report/quantize_suggest.h"
 
-/* Fills the ranking of layers, the suggestions and the advice of r. effects: of the layers of p, or NULL: they are
-   measured here on a few samples. Ideas are added to `ideas`. The chosen samples of --data are all of them afterwards.
-   Errors: of reading samples; QC_INTERRUPTED. What cannot be tried is left out. */
+/* Fills the ranking of layers, the suggestions and the advice of r. effects: of the layers of p; if NULL, they are
+   measured here on a few samples. Ideas are added to `ideas`, those that cannot be tried are left out. Selects the
+   samples of --data that the options ask for. Fails if samples cannot be read, or with QC_INTERRUPTED. */
 bool qc_fill_advice(struct qc_report *r, struct qc_ideas *ideas, struct qc_pipeline *p, const struct qc_measurement *m,
                     const struct qc_sensitivity *effects, struct qc_status *st);
-
-/* The samples that the report measures. */
-struct qc_selection qc_measured_samples(const struct qc_dataset *data);
-struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p);

@@ -9,10 +9,11 @@
 #include "rewrite/passes/simulate.h"
 #include "simq/plan/plan.h"
 
-/* Multiply-adds of the float network that other things take as long as. A product of bytes; of 16 bits, and of so many
-   of them that sums have 64; a value that is made, in float and in integers, looked at for its range, and compared; an
-   element that is read; a node that is run, and is made in a branch; a sum of moments, a step of rounding; a range that
-   is solved; for each weight: plans, a branch, and a job beside what is run. */
+/* Cost of each operation, in float multiply-adds. A multiply-add of bytes (BYTES), of 16 bits (WIDE), of 16 bits with
+   64-bit sums (WIDEST). A computed value, in float (VALUE) and in integers (INTEGER); a value observed (SCANNED) and
+   compared (COMPARED); an element read (READ). A node run (NODE), and made in a branch (MADE). A sum of second moments
+   (MOMENT), a step of rounding (ROUND), a range solved (SOLVED). For each weight: the plans of single layers (PLANNED),
+   a branch (BRANCHED), and the stages of a job (HANDLED). Longer sums than LONG_SUM of 16-bit products need 64 bits. */
 static const double BYTES = 0.25, WIDE = 5, WIDEST = 48, VALUE = 4, INTEGER = 2, SCANNED = 40, COMPARED = 120,
                     READ = 300, NODE = 1e5, MADE = 6e6, MOMENT = 1, ROUND = 4, SOLVED = 2e7, PLANNED = 300,
                     BRANCHED = 350, HANDLED = 2000;
@@ -31,7 +32,7 @@ static enum qc_dtype type_of(const struct qc_graph *g, qc_id value)
     return t->qparams == QC_REAL ? t->dtype : g->qparams_of[t->qparams].dtype;
 }
 
-/* A multiply-add of this node. */
+/* Returns the cost of one multiply-add of the node, whose sums have `depth` products. */
 static double rate(const struct qc_graph *g, const struct qc_node *n, double depth)
 {
     const struct qc_dtype_info *x = qc_dtype_info(type_of(g, n->inputs[0])),
@@ -73,7 +74,7 @@ static double count(double *values, const struct qc_graph *g)
     return work;
 }
 
-/* One unit of the data through a graph with its inputs; shapes that are free are those of the first. */
+/* Sets *out to the work of reading one unit of the data and running it through g. Free shapes are those of unit 0. */
 static bool unit_of(double *out, double *values, const struct qc_graph *g, const struct qc_dataset *data,
                     struct qc_status *st)
 {
@@ -88,7 +89,7 @@ static bool unit_of(double *out, double *values, const struct qc_graph *g, const
             const unsigned rank = qc_dataset_unit_dims(dims, data, i, 0);
             shapes[i] = qc_shape_of((int)rank, dims);
         }
-        if (!qc_fix_shapes(&fixed, g, shapes, qc_evaluate, &unknown)) fixed = NULL; /* what is known counts */
+        if (!qc_fix_shapes(&fixed, g, shapes, qc_evaluate, &unknown)) fixed = NULL; /* count with the known shapes */
         free(shapes);
     }
     *out = count(values, fixed ? fixed : g);
@@ -123,8 +124,8 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
         !unit_of(&out->quantized, &written, p->produced, p->from->data, st))
         return false;
     if (p->weight_rounding && p->seen->gram) qc_round_weights_work_of_all(&moments, &rounding, p->seen->gram);
-    /* The second rounding (docs/decisions/0045-rounding-on-what-is-read.md) is not counted: it may be a fourth of a
-       job, and advice would try more for it, just where weights are mended already. */
+    /* Sequential rounding (docs/decisions/0045-rounding-on-what-is-read.md) is not counted: it may be a quarter of a
+       job, and would raise the budget of advice just where weights are improved already. */
     for (size_t i = 0; i < r->trial_count; i++) {
         trials += (double)r->trials[i].samples;
         solved += (double)r->layer_count;

@@ -12,7 +12,7 @@
 #include "calib/weights/rounded_file.h"
 
 enum { SAVE_SECONDS = 30 };
-/* What is rounded is kept beside the checkpoint. */
+/* The file of rounded layers, beside the checkpoint. */
 #define LAYERS "%s.layers"
 
 static bool save(void *user, const struct qc_collection *c, struct qc_status *st)
@@ -21,7 +21,7 @@ static bool save(void *user, const struct qc_collection *c, struct qc_status *st
     return qc_statistics_save(o->checkpoint, c, st) || qc_where(st, "--checkpoint");
 }
 
-/* Rank 0 gets everything; the others have done their part and stop, with no error. */
+/* Rank 0 merges all statistics. The other ranks send theirs and return false without an error. */
 static bool unite(struct qc_collection **all, const struct qc_team *team, struct qc_status *st)
 {
     void *bytes = NULL;
@@ -56,7 +56,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
     const struct qc_team *team = p->in->team;
     const struct qc_calibration_options *chooser = what->chooser;
     char model[65] = "", sha[65] = "", where[1200];
-    bool named = team || o->checkpoint || o->command == QC_COMMAND_collect; /* hashing the data costs time */
+    bool named = team || o->checkpoint || o->command == QC_COMMAND_collect; /* else save the time of hashing */
     struct qc_collect_options how = {.model_sha256 = model,
                                      .data_sha256 = sha,
                                      .need = chooser ? qc_need_of_scan(chooser->activation->need) : QC_NEED_HISTOGRAM,
@@ -70,7 +70,7 @@ bool qc_collecting_run(struct qc_collection **out, struct qc_collect_cost *cost,
                                      .keys = p->from->keys,
                                      .known = p->from->given.count
                                                   ? NULL
-                                                  : qc_outputs_known(p), /* else it is not the float network */
+                                                  : qc_outputs_known(p), /* a partly quantized model is not float */
                                      .workers = (unsigned)o->threads,
                                      .memory_limit = (size_t)o->memory_limit,
                                      .later_bytes = chooser ? chooser->later_bytes : 0,
@@ -131,7 +131,7 @@ void qc_collecting_end(const struct qc_options *o)
     if (snprintf(path, sizeof path, LAYERS, o->checkpoint) < (int)sizeof path) unlink(path);
 }
 
-/* A pipeline takes its statistics apart, so what was given is copied. */
+/* Copies given statistics, because a pipeline modifies its own. */
 static bool copy(struct qc_collection **out, const struct qc_collection *c, struct qc_status *st)
 {
     void *bytes = NULL;

@@ -10,14 +10,14 @@
 #include "graph/core/scale_layout.h"
 #include "graph/core/stored_values.h"
 
-/* The graphs to come. They may want more than the limit: the sum of it all is what is told, once. */
+/* The graphs of the stages to come, made without the limit: one error reports the sum of all needs. */
 struct rehearsal {
     struct qc_budget budget; /* without the limit */
     struct qc_graph *bound, *expanded, *folded, *produced;
     struct qc_graph **lowered; /* [p->from->lowered_count] */
 };
 
-/* Scales of a quantizer: of the axis of a value in it. */
+/* Returns the number of scales of a quantizer, from the shape and axis of one of its values. */
 static size_t channels(const struct qc_graph *g, const struct qc_stored_values *stored, qc_id quantizer)
 {
     if (!g->qparams_of[quantizer].per_channel) return 1;
@@ -29,19 +29,18 @@ static size_t channels(const struct qc_graph *g, const struct qc_stored_values *
     return 1;
 }
 
-/* Is there room for so many times what this graph takes? What is made here is what the job makes, so that it is asked
- * for now. */
+/* Fails if the limit has no room for `times` copies of g. The job makes the same graphs, so it would fail later. */
 static bool has_room(const struct qc_pipeline *p, const struct qc_graph *g, size_t times, struct qc_status *st)
 {
     const struct qc_budget limit = {.memory_limit = (size_t)p->options->memory_limit};
     return qc_budget_hold(&limit, times * qc_graph_bytes(g), st) || qc_where(st, "planning memory");
 }
 
-/* Two plans at a time: steps, storages and packed weights take about as much as the graph of a plan, and half of it
-   more while it is made. */
+/* Two plans exist at a time. Steps, storages and packed weights of a plan take about as much as its graph, and half of
+   it more while the plan is made. */
 enum { PLANS = 6 };
 
-/* Scales that differ from quantizer to quantizer: quantizers of equal parameters would become one. */
+/* Binds scales that differ between quantizers, since quantizers with equal parameters are merged. */
 static bool bind(struct qc_graph *g, struct qc_status *st)
 {
     struct qc_stored_values stored;
@@ -61,8 +60,8 @@ static bool bind(struct qc_graph *g, struct qc_status *st)
     return ok;
 }
 
-/* Lowering makes two graphs at a time that are larger: scales and zero points are nodes, and operators share no
-   weights. Measured on 8,000 convolutions of the same weights. */
+/* Lowering makes two larger graphs at a time: scales and zero points are nodes, and operators share no weights.
+   Measured on 8,000 convolutions with the same weights. */
 enum { LOWERED = 7 };
 
 static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc_status *st)
@@ -71,7 +70,7 @@ static bool rehearse(struct rehearsal *r, const struct qc_pipeline *p, struct qc
     bool ok = has_room(p, p->simulated, 1, st) && qc_rebuild_begin(&copy, p->simulated, st) &&
               qc_rebuild_finish(&r->bound, &copy, st);
     qc_rebuild_free(&copy);
-    if (ok) r->bound->budget = r->budget; /* and of all that is made of it */
+    if (ok) r->bound->budget = r->budget; /* graphs made from it inherit the budget */
     ok = ok && bind(r->bound, st) && has_room(p, r->bound, 1, st) &&
          qc_propagate_qdq(&r->expanded, r->bound, p->from->rules, p->scheme.one_scale_joins, st) &&
          has_room(p, r->expanded, 1, st) && qc_fold(&r->folded, r->expanded, p->from->fold_rules, st) &&
@@ -104,7 +103,7 @@ static size_t constant_bytes(const struct qc_graph *g, enum counting which)
     return bytes;
 }
 
-/* While a file is written: what is in it is made in memory, but for weights that go beside it. */
+/* Returns the memory for writing a file: its content is made in memory, except for external weights. */
 static size_t written_bytes(const struct qc_graph *g)
 {
     return constant_bytes(g, HELD) + (g->external_data ? 0 : constant_bytes(g, ALL));
@@ -137,7 +136,7 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
             at_least(most, bytes);
         }
     }
-    if (p->from->data && accumulator.bits && accumulator.bits < 32) { /* while accumulators are fitted */
+    if (p->from->data && accumulator.bits && accumulator.bits < 32) { /* for fitting accumulators */
         if (!qc_evaluate_bytes(&bytes, r->bound, data, &p->how, st)) return false;
         at_least(most, bytes);
     }
@@ -163,15 +162,15 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     end(&r, p->from->lowered_count);
     if (!ok) return false;
     at_least(&most, written);
-    /* New weights, those of a rounder beside them, and with --propagate those of the job without it; what the first
-       run touches stays, beside the reserve of the others. */
+    /* Copies of the weights: rounded ones, those of a rounder, and with --propagate those of the job without it. Memory
+       that the rehearsal touched stays resident and is counted, in addition to the reserve. */
     const bool network = p->calibration_options.activation->of_network, propagate = p->options->propagate,
                both = propagate && (network || p->calibration_options.moments);
     const size_t copies = 1 + (size_t)(propagate || network) + (size_t)both;
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + (after > before ? after - before : 0) + copies * weights +
                                          (most > propagating ? most : propagating);
     const bool collects = p->from->data && !qc_has_statistics(p->in) && (!propagate || both);
-    const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* of --stats: there already */
+    const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* loaded from --stats */
     const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) : 0;
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(limit),
                                          p->calibration_options.later_bytes + solving, st);

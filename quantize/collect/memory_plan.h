@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --memory-limit: what the stages behind collecting need is known before the data are run. */
+/* --memory-limit: plans the memory of the stages after "collect" before the data run. */
 #pragma once
 
 #include "quantize/pipeline_state.h"
 
-/* p: simulated, not bound yet. Goes through the stages to come with scales made up, which have the same graphs, and
-   plans what is run of them; sets later_bytes of p->calibration_options to what they need with one
-   worker beside what there is now and what is collected, which qc_collect adds; where nothing is collected it is
-   checked here. Nothing without --memory-limit. Errors: of the stages; --memory-limit is too low for them
-   (QC_MACHINE). */
+/* p: simulated, unbound. Runs the stages to come with placeholder scales, which give the same graphs, and plans their
+   runs. Sets later_bytes of p->calibration_options to the memory that they need with one worker, in addition to the
+   memory in use and the statistics, which qc_collect adds. If nothing is collected, the sum is checked here. Does
+   nothing without --memory-limit. Errors: those of the stages; QC_MACHINE if --memory-limit is too low. */
 bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st);

@@ -13,7 +13,7 @@ static bool draw(struct qc_demand *d, size_t wanted, struct qc_status *st)
     struct qc_pipeline *p = d->p;
     d->how = qc_trial_options_of(p);
     d->how.how = p->how;
-    if (d->data != p->from->data) d->how.keys = NULL; /* these are of --data */
+    if (d->data != p->from->data) d->how.keys = NULL; /* the keys are those of --data */
     d->file = qc_dataset_file(d->data);
     return qc_trials_new(&d->trials, p->real, d->data, wanted, &d->how, st) &&
            (d->errors = QC_NEW_ARRAY(p->arena, struct qc_error, qc_trials_units(d->trials) * p->real->output_count,
@@ -112,16 +112,16 @@ bool qc_demand_met(const struct qc_demand *d, const struct qc_standing *s)
 
 bool qc_demand_check(bool *drop, const struct qc_demand *d, const struct qc_standing *s, struct qc_status *st)
 {
-    static const char kept[] = "and wider types for the worst layers did not mend it; the model is what it would be "
-                               "without that demand, the report shows what was tried";
+    static const char kept[] = "even with wider types for the worst layers; the model was made as without this demand, "
+                               "the report lists the attempts";
     const struct qc_metric *a = &d->fp32, *b = &s->metric;
     *drop = !drop_met(d, s);
     if (*drop) {
         const bool psnr = a->kind == QC_METRIC_PSNR;
         const double unit = psnr ? 1 : 100;
         return qc_fail(st, QC_DEMAND,
-                       "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), and wider types for the worst layers did "
-                       "not mend it; no model was written, the report shows the layers and what was tried",
+                       "--max-drop %g: %s falls by %.2f %s (%.2f to %.2f), even with wider types for the worst "
+                       "layers; no model was written, the report lists the layers and the attempts",
                        d->max_drop, psnr ? "PSNR" : "top-1", qc_metric_drop(a, b), psnr ? "dB" : "points",
                        unit * a->value, unit * b->value);
     }

@@ -10,19 +10,19 @@
 #include "quantize/report/command_text.h"
 #include "quantize/report/produced_ops.h"
 
-/* What a layer is given. */
+/* What changes for a layer. */
 enum remedy { KEEP, WIDE_ACTIVATIONS, WIDE_WEIGHTS, IN_FLOAT };
 enum rung { WIDE, FLOATS, RUNGS };
 
-/* The time of a multiply-add beside that in float, in a target without kernels for 16 bits: there it dequantizes
-   weights in every run. Of a ResNet-18 and an EfficientNet: 0.33 and 0.7 in integers, 1.2 and 2.9 beside 16 bits. */
+/* Time of a multiply-add relative to float, for a target without 16-bit kernels: it dequantizes weights in every run.
+   Measured on a ResNet-18 and an EfficientNet: 0.33 and 0.7 in 8-bit integers, 1.2 and 2.9 with 16-bit inputs. */
 static const double INTEGER_TIME = 0.4, WIDE_TIME = 1.3;
 
-/* What is widened, and for what. */
+/* The base types, and the limits on wider ones. */
 struct terms {
     const struct qc_partition_options *base;
-    bool integer;       /* nothing may stay in float */
-    bool wide_is_float; /* the target has integer kernels for 8 bits alone */
+    bool integer;       /* --require-integer: no operator may stay in float */
+    bool wide_is_float; /* the target has only 8-bit integer kernels */
 };
 
 struct search {
@@ -30,20 +30,20 @@ struct search {
     struct qc_demand *demand;
     const struct qc_sensitivity *s;
     struct qc_partition_options base;
-    struct qc_standing best; /* of the last attempt that was evaluated */
+    struct qc_standing best; /* results of the last attempt that was measured */
     struct terms terms;
-    enum rung first, end; /* those that are tried */
+    enum rung first, end; /* the rungs that are tried: first .. end - 1 */
     struct qc_report_fallback_step *steps;
     size_t step_count;
-    size_t at_layers;  /* what p is now: as many layers ... */
-    enum rung at_rung; /* ... in this way */
+    size_t at_layers;  /* the state of p: so many layers are changed; SIZE_MAX: unknown */
+    enum rung at_rung; /* and how */
 };
 
-/* Where it is believed which layers matter, few are measured, of these two in so many the first of the network, and of
-   the worst of them the weights alone. */
+/* With estimated effects only some layers are measured: 2 of FIRST_OF are the first ones of the network. The weights
+   alone are measured for the worst WEIGHTS_OF layers. */
 enum { FIRST_OF = 5, WEIGHTS_OF = 3 };
 
-/* One run over data: sets *out, or adds to it where it has been measured. */
+/* Runs the layers on data: sets *out if it is NULL, else adds the accuracy of each layer. */
 static bool run_layers(struct qc_sensitivity **out, struct qc_pipeline *p, const struct qc_dataset *data,
                        const double *believed, size_t most, struct qc_status *st)
 {
@@ -100,13 +100,13 @@ static struct terms terms_of(const struct qc_pipeline *p, const struct qc_partit
                           .wide_is_float = p->options->runs_on->wide_is_float && !integer};
 }
 
-/* Weights of 4 bits go to 8 where 16 are computed in float. */
+/* Weights below 8 bits go to 8 if the target computes 16-bit weights in float. */
 static enum qc_dtype wide_weight(const struct terms *t)
 {
     return t->wide_is_float && bits(t->base->weight.dtype) < 8 ? QC_I8 : QC_I16;
 }
 
-/* The wider type for that which loses more; a sum of 32 bits has no room for both. */
+/* Widens the weights or the activations, whichever lose more: 32-bit sums have no room for both. */
 static enum remedy remedy_in(const struct terms *t, const struct qc_layer_effect *e, enum rung rung)
 {
     const unsigned activation = bits(t->base->activation.dtype), weight = bits(t->base->weight.dtype);
@@ -134,7 +134,7 @@ static enum qc_dtype wide_activation(const struct qc_partition_options *base)
     return t == QC_I8 || t == QC_I4 ? QC_I16 : QC_U16;
 }
 
-/* The scheme of the options with the first layers changed. */
+/* Sets p->scheme to the base scheme with the first `layers` layers changed. */
 static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_status *st)
 {
     struct qc_arena *a = s->p->arena;
@@ -169,7 +169,7 @@ static bool apply(struct search *s, size_t layers, enum rung rung, struct qc_sta
     return true;
 }
 
-/* Runs the pipeline so; *ran is false, and the reason noted, where that is not possible. */
+/* Runs the pipeline with the first layers changed. If that is not possible, *ran is false and *reason is set. */
 static bool rerun(struct search *s, size_t layers, enum rung rung, bool *ran, const char **reason, struct qc_status *st)
 {
     struct qc_status why = QC_STATUS_INIT;
@@ -198,7 +198,7 @@ static struct qc_report_fallback_step *step_of(const struct search *s, size_t la
     return NULL;
 }
 
-/* --require-integer holds for wide types too. */
+/* With --require-integer: sets *reason if an operator would stay in float. */
 static bool forbidden(const char **reason, const struct search *s, struct qc_status *st)
 {
     const struct qc_float_op *ops;
@@ -219,7 +219,7 @@ static void fill_step(struct qc_report_fallback_step *step, const struct search 
     step->int8_share = s->terms.wide_is_float ? qc_int8_share_stored(s->p->produced) : qc_int8_share(s->p->produced);
 }
 
-/* One attempt, noted as a step. */
+/* Makes and measures one attempt and adds it to the steps. */
 static bool attempt(struct qc_report_fallback_step **out, struct search *s, size_t layers, enum rung rung,
                     struct qc_status *st)
 {
@@ -250,7 +250,7 @@ static bool changes(const struct search *s, size_t layers, enum rung rung)
     return false;
 }
 
-/* Do so many layers do, in a wider type or in float? */
+/* Sets *out: the demand is met with so many layers changed, in wider types or in float. */
 static bool holds(bool *out, struct search *s, size_t layers, struct qc_status *st)
 {
     *out = false;
@@ -263,7 +263,7 @@ static bool holds(bool *out, struct search *s, size_t layers, struct qc_status *
     return true;
 }
 
-/* The least number of layers that was seen to hold: 0 for none. */
+/* Finds the least number of layers that meets the demand; 0 if none does. */
 static bool search(size_t *out, struct search *s, struct qc_status *st)
 {
     const size_t all = s->s->count;
@@ -275,7 +275,7 @@ static bool search(size_t *out, struct search *s, struct qc_status *st)
             works = n;
         else
             fails = n;
-        /* one layer fewer than all: a graph without any is none */
+        /* try one layer fewer than all first: with all layers in float nothing is quantized */
         n = 2 * n < all ? 2 * n : n + 1 < all ? all - 1 : all;
     }
     while (ok && works > fails + 1) {
@@ -290,7 +290,7 @@ static bool search(size_t *out, struct search *s, struct qc_status *st)
     return ok;
 }
 
-/* Brings p to a way that was seen to hold. */
+/* Brings p to a state that meets the demand. */
 static bool bring(struct search *s, size_t layers, enum rung rung, struct qc_status *st)
 {
     bool ran = true;
@@ -300,8 +300,8 @@ static bool bring(struct search *s, size_t layers, enum rung rung, struct qc_sta
            score(s, st);
 }
 
-/* The time of a step over that of the float network, where layers that are not in integers take `rest` times as long as
-   in float. Without a share (shapes are free): that of no integers. Infinite: the step does not meet the demand. */
+/* Returns the estimated time of a step relative to the float network; layers that are not in 8-bit integers take `rest`
+   times their float time. An unknown share (free shapes) counts as 0. Infinity if the step does not meet the demand. */
 static double time_of(const struct qc_report_fallback_step *step, double rest)
 {
     if (!step || !step->met) return (double)INFINITY;
@@ -309,9 +309,10 @@ static double time_of(const struct qc_report_fallback_step *step, double rest)
     return rest - (rest - INTEGER_TIME) * share;
 }
 
-/* Of the two ways, each with the layers that it needs (0: it is none), the faster by its share of multiply-adds in
-   integers. wide_time: of one in a wide type. Of equal ones the one in float where the target computes wide types in
-   float anyhow. *layers: of what is chosen; p is brought to that. */
+/* Chooses the faster of the two ways, by the share of multiply-adds in integers. in_float, in_wide: the number of
+   layers that each needs, 0: it does not meet the demand. wide_time: time of a layer in wider types, relative to float.
+   Of equally fast ways float wins if the target computes wider types in float. *layers: number of the chosen way; p is
+   brought to it. */
 static bool settle(size_t *layers, struct search *s, size_t in_float, size_t in_wide, double wide_time,
                    struct qc_status *st)
 {
@@ -329,7 +330,7 @@ static bool settle(size_t *layers, struct search *s, size_t in_float, size_t in_
     return bring(s, *layers, takes_wide ? WIDE : FLOATS, st);
 }
 
-/* *name is NULL when the layer keeps its types. */
+/* Sets the option that changes a layer; *name is NULL if the layer keeps its types. */
 static bool option(const char **name, const char **value, const struct terms *t, const struct qc_layer_effect *e,
                    enum rung rung, struct qc_arena *a, struct qc_status *st)
 {
@@ -395,12 +396,13 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
         .p = p, .demand = d, .s = effects, .base = p->scheme, .best = *has, .terms = terms_of(p, &s.base)};
     struct qc_report_fallback *to = QC_NEW(p->arena, struct qc_report_fallback, st);
     size_t layers = 0;
-    /* Each step halves or doubles a number of layers, in two ways; in one after the other where speed counts. */
+    /* Each step doubles a number of layers or halves an interval, on two rungs. */
     s.steps = QC_NEW_ARRAY(p->arena, struct qc_report_fallback_step, 2 * (4 * 8 * sizeof layers + 8), st);
     if (!to || !s.steps) return false;
     s.steps[0] = (struct qc_report_fallback_step){.type = ""};
     fill_step(&s.steps[s.step_count++], &s);
-    /* Speed counts, and the target would dequantize weights beside wide types in every run. */
+    /* With --prefer speed float is tried first if the target would dequantize the weights of wide layers in every run.
+     */
     const bool fast = s.terms.wide_is_float && p->scheme.prefer == QC_PREFER_SPEED && wide_weight(&s.terms) != QC_I8;
     const bool both = fast && !d->outputs_alone;
     s.first = fast ? FLOATS : WIDE;
@@ -415,7 +417,7 @@ bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, stru
     if (!settle(&layers, &s, layers, wide, both ? WIDE_TIME : 1, st)) return false;
     if (layers) {
         *has = s.best;
-    } else if (s.step_count > 1) { /* back to where it was, for the report */
+    } else if (s.step_count > 1) { /* restore the first state, for the report */
         p->scheme = s.base;
         if (!qc_pipeline_again(p, st)) return false;
     }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --max-drop, --min-sqnr, --max-nll: layers get wider types, the worst first, until what is demanded holds. */
+/* --max-drop, --min-sqnr, --max-nll: gives layers wider types, the worst first, until the demands are met. */
 #pragma once
 
 #include "calib/metrics/sensitivity.h"
 #include "export/report/report.h"
 #include "quantize/demand/demand.h"
 
-/* Measures each layer of a pipeline that has run, on at most so many batches of --data, else of eval (labelled data, or
-   NULL); believed: NULL, or what is believed of quantizers: `most` layers are measured then (struct
-   qc_sensitivity_options), or, with 0, none: they are in the order of what is believed. With --sensitivity the
-   accuracy of each on all of eval too. The chosen samples are the same as before afterwards. */
+/* Measures the effect of each layer of a pipeline that has run, on at most `batches` batches of --data, or without it
+   of eval (labelled data, or NULL). believed: NULL, or the estimated noise of each quantizer; then only `most` layers
+   are measured (struct qc_sensitivity_options), with 0 none: the layers are sorted by the estimate. With --sensitivity
+   the accuracy of each layer on all of eval is measured too. The selection of samples is restored. Fails with QC_USAGE
+   if there are no samples. */
 bool qc_measure_sensitivity(struct qc_sensitivity **out, struct qc_pipeline *p, struct qc_dataset *eval, size_t batches,
                             const double *believed, size_t most, struct qc_status *st);
 
-/* The option that gives one layer a wider type where it loses more, or leaves it in float; *name is NULL when there is
-   none. Texts in the arena of p. */
+/* Sets the option that widens the weights or the activations of a layer, whichever lose more, or leaves it in float.
+ *name is NULL if there is none. The texts are in the arena of p. */
 bool qc_layer_remedy(const char **name, const char **value, const struct qc_pipeline *p,
                      const struct qc_layer_effect *e, bool in_float, struct qc_status *st);
 
-/* d->p: has run, and misses the demand with *has. The first n layers of s are given wider types - 16 bits for the
-   activations or the weights, whichever loses more - or are left in float; n is doubled until the demand holds, then
-   the interval is halved. What is tried are the options --activation-type, --weight-type and --skip by name, as
-   p->scheme has them. Afterwards p is in the state of the best that holds, else as at the beginning; *has is what that
-   has; *out
-   (from the arena of p) has the path and whether the demand is met. Errors: those of the pipeline and of the
+/* Widens layers of d->p, which has run and misses the demand with the results *has. The first n layers of s get wider
+   types (16 bits for the activations or the weights, whichever lose more) or stay in float. n is doubled until the
+   demand is met, then the interval is halved. The changes are those of --activation-type, --weight-type and --skip.
+   Afterwards p is in the best state that meets the demand, else in its first state; *has are the results of that state.
+   *out (from the arena of p) has the steps and whether the demand is met. Errors: those of the pipeline and of the
    evaluation. */
 bool qc_fall_back(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
                   const struct qc_sensitivity *s, struct qc_status *st);

@@ -15,29 +15,30 @@
 #include "quantize/report/size_report.h"
 #include "rewrite/passes/partition.h"
 
-/* BATCHES tell what a layer does to the outputs; a file that came out too large is made smaller so many times. */
+/* BATCHES: batches that the effect of a layer is measured on. ATTEMPTS: a file that is too large is made smaller at
+   most so many times. */
 enum { BATCHES = 16, ATTEMPTS = 8 };
 
-/* Files hold 3 bits in 4: they are no smaller, and less accurate. */
+/* No width of 3 bits: files store 3 bits in 4, so they are no smaller, and less accurate. */
 static const unsigned widths[QC_SIZE_WIDTHS] = {[QC_SIZE_8] = 8, [QC_SIZE_4] = 4, [QC_SIZE_2] = 2};
 static const double ERROR_MAX = 1e30;
 
-/* A weight, of which options decide by the name of what reads it. */
+/* A weight; options set its type by the name of the layer that reads it. */
 struct weight {
-    const char *name; /* of its qparams */
-    size_t unit;
-    bool judged[QC_SIZE_WIDTHS];   /* by second moments: */
-    double error[QC_SIZE_WIDTHS];  /* sum over outputs of mean squares */
-    double square[QC_SIZE_WIDTHS]; /* of what is lost of its numbers, relative to theirs */
+    const char *name;              /* of its qparams */
+    size_t unit;                   /* its layer */
+    bool judged[QC_SIZE_WIDTHS];   /* `error` is known, from second moments */
+    double error[QC_SIZE_WIDTHS];  /* sum over the layer's outputs of the mean squared error */
+    double square[QC_SIZE_WIDTHS]; /* squared error of the weights, relative to their squares */
     size_t bytes[QC_SIZE_WIDTHS];
 };
 
 struct fitting {
     struct qc_pipeline *p;
     struct qc_partition_options base;
-    struct qc_calibration_options ranges; /* as asked for */
-    bool there[QC_SIZE_WIDTHS];           /* can be had */
-    size_t file[QC_SIZE_WIDTHS];          /* bytes with all weights so */
+    struct qc_calibration_options ranges; /* of the job's options */
+    bool there[QC_SIZE_WIDTHS];           /* the width is possible */
+    size_t file[QC_SIZE_WIDTHS];          /* bytes with all weights in this width */
     size_t weight_count, unit_count;
     struct weight *weights;
     struct qc_size_layer *units;
@@ -61,7 +62,7 @@ static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
            s->state == QC_QPARAMS_BOUND;
 }
 
-/* What reads a weight, through the ops that a constant stands behind; 0: nothing. */
+/* Returns the node that reads a weight, looking through Dequantize, Reshape and Transpose; 0 if none does. */
 static qc_id reader_of(const struct qc_uses *u, qc_id value)
 {
     for (;;) {
@@ -104,7 +105,7 @@ static bool find_layers(struct fitting *f, struct qc_status *st)
         const char *name = qc_arena_strdup(a, reader ? qc_layer_name(&uses, reader) : "", st),
                    *quantizer = qc_arena_strdup(a, g->qparams_of[g->values[n->outputs].type.qparams].name, st);
         if (!name || !quantizer) return false;
-        if (!*name || weight_named(f, quantizer)) continue; /* no option can name it; or two ops share it */
+        if (!*name || weight_named(f, quantizer)) continue; /* no option can name it, or it is listed already */
         f->weights[f->weight_count++] = (struct weight){.name = quantizer, .unit = unit_named(f, name)};
     }
     for (size_t k = 0; k < f->unit_count; k++)
@@ -112,7 +113,7 @@ static bool find_layers(struct fitting *f, struct qc_status *st)
     return true;
 }
 
-/* ---- What they lose ---- */
+/* ---- Error of each width ---- */
 
 static void note_moments(struct fitting *f, unsigned width)
 {
@@ -163,7 +164,7 @@ static bool file_bytes(size_t *out, const struct qc_pipeline *p, struct qc_statu
     return true;
 }
 
-/* The stages with a type for each layer; what the options say of nodes by name still holds. */
+/* Runs the stages again with the chosen width of each layer. Types that the options give by name still hold. */
 static bool again(struct fitting *f, struct qc_status *st)
 {
     const struct qc_partition_options *b = &f->base;
@@ -182,8 +183,8 @@ static bool again(struct fitting *f, struct qc_status *st)
     return qc_pipeline_again(f->p, st);
 }
 
-/* All layers in one width, as they are or made so; there[width] is false where a form or an operator does not go with
-   it. */
+/* Measures file size and error with all layers in one width. made: p has that width already. there[width] is false if a
+   file format or an operator does not support the width. */
 static bool measure_width(struct fitting *f, unsigned width, bool made, struct qc_status *st)
 {
     struct qc_status why = QC_STATUS_INIT;
@@ -193,7 +194,7 @@ static bool measure_width(struct fitting *f, unsigned width, bool made, struct q
            qc_fail(st, why.code, "%s", why.message);
 }
 
-/* What the weights of a layer lose, in whatever unit all widths share. */
+/* Returns the error of a layer's weights: from second moments if all possible widths have it, else relative squares. */
 static double loss_of(const struct fitting *f, size_t unit, unsigned width)
 {
     double by_moments = 0, by_square = 0;
@@ -221,8 +222,8 @@ static double bounded(double error)
     return error >= 0 && error < ERROR_MAX ? error : ERROR_MAX;
 }
 
-/* The noise that each layer alone makes in the outputs with the width that it has now; without samples, what its
-   weights lose of themselves. */
+/* Measures the output noise of each single layer with weights of the given width. Without samples, and for layers that
+   are not measured, the relative squared error of the weights takes its place. */
 static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
 {
     struct qc_pipeline *p = f->p;
@@ -230,8 +231,8 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
     f->of_outputs = p->from->data || p->from->eval;
     if (!f->of_outputs) {
         for (size_t k = 0; k < f->unit_count; k++) f->units[k].noise = bounded(relative_square(f, k, width));
-        qc_warn(p->warnings, "--size: there are no samples to run, so nothing is known of what layers do to the "
-                             "outputs: what weights lose of themselves counts alike in all layers");
+        qc_warn(p->warnings, "--size: without samples the effect of layers on the outputs is unknown; the bits are "
+                             "chosen by the error of the weights alone");
         return true;
     }
     if (!qc_measure_sensitivity(&s, p, p->from->data ? NULL : p->from->eval, BATCHES, NULL, 0, st)) return false;
@@ -251,7 +252,7 @@ static bool probe(struct fitting *f, unsigned width, struct qc_status *st)
 
 /* ---- The choice ---- */
 
-/* What a file with all layers in one width has beside their weights. */
+/* Bytes of a file with all layers in one width, without their weights. */
 static int64_t beside(const struct fitting *f, unsigned width)
 {
     int64_t rest = (int64_t)f->file[width];
@@ -259,7 +260,8 @@ static int64_t beside(const struct fitting *f, unsigned width)
     return rest;
 }
 
-/* What a width costs more of that, the operators around other types, say, is shared by the layers. */
+/* Bytes of a layer in one width: its weights, and an equal share of what this width costs beside the weights (such as
+   additional operators), compared with 8 bits. */
 static size_t bytes_of(const struct fitting *f, size_t unit, unsigned width)
 {
     int64_t sum = (beside(f, width) - beside(f, QC_SIZE_8)) / (int64_t)f->unit_count;
@@ -284,7 +286,7 @@ static void fill_units(struct qc_size_unit *units, const struct fitting *f, unsi
     }
 }
 
-/* The width that is point number `point` of every unit. */
+/* Returns the width of point number `point`, which is the same for all units. */
 static unsigned width_at(const struct fitting *f, size_t point)
 {
     unsigned width = 0;
@@ -304,15 +306,15 @@ static void take(struct fitting *f, const struct qc_size_unit *units, const size
 
 static bool too_small(const struct fitting *f, size_t limit, size_t least, struct qc_status *st)
 {
-    return qc_fail(st, QC_DEMAND,
-                   "--size %s: that is %zu bytes, and the least that can be had is %zu%s; no model was "
-                   "written",
-                   f->p->options->size, limit, least,
-                   f->there[QC_SIZE_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
+    return qc_fail(
+        st, QC_DEMAND,
+        "--size %s: the limit is %zu bytes, and the smallest possible file has %zu bytes%s; no model was written",
+        f->p->options->size, limit, least,
+        f->there[QC_SIZE_2] ? "" : " (with --weight-block 32 weights can have 2 bits)");
 }
 
-/* Makes what was chosen once more, with all that is done once alone (quantize/trials/cross_rounding.h); should that be
-   larger, as it was. */
+/* Runs the chosen widths once more with refined weights (quantize/trials/cross_rounding.h); if the file is too large
+   then, without. */
 static bool make_sized(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
 {
     size_t bytes;
@@ -326,7 +328,8 @@ static bool make_sized(struct qc_size_result *r, struct fitting *f, struct qc_st
     return true;
 }
 
-/* Chooses and makes, and takes what a file has beside the weights from those that were made, until one fits. */
+/* Chooses the widths and runs the stages until the file fits: r->beside, the bytes beside the weights, grows by the
+   excess of each file. */
 static bool settle(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
 {
     size_t *points = QC_NEW_ARRAY(f->p->arena, size_t, f->unit_count, st);
@@ -358,7 +361,7 @@ static size_t limit_of(const struct qc_pipeline *p)
 static bool fit(struct qc_size_result *r, struct fitting *f, struct qc_status *st)
 {
     struct qc_calibration_options *c = &f->p->calibration_options;
-    /* Ranges of activations are not what is looked for, and trying observers takes long. */
+    /* Trials of observers take long and do not matter here: only weights are compared. */
     if (c->activation->of_network && !qc_observer_parse(&c->activation, &c->activation_values, "mse", st)) return false;
     const bool blocks = f->base.weight_block != 0;
     bool ok = measure_width(f, QC_SIZE_4, true, st);
@@ -382,8 +385,9 @@ bool qc_fit_size(struct qc_report_size **out, struct qc_pipeline *p, struct qc_s
     const double t0 = qc_seconds();
     struct fitting f = {.p = p, .base = p->scheme, .ranges = p->calibration_options};
     struct qc_size_result r = {.limit = limit_of(p)};
-    f.base.weight.dtype = type_of(&f, QC_SIZE_8).dtype; /* of what has no name; ... */
-    f.base.weight_types++; /* ... all else has had the first (quantize/options/scheme_options.c) */
+    f.base.weight.dtype = type_of(&f, QC_SIZE_8).dtype; /* of weights that no option can name */
+    f.base.weight_types++;                              /* drops the first entry: 4 bits, which --size begins with
+                                                           (quantize/options/scheme_options.c) */
     f.base.weight_type_count--;
     if (!find_layers(&f, st) || !fit(&r, &f, st)) return false;
     r.of_outputs = f.of_outputs;

@@ -12,12 +12,13 @@
 #include "quantize/pipeline.h"
 #include "quantize/report/command_text.h"
 
-/* An output below USELESS has a tenth of its power in noise; layers are widened until it has MENDED, or at least
-   USELESS. Recurrent weights are tried in 16 bits below RECURRENT, and stay so if half of the noise is theirs. */
+/* SQNR in dB. At USELESS the noise has a tenth of the output's power. Below it layers are widened until the output has
+   MENDED, or at least USELESS. Below RECURRENT recurrent weights are tried in 16 bits and kept if that removes half of
+   the noise (HALF_OF_NOISE). */
 static const double USELESS = 10, MENDED = 20, RECURRENT = 30, HALF_OF_NOISE = 3;
 enum { BATCHES = 4, RECURRENT_OPS = 3 };
 
-/* SQNR of the worst float output, dB; infinity without any. */
+/* Returns the SQNR of the worst float32 output, dB; infinity if there is none. */
 static double worst_output(size_t *worst, const struct qc_pipeline *p, const struct qc_measurement *m)
 {
     double least = (double)INFINITY;
@@ -31,7 +32,7 @@ static double worst_output(size_t *worst, const struct qc_pipeline *p, const str
     return least;
 }
 
-/* Types that the command line gives are kept, and so is what a demand or a size decides. */
+/* Types are changed only if no option gives them and neither a demand nor --size decides them. */
 static bool may_mend(const struct qc_pipeline *p)
 {
     const struct qc_options *o = p->options;
@@ -43,7 +44,7 @@ static bool may_mend(const struct qc_pipeline *p)
 
 /* ---- Recurrent weights ---- */
 
-/* The recurrent operators of which weights are quantized. */
+/* Lists the recurrent operators with quantized weights; *layers: number of such nodes. Returns the number of names. */
 static size_t recurrent_ops(const char *names[RECURRENT_OPS], size_t *layers, const struct qc_partition *p)
 {
     size_t count = 0;
@@ -91,7 +92,7 @@ static struct qc_report_fallback_step *add_step(struct qc_report_fallback_step *
     return steps;
 }
 
-/* All recurrent weights in 16 bits, if half of the outputs' noise comes from them. */
+/* Gives all recurrent weights 16 bits, if half of the output noise comes from them. */
 static bool widen_recurrent(struct qc_report_fallback **out, struct qc_standing *has, struct qc_demand *d,
                             struct qc_status *st)
 {
@@ -185,8 +186,8 @@ bool qc_mend(struct qc_report_fallback **out, bool *again, struct qc_pipeline *p
 
 /* ---- The warning ---- */
 
-/* The layer that the advice is of, else the first cause of error, else the one whose result has the least SQNR, or, of
-   weights alone, the weight that has. */
+/* Returns the layer of the best advice, else of the first cause of error, else the one whose result has the least SQNR,
+   or with weight-only quantization the weight with the least SQNR. */
 static const char *layer_to_name(const struct qc_report *r, const struct qc_ideas *ideas)
 {
     const struct qc_layer *worst = NULL;
@@ -201,7 +202,7 @@ static const char *layer_to_name(const struct qc_report *r, const struct qc_idea
     return worst ? worst->name : NULL;
 }
 
-/* What mends it: a command that was measured, one that follows from the cause of error, or a demand. */
+/* Returns the remedy: a measured command, one that follows from the cause of error, or a demand. */
 static const char *remedy_of(const struct qc_report *r, const struct qc_ideas *ideas, struct qc_pipeline *p,
                              struct qc_status *st)
 {

@@ -16,7 +16,7 @@ void qc_progress_phase(struct qc_progress *p, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(p->phase, sizeof p->phase, fmt, ap);
     va_end(ap);
-    tell(p, p->phase, 0, 0); /* whether to go on is asked again with the first step */
+    tell(p, p->phase, 0, 0); /* a request to stop is repeated at the first step */
 }
 
 bool qc_progress_step(void *user, size_t done, size_t count)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a job tells while it runs, and asks: whether to go on. Nothing is printed here. */
+/* Progress of a running job, and requests to stop it. Nothing is printed here. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,31 +7,31 @@
 
 #include "base/status.h"
 
-/* phase: "calibrating" say, with done of count units through it; a phase begins with count 0. NULL: no phase is running
-   (the last one has ended). false: stop the job, which ends with QC_INTERRUPTED. Calls come one at a time, from any
-   thread of the job. */
+/* phase: such as "calibrating"; NULL: no phase is running. `done` of `count` units are finished; a phase begins with
+   count 0. Returns false to stop the job, which ends with QC_INTERRUPTED. Calls come one at a time, from any thread of
+   the job. */
 typedef bool qc_progress_fn(void *user, const char *phase, size_t done, size_t count);
 
 enum { QC_PHASE = 41 };
 
 struct qc_progress {
-    qc_progress_fn *tell; /* NULL: nobody listens */
-    /* from here on what was collected is saved when the job is stopped: it has to be waited for; NULL */
+    qc_progress_fn *tell; /* may be NULL */
+    /* called when the job begins to save statistics on a stop, so that its end must be awaited; may be NULL */
     void (*saves)(void *user);
     void *user;
-    char phase[QC_PHASE]; /* the job's */
+    char phase[QC_PHASE]; /* name of the current phase; set by the job */
 };
 
-/* All of them take NULL: nobody listens. */
+/* p may be NULL in all of them. */
 
 /* Begins a phase; the name is cut to 40 characters. */
 void qc_progress_phase(struct qc_progress *p, const char *fmt, ...) QC_PRINTF(2, 3);
 
-/* A qc_pool_progress_fn; user is the struct qc_progress. false: stop. */
+/* A qc_pool_progress_fn; user is the struct qc_progress. Returns false to stop. */
 bool qc_progress_step(void *user, size_t done, size_t count);
 
 void qc_progress_end(struct qc_progress *p);
 void qc_progress_saves(struct qc_progress *p);
 
-/* Between phases. Errors: QC_INTERRUPTED. */
+/* Call between phases. Fails with QC_INTERRUPTED if the job is to stop. */
 bool qc_progress_check(struct qc_progress *p, struct qc_status *st);

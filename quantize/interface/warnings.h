@@ -11,13 +11,14 @@ struct qc_warnings;
 bool qc_warnings_new(struct qc_warnings **out, struct qc_status *st);
 void qc_warnings_free(struct qc_warnings *w); /* NULL-safe */
 
-/* printf. The same text again only raises its count. When memory is out a warning is lost, nothing else. */
+/* Adds a warning; arguments as printf. A repeated text only raises its count. If memory is exhausted, the warning is
+   lost. */
 void qc_warn(struct qc_warnings *w, const char *fmt, ...) QC_PRINTF(2, 3);
 
-/* Forgets texts number from .. to - 1. */
+/* Removes the texts from .. to - 1. */
 void qc_warnings_drop(struct qc_warnings *w, size_t from, size_t to);
 
-/* Distinct texts in the order of their first mention. */
+/* Distinct texts, in the order of their first occurrence. */
 size_t qc_warnings_count(const struct qc_warnings *w);
 const char *qc_warnings_text(const struct qc_warnings *w, size_t i);
 size_t qc_warnings_times(const struct qc_warnings *w, size_t i);

@@ -12,7 +12,8 @@
 enum { UNITS = 8 };
 static const double too_far = 8;
 
-/* The batch norm behind an input, through what only moves elements and at most one layer; 0: there is none. */
+/* Returns the batch norm that an input reaches through Transpose, Reshape, Pad and at most one Conv or Gemm; 0 if there
+   is none. */
 static qc_id find_norm(const struct qc_graph *g, const struct qc_uses *u, qc_id v)
 {
     for (bool layer = false;;) {
@@ -35,7 +36,7 @@ static qc_id find_norm(const struct qc_graph *g, const struct qc_uses *u, qc_id 
     }
 }
 
-/* Sums over what a value was, channel by channel of axis 1. */
+/* Sums of the elements of a value, for each channel of axis 1. */
 struct seen {
     size_t channels;
     double *sum, *squares, count;
@@ -68,7 +69,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How many times as large as the norm remembers; 0: nobody knows. */
+/* Returns the median over the channels of the standard deviation relative to that of the norm; 0 if unknown. */
 static double median_ratio(const struct seen *s, const struct qc_tensor *variance, double epsilon, struct qc_arena *a,
                            struct qc_status *st)
 {
@@ -77,7 +78,7 @@ static double median_ratio(const struct seen *s, const struct qc_tensor *varianc
     double *ratio = QC_NEW_ARRAY(a, double, s->channels, st);
     for (size_t c = 0; ratio && s->count > 1 && c < s->channels; c++) {
         const double mean = s->sum[c] / s->count, spread = s->squares[c] / s->count - mean * mean;
-        /* A dead channel remembers nothing. */
+        /* Ignores dead channels. */
         if ((double)v[c] > 100 * epsilon && spread > 0) ratio[n++] = sqrt(spread / ((double)v[c] + epsilon));
     }
     if (n < 1 || 2 * n < s->channels) return 0;
@@ -85,7 +86,7 @@ static double median_ratio(const struct seen *s, const struct qc_tensor *varianc
     return ratio[n / 2];
 }
 
-/* The network up to what the norm reads, on the first units. */
+/* Runs the network up to the input of the norm, on the first units. */
 static bool run_to(struct seen *s, const struct qc_graph *g, qc_id value, const struct qc_dataset *data,
                    struct qc_status *st)
 {
@@ -111,7 +112,7 @@ static bool run_to(struct seen *s, const struct qc_graph *g, qc_id value, const 
     return ok;
 }
 
-/* Smallest and largest value of the input in the first units. */
+/* Finds the smallest and the largest element of the input in the first units. */
 static bool limits(float *low, float *high, const struct qc_dataset *data, size_t input, struct qc_arena *a,
                    struct qc_status *st)
 {
@@ -133,7 +134,7 @@ static bool limits(float *low, float *high, const struct qc_dataset *data, size_
     return ok;
 }
 
-/* Do the data themselves say how their values become the model's? */
+/* *out: the data have attributes for preprocessing (scale, mean or std). */
 static bool is_said(bool *out, const struct qc_dataset *data, size_t input, struct qc_arena *a, struct qc_status *st)
 {
     const char *line = qc_dataset_inputs(data, a, st);
@@ -145,7 +146,7 @@ static bool is_said(bool *out, const struct qc_dataset *data, size_t input, stru
     return true;
 }
 
-/* Values of images that look like pixels, and nothing says that they are what the model was trained on. */
+/* Warns if the values of images look like pixels and the data have no attributes for preprocessing. */
 static bool check_pixels(struct qc_warnings *w, const struct qc_graph *g, size_t input, const struct qc_dataset *data,
                          struct qc_arena *a, struct qc_status *st)
 {

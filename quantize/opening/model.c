@@ -11,7 +11,7 @@
 #include "rewrite/language/expansion.h"
 #include "tflite/read/tflite_import.h"
 
-/* Is no file that will be written one that the model has external data in? */
+/* Fails if a file to be written holds external data of the model. */
 static bool check_outputs(const struct qc_model *m, const struct qc_model_source *source, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
@@ -24,7 +24,7 @@ static bool check_outputs(const struct qc_model *m, const struct qc_model_source
     return ok;
 }
 
-/* The functions of the program and those of --rules. */
+/* Reads the built-in functions and those of --rules. */
 static bool read_functions(struct qc_rules **out, const struct qc_options *o, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
@@ -38,7 +38,7 @@ static bool read_functions(struct qc_rules **out, const struct qc_options *o, st
     return ok;
 }
 
-/* The operators of --kernel; NULL: there are none. */
+/* Loads the operators of --kernel; *out is NULL if there are none. */
 static bool read_kernels(struct qc_custom_ops **out, const struct qc_options *o, struct qc_status *st)
 {
     *out = NULL;

@@ -6,7 +6,8 @@
 
 #include "datasets/samples/dataset.h"
 
-/* Do both name the same data set of the same file? By the file itself, since it may have several names. */
+/* *same: both name the same data set of the same file. Files are compared by inode, since they may have several names.
+ */
 static bool same_data(bool *same, const char *data, const char *eval, struct qc_arena *a, struct qc_status *st)
 {
     const char *files[2], *sets[2];

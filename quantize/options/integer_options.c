@@ -39,7 +39,7 @@ enum qc_accumulator_bound qc_accumulator_bound(const struct qc_options *o)
 void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits, const char *file)
 {
     enum { NAMED = 3 };
-    /* of layers with overflows, from the most on; equal ones in the order of the graph */
+    /* layers with most overflows, the most first; equal ones in the order of the graph */
     size_t worst[NAMED] = {0}, named = 0, layers = 0;
     uint64_t overflows = 0, results = 0;
     const char *colon = file ? ": " : "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the options say about integer arithmetic, for a plan. */
+/* The options of integer arithmetic, for a plan. */
 #pragma once
 
 #include "calib/accumulator/fit_accumulator.h"
@@ -7,15 +7,15 @@
 #include "quantize/options/options.h"
 #include "simq/plan/plan.h"
 
-/* --rounding, --accumulator and --lowering. Errors: QC_USAGE. */
+/* Reads --rounding, --accumulator and --lowering. Fails with QC_USAGE. */
 bool qc_integer_options(struct qc_plan_options *out, const struct qc_options *o, struct qc_status *st);
 
-/* --accumulator-bound, which the table of options has checked. */
+/* Returns the value of --accumulator-bound, which the table of options has checked. */
 enum qc_accumulator_bound qc_accumulator_bound(const struct qc_options *o);
 
-/* A warning for each of the three layers whose accumulators of so many bits overflowed most, and one for the rest.
-   file: NULL, or what the texts begin with where several graphs were run. */
+/* Warns for each of the three layers with most overflows of their accumulators, and once for the rest. bits: width of
+   the accumulators, 0: 32. file: prefix of the warnings if several graphs ran, else NULL. */
 void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsigned bits, const char *file);
 
-/* [{"name", "overflows", "results", "bits"}], one for each layer whose accumulator can leave its range. */
+/* Returns [{"name", "overflows", "results", "bits"}], one for each layer whose accumulator can overflow. */
 struct qc_json *qc_overflows_json(const struct qc_overflows *o);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a table of options says of each, and how a value that is text is read by it. Two tables are made of it: the
-   options of a job (quantize/options/options.def) and those that are only for a terminal
-   (cli/options/terminal_options.def). */
+/* Tables of options, and reading values from text. There are two tables: the options of a job
+   (quantize/options/options.def) and those of a terminal (cli/options/terminal_options.def). */
 #pragma once
 
 #include <stdbool.h>
@@ -16,25 +15,25 @@ struct qc_text_list {
     const char **items;
 };
 
-/* How a value is read and stored: the type of the field. */
+/* How a value is read, and the type of its field. */
 enum qc_option_kind {
     QC_KIND_FLAG,    /* bool: true */
     QC_KIND_SET,     /* const char *: .bare */
     QC_KIND_TEXT,    /* const char *: any text but the empty one */
-    QC_KIND_SPEC,    /* the same, and .preset is the value itself */
+    QC_KIND_SPEC,    /* the same, but .preset is a value */
     QC_KIND_LIST,    /* struct qc_text_list: repeatable, any text but the empty one */
     QC_KIND_CHOICE,  /* const char *: one of .choices */
-    QC_KIND_CHOICES, /* struct qc_text_list: some of .choices, with commas between */
-    /* struct qc_text_list: one of .choices, first in the list; then those with ":GLOB" behind them. Repeatable */
+    QC_KIND_CHOICES, /* struct qc_text_list: some of .choices, separated by commas */
+    /* struct qc_text_list, repeatable: entry 0 is one of .choices, the others are "CHOICE:GLOB" */
     QC_KIND_BY_NAME,
     QC_KIND_COUNT, /* uint64_t: at least 1 */
     QC_KIND_WHOLE, /* uint64_t */
-    QC_KIND_BYTES, /* uint64_t: at least 1, with K, M or G behind it (powers of 1024) */
+    QC_KIND_BYTES, /* uint64_t: at least 1; suffixes K, M, G and T are powers of 1024 */
     QC_KIND_NUMBER /* double: finite, not negative */
 };
 
-/* Headings of the help. The options of the first three decide the result and stand in the report; OUTPUT and ABOUT are
-   the terminal's. */
+/* Headings of the help. The options of the first three groups decide the result and are in the report; OUTPUT and ABOUT
+   hold options of the terminal. */
 enum qc_option_group {
     QC_GROUP_DATA,
     QC_GROUP_METHOD,
@@ -46,51 +45,52 @@ enum qc_option_group {
 };
 
 struct qc_option_info {
-    const char *name;     /* as of --name; also the key in a configuration file */
-    const char *argument; /* NULL: takes none; "[=...]": may be left out */
-    const char *bare;     /* value when the argument is left out */
+    const char *name;     /* without the dashes; also the key in a configuration file */
+    const char *argument; /* NULL: takes none; "[=...]": optional */
+    const char *bare;     /* value if the argument is left out */
     enum qc_option_kind kind;
     enum qc_option_group group;
     const char *choices; /* "a|b|c" */
-    /* default; the value itself of a SPEC, CHOICE, CHOICES or BY_NAME, words for a person of others */
+    /* default: a value for SPEC, CHOICE, CHOICES and BY_NAME, else a text for the help */
     const char *preset;
-    unsigned commands; /* that take it: bits 1 << enum qc_command */
-    bool where_given;  /* the report has it only where it was given */
-    bool not_in_file;  /* has no place in a configuration file */
-    bool loads_code;   /* names files that are loaded as code: refused in a configuration file */
+    unsigned commands; /* that take the option: bits 1 << enum qc_command */
+    bool where_given;  /* in the report only if given */
+    bool not_in_file;  /* not allowed in a configuration file */
+    bool loads_code;   /* names files that are loaded as code: rejected in a configuration file */
     size_t field;      /* offset in the struct of the options */
     const char *help;  /* one line */
 };
 
-/* Reads a value (NULL: the argument was left out) into the field of `fields`; texts are copied into the arena. Errors:
-   QC_USAGE names the option. */
+/* Reads a value (NULL: the argument was left out) into its field of `fields`; texts are copied into the arena. Fails
+   with QC_USAGE, which names the option. */
 bool qc_option_store(void *fields, const struct qc_option_info *i, const char *value, struct qc_arena *a,
                      struct qc_status *st);
 
-/* Whether .preset is a value to be stored, and not words for a person. */
+/* Returns true if .preset is a value, not a text for the help. */
 bool qc_option_has_default(const struct qc_option_info *i);
 
 bool qc_text_list_add(struct qc_text_list *list, const char *text, struct qc_arena *a, struct qc_status *st);
 
-/* "300", "2G": bytes, at least 1. "12.5%": a percentage, more than 0; *out is 0 where it is none. */
+/* Read "300", "2G" as bytes, at least 1, and "12.5%" as a percentage, more than 0. Return false if the text is neither;
+   qc_option_percent sets *out to 0 then. */
 bool qc_option_bytes(uint64_t *out, const char *text);
 bool qc_option_percent(double *out, const char *text);
 
-/* "--NAME: 'VALUE' is not WHAT": QC_USAGE, and false. */
+/* Fails with QC_USAGE: "--NAME: 'VALUE' is not WHAT". */
 bool qc_option_wrong(const struct qc_option_info *i, const char *value, const char *what, struct qc_status *st);
-/* "unknown option --NAME; did you mean --OTHER?", of so many names that there are: QC_USAGE, and false. */
+/* Fails with QC_USAGE: "unknown option --NAME; did you mean --OTHER?". names: the existing options. */
 bool qc_option_unknown(const char *name, const char *const *names, size_t count, struct qc_status *st);
 
 /* Options that a configuration may set. */
 struct qc_option_set {
     unsigned count;
     const struct qc_option_info *(*info)(unsigned option);
-    bool (*takes)(const void *user, unsigned option); /* false: the key is left alone */
+    bool (*takes)(const void *user, unsigned option); /* false: the key is ignored */
     bool (*set)(void *user, unsigned option, const char *value, struct qc_status *st);
     void *user;
 };
 
-/* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. file: what
-   messages begin with. Errors: QC_USAGE: unknown key, wrong value, an option that loads code. */
+/* Applies a configuration: a JSON object whose keys are option names; lists are arrays, flags are true or false. file:
+   prefix of messages. Fails with QC_USAGE on an unknown key, a wrong value or an option that loads code. */
 bool qc_option_set_configure(const struct qc_option_set *set, const struct qc_json *config, const char *file,
                              struct qc_status *st);

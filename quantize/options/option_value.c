@@ -22,7 +22,7 @@ bool qc_text_list_add(struct qc_text_list *list, const char *text, struct qc_are
     return true;
 }
 
-/* Where a name and its number of bits begin: "int" and "5" of "int5"; NULL: it does not end in digits. */
+/* Returns the digits at the end of a type name, "5" of "int5"; NULL if it has none or nothing else. */
 static const char *bits_of(const char *name)
 {
     const char *digits = name + strlen(name);
@@ -30,8 +30,8 @@ static const char *bits_of(const char *name)
     return *digits && digits > name ? digits : NULL;
 }
 
-/* "int4 or int8" for int5: the same type with the next fewer and the next more bits. false: no choice is of that type.
- */
+/* Writes "int4 or int8" for int5: the same type with the next fewer and the next more bits. Returns false if no choice
+   is of that type. */
 static bool other_bits(char *text, unsigned size, const char *given, const char *const *names, size_t n)
 {
     const char *wanted = bits_of(given), *fewer = NULL, *more = NULL;
@@ -51,7 +51,7 @@ static bool other_bits(char *text, unsigned size, const char *given, const char 
 
 enum { CHOICES = 32 };
 
-/* The choice as it stands in the arena, or NULL and a status that lists what there is. */
+/* Returns a copy of the choice in the arena. Fails with a message that lists the choices. */
 static const char *choose(const struct qc_option_info *i, const char *value, size_t length, struct qc_arena *a,
                           struct qc_status *st)
 {
@@ -93,7 +93,7 @@ static bool choose_some(struct qc_text_list *out, const struct qc_option_info *i
     return true;
 }
 
-/* A choice alone takes the place of the one before; with a glob it joins the list. */
+/* A choice without a glob overwrites entry 0 in place; one with a glob is appended. */
 static bool choose_by_name(struct qc_text_list *list, const struct qc_option_info *i, const char *value,
                            struct qc_arena *a, struct qc_status *st)
 {
@@ -220,7 +220,7 @@ bool qc_option_has_default(const struct qc_option_info *i)
                          i->kind == QC_KIND_BY_NAME);
 }
 
-/* What to use for an option that other programs have; NULL: nothing is known of it. */
+/* Returns the counterpart of an option that other programs have; NULL if there is none. */
 static const char *other_name(const char *name)
 {
     static const struct {

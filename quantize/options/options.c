@@ -29,7 +29,7 @@ const struct qc_option_info *qc_option_info(enum qc_option o)
     return &infos[o];
 }
 
-/* More threads than this for each processor only take memory; some are allowed where there are few processors. */
+/* More than THREADS_PER_CORE threads for each core only take memory. THREADS_LEAST are always allowed. */
 enum { THREADS_PER_CORE = 4, THREADS_LEAST = 64 };
 
 static uint64_t most_threads(void)
@@ -38,7 +38,7 @@ static uint64_t most_threads(void)
     return most > THREADS_LEAST ? most : THREADS_LEAST;
 }
 
-/* A list of activations, weights or none. */
+/* Reads a list of activations, weights or none. */
 static bool both(bool *activations, bool *weights, const struct qc_text_list *list, const char *name,
                  struct qc_status *st)
 {
@@ -53,7 +53,7 @@ static bool both(bool *activations, bool *weights, const struct qc_text_list *li
     return !none || list->count == 1 || qc_fail(st, QC_USAGE, "--%s: 'none' does not go with others", name);
 }
 
-/* What an option means beyond its own field. */
+/* Sets the fields that depend on an option, other than its own. */
 static bool derive(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st)
 {
     if (option == QC_OPTION_SYMMETRIC)
@@ -63,7 +63,7 @@ static bool derive(struct qc_options *o, enum qc_option option, const char *valu
         if (!both(&o->per_channel_activations, &weights, &o->per_channel, "per-channel", st)) return false;
         o->per_tensor = !weights;
     }
-    if (option == QC_OPTION_PER_TENSOR && o->per_tensor) { /* the same, said otherwise */
+    if (option == QC_OPTION_PER_TENSOR && o->per_tensor) { /* keep --per-channel consistent */
         struct qc_text_list list = {0};
         if (!qc_text_list_add(&list, o->per_channel_activations ? "activations" : "none", o->arena, st)) return false;
         o->per_channel = list;
@@ -92,7 +92,7 @@ static bool set(struct qc_options *o, enum qc_option option, const char *value, 
            derive(o, option, value ? value : infos[option].bare, st);
 }
 
-/* --format tflite has the conventions of target tflite, unless the user names another target. */
+/* --format tflite implies --target tflite, unless a target is given. */
 static bool take_format(struct qc_options *o, struct qc_status *st)
 {
     const char *wanted = infos[QC_OPTION_TARGET].preset;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The options of a job, by name and text: one table (quantize/options/options.def), from which the command line, the
-   keys of
-   --config and what a program sets are made. */
+/* The options of a job, by name and text. One table (quantize/options/options.def) serves the command line, --config
+   and the library. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,7 +11,7 @@
 #include "quantize/options/option_table.h"
 #include "rewrite/language/target.h"
 
-/* What qcalib can be asked for. */
+/* The commands of qcalib. */
 enum qc_command {
     QC_COMMAND_quantize,
     QC_COMMAND_collect,
@@ -41,19 +40,19 @@ enum qc_option {
 
 const struct qc_option_info *qc_option_info(enum qc_option o);
 
-/* The options of one job. Strings live in the arena. Values that were not given: NULL, an empty list, 0 or false,
+/* The options of one job. Strings live in the arena. Options that are not given are NULL, an empty list, 0 or false,
    except as noted. */
 struct qc_options {
     struct qc_arena *arena;
     enum qc_command command;
-    bool given[QC_OPTION_COUNT]; /* set, other than by default */
+    bool given[QC_OPTION_COUNT]; /* set by qc_options_set, not by a default or a target */
 
     const char *data;           /* FILE[:DATASET] */
     struct qc_text_list inputs; /* NAME=DATASET, each with a '=' that is not its first character */
     const char *preprocess;     /* NULL: the data sets' attributes */
-    const char *image;          /* NULL: images become what the model takes */
+    const char *image;          /* NULL: images are converted to the model's input */
     uint64_t samples;           /* 0: all */
-    uint64_t seed;              /* samples are drawn when given[QC_OPTION_SEED], else spread evenly */
+    uint64_t seed;              /* samples are drawn if given[QC_OPTION_SEED], else spread evenly */
     const char *eval;           /* FILE[:DATASET] */
     const char *stats;          /* statistics file */
     const char *shard;          /* K/N, not checked; NULL: all samples */
@@ -65,7 +64,7 @@ struct qc_options {
     bool per_channel_activations;
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */
-    struct qc_text_list symmetric;                 /* as given, for the two above */
+    struct qc_text_list symmetric;                 /* as given; the two above follow from it */
     bool propagate;
     const char *channel_statistics;     /* of collect: "on" or "off" */
     const char *second_moments;         /* of collect: "on" or "off" */
@@ -84,11 +83,11 @@ struct qc_options {
 
     const char *accuracy_level;      /* "0" to "4" */
     const char *target;              /* its name, or a file of rules */
-    const struct qc_target *runs_on; /* the same, read; its options hold where none is given */
-    bool by_target[QC_OPTION_COUNT]; /* set by it */
-    bool own_base[QC_OPTION_COUNT];  /* of an option by name: given without a name */
+    const struct qc_target *runs_on; /* the loaded target; its options hold unless given */
+    bool by_target[QC_OPTION_COUNT]; /* set by the target */
+    bool own_base[QC_OPTION_COUNT];  /* given without ":GLOB" */
     const char *prefer;              /* "speed", "size" or "integers" */
-    const char *benchmark;           /* a command that measures a model file; NULL: nothing is measured */
+    const char *benchmark;           /* a command that measures a model file, or NULL */
     struct qc_text_list formats;     /* default: qdq */
     struct qc_text_list rules, only, skip, plugins, kernels;
     bool require_integer, sensitivity;
@@ -96,26 +95,26 @@ struct qc_options {
     double max_drop;     /* points; NaN: no demand */
     double min_sqnr;     /* dB; NaN: no demand */
     double max_nll;      /* nats; NaN: no demand */
-    const char *size;    /* as given; NULL: no limit to the file */
-    uint64_t size_bytes; /* of it; 0: not in bytes */
-    double size_percent; /* of it, of the model's file; 0: not so */
-    double tolerance;    /* of outputs, in their own units; NaN: no demand */
+    const char *size;    /* as given; NULL: the file size is not limited */
+    uint64_t size_bytes; /* --size in bytes; 0: given in percent */
+    double size_percent; /* --size in percent of the model file; 0: given in bytes */
+    double tolerance;    /* in the units of the outputs; NaN: no demand */
 
     uint64_t threads;         /* default: all cores */
-    uint64_t threads_refused; /* number that was asked for, if it is more than `threads`; else 0 */
+    uint64_t threads_refused; /* the number given, if it exceeds the limit; else 0 */
     uint64_t memory_limit;    /* bytes; 0: none */
     const char *checkpoint;   /* statistics file of an unfinished run */
     bool follow_links;
     bool strict; /* files of a folder that cannot be read are errors */
 };
 
-/* Is there something that layers would go wider for? */
+/* Returns true if --max-drop, --min-sqnr or --max-nll is given. */
 static inline bool qc_options_demand(const struct qc_options *o)
 {
     return o->max_drop >= 0 || o->min_sqnr >= 0 || o->max_nll >= 0;
 }
 
-/* May stages come again with other types or in other places, for a demand, a size or a latency? */
+/* Returns true if stages may run again with other types or placements, for a demand, a size or a latency. */
 static inline bool qc_options_repeats(const struct qc_options *o)
 {
     return qc_options_demand(o) || o->size || o->benchmark;
@@ -127,30 +126,29 @@ static inline enum qc_follow qc_options_follow(const struct qc_options *o)
     return o->follow_links ? QC_FOLLOW_LINKS : QC_FOLLOW_NOTHING;
 }
 
-/* Initial values, with the defaults of the table. a has to live as long as *out. */
+/* Sets the defaults of the table. The arena must outlive *out. */
 bool qc_options_init(struct qc_options *out, enum qc_command command, struct qc_arena *a, struct qc_status *st);
 
-/* Stores one value (NULL: the argument was left out) as the command line would. Errors: QC_USAGE names the option. */
+/* Stores one value (NULL: the argument was left out). Fails with QC_USAGE, which names the option. */
 bool qc_options_set(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st);
 
-/* The option of this name that o->command takes. Errors: QC_USAGE, with what may have been meant. */
+/* Finds the option of this name that o->command takes. Fails with QC_USAGE and suggests a similar name. */
 bool qc_options_find(enum qc_option *out, const struct qc_options *o, const char *name, struct qc_status *st);
 
-/* Stores a value as qc_options_set, without saying that it was given. */
+/* Stores a value as qc_options_set does, without marking it as given. */
 typedef bool qc_option_set_fn(struct qc_options *o, enum qc_option option, const char *value, struct qc_status *st);
 
-/* Reads o->target and sets its options, where none is given, in place of those of the target before it. Errors: as
-   qc_target_load; QC_BAD_INPUT: an option that no target may set. */
+/* Loads o->target and sets its options unless they are given; options of an earlier target return to their defaults.
+   Errors: as qc_target_load; QC_BAD_INPUT for an option that no target may set. */
 bool qc_options_take_target(struct qc_options *o, qc_option_set_fn *set_one, struct qc_status *st);
 
-/* Warns of options that were given and differ from what the target has. */
+/* Warns of given options that differ from those of the target. */
 struct qc_warnings;
 bool qc_warn_target_options(const struct qc_options *o, struct qc_warnings *w, struct qc_status *st);
 
-/* Applies a configuration: a JSON object, keys as long names; lists are arrays; flags are true or false. Keys of other
-   commands are left alone. file: what messages begin with. Errors: QC_USAGE: unknown key, wrong value. */
+/* Applies a configuration as qc_option_set_configure does. Keys of other commands are ignored. */
 bool qc_options_configure(struct qc_options *o, const struct qc_json *config, const char *file, struct qc_status *st);
 
-/* The effective options that decide the result (groups data, method, graph), as a configuration; for the report. NULL
-   when memory is out. Owned by the caller. */
+/* Returns the effective options that decide the result (groups data, method, graph) as a configuration, for the report.
+   NULL if memory is exhausted. Owned by the caller. */
 struct qc_json *qc_options_json(const struct qc_options *o);

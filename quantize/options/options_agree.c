@@ -8,7 +8,7 @@
 #include "graph/types/number_format.h"
 #include "quantize/options/integer_options.h"
 
-/* Are there quantizers of activations, whose ranges samples show? */
+/* Returns true if activations are quantized, whose ranges need samples. */
 static bool needs_samples(const struct qc_options *o)
 {
     for (size_t i = 0; i < o->activation_types.count; i++) {
@@ -21,13 +21,13 @@ static bool needs_samples(const struct qc_options *o)
     return false;
 }
 
-/* Is there a type of weights whose bits --size can choose? */
+/* Returns true if --size can choose the bits of the weight type. */
 static bool has_bits(const struct qc_options *o)
 {
     return strcmp(o->weight_types.items[0], "none") != 0 && strcmp(o->weight_types.items[0], "int16") != 0;
 }
 
-/* Is something written that has integers as they are? */
+/* Returns true if a format is written that a runtime computes in integers. */
 static bool writes_integers(const struct qc_options *o)
 {
     for (size_t i = 0; i < o->formats.count; i++)
@@ -35,7 +35,7 @@ static bool writes_integers(const struct qc_options *o)
     return false;
 }
 
-/* Is a type of the list one of floats, or a format whose scales are not any float32? */
+/* Returns true if the list has a float type, or begins with a block format such as mxfp4. */
 static bool has_floats(const struct qc_text_list *types)
 {
     for (size_t i = 0; i < types->count; i++)
@@ -43,7 +43,7 @@ static bool has_floats(const struct qc_text_list *types)
     return qc_number_format_named(types->items[0]) != NULL;
 }
 
-/* A format is that of all weights. */
+/* Returns true if a block format is given by name: it must hold for all weights. */
 static bool names_format(const struct qc_text_list *types)
 {
     for (size_t i = 1; i < types->count; i++) {
@@ -55,7 +55,7 @@ static bool names_format(const struct qc_text_list *types)
     return false;
 }
 
-/* Is something written that has no floats of few bits? */
+/* Returns true if a format is written that has no 4-bit or 8-bit floats. */
 static bool writes_others(const struct qc_options *o)
 {
     for (size_t i = 0; i < o->formats.count; i++)

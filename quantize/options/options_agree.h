@@ -4,8 +4,8 @@
 #include "quantize/interface/inputs.h"
 #include "quantize/options/options.h"
 
-/* Options and inputs of 'quantize' that are right one by one but not together, with what to do. Errors: QC_USAGE. */
+/* Fails with QC_USAGE if options and inputs of 'quantize' contradict each other; the message says what to do. */
 bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in, struct qc_status *st);
 
-/* Are scales of channels asked for by name, not left to measurement? */
+/* Returns true for --scale-channels awq and smooth. */
 bool qc_options_scale(const struct qc_options *o);

@@ -20,14 +20,14 @@ static bool takes_whole(enum qc_option_kind kind)
     return kind == QC_KIND_COUNT || kind == QC_KIND_WHOLE || kind == QC_KIND_BYTES;
 }
 
-/* A JSON number with a point or an exponent as the digits of the whole number that it is; false when it is none, or
-   one of more digits than an option can hold. Programs write 100.0 and 1e3 for what people write as 100 and 1000. */
+/* Converts a JSON number with a point or an exponent, such as 100.0 or 1e3, to the digits of a whole number. Returns
+   false if it is not whole, or has more digits than an option can hold. */
 static bool whole_digits(char text[TEXT], const char *number)
 {
     enum { DIGITS = 20 };
     char digits[DIGITS + 1];
     int count = 0;
-    long power = 0; /* of ten, that the digits are to be taken times */
+    long power = 0; /* of ten: factor of the digits */
     bool point = false, fits = true;
     for (; *number && !strchr("eE", *number); number++) {
         if (*number == '.')
@@ -57,8 +57,8 @@ static bool whole_digits(char text[TEXT], const char *number)
     return true;
 }
 
-/* Value of a key as the word of a command line, a number with the digits that it has in the file; false when it is
-   neither text nor number. */
+/* Converts the value of a key to a command-line argument; a number keeps its digits. Returns false if it is neither
+   text nor number, or too long. */
 static bool as_text(char text[TEXT], const struct qc_json *v, enum qc_option_kind kind)
 {
     const char *s = qc_json_text(v);
@@ -120,7 +120,7 @@ static bool unknown_key(const struct qc_option_set *o, const char *key, const ch
     return false;
 }
 
-/* Says a value nothing? The options of a report have null and empty lists. */
+/* Returns true for null and empty lists, which the options in a report have. */
 static bool is_empty(const struct qc_json *v)
 {
     return qc_json_kind(v) == QC_JSON_NULL || (qc_json_kind(v) == QC_JSON_ARRAY && !qc_json_size(v));

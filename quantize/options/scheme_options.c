@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Three and two bits are levels of a 4-bit type, which files and runtimes have. */
+/* 3-bit and 2-bit types are subsets of the levels of a 4-bit type, which files and runtimes support. */
 static struct qc_type_choice type_named(const char *name)
 {
     static const struct {
@@ -20,7 +20,7 @@ static struct qc_type_choice type_named(const char *name)
     return (struct qc_type_choice){.dtype = qc_dtype_from_name(name)};
 }
 
-/* T, then T:GLOB ... */
+/* Reads a list of T, then T:GLOB, ... */
 static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choice **out, size_t *count,
                        const struct qc_text_list *list, struct qc_arena *a, struct qc_status *st)
 {
@@ -39,7 +39,7 @@ static bool read_types(struct qc_type_choice *of_all, const struct qc_type_choic
     return true;
 }
 
-/* --size begins with 4 bits, for all that has a name: tables of embeddings have no fewer than 8 otherwise. */
+/* --size begins with 4-bit weights. The glob "*" includes embedding tables, which have at least 8 bits by default. */
 static bool begin_size(struct qc_partition_options *o, struct qc_arena *a, struct qc_status *st)
 {
     struct qc_type_choice *types = QC_NEW_ARRAY(a, struct qc_type_choice, o->weight_type_count + 1, st);
@@ -60,7 +60,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     *out = QC_PARTITION_INIT;
     out->activation.symmetry = o->symmetric_activations ? QC_SYMMETRIC : QC_ASYMMETRIC;
     out->weight.symmetry = o->symmetric_weights ? QC_SYMMETRIC : QC_ASYMMETRIC;
-    /* No sum of integers has to hold products of the lowest level of a weight in blocks. */
+    /* Weights in blocks use their lowest level unless --range is given: no integer sum has to hold its products. */
     out->weight.restricted = strcmp(o->range, "restricted") == 0;
     out->blocks_restricted = out->weight.restricted && o->given[QC_OPTION_RANGE];
     out->power_of_two = o->runs_on->power_of_two;
@@ -68,7 +68,8 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->overflow_fix = strcmp(o->overflow_fix, "auto") == 0           ? QC_OVERFLOW_FIX_PAIRS
                         : strcmp(o->overflow_fix, "reduce-range") == 0 ? QC_OVERFLOW_FIX_REDUCE_RANGE
                                                                        : QC_OVERFLOW_FIX_OFF;
-    /* A zero point is a few bits of a block, and is worth more than any other few bits there. */
+    /* Blocks of few bits have zero points unless --symmetric is given: a zero point gains more than the same bits
+       elsewhere. */
     out->few_have_zeros = !o->given[QC_OPTION_SYMMETRIC];
     out->weight.per_channel = !o->per_tensor;
     out->one_scale_joins = o->require_integer;
@@ -81,7 +82,7 @@ bool qc_scheme_options(struct qc_partition_options *out, const struct qc_options
     out->only = o->only.items;
     out->skip_count = o->skip.count;
     out->skip = o->skip.items;
-    out->weight_block = strtoll(o->weight_block, NULL, 10); /* of "none" 0 */
+    out->weight_block = strtoll(o->weight_block, NULL, 10); /* 0 for "none" */
     if (!read_types(&activation, &out->activation_types, &out->activation_type_count, &o->activation_types, a, st) ||
         !read_types(&weight, &out->weight_types, &out->weight_type_count, &o->weight_types, a, st))
         return false;

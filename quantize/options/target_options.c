@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --target: the options of a target, where the user gives none. */
+/* --target: the options of a target, which hold unless given. */
 #include <string.h>
 
 #include "quantize/interface/warnings.h"
 #include "quantize/options/options.h"
 
-/* What a target may decide: the conventions of its integers, and what it gains by them. */
+/* The options that a target may set. */
 static const enum qc_option settable[] = {QC_OPTION_ACTIVATION_TYPE, QC_OPTION_WEIGHT_TYPE,    QC_OPTION_PER_CHANNEL,
                                           QC_OPTION_SYMMETRIC,       QC_OPTION_RANGE,          QC_OPTION_OVERFLOW_FIX,
                                           QC_OPTION_ROUNDING,        QC_OPTION_ACCUMULATOR,    QC_OPTION_BIAS,
@@ -24,7 +24,7 @@ static struct value *add(struct value *list, size_t *n, enum qc_option option, c
     return &list[(*n)++];
 }
 
-/* "activations,weights", one of both, or "none" */
+/* Returns "activations,weights", one of both, or "none". */
 static const char *sides(bool activations, bool weights)
 {
     return activations ? weights ? "activations,weights" : "activations" : weights ? "weights" : "none";
@@ -35,7 +35,7 @@ static const char *type_text(const struct qc_scheme_clause *c)
     return qc_dtype_long_name(c->dtype);
 }
 
-/* The clauses `scheme` as options. What only one of them says is as usual of the other. */
+/* Adds the clauses `scheme` as options. If only one clause sets a property, the other has the default. */
 static void values_of_schemes(struct value *list, size_t *n, const struct qc_target *t)
 {
     const struct qc_scheme_clause *a = &t->activation, *w = &t->weight;
@@ -72,14 +72,14 @@ static bool values_of(struct value list[VALUES], size_t *n, const struct qc_targ
     return true;
 }
 
-/* Has the user said something of it? A type for nodes by name leaves that of the others to the target. */
+/* Returns true if the option is given. A type given only by name leaves the type of other nodes to the target. */
 static bool is_given(const struct qc_options *o, enum qc_option option)
 {
     if (qc_option_info(option)->kind == QC_KIND_BY_NAME) return o->given[option] && o->own_base[option];
     return o->given[option] || (option == QC_OPTION_PER_CHANNEL && o->given[QC_OPTION_PER_TENSOR]);
 }
 
-/* Sets what was the preset back to it. */
+/* Sets an option of the earlier target back to its default. */
 static bool forget(struct qc_options *o, enum qc_option option, qc_option_set_fn *set_one, struct qc_status *st)
 {
     const struct qc_option_info *i = qc_option_info(option);
@@ -105,7 +105,7 @@ bool qc_options_take_target(struct qc_options *o, qc_option_set_fn *set_one, str
     return true;
 }
 
-/* The value of an option as it would be given; of one by name, of all that has no name. */
+/* Returns the value of an option as text; for QC_KIND_BY_NAME entry 0. */
 static const char *text_of(const struct qc_options *o, enum qc_option option, struct qc_status *st)
 {
     const struct qc_option_info *i = qc_option_info(option);

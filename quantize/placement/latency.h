@@ -14,20 +14,20 @@ struct qc_milliseconds {
     double least, second; /* of the rounds */
 };
 
-/* Splits the command, and reads what a job that was stopped has measured. Errors: QC_USAGE; the file is none of ours
-   (QC_BAD_INPUT). */
+/* Splits the command, and reads the latencies that an interrupted job has measured. Fails with QC_USAGE if the command
+   is malformed, with QC_BAD_INPUT if the file has another format. */
 bool qc_latency_begin(struct qc_latency *l, const struct qc_pipeline *p, struct qc_status *st);
 
 /* Runs the command once. */
 bool qc_latency_try(const struct qc_latency *l, const char *file, struct qc_status *st);
 
-/* Runs the command on each file in turn, for three rounds; with `race` for fewer if the last file is slower than the
-   first by a tenth. What the checkpoint has is not measured again. Errors: those of the command (base/command.h); it
-   printed no number, or not one above 0 (QC_MACHINE); QC_INTERRUPTED. */
+/* Runs the command on each file in turn, for three rounds. With `race` it stops earlier if the last file is 10 % slower
+   than the first. Latencies in the checkpoint are not measured again. Errors: those of the command (base/command.h);
+   QC_MACHINE if it prints no number above 0; QC_INTERRUPTED. */
 bool qc_latency_measure(struct qc_milliseconds *out, struct qc_latency *l, const char *const *files, size_t count,
                         bool race, struct qc_status *st);
 
-/* Is `a` less than b by at least 2 %, and by more than either differs between rounds? */
+/* Returns true if a is less than b by more than 2 %, and by more than the two fastest rounds of either file differ. */
 bool qc_latency_less(const struct qc_milliseconds *a, const struct qc_milliseconds *b);
 
 /* Removes the file of the checkpoint. */

@@ -12,9 +12,10 @@
 #include "quantize/placement/latency.h"
 #include "quantize/placement/placement_groups.h"
 #include "quantize/trials/auto_method.h"
+#include "quantize/trials/measured_outputs.h"
 
-/* GROUPS bounds the time: a step takes six runs of the command. Changes that were not kept are tried again once, if a
-   later one was. */
+/* GROUPS bounds the time: a step takes up to six runs of the command. Rejected changes are tried once more if another
+   change was kept. */
 enum { GROUPS = 64, PASSES = 2 };
 
 /* A placement as a file. */
@@ -24,23 +25,25 @@ struct placed {
     bool own;      /* a temporary file ... */
     size_t number; /* ... of this number */
     struct qc_milliseconds ms;
+    double sqnr_db; /* of the outputs */
 };
 
 struct search {
     struct qc_pipeline *p;
-    struct qc_pipeline *integers; /* a branch with everything in integers; others branch from it */
-    struct qc_options options;    /* of it */
+    struct qc_pipeline *integers; /* a branch with everything in integers; all others branch from it */
+    struct qc_options options;    /* of that branch */
     struct qc_latency latency;
     struct qc_placement_groups groups;
     const char *folder;
     size_t file_count, format;
+    uint64_t *keys; /* keys of the samples that outputs are compared on */
     struct qc_report_latency *r;
     struct qc_report_latency_step *steps;
 };
 
 /* ---- Files ---- */
 
-/* The model as it was given; NULL: it is in memory only. */
+/* Returns the file of the input model; NULL if the model is only in memory. */
 static const char *model_file(const struct qc_pipeline *p)
 {
     const struct qc_model_source *m = &p->in->model;
@@ -61,7 +64,7 @@ static bool make_folder(struct search *s, struct qc_status *st)
     return true;
 }
 
-/* With what large weights are put in (onnx/write/emit.h). */
+/* Removes a model file and its file of large weights (onnx/write/emit.h). */
 static void remove_file(const struct search *s, size_t number)
 {
     char path[4096];
@@ -81,14 +84,30 @@ static void remove_folder(const struct search *s)
     rmdir(s->folder);
 }
 
-/* What t has produced, in a file of its own. */
+/* Measures the output error of t on the samples of the report; NaN without samples. */
+static bool measure_error(double *sqnr_db, struct search *s, const struct qc_pipeline *t, struct qc_status *st)
+{
+    struct qc_dataset *data = t->from->data;
+    const size_t outputs = t->real->output_count;
+    *sqnr_db = (double)NAN;
+    if (!data) return true;
+    const struct qc_selection some = qc_measured_samples(data);
+    struct qc_error *sums = QC_NEW_ARRAY(s->p->arena, struct qc_error, outputs, st);
+    if (!sums || !qc_measure_outputs(sums, &s->keys, t, data, &some, st)) return false;
+    *sqnr_db = qc_outputs_sqnr_db(sums, outputs);
+    return true;
+}
+
+/* Writes the result of t to a temporary file, and measures its error. */
 static bool write_file(struct placed *m, struct search *s, const struct qc_pipeline *t, struct qc_status *st)
 {
     const struct qc_export_source source = {.produced = qc_graph_written(t), .expanded = t->expanded};
     m->own = true;
     m->number = s->file_count++;
     m->file = qc_arena_printf(s->p->arena, st, "%s/%zu.onnx", s->folder, m->number);
-    return m->file && qc_export_file(NULL, m->file, t->from->exporters[s->format], &source, t->lowered[s->format], st);
+    return m->file &&
+           qc_export_file(NULL, m->file, t->from->exporters[s->format], &source, t->lowered[s->format], st) &&
+           measure_error(&m->sqnr_db, s, t, st);
 }
 
 static bool writes_integers(const struct qc_exporter *e)
@@ -98,7 +117,7 @@ static bool writes_integers(const struct qc_exporter *e)
 
 /* ---- Placements ---- */
 
-/* The options that leave these operators in float, and everything else in integers. */
+/* Sets the options that leave these operators in float, and everything else in integers. */
 static bool set_placement(struct qc_options *o, const struct search *s, const bool *in_float, struct qc_status *st)
 {
     const struct qc_placement_groups *g = &s->groups;
@@ -117,7 +136,7 @@ static bool set_placement(struct qc_options *o, const struct search *s, const bo
     return true;
 }
 
-/* Ranges and rounding hardly change the latency (equal ranges save a requantize): they are chosen in a cheap way. */
+/* Sets cheap options for ranges and rounding: they hardly change the latency (equal ranges save a requantize). */
 static void set_cheap_options(struct qc_options *o, const struct qc_pipeline *p)
 {
     const struct qc_auto_method *found = p->auto_method;
@@ -142,7 +161,7 @@ static bool branch_integers(struct search *s, struct qc_status *st)
            qc_fail(st, why.code, "--benchmark, everything in integers: %s", why.message);
 }
 
-/* *reason is set where there is no such file. */
+/* Makes the file of a placement. Sets *reason if the placement is not possible. */
 static bool make_placement(struct placed *m, const char **reason, struct search *s, const bool *in_float,
                            struct qc_status *st)
 {
@@ -175,7 +194,7 @@ static bool are_equal_placements(const struct search *s, const bool *a, const bo
     return memcmp(a, b, s->groups.op_count * sizeof *a) == 0;
 }
 
-/* One change; *kept: it is *now, of which it takes the place. */
+/* Tries one change. If *kept, the changed placement replaces *now. */
 static bool try_change(bool *kept, struct placed *now, struct search *s, const struct qc_placement_group *g,
                        bool to_float, struct qc_status *st)
 {
@@ -192,13 +211,14 @@ static bool try_change(bool *kept, struct placed *now, struct search *s, const s
     }
     if (!step->op_count) return true;
     if (!make_placement(&then, &step->reason, s, in_float, st)) return false;
-    step->before_ms = step->after_ms = (double)NAN;
+    step->before_ms = step->after_ms = step->sqnr_db = (double)NAN;
     if (!step->reason) {
         const char *const files[] = {now->file, then.file};
         struct qc_milliseconds ms[2];
         if (!qc_latency_measure(ms, &s->latency, files, 2, true, st)) return false;
         step->before_ms = ms[0].least;
         step->after_ms = ms[1].least;
+        step->sqnr_db = then.sqnr_db;
         *kept = step->kept = qc_latency_less(&ms[1], &ms[0]);
     }
     s->r->step_count++;
@@ -230,7 +250,8 @@ static bool try_groups(struct placed *now, struct search *s, struct qc_status *s
     return ok;
 }
 
-/* The three that are there anyhow; *now is the fastest of them, the default if none is clearly faster. */
+/* Compares the default, the float model and everything in integers. *now is the fastest, or the default if none is
+   clearly faster. */
 static bool compare_whole(struct placed *now, struct search *s, const bool *by_default, struct qc_status *st)
 {
     enum { DEFAULT, FLOAT, INTEGERS, MOST };
@@ -251,7 +272,10 @@ static bool compare_whole(struct placed *now, struct search *s, const bool *by_d
     const size_t count = apart ? MOST : INTEGERS;
     for (size_t i = 0; i < count; i++) files[i] = of[i].file;
     if (!qc_latency_measure(ms, &s->latency, files, count, false, st)) return false;
-    if (apart) s->r->integers_ms = ms[INTEGERS].least;
+    if (apart) {
+        s->r->integers_ms = ms[INTEGERS].least;
+        s->r->integers_db = of[INTEGERS].sqnr_db;
+    }
     size_t best = DEFAULT;
     for (size_t i = 1; i < count; i++)
         if (qc_latency_less(&ms[i], &ms[best])) best = i;
@@ -263,7 +287,7 @@ static bool compare_whole(struct placed *now, struct search *s, const bool *by_d
 
 /* ---- The result ---- */
 
-/* The pipeline with what was found. */
+/* Runs the pipeline with the placement that was found. */
 static bool take_placement(struct search *s, const bool *in_float, struct qc_status *st)
 {
     struct qc_pipeline *p = s->p;
@@ -278,7 +302,7 @@ static bool take_placement(struct search *s, const bool *in_float, struct qc_sta
     return qc_pipeline_again(p, st);
 }
 
-/* Makes the file as it will be written, and measures it beside the default; the default stays if that is as fast. */
+/* Makes the file as it will be written, and compares it with the default, which stays unless the new one is faster. */
 static bool settle_placement(struct search *s, const bool *by_default, const struct placed *now, struct qc_status *st)
 {
     struct qc_pipeline *p = s->p;
@@ -294,10 +318,15 @@ static bool settle_placement(struct search *s, const bool *by_default, const str
     const size_t count = 1 + (size_t)changed + (given != NULL);
     bool ok = qc_latency_measure(ms, &s->latency, files, count, false, st);
     s->r->default_ms = s->r->best_ms = ms[0].least;
-    if (isnan(s->r->integers_ms)) s->r->integers_ms = s->r->default_ms; /* they are one */
+    s->r->default_db = s->r->best_db = was.sqnr_db;
+    if (isnan(s->r->integers_ms)) { /* both are the same placement */
+        s->r->integers_ms = s->r->default_ms;
+        s->r->integers_db = s->r->default_db;
+    }
     s->r->float_ms = given ? ms[count - 1].least : (double)NAN;
     if (ok && changed && qc_latency_less(&ms[1], &ms[0])) {
         s->r->best_ms = ms[1].least;
+        s->r->best_db = is.sqnr_db;
     } else if (ok && changed) {
         s->r->reverted = true;
         p->options = options;
@@ -345,7 +374,7 @@ bool qc_placement_check(const struct qc_pipeline *p, struct qc_status *st)
 static bool begin_search(struct search *s, struct qc_status *st)
 {
     while (!writes_integers(s->p->from->exporters[s->format]))
-        s->format++; /* there is one: quantize/options/options_agree.h */
+        s->format++; /* such a format exists: quantize/options/options_agree.h */
     return qc_latency_begin(&s->latency, s->p, st) && make_folder(s, st);
 }
 
@@ -358,7 +387,10 @@ bool qc_placement_measure_again(struct qc_report_latency *r, struct qc_pipeline 
     const char *const files[] = {m.file};
     ok = ok && qc_latency_measure(&ms, &s.latency, files, 1, false, st);
     if (s.folder) remove_folder(&s);
-    if (ok) r->best_ms = ms.least;
+    if (ok) {
+        r->best_ms = ms.least;
+        r->best_db = m.sqnr_db;
+    }
     return ok;
 }
 

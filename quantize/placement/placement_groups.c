@@ -9,19 +9,19 @@
 #include "graph/core/multiply_adds.h"
 #include "rewrite/passes/partition.h"
 
-/* Kinds that the name of a group of connected operators lists. */
+/* Most kinds that the name of a connected group lists. */
 enum { NAMED = 4 };
 
 struct finding {
-    const struct qc_graph *g; /* that was partitioned */
-    const struct qc_graph *made;
+    const struct qc_graph *g;    /* the partitioned graph */
+    const struct qc_graph *made; /* the produced graph */
     const struct qc_partition *partition;
     struct qc_arena *a;
     struct qc_placement_groups *to;
     qc_id *node;         /* [ops] in g */
     const char **kind;   /* [ops] */
     const char **layer;  /* [ops]: the kind with the shape of the weight */
-    const char **island; /* [ops]: the structure of what it is connected with */
+    const char **island; /* [ops]: the structure of its connected set */
     uint64_t *work;      /* [ops] */
     uint32_t *connected; /* [nodes of g + 1]: sets */
 };
@@ -39,7 +39,8 @@ static const char *name_of(const struct qc_graph *g, const struct qc_node *n)
     return name ? name : "";
 }
 
-/* A table is made of operators, and each of them could be taken alone. */
+/* Fills the name and the globs of an operator. A table stands for several operators, each of which could be quantized
+   alone, so each gets a glob. */
 static bool name_op(struct qc_placed_op *op, const struct finding *f, const struct qc_node *n, struct qc_status *st)
 {
     const char *name = name_of(f->g, n);
@@ -72,7 +73,7 @@ static const struct qc_tensor *weight_of(const struct qc_graph *g, const struct 
     return NULL;
 }
 
-/* "Conv 3x3, depthwise"; with its weight: "Conv 32x1x3x3 in 32 groups". */
+/* Sets the kind, "Conv 3x3, depthwise", and the layer, "Conv 32x1x3x3 in 32 groups", of operator i. */
 static bool name_kind(struct finding *f, size_t i, const struct qc_match *m, struct qc_status *st)
 {
     const struct qc_node *n = &f->g->nodes[m->nodes[0]];
@@ -119,9 +120,9 @@ static bool find_ops(struct finding *f, struct qc_status *st)
     return true;
 }
 
-/* ---- What is connected in integers ---- */
+/* ---- Operators connected in integers ---- */
 
-/* The node of g that makes the value of this name, or 0. */
+/* Returns the node of g that computes the value with the name of `made`, or 0. */
 static qc_id node_named(const struct finding *f, qc_id made)
 {
     const char *name = f->made->values[made].name;
@@ -129,8 +130,8 @@ static qc_id node_named(const struct finding *f, qc_id made)
     return v && f->g->values[v].kind == QC_VALUE_RESULT ? f->g->values[v].node : 0;
 }
 
-/* Nodes that integers pass between are one set: values of the produced graph that one node reads and makes in integers
-   are connected, and nodes of g are known there by the names of their results. */
+/* Joins the nodes of g that exchange integers. Integer values that one node of the produced graph reads and writes are
+   connected; nodes of g are found there by the names of their results. */
 static bool connect_nodes(struct finding *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->made;
@@ -171,7 +172,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The structure of a set: the layers in it, sorted. */
+/* Names the structure of a set: its layers, sorted. */
 static bool name_island(struct finding *f, uint32_t root, struct qc_status *st)
 {
     const size_t count = f->to->op_count;
@@ -198,7 +199,7 @@ static bool find_islands(struct finding *f, struct qc_status *st)
 
 /* ---- Groups ---- */
 
-/* "connected: Conv 1x1, Conv 3x3, Add and 2 others" of the kinds in it. */
+/* Returns the name of a connected group: "connected: Conv 1x1, Conv 3x3, Add, Mul and 2 others". */
 static const char *describe_island(const struct finding *f, const bool *has, struct qc_status *st)
 {
     const char *text = qc_arena_strdup(f->a, "connected: ", st), *kinds[NAMED];
@@ -232,7 +233,7 @@ static int by_work(const void *a, const void *b)
     return x->work < y->work ? 1 : x->work > y->work ? -1 : strcmp(x->what, y->what);
 }
 
-/* A group for each name. */
+/* Adds a group for each distinct name, unless an equal group exists. */
 static bool add_groups(struct finding *f, const char *const *names, bool islands, struct qc_status *st)
 {
     struct qc_placement_groups *to = f->to;

@@ -21,7 +21,7 @@ static void quoted(FILE *f, const char *s)
     fputc('\'', f);
 }
 
-/* A word of a command line, in the arena; what stands behind '=' is quoted alone. */
+/* Writes a word of a command line; of "--name=value" only the value is quoted. */
 static void put_word(FILE *f, const char *word)
 {
     const char *value = strncmp(word, "--", 2) == 0 ? strchr(word, '=') : NULL;

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Command lines to repeat what was done, or to do it otherwise. */
+/* Command lines that repeat a job, or run it with other options. */
 #pragma once
 
 #include "quantize/pipeline_state.h"
 
-/* A change to a command line: words to put in, unquoted, and an option to leave out. */
+/* A change of a command line: options to add, unquoted, and an option to leave out. */
 struct qc_command_change {
     size_t count;
     const char *const *name, *const *value; /* [count]: --name=value; value NULL: --name */
     const char *without;                    /* name of an option, or NULL */
-    bool met;                               /* without --max-drop and its like too */
+    bool met;                               /* leave out --max-drop, --min-sqnr and --max-nll, too */
 };
 
-/* The part of the command line that decides the result, word by word from "qcalib" on, unquoted, in the arena. */
+/* Sets *out to the words of the command line that decide the result, beginning with "qcalib", unquoted, in the arena.
+   change may be NULL. */
 bool qc_command_words(struct qc_text_list *out, struct qc_arena *a, const struct qc_options *o,
                       const char *const *operands, size_t operand_count, const struct qc_command_change *change,
                       struct qc_status *st);
 
-/* The part of the command line that decides the result, "qcalib quantize --data=... MODEL", quoted for a shell, in the
-   arena. change may be NULL. */
+/* The same as one line, "qcalib quantize --data=... MODEL", quoted for a shell. */
 bool qc_command_text(const char **out, struct qc_arena *a, const struct qc_options *o, const char *const *operands,
                      size_t operand_count, const struct qc_command_change *change, struct qc_status *st);
 
-/* Words as one line, quoted for a shell, in the arena. Errors: memory. */
+/* Joins words to one line, quoted for a shell, in the arena. */
 bool qc_words_text(const char **out, struct qc_arena *a, const struct qc_text_list *words, struct qc_status *st);
 
-/* The command line of the job, or of one like it (change; may be NULL), in the arena of p. */
+/* Sets *out to the command line of the job with a change (may be NULL), in the arena of p. */
 bool qc_pipeline_command(const char **out, const struct qc_pipeline *p, const struct qc_command_change *change,
                          struct qc_status *st);

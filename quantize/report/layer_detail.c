@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the report shows of a single layer beyond its parameters. */
+/* Details of a layer in the report: histogram, channels, loss. */
 #include "quantize/report/layer_detail.h"
 
 #include <float.h>
@@ -49,7 +49,7 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
         return true;
     }
     if (!m || !m->quantizers[quantizer].count || !(m->quantizers[quantizer].signal > 0)) return true;
-    /* Without a histogram: nothing is clipped, and what is not zero is off by scale^2 / 12 at most. */
+    /* Without a histogram assume no clipping, and a rounding error of scale^2 / 12 for each value. */
     double noise = 0;
     for (size_t k = 0; k < l->count; k++)
         noise +=
@@ -60,11 +60,11 @@ bool qc_layer_activation(struct qc_layer *l, const struct qc_pipeline *p, const 
 }
 
 struct channels {
-    size_t count, inner; /* of the axis; elements behind it */
+    size_t count, inner; /* channels; elements after the channel axis */
     float *low, *high;
 };
 
-/* The weights as they were before they were rounded with regard to the data (calib/weights/round_weights.h). */
+/* Returns the weights before compensated rounding (calib/weights/round_weights.h). */
 static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, const struct qc_stored_values *simulated,
                                                qc_id quantizer, const struct qc_tensor *t)
 {
@@ -79,7 +79,7 @@ static const struct qc_tensor *before_rounding(const struct qc_pipeline *p, cons
     return t;
 }
 
-/* Adds the exact loss of a number v that is stored as `rounded` is; true: as 0. */
+/* Adds the exact loss of the number v, which is stored as the level of `rounded`. Returns true if that is zero. */
 static bool lose(struct qc_loss *loss, double v, double rounded, double scale, int32_t zero, struct qc_levels levels)
 {
     const double x = rounded / scale,
@@ -95,14 +95,14 @@ static bool lose(struct qc_loss *loss, double v, double rounded, double scale, i
     return kept == zero;
 }
 
-/* What some numbers of one channel add to their loss, in their order. */
+/* The loss of TERMS numbers of one channel. */
 enum { TERMS = 256 };
 struct terms {
     double signal[TERMS], rounding[TERMS], clipping[TERMS];
-    double there[TERMS], gone[TERMS]; /* 1 or 0: it is not 0; and stored as 0 */
+    double there[TERMS], gone[TERMS]; /* 1 or 0: the number is not 0; it is not 0 but stored as 0 */
 };
 
-/* As lose has it. */
+/* Computes the same as lose(), for integer types. */
 static QC_INLINE void find_terms_body(struct terms *restrict t, const float *restrict x, const float *restrict rounded,
                                       size_t n, double scale, double zero, double lo, double hi)
 {
@@ -136,8 +136,8 @@ static void find_terms_of_floats(struct terms *t, const float *x, const float *r
     }
 }
 
-/* Extremes of each channel, and the exact loss: x as it was, rounded as it is stored from. Sums are in the order of the
-   elements, however many are looked at together. */
+/* Computes the extremes of each channel and the exact loss of t; rounded: the values that its integers are made from.
+   Sums are in the order of the elements, so they do not depend on TERMS. */
 static void scan(const struct channels *c, struct qc_loss *loss, const struct qc_tensor *t, const float *rounded,
                  const struct qc_qparams *s, const struct qc_scale_layout *layout)
 {
@@ -146,7 +146,7 @@ static void scan(const struct channels *c, struct qc_loss *loss, const struct qc
     const bool each = layout->block || (s->count > 1 && c->inner == 1);
     double lost = 0, count = 0;
     struct terms terms;
-    for (size_t i = 0, k = 0, in = 0, n; i < t->count; i += n) { /* element i is in its place in of channel k */
+    for (size_t i = 0, k = 0, in = 0, n; i < t->count; i += n) { /* element i has index `in` within channel k */
         const size_t left = c->inner - in, q = layout->block ? qc_scale_at(layout, i) : s->count == 1 ? 0 : k;
         n = each ? 1 : left < TERMS ? left : TERMS;
         if (levels.mantissa)
@@ -209,7 +209,7 @@ bool qc_layer_weight(struct qc_weight_look *out, struct qc_layer *l, const struc
     if (t->dtype != QC_F32 || !t->count) return true;
     w.layer = l;
     l->channel_count = 1;
-    /* In blocks that are along the first or second axis: outputs are the other one. */
+    /* Blocks are along the first or second axis; the other one is that of the outputs. */
     const int axis = w.qparams->block ? 1 - type->axis : type->axis;
     if (axis >= 0 && axis < t->shape.rank) l->channel_count = (size_t)t->shape.dim[axis];
     for (int i = axis + 1; i > 0 && i < t->shape.rank; i++) w.inner *= (size_t)t->shape.dim[i];

@@ -25,7 +25,7 @@ bool qc_fill_ranking(struct qc_report *r, const struct qc_pipeline *p, const str
         !qc_sensitivity_believed(&all, p->simulated, believed, st))
         return false;
     const size_t first = effects ? effects->count : 0;
-    /* A layer's share of the outputs' noise, as the noise that the layer alone would make. */
+    /* The estimate is a share of the output noise; times this noise it is comparable with the measured effects. */
     const double noise = qc_trials_noise(m->outputs, p->real->output_count, 0, 1, 1);
     struct qc_report_rank *ranks = QC_NEW_ARRAY(p->arena, struct qc_report_rank, first + all->count, st);
     bool *done =

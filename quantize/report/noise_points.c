@@ -12,8 +12,8 @@ struct look {
     const struct qc_graph *g;
     const struct qc_measurement *m;
     const struct qc_report *r;
-    double *ratio;  /* N */
-    double *signal; /* sum of squares; 0: not known */
+    double *ratio;  /* [value_count + 1]: N */
+    double *signal; /* sum of squares; 0: unknown */
     bool *measured;
     size_t *source;
 };
@@ -23,8 +23,8 @@ double qc_noise_ratio(double db)
     return isnan(db) ? (double)NAN : pow(10, -db / 10);
 }
 
-/* What was measured at a value itself. Where the range was chosen by the error behind a function, the function's value
-   shows it and this one does not. */
+/* Takes the measurement of a value itself. Not if its range was chosen by the error after a function: the result of the
+   function shows that error, this value does not. */
 static void look(struct look *f, qc_id v)
 {
     qc_id s = f->g->values[v].type.qparams;
@@ -39,8 +39,7 @@ static void look(struct look *f, qc_id v)
     f->signal[v] = f->m->quantizers[s].signal;
 }
 
-/* How much noise an op has of what it reads, beside its other inputs: as a share of the signal, of what is added up in
-   itself. */
+/* Returns the weight of input k for the noise of an op: relative to its signal, or absolute for sums and Concat. */
 static double noise_by(const struct look *f, const struct qc_node *n, unsigned k)
 {
     const qc_id v = n->inputs[k];
@@ -71,7 +70,7 @@ static bool begin(struct look *f, struct qc_arena *a, struct qc_status *st)
     return f->ratio && f->signal && f->measured && f->source;
 }
 
-/* weights: NULL, or the noise of weights by quantizer, which then are measured too. */
+/* Computes N for all values. weights: NULL, or the noise of each weight quantizer, which counts as measured. */
 static void forward(struct look *f, const double *weights)
 {
     f->source[0] = QC_NO_INDEX;
@@ -87,7 +86,7 @@ static void forward(struct look *f, const double *weights)
     }
 }
 
-/* Float outputs are measured too, but are no layers. */
+/* Takes the measurements of float outputs, which are not layers. */
 static void look_at_outputs(struct look *f)
 {
     for (size_t k = 0; k < f->g->output_count; k++) {
@@ -100,7 +99,7 @@ static void look_at_outputs(struct look *f)
     }
 }
 
-/* The op that the noise of a value is of: behind quantize, requantize and dequantize. */
+/* Returns the op that the noise of a value is attributed to, looking through quantize, requantize and dequantize. */
 static qc_id op_of(const struct qc_graph *g, qc_id v)
 {
     qc_id node = qc_maker(g, v);
@@ -143,8 +142,8 @@ double qc_weight_noise(const struct qc_layer *l)
     return left * qc_noise_ratio(l->alone_db);
 }
 
-/* The share of the outputs' noise that comes by each value, from the outputs back: what a value's own rounding does not
-   explain comes by what its op reads, by how much noise each of that has. */
+/* Distributes the output noise from the outputs back to the quantizers. The noise of a value that its own rounding does
+   not explain comes from the inputs of its op, in proportion to their noise. */
 static void go_back(double *believed, double *share, const struct look *f, const double *own)
 {
     const struct qc_graph *g = f->g;

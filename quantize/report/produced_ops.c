@@ -49,7 +49,8 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     return "no pattern matches";
 }
 
-/* [value_count + 1]: made of constants alone - weights that are read back and turned -: no work of a run. */
+/* Returns [value_count + 1]: true for values computed from constants alone (weights dequantized and transposed), which
+   cost nothing at run time. */
 static const bool *of_constants(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     bool *is = QC_NEW_ARRAY(a, bool, g->value_count + 1, st);
@@ -84,12 +85,12 @@ bool qc_float_ops(const struct qc_float_op **out, size_t *count, size_t *quantiz
         if (n->op == QC_OP_Quantize || n->op == QC_OP_Requantize || n->op == QC_OP_Dequantize) continue;
         const enum qc_dynamic_part part = qc_dynamic_part_of(g, n);
         if (part == QC_DYNAMIC_REST) continue;
-        /* rounded once behind a function */
+        /* grouped: rounded only after a function */
         if (t->qparams != QC_REAL || grouped[id] || part == QC_DYNAMIC_PRODUCT) {
             ++*quantized;
             continue;
         }
-        if (t->dtype != QC_F32 || constant[n->outputs]) continue; /* shape arithmetic; weights */
+        if (t->dtype != QC_F32 || constant[n->outputs]) continue; /* shape arithmetic, or weights */
         const char *name = n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs);
         struct qc_float_op f = {.name = qc_arena_strdup(p->arena, name, st),
                                 .op = qc_custom_name(n, p->arena, st),

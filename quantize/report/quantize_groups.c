@@ -13,7 +13,7 @@ static const char *label_of(const struct qc_pipeline *p, qc_id node, struct qc_s
     return qc_arena_strdup(p->arena, n->name && *n->name ? n->name : qc_value_label(label, g, n->outputs), st);
 }
 
-/* Why: of a float op what the list of float ops says about it. */
+/* Returns why the group breaks; for a float op the reason in the list of float ops. */
 static const char *reason_of(const struct qc_pipeline *p, const struct qc_group_info *g)
 {
     if (g->how == QC_GROUP_FLOAT) return qc_float_reason(p, &p->produced->nodes[g->head]);

@@ -4,5 +4,5 @@
 #include "export/report/report.h"
 #include "quantize/pipeline_state.h"
 
-/* For each multiply-accumulate op what is computed with it in one piece and, where it breaks, at which node and why. */
+/* Fills the fused group of each multiply-accumulate op and, if it breaks, at which node and why. */
 bool qc_fill_groups(struct qc_report *r, const struct qc_pipeline *p, struct qc_status *st);

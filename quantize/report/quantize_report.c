@@ -18,7 +18,7 @@ static struct qc_layer_tried tried(const struct qc_tried *t)
     return (struct qc_layer_tried){.min = t->lo, .max = t->hi, .objective = t->objective, .refused = t->refused};
 }
 
-/* Of activations: a weight has a solution for every channel, and no one curve. */
+/* Fills the solver of an activation. Weights have a solution for each channel, so there is no single curve. */
 static bool fill_solver(struct qc_layer_solver *s, const struct qc_choice *c, struct qc_arena *a, struct qc_status *st)
 {
     *s = (struct qc_layer_solver){.objective = c->range.objective,
@@ -100,10 +100,10 @@ static bool fill_activation(struct qc_layer *l, const struct qc_pipeline *p, con
     return true;
 }
 
-/* What is looked up of single layers. */
+/* Tables for the lookup of single layers. */
 struct lookup {
     struct qc_stored_values simulated;
-    size_t *rounded; /* [qparams_count + 1] of p->simulated: number + 1 of the rounded weights, the first; or 0 */
+    size_t *rounded; /* [qparams_count + 1 of p->simulated]: index + 1 of the first rounded layer, or 0 */
 };
 
 static bool look_up(struct lookup *u, const struct qc_pipeline *p, struct qc_status *st)
@@ -141,7 +141,7 @@ static bool fill_rounding(struct qc_layer *l, const struct qc_pipeline *p, const
     return true;
 }
 
-/* uses: of p->folded; or, of products of inputs that are quantized as they come, the graph that these were made of. */
+/* uses: of p->folded; for products that quantize their input at run time, of the graph before they were made. */
 static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const struct qc_pipeline *p,
                         const struct qc_uses *uses, const struct lookup *u, qc_id quantizer, qc_id quantize,
                         struct qc_status *st)
@@ -161,7 +161,7 @@ static bool fill_weight(struct qc_weight_look *look, struct qc_layer *l, const s
     return qc_layer_weight(look, l, p, g, &u->simulated, quantizer, quantize, reader, st);
 }
 
-/* The last effect of each node. */
+/* Fills in the last effect of each node. */
 static bool fill_isolated(struct qc_layer *layers, size_t count, const struct qc_report *r, struct qc_status *st)
 {
     struct qc_index index = {0};
@@ -182,7 +182,7 @@ static bool fill_isolated(struct qc_layer *layers, size_t count, const struct qc
     return ok;
 }
 
-/* How often the accumulators of the layers overflowed, where that was counted: those of the last one of a name. */
+/* Fills in the number of overflows of each layer: that of the last accumulator with the name. */
 static bool fill_overflows(struct qc_layer *layers, size_t count, const struct qc_overflows *counted,
                            struct qc_status *st)
 {
@@ -196,14 +196,14 @@ static bool fill_overflows(struct qc_layer *layers, size_t count, const struct q
         if (!name) continue;
         for (uint32_t i; (i = qc_index_next(&index, qc_hash_text(name), &slot));)
             if (i > last && strcmp(counted->layers[i - 1].name, name) == 0) last = i;
-        layers[k].accumulator_overflows = /* 0 also where none is possible */
+        layers[k].accumulator_overflows = /* 0 if none is possible */
             last ? (double)counted->layers[last - 1].sums.overflows : 0;
     }
     qc_index_free(&index);
     return ok;
 }
 
-/* Weights whose integers stand in p->folded as they are. */
+/* Adds weights whose integers are constants of p->folded. */
 static bool fill_dynamic(struct qc_layer *layers, struct qc_weight_look *looks, size_t *count, bool *done,
                          const struct qc_pipeline *p, const struct lookup *u, struct qc_status *st)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Why the layers with the largest effect on the outputs add error. It is looked up in what was measured: the loss of
-   the value's own parameters, that of the op's weights, and how unlike the channels of what it reads are. Each cause
-   names its remedies in order of preference; the first one whose option is not in use becomes an idea, which is tried
-   before anybody hears of it (quantize/advice/advice.h). */
+/* Explains why the layers with the largest effect on the outputs add error. The causes follow from measurements: the
+   loss of the value's own parameters, that of the op's weights, and the spread of the input channels. Each cause has
+   remedies in order of preference. The first one whose option is not in use becomes an idea, which is tried before it
+   is reported (quantize/advice/advice.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,9 @@
 
 enum { SHOWN = 3, CAUSES = 2, LOOKED_AT = 12, SKIPS = 4 };
 
-/* A cause must explain at least half of what is added; channels are unlike when the widest is 8 times the median; a
-   tensor is too coarse when this share of its non-zero values rounds to zero (a bell curve over its whole range loses
-   some 3 %). */
+/* A cause must explain at least half of the added noise. Channels are unlike if the widest is 8 times the median. A
+   scale is too coarse if 15 % of the non-zero values round to zero (a normal distribution over its whole range loses
+   about 3 %). */
 static const double explains = 0.5, unlike = 8, coarse = 0.15;
 
 struct finder {
@@ -32,11 +32,11 @@ struct finder {
 /* ---- Causes ---- */
 
 struct cause {
-    const struct qc_layer *own, *weight, *input; /* of the point; NULL: has none */
-    bool own_noise, weight_noise;                /* explains most of what is added */
-    const struct qc_layer *maker_weight;         /* of the op that makes the input, when its channels are unlike */
-    size_t widest;                               /* channel of it */
-    double times;                                /* the median channel */
+    const struct qc_layer *own, *weight, *input; /* result, weight and noisiest input of the op; may be NULL */
+    bool own_noise, weight_noise;                /* explains at least half of the added noise */
+    const struct qc_layer *maker_weight; /* weight of the op that computes the input if its channels are unlike */
+    size_t widest;                       /* channel of maker_weight */
+    double times;                        /* width of that channel relative to the median */
 };
 
 static double reach(const struct qc_layer *l, size_t k)
@@ -50,7 +50,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* How many times as wide as the median channel the widest is. */
+/* Returns the width of the widest channel relative to the median; 1 if unknown. */
 static double spread(const struct finder *f, const struct qc_layer *l, size_t *widest)
 {
     double *all = l->channel_count > 2 ? QC_NEW_ARRAY(f->p->arena, double, l->channel_count, f->st) : NULL;
@@ -76,7 +76,8 @@ static const struct qc_layer *weight_of(const struct finder *f, const struct qc_
     return NULL;
 }
 
-/* The noisiest of the activations that a node reads, through float ops too; *value: the input that it comes by. */
+/* Returns the noisiest activation that a node reads, also through float ops; *value: the input that it reaches the node
+   by. */
 static const struct qc_layer *input_of(const struct finder *f, const struct qc_node *n, qc_id *value)
 {
     const struct qc_layer *found = NULL;
@@ -105,7 +106,7 @@ static void find_cause(struct cause *c, const struct finder *f, const struct qc_
 
 /* ---- Remedies ---- */
 
-/* A --skip for a node: its name, or that of its result; NULL: it has neither. */
+/* Returns the glob of --skip for a node, from its name or that of its result; NULL if it has neither. */
 static const char *skip_word(const struct finder *f, qc_id node)
 {
     const struct qc_node *n = &f->g->nodes[node];
@@ -113,14 +114,14 @@ static const char *skip_word(const struct finder *f, qc_id node)
     return name ? qc_glob_of_name(name, f->p->arena, f->st) : NULL;
 }
 
-/* In integers, by a pattern that --skip can leave out. */
+/* True if the node computes in integers by a pattern that --skip can leave out. */
 static bool computes(const struct finder *f, const struct qc_node *n)
 {
     enum qc_affine_behaviour b = qc_node_affine(n);
     return f->g->values[n->outputs].type.qparams != QC_REAL && (b == QC_AFFINE_PRODUCT || b == QC_AFFINE_MERGE);
 }
 
-/* Is the result of the node stored in integers even when nothing reads it so? */
+/* True if the result of the node is stored in integers even if nothing reads integers. */
 static bool stores(const struct finder *f, const struct qc_node *n)
 {
     const struct qc_partition *p = f->p->partition;
@@ -136,8 +137,8 @@ static bool stores(const struct finder *f, const struct qc_node *n)
     return false;
 }
 
-/* The ops that must go to float so that the value of a layer is not stored in integers; all of them, of which the first
-   SKIPS are in out. */
+/* Returns the number of ops that must stay in float so that the value of a layer is not stored in integers; the first
+   SKIPS of them are in out. */
 static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc_layer *l)
 {
     size_t count = 0;
@@ -156,16 +157,16 @@ static size_t touching(qc_id out[SKIPS], const struct finder *f, const struct qc
     return count;
 }
 
-/* Everything that a command would change. */
+/* A change of the command. */
 struct remedy {
     size_t count;
     const char *name[SKIPS + 1], *value[SKIPS + 1];
     const char *without, *action;
-    const struct qc_layer *stored; /* the value that it is about; NULL: about the op */
+    const struct qc_layer *stored; /* the value that the change concerns; NULL: the op */
     bool anew, mends;              /* as in struct qc_idea */
 };
 
-/* Leaves in float what touches the value of a layer, or, without one, the op itself. */
+/* Leaves the ops that touch the value `stored` in float, or without one the op itself. */
 static bool skip(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
                  const struct qc_layer *stored)
 {
@@ -185,7 +186,7 @@ static bool skip(struct remedy *out, const struct finder *f, const struct qc_noi
     return out->count > 0;
 }
 
-/* Factors of 16 bits both are refused. */
+/* True if a weight type has 16 bits: products of two 16-bit factors are not supported. */
 static bool wide_weights(const struct finder *f)
 {
     const struct qc_text_list *types = &f->p->options->weight_types;
@@ -194,7 +195,8 @@ static bool wide_weights(const struct finder *f)
     return false;
 }
 
-/* 16 bits for one value: the first op that stores or reads it in integers decides its type, and that of its inputs. */
+/* Gives one value 16 bits: the first op that stores or reads it in integers decides its type, and that of its inputs.
+ */
 static bool wide(struct remedy *out, const struct finder *f, const struct qc_layer *l)
 {
     qc_id nodes[SKIPS];
@@ -207,7 +209,7 @@ static bool wide(struct remedy *out, const struct finder *f, const struct qc_lay
     return out->value[0] != NULL;
 }
 
-/* Another rounding of a node's weights, or more bits for them. */
+/* Compensates the weights of a node, or gives them 16 bits. */
 static bool finer_weights(struct remedy *out, const struct finder *f, const struct qc_noise_point *pt,
                           const struct qc_layer *weight)
 {
@@ -231,7 +233,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
     return out->value[0] != NULL;
 }
 
-/* Needs the samples: what --stats has was seen before. */
+/* Equalizes channels. Needs samples: statistics of --stats are from before equalization. */
 static bool equalize(struct remedy *out, const struct finder *f)
 {
     if (f->p->equalized || qc_has_statistics(f->p->in)) return false;
@@ -258,7 +260,7 @@ static bool per_channel(struct remedy *out, const struct finder *f)
 static bool other_method(struct remedy *out, const struct finder *f)
 {
     const struct qc_observer *now = f->p->calibration_options.activation;
-    if (now->of_network || strcmp(now->name, "mse") == 0) return false; /* auto has tried it */
+    if (now->of_network || strcmp(now->name, "mse") == 0) return false; /* --method auto has tried mse */
     *out = (struct remedy){.count = 1,
                            .name = {"method"},
                            .value = {"mse"},
@@ -267,7 +269,7 @@ static bool other_method(struct remedy *out, const struct finder *f)
     return true;
 }
 
-/* known: false when nothing stands out. */
+/* Sets *why, and *fix if there is a remedy (returns true). *known is false if no cause stands out. */
 static bool explain(const char **why, struct remedy *fix, const struct finder *f, const struct qc_noise_point *pt,
                     bool *known)
 {
@@ -365,17 +367,17 @@ static bool idea_of(struct qc_idea *out, const struct finder *f, const struct re
         .anew = fix->anew,
         .mends = fix->mends,
         .action = fix->action,
-        .node = fix->without ? NULL : s->node, /* a change of everything */
+        .node = fix->without ? NULL : s->node, /* without: a change of all layers */
         .layer = fix->without ? QC_NO_INDEX : s->layer,
     };
-    if (fix->stored) { /* what an op reads was made by another one */
+    if (fix->stored) { /* the value may be the result of another op */
         out->node = fix->stored->node ? fix->stored->node : fix->stored->name;
         out->layer = (size_t)(fix->stored - f->r->layers);
     }
     return true;
 }
 
-/* The op of a layer, by the name that options find it by; 0: none. */
+/* Returns the op with the name that options use, or 0. */
 static qc_id node_named(const struct qc_graph *g, const char *name)
 {
     for (qc_id id = 1; *name && id <= g->node_count; id++) {
@@ -386,7 +388,7 @@ static qc_id node_named(const struct qc_graph *g, const char *name)
     return 0;
 }
 
-/* The place where an op adds noise; NULL: its result has no more than what it reads. */
+/* Returns the point where an op adds noise; NULL if its result has no more noise than its inputs. */
 static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
 {
     for (size_t i = 0; i < f->noise.count; i++)
@@ -394,8 +396,7 @@ static const struct qc_noise_point *point_of(const struct finder *f, qc_id node)
     return NULL;
 }
 
-/* Explains a layer that adds no noise: its effect is that of the values it reads. Leaves *out empty if it reads none
-   that is quantized. */
+/* Explains a layer that adds no noise: its effect is that of its inputs. Leaves *out empty if no input is quantized. */
 static bool suggest_input(struct qc_report_suggestion *out, struct remedy *fix, const struct finder *f, qc_id node)
 {
     const struct qc_node *n = &f->g->nodes[node];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The produced graph as the report draws it: quantize, requantize and dequantize are no boxes, and what is computed in
-   one piece with a multiply-accumulate op is one box with it. */
+/* The produced graph as the report draws it. Quantize, requantize and dequantize have no boxes; a fused group is one
+   box. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct drawing {
     struct qc_report *r;
     struct qc_report_node *nodes;
     size_t count;
-    size_t *of_value; /* [value_count + 1]: the box that a value leaves, or QC_NO_INDEX */
+    size_t *of_value; /* [value_count + 1]: the box that a value comes from, or QC_NO_INDEX */
     qc_id *head_of;   /* [node_count + 1]: the first node of the group, or 0 */
 };
 
@@ -33,7 +33,7 @@ static bool shape_of(struct qc_report_node *box, const struct drawing *d, qc_id 
     const char *text = "[";
     int known = 0;
     for (int i = 0; i < s->rank; i++) known += s->dim[i] != QC_FREE;
-    if (s->rank < 0 || (!known && s->rank > 1)) return true; /* "[N,?,?]" tells nobody anything */
+    if (s->rank < 0 || (!known && s->rank > 1)) return true; /* "[N,?,?]" is not informative */
     for (int i = 0; text && i < s->rank; i++)
         text = s->dim[i] != QC_FREE ? qc_arena_printf(d->p->arena, st, "%s%s%" PRId64, text, i ? "," : "", s->dim[i])
                                     : qc_arena_printf(d->p->arena, st, "%s%s%s", text, i ? "," : "", i ? "?" : "N");
@@ -48,7 +48,7 @@ static void leaves(struct drawing *d, qc_id value, size_t box)
     if (box != QC_NO_INDEX && layer != QC_NO_INDEX) d->nodes[box].layer = layer;
 }
 
-/* The boxes that the values come from, each once. */
+/* Sets the boxes that the values come from, each once. */
 static bool inputs_of(struct qc_report_node *box, const struct drawing *d, const qc_id *values, size_t count,
                       struct qc_status *st)
 {

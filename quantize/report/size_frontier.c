@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-/* What a step gains for a byte more. */
+/* A step of a unit; each: error removed per byte. */
 struct gain {
     double each;
     size_t unit, from, to;
-    size_t rank; /* of the steps of its unit */
+    size_t rank; /* index among the steps of its unit */
 };
 
 static int by_gain(const void *x, const void *y)
@@ -23,7 +23,7 @@ static double slope(const struct qc_size_unit *u, size_t from, size_t to)
     return (u->points[from].error - u->points[to].error) / (double)(u->points[to].bytes - u->points[from].bytes);
 }
 
-/* The point of fewest bytes; of several the one of least error. */
+/* Returns the point with fewest bytes; of several the one with the least error. */
 static size_t smallest(const struct qc_size_unit *u)
 {
     size_t best = 0;
@@ -34,7 +34,8 @@ static size_t smallest(const struct qc_size_unit *u)
     return best;
 }
 
-/* Steps along the hull: each time to the point that gains most for a byte, of equal ones to the largest. */
+/* Adds the steps along the hull: each goes to the point that gains most per byte, of equal ones to the largest. Returns
+   the number of steps. */
 static size_t add_steps(struct gain *gains, const struct qc_size_unit *u, size_t unit, size_t at)
 {
     size_t n = 0;
@@ -91,7 +92,7 @@ bool qc_size_choose(size_t *points, struct qc_size_point *sum, const struct qc_s
     for (size_t i = 0; i < f->step_count; i++) {
         const struct qc_size_step *s = &f->steps[i];
         const struct qc_size_point *p = f->units[s->unit].points;
-        /* A unit whose step did not fit is where it was, and the next may be too large for it or not. */
+        /* The unit may be at an earlier point, if one of its steps did not fit. */
         const size_t more = p[s->point].bytes - p[points[s->unit]].bytes;
         if (more > bytes - sum->bytes) continue;
         sum->bytes += more;

@@ -5,7 +5,7 @@
 
 enum { ROWS = 64 };
 
-/* The rows of the frontier, some of many, with what was chosen in its place. */
+/* Fills the rows of the frontier, thinned out to about ROWS, with the chosen point at its place. */
 static bool fill_frontier(struct qc_report_size *to, const struct qc_pipeline *p, const struct qc_size_result *r,
                           struct qc_status *st)
 {
@@ -13,7 +13,7 @@ static bool fill_frontier(struct qc_report_size *to, const struct qc_pipeline *p
     const size_t all = f->step_count + 1, every = all / ROWS + 1;
     struct qc_report_size_row *rows = QC_NEW_ARRAY(p->arena, struct qc_report_size_row, all + 1, st);
     const struct qc_report_size_row chosen = {r->bytes, r->chosen.error, true};
-    const size_t beside = r->bytes > r->chosen.bytes ? r->bytes - r->chosen.bytes : 0; /* of the file that was made */
+    const size_t beside = r->bytes > r->chosen.bytes ? r->bytes - r->chosen.bytes : 0; /* bytes beside the layers */
     bool placed = false;
     if (!rows) return false;
     for (size_t i = 0; i < all; i++) {
@@ -48,7 +48,7 @@ static bool fill_options(struct qc_report_size *to, const struct qc_pipeline *p,
     return qc_pipeline_command(&to->command, p, &change, st);
 }
 
-/* All layers in one width: what is better than that. */
+/* Fills the files with all layers in one width, for comparison. */
 static bool fill_uniform(struct qc_report_size *to, const struct qc_pipeline *p, const struct qc_size_result *r,
                          struct qc_status *st)
 {

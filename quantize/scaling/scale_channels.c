@@ -8,9 +8,9 @@
 #include "quantize/scaling/scale_search.h"
 #include "quantize/trials/round_options.h"
 
-/* A gain below this is left alone by `auto`: the samples that are held back do not tell it from nothing. */
+/* `auto` ignores gains below 3 %: held-out samples do not distinguish them from noise. */
 static const double AUTO_GAIN = 0.03;
-/* Is there anything to search with, and in? Under --memory-limit and for one scale per weight `auto` leaves it. */
+/* True if the options and the statistics allow a search. `auto` does not search with --memory-limit. */
 static bool wants(const struct qc_pipeline *p)
 {
     const struct qc_options *o = p->options;
@@ -20,7 +20,7 @@ static bool wants(const struct qc_pipeline *p)
     return strcmp(o->scale_channels, "auto") != 0 || !o->memory_limit;
 }
 
-/* Values whose range is seen: they would be others. */
+/* Marks the values whose ranges are in the statistics: scaling would change them. */
 static bool find_busy(bool **busy, const struct qc_pipeline *p, struct qc_arena *a, struct qc_status *st)
 {
     size_t count = 0;
@@ -36,7 +36,7 @@ static bool find_busy(bool **busy, const struct qc_pipeline *p, struct qc_arena 
     return true;
 }
 
-/* Products of the simulated graph whose input is quantized as it comes. */
+/* Marks the products of the simulated graph whose input is quantized at run time. */
 static bool find_dynamic(bool **dynamic, const struct qc_pipeline *p, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *from = p->joined, *g = p->simulated;
@@ -56,7 +56,8 @@ static unsigned kinds_of(const struct qc_options *o)
     return QC_SCALE_FEW | QC_SCALE_DYNAMIC;
 }
 
-/* p->real becomes the scaled graph; moments that are divided serve it too, ranges that were seen do not. */
+/* Makes p->real the scaled graph. Second moments are divided by the scales and stay; the statistics are dropped if a
+   range changed. */
 static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_moments **gram,
                  const struct qc_scaled_group *groups, size_t count, struct qc_status *st)
 {

@@ -4,7 +4,8 @@
 #include "graph/core/value_name.h"
 #include "quantize/scaling/scale_search.h"
 
-/* The node of the simulated graph that multiplies with the same weight: constants are shared from graph to graph. */
+/* Returns the node of the simulated graph that multiplies with this weight (graphs share constants); 0 if there is none
+   or more than one. */
 static qc_id simulated_of(const struct qc_scale_search *s, const struct qc_tensor *weight)
 {
     const struct qc_graph *g = s->simulated;
@@ -18,7 +19,7 @@ static qc_id simulated_of(const struct qc_scale_search *s, const struct qc_tenso
     return found;
 }
 
-/* Parameters of what a node multiplies its weight with, as integers or as the real numbers behind them. */
+/* Returns the qparams of the node's input, quantized or dequantized; NULL if it is real. */
 static const struct qc_qparams *input_of(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *d = qc_node_of(g, n->inputs[0]);
@@ -32,8 +33,8 @@ static bool has_few_levels(const struct qc_graph *g, qc_id node)
     return qc_qparams_are_few(&g->qparams_of[g->values[q->outputs].type.qparams]);
 }
 
-/* Layers of moments side by side - depthwise convolutions - have a scale for each channel that they read: nothing
-   changes for them. */
+/* Returns true and fills *out if scaling can help this layer. Depthwise convolutions (l->lanes) have a weight scale for
+   each channel that they read, so scaling changes nothing. */
 static bool fill_reader(struct qc_scaled_reader *out, const struct qc_scale_search *s, qc_id simulated)
 {
     const struct qc_graph *g = s->simulated;
@@ -61,7 +62,7 @@ bool qc_scale_hopes(const struct qc_scale_search *s)
     return false;
 }
 
-/* Sums of squares of a layer's weights by the channel that they multiply. */
+/* Sums the squares of a layer's weights for each channel that it reads, divided by the number of outputs. */
 static bool sum_squares(struct qc_scaled_reader *r, const struct qc_channels *c, struct qc_arena *a,
                         struct qc_status *st)
 {
@@ -89,7 +90,7 @@ static bool is_seen(const struct qc_scale_search *s, const struct qc_channels *c
     return false;
 }
 
-/* *wanted is false where there is nothing to scale in the group. */
+/* *wanted is false if there is nothing to scale in the group. */
 static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct qc_scale_search *s,
                        const struct qc_channels *c, qc_id group, struct qc_status *st)
 {
@@ -122,7 +123,7 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
     return true;
 }
 
-/* Extremes of what readers round, of each value once. */
+/* Takes the channel extremes of the quantized inputs of the readers, once for each value. */
 static bool see_inputs(struct qc_scaled_group *groups, size_t count, const struct qc_scale_search *s,
                        const struct qc_channels *c, struct qc_status *st)
 {

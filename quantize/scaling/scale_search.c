@@ -7,17 +7,17 @@
 
 #include "graph/core/rebuild.h"
 
-/* Outputs of a layer that judge. */
+/* Number of outputs of a layer that the error is computed on. */
 enum { JUDGED = 128 };
 
-/* Powers of the root mean square of a channel, and of its weights. */
+/* The exponents a and b that are tried: of a channel's magnitude, and of its weights' root mean square. */
 static const struct {
     double activation, weight;
 } tried[] = {{0, 0.5},    {0, 1},     {0.25, 0.25}, {0.25, 0.5}, {0.25, 0.75},
              {0.5, 0.25}, {0.5, 0.5}, {0.5, 0},     {0.75, 0.25}};
 enum { TRIED = sizeof tried / sizeof *tried };
 
-/* A channel counts as at least this part of the largest one. */
+/* Least magnitude of a channel relative to the largest one; bounds the scales. */
 static const double FLOOR = 1e-3;
 
 static const double *one_group(const struct qc_channels *c, qc_id value, const double *scale)
@@ -41,7 +41,8 @@ bool qc_scale_moments(struct qc_second_moments *gram, const struct qc_channels *
 
 /* ---- Candidates ---- */
 
-/* Squares of the group's channels: their means, or those of the largest values that the samples have shown. */
+/* Takes the maximum of `activation` and the squared magnitude of each channel: the mean square, or the square of the
+   largest value if the input is quantized. */
 static bool measure_activation(double *activation, const struct qc_scale_search *s, const struct qc_channels *c,
                                const struct qc_scaled_reader *r, struct qc_status *st)
 {
@@ -66,7 +67,7 @@ static bool measure_activation(double *activation, const struct qc_scale_search 
     return ok;
 }
 
-/* And of their weights: of several readers the largest, relative to each. */
+/* The same for the weights: squares relative to the sum over the channels, the maximum over several readers. */
 static void measure_weight(double *weight, const struct qc_channels *c, const struct qc_scaled_reader *r)
 {
     const struct qc_layer_weight *w = &c->weights[r->node];
@@ -76,7 +77,7 @@ static void measure_weight(double *weight, const struct qc_channels *c, const st
     for (int64_t i = 0; sum > 0 && i < channels; i++) own[i] = fmax(own[i], r->squares[i] / sum);
 }
 
-/* s = r^a / m^b, around 1. */
+/* s = r^a / m^b, divided by the geometric mean. */
 static void set_scales(double *scale, const double *activation, const double *weight, size_t which,
                        const struct qc_channel_group *q)
 {
@@ -101,8 +102,8 @@ static void set_scales(double *scale, const double *activation, const double *we
 
 /* ---- Trials ---- */
 
-/* The simulated graph with the readers' columns multiplied by scales (by group; NULL: all 1); nodes have the numbers
-   that they have there. What makes the groups stays as it is: it decides on no error of weights behind it. */
+/* Copies the simulated graph with the weights of the readers multiplied by scales (by group; NULL: all 1); nodes keep
+   their ids. The producers of the groups are not divided: the error of the readers' weights does not depend on them. */
 static bool build(struct qc_graph **out, const struct qc_scale_search *s, const struct qc_channels *c,
                   const struct qc_scaled_group *groups, size_t count, double *const *scales, struct qc_status *st)
 {
@@ -124,14 +125,14 @@ static bool build(struct qc_graph **out, const struct qc_scale_search *s, const 
     return ok;
 }
 
-/* The quantizer of a reader's weight. */
+/* Returns the quantizer of a reader's weight. */
 static qc_id quantizer_of(const struct qc_graph *g, qc_id node)
 {
     const struct qc_node *q = qc_second_moments_weight(g, &g->nodes[node]);
     return g->values[q->outputs].type.qparams;
 }
 
-/* What rounding the scaled input does to an output, on average: a twelfth of a step squared for each weight, squared.
+/* Returns the mean output noise from rounding the scaled input: step^2 / 12 times the sum of the squared weights.
    scale: of the reader's channels; NULL: 1. */
 static double input_noise(const struct qc_scaled_reader *r, const double *scale)
 {
@@ -153,7 +154,7 @@ static double input_noise(const struct qc_scaled_reader *r, const double *scale)
     return steps / (r->steps * r->steps) / 12 * sum;
 }
 
-/* Errors of all readers, one after the other. */
+/* Sets errors[] to the weight rounding errors of all readers, in the order of the groups. */
 static bool judge(double *errors, const struct qc_scale_search *s, const struct qc_scaled_group *groups, size_t count,
                   struct qc_graph *g, struct qc_status *st)
 {
@@ -209,7 +210,7 @@ static bool try_scales(double *errors, const struct qc_scale_search *s, const st
     return ok;
 }
 
-/* The mean over the readers of error to error before; those without any do not count. */
+/* Returns the mean over the readers of the ratio of the errors. Readers without an error before do not count. */
 static double compare(const double *now, const double *before, size_t count)
 {
     double sum = 0;

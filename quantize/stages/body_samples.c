@@ -6,19 +6,19 @@
 
 #include "datasets/arrays/memory_data.h"
 
-/* One body: rows are all inputs of a run, one behind the other. */
+/* The samples of one body. A row holds all inputs of one run, one after the other. */
 struct kept {
     const struct qc_graph *body;
-    uint64_t runs, others, stride; /* every stride-th run is kept */
+    uint64_t runs, others, stride; /* every stride-th run is kept, without `others`: runs that do not fit */
     size_t bytes, row_count, row_max;
     struct qc_shape *shapes; /* [inputs] of the first run */
-    bool free;               /* may other runs differ from it? */
+    bool free;               /* rows may have other shapes */
     struct row {
         struct qc_shape *shapes; /* [inputs] */
         char *data;
         size_t bytes;
     } * rows;      /* [row_max] */
-    void **arrays; /* [inputs], made of the rows */
+    void **arrays; /* [inputs]: the rows as one array for each input */
 };
 
 struct qc_body_samples {
@@ -41,7 +41,7 @@ static bool begin(struct kept *k, size_t limit, bool free, size_t count, const s
     for (size_t i = 0; i < count; i++) {
         k->shapes[i] = qc_shape_of(in[i].rank, in[i].dim);
         bytes += bytes_of(k, k->shapes, i);
-        k->free = k->free && qc_shape_elements(&k->shapes[i]) > 0; /* what grows from nothing is no sample */
+        k->free = k->free && qc_shape_elements(&k->shapes[i]) > 0; /* empty inputs cannot be samples */
     }
     k->row_max = k->free ? QC_BODY_SAMPLES_MAX : limit / (bytes + 1);
     if (k->row_max > QC_BODY_SAMPLES_MAX) k->row_max = QC_BODY_SAMPLES_MAX;
@@ -58,7 +58,7 @@ static void free_row(struct kept *k, struct row *row)
     *row = (struct row){.data = NULL};
 }
 
-/* Half of the rows go: those that are left are evenly spread again. */
+/* Drops every second row, so that the rest is spread evenly again. */
 static void thin_out(struct kept *k)
 {
     size_t left = 0;
@@ -73,7 +73,7 @@ static void thin_out(struct kept *k)
     k->stride *= 2;
 }
 
-/* Is the run one that can be kept? *same: it is as the first. */
+/* Returns true if a run of these shapes can be kept. *same: the shapes are those of the first run. */
 static bool fits(bool *same, const struct kept *k, const struct qc_shape *shapes, size_t count)
 {
     bool ok = true;
@@ -159,13 +159,13 @@ bool qc_body_samples_take(struct qc_body_samples **out, const struct qc_pipeline
     }
     s->count = p->body_count;
     s->limit = QC_BODY_SAMPLES_BYTES;
-    s->free = !o->propagate && !o->accumulator; /* which need samples of one size */
+    s->free = !o->propagate && !o->accumulator; /* these need samples of one size */
     if (o->memory_limit && o->memory_limit / 8 / s->count < s->limit) s->limit = (size_t)o->memory_limit / 8 / s->count;
     for (size_t i = 0; i < s->count; i++) s->bodies[i].body = p->bodies[i].body;
     const struct qc_body_watch watched = {.fn = watch, .user = s};
     const struct qc_plan_options how = {.watch = &watched};
     if (!qc_stream_plan(&plan, p->real, p->from->data, &how, st)) goto out;
-    /* One worker: what is kept is the same for any number of threads. */
+    /* One worker: the rows kept do not depend on the number of threads. */
     const struct qc_stream stream = {.data = p->from->data,
                                      .input_count = p->real->input_count,
                                      .plan_count = 1,
@@ -214,7 +214,7 @@ struct qc_shape qc_body_samples_shape(const struct qc_body_samples *s, size_t i,
     return s->bodies[i].shapes[k];
 }
 
-/* The rows as samples of different sizes. */
+/* Hands out the rows as samples of different sizes. */
 struct giving {
     const struct kept *k;
     size_t next;

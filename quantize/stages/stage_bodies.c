@@ -9,7 +9,7 @@
 #include "quantize/stages/body_samples.h"
 #include "rewrite/passes/simulate.h"
 
-/* --- Which bodies there are --- */
+/* --- Listing bodies --- */
 
 static bool name_of(const char **out, const struct qc_pipeline *p, const struct qc_node *n, const char *attr,
                     struct qc_status *st)
@@ -49,8 +49,8 @@ static const char *no_samples(const struct qc_pipeline *p)
     return p->in->team ? "several processes share the work" : NULL;
 }
 
-/* Is there something in it that would be quantized? Exporters write branches for shapes that never come. Recursion is
-   bounded by QC_BODY_DEPTH_MAX. */
+/* Returns true if the body has a product that could be quantized. Other bodies get no warning: exporters write branches
+   for shapes that never occur. Recursion is bounded by QC_BODY_DEPTH_MAX. */
 static bool multiplies(const struct qc_graph *g)
 {
     for (qc_id id = 1; id <= g->node_count; id++) {
@@ -104,7 +104,8 @@ static const struct qc_graph *quantized(const struct qc_pipeline *p, const struc
 
 typedef bool replace_fn(struct qc_graph **out, const void *user, const struct qc_graph *body, struct qc_status *st);
 
-/* The graph with other bodies: *out of `replace` is owned, NULL where a body stays. */
+/* Copies the graph with other bodies. `replace` sets *out to the new body, which is owned, or leaves NULL to keep it.
+ */
 static bool replace_bodies(struct qc_graph **out, const struct qc_graph *g, replace_fn *replace, const void *user,
                            struct qc_status *st)
 {
@@ -151,7 +152,7 @@ bool qc_stage_bodies(struct qc_pipeline *p, struct qc_status *st)
     if (!count && !p->partition->matches.count && !p->partition->weight_only_count && !p->may_be_float)
         return qc_fail(
             st, QC_UNSUPPORTED,
-            "nothing to quantize: no pattern of 'qcalib list rules' matches, in the bodies of its nodes neither");
+            "nothing to quantize: no pattern of 'qcalib list rules' matches, neither in the graph nor in its bodies");
     return !count || replace_bodies(&p->with_bodies, g, take_quantized, p, st);
 }
 

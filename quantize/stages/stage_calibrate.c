@@ -20,10 +20,10 @@
 #include "quantize/trials/round_options.h"
 #include "quantize/trials/target_limits.h"
 
-/* Of samples that trials, the report and advice read again and again. */
+/* Memory for samples: trials, the report and advice read them repeatedly. */
 enum { KEPT_BYTES = 16 << 20 };
 
-/* Accumulators of few bits; with statistics alone there are no data to look at their sums. */
+/* Fits ranges to narrow accumulators. With statistics alone the data are NULL and sums are not observed. */
 static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_fit_options o = {.accumulator = p->how.accumulator,
@@ -39,15 +39,15 @@ static bool fit_accumulators(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
-/* With --propagate quantizers see another network; what the float one shows is wanted where there are second
-   moments or methods to take from it: then the job without --propagate is made too. */
+/* True if ranges of the float network are needed. With --propagate quantizers are calibrated on the quantized network,
+   but --method auto and second moments need the float one: then the job without --propagate is made too. */
 static bool wants_ranges(const struct qc_pipeline *p)
 {
     return !p->options->propagate || p->calibration_options.activation->of_network || p->calibration_options.moments;
 }
 
-/* Are there so few samples that the next one may well go further? Of statistics alone and of several processes it is
-   not asked. */
+/* True if there are so few samples that further ones will likely exceed their ranges. Always false with --stats and
+   with several processes. */
 static bool few_samples(const struct qc_pipeline *p)
 {
     const size_t batch =
@@ -56,8 +56,8 @@ static bool few_samples(const struct qc_pipeline *p)
            !p->in->team && qc_dataset_units(p->from->data) * batch < QC_MANY_SAMPLES;
 }
 
-/* Are there so few that extremes of samples are worth keeping? Processes that share the work do not know how many there
-   are, and statistics may be of others than the data. */
+/* True if the extremes of each sample are kept: with few samples, and if their number is unknown. Processes that share
+   the work do not know it, and statistics may come from other samples than the data. */
 static bool may_go_further(const struct qc_pipeline *p)
 {
     const struct qc_observer *by = p->calibration_options.activation;
@@ -66,7 +66,7 @@ static bool may_go_further(const struct qc_pipeline *p)
             (p->from->data && qc_dataset_units(p->from->data) <= QC_UNSEEN_MOST));
 }
 
-/* Second moments, and what quantizers see. */
+/* Collects second moments and the statistics of the quantizers. */
 static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct qc_status *st)
 {
     size_t count = 0;
@@ -76,7 +76,7 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     if (wants_ranges(p) &&
         (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st) ||
          (p->calibration_options.channels && !qc_named_channel_axes(&axes, count, names, p->from->normalised, p->arena,
-                                                                    st)))) /* as `collect` finds them */
+                                                                    st)))) /* the same axes as 'qcalib collect' */
         return false;
     const struct qc_collecting what = {.graph = p->simulated,
                                        .count = count,
@@ -94,7 +94,7 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     return ok;
 }
 
-/* Which observer each quantizer gets, by runs of the network; without data they all get mse. */
+/* Chooses the observer of each quantizer by runs of the network. Without data all get mse. */
 bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
@@ -115,7 +115,7 @@ bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st)
     return ok;
 }
 
-/* No samples, and nothing that needs them: weights alone. */
+/* Weight-only quantization without samples. Fails with QC_USAGE if something needs samples. */
 static bool do_without(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_calibration_options *c = &p->calibration_options;
@@ -123,18 +123,18 @@ static bool do_without(struct qc_pipeline *p, struct qc_status *st)
     for (qc_id id = 1; id <= g->qparams_count; id++) {
         const struct qc_qparams *s = &g->qparams_of[id];
         if (s->kind == QC_QPARAMS_QUANTIZER && !s->is_weight && !s->given)
-            return qc_fail(st, QC_USAGE, "'%s' becomes integers by a rule, whose range only samples show: give --data",
+            return qc_fail(st, QC_USAGE, "a rule quantizes '%s', whose range follows from samples: give --data",
                            s->name);
     }
     if (c->weight->of_output)
-        return qc_fail(st, QC_USAGE, "--weight-method %s judges by samples: give --data, or take another method",
+        return qc_fail(st, QC_USAGE, "--weight-method %s needs samples: give --data, or choose another method",
                        c->weight->name);
     c->moments = c->channels = false;
     return p->seen || qc_collection_new(&p->seen, 0, NULL, QC_NEED_HISTOGRAM, st);
 }
 
-/* Whoever runs the network behind this compares outputs with those of the float network. Under a limit that runs
-   again: what is kept is no part of the plan of memory. */
+/* Lets later runs keep the outputs of the float network, which they compare with. Not with --memory-limit: the memory
+   plan has no room for them, and the float network runs again. */
 static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
 {
     if (p->known || !p->from->data || p->options->memory_limit) return true;
@@ -142,7 +142,7 @@ static bool know_outputs(struct qc_pipeline *p, struct qc_status *st)
     return qc_known_outputs_new(&p->known, p->real->output_count, st);
 }
 
-/* Statistics that are not there yet. */
+/* Collects the statistics if they are missing. */
 static bool collect_once(struct qc_pipeline *p, struct qc_status *st)
 {
     const double t0 = qc_seconds();
@@ -179,7 +179,7 @@ bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
-/* The stages from functions on, of the graph p->real. */
+/* Runs the stages from "functions" to "simulate" again, on the graph p->real. */
 static bool simulate_again(struct qc_pipeline *p, struct qc_status *st)
 {
     qc_partition_free(p->partition);
@@ -200,7 +200,7 @@ bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
     return true;
 }
 
-/* With --propagate: layer by layer, each behind those that are bound already. */
+/* With --propagate: binds quantizers layer by layer, each on the outputs of those that are bound. */
 static bool propagate(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
@@ -247,14 +247,14 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
     bool there = !p->moments_dropped && (!wants_ranges(p) || !p->calibration_options.channels || p->seen->channels);
-    /* Values without a name are told apart by their numbers, which are others in each graph. */
+    /* Values without a name are identified by their ids, which differ between graphs. */
     for (size_t i = 0; there && wants_ranges(p) && i < count; i++)
         there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
     if (there && p->seen->gram) {
         if (!qc_second_moments_for(&gram, p->seen->gram, p->simulated, st)) return false;
         there = gram != NULL;
         for (size_t i = 0; there && !p->scaled && i < qc_second_moments_count(gram); i++)
-            qc_second_moments_at(gram, i)->divisor = NULL; /* another try has scaled its graph, this one has not */
+            qc_second_moments_at(gram, i)->divisor = NULL; /* scales of another branch; this graph is not scaled */
     }
     if (there) {
         p->gram = gram;

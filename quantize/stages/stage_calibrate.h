@@ -4,17 +4,16 @@
 
 #include "quantize/pipeline_state.h"
 
-/* p->seen: statistics of the simulated graph, with second moments where weights need them. Without samples and without
-   statistics: empty; QC_USAGE where something needs them. */
+/* Sets p->seen: statistics of the simulated graph, with second moments if weights need them. Without samples and
+   statistics it is empty; fails with QC_USAGE if something needs them. */
 bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st);
-/* Where channels are scaled (quantize/scaling/scale_channels.h) p->real and all that is made of it are others
- * afterwards. */
+/* Scales channels (quantize/scaling/scale_channels.h). If it does, p->real and everything made from it are replaced. */
 bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st);
-/* With --method auto: which observer each quantizer gets. */
+/* With --method auto: chooses the observer of each quantizer. */
 bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st);
-/* Binds the quantizers of p->simulated; p->calibration has what was chosen, and why. */
+/* Binds the quantizers of p->simulated; p->calibration has the choices and their reasons. */
 bool qc_stage_bind(struct qc_pipeline *p, struct qc_status *st);
 
-/* Keeps of the statistics what the simulated graph needs; when something is missing all of it goes, to be collected
-   again. Errors: QC_UNSUPPORTED where it cannot be collected again. */
+/* Keeps the statistics if they have everything that the simulated graph needs; else drops them, to be collected again.
+   Fails with QC_UNSUPPORTED if they cannot be collected again. */
 bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st);

@@ -10,7 +10,7 @@
 #include "quantize/opening/input_range.h"
 #include "quantize/trials/round_options.h"
 
-/* What cannot be done with samples of different sizes is said before anything runs. */
+/* Fails before anything runs if an option does not support samples of different sizes. */
 static bool check_sizes(const struct qc_dataset *data, const struct qc_options *o, struct qc_status *st)
 {
     return !data || ((!o->propagate || qc_stream_one_size(data, "--propagate", st)) &&
@@ -40,14 +40,13 @@ bool qc_stage_import(struct qc_pipeline *p, struct qc_status *st)
         return false;
     if (!check_sizes(p->from->data, o, st) || !check_sizes(p->from->eval, o, st)) return false;
     if (in->statistics.file && !qc_budget_file(&p->from->model.graph->budget, in->statistics.file, 2, st))
-        return qc_where(st, "%s", in->statistics.file); /* its bytes, and what they say */
+        return qc_where(st, "%s", in->statistics.file); /* factor 2: the file, and the parsed statistics */
     if (qc_has_statistics(in) && !qc_collecting_load(&p->seen, p->from->data, in, st)) return false;
     p->from->import_seconds = qc_seconds() - t0;
     return true;
 }
 
-/* Values that a rule has made get names, by which statistics of this graph are found again in a graph that is made from
-   it. */
+/* Names the values that rules have made: statistics are found by name in the graphs made from this one. */
 static bool name_values(struct qc_graph *g, struct qc_status *st)
 {
     char name[QC_LABEL];
@@ -63,7 +62,8 @@ static bool name_values(struct qc_graph *g, struct qc_status *st)
     return true;
 }
 
-/* Biases become ops of their own, batch norms convolutions: only when all rules that join them are through. */
+/* Applies rules that split what other rules join (biases become operators, batch norms convolutions); so it comes after
+   all other rules. */
 static bool set_apart(struct qc_pipeline *p, const char *file, struct qc_status *st)
 {
     struct qc_rules *rules = qc_rules_new(st);
@@ -76,7 +76,7 @@ static bool set_apart(struct qc_pipeline *p, const char *file, struct qc_status 
     return ok;
 }
 
-/* Where all that is quantized is of one type, what is added is of that type too. */
+/* If all given quantizers have one type, new quantizers get this type too, unless an option says otherwise. */
 static void take_types(struct qc_pipeline *p)
 {
     enum qc_dtype activation = QC_NONE, weight = QC_NONE;
@@ -94,7 +94,7 @@ static void take_types(struct qc_pipeline *p)
     p->scheme.given = &p->from->given;
 }
 
-/* The model without the quantization that it has; not where that is in operators of integers. */
+/* Separates the QDQ quantization of a model from its float graph. Leaves models with integer operators alone. */
 static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->from->model.graph;
@@ -131,13 +131,14 @@ bool qc_stage_equalize(struct qc_pipeline *p, struct qc_status *st)
     const bool on =
         strcmp(when, "on") == 0 || (strcmp(when, "auto") == 0 && p->options->per_tensor && !qc_has_statistics(p->in));
     if (!on && qc_has_statistics(p->in) && p->options->per_tensor && strcmp(when, "auto") == 0)
-        qc_warn(p->warnings, "channels are not evened out, as --per-tensor does with --data: statistics are of the "
-                             "model as it is; take --data, or --per-channel");
+        qc_warn(p->warnings, "channels are not equalized, as --per-tensor does with --data: --stats holds statistics "
+                             "from before equalization; use --data, or --per-channel");
     if (on && p->from->given.count && strcmp(when, "on") == 0)
         return qc_fail(st, QC_USAGE, "--equalize on changes weights, but those of %s are quantized in part already",
                        p->from->model.path);
     if (on && qc_has_statistics(p->in))
-        return qc_fail(st, QC_USAGE, "--equalize on needs --data alone: what --stats has was seen before equalization");
+        return qc_fail(st, QC_USAGE,
+                       "--equalize on needs --data alone: --stats holds statistics from before equalization");
     p->real = p->from->normalised;
     if (!on || p->from->given.count) return true;
     if (!qc_equalize(&p->equalized, &p->equalization, p->from->normalised, st)) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The stages that bring model and data into the form that is quantized; 'qcalib collect' needs the first two. */
+/* The stages that open model and data and normalise the graph; 'qcalib collect' needs the first two. */
 #pragma once
 
 #include "quantize/pipeline_state.h"

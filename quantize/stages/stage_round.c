@@ -9,7 +9,7 @@
 #include "quantize/trials/propagate_check.h"
 #include "quantize/trials/round_options.h"
 
-/* Blocks and weights left alone are said once, not layer by layer; the report has each. */
+/* Warns once for all layers; the report has each. */
 static void warn_of_blocks(struct qc_pipeline *p)
 {
     size_t count = 0;
@@ -21,9 +21,8 @@ static void warn_of_blocks(struct qc_pipeline *p)
     }
     if (first)
         qc_warn(p->warnings,
-                "second moments of %zu layer%s ('%s' first) were taken in blocks of columns: they are too wide, or "
-                "--memory-limit too low; errors are "
-                "not made good from block to block",
+                "second moments of %zu layer%s ('%s' first) were taken in blocks of columns, because the layer is too "
+                "wide or --memory-limit too low; errors are not compensated across blocks",
                 count, count == 1 ? "" : "s", first);
 }
 
@@ -41,8 +40,8 @@ static void warn_of_bounds(struct qc_pipeline *p)
                 bounded, outputs, p->how.accumulator.bits);
 }
 
-/* Second moments are the largest thing there is. Only where a demand can be missed may these stages come again, and for
-   advice, where they are small or it is asked for. */
+/* Drops the second moments, which need most memory, unless these stages may run again: for a demand, or for advice that
+   is asked for or whose moments are small. */
 static void drop_moments(struct qc_pipeline *p)
 {
     static const size_t small = (size_t)128 << 20;
@@ -62,7 +61,7 @@ bool qc_stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_round_weightss(p->options)) return true;
     if (!p->seen->gram) {
-        if (!qc_has_statistics(p->in)) return true; /* without samples: the summary and the report say so */
+        if (!qc_has_statistics(p->in)) return true; /* no samples: the summary and the report say so */
         qc_warn(p->warnings,
                 "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
                 "off); collect again",
@@ -73,7 +72,7 @@ bool qc_stage_round(struct qc_pipeline *p, struct qc_status *st)
     bool taken = false;
     if (!p->weight_rounder && r.accumulator_bits % 32 == 0 && !qc_auto_method_take_rounded(&taken, p, st)) return false;
     if (taken) return true;
-    if (p->shared && !p->is_branch) qc_folded_constants_trim(p->shared, 0); /* other weights come */
+    if (p->shared && !p->is_branch) qc_folded_constants_trim(p->shared, 0); /* the weights change */
     qc_progress_phase(p->progress, "rounding weights");
     const bool ok = p->weight_rounder
                         ? qc_weight_rounder_finish(&p->weight_rounding, &p->rounded, p->weight_rounder, st)

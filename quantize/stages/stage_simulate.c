@@ -11,7 +11,7 @@ bool qc_stage_functions(struct qc_pipeline *p, struct qc_status *st)
     return qc_join_functions(&p->joined, p->real, p->from->rules, &p->scheme, st);
 }
 
-/* Is all that could be quantized left in float for speed? */
+/* True if everything that could be quantized stays in float for speed. */
 static bool is_all_faster(const struct qc_partition *p)
 {
     return p->cost_count && p->options.prefer == QC_PREFER_SPEED && !p->matches.count && !p->weight_only_count;
@@ -46,8 +46,8 @@ bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
                    p->from->model.graph->carried ? " before the operators that are not handled" : "");
 }
 
-/* One scale for channels of very different sizes leaves the small ones next to nothing. After equalization those that
-   are small still are so in what reads them too. */
+/* Warns if one scale per weight is too coarse for channels of very different magnitudes. Not after equalization: there
+   such channels are small in the layers that read them, too. */
 static bool warn_spread(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_channel_imbalance s;
@@ -70,7 +70,7 @@ static bool is_kept(const struct qc_graph *g, const struct qc_given *given)
     return false;
 }
 
-/* Of a model that is quantized in part: is there something left to do, and does something get lost? */
+/* For a partly quantized model: fails if nothing is left to quantize, warns if given parameters are lost. */
 static bool check_given(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->simulated;
@@ -90,8 +90,8 @@ static bool check_given(struct qc_pipeline *p, struct qc_status *st)
         if (!is_kept(g, &p->from->given.of[i].parameters) && !lost++) first = i;
     if (lost)
         qc_warn(p->warnings,
-                "parameters of %zu of %zu tensors that are quantized in the model are not kept, '%s' first: "
-                "nothing is stored there any more",
+                "parameters of %zu of %zu quantized tensors of the model are not kept ('%s' first): these tensors are "
+                "no longer stored in integers",
                 lost, p->from->given.count, p->from->given.of[first].name);
     return true;
 }

@@ -45,7 +45,7 @@ const struct qc_graph *qc_graph_written(const struct qc_pipeline *p)
     return p->narrowed ? p->narrowed : p->produced;
 }
 
-/* Does the target read a file of this opset? */
+/* Fails if the target does not read the opset of the file. */
 static bool check_opset(const struct qc_pipeline *p, size_t form, struct qc_status *st)
 {
     const struct qc_target *t = p->options->runs_on;

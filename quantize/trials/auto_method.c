@@ -10,13 +10,14 @@
 #include "quantize/trials/auto_trials.h"
 
 static const char *const tried[QC_AUTO_METHODS] = {"mse", "mse:clip=3", "mse:clip=6", "mse:clip=16", "percentile"};
-static const char *const whole = "minmax"; /* cuts nothing off, for inputs */
+static const char *const whole = "minmax"; /* the full range, in which look_at_inputs looks for a step */
 
-/* With so few units no observer but mse is tried: on 8 and on 32 samples none of 34 networks took another
+/* With at most UNITS_FEW units only mse is tried: on 8 and on 32 samples none of 34 networks chose another observer
    (docs/ablation.md). */
 enum { UNITS_FEW = 32 };
 
-/* The input of the network that a quantizer is of, through what only moves its elements; false: it is of none. */
+/* Finds the network input that a quantizer observes, directly or through Transpose and Reshape. Returns false if there
+   is none, or if the input is not float32. */
 static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qparams *q)
 {
     qc_id v = q->observed_count == 1 ? q->observed[0] : 0;
@@ -30,14 +31,14 @@ static bool input_of(size_t *input, const struct qc_graph *g, const struct qc_qp
     return false;
 }
 
-/* An input of multiples of one step that has them as its levels. */
+/* If all values of an input are multiples of one step, sets the quantizer's scale from the step: lossless. */
 static bool take_steps(struct qc_auto_found *f, qc_id s, size_t input, struct qc_status *st)
 {
     const size_t row = f->qparams + 1;
     const struct qc_qparams *q = &f->p->simulated->qparams_of[s];
     const struct qc_levels levels = qc_qparams_levels(q);
     const struct qc_affine *all = &f->params[f->tried * row + s];
-    if (levels.mantissa) return true; /* far from zero they are further apart than one step */
+    if (levels.mantissa) return true; /* float types: levels far from zero are more than one step apart */
     double step, lo = (double)all->scale * (levels.lo - all->zero_point),
                  hi = (double)all->scale * (levels.hi - all->zero_point);
     if (!qc_input_step_once(&step, &f->p->from->steps[input], f->p->from->data, input, (double)levels.hi - levels.lo,
@@ -55,7 +56,7 @@ static bool take_steps(struct qc_auto_found *f, qc_id s, size_t input, struct qc
     return true;
 }
 
-/* Inputs that were integers. */
+/* Looks for inputs that were integers. */
 static bool look_at_inputs(struct qc_auto_found *f, struct qc_status *st)
 {
     const struct qc_graph *g = f->p->simulated;
@@ -90,7 +91,7 @@ static bool solve(struct qc_auto_found *f, struct qc_status *st)
            look_at_inputs(f, st);
 }
 
-/* The network with the ranges of mse and its weights rounded: what trials are made of. */
+/* Makes the graph that all trials start from: ranges of mse, weights rounded. */
 static bool make_base(struct qc_auto_found *f, const struct qc_second_moments *moments,
                       const struct qc_round_weights_options *rounding, struct qc_status *st)
 {
@@ -120,7 +121,7 @@ bool qc_auto_method_find(struct qc_pipeline *p, const struct qc_second_moments *
     f.arena = m->arena;
     if (!solve(&f, st)) return false;
     if (!(m->methods = QC_NEW_ARRAY(m->arena, const struct qc_method *, f.qparams + 1, st))) return false;
-    if (!qc_auto_ranges_differ(&f)) return true; /* weights alone, or nothing but zeros */
+    if (!qc_auto_ranges_differ(&f)) return true; /* weight-only quantization, or all activations are zero */
     const bool ok =
         make_base(&f, moments, rounding, st) && qc_auto_try_all(&f, st) && qc_simulate(&unbound, p->partition, st);
     for (qc_id s = 1; ok && s <= f.qparams; s++)

@@ -8,35 +8,36 @@
 #include "quantize/pipeline_state.h"
 #include "quantize/trials/trial_graph.h"
 
-/* One in so many units runs first; what may still be worth something then runs on more, up to all of them. What is
-   taken has run on all: what a range cuts off is of a few samples, and costs nothing where these do not run. */
+/* All candidates run on 1/16 of the units, at least UNITS_FIRST; those that may still gain run on more, up to all. The
+   chosen one has run on all units: clipping affects few samples, and costs nothing if they do not run. */
 static const size_t shares[] = {16, 4, 2, 1};
 enum { SHARES = sizeof shares / sizeof *shares, UNITS_FIRST = 8, UNITS_MAX = 256 };
-/* A gain over mse counts less ERRORS_OF / n standard errors of it on n units, since ranges are made from the units that
-   they are judged on, which matters less with more of them; and no more than it is without the unit that speaks most
-   for it. What is then worth less is not taken (docs/decisions/0030-ranges-by-the-outputs.md). What could be worth that
-   only if its gain on the units to come were so many errors from what it is, is not run on. */
+/* On n units the worth of a candidate is its gain over mse minus ERRORS_OF / n standard errors: ranges are chosen and
+   compared on the same units, which matters less with more of them. The worth is at most the gain without the best
+   unit. A candidate replaces mse only if it is worth more than GAIN_DB
+   (docs/decisions/0030-ranges-by-the-outputs.md). A candidate stops if it would need a gain on the remaining units that
+   is CHANCE standard errors above the gain so far. */
 static const double ERRORS_OF = 64, GAIN_DB = 0.2, CHANCE = 2;
-/* Where outputs are of Softmax or Sigmoid, divergence counts as squared errors do: what gains by one of them and may
-   lose more than this by the other is not taken. */
+/* For outputs of Softmax or Sigmoid both divergence and squared error count: a candidate that gains by one of them and
+   may lose more than LOSS_DB by the other is rejected. */
 static const double LOSS_DB = 0.1;
 
 struct candidate {
     size_t method;
     struct qc_error *errors;   /* [units][outputs] */
-    struct qc_error *judged;   /* the same with divergences; without outputs that are probabilities: `errors` */
-    size_t done;               /* units that it has run */
-    double gain, error, worth; /* over the first, dB */
+    struct qc_error *judged;   /* the same with divergences; equals `errors` if no output is a probability */
+    size_t done;               /* number of units it has run on */
+    double gain, error, worth; /* over the first candidate, dB */
     struct qc_report_trial *trial;
 };
 
 struct race {
     struct qc_auto_found *found;
-    struct qc_arena *arena; /* of the race alone: errors of all candidates */
+    struct qc_arena *arena; /* holds the errors of all candidates */
     struct qc_trials *trials;
     size_t outputs, count;
     struct candidate of[QC_AUTO_METHODS];
-    struct candidate *running[QC_AUTO_METHODS]; /* the first of all is the one that they are compared with */
+    struct candidate *running[QC_AUTO_METHODS]; /* running[0] is of[0], the baseline of the others */
 };
 
 static struct qc_affine params_of(const struct race *r, const struct candidate *c, qc_id s)
@@ -44,7 +45,7 @@ static struct qc_affine params_of(const struct race *r, const struct candidate *
     return r->found->params[c->method * (r->found->qparams + 1) + s];
 }
 
-/* The graph that would be written, with the ranges of one candidate. */
+/* Makes the graph that would be written with the ranges of running candidate k. */
 static bool make_graph(void *user, struct qc_graph **out, size_t k, struct qc_status *st)
 {
     const struct race *r = user;
@@ -86,7 +87,7 @@ static bool make_room(struct candidate *c, struct race *r, struct qc_status *st)
     return c->errors && c->judged;
 }
 
-/* One more candidate, unless an earlier one has the same ranges. */
+/* Adds a candidate, unless an earlier one has the same ranges. */
 static bool add(struct race *r, size_t method, struct qc_status *st)
 {
     struct candidate *c = &r->of[r->count];
@@ -113,8 +114,8 @@ static bool measure(struct gain *g, const struct race *r, const struct qc_error 
     return true;
 }
 
-/* What a candidate is worth after `end` units. Where outputs are probabilities that is the greater of both measures,
-   unless the other may be a loss. */
+/* Sets the gain, error and worth of a candidate on `end` units. For probabilities the worth is the greater one of both
+   measures, or the smaller one if that may be a loss. */
 static bool weigh(struct candidate *c, const struct race *r, size_t end, struct qc_status *st)
 {
     const struct candidate *from = &r->of[0];
@@ -143,7 +144,7 @@ static void note(const struct race *r, const struct candidate *c, size_t end)
                                          .samples = end};
 }
 
-/* Those that run, up to `end` units. */
+/* Runs the first `count` running candidates on the units up to `end`. */
 static bool run_on(struct race *r, size_t count, size_t end, struct qc_status *st)
 {
     struct qc_error *errors[QC_AUTO_METHODS] = {NULL}, *judged[QC_AUTO_METHODS] = {NULL};
@@ -163,8 +164,8 @@ static bool run_on(struct race *r, size_t count, size_t end, struct qc_status *s
     return ok;
 }
 
-/* Is there a chance that c, after its units, is worth something with all of them? Its gain then differs by what the
-   error is of the units to come. */
+/* True if c may be worth more than GAIN_DB on all units. Its gain on all units differs from the gain so far by the
+   standard error of the remaining units. */
 static bool may_gain(const struct race *r, const struct candidate *c)
 {
     const double all = (double)qc_trials_units(r->trials), share = (double)c->done / all;
@@ -178,7 +179,7 @@ static size_t units_of(const struct race *r, size_t share)
     return part > least ? part : least;
 }
 
-/* All on some units, those that may gain on more; the one that is worth most is taken. */
+/* Runs all candidates on some units and those that may gain on more, and chooses the one with the greatest worth. */
 static bool run_race(struct race *r, struct qc_status *st)
 {
     const struct candidate *best = &r->of[0];

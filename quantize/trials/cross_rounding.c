@@ -12,14 +12,15 @@
 #include "quantize/trials/round_options.h"
 #include "quantize/trials/trial_graph.h"
 
-/* So much is luck, or comes of samples that the weights were fitted to. Where rows are many, that is not looked for. */
+/* Refined weights are kept if the outputs gain more than this, dB. A gain below GAIN_DB may be noise, or come from
+   samples that the weights were fitted to. GAIN_ALL_DB holds for 8-bit weights: each layer has many rows there. */
 static const double GAIN_DB = 0.3, GAIN_ALL_DB = 0;
 
-/* Weights of many levels are worth the time where the network loses so much: below 30 dB. And so many samples. */
+/* 8-bit weights are refined only if the trials show an output SQNR below LOSES_DB, and on at most UNITS_ALL units. */
 static const double LOSES_DB = 30;
 enum { UNITS_ALL = 24 };
 
-/* The simulated graph, and beside it as much of the float one as layers of few bits read. */
+/* The simulated graph, and beside it the part of the float graph that computes the inputs of the layers to refine. */
 struct beside {
     struct qc_graph *graph;
     qc_id *floats; /* [value_count + 1] of graph */
@@ -33,7 +34,7 @@ static bool can_round(const struct qc_pipeline *p)
            !qc_dataset_varies(p->from->data);
 }
 
-/* The float value behind what a layer reads, where the float network computes it: by its name. */
+/* Returns the value of the float graph with the name of the layer's input; 0 if there is none of the same shape. */
 static qc_id float_form(const struct qc_graph *g, const struct qc_graph *real, qc_id layer)
 {
     const struct qc_value *v = qc_value(g, qc_source_of(g, g->nodes[layer].inputs[0]));
@@ -82,7 +83,7 @@ static bool loses_much(const struct qc_auto_method *m)
     return false;
 }
 
-/* *out: NULL where there is nothing to do. */
+/* Rounds the weights again, layer by layer. *out and *rounding stay NULL if no layer can be refined. */
 static bool round_again(struct qc_weight_rounding **rounding, struct qc_graph **out, struct qc_pipeline *p,
                         struct qc_status *st)
 {
@@ -123,10 +124,10 @@ bool qc_round_crossed(struct qc_pipeline *p, struct qc_status *st)
     struct qc_graph *crossed = NULL;
     if (!can_round(p)) return true;
     const double t0 = qc_seconds(), before = p->weight_rounding->seconds;
-    qc_progress_phase(p->progress, "rounding weights again");
+    qc_progress_phase(p->progress, "refining weights");
     bool ok = round_again(&rounding, &crossed, p, st);
     qc_progress_end(p->progress);
-    if (ok && crossed) { /* on samples that weights were not fitted to, where there are enough */
+    if (ok && crossed) { /* compare on held-out samples, if there are enough */
         struct qc_trial_gain g;
         const struct qc_graph *const graphs[2] = {p->rounded, crossed};
         p->crossed.tried = ok = qc_trial_compare(&g, p, graphs, qc_trial_units(p), true, st);

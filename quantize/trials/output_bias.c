@@ -7,8 +7,8 @@
 #include "quantize/trials/round_options.h"
 #include "quantize/trials/trial_graph.h"
 
-/* Whose outputs show what the last layers take up. With fewer nothing is taken up: ranges and weights are made for the
-   same samples, and on others the mean error is another. */
+/* Number of units that the mean output error is measured on. With fewer units biases stay as they are: ranges and
+   weights are fitted to the same samples, and on other samples the mean error differs. */
 enum { OUTPUT_UNITS = 64 };
 static bool can_correct(const struct qc_pipeline *p)
 {

@@ -8,9 +8,10 @@
 #include "quantize/trials/target_limits.h"
 #include "quantize/trials/trial_graph.h"
 
-/* What is asked of either half: ranges and biases were fitted to these very samples, and measured on others that is
-   worth half a decibel less, up to 1.5 on one network (docs/decisions/0018-propagate-keeps-activations.md). In all it
-   is more than luck. Of 32 units an EfficientNet gained 2.6 dB, of 256 it lost 0.3, and on others 1.7. */
+/* --propagate must gain GAIN_DB on each half of the samples, and ERRORS standard errors on all of them. Ranges and
+   biases are fitted to these samples: on held-out samples a gain is 0.5 dB smaller, on one network 1.5 dB
+   (docs/decisions/0018-propagate-keeps-activations.md). UNITS: an EfficientNet gains 2.6 dB on 32 units, but loses 0.3
+   dB on 256 and 1.7 dB on held-out samples. */
 static const double GAIN_DB = 1, ERRORS = 2;
 enum { UNITS = 256 };
 
@@ -40,7 +41,7 @@ bool qc_plain_make(struct qc_pipeline *p, const struct qc_second_moments *m,
     return ok && qc_simulate(&p->simulated, p->partition, st);
 }
 
-/* The job becomes the other one. */
+/* Exchanges the results of the job with those in p->unpropagated. */
 static void swap(struct qc_pipeline *p)
 {
     struct qc_plain *plain = p->unpropagated;
@@ -55,14 +56,14 @@ static void swap(struct qc_pipeline *p)
     *plain = own;
 }
 
-/* What it cost is what was spent. */
+/* Counts the cost of both jobs in p->calibration. */
 static void spend(struct qc_pipeline *p)
 {
     p->calibration->cost = p->unpropagated->calibration->cost;
     p->calibration->solve_seconds += p->unpropagated->calibration->solve_seconds;
 }
 
-/* The outputs of the plain job and of the propagated one. */
+/* Compares the outputs of the plain job and of the propagated one. */
 static bool compare(bool *better, struct qc_trial_gain *g, const struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_plain *plain = p->unpropagated;
@@ -79,7 +80,7 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
     struct qc_trial_gain g;
     bool ok = compare(&better, &g, p, st);
     if (!ok) return false;
-    /* Where weights are rounded again without --propagate, that is what it has to be better than. */
+    /* If the plain job keeps refined weights, --propagate must be better than these. */
     swap(p);
     ok = qc_round_crossed(p, st);
     if (ok && better && p->crossed.kept) {
@@ -100,7 +101,7 @@ bool qc_plain_or_propagated(struct qc_pipeline *p, struct qc_status *st)
                 g.units * batch, GAIN_DB, g.gain);
         spend(p);
     }
-    if (p->shared) qc_folded_constants_trim(p->shared, 0); /* half of them are of weights that go */
+    if (p->shared) qc_folded_constants_trim(p->shared, 0); /* half of them belong to weights that are dropped */
     return ok;
 }
 

@@ -4,12 +4,12 @@
 
 #include "quantize/pipeline_state.h"
 
-/* What the options say of weights and biases: is the bias added behind the accumulator's narrowing; are biases
-   corrected (an accumulator that takes no bias takes no correction either); does either change a constant. */
+/* Is the bias added after the accumulator is narrowed? Are biases corrected? (Not if the bias is added after
+   narrowing.) Are weights compensated or biases corrected? */
 bool qc_narrows_bias(const struct qc_options *o);
 bool qc_corrects_bias(const struct qc_options *o);
 bool qc_round_weightss(const struct qc_options *o);
 struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipeline *p);
 
-/* Second moments for the simulated graph at hand; NULL: none. */
+/* Returns the second moments for p->simulated, or NULL. */
 const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p);

@@ -7,13 +7,13 @@
 
 static const float MULTIPLIER_LEAST = 0x1p-32F, MULTIPLIER_END = 0x1p8F;
 
-/* A mean of stored values that is stored: on integers, or between dequantize and quantize. */
+/* A GlobalAveragePool with quantized input and result: on integers, or between Dequantize and Quantize. */
 struct mean {
-    qc_id node, from, to; /* node 0: this is none; qparams */
-    float plane;
+    qc_id node, from, to; /* from, to: qparams; node 0: not such a pool */
+    float plane;          /* elements of a plane */
 };
 
-/* Elements of a plane; 0: not known. */
+/* Returns the number of elements of a plane, 0 if unknown. */
 static float plane_of(const struct qc_shape *s)
 {
     int64_t n = s->rank > 2;
@@ -70,14 +70,14 @@ static float scale_that_fits(float from, float to, float plane)
     if (multiplier(from, to, plane) >= MULTIPLIER_END)
         for (to = from / (MULTIPLIER_END * plane); multiplier(from, to, plane) >= MULTIPLIER_END;)
             to = nextafterf(to, INFINITY);
-    else if (to >= 1 && to <= 1) /* what is 0 in every sample has that */
+    else if (to >= 1 && to <= 1) /* 1 is the scale of a tensor that is 0 in every sample */
         to = from;
     return to;
 }
 
 typedef bool beyond_fn(void *user, const struct mean *m, float multiplier, struct qc_status *st);
 
-/* Calls `beyond` for each mean whose multiplier the runtime refuses; with the scales as they are then. */
+/* Calls `beyond` for each mean whose multiplier the runtime rejects; scales changed by earlier calls count. */
 static bool for_each_beyond(const struct qc_graph *g, beyond_fn *beyond, void *user, struct qc_status *st)
 {
     struct qc_arena *a = qc_arena_new();
@@ -112,7 +112,7 @@ static bool refuse(void *user, const struct mean *m, float by, struct qc_status 
     char label[QC_LABEL];
     return qc_fail(st, QC_UNSUPPORTED,
                    "node '%s' (GlobalAveragePool): scales %.9g of its input and %.9g of its result give the multiplier "
-                   "%.9g, and ONNX Runtime refuses what is not in [2^-32, 2^8); look at the samples",
+                   "%.9g, but ONNX Runtime accepts only [2^-32, 2^8); check the samples",
                    n->name ? n->name : qc_value_label(label, g, n->outputs), (double)g->qparams_of[m->from].scale[0],
                    (double)g->qparams_of[m->to].scale[0], (double)by);
 }

@@ -3,7 +3,7 @@
 
 #include "quantize/trials/runtime_limits.h"
 
-/* The operator that computes a value, behind those that move its elements. */
+/* Returns the operator that computes a value, looking through operators that keep its parameters. */
 static enum qc_op maker_of(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
@@ -12,7 +12,8 @@ static enum qc_op maker_of(const struct qc_graph *g, qc_id v)
     return n ? n->op : QC_OP_INVALID;
 }
 
-/* QNN's operators Sigmoid and Tanh of 16 bits (ONNX Runtime: QnnCompatibilityOverrides in quant_config.py) */
+/* Parameters that QNN fixes for 16-bit Sigmoid and Tanh (ONNX Runtime: QnnCompatibilityOverrides in quant_config.py).
+ */
 static bool fixed_by_qnn(struct qc_affine *out, enum qc_op op, enum qc_dtype type)
 {
     if ((op != QC_OP_Sigmoid && op != QC_OP_Tanh) || (type != QC_U16 && type != QC_I16)) return false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a target demands of parameters that were chosen (rewrite/language/target.h). */
+/* Adapts chosen parameters to the limits of a target (rewrite/language/target.h). */
 #pragma once
 
 #include "graph/core/graph.h"
 #include "rewrite/language/target.h"
 
-/* Results whose parameters the target fixes get them; then as qc_keep_runtime_limits, where ONNX Runtime runs the file.
-   g: simulated, bound. */
+/* Sets the parameters that the target fixes for results of an operator; then calls qc_keep_runtime_limits if ONNX
+   Runtime runs the file. g: simulated, bound. */
 bool qc_keep_target_limits(struct qc_graph *g, const struct qc_target *t, struct qc_status *st);

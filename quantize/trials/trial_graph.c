@@ -75,7 +75,7 @@ struct qc_trial_options qc_trial_options_of(const struct qc_pipeline *p)
     return (struct qc_trial_options){.keys = p->from->keys,
                                      .known = qc_outputs_known(p),
                                      .how = {.rounding =
-                                                 QC_CONTRACT_ONNX}, /* what is written does not depend on --rounding */
+                                                 QC_CONTRACT_ONNX}, /* the written file does not depend on --rounding */
                                      .workers = (unsigned)p->options->threads,
                                      .memory_limit = (size_t)p->options->memory_limit,
                                      .progress = qc_progress_step,

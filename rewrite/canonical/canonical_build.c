@@ -58,7 +58,7 @@ static qc_id ours(struct qc_canon *c, enum qc_op op, qc_id v, qc_id qparams, int
     return qc_canon_add(c, op, NULL, 1, &v, qparams, axis, NULL, st);
 }
 
-/* f((q - z) * s) of a constant that is dequantized: a bias that did not join its accumulator. */
+/* Returns the constant f((q - z) * s), for a bias that does not join its accumulator. */
 static qc_id real_constant(struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_tensor *q = qc_constant_of(c->g, n->inputs[0]), *s = qc_constant_of(c->g, n->inputs[1]);
@@ -74,7 +74,7 @@ static qc_id real_constant(struct qc_canon *c, const struct qc_node *n, struct q
     return id;
 }
 
-/* An int32 constant with constant float32 parameters, one or one per element. */
+/* Returns true for an int32 constant with constant float32 parameters: one, or one per element. */
 static bool is_bias(const struct qc_canon *c, const struct qc_node *n)
 {
     const struct qc_tensor *q = n->op == QC_OP_DequantizeLinear ? qc_constant_of(c->g, n->inputs[0]) : NULL;
@@ -131,7 +131,7 @@ static bool copy(struct qc_canon *c, qc_id id, struct qc_status *st)
     return qc_rebuild_node(&c->r, id, st) != 0;
 }
 
-/* Integers that stay what they are in the file, from an affine value of the same parameters: exact. */
+/* Defines the integers of the file from an affine value with the same parameters, which is exact. */
 static bool define_integers(struct qc_canon *c, const struct qc_node *n, qc_id q, struct qc_status *st)
 {
     qc_id in[3] = {ours(c, QC_OP_Dequantize, q, 0, 0, st), qc_canon_real(c, n->inputs[1], st), QC_ABSENT};
@@ -149,7 +149,7 @@ static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     if (!qparams) return copy(c, id, st);
     if (!x) return false;
     const struct qc_node *from = qc_node_of(c->r.to, x);
-    if (!stored && !from) return copy(c, id, st); /* a graph input: nothing is gained */
+    if (!stored && !from) return copy(c, id, st); /* A graph input stays as it is. */
     qc_id q;
     if (from && from->op == QC_OP_Dequantize && c->r.to->values[from->inputs[0]].type.qparams == qparams)
         q = from->inputs[0];
@@ -159,7 +159,7 @@ static bool build_quantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     return (c->affine[n->outputs] = q) && (stored || define_integers(c, n, q, st));
 }
 
-/* Integers that stay what they are in the file, read with these parameters: quantizing what was read is exact. */
+/* Reads integers of the file with these parameters. Quantizing them again is exact. */
 static bool read_integers(struct qc_canon *c, qc_id id, struct qc_status *st)
 {
     const struct qc_node *n = &c->g->nodes[id];
@@ -178,7 +178,7 @@ static bool build_dequantize(struct qc_canon *c, qc_id id, struct qc_status *st)
     const qc_id v = n->inputs[0], zero = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
     const struct qc_tensor *t = qc_constant_of(c->g, v);
     qc_id q = 0, qparams = 0;
-    if (is_bias(c, n)) return true; /* where it is used */
+    if (is_bias(c, n)) return true; /* It is built where it is used. */
     if (!t && qc_canon_qparams_of(c, v)) q = c->affine[v];
     if (!q && c->own[n->outputs] && c->taken[n->outputs]) return read_integers(c, id, st);
     if (t && qc_canon_is_stored(t->dtype) && c->g->values[n->outputs].type.dtype == QC_F32 &&

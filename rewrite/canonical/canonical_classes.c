@@ -57,7 +57,7 @@ static bool is_symmetric(enum qc_dtype t, size_t count, const int32_t *zero)
     return true;
 }
 
-/* False when the numbers cannot be parameters. */
+/* Returns false if the numbers cannot be parameters. */
 static bool read_parameters(float *scale, int32_t *zero, const struct qc_tensor *s, const struct qc_tensor *z,
                             enum qc_dtype t)
 {
@@ -111,7 +111,7 @@ static void poison(struct qc_canon *c, qc_id v)
     c->literal[find(c, v)] = true;
 }
 
-/* A statement about the parameters of an integer value: 0 cannot be read. */
+/* Records the qparams of an integer value. qparams 0: the parameters cannot be read. */
 static void state(struct qc_canon *c, qc_id v, qc_id qparams, int axis)
 {
     qc_id k = find(c, v);
@@ -169,10 +169,10 @@ static bool classify_linear(struct qc_canon *c, const struct qc_node *n, struct 
                                    c->g->values[v].type.dtype, name, st))
         return false;
     const bool channels = qparams && c->r.to->qparams_of[qparams].count > 1;
-    /* Reading integers and storing them again is exact as long as no level's number overflows. */
+    /* Reading integers and storing them again is exact if the value of no level overflows. */
     const bool finite = qparams && c->r.to->qparams_of[qparams].scale[0] < FLT_MAX / 65536;
     c->own[n->outputs] = channels || !finite ? 0 : qparams;
-    if (channels && quantize && !qc_constant_of(c->g, real)) qparams = 0; /* per channel only what is constant */
+    if (channels && quantize && !qc_constant_of(c->g, real)) qparams = 0; /* only constants per channel */
     state(c, v, qparams, channels ? axis_of(c, n, v) : 0);
     return true;
 }
@@ -196,7 +196,7 @@ bool qc_canon_turns(struct qc_canon *c, const struct qc_node *n, const struct qc
         if (axis != -1 && axis != rank - 1) return false;
     }
     const bool product = qc_op_info(q->op)->affine == QC_AFFINE_PRODUCT;
-    if (product && q->extra) { /* one number per output channel */
+    if (product && q->extra) { /* One number per output channel. */
         const struct qc_tensor *b = qc_constant_of(c->g, q->extra);
         const struct qc_shape *s = &c->g->values[n->outputs].type.shape;
         const int at = q->op == QC_OP_Conv ? 1 : s->rank - 1;
@@ -231,7 +231,7 @@ static bool classify_qlinear(struct qc_canon *c, const struct qc_node *n, const 
     return true;
 }
 
-/* The affine form of an op on integers moves them; bounds become those of real numbers. */
+/* Returns KEEP, BOUND or JOIN if the op moves integers and so has an affine form, else NONE. */
 static enum qc_affine_behaviour moves(const struct qc_canon *c, const struct qc_node *n)
 {
     enum qc_affine_behaviour b = qc_rules_behaviour(c->rules, c->g, n);
@@ -251,7 +251,7 @@ static void classify_other(struct qc_canon *c, const struct qc_node *n)
         if (!is_integer(c, n->inputs[i])) continue;
         if (i >= data) {
             if (!qc_constant_of(c->g, n->inputs[i])) poison(c, n->inputs[i]);
-        } else if (!qc_constant_of(c->g, n->inputs[i])) { /* a constant has the parameters of the result */
+        } else if (!qc_constant_of(c->g, n->inputs[i])) { /* A constant takes the parameters of the result. */
             join(c, n->inputs[i], n->outputs);
         }
     }
@@ -333,7 +333,7 @@ bool qc_canon_classify(struct qc_canon *c, struct qc_status *st)
             classify_other(c, node);
         if (!ok) return false;
     }
-    /* Channels cannot be moved about; what nobody has stated anything about has no parameters. */
+    /* A class with a scale per channel is literal if another op than QuantizeLinear makes one of its values. */
     for (qc_id id = 1; id <= g->node_count; id++) {
         const struct qc_node *node = &g->nodes[id];
         const qc_id k = find(c, node->outputs);

@@ -5,7 +5,7 @@
 #include "rewrite/canonical/canonical_parts.h"
 #include "rewrite/passes/exact_moves.h"
 
-/* The stored value that a new real value is read from: in a quantizer with parameters. */
+/* Returns the stored value, with quantizer parameters, that a new real value is read from. */
 static qc_id stored_of(const struct qc_canon *c, qc_id real)
 {
     const struct qc_graph *to = c->r.to;
@@ -26,7 +26,8 @@ static qc_id dequantized(struct qc_canon *c, qc_id v, struct qc_status *st)
 
 /* --- Products --- */
 
-/* Axis of the output channels of the second operand; -1 when channels of it cannot have scales of their own. */
+/* Returns the axis of the output channels of the second operand, or -1 if its channels cannot have scales of their
+   own. */
 static int weight_axis(const struct qc_canon *c, enum qc_op op, const struct qc_node *n, qc_id weight)
 {
     const int rank = c->g->values[weight].type.shape.rank;
@@ -39,7 +40,7 @@ static int weight_axis(const struct qc_canon *c, enum qc_op op, const struct qc_
     }
 }
 
-/* An int32 constant as the bias of an accumulator with these qparams. */
+/* Makes an int32 constant the bias of an accumulator with these qparams. */
 static qc_id accumulator_bias(struct qc_canon *c, qc_id old, qc_id product, struct qc_status *st)
 {
     const struct qc_tensor *t = qc_constant_of(c->g, old);
@@ -51,7 +52,8 @@ static qc_id accumulator_bias(struct qc_canon *c, qc_id old, qc_id product, stru
     return id;
 }
 
-/* Is a float bias an int32 constant with exactly the scales of the accumulator and zero point 0? Its constant, or 0. */
+/* Returns the int32 constant of a float bias if it has exactly the scales of the accumulator and zero point 0, else
+   0. */
 static qc_id joining_bias(const struct qc_canon *c, qc_id bias, qc_id product, const char **why)
 {
     const struct qc_node *n = qc_node_of(c->g, bias);
@@ -73,7 +75,7 @@ static qc_id joining_bias(const struct qc_canon *c, qc_id bias, qc_id product, c
     return n->inputs[0];
 }
 
-/* A bias that stays float: added behind the accumulator is read. */
+/* Adds a float bias behind the dequantized accumulator. */
 static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, qc_id bias, const char *name,
                       struct qc_status *st)
 {
@@ -143,14 +145,14 @@ static bool merge_of_floats(bool *done, struct qc_canon *c, const struct qc_node
 
 /* --- Ops between a dequantize and what reads its values --- */
 
-/* Exact on stored values, whatever comes behind? */
+/* Returns true if the op is exact on stored values, whatever reads its result. */
 static bool passes(const struct qc_canon *c, const struct qc_node *n)
 {
     return qc_rules_behaviour(c->rules, c->g, n) != QC_AFFINE_JOIN && qc_moves_exactly(c->rules, c->g, n);
 }
 
-/* The dequantize goes down, unless the results are all wanted with other qparams: then qc_propagate_qdq brings the
- * quantize up. */
+/* Moves the dequantize down. If all results are quantized with other qparams, qc_propagate_qdq moves the quantize up
+   instead. */
 static bool pass_floats(bool *done, struct qc_canon *c, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id stored = stored_of(c, qc_canon_real(c, n->inputs[0], st));
@@ -211,7 +213,7 @@ static bool qlinear_product(struct qc_canon *c, const struct qc_node *n, const s
     return v && qc_canon_define(c, &q->out, v, st);
 }
 
-/* Where and Softmax have no affine form: on real values. */
+/* Where and Softmax have no affine form: they are computed on real values. */
 static bool qlinear_float(struct qc_canon *c, const struct qc_node *n, const struct qc_qlinear *q, qc_id qparams,
                           struct qc_status *st)
 {
@@ -265,7 +267,7 @@ static qc_id real_of_level(struct qc_canon *c, const struct qc_qparams *s, int64
     return scalar(c, (float)(level - s->zero_point[0]) * s->scale[0], st);
 }
 
-/* Clip between integers: relu where it cuts at the zero point alone. */
+/* A Clip of integers: a Relu if it cuts only at the zero point. */
 static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const char *name, struct qc_status *st)
 {
     const struct qc_qparams *s = &c->r.to->qparams_of[c->r.to->values[v].type.qparams];
@@ -281,7 +283,7 @@ static qc_id clip(struct qc_canon *c, const struct qc_node *n, qc_id v, const ch
     return qc_canon_add(c, QC_OP_Clip, n, in[2] ? 3 : in[1] ? 2 : 1, in, 0, 0, name, st);
 }
 
-/* The number that Pad writes, read as an integer of the file (0 when absent), as a real one. */
+/* *out: the fill value of Pad, an integer of the file (0 if absent), as a real number. */
 static bool pad_value(qc_id *out, struct qc_canon *c, const struct qc_node *n, const struct qc_qparams *s,
                       struct qc_status *st)
 {

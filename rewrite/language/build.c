@@ -24,7 +24,7 @@ static qc_id number(const struct qc_build *b, float v, struct qc_status *st)
     return constant(b, QC_F32, &QC_SCALAR, &v, st);
 }
 
-/* A constant in another shape; for a value still to be folded, a Reshape. */
+/* Returns a constant in another shape, or a Reshape if the value is not folded yet. */
 static qc_id reshaped(const struct qc_build *b, qc_id v, const struct qc_shape *shape, struct qc_status *st)
 {
     struct qc_graph *to = b->rebuild->to;
@@ -60,14 +60,14 @@ qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e)
     return arg->kind == QC_EXPR_CAPTURE ? m->values[arg->slot] : 0;
 }
 
-/* [a,b,c,...] as [a*b,1,c,...]: parameters along axis 0 are then those of both dimensions. */
+/* Reshapes [a,b,c,...] to [a*b,1,c,...], so that parameters along axis 0 cover both dimensions. */
 static qc_id build_rows(const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
 {
     const struct qc_graph *from = b->rebuild->from;
     const qc_id c = b->match->values[e->args[0]->slot];
     const struct qc_tensor *t = qc_constant_of(from, c);
     if (!t || t->shape.rank < 2)
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows() of what is no constant of two dimensions or more",
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': rows() needs a constant of at least two dimensions",
                        b->match->rule->name);
     struct qc_shape shape = t->shape;
     shape.dim[0] *= shape.dim[1];
@@ -108,7 +108,7 @@ int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, cons
     return taker->op == QC_OP_ConvTranspose || taker->op == QC_OP_MatMul ? 1 : 0;
 }
 
-/* Of what is quantized to a quantizer that is no weight's; 0 where that has one scale. */
+/* Returns the axis of the scales of a quantized activation; 0 if its quantizer is a weight's or has one scale. */
 static int activation_axis(const struct qc_build *b, qc_id qparams, qc_id capture)
 {
     const struct qc_graph *from = b->rebuild->from, *to = b->rebuild->to;
@@ -167,7 +167,7 @@ static qc_id build_ours(const struct qc_build *b, const struct qc_expr *e, const
     return made && reads_real ? qc_graph_add(to, &real, st) : made;
 }
 
-/* Attribute k as the template gives it. */
+/* *out: attribute k as the template gives it. */
 static bool attribute_of(struct qc_attr *out, const struct qc_build *b, const struct qc_expr *e, unsigned k,
                          struct qc_status *st)
 {
@@ -175,8 +175,8 @@ static bool attribute_of(struct qc_attr *out, const struct qc_build *b, const st
     if (!e->attr_of[k]) return true;
     const struct qc_tensor *t = qc_constant_of(b->rebuild->from, b->match->values[e->attr_of[k] - 1]);
     if (!t || !t->count)
-        return qc_fail(st, QC_BAD_INPUT, "rule '%s': attribute '%s' is of what is no constant", b->match->rule->name,
-                       out->name);
+        return qc_fail(st, QC_BAD_INPUT, "rule '%s': the value of attribute '%s' must be a constant",
+                       b->match->rule->name, out->name);
     if (out->kind == QC_ATTR_FLOAT)
         out->f = (float)qc_tensor_float(t, 0);
     else
@@ -184,7 +184,7 @@ static bool attribute_of(struct qc_attr *out, const struct qc_build *b, const st
     return true;
 }
 
-/* The attributes that the template gives, in place of the matched node's own. */
+/* Attributes of the template replace those of the matched node. */
 static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct qc_node_def *def,
                            const struct qc_build *b, const struct qc_expr *e, struct qc_status *st)
 {
@@ -205,7 +205,7 @@ static bool add_attributes(struct qc_attr attrs[2 * QC_RULE_ARGS + 16], struct q
     return true;
 }
 
-/* Is the root's own node among the ops inside of e? It keeps its name then. */
+/* Returns true if the root's own node is among the ops inside e; it then keeps its name. */
 static bool keeps_root(const struct qc_build *b, const struct qc_expr *e)
 {
     const struct qc_graph *from = b->rebuild->from;
@@ -218,7 +218,7 @@ static bool keeps_root(const struct qc_build *b, const struct qc_expr *e)
     return false;
 }
 
-/* Has an op of this template the name already? */
+/* Returns true if an op of this template already has the name. */
 static bool is_named(const struct qc_graph *to, const char *name)
 {
     for (qc_id id = (qc_id)to->node_count, n = 0; name && id >= 1 && n < QC_RULE_OPS; id--, n++)
@@ -226,8 +226,8 @@ static bool is_named(const struct qc_graph *to, const char *name)
     return false;
 }
 
-/* The name of a node that the template makes: of the op that was matched in its place; of the match's root where
-   nothing inside has that; else made of the root's. */
+/* Chooses the name of a node of the template: that of the op matched in its place; the root's, if no op inside has it;
+   else one derived from the root's. */
 static bool name_node(const char **out, const struct qc_build *b, const struct qc_expr *e, const struct qc_node *from,
                       bool top, struct qc_status *st)
 {
@@ -244,8 +244,8 @@ static bool name_node(const char **out, const struct qc_build *b, const struct q
     return *out != NULL;
 }
 
-/* top: the outermost op of the template but for dq, q and requantize: it takes the root's name. In a pattern the others
- * keep their own. */
+/* top: the outermost op of the template except dq, q and requantize; it takes the root's name. In a pattern the other
+   ops keep their own names. */
 static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id qparams, bool top, struct qc_status *st)
 {
     struct qc_rebuild *r = b->rebuild;
@@ -275,7 +275,7 @@ static qc_id build_op(const struct qc_build *b, const struct qc_expr *e, qc_id q
     if (!name_node(&def.name, b, e, from, top, st)) return 0;
     if (!add_attributes(attrs, &def, b, e, st)) return 0;
     const char *several[RESULTS];
-    if (from && from->output_count > 1) { /* as many results as it had: a pattern's outermost op */
+    if (from && from->output_count > 1) { /* A pattern's outermost op has as many results as the matched op. */
         if (from->output_count > RESULTS) return qc_fail(st, QC_UNSUPPORTED, "has too many results");
         def.output_count = from->output_count;
         for (unsigned k = 0; k < from->output_count; k++) several[k] = r->from->values[from->outputs + k].name;
@@ -317,7 +317,7 @@ static qc_id build(const struct qc_build *b, const struct qc_expr *e, const stru
     case QC_EXPR_VECTOR:
     case QC_EXPR_COLUMN: return build_vector(b, e, st);
     case QC_EXPR_ROWS: return build_rows(b, e, st);
-    case QC_EXPR_CHOICE: break; /* in matches only */
+    case QC_EXPR_CHOICE: break; /* only in matches */
     }
     return 0;
 }
@@ -332,6 +332,6 @@ qc_id qc_build_template(const struct qc_build *b, struct qc_status *st)
         return 0;
     }
     const char *name = from->values[b->match->root].name;
-    if (name && qc_graph_find_value(b->rebuild->to, name)) return v; /* the op under the dq has it */
+    if (name && qc_graph_find_value(b->rebuild->to, name)) return v; /* The op under the dq has the name. */
     return qc_graph_name_value(b->rebuild->to, v, name, st) ? v : 0;
 }

@@ -8,10 +8,13 @@
 
 static bool evaluate_here(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st);
 
-/* A failure at an expression: "FILE:LINE:COLUMN: ..." behind what st says. Always false. */
+/* Prefixes st's message with "FILE:LINE:COLUMN: " of an expression. Always returns false. */
 static bool fail_here(const struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
-    if (strncmp(st->message, f->function->file, strlen(f->function->file)) == 0) return false; /* further inside */
+    if (strncmp(st->message, f->function->file, strlen(f->function->file)) == 0)
+        return false; /* The position of an
+                         inner expression is
+                         given. */
     return qc_where(st, "%s:%u:%u", f->function->file, e->line, e->column);
 }
 
@@ -107,7 +110,7 @@ static bool attribute_of(struct qc_attr *out, struct qc_frame *f, const char *na
     return qc_fail(st, QC_UNSUPPORTED, "attribute '%s' has to be known", name);
 }
 
-/* What stands in a text as Op(...) {...}, computed. */
+/* The computed arguments and attributes of an Op(...) {...}. */
 struct written {
     struct qc_fvalue args[QC_EXPANSION_ARGS];
     struct qc_attr attrs[QC_EXPANSION_ARGS];
@@ -140,7 +143,7 @@ static bool add_op(qc_id *first, unsigned outputs, struct qc_frame *f, const str
 static bool open_frame(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st);
 static bool output_of(qc_id *out, struct qc_frame *f, unsigned k, struct qc_status *st);
 
-/* A function that this one uses; its outputs are computed as they are needed. */
+/* Opens a function that this one uses. Its outputs are computed on demand. */
 static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_frame *f, const struct qc_fexpr *e,
                           struct qc_status *st)
 {
@@ -156,7 +159,7 @@ static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_fra
     }
     w->call = (struct qc_call){.op = e->text,
                                .label = f->call->label,
-                               .opset = QC_EXPANSION_NEWEST, /* a text means what it meant when it was written */
+                               .opset = QC_EXPANSION_NEWEST, /* texts are written for the newest opset */
                                .input_count = e->arg_count,
                                .output_count = outputs,
                                .attr_count = w->attr_count,
@@ -164,7 +167,7 @@ static bool open_function(struct qc_frame **out, unsigned outputs, struct qc_fra
                                .attrs = w->attrs,
                                .wanted = w->wanted};
     if (!open_frame(out, f->x, &w->call, st)) return false;
-    return *out || qc_fail(st, QC_UNSUPPORTED, "no function of '%.80s' handles such a call", e->text);
+    return *out || qc_fail(st, QC_UNSUPPORTED, "no function '%.80s' fits this call", e->text);
 }
 
 static bool several(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fslot *s, struct qc_status *st)
@@ -236,7 +239,7 @@ static bool arithmetic(struct qc_fvalue *out, struct qc_frame *f, enum qc_sign s
     if ((a->kind == QC_FVALUE_LIST || a->kind == QC_FVALUE_NUMBER) &&
         (b->kind == QC_FVALUE_LIST || b->kind == QC_FVALUE_NUMBER))
         return lists(out, f, sign, a, b, st);
-    return qc_fail(st, QC_BAD_INPUT, "arithmetic with a text, or with what is left out");
+    return qc_fail(st, QC_BAD_INPUT, "arithmetic with a text or an absent value");
 }
 
 static bool binary(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
@@ -270,7 +273,7 @@ static bool negate(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fe
     return true;
 }
 
-/* Lists inside are spliced in; with a tensor among the elements it is one of rank 1. */
+/* Splices inner lists in. If an element is a tensor, the result is a tensor of rank 1. */
 static bool list(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fexpr *e, struct qc_status *st)
 {
     struct qc_fvalue *flat = QC_NEW_ARRAY(f->x->arena, struct qc_fvalue, QC_EXPANSION_ITEMS, st), v;
@@ -399,7 +402,7 @@ static bool check_call(const struct qc_function_rule *fn, const struct qc_call *
     return true;
 }
 
-/* *fits: neither is a "when" against it. */
+/* *fits: every "when" clause holds. Fails with the text of a "refuse" clause that holds. */
 static bool clauses(bool *fits, struct qc_frame *f, struct qc_status *st)
 {
     struct qc_fvalue v;
@@ -416,7 +419,7 @@ static bool clauses(bool *fits, struct qc_frame *f, struct qc_status *st)
     return true;
 }
 
-/* Of the first function that fits; NULL where none does. */
+/* *out: a frame of the first function that fits, or NULL. */
 static bool find_function(struct qc_frame **out, struct qc_expanding *x, const struct qc_call *c, struct qc_status *st)
 {
     for (size_t i = 0; i < x->rules->function_count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions: rules that say what other operators an operator of a file stands for (docs/rule-language.md, "Functions").
+/* Functions: rules that define an operator of a file by other operators (docs/rule-language.md, "Functions").
 
    function GroupNormalization(x, scale, bias) opset 21 {num_groups, epsilon = 1e-5}
      let  y = ...
@@ -9,13 +9,13 @@
 #include "graph/core/call.h"
 #include "rewrite/language/rule.h"
 
-/* What an import asks (onnx/read/import.h); r is borrowed and must last. */
+/* Returns the expander that an import calls (onnx/read/import.h). r is borrowed and must outlive it. */
 struct qc_expander qc_rules_expander(const struct qc_rules *r);
 
-/* For lists of what there is, in the order of the files. */
+/* For lists of functions, in the order of the files. */
 struct qc_function_info {
     const char *name, *file;
     unsigned line;
-    int opset_from, opset_to; /* to: 1000000 where there is no end */
+    int opset_from, opset_to; /* to: 1000000: no end */
 };
 struct qc_function_info qc_rules_function(const struct qc_rules *r, size_t i); /* i < r->function_count */

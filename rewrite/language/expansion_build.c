@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes and constants that a function becomes. */
+/* Nodes and constants of an expanded function. */
 #include <string.h>
 
 #include "graph/types/small_float.h"
@@ -55,7 +55,7 @@ bool qc_expanding_constant(qc_id *out, struct qc_expanding *x, enum qc_dtype dty
     return *out != 0;
 }
 
-/* Ops whose numbers are of the type of their tensors; those of others are indices. */
+/* Returns true for ops whose number arguments have the type of their tensors. Numbers of other ops are indices. */
 static bool same_types(enum qc_op op)
 {
     static const enum qc_op ops[] = {

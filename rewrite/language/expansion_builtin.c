@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What functions may ask and compute: one row each, listed in docs/rule-language.md. */
+/* Builtin functions of the rule language: one row each, listed in docs/rule-language.md. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static bool list_of(struct qc_fvalue *out, struct qc_frame *f, size_t count, str
     return (out->items = QC_NEW_ARRAY(f->x->arena, struct qc_number, count, st)) != NULL;
 }
 
-/* The elements of a list that list_of has made. */
+/* Returns the elements of a list made by list_of. */
 static struct qc_number *items_of(const struct qc_fvalue *list)
 {
     return (struct qc_number *)(uintptr_t)list->items;
@@ -74,7 +74,7 @@ static bool run_axis(struct qc_fvalue *out, struct qc_frame *f, const struct qc_
     return true;
 }
 
-/* A dimension: a number where it is fixed, else a tensor of one element. */
+/* *out: a dimension: a number if it is fixed, else a tensor of one element. */
 static bool dimension(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *x, int64_t axis,
                       struct qc_status *st)
 {
@@ -247,7 +247,7 @@ static bool run_repeat(struct qc_fvalue *out, struct qc_frame *f, const struct q
     return true;
 }
 
-/* The list with its elements `at` (each from -count on) replaced, by a number or as many. */
+/* Replaces the elements `at` of a list (each from -count on) by one number or by as many numbers. */
 static bool run_replace(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
                         struct qc_status *st)
 {
@@ -266,7 +266,7 @@ static bool run_replace(struct qc_fvalue *out, struct qc_frame *f, const struct 
     return true;
 }
 
-/* Of numbers, and element by element of lists. */
+/* Minimum or maximum of numbers, or element by element of lists. */
 static bool extreme(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, enum qc_sign sign,
                     struct qc_status *st)
 {
@@ -346,7 +346,7 @@ static bool run_floor(struct qc_fvalue *out, struct qc_frame *f, const struct qc
     return true;
 }
 
-/* A tensor of one element without dimensions; numbers are that already. */
+/* Reshapes a tensor of one element to rank 0. Numbers are returned unchanged. */
 static bool run_scalar(struct qc_fvalue *out, struct qc_frame *f, const struct qc_fvalue *a, unsigned n,
                        struct qc_status *st)
 {

@@ -40,7 +40,7 @@ bool qc_parse_function_name(const char **name, struct qc_function_parser *f, str
     return (*name = qc_arena_printf(a, st, "%s::%s", *name, more)) != NULL;
 }
 
-/* EXPR { "," EXPR } up to the closing sign, or nothing. */
+/* EXPR { "," EXPR } up to the closing sign, or an empty list. */
 static bool parse_list(struct qc_fexpr *e, struct qc_function_parser *f, const char *close, unsigned most,
                        struct qc_status *st)
 {
@@ -92,14 +92,14 @@ static struct qc_fexpr *parse_number(struct qc_function_parser *f, struct qc_sta
     char text[64], *end;
     double v;
     if (!e || !qc_lexer_number(&v, &f->p->x, st)) return NULL;
-    memcpy(text, t.start, t.size); /* qc_lexer_number has checked that it fits */
+    memcpy(text, t.start, t.size); /* qc_lexer_number has checked the size. */
     text[t.size] = '\0';
     const long long i = strtoll(text, &end, 10);
     e->number = *end ? qc_number_real(v) : qc_number_whole(i);
     return e;
 }
 
-/* What a name stands for that is no input, attribute or let: a type, by the number that ONNX has for it, inf, pi. */
+/* Constants by name: inf, pi, and types, which have their ONNX numbers. */
 static bool parse_constant_name(struct qc_fexpr *e, const char *name)
 {
     const enum qc_dtype dtype = qc_dtype_from_name(name);
@@ -154,7 +154,7 @@ static struct qc_fexpr *parse_name(struct qc_function_parser *f, struct qc_statu
     return NULL;
 }
 
-/* A name in upper case with arguments, or one with a domain. Attributes may have such names too. */
+/* Returns true at a name in upper case with arguments, or one with a domain. Attributes may have such names too. */
 static bool at_call(const struct qc_lexer *x)
 {
     if (x->at + 1 >= x->end) return false;
@@ -242,7 +242,7 @@ static bool take_sign(enum qc_sign *sign, struct qc_function_parser *f, unsigned
             *sign = levels[level].signs[i].sign;
             return qc_lexer_next(&f->p->x, st);
         }
-    /* "a -1": the number takes the sign with it. */
+    /* "a -1": the sign belongs to the number. */
     *sign = QC_SIGN_ADD;
     return level == SUM_LEVEL && t->kind == QC_TOKEN_NUMBER && *t->start == '-';
 }
@@ -273,7 +273,7 @@ struct qc_fexpr *qc_parse_fexpr(struct qc_function_parser *f, struct qc_status *
     return e;
 }
 
-/* Numbers that are known while a function is expanded. */
+/* Arithmetic of numbers that are known during expansion. */
 
 struct qc_number qc_number_whole(int64_t i)
 {

@@ -64,7 +64,8 @@ static bool parse_let(struct qc_function_parser *f, struct qc_status *st)
     } while (qc_lexer_take(x, ",", st));
     if (st->code != QC_OK || !qc_lexer_expect(x, "=", st)) return false;
     const struct qc_lexer before = *x;
-    struct qc_fexpr *e = qc_parse_fexpr(f, st); /* before the names are there: they are not their own values */
+    struct qc_fexpr *e = qc_parse_fexpr(f, st); /* Parsed before the names are added: they are not visible in their own
+                                                   definition. */
     if (!e) return false;
     if (count > 1 && e->kind != QC_FEXPR_OP && e->kind != QC_FEXPR_FUNCTION)
         return qc_lexer_error(&before, "an op, which has several outputs", st);
@@ -82,7 +83,7 @@ static bool parse_let(struct qc_function_parser *f, struct qc_status *st)
 static bool keep(struct qc_rules *rs, const struct qc_function_rule *f, struct qc_status *st)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < rs->function_count; i++) /* of a later file: in place of all of that name */
+    for (size_t i = 0; i < rs->function_count; i++) /* A later file replaces all functions of that name. */
         if (strcmp(rs->functions[i].file, f->file) == 0 || strcmp(rs->functions[i].name, f->name) != 0)
             rs->functions[kept++] = rs->functions[i];
     rs->function_count = kept;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside rewrite/language/: a function as it was parsed, and the values that its expressions have while it is
-   expanded. */
+/* Inside rewrite/language/: a parsed function, and the values of its expressions during expansion. */
 #pragma once
 
 #include "graph/core/call.h"
@@ -8,18 +7,18 @@
 
 enum {
     QC_EXPANSION_SLOTS = 160,     /* inputs, attributes and names of a function */
-    QC_EXPANSION_OUTPUTS = 8,     /* that it gives, or that an op has in it */
+    QC_EXPANSION_OUTPUTS = 8,     /* of a function, or of an op inside it */
     QC_EXPANSION_ARGS = 12,       /* of an op */
     QC_EXPANSION_CLAUSES = 24,    /* when and refuse */
-    QC_EXPANSION_ITEMS = 64,      /* of a list that is computed */
-    QC_EXPANSION_GIVEN = 1 << 20, /* of a list that is an attribute */
-    QC_EXPANSION_DEPTH = 16,      /* functions that use functions */
+    QC_EXPANSION_ITEMS = 64,      /* of a computed list */
+    QC_EXPANSION_GIVEN = 1 << 20, /* of a list attribute */
+    QC_EXPANSION_DEPTH = 16,      /* nested functions */
     QC_EXPANSION_NEWEST = 1000000 /* opset */
 };
 
 struct qc_number {
     bool real;
-    int64_t i; /* unless it is real */
+    int64_t i; /* valid unless the number is real */
     double f;
 };
 
@@ -29,10 +28,10 @@ enum qc_fvalue_kind {
     QC_FVALUE_TEXT,
     QC_FVALUE_LIST,
     QC_FVALUE_TENSOR,
-    QC_FVALUE_HANDED /* an attribute of another kind, which can only be handed on */
+    QC_FVALUE_HANDED /* an attribute of another kind, which can only be passed on */
 };
 
-/* Numbers, texts and lists are known while a function is expanded; a tensor is a value of the graph. */
+/* Numbers, texts and lists are known during expansion; a tensor is a value of the graph. */
 struct qc_fvalue {
     enum qc_fvalue_kind kind;
     struct qc_number number;
@@ -40,7 +39,7 @@ struct qc_fvalue {
     size_t count; /* of a list */
     const struct qc_number *items;
     qc_id id;
-    const struct qc_attr *attr; /* handed on */
+    const struct qc_attr *attr; /* passed on */
 };
 
 enum qc_fexpr_kind {
@@ -105,7 +104,8 @@ struct qc_fslot {
 
 struct qc_fclause {
     struct qc_fexpr *condition;
-    const char *refusal; /* NULL: another function of the name is tried unless it holds; else refused where it holds */
+    const char *refusal; /* If NULL, the function fits only if the condition holds. Else the call is refused with this
+                            text if it holds. */
 };
 
 struct qc_function_rule {
@@ -118,9 +118,9 @@ struct qc_function_rule {
     struct qc_fexpr **give;
 };
 
-/* "function" has been read. */
+/* Parses a function behind the word "function". */
 bool qc_parse_function(struct qc_rule_parser *p, struct qc_status *st);
-/* An expression (expansion_expr.c); slots: the names there are so far. */
+/* Parses an expression (expansion_expr.c). slots: the names defined so far. */
 struct qc_function_parser {
     struct qc_rule_parser *p;
     unsigned slot_count, depth;
@@ -130,24 +130,24 @@ struct qc_fexpr *qc_parse_fexpr(struct qc_function_parser *p, struct qc_status *
 /* NAME, or DOMAIN::NAME with dots in the domain. */
 bool qc_parse_function_name(const char **name, struct qc_function_parser *p, struct qc_status *st);
 
-/* One expansion: of a call and of the functions that its function uses. */
+/* The expansion of one call, including the functions that its function uses. */
 struct qc_expanding {
     const struct qc_rules *rules;
     struct qc_graph *g;
     struct qc_arena *arena;
     const struct qc_call *call; /* of the file */
     unsigned depth;
-    unsigned used[QC_OP_COUNT]; /* how many nodes of an op have been named */
+    unsigned used[QC_OP_COUNT]; /* named nodes by op */
 };
 
-/* Where an expression is evaluated. */
+/* The scope of an expression during evaluation. */
 struct qc_frame {
     struct qc_expanding *x;
     const struct qc_function_rule *function;
     const struct qc_call *call; /* of this function */
     bool *done;                 /* [slot_count] */
     struct qc_fvalue *value;    /* [slot_count] */
-    struct qc_frame **inner;    /* [slot_count]: the function whose outputs have names, at the first of them */
+    struct qc_frame **inner;    /* [slot_count]: the function whose outputs are named, at the first name */
 };
 
 struct qc_fbuiltin {
@@ -166,9 +166,9 @@ struct qc_number qc_number_real(double f);
 double qc_number_double(struct qc_number n);
 struct qc_fvalue qc_fvalue_whole(int64_t i);
 struct qc_fvalue qc_fvalue_tensor(qc_id id);
-/* Of the constant that a number or a list becomes where nothing else says it. */
+/* Returns the type of the constant made of a number or a list if no other type is given. */
 enum qc_dtype qc_fvalue_dtype(const struct qc_fvalue *v);
-bool qc_fvalue_holds(const struct qc_fvalue *v); /* a number that is not 0 */
+bool qc_fvalue_holds(const struct qc_fvalue *v); /* Returns true for a number that is not 0. */
 bool qc_number_binary(struct qc_number *out, enum qc_sign sign, struct qc_number a, struct qc_number b,
                       struct qc_status *st);
 bool qc_fvalue_compare(enum qc_sign sign, const struct qc_fvalue *a, const struct qc_fvalue *b);
@@ -179,6 +179,6 @@ bool qc_expanding_constant(qc_id *out, struct qc_expanding *x, enum qc_dtype dty
 bool qc_expanding_node(qc_id *first, struct qc_expanding *x, enum qc_op op, const struct qc_fvalue *args,
                        unsigned arg_count, unsigned outputs, const struct qc_attr *attrs, unsigned attr_count,
                        struct qc_status *st);
-/* A list some of whose elements are tensors of rank 1. */
+/* Concatenates a list that has tensors of rank 1 among its elements. */
 bool qc_expanding_concat(struct qc_fvalue *out, struct qc_expanding *x, const struct qc_fvalue *items, size_t count,
                          struct qc_status *st);

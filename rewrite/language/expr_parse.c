@@ -6,7 +6,7 @@
 #include "rewrite/language/match.h"
 #include "rewrite/language/rule_parser.h"
 
-/* The same for a name that was read already; at: where, for the message. */
+/* Finds the slot of a name that was read already. at: position for the message. */
 static bool slot_named(unsigned *slot, struct qc_rule_parser *p, const char *name, bool qparams,
                        const struct qc_lexer *at, struct qc_status *st)
 {
@@ -78,7 +78,7 @@ static struct qc_expr *new_expr(struct qc_rule_parser *p, enum qc_expr_kind kind
     return e;
 }
 
-/* [TYPE] [QPARAMS] behind a colon: of a match both, of a template qparams. */
+/* [TYPE] [QPARAMS] behind a colon: a match may have both, a template only qparams. */
 static bool parse_annotation(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     char name[16];
@@ -94,7 +94,7 @@ static bool parse_annotation(struct qc_expr *e, struct qc_rule_parser *p, struct
     return parse_qparams(&e->qparams, p, st);
 }
 
-/* "(" EXPR [: QPARAMS] {, EXPR [: QPARAMS]} ")"; the qparams of q, dq and requantize go to the call itself. */
+/* "(" EXPR [: QPARAMS] {, EXPR [: QPARAMS]} ")"; the qparams of q, dq and requantize belong to the call itself. */
 static bool parse_args(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     bool ours = e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize;
@@ -177,7 +177,7 @@ static enum qc_op op_of_call(const char *name)
     return isupper((unsigned char)*name) ? qc_op_from_name(name) : QC_OP_INVALID;
 }
 
-/* value(c) and elements(c), c a constant of the match: the number of an attribute. */
+/* value(c) and elements(c): the number of an attribute; c is a constant of the match. */
 static bool parse_attribute_of(bool *done, struct qc_attr *a, unsigned *of, struct qc_rule_parser *p,
                                struct qc_status *st)
 {
@@ -193,8 +193,8 @@ static bool parse_attribute_of(bool *done, struct qc_attr *a, unsigned *of, stru
     return true;
 }
 
-/* {name=1, other=0.5, third="text", fourth=[1,2], fifth=value(c)} behind the arguments: a number with a point or an
- * exponent is a float. */
+/* {name=1, other=0.5, third="text", fourth=[1,2], fifth=value(c)} behind the arguments. A number with a point or an
+   exponent is a float. */
 static bool parse_attributes(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     if (!(e->attrs = QC_NEW_ARRAY(p->rules->arena, struct qc_attr, QC_RULE_ARGS, st)) ||
@@ -245,7 +245,7 @@ static bool is_number_call(struct qc_expr *e, const char *name, struct qc_rule_p
     return true;
 }
 
-/* What stands behind the name or names of an op: [?] arguments [{attributes}]. */
+/* Parses the rest of an op behind its name or names: [?] arguments [{attributes}]. */
 static struct qc_expr *parse_op(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     bool ours = e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize;
@@ -285,7 +285,7 @@ static struct qc_expr *parse_call(struct qc_rule_parser *p, const char *name, co
     return parse_op(e, p, st);
 }
 
-/* Does "(" begin the names of several ops, as in (Relu|Clip)(x)? Looks ahead on a copy. */
+/* Returns true if "(" begins the names of several ops, as in (Relu|Clip)(x). Looks ahead on a copy. */
 static bool begins_ops(const struct qc_rule_parser *p)
 {
     struct qc_lexer x = p->x;

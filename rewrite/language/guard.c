@@ -19,7 +19,8 @@ static double value_elements(const struct qc_guard_call *call)
     return a[0] && qc_shape_count(&n, &g->values[a[0]].type.shape) ? (double)n : (double)NAN;
 }
 
-/* The constant has one element per index of `axis` (counted from the front) of x, all its other dimensions being 1. */
+/* Returns true if the constant has one element per index of `axis` (from the front) of x and its other dimensions are
+   1. */
 static bool along(const struct qc_graph *g, qc_id constant, qc_id x, int axis)
 {
     const struct qc_shape *c = &g->values[constant].type.shape, *s = &g->values[x].type.shape;
@@ -35,7 +36,7 @@ static double per_channel(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
     const qc_id *a = call->ids;
-    /* the weight's first dimension is the number of channels of the result, whose rank is that of the weight */
+    /* The weight's first dimension is the number of channels of the result, which has the weight's rank. */
     const struct qc_shape *c = &g->values[a[0]].type.shape, *w = &g->values[a[1]].type.shape;
     if (w->rank < 3 || c->rank > w->rank || c->rank < w->rank - 1) return 0;
     for (int i = 0; i < c->rank; i++) {
@@ -82,7 +83,7 @@ static double is_activation(const struct qc_guard_call *call)
     return a[0] && !qc_constant_of(g, a[0]);
 }
 
-/* Value of a constant whose elements are all the same. */
+/* Returns the value of a constant whose elements are all equal. */
 static double value_of(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
@@ -113,13 +114,14 @@ static double at_floor(const struct qc_guard_call *call)
     return 1;
 }
 
-/* Every element of a bound is quantized to the last level: saturation does what the clamp does. */
+/* Returns true if every element of a bound is quantized to the last level, so that saturation does what the clamp
+   does. */
 static bool covers(const struct qc_graph *g, qc_id bound, const struct qc_qparams *s, bool upper)
 {
     struct qc_levels levels = qc_qparams_levels(s);
     const struct qc_tensor *t = qc_constant_of(g, bound);
     if (!bound) return true;
-    if (t && t->count > 1 && s->count > 1) return false; /* which goes with which is not looked at */
+    if (t && t->count > 1 && s->count > 1) return false; /* Pairs of elements and scales are not compared. */
     for (size_t c = 0; t && c < s->count; c++)
         for (size_t i = 0; i < t->count; i++)
             if (qc_quantize_one((float)qc_tensor_float(t, i),
@@ -170,7 +172,7 @@ static double same_qparams(const struct qc_guard_call *call)
 
 /* ---- Weights ---- */
 
-/* The matched node that takes w as its second input. */
+/* Returns the matched node whose second input is w. */
 static const struct qc_node *taker_of(const struct qc_guard_call *call, qc_id w)
 {
     for (unsigned i = 0; w && i < call->match->node_count; i++) {
@@ -186,8 +188,8 @@ static double groups(const struct qc_guard_call *call)
     return n ? (double)qc_attr_int(n, "group", 1) : (double)NAN;
 }
 
-/* Output channels: of [M, C/group, ...] of Conv, [C, M/group, ...] of ConvTranspose, [K, N] of MatMul and Gemm ([N, K]
- * with transB). */
+/* Returns the number of output channels of a weight: Conv [M, C/group, ...], ConvTranspose [C, M/group, ...], MatMul
+   and Gemm [K, N] ([N, K] with transB). */
 static double channels(const struct qc_guard_call *call)
 {
     const struct qc_node *n = taker_of(call, call->ids[0]);
@@ -207,7 +209,7 @@ static double pointwise(const struct qc_guard_call *call)
     return one && taker_of(call, call->ids[0]) != NULL;
 }
 
-/* More groups than one, and one input channel in each. */
+/* Returns 1 for a convolution with several groups of one input channel each, else 0. */
 static double depthwise(const struct qc_guard_call *call)
 {
     const struct qc_node *n = taker_of(call, call->ids[0]);
@@ -264,13 +266,16 @@ static double whole(const struct qc_guard_call *call)
     return t && t->count;
 }
 
-/* The mean of each channel of an image; of squares it is a variance, which eight bits do not hold. */
 static double joined(const struct qc_guard_call *call)
 {
     const struct qc_node *made = call->ids[0] ? qc_node_of(call->graph, call->ids[0]) : NULL;
     return made && made->op == QC_OP_Concat;
 }
 
+/* Returns 1 for the mean of each channel of an image, else 0. A mean of squares is a variance, which 8 bits do not
+   hold. */
+/* Returns 1 for the mean of each channel of an image, else 0. A mean of squares is a variance, which 8 bits do not
+   hold. */
 static double pooled(const struct qc_guard_call *call)
 {
     const struct qc_graph *g = call->graph;
@@ -296,7 +301,7 @@ static bool bound_quantizer(const struct qc_qparams *s)
     return s->kind == QC_QPARAMS_QUANTIZER && s->state == QC_QPARAMS_BOUND && s->count == 1;
 }
 
-/* What the levels of T stand for lies inside of what those of S stand for: nothing that T can hold was cut off by S. */
+/* Returns 1 if the range of T lies inside the range of S, so that S clips nothing that T can hold; else 0. */
 static double within(const struct qc_guard_call *call)
 {
     const struct qc_qparams *t = &call->graph->qparams_of[call->ids[0]], *s = &call->graph->qparams_of[call->ids[1]];
@@ -308,7 +313,7 @@ static double within(const struct qc_guard_call *call)
            qc_dequantize_one(lt.hi, pt) <= qc_dequantize_one(ls.hi, ps);
 }
 
-/* A guard: what it is called, what it takes (values, numbers, qparams), what it is for. */
+/* A guard: its name, its arguments (values, numbers, qparams) and its help. */
 #define QC_GUARD(name_, function, count, help_, ...)                                                                   \
     {                                                                                                                  \
         .name = name_, .help = help_, .arg_count = count, .args = {__VA_ARGS__}, .value = function                     \

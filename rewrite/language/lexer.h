@@ -23,11 +23,11 @@ struct qc_lexer {
 bool qc_lexer_start(struct qc_lexer *x, const char *file, const char *text, size_t size, struct qc_status *st);
 bool qc_lexer_next(struct qc_lexer *x, struct qc_status *st);
 bool qc_lexer_is(const struct qc_lexer *x, const char *text);
-/* Advances over this token if it is the current one. */
+/* If this is the current token, advances over it and returns true. */
 bool qc_lexer_take(struct qc_lexer *x, const char *text, struct qc_status *st);
 bool qc_lexer_expect(struct qc_lexer *x, const char *text, struct qc_status *st);
 bool qc_lexer_name(const char **name, struct qc_lexer *x, const char *what, struct qc_arena *a, struct qc_status *st);
-/* "text" on one line, without escapes. */
+/* Reads "text" on one line, without escapes. */
 bool qc_lexer_text(const char **text, struct qc_lexer *x, struct qc_arena *a, struct qc_status *st);
 bool qc_lexer_number(double *value, struct qc_lexer *x, struct qc_status *st);
 /* "FILE:LINE:COLUMN: expected WHAT, got 'TOKEN'"; always false. */

@@ -6,11 +6,11 @@
 
 enum { WAYS = 4096, POINTS = 32 };
 
-/* Where a rule can match in several ways, the matcher meets a point of choice; all ways are tried in order. */
+/* If a rule can match in several ways, the matcher meets points of choice and tries all ways in order. */
 struct matcher {
     const struct qc_graph *g;
     const uint32_t *uses;
-    bool island; /* an op may be matched more than once; who uses it is looked at in the end */
+    bool island; /* An op may be matched more than once; its users are checked at the end. */
     unsigned met, decided;
     unsigned char choice[POINTS], options[POINTS];
     struct qc_match m;
@@ -25,7 +25,7 @@ static unsigned choose(struct matcher *x, unsigned options)
     return x->choice[k];
 }
 
-/* On to the next way: the last point that has another option takes it. */
+/* Advances to the next way: the last point with another option takes it. Returns false after the last way. */
 static bool next_way(struct matcher *x)
 {
     for (unsigned k = x->met; k; k--)
@@ -107,7 +107,7 @@ static bool add_node(struct matcher *x, qc_id node)
     return true;
 }
 
-/* Nothing outside uses what is inside. */
+/* Returns true if no node outside uses a value inside. */
 static bool is_closed(const struct matcher *x)
 {
     for (unsigned i = 1; i < x->m.node_count; i++) {
@@ -122,8 +122,8 @@ static bool is_closed(const struct matcher *x)
     return true;
 }
 
-/* A pattern whose template is the very op around other inputs leaves each of its results what it was, as a cost does.
- */
+/* Returns true for a cost or refusal, and for a pattern whose template is the matched op with other inputs: all results
+   of the op stay. */
 static bool stays_outermost(const struct qc_rule *rule, enum qc_op op)
 {
     if (rule->kind == QC_RULE_COST || rule->kind == QC_RULE_REFUSE) return true;
@@ -192,7 +192,7 @@ const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_gr
     return NULL;
 }
 
-/* The attribute of the matched node, or NULL. */
+/* Returns the attribute of the matched node, or NULL. */
 static const struct qc_attr *attribute_of(const struct qc_guard_term *t, const struct qc_match *m,
                                           const struct qc_graph *g)
 {
@@ -237,7 +237,7 @@ static double term_value(const struct qc_guard_term *t, const struct qc_match *m
     return t->function->value(&c);
 }
 
-/* A text, or NULL for a number. */
+/* Returns the text of a term, or NULL if it is a number. */
 static const char *term_text(const struct qc_guard_term *t, const struct qc_match *m, const struct qc_graph *g)
 {
     if (t->kind == QC_TERM_TEXT) return t->text;
@@ -260,7 +260,7 @@ static bool compare(enum qc_compare how, double a, double b)
     return false;
 }
 
-/* Texts are equal or not; a text is no number. */
+/* Returns true if the guard holds. Texts can only be equal or not; a text equals no number. */
 static bool holds(const struct qc_guard *guard, const struct qc_match *m, const struct qc_graph *g,
                   const uint32_t *uses)
 {

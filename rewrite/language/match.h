@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Matching a rule at a value, guards, and instantiating its template. */
+/* Matches a rule at a value, evaluates its guards and instantiates its template. */
 #pragma once
 
 #include "graph/core/rebuild.h"
@@ -13,22 +13,21 @@ struct qc_match {
     qc_id nodes[QC_ISLAND_OPS]; /* matched nodes, each once, the root's first */
 };
 
-/* May a match of the expression have this op at its root? */
+/* Returns true if a match of the expression may have this op at its root. */
 bool qc_expr_may_begin(const struct qc_expr *e, enum qc_op op);
 
-/* Tries one rule with its root at a value; uses as of qc_graph_uses. Of several ways to match, the first in the order
-   of the rule's text: the op of `Op?(...)` before what stands in its place, alternatives as they are written,
-   commutative ops as they stand before swapped. After 4096 ways it gives up. */
+/* Matches one rule with its root at a value; uses as of qc_graph_uses. Of several ways to match it takes the first in
+   the order of the rule's text: the op of `Op?(...)` before its argument, alternatives as written, operands of
+   commutative ops as they stand before swapped. It gives up after 4096 ways. */
 bool qc_match_at(struct qc_match *out, const struct qc_rule *rule, const struct qc_graph *g, const uint32_t *uses,
                  qc_id value);
 
-/* Matched node of this op, or NULL; of one of several. */
+/* Returns the matched node of this op, or of one of the ops of e; NULL if there is none. */
 const struct qc_node *qc_match_node(const struct qc_match *m, const struct qc_graph *g, enum qc_op op);
 const struct qc_node *qc_match_node_of(const struct qc_match *m, const struct qc_graph *g, const struct qc_expr *e);
 
-/* Gives the qparams of an expression that the match did not bind (patterns): value is the new value to be quantized
-   (0 for the result of an op), capture the old one behind it (0 when it is not a plain capture), node the matched node
-   that takes it. */
+/* Returns the qparams of an expression that the match did not bind (patterns). value: the new value to be quantized (0
+   for the result of an op); capture: the old value behind it (0 if it is not a plain capture). */
 typedef qc_id qc_qparams_fn(void *user, const struct qc_match *m, const struct qc_qparams_expr *e, qc_id value,
                             qc_id capture, struct qc_status *st);
 
@@ -36,28 +35,30 @@ struct qc_build {
     struct qc_rebuild *rebuild;
     const struct qc_match *match;
     qc_qparams_fn *qparams; /* NULL: only qparams that the match bound */
-    /* Axis of per-channel parameters of an activation: of the old value captured, or of the root (capture 0). NULL:
-     * that of the matched root. */
+    /* Returns the axis of per-channel parameters of an activation: of the captured old value, or of the root (capture
+       0). NULL: the axis of the matched root. */
     int (*axis)(void *user, const struct qc_match *m, qc_id capture);
-    int (*weight_axis)(void *user, qc_id capture); /* of a weight in blocks; NULL: there are none */
+    int (*weight_axis)(void *user, qc_id capture); /* of a weight in blocks; NULL: no weight has blocks */
     void *user;
-    bool weights_only; /* activations stay real: what quantizes and dequantizes them is left out */
-    bool real_product; /* products are of real numbers, quantized and dequantized before; a bias stays real */
+    bool weights_only; /* Activations stay real: their quantize and dequantize are left out. */
+    bool real_product; /* Products multiply real numbers, quantized and dequantized before; a bias stays real. */
 };
 
-/* Instantiates the template in rebuild->to; returns the new value. Names of nodes and of the root are kept. */
+/* Instantiates the template in rebuild->to. Names of nodes and of the root are kept. Returns the new value, or 0 on
+   failure. */
 qc_id qc_build_template(const struct qc_build *b, struct qc_status *st);
 
-/* The value of the match that an expression of a template quantizes - q(x : X), q(rows(w) : W per 0) -, or 0. */
+/* Returns the value of the match that an expression of a template quantizes - q(x : X), q(rows(w) : W per 0) -, or
+   0. */
 qc_id qc_template_quantizes(const struct qc_match *m, const struct qc_expr *e);
 
-/* Axis of the per-channel parameters of a constant that a quantize of the template takes into qparams; taker: the
-   template's op that it is an input of, whose output channels `per out` stands for (NULL: none). from: the graph that
-   was matched. */
+/* Returns the axis of the per-channel parameters of a constant that a quantize of the template takes into qparams.
+   taker: the op of the template that reads it, whose output channels `per out` means (NULL: none). from: the matched
+   graph. */
 int qc_template_axis(const struct qc_match *m, const struct qc_graph *from, const struct qc_qparams_expr *e,
                      const struct qc_expr *taker);
 
-/* Guards: looked up while parsing, evaluated by the matcher. */
+/* Guards: found by name while parsing, evaluated by the matcher. */
 enum qc_guard_arg { QC_GUARD_NONE, QC_GUARD_VALUE, QC_GUARD_QPARAMS, QC_GUARD_NUMBER };
 
 struct qc_guard_call {
@@ -72,10 +73,10 @@ struct qc_guard_info {
     const char *name, *help;
     unsigned arg_count;
     enum qc_guard_arg args[QC_GUARD_ARGS];
-    double (*value)(const struct qc_guard_call *c); /* NaN: has none, and fulfils no comparison but != */
+    double (*value)(const struct qc_guard_call *c); /* NaN: no value; every comparison except != fails */
 };
 const struct qc_guard_info *qc_guard_find(const char *name);
 
-/* Of an entry of the allow-list: they are about one node. */
+/* Returns true if the guards of an entry of the allow-list hold for the node. */
 bool qc_guards_fit_node(const struct qc_guard *guards, unsigned count, const struct qc_graph *g,
                         const struct qc_node *n);

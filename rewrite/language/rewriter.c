@@ -21,7 +21,7 @@ static bool is_for_target(const struct qc_rules *rules, const struct qc_rule *r)
     return qc_rules_for_target(rules, r->target);
 }
 
-/* Rules of the kind that are for the target, by decreasing size; equal sizes in the order of the files. */
+/* Returns the rules of the kind for the chosen targets, by decreasing size; equal sizes in the order of the files. */
 static const struct qc_rule **sorted(size_t *count, const struct qc_rules *rules, enum qc_rule_kind kind,
                                      struct qc_arena *a, struct qc_status *st)
 {
@@ -41,8 +41,8 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
     size_t rule_count = 0;
     const struct qc_rule **list = sorted(&rule_count, rules, kind, a, st);
     uint32_t *uses = qc_graph_uses(g, a, st);
-    bool *taken = QC_NEW_ARRAY(a, bool, g->node_count + 1,
-                               st); /* inner nodes of a match, dq and q excepted: those may be shared */
+    bool *taken =
+        QC_NEW_ARRAY(a, bool, g->node_count + 1, st); /* inner nodes of a match, except dq and q, which may be shared */
     *out = (struct qc_matches){.at = QC_NEW_ARRAY(a, struct qc_match *, g->node_count + 1, st),
                                .live = QC_NEW_ARRAY(a, bool, g->node_count + 1, st)};
     if (!list || !uses || !taken || !out->at || !out->live) return false;
@@ -52,7 +52,7 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
         if (!out->live[id]) continue;
         struct qc_match found = {0}, tried;
         for (size_t i = 0; i < rule_count && list[i]->size > found.node_count;
-             i++) /* a rule may take in fewer ops than its size */
+             i++) /* A rule may match fewer ops than its size. */
             if (qc_expr_may_begin(list[i]->match, n->op) && qc_match_at(&tried, list[i], g, uses, n->outputs) &&
                 tried.node_count > found.node_count && !overlaps(&tried, taken) && (!accept || accept(user, &tried)))
                 found = tried;
@@ -69,7 +69,7 @@ bool qc_matches_find(struct qc_matches *out, const struct qc_graph *g, const str
     return true;
 }
 
-/* Builds the graph with every match replaced by its template; all else is copied. qparams as in struct qc_build. */
+/* Builds the graph with every match replaced by its template; other nodes are copied. qparams as in struct qc_build. */
 static bool apply(struct qc_graph **out, const struct qc_graph *g, const struct qc_matches *m, qc_qparams_fn *qparams,
                   void *user, struct qc_status *st)
 {

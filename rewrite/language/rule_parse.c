@@ -38,7 +38,7 @@ static const enum qc_affine_behaviour behaviour_of[] = {[QC_ALLOW_KEEP] = QC_AFF
                                                         [QC_ALLOW_JOIN] = QC_AFFINE_JOIN,
                                                         [QC_ALLOW_TABLE] = QC_AFFINE_NONE};
 
-/* 1 + the place among the targets, the last of which comes first; 0: it is none of them. */
+/* Returns 1 + the index of a target among the chosen ones, the last of which has priority; 0 if it is none of them. */
 static unsigned place_of(const struct qc_rules *r, const char *target)
 {
     unsigned i = r->target_count;
@@ -74,7 +74,7 @@ bool qc_rules_in_table(const struct qc_rules *r, const struct qc_graph *g, const
     return false;
 }
 
-/* The template for the targets: that of the last one that has its own, or the one without a name. */
+/* Chooses the template of the last target that has its own, or the one without a target. */
 static void choose_template(const struct qc_rules *r, struct qc_rule *rule)
 {
     unsigned best = 0;
@@ -116,7 +116,7 @@ static bool add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_
     return true;
 }
 
-/* Is there a dequantize in it? dq(...) and float operators that read one have real results. */
+/* Returns true if the expression contains a dq(...); its result is then real. */
 static bool has_dequantize(const struct qc_expr *e)
 {
     bool found = e->kind == QC_EXPR_OP && e->op == QC_OP_Dequantize;
@@ -175,7 +175,7 @@ bool qc_parse_scheme(struct qc_rule_parser *p, struct qc_status *st)
     }
 }
 
-/* Templates and, for patterns, clauses in any order; one template at least. */
+/* Templates and, for patterns, clauses in any order; at least one template. */
 static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
 {
     struct qc_rule *rule = p->rule;
@@ -258,7 +258,7 @@ static bool may_be(enum qc_allow_kind kind, enum qc_op op)
 {
     if (kind == QC_ALLOW_TABLE) return qc_op_in_function(op);
     return qc_op_info(op)->affine == behaviour_of[kind] ||
-           (op == QC_OP_Resize && kind == QC_ALLOW_KEEP); /* nearest neighbours are copies */
+           (op == QC_OP_Resize && kind == QC_ALLOW_KEEP); /* Nearest neighbours copy elements. */
 }
 
 bool qc_parse_allow_kind(enum qc_allow_kind *out, struct qc_rule_parser *p, struct qc_status *st)
@@ -276,7 +276,7 @@ bool qc_parse_allow_kind(enum qc_allow_kind *out, struct qc_rule_parser *p, stru
 static bool parse_allow(struct qc_rule_parser *p, struct qc_status *st)
 {
     struct qc_rules *r = p->rules;
-    struct qc_rule rule = {0}; /* of guards, which have no names to refer to */
+    struct qc_rule rule = {0}; /* for guards, which have no names to refer to */
     const size_t first = r->allow_count;
     const char *target = NULL;
     enum qc_allow_kind kind = QC_ALLOW_KEEP;
@@ -310,7 +310,7 @@ static bool parse_allow(struct qc_rule_parser *p, struct qc_status *st)
 
 static const struct {
     const char *word;
-    enum qc_rule_kind kind; /* where parse is NULL */
+    enum qc_rule_kind kind; /* if parse is NULL */
     bool (*parse)(struct qc_rule_parser *p, struct qc_status *st);
 } statements[] = {
     {"rule", QC_RULE_REWRITE, NULL},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside rewrite/: what the parts of the parser of rule files share. */
+/* Inside rewrite/: shared declarations of the parser of rule files. */
 #pragma once
 
 #include "rewrite/language/lexer.h"
@@ -8,30 +8,30 @@
 struct qc_rule_parser {
     struct qc_lexer x;
     struct qc_rules *rules;
-    struct qc_rule *rule; /* the one being read */
+    struct qc_rule *rule; /* the current rule */
     bool in_template, in_guard;
     unsigned depth;
 };
 
-/* A match or, with in_template, a template. NULL and a status on failure. */
+/* Parses a match or, with in_template, a template. Returns NULL and sets a status on failure. */
 struct qc_expr *qc_parse_expr(struct qc_rule_parser *p, struct qc_status *st);
-/* Most ops that an expression of a match can take in. */
+/* Returns the largest number of ops in a match of the expression. */
 unsigned qc_expr_size(const struct qc_expr *e);
-/* Can it be nothing but an op? What a match must begin with. */
+/* Returns true if the expression can only be an op, as a match must begin with one. */
 bool qc_expr_begins_with_op(const struct qc_expr *e);
 
-/* GUARD { "and" GUARD }, at most `most`. */
+/* GUARD { "and" GUARD }, at most `most` guards. */
 bool qc_parse_guards(struct qc_guard *guards, unsigned *count, unsigned most, struct qc_rule_parser *p,
                      struct qc_status *st);
 
-/* Reads a name and gives its slot, new when it was not seen yet. Guards and templates take their names from the match;
-   only a pattern's template brings in qparams, which are those of quantizers. */
+/* Reads a name and returns its slot, a new one if the name is new. Guards and templates use names of the match; only a
+   pattern's template adds qparams, those of quantizers. */
 bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, bool qparams, struct qc_status *st);
 
-/* scheme activation|weight WORD ...: into p->rule. */
+/* Parses scheme activation|weight WORD ... into p->rule. */
 bool qc_parse_scheme(struct qc_rule_parser *p, struct qc_status *st);
 /* keep, bound, join or table */
 bool qc_parse_allow_kind(enum qc_allow_kind *out, struct qc_rule_parser *p, struct qc_status *st);
-/* The statements `target` and `drop`, behind their first words (rewrite/language/target.h). */
+/* Parse the statements `target` and `drop` behind their first words (rewrite/language/target.h). */
 bool qc_parse_target(struct qc_rule_parser *p, struct qc_status *st);
 bool qc_parse_drop(struct qc_rule_parser *p, struct qc_status *st);

@@ -10,7 +10,7 @@
 
 #include "rewrite/builtin_targets.h"
 
-/* Length of the name of a built-in target: its file is "NAME.rules". */
+/* Returns the length of the name of a built-in target. Its file is "NAME.rules". */
 static size_t name_length(const struct qc_embedded *e)
 {
     return strlen(e->name) - strlen(".rules");
@@ -44,7 +44,7 @@ static bool fail_unknown(const char *name, struct qc_arena *a, struct qc_status 
                    name, meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
-/* The rules of a target's file, with what its statement `target` says in r->header. */
+/* Parses the file of a target. r->header gets its `target` statement. */
 static bool parse_file(struct qc_rules *r, const char *name, bool builtin, unsigned depth, struct qc_status *st)
 {
     const struct qc_embedded *e = builtin ? builtin_of(name) : NULL;
@@ -153,7 +153,7 @@ static bool parse_word(const char **out, struct qc_rule_parser *p, const char *w
                                             : qc_lexer_name(out, &p->x, what, p->rules->arena, st);
 }
 
-/* Of a name given twice, the later value holds. Options are written with '_' for '-'. */
+/* A later value of the same name replaces the earlier one. Options are written with '_' for '-'. */
 static bool parse_option(struct qc_rule_parser *p, struct qc_target *t, struct qc_status *st)
 {
     struct qc_target_option o;

@@ -18,7 +18,7 @@ static bool is_data(const struct qc_graph *g, qc_id v)
     return v && g->values[v].type.dtype == QC_F32 && g->values[v].type.shape.rank > 1;
 }
 
-/* The axis along which a node makes channels of its own. */
+/* Returns the axis along which a node makes new channels, or -1. */
 static int made(const struct qc_graph *g, const struct qc_node *n)
 {
     const int rank = g->values[n->outputs].type.shape.rank;
@@ -32,7 +32,7 @@ static int made(const struct qc_graph *g, const struct qc_node *n)
     return NONE;
 }
 
-/* The axis along which a node reads channels of its first input. */
+/* Returns the axis along which a node reads channels of its first input, or -1. */
 static int read(const struct qc_graph *g, const struct qc_node *n)
 {
     const int rank = g->values[n->inputs[0]].type.shape.rank;
@@ -41,7 +41,7 @@ static int read(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Reshape || n->op == QC_OP_Flatten ? NONE : made(g, n);
 }
 
-/* Reductions: an axis that stays, without those in front of it that go. */
+/* Reductions: the position of a kept axis after the reduced axes in front of it are gone. */
 static int reduced(const struct qc_graph *g, const struct qc_node *n, int in)
 {
     const int64_t *axes;
@@ -105,7 +105,7 @@ static void forward(int *axes, const struct qc_graph *g)
     }
 }
 
-/* The axis of the input that becomes axis `out` of a result. */
+/* Returns the axis of the input that becomes axis `out` of a result, or -1. */
 static int back(const struct qc_graph *g, const struct qc_node *n, unsigned data, unsigned output, int out)
 {
     for (int in = 0; in < g->values[n->inputs[data]].type.shape.rank; in++) {

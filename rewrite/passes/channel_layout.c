@@ -21,7 +21,7 @@ bool qc_layout_moves(enum qc_op op)
            op == QC_OP_Transpose || op == QC_OP_Slice || op == QC_OP_Split || op == QC_OP_Gather || op == QC_OP_MatMul;
 }
 
-/* Axes from..to-1 as one: the stride of its elements one after the other. False when they have none. */
+/* *stride: the stride of axes from..to-1 taken as one axis. Returns false if there is none. */
 static bool join_axes(int64_t *stride, const struct qc_channel_layout *l, const struct qc_shape *s, int from, int to)
 {
     int64_t size = 1;
@@ -37,15 +37,15 @@ static bool join_axes(int64_t *stride, const struct qc_channel_layout *l, const 
     return true;
 }
 
-/* The product of the sizes of axes *first.. of a group, with one axis more in front of it. False when there is none, or
- * its size is free. */
+/* Multiplies the product by the size of the axis in front of *first, and moves *first to it. Returns false if there is
+   no such axis or its size is free. */
 static bool take_axis(int64_t *product, int *first, const struct qc_shape *s)
 {
     return *first > 0 && s->dim[*first - 1] != QC_FREE && qc_mul_i64(product, *product, s->dim[--*first]);
 }
 
-/* Row-major on both sides: from the right, axes whose sizes have the same product hold the same elements. What is left
- * in front of those may hold no channels. */
+/* Both sides are row-major: from the right, groups of axes with the same product of sizes hold the same elements. The
+   axes in front of the last group may hold no channels. */
 static bool reshape(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_shape *from,
                     const struct qc_shape *to)
 {
@@ -92,7 +92,7 @@ static bool slice(struct qc_channel_layout *out, const struct qc_channel_layout 
     return true;
 }
 
-/* The axis attribute of a node that was checked when it was made. */
+/* Returns the axis attribute of a node, which was checked when the node was made. */
 static int axis_of(const struct qc_node *n, int rank)
 {
     const int64_t axis = qc_attr_int(n, "axis", 0);
@@ -126,8 +126,8 @@ static bool gather(struct qc_channel_layout *out, const struct qc_channel_layout
     return true;
 }
 
-/* Every product is of one element of the data with one of the other input, and a sum is of products of one channel: the
- * axis that is summed has none. */
+/* Each product multiplies elements of the two inputs. The summed axis must hold no channels, so that a sum adds
+   products of one channel. */
 static bool matmul(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_shape *s,
                    const struct qc_shape *result, unsigned data)
 {

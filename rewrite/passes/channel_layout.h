@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Where the channels of a group lie in a value: element [i0, i1, ...] belongs to channel offset + sum of i_a *
-   stride[a]. A value that ops reshape, transpose and cut keeps its channels: the heads of an attention are two axes of
+/* The place of the channels of a group in a value: element [i0, i1, ...] belongs to channel offset + sum of i_a *
+   stride[a]. Reshapes, transposes and slices of a value keep its channels: the heads of an attention are two axes of
    them. */
 #pragma once
 
@@ -8,22 +8,22 @@
 
 struct qc_channel_layout {
     int64_t offset;
-    int64_t stride[QC_RANK_MAX]; /* by axis; 0: all elements along it are of one channel. Where it is not 0 the size of
-                                    the axis is known */
+    int64_t stride[QC_RANK_MAX]; /* by axis; 0: all elements along it belong to one channel. Where it is not 0 the size
+                                    of the axis is known. */
 };
 
-/* The axis that the channels of a value lie along, one after the other, when there is no other; else -1. */
+/* Returns the axis along which the channels of a value lie one after the other, or -1 if they lie along several. */
 int qc_layout_axis(const struct qc_channel_layout *l, int rank);
 
-/* Does the op only move elements, or (MatMul) add up elements of one channel each, so that qc_layout_through may
- * succeed? */
+/* Returns true if the op only moves elements, or (MatMul) sums elements of one channel each, so that qc_layout_through
+   may succeed. */
 bool qc_layout_moves(enum qc_op op);
 
-/* The layout of output `output` of a node whose input `data` has the layout `in`. False where there is none: channels
-   would be mixed, or sizes and bounds are not known. Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Slice, Split,
-   Gather at one place, MatMul of two activations. */
+/* *out: the layout of output `output` of a node whose input `data` has the layout `in`. Returns false if channels would
+   be mixed, or if sizes or bounds are not known. Supports Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Slice,
+   Split, Gather of one element, and MatMul of two activations. */
 bool qc_layout_through(struct qc_channel_layout *out, const struct qc_channel_layout *in, const struct qc_graph *g,
                        const struct qc_node *n, unsigned data, unsigned output);
 
-/* marked[c] = true for each channel that a value of this shape has elements of. */
+/* Sets marked[c] for each channel that has elements in a value of this shape. */
 void qc_layout_mark(bool *marked, const struct qc_channel_layout *l, const struct qc_shape *s);

@@ -4,13 +4,13 @@
 
 #include "rewrite/passes/channels.h"
 
-/* Sweeps over all groups; what a chain of layers has left to settle after that is little. */
+/* Most sweeps over all groups. A chain of layers changes little after that. */
 enum { SWEEPS = 100 };
-/* A sweep that changes no scale by more than this factor is the last. */
+/* The sweep that changes no scale by more than this factor is the last. */
 #define SETTLED 1.01
-/* A channel counts as at least this part of the largest one: what is smaller is rounded to nothing in any case. */
+/* Least share of a channel relative to the largest one: smaller values are rounded to 0 in any case. */
 #define FLOOR 1e-3
-/* Standard deviations of a normalised value that its largest element is taken for. */
+/* Assumed largest element of a normalised value, in standard deviations. */
 #define DEVIATIONS 3.0
 
 struct solver {
@@ -25,7 +25,7 @@ static double largest(const double *x, int64_t n)
     return top;
 }
 
-/* Rows of the weight that makes the group. */
+/* Adds the rows of a weight that makes the group. */
 static void add_rows(struct solver *s, qc_id id)
 {
     const struct qc_node *n = &s->c->graph->nodes[id];
@@ -37,7 +37,7 @@ static void add_rows(struct solver *s, qc_id id)
                 fmax(s->made[o], (double)w->magnitude[o * w->inputs + i] * in[qc_weight_channel(w, o, i)] / out[o]);
 }
 
-/* Columns of a weight that reads the group, relative to the largest. */
+/* Adds the columns of a weight that reads the group, relative to the largest. */
 static void add_columns(struct solver *s, qc_id id)
 {
     const struct qc_node *n = &s->c->graph->nodes[id];
@@ -56,7 +56,7 @@ static void add_columns(struct solver *s, qc_id id)
     for (int64_t i = 0; top > 0 && i < channels; i++) read[i] = fmax(read[i], s->column[i] / top);
 }
 
-/* Magnitudes of a bias, a shift or a gain of value v at the scales so far, added up. */
+/* Adds the magnitudes of a bias, a shift or a gain of value v, divided by the current scales, to sum. */
 static void add_constant(double *sum, const struct qc_channels *c, qc_id v, const struct qc_tensor *t, double factor)
 {
     const int64_t first = c->layout[v].offset, count = qc_channel_count(c, v);
@@ -65,10 +65,10 @@ static void add_constant(double *sum, const struct qc_channels *c, qc_id v, cons
         sum[first + i] += factor * fabs(qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i)) / scale[i];
 }
 
-/* made <- the share of each channel in what makes the group, at most 1; false when that is nothing at all. A layer's
-   bias counts like its weights, relative to the largest bias: dividing a channel of small weights and a large bias by a
-   small number would widen the range of the whole tensor. What a gain and its shifts make of a normalised value is as
-   large as they are. */
+/* s->made: the share of each channel in the constants that make the group, at most 1. Returns false if all are 0. A
+   layer's bias counts like its weights, relative to the largest bias: dividing a channel of small weights and a large
+   bias by a small number would widen the range of the whole tensor. A gain and its shifts are added: their sum is the
+   magnitude of the result. */
 static bool find_made(struct solver *s, qc_id group)
 {
     const struct qc_channels *c = s->c;
@@ -95,7 +95,7 @@ static bool find_made(struct solver *s, qc_id group)
     return top > 0;
 }
 
-/* s <- s * sqrt(made / read). Returns the largest change, a factor. */
+/* s <- s * sqrt(made / read). Returns the factor of the largest change. */
 static double step(struct solver *s, qc_id group)
 {
     const struct qc_channels *c = s->c;
@@ -135,7 +135,7 @@ bool qc_channels_solve(struct qc_channels *c, struct qc_status *st)
         change = 1;
         for (qc_id i = 1; i <= g->value_count; i++) {
             const qc_id v = k % 2 ? (qc_id)g->value_count + 1 - i
-                                  : i; /* to and fro: what one end says reaches the other in one sweep */
+                                  : i; /* alternating directions: a change at one end reaches the other in one sweep */
             if (c->group[v] == v && !c->groups[v].fixed) change = fmax(change, step(&s, v));
         }
     }

@@ -9,13 +9,13 @@ static bool is_real(const struct qc_graph *g, qc_id v)
            g->values[v].type.shape.rank >= 2;
 }
 
-/* What reads the value does not scale. */
+/* Holds the channels of a value at scale 1, because a reader does not commute with scales. */
 static void hold(struct qc_channels *c, qc_id v)
 {
     if (c->group[v]) qc_layout_mark(c->groups[c->group[v]].held, &c->layout[v], &c->graph->values[v].type.shape);
 }
 
-/* A group of its own for a value, along an axis. */
+/* Begins a group for a value, with its channels along an axis. */
 static bool begin(struct qc_channels *c, qc_id v, int axis, struct qc_status *st)
 {
     const struct qc_shape *s = &c->graph->values[v].type.shape;
@@ -43,7 +43,8 @@ static bool absent(const struct qc_node *n, unsigned i)
     return i >= n->input_count || !n->inputs[i];
 }
 
-/* One element, or one per channel of a value with `rank` dimensions, numpy-broadcast to it. */
+/* Returns true for a constant with one element, or with one per channel of a value with `rank` dimensions to which it
+   broadcasts. */
 static bool per_channel(const struct qc_tensor *t, int rank, int axis, int64_t channels)
 {
     if (t->count == 1) return t->shape.rank <= rank;
@@ -51,7 +52,7 @@ static bool per_channel(const struct qc_tensor *t, int rank, int axis, int64_t c
     return t->shape.rank <= rank && at >= 0 && t->count == (size_t)channels && t->shape.dim[at] == channels;
 }
 
-/* The axis of the channels that a layer reads and makes. */
+/* Returns the axis of the channels that a layer reads and makes. */
 static int layer_axis(const struct qc_graph *g, const struct qc_node *n, qc_id value)
 {
     return n->op == QC_OP_Conv ? 1 : g->values[value].type.shape.rank - 1;
@@ -72,7 +73,7 @@ static bool is_layer(const struct qc_graph *g, const struct qc_node *n, const ui
     return plain && (absent(n, 2) || constant(g, n, 2)->shape.rank < 2 || constant(g, n, 2)->shape.dim[0] == 1);
 }
 
-/* A LayerNormalization over the last axis, of which nobody asks for more than its result. */
+/* Returns true for a LayerNormalization over the last axis whose only result is the normalised value. */
 static bool is_norm(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op != QC_OP_LayerNormalization || n->output_count != 1) return false;
@@ -125,7 +126,7 @@ static enum qc_channel_role role_of(unsigned *data, const struct qc_channels *c,
     return pass ? QC_CHANNELS_PASS : QC_CHANNELS_STOP;
 }
 
-/* Largest magnitudes over the window; rows are the outputs whatever the op. */
+/* Reads the largest magnitudes over the window. Rows are the outputs for every op. */
 static bool read_weight(struct qc_layer_weight *w, const struct qc_graph *g, const struct qc_node *n,
                         struct qc_arena *a, struct qc_status *st)
 {
@@ -147,7 +148,7 @@ static bool read_weight(struct qc_layer_weight *w, const struct qc_graph *g, con
     return true;
 }
 
-/* Its outputs carry the channels of input x, moved or where they are. */
+/* The outputs take the channels of input x, moved or in place. */
 static bool pass(struct qc_channels *c, const struct qc_node *n, unsigned data)
 {
     const qc_id x = n->inputs[data];
@@ -195,7 +196,7 @@ static bool take_node(struct qc_channels *c, qc_id id, const uint32_t *uses, str
     return true;
 }
 
-/* Backwards, so that the lists are in topological order. */
+/* Runs backwards, so that the lists are in topological order. */
 static void list_nodes(struct qc_channels *c)
 {
     const struct qc_graph *g = c->graph;
@@ -214,7 +215,7 @@ static void list_nodes(struct qc_channels *c)
     }
 }
 
-/* A group that nothing makes keeps its scales, and so does a channel that no layer reads. */
+/* Fixes a group that no node makes, and holds each channel that no layer reads. */
 static bool settle(struct qc_channels *c, qc_id group, struct qc_status *st)
 {
     struct qc_channel_group *q = &c->groups[group];

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Channel groups of a real graph: which values carry the same channels, and which weights make and read them. See
- * rewrite/passes/equalize.h. */
+/* Channel groups of a real graph: the values that carry the same channels, and the weights that make and read them. See
+   rewrite/passes/equalize.h. */
 #pragma once
 
 #include "rewrite/passes/channel_layout.h"
 
-/* What a node is to the channels of its data input. */
+/* Role of a node for the channels of its data input. */
 enum qc_channel_role {
     QC_CHANNELS_STOP,  /* does not commute with scales of channels */
     QC_CHANNELS_LAYER, /* Conv, Gemm, MatMul with a constant weight: reads a group, makes another */
     QC_CHANNELS_NORM,  /* LayerNormalization: makes a group with a gain and a shift, and reads none */
-    QC_CHANNELS_GAIN,  /* Mul with a constant per channel: the same with a diagonal weight that nobody quantizes */
-    QC_CHANNELS_SHIFT, /* Add, Sub of a constant per channel or for all: the constant is scaled too */
+    QC_CHANNELS_GAIN,  /* Mul with a constant per channel: like a layer with a diagonal weight that is not quantized */
+    QC_CHANNELS_SHIFT, /* Add, Sub of one constant or one per channel: the constant is scaled too */
     QC_CHANNELS_CLIP,  /* constant bounds: they are scaled too */
-    QC_CHANNELS_PASS,  /* f(x / s) = f(x) / s as it stands; elements may be moved (channel_layout.h) */
+    QC_CHANNELS_PASS,  /* f(x / s) = f(x) / s without other changes; elements may be moved (channel_layout.h) */
     QC_CHANNELS_LOOK   /* Shape, Size: does not read elements */
 };
 
 struct qc_channel_group {
-    int64_t count; /* of channels */
-    bool fixed;    /* s = 1 for all of them */
-    bool *held;    /* [count]: s = 1, since something reads the channel that does not scale, or no layer does */
+    int64_t count; /* number of channels */
+    bool fixed;    /* s = 1 for all channels */
+    bool *held;    /* [count]: s = 1, because a reader of the channel does not commute with scales, or no layer reads
+                      it */
     double *scale; /* [count]: s, 1 at first */
 };
 
@@ -32,20 +33,21 @@ struct qc_layer_weight {
 
 struct qc_channels {
     struct qc_arena *arena;
-    const struct qc_graph *graph; /* borrowed */
-    enum qc_channel_role *role;   /* [node_count + 1] */
-    unsigned *data;               /* [node_count + 1]: which input carries the channels */
-    qc_id *group; /* [value_count + 1]: the group that the value belongs to, 0: no channels to speak of */
+    const struct qc_graph *graph;     /* borrowed */
+    enum qc_channel_role *role;       /* [node_count + 1] */
+    unsigned *data;                   /* [node_count + 1]: which input carries the channels */
+    qc_id *group;                     /* [value_count + 1]: the group of the value, 0: none */
     struct qc_channel_layout *layout; /* [value_count + 1]: where the channels are */
     struct qc_channel_group *groups;  /* [value_count + 1], by the ids in `group` */
     struct qc_layer_weight *weights;  /* [node_count + 1]: of layers */
     qc_id *first_maker,
-        *next_maker; /* the nodes with a constant that make values of a group, by group and by node; 0 ends the list */
-    qc_id *first_reader, *next_reader; /* layers and gains that read a group; in topological order both */
+        *next_maker; /* nodes with a constant that make values of a group, by group and by node; 0 ends the list */
+    qc_id *first_reader, *next_reader; /* layers and gains that read a group; both kinds of lists in topological
+                                          order */
 };
 
-/* The axis that a value's channels lie along, or -1 when they lie along several; and then what belongs to them: how
- * many there are, and their scales. */
+/* Returns the axis along which a value's channels lie, or -1 if they lie along several. If there is one axis, the next
+   two functions give the number and the scales of its channels. */
 static inline int qc_channel_axis(const struct qc_channels *c, qc_id v)
 {
     return c->group[v] ? qc_layout_axis(&c->layout[v], c->graph->values[v].type.shape.rank) : -1;
@@ -55,40 +57,40 @@ static inline int64_t qc_channel_count(const struct qc_channels *c, qc_id v)
     const int axis = qc_channel_axis(c, v);
     return axis < 0 ? 0 : c->graph->values[v].type.shape.dim[axis];
 }
-/* NULL: it is in no group. */
+/* Returns NULL if the value is in no group. */
 static inline const double *qc_channel_scales(const struct qc_channels *c, qc_id v)
 {
     const double *scale = c->groups[c->group[v]].scale;
     return scale ? scale + c->layout[v].offset : NULL;
 }
 
-/* Errors: no memory. */
+/* Finds the groups of a graph. Fails if memory is out. */
 bool qc_channels_find(struct qc_channels *out, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st);
 
-/* Chooses the scales of all groups that are not fixed: each step divides a channel by sqrt(made / read), where made and
-   read are the channel's shares in what makes the group and in the weights that read it (Nagel et al. 2019, eq. 11),
-   until nothing changes by more than 1 %. What a LayerNormalization makes stays as it is: how large its channels are is
-   not seen in constants alone. Errors: no memory. */
+/* Chooses the scales of all groups that are not fixed. Each step divides a channel by sqrt(made / read), its shares in
+   the weights that make and that read the group (Nagel et al. 2019, eq. 11), until no scale changes by more than 1 %.
+   Results of a LayerNormalization are not scaled: constants alone do not tell how large its channels are. Fails if
+   memory is out. */
 bool qc_channels_solve(struct qc_channels *c, struct qc_status *st);
 
 struct qc_equalized {
-    size_t groups;   /* channel groups that were scaled */
+    size_t groups;   /* in those groups */
     size_t channels; /* in them */
-    size_t clips;    /* Clip ops that became bounds per channel */
+    size_t clips;    /* Clip ops that got bounds per channel */
 };
 
-/* The graph with the scales of the groups in its constants: a new graph with the same nodes but for those clips.
-   Deterministic. Errors: no memory. */
+/* Applies the scales of the groups to constants. *out: a new graph with the same nodes except for those clips.
+   Deterministic. Fails if memory is out. */
 bool qc_channels_apply(struct qc_graph **out, struct qc_equalized *info, const struct qc_channels *c,
                        struct qc_status *st);
 
-/* The weight of a layer, its columns times `in` and its rows divided by `out` (of channels of what it reads and makes;
-   NULL: 1). Errors: no memory. */
+/* *to: the weight of a layer, its columns times `in` and its rows divided by `out` (per channel read and made; NULL:
+   1). Fails if memory is out. */
 bool qc_channels_scaled_weight(struct qc_tensor **to, const struct qc_channels *c, qc_id layer, const double *in,
                                const double *out, struct qc_status *st);
 
-/* Input channel of the weight's element [o][i]: in a grouped convolution an output reads the channels of its group
- * only. */
+/* Returns the input channel of the weight's element [o][i]. In a grouped convolution an output reads only the channels
+   of its group. */
 static inline int64_t qc_weight_channel(const struct qc_layer_weight *w, int64_t o, int64_t i)
 {
     return o / (w->outputs / w->conv_groups) * w->inputs + i;

@@ -3,7 +3,7 @@
 
 #include "graph/core/uses.h"
 
-/* Fewer elements than this are not worth storing in 8 bits: a scale and a zero point take as much. */
+/* Weights with fewer elements stay in float: a scale and a zero point take as much memory. */
 enum { SMALL_WEIGHT = 64 };
 
 static bool are_for(const struct qc_partition_options *o)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What stays in float because the target computes it faster so: the rules `cost` (rewrite/rules/costs.rules).
+/* Operators that stay in float because the target computes them faster so: the rules `cost`
+   (rewrite/rules/costs.rules).
 
-   They hold for activations and weights of 8 bits, for nodes that no option names. With QC_PREFER_SIZE they do not hold
-   where a weight would stay in float. */
+   The rules apply to activations and weights of 8 bits, for nodes that no option names. With QC_PREFER_SIZE they do not
+   apply if a weight would stay in float. */
 #pragma once
 
 #include "rewrite/passes/partition.h"
 
-/* What such a reason begins with. */
+/* Prefix of such a reason. */
 #define QC_FASTER_IN_FLOAT "faster in float: "
 
 /* *reason: [node_count + 1], why the node stays in float, or NULL; in the arena. */

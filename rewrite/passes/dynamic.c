@@ -7,17 +7,17 @@
 #include "graph/core/rebuild.h"
 #include "graph/core/recurrent.h"
 
-/* A weight behind Quantize and Dequantize. */
+/* A constant weight behind Quantize and Dequantize. */
 struct weight {
     const struct qc_tensor *real; /* [rows, columns] */
     const struct qc_qparams *qparams;
     const char *name;
     int axis;        /* of the channels */
-    bool transposed; /* a row of it is an output */
+    bool transposed; /* each row is one output */
 };
 
 struct integer_weight {
-    qc_id value, scale, zero_point; /* zero_point: 0 where all are 0 */
+    qc_id value, scale, zero_point; /* zero_point: 0 if all zero points are 0 */
 };
 
 bool qc_dynamic_op(const struct qc_node *n, enum qc_dtype weight)
@@ -53,7 +53,7 @@ static qc_id add_tensor(struct qc_graph *to, const char *name, struct qc_tensor 
     return v;
 }
 
-/* Scales, or zero points, of the outputs: one number, or as many. */
+/* Adds the scales, or the zero points, of the outputs as a constant: one number, or one per output. */
 static qc_id parameters(struct qc_graph *to, const struct weight *w, bool zero_points, const char *name,
                         struct qc_status *st)
 {
@@ -68,7 +68,7 @@ static qc_id parameters(struct qc_graph *to, const struct weight *w, bool zero_p
     return add_tensor(to, name, t, st);
 }
 
-/* The integers as [inputs, outputs]. */
+/* Returns the quantized weight as [inputs, outputs]. */
 static struct qc_tensor *integers(const struct weight *w, struct qc_status *st)
 {
     const struct qc_qparams *s = w->qparams;
@@ -114,7 +114,7 @@ static qc_id add(struct qc_graph *to, enum qc_op op, const char *name, unsigned 
     return qc_graph_add(to, &def, st);
 }
 
-/* The input's integers, scale and zero point: one for all products that read it. */
+/* Quantizes the input once for all products that read it: integers, scale and zero point. */
 static qc_id quantize_input(struct qc_graph *to, qc_id x, struct qc_status *st)
 {
     char label[QC_LABEL];
@@ -159,7 +159,7 @@ static bool convert(struct qc_rebuild *r, qc_id id, const struct weight *w, stru
     return (r->map[n->outputs] = y[0]) != 0;
 }
 
-/* The matrix of integers behind a weight of an LSTM, perhaps with its dimensions as one. */
+/* Returns true for the integer weight matrix of an LSTM, possibly with its dimensions joined. */
 static bool is_recurrent_weight(const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *n = qc_node_of(g, v);
@@ -204,14 +204,14 @@ static bool convert_lstm(struct qc_rebuild *r, qc_id id, struct qc_status *st)
     return first != 0;
 }
 
-/* Weights as integers, and as real numbers again: copied where they are used. */
+/* Quantized weights and their dequantize, which are copied where they are used. */
 static bool is_weight(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_node *q = n->op == QC_OP_Dequantize ? qc_node_of(g, n->inputs[0]) : n;
     return q && q->op == QC_OP_Quantize && qc_constant_of(g, q->inputs[0]);
 }
 
-/* [node_count + 1] of g: becomes a product of integers. */
+/* Returns [node_count + 1] of g: the node becomes an integer product. */
 static bool *choose(size_t *count, const struct qc_graph *g, const struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *from = p->graph;

@@ -3,7 +3,7 @@
 
 #include "graph/core/rebuild.h"
 
-/* Element of a constant per channel, or for all, that belongs to channel i. */
+/* Returns the element of a constant for channel i; the constant has one element or one per channel. */
 static double element_of(const struct qc_tensor *t, int64_t i)
 {
     return qc_tensor_float(t, t->count == 1 ? 0 : (size_t)i);
@@ -34,8 +34,8 @@ bool qc_channels_scaled_weight(struct qc_tensor **to, const struct qc_channels *
     return (*to = t) != NULL;
 }
 
-/* constant * in / out per channel; a single number becomes one per channel of a value with `rank` dimensions. in
- * NULL: 1. */
+/* Returns constant * in / out per channel. A single number becomes one per channel of a value with `rank` dimensions.
+   in NULL: 1. */
 static struct qc_tensor *scaled_constant(const struct qc_tensor *t, int rank, int axis, int64_t channels,
                                          const double *in, const double *out, struct qc_status *st)
 {
@@ -64,7 +64,7 @@ static bool all_one(const double *scale, int64_t n)
     return true;
 }
 
-/* Clip with bounds per channel: Relu or Max for the lower one, Min for the upper one. */
+/* Builds a Clip with bounds per channel: Relu or Max for the lower one, Min for the upper one. */
 static bool build_clip(struct building *b, const struct qc_node *n, int axis, int64_t channels, const double *out,
                        struct qc_status *st)
 {

@@ -12,7 +12,7 @@
 struct narrowing {
     struct qc_rebuild r;
     const struct qc_graph *own;
-    enum qc_dtype most; /* the type of values that have no name in `own` */
+    enum qc_dtype most; /* type of values without a name in `own` */
 };
 
 static bool is_float(enum qc_dtype t)
@@ -20,7 +20,7 @@ static bool is_float(enum qc_dtype t)
     return t == QC_F32 || t == QC_F16 || t == QC_BF16 || t == QC_F64;
 }
 
-/* A float32 that could be of another type. */
+/* Returns true for a float32 value that is not quantized and may have another float type. */
 static bool is_real(const struct narrowing *x, qc_id v)
 {
     const struct qc_type *t = v ? &x->r.from->values[v].type : NULL;
@@ -34,7 +34,7 @@ static enum qc_dtype own_type(const struct narrowing *x, qc_id v)
     return was && is_float(x->own->values[was].type.dtype) ? x->own->values[was].type.dtype : x->most;
 }
 
-/* The type other than float32 that most results have. */
+/* Returns the type of most results other than float32; float32 if there is none. */
 static enum qc_dtype most_used(const struct qc_graph *own)
 {
     size_t count[QC_DTYPE_COUNT] = {0};
@@ -47,7 +47,8 @@ static enum qc_dtype most_used(const struct qc_graph *own)
     return most;
 }
 
-/* The numbers in another type; *exact: each is what it was. NULL and a status when memory is out. */
+/* Returns the numbers in another type. *fits: none overflows or becomes 0; *exact: none changes. Returns NULL and sets
+   a status if memory is out. */
 static struct qc_tensor *converted(bool *fits, bool *exact, const struct qc_tensor *t, enum qc_dtype dtype,
                                    struct qc_status *st)
 {
@@ -67,7 +68,7 @@ static struct qc_tensor *converted(bool *fits, bool *exact, const struct qc_tens
     return to;
 }
 
-/* The constant as the model had it, where a pass has made nothing else of it. */
+/* Returns the constant of the original model if passes have not changed it, else NULL. */
 static const struct qc_tensor *own_constant(const struct narrowing *x, const struct qc_value *value,
                                             enum qc_dtype dtype, struct qc_status *st)
 {
@@ -80,7 +81,7 @@ static const struct qc_tensor *own_constant(const struct narrowing *x, const str
     return same ? t : NULL;
 }
 
-/* *out: owned; NULL where the type cannot hold the numbers of the constant. */
+/* *out: owned; NULL if the type cannot hold the numbers of the constant. */
 static bool constant_as(struct qc_tensor **out, bool *exact, const struct narrowing *x, qc_id v, enum qc_dtype dtype,
                         struct qc_status *st)
 {
@@ -104,10 +105,11 @@ static qc_id cast(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_s
     return to->values[v].type.dtype == dtype ? v : qc_graph_add(to, &def, st);
 }
 
-/* Small ones are not worth a Cast. */
+/* Constants with at most this number of elements stay in float32: a Cast would cost more. */
 enum { FEW = 64 };
 
-/* A constant in float32; in the file of a bfloat16 model widened where it is read, if nothing is lost by that. */
+/* Returns a float32 constant. Large constants of a bfloat16 model are stored in bfloat16 with a Cast behind, if that is
+   exact. */
 static qc_id wide_constant(struct narrowing *x, qc_id v, struct qc_status *st)
 {
     const struct qc_value *value = &x->r.from->values[v];
@@ -121,7 +123,7 @@ static qc_id wide_constant(struct narrowing *x, qc_id v, struct qc_status *st)
     return narrow ? cast(x, narrow, QC_F32, st) : st->code == QC_OK ? qc_rebuild_value(&x->r, v, st) : 0;
 }
 
-/* The new value of a real one, in a type. */
+/* Returns the new value of a real one in the given type. */
 static qc_id value_as(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_status *st)
 {
     const struct qc_value *value = &x->r.from->values[v];
@@ -142,7 +144,7 @@ static qc_id value_as(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct 
     return to;
 }
 
-/* Behind an accumulator, or behind integers that stand for weights. */
+/* Returns true if the node reads an accumulator or an integer weight. */
 static bool reads_integers(const struct qc_graph *g, const struct qc_node *n)
 {
     for (unsigned i = 0; i < n->input_count; i++) {
@@ -167,12 +169,12 @@ static bool only_float32(const struct qc_graph *g, const struct qc_node *n)
         if (n->inputs[i] && g->values[n->inputs[i]].type.qparams != QC_REAL) return true;
     for (unsigned k = 0; k < n->output_count; k++)
         if (g->values[n->outputs + k].type.qparams != QC_REAL) return true;
-    /* sums of a dynamic product are larger than what float16 holds */
+    /* Sums of a dynamic product exceed the range of float16. */
     return qc_op_has_bodies(n->op) || qc_qlinear_of(&q, n) || reads_integers(g, n) ||
            qc_dynamic_part_of(g, n) != QC_DYNAMIC_NOT;
 }
 
-/* The type that the node computes in. */
+/* *out: the type in which the node computes. */
 static bool node_type(enum qc_dtype *out, const struct narrowing *x, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = x->r.from;
@@ -199,7 +201,7 @@ static bool node_type(enum qc_dtype *out, const struct narrowing *x, const struc
     return true;
 }
 
-/* Which type a node of this type reads its input in: scales of Resize are float32 always. */
+/* Returns the type of input i of a node that computes in `type`: scales of Resize are always float32. */
 static enum qc_dtype input_type(const struct qc_node *n, unsigned i, enum qc_dtype type)
 {
     return n->op == QC_OP_Resize && i == 2 ? QC_F32 : type;
@@ -231,7 +233,7 @@ static bool add_node(struct narrowing *x, qc_id id, enum qc_dtype type, struct q
     return ok;
 }
 
-/* From one float to another: what reads the result asks for the type that it needs. */
+/* Drops a Cast between two floats: each reader casts to the type that it needs. */
 static bool narrow_cast(bool *dropped, struct narrowing *x, const struct qc_node *n, struct qc_status *st)
 {
     *dropped = false;
@@ -274,7 +276,7 @@ static bool narrow_inputs(struct narrowing *x, struct qc_status *st)
             is_real(x, p->value) ? port_type(x->own, x->own->inputs, x->own->input_count, p->name, QC_F32) : t->dtype;
         const qc_id v = qc_graph_add_input(x->r.to, p->name, own, &t->shape, st);
         if (!v || !qc_port_copy(&x->r.to->inputs[i], p, x->r.to->arena, st)) return false;
-        /* no operator computes in bfloat16 */
+        /* No operator computes in bfloat16. */
         if (!(x->r.map[p->value] = own == QC_BF16 ? cast(x, v, QC_F32, st) : v)) return false;
     }
     return true;

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models in other floats than float32: 16 bits, or double. They are calibrated and quantized in float32; what stays
-   outside of the integers leaves in the type that it came in. */
+/* Models with other floats than float32: 16 bits, or double. They are calibrated and quantized in float32; float
+   operators of the produced graph get the model's own types back. */
 #pragma once
 
 #include "graph/core/graph.h"
 
 enum qc_widening {
-    QC_WIDEN_LAYERS, /* float16 and bfloat16 where a layer computes in them; double where none computes in float32 */
-    QC_WIDEN_PORTS   /* and what an input or output of the graph has */
+    QC_WIDEN_LAYERS, /* float16 and bfloat16 if a layer computes in them; double if layers compute in it and none in
+                        float32 */
+    QC_WIDEN_PORTS   /* also the float types of inputs and outputs of the graph */
 };
 
-/* The same graph in float32: ports, constants, results, bodies; names stay, and a Cast from one float to another goes.
- *out = NULL: there is nothing to widen. An operator of the user's own gets the types that it has, between Casts. */
+/* *out: the same graph in float32: inputs, outputs, constants, results and bodies. Names stay, and a Cast from one
+   float to another goes. NULL: the graph has nothing to widen. A custom operator keeps its types, between Casts. */
 bool qc_widen_floats(struct qc_graph **out, const struct qc_graph *g, enum qc_widening what, struct qc_status *st);
 
-/* A produced graph, made of what was widened, with the types that `own`, the graph before, has by name: its ports;
-   float operators and their constants. In float32 stay, with Casts around: quantize and dequantize, what reads an
-   accumulator or weights of integers, bodies, and what the own type could not hold. ONNX Runtime has no operators of
-   bfloat16 on a CPU: constants are kept in it and widened where they are read. */
+/* *out: a produced graph of a widened one with the types that the original graph `own` has by name: inputs, outputs,
+   float operators and their constants. Quantize and dequantize, readers of accumulators and integer weights, bodies,
+   and numbers that the own type cannot hold stay in float32, with Casts around. ONNX Runtime has no bfloat16 operators
+   on a CPU: constants are stored in bfloat16 and widened where they are read. */
 bool qc_narrow_floats(struct qc_graph **out, const struct qc_graph *g, const struct qc_graph *own,
                       struct qc_status *st);

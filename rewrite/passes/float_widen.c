@@ -17,7 +17,8 @@ static enum qc_dtype widened(const struct wide *w, enum qc_dtype t)
     return w->is[t] ? QC_F32 : t;
 }
 
-/* Does it multiply, or is it an operator that is quantized otherwise? */
+/* Returns true for a multiply-accumulate or recurrent op and, unless heavy, for any op that is quantized with its own
+   parameters. */
 static bool is_layer(const struct qc_node *n, bool heavy)
 {
     const enum qc_affine_behaviour b = qc_node_affine(n);
@@ -25,7 +26,7 @@ static bool is_layer(const struct qc_node *n, bool heavy)
            (b == QC_AFFINE_MERGE && !heavy);
 }
 
-/* Of which types are the layers, in bodies too? Recursion is bounded by QC_BODY_DEPTH_MAX. */
+/* Finds the types of layers, also in bodies. QC_BODY_DEPTH_MAX bounds the recursion. */
 static void find_types(bool layer[QC_DTYPE_COUNT], bool heavy[QC_DTYPE_COUNT], const struct qc_graph *g)
 {
     for (qc_id id = 1; id <= g->node_count; id++) {
@@ -70,7 +71,7 @@ static bool widen_inputs(struct qc_rebuild *r, const struct wide *w, struct qc_s
     return true;
 }
 
-/* Does the attribute name an element type of floats? */
+/* Returns true if the attribute names a float element type. */
 static bool names_type(const struct qc_attr *a)
 {
     static const char *const names[] = {"to", "dtype", "output_dtype", "output_datatype"};
@@ -96,7 +97,7 @@ static bool widen_attr(struct qc_attr *a, const struct wide *w, struct qc_status
     return true;
 }
 
-/* What widen_attr has made is given back. */
+/* Frees what widen_attr made. */
 static void release(struct qc_attr *attrs, const struct qc_node *n, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -122,7 +123,7 @@ static bool widen_node(struct qc_rebuild *r, qc_id id, const struct wide *w, str
     return ok;
 }
 
-/* Between two floats that are float32 now nothing is left of it. */
+/* A Cast between two floats that both become float32 is dropped. */
 static bool drop_cast(bool *dropped, struct qc_rebuild *r, const struct qc_node *n, const struct wide *w,
                       struct qc_status *st)
 {
@@ -131,7 +132,7 @@ static bool drop_cast(bool *dropped, struct qc_rebuild *r, const struct qc_node 
     return !*dropped || (r->map[n->outputs] = qc_rebuild_value(r, n->inputs[0], st)) != 0;
 }
 
-/* An operator of the user's own: its kernel knows the types that it was written for. */
+/* The kernel of a custom operator supports only its own types. */
 static bool keep_types(struct qc_rebuild *r, qc_id id, const struct wide *w, struct qc_status *st)
 {
     const struct qc_graph *g = r->from;
@@ -156,7 +157,7 @@ static bool keep_types(struct qc_rebuild *r, qc_id id, const struct wide *w, str
     return ok;
 }
 
-/* Recursion is bounded by QC_BODY_DEPTH_MAX. */
+/* QC_BODY_DEPTH_MAX bounds the recursion. */
 static bool widen_graph(struct qc_graph **out, const struct qc_graph *g, const struct wide *w, struct qc_status *st)
 {
     struct qc_rebuild r = {0};
@@ -173,7 +174,7 @@ static bool widen_graph(struct qc_graph **out, const struct qc_graph *g, const s
     return ok;
 }
 
-/* What the constants take once they are wide; those of bodies are asked about when their turn comes. */
+/* Requests the memory of the widened constants; bodies request theirs when they are widened. */
 static bool ask_budget(const struct qc_graph *g, const struct wide *w, struct qc_status *st)
 {
     size_t bytes = 0;

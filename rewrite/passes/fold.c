@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fold: quantizers of equal parameters that a value is brought from and to become one, then the rules of
- * requantize.rules. */
+/* Fold: merges quantizers of equal parameters between which a value is converted, then applies the rules of
+   requantize.rules. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static bool equal_parameters(const struct qc_qparams *a, const struct qc_qparams
            memcmp(a->zero_point, b->zero_point, a->count * sizeof *a->zero_point) == 0;
 }
 
-/* The qparams that a quantize or requantize brings its value from, 0 when that is real. */
+/* Returns the qparams from which a quantize or requantize converts its value, 0 if the value is real. */
 static qc_id source_qparams(const struct qc_graph *g, const struct qc_node *n)
 {
     qc_id v = n->inputs[0];
@@ -29,7 +29,7 @@ static qc_id source_qparams(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Quantize && dq && dq->op == QC_OP_Dequantize ? g->values[dq->inputs[0]].type.qparams : 0;
 }
 
-/* map[qparams]: the one that stands for it. Whether there is anything to do. */
+/* map[qparams]: the representative of equal ones. Returns true if any two are equal. */
 static bool find_equal(qc_id *map, const struct qc_graph *g)
 {
     bool any = false;
@@ -43,7 +43,7 @@ static bool find_equal(qc_id *map, const struct qc_graph *g)
     return any;
 }
 
-/* Does the node name its result's qparams itself? */
+/* Returns true if the node sets the qparams of its result itself. */
 static bool names_qparams(const struct qc_node *n)
 {
     enum qc_affine_behaviour b = qc_node_affine(n);

@@ -23,7 +23,7 @@ static bool foldable(const struct qc_graph *to, const struct qc_graph *g, const 
     return n->input_count > 0;
 }
 
-/* Shape-15 and Size-13 of a value of known shape, be it a constant or not; result: the type of the node's output. */
+/* Shape-15 and Size-13 of a value of known shape, constant or not. result: the shape of the node's output. */
 static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape *s, const struct qc_shape *result,
                                  struct qc_status *st)
 {
@@ -34,12 +34,12 @@ static struct qc_tensor *measure(const struct qc_node *n, const struct qc_shape 
     if (start < 0) start += s->rank;
     if (start < 0) start = 0;
     for (int64_t i = 0; i < result->dim[0] && start + i < s->rank; i++)
-        to[i] = s->dim[start + i]; /* "end" is in the type */
+        to[i] = s->dim[start + i]; /* the output's shape accounts for "end" */
     return t;
 }
 
-/* The sizes that a Gather takes of a shape which is known there, though not everywhere: heads and features of a model
- * whose batch is free. *out is NULL otherwise. */
+/* *out: the sizes that a Gather takes of a partly known shape, such as heads and features of a model with a free batch.
+   NULL if one of them is free or n is no such Gather. */
 static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const struct qc_node *n,
                        struct qc_status *st)
 {
@@ -67,7 +67,8 @@ static bool pick_sizes(struct qc_tensor **out, const struct qc_rebuild *r, const
     return (*out = t) != NULL;
 }
 
-/* A folded value keeps its name; one that a rule made has that of what it was made from: a weight stays the weight. */
+/* Returns the name of a folded value: its own or, for a node that a rule made, that of its first input: a folded weight
+   keeps the weight's name. */
 static const char *name_of(const struct qc_rebuild *r, const struct qc_node *n, unsigned output)
 {
     const char *own = r->from->values[n->outputs + output].name;
@@ -92,7 +93,8 @@ static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_fo
     for (unsigned k = 0; ok && k < n->output_count; k++) {
         qc_id v = qc_graph_add_constant(r->to, NULL, results[k], st);
         ok = (r->map[n->outputs + k] = v) != 0;
-        /* Not in the table of names, where what it comes from is until the dead are dropped: see share_names. */
+        /* Not added to the table of names: its first input has the name until unused nodes are dropped
+           (share_names). */
         if (ok && !r->to->values[v].name) r->to->values[v].name = name_of(r, n, k);
     }
     for (unsigned k = 0; k < n->output_count; k++) qc_tensor_unref(results[k]);
@@ -100,7 +102,7 @@ static bool fold(struct qc_rebuild *r, qc_id old, qc_eval_fn *eval, struct qc_fo
     return ok;
 }
 
-/* What a folded constant is named after keeps its name when it is still in use. */
+/* Renames a folded constant if the value that it is named after is still in use. */
 static bool share_names(struct qc_graph *g, struct qc_status *st)
 {
     bool *live = calloc(g->value_count + 1, sizeof *live), ok = true;
@@ -122,7 +124,7 @@ static bool share_names(struct qc_graph *g, struct qc_status *st)
     return ok;
 }
 
-/* A branch that is always taken stands in place of its If. */
+/* Replaces an If with a constant condition by the branch taken. */
 static bool take_branch(bool *inlined, struct qc_rebuild *r, const struct qc_node *n, struct qc_status *st)
 {
     *inlined = false;
@@ -155,7 +157,7 @@ bool qc_fold_constants_within(struct qc_graph **out, const struct qc_graph *g, q
     ok = ok && qc_rebuild_finish(&folded, &r, st);
     qc_rebuild_free(&r);
     if (!ok) return false;
-    /* once more from the outputs, so that nothing dead stays */
+    /* Rebuilt from the outputs, to drop unused nodes. */
     ok = share_names(folded, st) && qc_rebuild_begin(&r, folded, st) && qc_rebuild_finish(out, &r, st);
     qc_rebuild_free(&r);
     qc_graph_free(folded);

@@ -21,7 +21,7 @@ struct qc_folded_constants {
     struct qc_arena *arena;
     size_t count, capacity;
     struct folded *list;
-    struct qc_index index; /* by the address of `from`: number + 1; what was trimmed is still there */
+    struct qc_index index; /* by the address of `from`: number + 1; includes trimmed constants */
     enum qc_constant_forms forms;
 };
 
@@ -61,7 +61,7 @@ void qc_folded_constants_free(struct qc_folded_constants *f)
     free(f);
 }
 
-/* `from` is held, so that nothing else can come to lie where it is. */
+/* `from` is referenced, so that no other tensor can get its address. */
 static bool is_it(const struct folded *k, const struct qc_tensor *from, const struct qc_qparams *q, int axis)
 {
     const struct qc_levels levels = qc_qparams_levels(q);

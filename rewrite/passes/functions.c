@@ -10,14 +10,14 @@ struct joining {
     const struct qc_graph *g;
     struct qc_arena *arena;
     uint32_t *uses;
-    qc_id *base;     /* [value_count + 1]: the nearest value that this one is a function of, 0: of none or of several */
-    bool *refused;   /* [node_count + 1]: no pattern takes the table that ends here */
-    bool *inner;     /* [node_count + 1]: part of a table that ends elsewhere */
-    qc_id *variable; /* [node_count + 1]: of the table that ends here, or 0 */
-    const char **text;                          /* [node_count + 1]: its function, */
-    const char **names;                         /* and the names of what it is made of */
-    qc_id *made;                                /* [node_count + 1]: the node in the joined graph */
-    const struct qc_partition_options *options; /* NULL: of a model that is quantized already */
+    qc_id *base;        /* [value_count + 1]: the nearest value of which this one is a function, 0: none or several */
+    bool *refused;      /* [node_count + 1]: no pattern matches the table that ends here */
+    bool *inner;        /* [node_count + 1]: part of a table that ends elsewhere */
+    qc_id *variable;    /* [node_count + 1]: variable of the table that ends here, or 0 */
+    const char **text;  /* [node_count + 1]: its function */
+    const char **names; /* and the names of its nodes */
+    qc_id *made;        /* [node_count + 1]: the node in the joined graph */
+    const struct qc_partition_options *options; /* NULL: for a model that is quantized already */
 };
 
 static bool is_number(const struct qc_graph *g, qc_id v)
@@ -26,7 +26,7 @@ static bool is_number(const struct qc_graph *g, qc_id v)
     return t && t->dtype == QC_F32 && t->count == 1;
 }
 
-/* A float op of the list whose operands are numbers and values of the result's shape. */
+/* Returns true for a float op of the list whose operands are numbers and values of the result's shape. */
 static bool is_step(const struct joining *x, const struct qc_node *n)
 {
     const struct qc_graph *g = x->g;
@@ -47,7 +47,7 @@ static bool is_step(const struct joining *x, const struct qc_node *n)
     return true;
 }
 
-/* The first value that lies on the chain of bases of both. */
+/* Returns the first value on both chains of bases, or 0. */
 static qc_id meet(const struct joining *x, qc_id a, qc_id b)
 {
     for (unsigned i = 0; a && i <= QC_FUNCTION_STEPS; i++, a = x->base[a]) {
@@ -58,7 +58,7 @@ static qc_id meet(const struct joining *x, qc_id a, qc_id b)
     return 0;
 }
 
-/* The nodes between a value and what it is a function of, the value's own included. */
+/* The nodes between a value and its variable, including the value's own. */
 struct region {
     unsigned count;
     qc_id nodes[QC_FUNCTION_STEPS];
@@ -71,7 +71,8 @@ static bool in_region(const struct region *r, qc_id node)
     return false;
 }
 
-/* Adds the nodes from v down to x. False: too many, or something else uses one of them. */
+/* Finds the nodes from v down to the variable. Returns false if there are too many, or if a node outside uses one of
+   their results. */
 static bool find_region(struct region *r, const struct joining *x, qc_id v, qc_id variable)
 {
     const struct qc_graph *g = x->g;
@@ -122,7 +123,7 @@ static bool is_clamp(const struct qc_node *n)
     return qc_node_affine(n) == QC_AFFINE_BOUND;
 }
 
-/* The farthest variable such that nothing but the table uses what is between. */
+/* Returns the farthest variable such that only the table uses the values in between, or 0. */
 static qc_id find_variable(struct region *r, const struct joining *x, qc_id root)
 {
     const struct qc_graph *g = x->g;
@@ -133,7 +134,7 @@ static qc_id find_variable(struct region *r, const struct joining *x, qc_id root
         chain[count++] = v;
     }
     while (count > 1 && is_clamp(qc_node_of(g, chain[count - 2])))
-        count--; /* the clamp's result is stored, not what it cuts */
+        count--; /* the clamp's result is stored, not its input */
     return count && find_region(r, x, root, chain[count - 1]) ? chain[count - 1] : 0;
 }
 
@@ -160,7 +161,7 @@ static bool compose(struct qc_function_arg *out, struct qc_function *f, const st
     return qc_function_put(&out->step, f, &s);
 }
 
-/* From the outputs up, so that tables are as large as they can be. */
+/* Runs from the outputs up, so that tables are as large as possible. */
 static bool find_tables(struct joining *x, struct qc_status *st)
 {
     const struct qc_graph *g = x->g;
@@ -213,7 +214,7 @@ static bool build(struct qc_graph **out, const struct joining *x, struct qc_stat
     return ok;
 }
 
-/* Marks the tables that are not between a DequantizeLinear and one QuantizeLinear. */
+/* Refuses the tables that are not between a DequantizeLinear and one QuantizeLinear. */
 static bool refuse_unquantized(bool *again, struct joining *x, struct qc_status *st)
 {
     const struct qc_graph *g = x->g;
@@ -232,14 +233,13 @@ static bool refuse_unquantized(bool *again, struct joining *x, struct qc_status 
     return true;
 }
 
-/* Marks the tables that no pattern takes; *again: there were some. */
+/* Refuses the tables that no pattern matches. *again: there was one. */
 static bool refuse_unmatched(bool *again, struct joining *x, const struct qc_graph *joined, struct qc_status *st)
 {
     struct qc_partition *p = NULL;
     if (!x->options) return refuse_unquantized(again, x, st);
     struct qc_partition_options o = *x->options;
-    o.skip_count =
-        0; /* what is skipped is in no table, and is looked for later; so are nodes with types of their own */
+    o.skip_count = 0; /* --skip, --only types: nodes that they name are in no table and are checked later */
     o.activation_type_count = o.weight_type_count = 0;
     *again = false;
     if (!qc_partition_new(&p, joined, x->rules, &o, st)) return false;

@@ -14,8 +14,8 @@ struct taking {
     struct qc_uses uses;
     struct qc_rebuild r;
     struct qc_given_values *values;
-    bool *gone;      /* [value_count + 1]: integers of a QuantizeLinear that goes */
-    bool *from_zero; /* [value_count + 1] of g: no number of it is below 0 */
+    bool *gone;      /* [value_count + 1]: integers of a QuantizeLinear that is removed */
+    bool *from_zero; /* [value_count + 1] of g: no element is below 0 */
 };
 
 bool qc_given_same(const struct qc_given *a, const struct qc_given *b)
@@ -46,8 +46,8 @@ static bool is_stored(enum qc_dtype t)
     return t == QC_U8 || t == QC_I8 || t == QC_U16 || t == QC_I16 || t == QC_U4 || t == QC_I4;
 }
 
-/* The parameters of a QuantizeLinear or DequantizeLinear. *usable is false where they are not constant float32, not one
-   per tensor or channel, or qparams without parameters. */
+/* Reads the parameters of a QuantizeLinear or DequantizeLinear. *usable is false if they are not constant float32, not
+   one per tensor or channel, or not valid qparams. */
 static bool parameters_of(struct qc_given *out, bool *usable, const struct taking *t, const struct qc_node *n,
                           struct qc_status *st)
 {
@@ -100,7 +100,7 @@ static const struct qc_given *known(const struct taking *t, qc_id value)
     return w ? qc_given_of_weight(t->values, w) : qc_given_of_value(t->values, t->r.to, value);
 }
 
-/* Where elements of a channel begin again: how many stand behind the axis. */
+/* Returns the number of elements behind the axis, after which the channel changes. */
 static size_t inner_of(const struct qc_shape *s, int axis)
 {
     size_t n = 1;
@@ -124,7 +124,7 @@ static qc_id add_weight(struct taking *t, const char *name, struct qc_tensor *w,
     return v;
 }
 
-/* Integers of the file as the numbers that they stand for. */
+/* Adds a weight stored as integers with its real values. */
 static qc_id read_weight(struct taking *t, const struct qc_node *n, const struct qc_tensor *q, const struct qc_given *p,
                          struct qc_status *st)
 {
@@ -135,7 +135,7 @@ static qc_id read_weight(struct taking *t, const struct qc_node *n, const struct
     return add_weight(t, t->g->values[n->outputs].name, w, p, st);
 }
 
-/* Float weights that the file quantizes and reads again. */
+/* Rounds a float weight that the file quantizes and dequantizes. */
 static qc_id round_weight(struct taking *t, const struct qc_node *n, const struct qc_tensor *x,
                           const struct qc_given *p, struct qc_status *st)
 {
@@ -150,7 +150,7 @@ static qc_id round_weight(struct taking *t, const struct qc_node *n, const struc
     return add_weight(t, t->g->values[n->outputs].name, w, p, st);
 }
 
-/* Bias: int32, one scale or one per element. */
+/* Adds a bias: int32, one scale or one per element. */
 static qc_id read_bias(struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = t->g;
@@ -172,7 +172,7 @@ static bool is_bias(const struct taking *t, const struct qc_node *n)
     return s->count == 1 || (q->shape.rank == 1 && s->count == q->count);
 }
 
-/* Is every reader of these integers a DequantizeLinear with their parameters? */
+/* *out: every reader of these integers is a DequantizeLinear with the same parameters. */
 static bool only_read_back(bool *out, const struct taking *t, const struct qc_node *n, const struct qc_given *p,
                            struct qc_status *st)
 {
@@ -190,8 +190,8 @@ static bool only_read_back(bool *out, const struct taking *t, const struct qc_no
     return true;
 }
 
-/* The clamp of a quantizer whose lowest level is 0: a relu, or a clip from 0, that saturation has taken the place of.
-   Returns the new value that its readers read. */
+/* Adds the clamp of a quantizer whose lowest level is 0: saturation replaces a relu, or a clip from 0, in the file.
+   Returns the new value for its readers. */
 static qc_id add_clamp(struct taking *t, qc_id x, const struct qc_given *p, const char *name, struct qc_status *st)
 {
     const struct qc_affine a = affine_at(p, 0, 1);
@@ -233,7 +233,7 @@ static bool take_quantize(bool *done, struct taking *t, const struct qc_node *n,
         if (!clamps && !qc_graph_name_value(t->r.to, x, name, st)) return false;
         if (!known(t, read) && !note(t, read, NULL, &p, st)) return false;
     }
-    t->r.map[n->outputs] = read; /* what its readers stand for too */
+    t->r.map[n->outputs] = read; /* readers of the integers map to it too */
     t->from_zero[n->outputs] = p.count == 1 && p.zero_point[0] == qc_dtype_info(p.dtype)->lo;
     return *done = t->gone[n->outputs] = true;
 }
@@ -256,7 +256,7 @@ static bool take_dequantize(bool *done, struct taking *t, const struct qc_node *
     return true;
 }
 
-/* A weight that is turned before it is multiplied is the same weight. */
+/* Transposes a weight and its parameters, so that it stays a weight. */
 static bool take_transpose(bool *done, struct taking *t, const struct qc_node *n, struct qc_status *st)
 {
     const qc_id x = t->r.map[n->inputs[0]];
@@ -278,7 +278,8 @@ static bool take_transpose(bool *done, struct taking *t, const struct qc_node *n
     return *done = v != 0;
 }
 
-/* Whether results cannot be below 0, since their inputs are not, or by the op alone, or by the levels that are read. */
+/* Marks results that cannot be below 0, because their inputs are not, because of the op, or because of the levels
+   read. */
 static void mark_from_zero(struct taking *t, const struct qc_node *n, const struct qc_bounds *bounds)
 {
     const enum qc_affine_behaviour b = qc_op_info(n->op)->affine;

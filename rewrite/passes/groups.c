@@ -8,7 +8,7 @@ static bool is_unary(const struct qc_node *n)
     return qc_op_info(n->op)->unary || n->op == QC_OP_Gelu || n->op == QC_OP_Table;
 }
 
-/* An op that works element by element on one value: it could be computed as the accumulator is written. */
+/* Returns true for an op that works element by element on one value, so that it could be fused with the accumulator. */
 static bool could_join(const struct qc_node *n)
 {
     return is_unary(n) || n->op == QC_OP_Relu || n->op == QC_OP_Clip || n->op == QC_OP_Abs || n->op == QC_OP_Neg;
@@ -20,7 +20,7 @@ static bool joins(const struct qc_graph *g, const struct qc_node *n)
     return n->op == QC_OP_Requantize || qc_node_affine(n) == QC_AFFINE_BOUND || is_unary(n);
 }
 
-/* Accumulator -> real -> function -> stored, each used once: one rounding. */
+/* Accumulator -> real -> function -> stored, each with one reader: rounded once. */
 static bool take_function(struct qc_group_info *group, const struct qc_uses *u, qc_id dequantize)
 {
     const struct qc_graph *g = u->graph;

@@ -5,10 +5,10 @@
 
 #include "graph/core/bounds.h"
 
-/* Four bits less than the others is what an input may lose. */
+/* 4 bits: an input that loses more keeps its own scale. */
 #define APART 16
 
-/* Infinite where nothing is known. */
+/* Infinite if the bounds are not known. */
 static double magnitude(struct qc_bounds b)
 {
     return fmax(fabs(b.lo), fabs(b.hi));
@@ -19,15 +19,15 @@ static bool sizes_differ(const struct qc_node *n, const struct qc_bounds *bounds
     double least = (double)INFINITY, most = 0;
     for (unsigned i = 0; i < n->input_count; i++) {
         const double m = magnitude(bounds[n->inputs[i]]);
-        if (m == 0) continue; /* zeros: no scale can hurt them */
+        if (m == 0) continue; /* all zeros: any scale is exact */
         least = fmin(least, m);
         most = fmax(most, m);
     }
     return isfinite(least) && least * APART < most;
 }
 
-/* [value_count + 1]: a match reads the value, or what ops that pass parameters on make of it; through: so do matches
-   that only join. */
+/* Returns [value_count + 1]: a match reads the value, or the result of ops on it that pass parameters on. through:
+   matches of patterns that only join pass it on too. */
 static bool *read_by_matches(const struct qc_graph *g, const struct qc_rules *rules, const struct qc_matches *matches,
                              bool through, struct qc_arena *a, struct qc_status *st)
 {
@@ -57,7 +57,7 @@ bool *qc_joins_apart(const struct qc_graph *g, const struct qc_rules *rules, con
 {
     const struct qc_bounds *bounds;
     bool *apart = QC_NEW_ARRAY(a, bool, g->node_count + 1, st), *read = NULL;
-    if (!apart || !has_joins(g, rules)) return apart; /* bounds look at every weight */
+    if (!apart || !has_joins(g, rules)) return apart; /* computing bounds reads every weight */
     if (!(bounds = qc_graph_bounds(g, a, st)) ||
         (matches && !(read = read_by_matches(g, rules, matches, through, a, st))))
         return NULL;

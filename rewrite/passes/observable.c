@@ -15,14 +15,14 @@ static bool is_data(const struct qc_graph *g, qc_id v)
     return v && g->values[v].type.dtype == QC_F32;
 }
 
-/* Marks what the node covers in any case: it is in no match, and its values are of one class. apart: they may not be,
- * of a join. */
+/* Marks values of a node that another value of their class covers if the node is in no match. apart: the inputs of a
+   join may have classes of their own. */
 static void hide(bool *hidden, const struct qc_graph *g, const struct qc_rules *rules, const struct qc_node *n,
                  bool apart, const uint32_t *uses)
 {
     enum qc_affine_behaviour b = qc_rules_behaviour(rules, g, n);
     if (!is_data(g, n->outputs) || !is_data(g, n->inputs[0])) return;
-    if (b == QC_AFFINE_KEEP && n->op != QC_OP_Pad) /* a Pad may bring a number of its own */
+    if (b == QC_AFFINE_KEEP && n->op != QC_OP_Pad) /* a Pad may add another number */
         for (unsigned k = 0; k < n->output_count; k++) hidden[n->outputs + k] = true;
     unsigned covered = apart ? 0 : b == QC_AFFINE_JOIN ? n->input_count : b == QC_AFFINE_BOUND ? 1 : 0;
     for (unsigned i = 0; i < covered; i++)

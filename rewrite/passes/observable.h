@@ -4,8 +4,9 @@
 
 #include "rewrite/passes/partition.h"
 
-/* Of a canonical graph (qc_normalise): every float32 value that has a name and is no constant, but those that can only
-   be covered by others of their class (rewrite/passes/partition.h) with any --only and --skip: what an op of the
-   allow-list that no pattern names copies, and what a clamp reads alone. Ascending ids, array from the arena. */
+/* Finds every float32 value of a canonical graph (qc_normalise) that has a name and is no constant. Excluded are values
+   that others of their class (rewrite/passes/partition.h) cover with any --only and --skip: results of an op of the
+   allow-list that copies and that no pattern names, and inputs that only a clamp reads. Ascending ids, array from the
+   arena. */
 bool qc_observable_values(size_t *count, qc_id **values, const struct qc_graph *g, const struct qc_rules *rules,
                           struct qc_arena *a, struct qc_status *st);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which quantizers have a scale per channel. All of a class must have the channels, in their order, and nothing may sum
- * over them. */
+/* Decides which quantizers have a scale per channel. All values of a class must have the same channels in the same
+   order, and no reader may sum over them. */
 #include "rewrite/passes/channel_axis.h"
 #include "rewrite/passes/partition.h"
 
@@ -34,7 +34,7 @@ static void take_value(struct finding *f, qc_id v)
         f->channels[class] = f->g->values[v].type.shape.dim[axis];
 }
 
-/* Parameters pass through the node: they have to lie along the axes that its ends have. */
+/* Refuses channels if parameters that pass through the node do not lie along the axes of its input and output. */
 static void take_passage(struct finding *f, const struct qc_node *n)
 {
     const struct qc_graph *g = f->g;
@@ -47,7 +47,7 @@ static void take_passage(struct finding *f, const struct qc_node *n)
         }
 }
 
-/* Every output reads one channel, and every channel is read by one output. */
+/* Returns true if every output reads one channel and every channel is read by one output. */
 static bool is_depthwise(const struct finding *f, const struct qc_node *n)
 {
     const struct qc_tensor *w = qc_layer_constant(f->g, n);
@@ -87,7 +87,7 @@ bool qc_partition_channels(struct qc_partition *p, const struct qc_rules *rules,
     if (!f.channels || !f.wanted || !qc_channel_axes(&f.axes, g, p->arena, st)) return false;
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->requested[v]) f.wanted[p->class_of[v]] = qc_partition_scheme(p, p->class_of[v], false).per_channel;
-    for (qc_id id = 1; id <= g->node_count; id++) { /* results of patterns that keep their own quantizer */
+    for (qc_id id = 1; id <= g->node_count; id++) { /* results of patterns with a quantizer of their own */
         const struct qc_match *m = p->matches.at[id];
         if (m && m->rule->give->op == QC_OP_Dequantize)
             f.wanted[p->class_of[m->root]] =

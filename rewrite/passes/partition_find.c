@@ -14,9 +14,7 @@
 #include "rewrite/passes/partition_types.h"
 #include "rewrite/passes/refused.h"
 
-/* tables that rows are taken of (embeddings). */
-
-/* Takes the match at a node back: it stays as it is. */
+/* Drops the match at a node, which stays as it is. */
 static void qc_partition_drop(struct qc_partition *p, qc_id node)
 {
     struct qc_match *m = p->matches.at[node];
@@ -25,8 +23,8 @@ static void qc_partition_drop(struct qc_partition *p, qc_id node)
     p->matches.count--;
 }
 
-/* Is there room for a table whose rows have the size 1, beside the one that the model has? Under a limit of memory only
-   for one of an eighth of it. The reason is noted where not. */
+/* Returns true if memory suffices for the integers of a table (of an embedding), in addition to its float elements:
+   under a memory limit, only for tables of at most an eighth of it. Else notes the reason. */
 static bool qc_tables_fit(struct qc_partition *p, const struct qc_match *m)
 {
     enum { SHARE = 8 };
@@ -36,14 +34,14 @@ static bool qc_tables_fit(struct qc_partition *p, const struct qc_match *m)
     for (unsigned i = 0; i < n->input_count; i++) {
         const struct qc_tensor *t = qc_constant_of(g, n->inputs[i]);
         if (!t || t->bytes <= g->budget.memory_limit / SHARE) continue;
-        p->reason[m->nodes[0]] = "--memory-limit leaves no room to make integers of it";
+        p->reason[m->nodes[0]] = "--memory-limit leaves no memory to quantize it";
         return false;
     }
     return true;
 }
 
-/* Of patterns that quantize a table alone those go whose result is stored as it is: the table is stored so then, and no
-   float op reads it. p->requested has what patterns ask for. */
+/* Drops patterns that quantize a table alone if their result is stored: the table is then stored too, and no float op
+   reads it. p->requested has the values that patterns quantize. */
 static bool qc_tables_drop_stored(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
@@ -60,10 +58,10 @@ static bool qc_tables_drop_stored(struct qc_partition *p, const struct qc_rules 
     return true;
 }
 
-/* Smaller ones are not worth a word. */
+/* Least number of elements of a table that the report mentions. */
 enum { LARGE = 4096 };
 
-/* Tables that stay in float: p->reason says why, and how large they are. */
+/* Notes in p->reason why tables stay in float, and their size. */
 static bool qc_tables_note_float(struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
@@ -87,7 +85,7 @@ static bool qc_tables_note_float(struct qc_partition *p, struct qc_status *st)
 
 struct finder {
     struct qc_partition *p;
-    bool *skip_used, *island; /* island: [node_count + 1], inside of an island */
+    bool *skip_used, *island; /* island: [node_count + 1], inside an island */
     const char **cost;        /* [node_count + 1]: why it is faster in float, or NULL */
     struct qc_types_used types_used;
 };
@@ -181,7 +179,7 @@ static bool accept(void *user, const struct qc_match *m)
            qc_types_accept(p, m, &f->types_used);
 }
 
-/* What is inside of an island stays in float, and the report says what it is inside of. */
+/* Keeps the nodes inside islands in float; the report names the island. */
 static bool find_islands(struct finder *f, const struct qc_rules *rules, struct qc_status *st)
 {
     struct qc_partition *p = f->p;
@@ -206,7 +204,7 @@ static bool is_data(const struct qc_graph *g, qc_id v)
     return v && g->values[v].type.dtype == QC_F32;
 }
 
-/* The capture that is quantized to qparams of this name. */
+/* Returns the capture that is quantized to qparams of this name, or 0. */
 static qc_id quantized_to(const struct qc_expr *e, const struct qc_match *m, unsigned name)
 {
     if (e->kind != QC_EXPR_OP) return 0;
@@ -235,7 +233,7 @@ bool qc_partition_covers(const struct qc_match *m)
     return m->rule->give->args[0]->op == QC_OP_Quantize;
 }
 
-/* Values with parameters of their own in the model are in one class only where these are equal. */
+/* Joins two classes, unless the model gives them different parameters. */
 static void join(struct qc_partition *p, qc_id a, qc_id b)
 {
     const struct qc_given *x = p->given[qc_union_root(p->class_of, a)], *y = p->given[qc_union_root(p->class_of, b)];
@@ -244,7 +242,7 @@ static void join(struct qc_partition *p, qc_id a, qc_id b)
     p->given[qc_union_root(p->class_of, a)] = x ? x : y;
 }
 
-/* Constants that the template stores as it stores the result. */
+/* Joins constants that the template quantizes with the qparams of the result to the result's class. */
 static void unite_constants(struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
                             const struct qc_uses *uses)
 {
@@ -288,7 +286,7 @@ static bool find_classes(struct qc_partition *p, const struct qc_rules *rules, c
     return true;
 }
 
-/* Behind a value whose only user is a clamp of its class, the clamp's result: that is where it is quantized. */
+/* If the only user of a value is a clamp of its class, returns the clamp's result, which is quantized instead. */
 static qc_id past_bounds(const struct qc_partition *p, const struct qc_uses *uses, qc_id v)
 {
     const struct qc_graph *g = p->graph;
@@ -309,7 +307,7 @@ static void request(void *user, qc_id v)
 struct join {
     const struct qc_partition *p;
     const bool *quantized;
-    bool ok, of_model; /* of_model: all that is missing are inputs of the model */
+    bool ok, of_model; /* of_model: the inputs that are not quantized are all inputs of the model */
 };
 
 static void check_join(void *user, qc_id v)
@@ -325,14 +323,13 @@ static bool stores_result(const struct qc_partition *p, const struct qc_match *m
     return m->rule->result_quantized && !p->options.float_results;
 }
 
-/* The template ends in a float op and says nothing of the result: it is stored only where something else asks for it.
- */
+/* Returns true if the template ends in a float op and does not store the result. */
 static bool leaves_real(const struct qc_partition *p, const struct qc_match *m)
 {
     return m->rule->give->op != QC_OP_Dequantize && !stores_result(p, m);
 }
 
-/* In topological order: patterns that only join quantized values are dropped where a data input is not one. */
+/* In topological order, drops patterns that only join quantized values if a data input is not quantized. */
 static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rules, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
@@ -365,9 +362,8 @@ static bool drop_loose_joins(struct qc_partition *p, const struct qc_rules *rule
                 stored += quantized[n->inputs[i]];
                 constants += qc_constant_of(g, n->inputs[i]) != NULL;
             }
-            passes = stored &&
-                     stored + constants ==
-                         inputs; /* what is taken from constants alone (an embedding) is no reason to quantize more */
+            passes =
+                stored && stored + constants == inputs; /* ops on constants alone (an embedding) do not quantize more */
         }
         for (unsigned k = 0; k < n->output_count; k++)
             if (passes || (m && !leaves_real(p, m))) quantized[n->outputs + k] = true;
@@ -436,7 +432,7 @@ static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *so
     return same_clause(weight ? &(*known)->weight : &(*known)->activation, clause) || warn(p, *known, source, v, st);
 }
 
-/* The captures that the template quantizes; weights have channels. */
+/* Sets the schemes of the captures that the template quantizes; weights have channels. */
 static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const struct qc_match *m,
                         const struct qc_scheme_source *source, struct qc_status *st)
 {
@@ -450,7 +446,7 @@ static bool set_schemes(struct qc_partition *p, const struct qc_expr *e, const s
     return true;
 }
 
-/* Does the result have a quantizer because of the pattern itself? */
+/* Returns true if the pattern itself gives the result a quantizer. */
 static bool makes_quantizer(const struct qc_partition *p, const struct qc_match *m)
 {
     const struct qc_expr *inner = m->rule->give->args[0];
@@ -491,12 +487,12 @@ struct qc_scheme qc_partition_scheme(const struct qc_partition *p, qc_id v, bool
     return s;
 }
 
-/* Adds what was meant: of names, count of them in p->arena. */
+/* Fails with the closest of count names in p->arena as a suggestion. */
 static bool unknown(const char *option, const char *given, const char *what, const char *const *names, size_t count,
                     const char *see, struct qc_status *st)
 {
     const char *meant = qc_closest(given, names, count);
-    if (meant && strcmp(meant, given) == 0) meant = NULL; /* it is there, but nothing quantizes it */
+    if (meant && strcmp(meant, given) == 0) meant = NULL; /* it exists, but no pattern quantizes it */
     return qc_fail(st, QC_USAGE, "--%s %s: %s%s%s%s; %s", option, given, what, meant ? "; did you mean '" : "",
                    meant ? meant : "", meant ? "'?" : "", see);
 }
@@ -525,7 +521,7 @@ static bool unknown_node(const struct qc_partition *p, const char *given, struct
                             "'qcalib inspect -v MODEL' lists them", st);
 }
 
-/* Does --skip keep a step out of a table? Alone no pattern may take it. */
+/* Returns true if --skip keeps an op out of a table; alone, no pattern may match it. */
 static bool skips_step(const struct qc_partition *p, const struct qc_rules *rules, const char *glob)
 {
     const struct qc_graph *g = p->graph;

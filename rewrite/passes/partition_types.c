@@ -9,7 +9,7 @@
 
 enum { PRODUCT_BITS = 24, LIST = 600, SLIGHT_ONE_IN = 15, TABLE_ONE_IN = 100 };
 
-/* The last choice that fits a matched node (its place among the matched ones in *at), or NULL. */
+/* Returns the last choice that matches a node of the match, or NULL. *at: index of the node in the match. */
 static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_partition *p, const struct qc_match *m,
                                               bool weight, bool *used)
 {
@@ -27,7 +27,7 @@ static const struct qc_type_choice *choice_of(unsigned *at, const struct qc_part
     return found;
 }
 
-/* Left in float, or taken as it comes? */
+/* Returns true if inputs that are not stored are quantized at run time. */
 static bool is_dynamic(const struct qc_partition *p, const struct qc_match *m)
 {
     unsigned at;
@@ -50,7 +50,7 @@ struct weight {
     int axis;
 };
 
-/* The first constant that the template quantizes per channel. */
+/* Returns the first constant that the template quantizes per channel. */
 static struct weight weight_of(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e,
                                const struct qc_expr *taker)
 {
@@ -68,16 +68,16 @@ static struct weight weight_of(const struct qc_partition *p, const struct qc_mat
     return none;
 }
 
-#define AS_IT_COMES "its input is quantized as it comes"
+#define AS_IT_COMES "its input is quantized at run time"
 
 static const char *why_weights_only(bool dynamic)
 {
-    return dynamic ? "computes in float, from quantized weights" /* no integer op that would be faster */
+    return dynamic ? "computes in float, from quantized weights" /* no faster integer op exists */
                    : "only its weights are quantized (--activation-type none)";
 }
 
-/* Weights that the template quantizes. One is rounded without the template (weight_of); of more the template does it.
- */
+/* Returns the number of weights that the template quantizes. A single one is rounded without the template (weight_of),
+   several by the template. */
 static unsigned weight_count(const struct qc_partition *p, const struct qc_match *m, const struct qc_expr *e)
 {
     const qc_id v = qc_template_quantizes(m, e);
@@ -86,11 +86,11 @@ static unsigned weight_count(const struct qc_partition *p, const struct qc_match
     return n;
 }
 
-enum { BLOCK_BITS = 8 }; /* no form has blocks of more */
+enum { BLOCK_BITS = 8 }; /* no format has blocks of wider types */
 
-/* The axis that a product sums over, where a weight of it may be in blocks along that; -1: it may not. A convolution of
-   one tap is such a product where it reads real numbers anyhow, or has fewer than 8 bits, of which no runtime has
-   integer convolutions; else integers serve it better. Of a table that rows are taken of, the rows' own. */
+/* Returns the axis that a product sums over if its weight may have blocks along it, else -1. A convolution of one tap
+   counts as such a product if it reads real numbers, or has fewer than 8 bits, for which no runtime has integer
+   convolutions; otherwise integers are better. For a table whose rows are gathered: the axis within a row. */
 static int axis_of_blocks(const struct qc_graph *g, const struct qc_node *n, struct weight w, bool real)
 {
     const struct qc_shape *s = &g->values[w.value].type.shape;
@@ -154,9 +154,9 @@ static void note_weight(struct qc_partition *p, const struct qc_match *m, struct
     }
 }
 
-/* With --weight-block: is the weight of a convolution, and has fewer elements for an output than a block? A depthwise
-   or a first convolution is a few weights in a hundred, and loses more than all others: the errors of nine taps do not
-   cancel. */
+/* With --weight-block: returns true for the weight of a convolution with fewer elements per output than a block.
+   Depthwise and first convolutions have a few percent of the weights but lose more than all others, because the errors
+   of nine taps do not cancel. */
 static bool is_short(const struct qc_partition *p, const struct qc_match *m)
 {
     const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
@@ -203,8 +203,8 @@ static bool is_product(const struct qc_partition *p, const struct qc_match *m)
     return product;
 }
 
-/* Is the weight of a product and among the smallest, which together are little of the file? Each layer's error is as
-   much of the output's as that of one of a hundred times the size. */
+/* Returns true for the weight of a product among the smallest, which are a small part of the file. A layer adds as much
+   error to the output as one a hundred times its size. */
 static bool is_slight(const struct qc_partition *p, const struct qc_match *m)
 {
     const qc_id v = weight_of(p, m, m->rule->give, NULL).value;
@@ -219,11 +219,11 @@ static bool is_slight_table(const struct qc_partition *p, const struct qc_match 
     return p->options.weight_block && t && t->count <= p->slight_table;
 }
 
-/* The type that a weight has in place of the one that all have; NULL: that one. A table whose rows are taken as they
-   are has no sums in which errors cancel, and nothing makes up for them: one scale of fewer than 8 bits costs more than
-   all products together (a small GPT: 0.022 nats a character of 0.024), and beside products of 8 bits in blocks 8 bits
-   for it are five sixths of what is lost, so that a small one has 16. Beside floats of 8 bits it has integers, which
-   are nearer to most numbers of a row. Unless it was asked for by name. */
+/* Returns the type that a weight gets instead of the common one, or NULL. A table whose rows are gathered has no sums
+   in which errors cancel. One scale of fewer than 8 bits costs more than all products together (a small GPT: 0.022 of
+   0.024 nats a character). With products of 8 bits in blocks, 8 bits for the table cause five sixths of the loss, so a
+   small table gets 16. With 8-bit floats it gets integers, which are nearer to most numbers of a row. A type requested
+   by name is not changed. */
 static const struct qc_type_choice *widened(const struct qc_partition *p, const struct qc_match *m)
 {
     static const struct qc_type_choice of[2][2] = {{{.dtype = QC_U8}, {.dtype = QC_I8}},
@@ -256,7 +256,8 @@ bool qc_types_accept(struct qc_partition *p, const struct qc_match *m, struct qc
             p->reason[m->nodes[0]] = "float types of few bits are for products with weights alone";
         return false;
     }
-    if (small && !alone && activation != QC_NONE) p->reason[m->nodes[0]] = "computed in float32, from float values of few bits";
+    if (small && !alone && activation != QC_NONE)
+        p->reason[m->nodes[0]] = "computed in float32, from float values of few bits";
     p->real_product[m->nodes[0]] = (blocks || small) && !alone && activation != QC_NONE;
     if (activation != QC_NONE || qc_types_is_table(p, m)) return true;
     if (weight_count(p, m, m->rule->give) > 1) {

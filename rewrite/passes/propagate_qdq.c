@@ -6,20 +6,21 @@
 #include "rewrite/passes/joins.h"
 #include "rewrite/passes/simulate.h"
 
-/* Up: a value all of whose users want it with qparams S, directly or through ops of the allow-list, is computed with S
-   from inputs with S. Down: an op of the allow-list whose data inputs all come from one set of stored qparams is
-   computed with them, and read back behind; of a model that is quantized already only where that is exact. One walk
-   from the outputs decides, one walk from the inputs builds: linear in the size of the graph, nothing is cloned. */
+/* Up: if all users want a value with qparams S, directly or through ops of the allow-list, it is computed with S from
+   inputs with S. Down: if all data inputs of an op of the allow-list come from one set of stored qparams, it is
+   computed with them and dequantized behind; in a model that is quantized already only if that is exact. One walk from
+   the outputs decides, one walk from the inputs builds. The time is linear in the size of the graph, and no node is
+   duplicated. */
 struct expansion {
     const struct qc_rules *rules;
     const struct qc_graph *g;
     struct qc_rebuild r;
-    qc_id *want;       /* [value_count + 1]: the qparams that all users want the value in; 0 none seen yet */
-    int *axis;         /* [value_count + 1]: of its channels, where the qparams have several scales; 0 else */
-    bool *mixed;       /* [value_count + 1]: users differ, or one wants it real */
+    qc_id *want;       /* [value_count + 1]: the qparams that all users want; 0: none yet */
+    int *axis;         /* [value_count + 1]: axis of the channels if the qparams have several scales; else 0 */
+    bool *mixed;       /* [value_count + 1]: users want different qparams, or one reads it as real */
     qc_id *stored;     /* [value_count + 1]: new affine value with the wanted qparams, once built */
     const bool *apart; /* [node_count + 1]: joins of very different sizes */
-    bool exact;        /* nothing that is float may be rounded */
+    bool exact;        /* no float value of the model may be rounded */
 };
 
 static unsigned data_inputs(const struct qc_node *n, enum qc_affine_behaviour b)
@@ -34,7 +35,7 @@ static enum qc_affine_behaviour allowed(const struct expansion *x, const struct 
     return t->dtype == QC_F32 && t->qparams == QC_REAL ? b : QC_AFFINE_NONE;
 }
 
-/* Stored floats pass no operator: no kernel takes them. */
+/* Stored floats pass through no operator, because no kernel takes them. */
 static bool passes(const struct qc_graph *g, qc_id qparams)
 {
     return !qc_is_small_float(g->qparams_of[qparams].dtype);
@@ -51,7 +52,7 @@ static void want(struct expansion *x, qc_id v, qc_id qparams, int axis)
     x->axis[v] = axis;
 }
 
-/* The axis of input i from which a node takes the channels of its results; -1: it has none. */
+/* Returns the axis of input i that holds the channels of the node's results, or -1. */
 static int axis_before(const struct expansion *x, const struct qc_node *n, unsigned i, qc_id qparams)
 {
     const struct qc_graph *g = x->g;
@@ -66,7 +67,7 @@ static int axis_before(const struct expansion *x, const struct qc_node *n, unsig
     return -1;
 }
 
-/* The qparams that the results of an allowed op all have to get, or 0. */
+/* Returns the qparams that all results of an allowed op must get, or 0. */
 static qc_id wanted(const struct expansion *x, const struct qc_node *n)
 {
     qc_id qparams = x->want[n->outputs];
@@ -96,7 +97,7 @@ static void decide(struct expansion *x)
     }
 }
 
-/* The value with the qparams that its users want it in. */
+/* Returns the value with the qparams that its users want. */
 static qc_id in_qparams(struct expansion *x, qc_id old, qc_id qparams, struct qc_status *st)
 {
     if (x->stored[old] && x->r.to->values[x->stored[old]].type.qparams == qparams) return x->stored[old];
@@ -109,7 +110,7 @@ static qc_id in_qparams(struct expansion *x, qc_id old, qc_id qparams, struct qc
     return qc_graph_add(x->r.to, &q, st);
 }
 
-/* Do parameters along this axis of input i stay those of whole channels in all results? */
+/* Returns true if parameters along this axis of input i still belong to whole channels in all results. */
 static bool channels_pass(const struct expansion *x, const struct qc_node *n, unsigned i, int axis)
 {
     const struct qc_value *values = x->g->values;
@@ -119,8 +120,8 @@ static bool channels_pass(const struct expansion *x, const struct qc_node *n, un
     return true;
 }
 
-/* The stored qparams that the new data inputs are all read from, or 0. Constants take any, but not those of something
-   of a very different size. */
+/* Returns the stored qparams from which all new data inputs are read, or 0. Constants accept any qparams, except those
+   of an input of a very different size. */
 static qc_id common_qparams(const struct expansion *x, const struct qc_node *n, enum qc_affine_behaviour b)
 {
     const struct qc_graph *to = x->r.to;

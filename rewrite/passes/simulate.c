@@ -11,8 +11,8 @@
 
 enum { REDUCED_BITS = 7 };
 
-/* The quantizer of a weight that a node reads, as integers or as the real numbers behind them; 0: none. Between those
-   and an LSTM of two directions is a Reshape, which keeps the rows. */
+/* Returns the quantizer of a weight that a node reads, as integers or dequantized; 0: none. In front of an LSTM of two
+   directions there is also a Reshape, which keeps the rows. */
 static qc_id quantizer_of_weight(const struct qc_graph *g, qc_id value)
 {
     const struct qc_node *n = qc_node_of(g, value);
@@ -34,7 +34,7 @@ static void limit(struct qc_graph *g, qc_id quantizer, int32_t sum, enum qc_over
         q->pair_limit = sum;
 }
 
-/* What the activations of a product allow; 0: no kernel of integers computes it. */
+/* Returns the limit on pairs for the activations of a product; 0: no integer kernel computes it. */
 static int32_t limit_of_data(const struct qc_graph *g, qc_id value, bool dynamic)
 {
     const qc_id q = g->values[value].type.qparams;
@@ -49,15 +49,16 @@ static bool any_dynamic(const struct qc_partition_options *o)
     return dynamic;
 }
 
-/* An odd number of channels: the last of each position is a pair with padding, or with the first of the next one. */
+/* Returns true for an odd number of channels: the last of each position is paired with padding or with the next
+   position's first. */
 static bool is_odd(const struct qc_pair_order *order)
 {
     return order->run % 2 && order->run > 1 && order->run < order->count;
 }
 
-/* Sets qparams.pair_limit of the int8 weights that a kernel adds in pairs, with o->overflow_fix PAIRS; with
-   REDUCE_RANGE gives them 7 bits. g: simulated, no quantizer of weights bound. Left alone are weights whose parameters
-   the model gives, weights in blocks, and weights that are not symmetric: no scale could keep their pairs. */
+/* Sets qparams.pair_limit of int8 weights that a kernel adds in pairs (o->overflow_fix PAIRS), or gives them 7 bits
+   (REDUCE_RANGE). g: simulated, with unbound weight quantizers. Unchanged are weights with given parameters, weights in
+   blocks, and asymmetric weights, whose pairs no scale could limit. */
 static void qc_limit_pairs(struct qc_graph *g, const struct qc_partition_options *o)
 {
     const bool dynamic = any_dynamic(o);
@@ -77,20 +78,20 @@ static void qc_limit_pairs(struct qc_graph *g, const struct qc_partition_options
 struct simulation {
     const struct qc_partition *p;
     struct qc_rebuild r;
-    qc_id *quantizer;  /* [value_count + 1] by class representative: the qparams, 0 when not made yet */
+    qc_id *quantizer;  /* [value_count + 1] by class representative: the qparams, 0 until made */
     qc_id *computed;   /* [value_count + 1]: the new value before it is quantized */
     bool *hidden;      /* [value_count + 1]: covered by another value of its class */
     qc_id *next;       /* [value_count + 1]: the next value of the same class, which begins with its representative */
-    int *constant_use; /* [value_count + 1]: the first use of a constant (below); that quantizer has the constant's
-                          plain name */
+    int *constant_use; /* [value_count + 1]: the first use of a constant (below); its quantizer has the constant's plain
+                          name */
 };
 
-/* Uses of a constant that need quantizers of their own: quantized like an activation, per tensor, in blocks, or along
-   an axis. */
+/* Uses of a constant that need separate quantizers: quantized like an activation, per tensor, in blocks, or along an
+   axis. */
 enum { USE_DATA = 1, USE_TENSOR = 2, USE_BLOCKS = 3, USE_AXIS = 4 };
 
-/* Pads with a number that need not be among the input's: what it makes is not covered. Infinities have no level anyhow.
- */
+/* Returns true for a Pad whose fill value may lie outside the input's range, so that the input does not cover its
+   result. Infinities have no level in any case. */
 static bool pads_with_value(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op != QC_OP_Pad || n->input_count < 3 || !n->inputs[2]) return false;
@@ -138,13 +139,13 @@ static qc_id *link_classes(const struct qc_partition *p, struct qc_arena *a, str
     return next;
 }
 
-/* The whole name: quantizers are told apart by it. */
+/* Returns the whole name, which identifies the quantizer. */
 static const char *whole_name(char buf[QC_LABEL], const struct qc_graph *g, qc_id v)
 {
     return g->values[v].name ? g->values[v].name : qc_value_label(buf, g, v);
 }
 
-/* Name of the first observed value of a class that is computed: names the quantizer. */
+/* Returns the name of the first observed activation of a class, which names the quantizer. */
 static const char *quantizer_name(char buf[QC_LABEL], const struct simulation *s, qc_id class)
 {
     const struct qc_graph *g = s->p->graph;
@@ -157,7 +158,7 @@ static const char *quantizer_name(char buf[QC_LABEL], const struct simulation *s
     return whole_name(buf, g, constant);
 }
 
-/* The model has the parameters already. */
+/* Takes parameters that the model has already. */
 static void take_given(struct qc_qparams *def, const struct qc_given *given)
 {
     if (!given) return;
@@ -186,7 +187,7 @@ static qc_id quantizer_of(struct simulation *s, qc_id value, struct qc_status *s
     return s->quantizer[class] = qc_graph_add_quantizer(s->r.to, &def, st);
 }
 
-/* A matrix that is used as it is and transposed has channels along different axes, and hence two quantizers. */
+/* A matrix that is used both directly and transposed has channels along different axes, and hence two quantizers. */
 static const char *constant_name(struct simulation *s, qc_id constant, int use, struct qc_status *st)
 {
     struct qc_arena *a = s->r.to->arena;
@@ -199,14 +200,14 @@ static const char *constant_name(struct simulation *s, qc_id constant, int use, 
     return qc_arena_printf(a, st, use == USE_DATA ? "%s as data" : "%s per tensor", name);
 }
 
-/* The axis of a weight in blocks. */
+/* Returns the axis of the blocks of a weight. */
 static int block_axis(void *user, qc_id weight)
 {
     const struct simulation *s = user;
     return s->p->block_axis[weight] - 1;
 }
 
-/* Has a block of these weights a zero point of its own? */
+/* Returns true if blocks of these weights have zero points. */
 static bool has_zeros(const struct simulation *s, const struct qc_scheme *w)
 {
     return s->p->options.few_have_zeros && (w->bits ? w->bits : qc_dtype_info(w->dtype)->bits) < 8;
@@ -250,9 +251,8 @@ static qc_id constant_quantizer(struct simulation *s, qc_id constant, struct qc_
     return def.name ? qc_graph_add_quantizer(s->r.to, &def, st) : 0;
 }
 
-/* A name of qparams stands for the quantizer of what it is attached to in the template; a product for the two
-   quantizers of its factors, which are found by looking for the quantize that carries each name. taker: what e is an
-   argument of. */
+/* Returns the quantizer that a name of qparams means: that of the value that the template quantizes to this name. A
+   product has the quantizers of its factors. taker: the op that e is an argument of. */
 static qc_id qparams_by_name(struct simulation *s, const struct qc_match *m, const struct qc_expr *e,
                              const struct qc_expr *taker, unsigned name, struct qc_status *st)
 {
@@ -302,7 +302,7 @@ static int resolve_axis(void *user, const struct qc_match *m, qc_id capture)
     return axis_of(user, capture ? capture : m->root);
 }
 
-/* From now on everything uses the quantized form of the value. */
+/* All later users read the quantized form of the value. */
 static bool quantize_value(struct simulation *s, qc_id old, struct qc_status *st)
 {
     struct qc_graph *to = s->r.to;
@@ -323,7 +323,7 @@ static bool simulate_value(struct simulation *s, qc_id old, struct qc_status *st
     return !s->p->requested[old] || quantize_value(s, old, st);
 }
 
-/* The weight of a node that stays in float otherwise: its users from here on read what its integers stand for. */
+/* Quantizes the weight of a node that otherwise stays in float: later users read its dequantized values. */
 static bool quantize_weight(struct simulation *s, qc_id node, struct qc_status *st)
 {
     const qc_id weight = s->p->weight_of[node], real = qc_rebuild_value(&s->r, weight, st);

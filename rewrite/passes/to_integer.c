@@ -2,7 +2,7 @@
 #include "graph/core/rebuild.h"
 #include "rewrite/passes/folded_constants.h"
 
-/* Quantize of a real constant into bound qparams: its integers. */
+/* Returns true for a Quantize of a real constant into bound qparams. */
 static bool is_constant(const struct qc_graph *g, const struct qc_node *n)
 {
     return n->op == QC_OP_Quantize && qc_constant_of(g, n->inputs[0]) && qc_graph_parameters(g, n->outputs);
@@ -21,7 +21,7 @@ static bool fold(struct qc_rebuild *r, struct qc_folded_constants *f, qc_id node
     return r->map[n->outputs] != 0;
 }
 
-/* Nodes that the outputs need. */
+/* Returns [node_count + 1]: the outputs need the node. */
 static bool *live_nodes(const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
 {
     bool *value = QC_NEW_ARRAY(a, bool, g->value_count + 1, st), *live = QC_NEW_ARRAY(a, bool, g->node_count + 1, st);

@@ -256,7 +256,7 @@ Test(calibrate, data_of_nothing_but_zero_give_scale_1_and_of_nan_none)
         cr_assert_eq(ok, k, "%s", st.message);
         if (!ok) {
             cr_expect_eq(st.code, QC_BAD_INPUT);
-            cr_expect(strstr(st.message, "'x' has no number in any sample"), "%s", st.message);
+            cr_expect(strstr(st.message, "'x' has no finite value in any sample"), "%s", st.message);
         }
         static const char *const quantizers[] = {"x", "c"};
         for (int i = 0; ok && i < 2; i++) {

@@ -131,7 +131,7 @@ def damaged(good):
     header = good[: good.index(b"\n") + 1]
     yield good[:-1], "truncated"
     yield good[:5], "not a file of samples"
-    yield header[:40], "ends too early"
+    yield header[:40], "it is truncated"
     yield good.replace(b"'shape': (7,", b"'shape': (9,"), "truncated"
     yield good.replace(
         b"(7, 3, 2, 4), }" + b" " * 40, b"(9223372036854775807, 9223372036854775807), }" + b" " * 10
@@ -185,7 +185,7 @@ def test_a_bomb_takes_no_room(qcalib, tmp_path):
     bad = bytearray((tmp_path / "a.npz").read_bytes())
     struct.pack_into("<I", bad, bad.index(b"PK\1\2") + 24, 0xFFFFFF00)
     (tmp_path / "a.npz").write_bytes(bad)
-    refused(qcalib("run", "m.onnx", "--data", "a.npz", "-o", "o.h5", code=None), BAD, "a.npz", "more than it can")
+    refused(qcalib("run", "m.onnx", "--data", "a.npz", "-o", "o.h5", code=None), BAD, "a.npz", "its compressed data")
 
 
 def test_one_folder_feeds_one_input(qcalib, tmp_path):

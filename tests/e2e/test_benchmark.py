@@ -183,6 +183,17 @@ def job(qcalib, command, *more, code=0):
     return qcalib("m.onnx", "--data", "data.h5", "--benchmark", command, "-o", "b.onnx", *more, code=code)
 
 
+def check_errors(told, outputs):
+    """The SQNR of what is written is that of the outputs in the report; every placement that was made has one."""
+    if told["all_float"]:
+        assert told["best_sqnr_db"] is None
+    elif len(outputs) == 1:
+        assert told["best_sqnr_db"] == pytest.approx(outputs[0]["sqnr_db"], abs=1e-3)
+    assert told["default_sqnr_db"] > 0 and told["integers_sqnr_db"] > 0
+    for c in told["changes"]:  # None: nothing is left in integers
+        assert c["sqnr_db"] is None or c["sqnr_db"] > 0 and c["reason"] is None
+
+
 @pytest.mark.parametrize("make", [conv3d_like, llama_like, detector_like, small])
 def test_no_placement_is_faster(make, qcalib, command, cost, tmp_path):
     """As fast as the float model, the default and everything in integers, or faster."""
@@ -200,7 +211,9 @@ def test_no_placement_is_faster(make, qcalib, command, cost, tmp_path):
     assert told["best_ms"] == found
     assert [told[f"{n}_ms"] for n in ("float", "default", "integers")] == list(known.values())
     assert f"latency     {found:.3g} ms: float {known['m.onnx']:.3g}, default {known['default.onnx']:.3g}" in out
-    assert "Latency" in (tmp_path / "r/report.html").read_text()
+    page = (tmp_path / "r/report.html").read_text()
+    assert "Latency" in page and "SQNR of the outputs over latency" in page
+    check_errors(told, json.loads((tmp_path / "r/report.json").read_text())["outputs"])
     kept = [c for c in told["changes"] if c["kept"]]
     assert all(c["after_ms"] < 0.98 * c["before_ms"] for c in kept)
     placement = tmp_path / "b.placement.json"
@@ -218,6 +231,21 @@ def test_no_placement_is_faster(make, qcalib, command, cost, tmp_path):
     report = json.loads((tmp_path / "r/report.json").read_text())
     qcalib(*shlex.split(report["command"])[1:], "-o", "shown.onnx")
     assert (tmp_path / "shown.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+def test_errors_are_of_the_samples_of_the_report(qcalib, command, tmp_path):
+    """Of many samples they are few; ranges are chosen on all of them before and afterwards."""
+    llama_like(tmp_path)
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = np.random.default_rng(7).normal(size=(40, 8, 32)).astype("f4")
+    same = ("--method", "mse")
+    job(qcalib, command, "--report", "r", *same)
+    report = json.loads((tmp_path / "r/report.json").read_text())
+    told = report["timing"]["benchmark"]
+    assert any(c["kept"] for c in told["changes"])
+    check_errors(told, report["outputs"])
+    qcalib("--config", "b.placement.json", "m.onnx", "--data", "data.h5", "-o", "again.onnx", *same)
+    assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
 def test_a_stopped_job_goes_on(qcalib, command, tmp_path):

@@ -134,5 +134,5 @@ def test_a_limit_of_memory_keeps_a_large_table_as_it_is(limit, integers, qcalib,
     save(tmp_path, rows=200000)
     qcalib("--data", "ids.h5", "--memory-limit", limit, "m.onnx", "-o", "q.onnx", "--report", "report")
     report = (tmp_path / "report/report.json").read_text()
-    assert ("--memory-limit leaves no room to make integers of it; its table takes 25.60 MB" in report) != integers
+    assert ("--memory-limit leaves no memory to quantize it; its table takes 25.60 MB" in report) != integers
     assert ((TensorProto.INT8, (200000, WIDTH)) in types(tmp_path).values()) == integers

@@ -88,13 +88,13 @@ def test_better_than_uniform(qcalib, model, tmp_path, form):
 def test_too_small(qcalib, model, tmp_path):
     common = ["--data", "data.h5", "--activation-type", "none", "--no-report", model, "-o", "q.onnx", "--size"]
     done = qcalib(*common, 1000, code=1)
-    least = int(re.search(r"--size 1000: .* the least that can be had is (\d+)", done.err)[1])
+    least = int(re.search(r"--size 1000: .* the smallest possible file has (\d+)", done.err)[1])
     assert "--weight-block" in done.err and not (tmp_path / "q.onnx").exists()
     qcalib(*common, least - 1, code=1)
     qcalib(*common, least)
     assert size_of(tmp_path / "q.onnx") == least
     done = qcalib(*common, "1000", "--weight-block", 32, code=1)
-    assert int(re.search(r"can be had is (\d+)", done.err)[1]) < least and "--weight-block" not in done.err
+    assert int(re.search(r"possible file has (\d+)", done.err)[1]) < least and "--weight-block" not in done.err
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_without_data(qcalib, model, tmp_path):
         "q.onnx",
     ).json
     assert size_of(tmp_path / "q.onnx") <= size_of(model) // 5 and report["size"]["error_of"] == "weights"
-    assert any("no samples" in w for w in report["warnings"])
+    assert any("--size: without samples" in w for w in report["warnings"])
     types = {l["name"]: l["type"] for l in report["layers"] if l["kind"] == "weight"}
     assert types["w2"] == "i16"  # what is asked for by name holds
 

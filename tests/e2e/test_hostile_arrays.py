@@ -92,7 +92,7 @@ def test_check_sums(how, rows, qcalib, tmp_path, monkeypatch):
         at = data.rindex(struct.pack("<I", crc))  # in the list of members
         (tmp_path / "x.npz").write_bytes(data[:at] + struct.pack("<I", crc ^ 1) + data[at + 4 :])
     (tmp_path / "out.h5").unlink()
-    refused(run(qcalib, "x.npz"), BAD, "x.npz", "member 'x.npy'", "check sum")
+    refused(run(qcalib, "x.npz"), BAD, "x.npz", "member 'x.npy'", "checksum")
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,7 @@ def test_flipped_bytes_of_structure(qcalib, tmp_path):
 def test_reading_without_end(qcalib, tmp_path):
     """A name index that leads HDF5 in a circle."""
     shutil.copy(ROOT / "tests/datasets/corpus_hdf5/loop.h5", tmp_path / "loop.h5")
-    refused(qcalib("inspect", "loop.h5", code=None, timeout=100), BAD, "loop.h5", "does not come to an end")
+    refused(qcalib("inspect", "loop.h5", code=None, timeout=100), BAD, "loop.h5", "reading does not end")
 
 
 def test_no_more_processes(program, elsewhere, tmp_path):

@@ -37,7 +37,7 @@ def test_all_samples_are_nan(method, qcalib, tmp_path):
     convolution(tmp_path / "m.onnx")
     np.savez(tmp_path / "x.npz", x=np.full_like(images(), np.nan))
     done = qcalib("--data", "x.npz", "--method", method, "m.onnx", code=3)
-    assert not done.new_files and "tensor 'x' has no number in any sample" in done.err
+    assert not done.new_files and "tensor 'x' has no finite value in any sample" in done.err
 
 
 def test_some_samples_are_nan(qcalib, tmp_path):

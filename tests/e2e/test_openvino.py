@@ -129,3 +129,32 @@ def test_results_that_nothing_reads_stay_float(form, target, stored, upscaler, q
     assert decibels(want, ort.InferenceSession(tmp_path / "q.onnx").run(None, {"x": x})[0]) > 100
     if form == "qdq" and target == ("openvino",):
         assert decibels(want, in_openvino([(tmp_path / "q.onnx", {"x": x})], tmp_path)[0][0]["y"]) > 80
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_data_of_matrix_products_have_no_zero_point(bias, qcalib, tmp_path):
+    """OpenVINO is slower with one there, and not in a Conv."""
+    rng = np.random.default_rng(5)
+    weights = {"c": rng.normal(size=(8, 3, 3, 3)), "w": rng.normal(size=(64, 16)), "b": rng.normal(size=16)}
+    nodes = [
+        helper.make_node("Conv", ["x", "c"], ["image"], pads=[1] * 4),
+        helper.make_node("Elu", ["image"], ["kept"]),
+        helper.make_node("Reshape", ["kept", "shape"], ["rows"]),
+        helper.make_node("MatMul", ["rows", "w"], ["product"]),
+    ] + bias * [helper.make_node("Add", ["product", "b"], ["sum"])]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [1, 3, 8, 8]), (nodes[-1].output[0], [1, 8, 16]))]
+    tensors = [numpy_helper.from_array(v.astype("f4"), n) for n, v in weights.items()]
+    tensors.append(numpy_helper.from_array(np.array([1, 8, 64]), "shape"))
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["x"] = rng.normal(0.5, size=(8, 3, 8, 8)).astype("f4")
+    made = {}
+    for target in ("ort", "openvino"):
+        qcalib("--target", target, "--data", "d.h5", "m.onnx", "-o", f"{target}.onnx")
+        g = onnx.load(tmp_path / f"{target}.onnx").graph
+        source, zero = {n.output[0]: n for n in g.node}, {t.name: numpy_helper.to_array(t) for t in g.initializer}
+        for op in ("Conv", "MatMul"):
+            made[target, op] = zero[source[next(n for n in g.node if n.op_type == op).input[0]].input[2]]
+    assert {k: v.dtype for k, v in made.items() if k != ("openvino", "MatMul")} == dict.fromkeys([("ort", "Conv"), ("ort", "MatMul"), ("openvino", "Conv")], np.uint8)
+    assert made["openvino", "MatMul"].dtype == np.int8 and made["openvino", "MatMul"] == 0 and made["ort", "MatMul"] != 0

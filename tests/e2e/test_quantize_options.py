@@ -418,8 +418,8 @@ def test_per_tensor_with_statistics_says_what_is_not_done(digits, qcalib, exampl
     quantize = lambda *more: qcalib(
         "--stats", "digits.stats.h5", *more, examples / "digits_cnn.onnx", "--no-report"
     ).err
-    assert "channels are not evened out" in quantize("--per-tensor")
-    assert "evened out" not in quantize("--per-tensor", "--equalize", "off") + quantize()
+    assert "channels are not equalized" in quantize("--per-tensor")
+    assert "channels are not equalized" not in quantize("--per-tensor", "--equalize", "off") + quantize()
 
 
 def test_a_bad_sample_is_one_warning(qcalib, tmp_path):

@@ -185,4 +185,4 @@ def test_a_job_on_the_result_of_another(first, qcalib, examples, tmp_path):
     said = qcalib(*common[:-1], *again, "-o", "two.onnx", "one.onnx").out
     accuracy = next(line for line in said.splitlines() if line.startswith("accuracy"))
     assert " % reference, " in accuracy and "float" not in accuracy
-    assert "reference   the model as it is, but for the rounding of " in said
+    assert "reference   the model without the rounding of " in said

@@ -218,7 +218,7 @@ def test_dynamic(name, quantized, qcalib, onnxruntime, tmp_path):
                 g.value(node.input[i]).shape == g.value(node.input[i + 1]).shape == (ways, 4 * HIDDEN)
                 and not g.value(node.input[i + 1]).any()
             )
-    assert {n["reason"] for n in report["float_ops"] if n["op"] == op} == {"its input is quantized as it comes"}
+    assert {n["reason"] for n in report["float_ops"] if n["op"] == op} == {"its input is quantized at run time"}
     assert "exact without VNNI: not known" in qcalib("inspect", "int8.onnx").out
     assert qcalib("inspect", "--json", "int8.onnx").json["exact_without_vnni"] is None
     qcalib("run", "int8.onnx", "--data", "x.h5", "-o", "ours.h5")

@@ -403,7 +403,7 @@ def needed_for_all(program, folder, arguments):
         assert code == 5 and "too low" in error, error
         if "needs " in error:
             return needed(error)
-        reading = re.search(r"([\d.]+) MiB are needed (?:for one run|beside the ([\d.]+) MiB)", error)
+        reading = re.search(r"([\d.]+) MiB are needed (?:for one run|in addition to the ([\d.]+) MiB)", error)
         limit = int(float(reading[1]) + float(reading[2] or 0)) + 2
     raise AssertionError(error)
 

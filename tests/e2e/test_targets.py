@@ -228,7 +228,7 @@ def test_encodings(qcalib, made, tmp_path):
 
 def test_encodings_go_beside_a_float_model(qcalib, made):
     qcalib("quantize", "--no-report", "--data", "data.h5", "model.onnx", "-o", "q.onnx")
-    assert "beside a float model" in qcalib("convert", "q.onnx", "--format", "encodings", "-o", "e.json", code=4).err
+    assert "describe a float model" in qcalib("convert", "q.onnx", "--format", "encodings", "-o", "e.json", code=4).err
 
 
 # ---- Vitis AI: AMD Quark 0.13, XINT8 ----

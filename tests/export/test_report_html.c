@@ -338,7 +338,13 @@ Test(report_html, shows_the_path_of_a_demand)
 Test(report_html, shows_latencies_where_they_were_measured)
 {
     static const struct qc_report_latency_step steps[] = {
-        {.group = HOSTILE, .op_count = 3, .to_float = true, .before_ms = 8, .after_ms = 6.5, .kept = true},
+        {.group = HOSTILE,
+         .op_count = 3,
+         .to_float = true,
+         .before_ms = 8,
+         .after_ms = 6.5,
+         .sqnr_db = 31,
+         .kept = true},
         {.group = "Gemm", .op_count = 1, .before_ms = (double)NAN, .after_ms = (double)NAN, .reason = "no room"}};
     struct qc_report_latency latency = {.command = "cmd " HOSTILE " {}",
                                         .float_ms = 12.5,
@@ -356,14 +362,81 @@ Test(report_html, shows_latencies_where_they_were_measured)
     text = page(&r);
     cr_expect(strstr(text, "Float 12.5 ms, default 8 ms, everything in integers 9.5 ms. Measured by <code>cmd &lt;/"));
     cr_expect(strstr(text, "Placement by latency: 1 of 2 changes kept") && strstr(text, "4 more groups"));
-    cr_expect(
-        strstr(text, ">3</td><td>float</td><td class=\"n\">8</td><td class=\"n\">6.5</td><td class=\"name\"><b>kept"));
+    cr_expect(strstr(text,
+                     ">3</td><td>float</td><td class=\"n\">8</td><td class=\"n\">6.5</td><td class=\"n\">31.00</td><td "
+                     "class=\"name\"><b>kept"));
     cr_expect(strstr(text, "not possible: no room"));
     free(text);
     latency.float_ms = (double)NAN;
     latency.reverted = true;
     text = page(&r);
     cr_expect(strstr(text, "\"note\">Default 8 ms, everything") && strstr(text, "gain nothing beside the default"));
+    free(text);
+}
+
+static size_t placement_marks(const char *text, const char *css)
+{
+    char mark[64];
+    snprintf(mark, sizeof mark, "<path class=\"%s\" d=\"M", css);
+    return times(text, mark);
+}
+
+/* The y of the steps of the frontier, which begins at the fastest placement on it. */
+static bool frontier_reaches(const char *text, size_t steps)
+{
+    const char *chart = strstr(text, "<title>SQNR of the outputs over latency"),
+               *line = chart ? strstr(chart, "<path class=\"line\" d=\"M") : NULL,
+               *end = line ? strstr(line, "/>") : NULL;
+    size_t seen = 0;
+    for (const char *c = line; end && c < end; c++) seen += *c == 'H';
+    return end && seen == steps;
+}
+
+Test(report_html, plots_the_error_of_placements_over_their_latency)
+{
+    static const struct qc_report_latency_step steps[] = {
+        {.group = "Conv",
+         .op_count = 3,
+         .to_float = true,
+         .before_ms = 8,
+         .after_ms = 6.5,
+         .sqnr_db = 31,
+         .kept = true},
+        {.group = "Add", .op_count = 1, .before_ms = 6.5, .after_ms = 9, .sqnr_db = 25}, /* beaten */
+        {.group = "Gemm",
+         .op_count = 1,
+         .before_ms = (double)NAN,
+         .after_ms = (double)NAN,
+         .sqnr_db = (double)NAN,
+         .reason = "no room"}};
+    struct qc_report_latency latency = {.command = "cmd {}",
+                                        .float_ms = 12.5,
+                                        .default_ms = 8,
+                                        .default_db = 30.25,
+                                        .integers_ms = 9.5,
+                                        .integers_db = 28,
+                                        .best_ms = 6.25,
+                                        .best_db = 31.5,
+                                        .step_count = 3,
+                                        .steps = steps};
+    struct qc_report r = hostile();
+    r.latency = &latency;
+    char *text = page(&r);
+    cr_expect_eq(placement_marks(text, "tried"), 2); /* the one that was not made has no place */
+    for (int i = 0; i < 4; i++)
+        cr_expect_eq(placement_marks(text, (const char *[]){"dot", "dot2", "dot3", "dot4"}[i]), 2, "plot and table");
+    cr_expect(frontier_reaches(text, 1), "what is written, and float");
+    cr_expect(strstr(text, "Default</td><td class=\"n\">8</td><td class=\"n\">30.25</td>"));
+    cr_expect(strstr(text, "Float</td><td class=\"n\">12.5</td><td class=\"n\">no error</td>"));
+    free(text);
+    latency.default_db = 40; /* slower than what is written, but nearer to float */
+    text = page(&r);
+    cr_expect(frontier_reaches(text, 2));
+    free(text);
+    latency.default_db = latency.integers_db = latency.best_db = (double)NAN; /* no samples */
+    latency.step_count = 0;
+    text = page(&r);
+    cr_expect(!strstr(text, "SQNR of the outputs over latency") && placement_marks(text, "dot") == 1);
     free(text);
 }
 

@@ -154,7 +154,7 @@ Test(public_data, a_function_may_give_up)
     cr_assert_eq(qcalib_data_new(&d, "camera", &error), QCALIB_OK);
     cr_assert_eq(qcalib_data_add(d, &a, &error), QCALIB_OK);
     cr_expect_eq(qcalib_data_draw(d, give_up, &left, 0, &error), QCALIB_BAD_INPUT);
-    cr_expect_str_eq(error.message, "camera: sample 2: the function that gives samples gave up with -7");
+    cr_expect_str_eq(error.message, "camera: sample 2: the sample function gave up with code -7");
     qcalib_data_free(d);
 }
 

@@ -90,7 +90,7 @@ static const struct {
     {"lists of other length", "give Reshape(x, [1, 2] + [1, 2, 3])", "different length"},
     {"an op that refuses", "give MatMul(x, x)", "node/MatMul"},
     {"a function without end", "give F(x, c) {a = a, t = t}", "too deep"},
-    {"an unknown function", "give G(x)", "no function of 'G'"},
+    {"an unknown function", "give G(x)", "no function 'G' fits"},
     {"an attribute that is not named", "give F(x, c) {b = 1}", "attribute 'b' is not handled"},
     {"an attribute that is missing", "give F(x, c) {a = 1}", "attribute 't' is missing"},
     {"an input that is missing", "give F(x)", "input 1 (c) is missing"},

@@ -235,6 +235,15 @@ def test_paddings_clamps_and_copies(program, tmp_path):  # noqa: F811
     assert "TRANSPOSE" not in found
 
 
+def test_a_product_with_its_own_sigmoid_is_two_operators(program, tmp_path):  # noqa: F811
+    """In integers: there is no operator for a table."""
+    nodes = [node("Conv", ["x", "w"], "c"), node("Sigmoid", ["c"], "s"), node("Mul", ["c", "s"], "m"), node("Conv", ["m", "v"], "y")]
+    made(tmp_path, nodes, (3, 8, 8), {"w": array(4, 3, 3, 3), "v": array(5, 4, 3, 3, seed=2)})
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    check_network(program, tmp_path, content, tmp_path / "data.h5", 32)
+    assert operators(content) == ["QUANTIZE", "CONV_2D", "LOGISTIC", "MUL", "CONV_2D", "DEQUANTIZE"]
+
+
 def test_convolutions_of_one_dimension(program, tmp_path):  # noqa: F811
     nodes = [
         node("Conv", ["x", "w", "b"], "a", pads=[1, 1]),
@@ -251,6 +260,106 @@ def test_convolutions_of_one_dimension(program, tmp_path):  # noqa: F811
     check_network(program, tmp_path, content, tmp_path / "data.h5", 32)
     found = operators(content)
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "ADD", "FULLY_CONNECTED"} <= set(found) and "TRANSPOSE" not in found
+
+
+def near(program, folder, nodes, weights, out=8):  # noqa: F811
+    """Operators in float before a dense layer: at most a step of its result apart, and only seldom."""
+    nodes = [*nodes, node("Gemm", ["last", "dense", "bias"], "y")]
+    made(folder, nodes, (8,), {**weights, "dense": array(8, out, seed=4), "bias": array(out, seed=5)})
+    content = quantized(program, folder, "made.onnx", "data.h5")
+    command(program, folder, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
+    with h5py.File(folder / "data.h5") as file, h5py.File(folder / "out.h5") as wanted:
+        x, want = file["x"][:], wanted["y"][:]
+    interpreter = interpreter_of(content)
+    got = np.concatenate([run(interpreter, [v[None]])[0] for v in x])
+    step = np.diff(np.unique(want)).min()
+    assert len(np.unique(want)) > 20 and np.abs(got - want).max() < 1.01 * step and np.mean(got != want) < 0.02
+    return operators(content)
+
+
+@pytest.mark.parametrize("half", ["behind", "before", "beside"])
+@pytest.mark.parametrize("root", ["Div", "Mul"])
+def test_gelu_written_out_is_one_operator(root, half, program, tmp_path):  # noqa: F811
+    nodes = [node("Gemm", ["x", "w"], "g"), node(root, ["g", "root"], "r"), node("Erf", ["r"], "e"), node("Add", ["e", "one"], "a")]
+    nodes += {
+        "behind": [node("Mul", ["g", "a"], "m"), node("Mul", ["m", "half"], "last")],
+        "before": [node("Mul", ["g", "half"], "m"), node("Mul", ["m", "a"], "last")],
+        "beside": [node("Mul", ["a", "half"], "m"), node("Mul", ["g", "m"], "last")],
+    }[half]
+    weights = {"w": array(8, 8, seed=3), "root": F(2**0.5 if root == "Div" else 0.5**0.5), "one": F(1), "half": F(0.5)}
+    found = near(program, tmp_path, nodes, weights)
+    assert found.count("GELU") == 1 and not {"MUL", "DIV", "ADD"} & set(found)
+
+
+def test_erf_of_another_function_is_refused(program, tmp_path):  # noqa: F811
+    nodes = [node("Div", ["x", "root"], "r"), node("Erf", ["r"], "e"), node("Add", ["e", "one"], "a"), node("Mul", ["x", "a"], "m"), node("Mul", ["m", "half"], "last"), node("Gemm", ["last", "w"], "y")]
+    made(tmp_path, nodes, (8,), {"w": array(8, 8), "root": F(2**0.5), "one": F(1), "half": F(0.25)})
+    said = command(program, tmp_path, "--no-report", "--data", "data.h5", "--format", "tflite", "made.onnx", code=4)
+    assert "Erf 'Erf_e': this operator is written in GELU alone" in said
+
+
+@pytest.mark.parametrize("kind", ["Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal"])
+def test_comparisons_and_a_choice(kind, program, tmp_path):  # noqa: F811
+    """x where a comparison holds and another does not, else its absolute value."""
+    nodes = [
+        node("Floor", ["x"], "f"), node(kind, ["f", "at"], "c"), node("Less", ["x", "low"], "d"), node("Not", ["d"], "n"),
+        node("And", ["c", "n"], "b"), node("Or", ["b", "d"], "o"), node("Abs", ["x"], "p"), node("Where", ["b", "x", "p"], "w"),
+        node("Cast", ["o"], "k", to=1), node("Mul", ["w", "k"], "last"),
+    ]  # fmt: skip
+    found = near(program, tmp_path, nodes, {"at": F(0), "low": F(-0.4)})
+    assert {"LOGICAL_NOT", "LOGICAL_AND", "LOGICAL_OR", "SELECT_V2", "CAST"} <= set(found), found
+    assert {"GreaterOrEqual": "GREATER_EQUAL", "LessOrEqual": "LESS_EQUAL"}.get(kind, kind.upper()) in found
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_table_is_looked_up(axis, program, tmp_path):  # noqa: F811
+    """By integers, from rows or columns."""
+    nodes = [
+        node("Slice", ["x", "from", "to", "axes"], "s"), node("Clip", ["s", "lo", "hi"], "c"), node("Mul", ["c", "three"], "m"), node("Cast", ["m"], "i", to=7),
+        node("Gather", ["table", "i"], "t", axis=axis), *([node("Transpose", ["t"], "u", perm=[1, 2, 0])] if axis else [node("Identity", ["t"], "u")]),
+        node("ReduceMean", ["u"], "v", axes=[1], keepdims=0), node("Add", ["v", "x"], "last"),
+    ]  # fmt: skip
+    weights = {"table": array(6, 8) if axis == 0 else array(8, 6), "from": np.array([0]), "to": np.array([3]), "axes": np.array([1]), "lo": F(0), "hi": F(1.9), "three": F(3)}
+    assert {"GATHER", "CAST"} <= set(near(program, tmp_path, nodes, weights))
+
+
+def test_interpolation_stays_in_float(program, tmp_path):  # noqa: F811
+    """Between convolutions on integers."""
+    nodes = [
+        node("Conv", ["x", "w"], "c"), node("Resize", ["c", "", "scales"], "r", mode="linear", coordinate_transformation_mode="half_pixel"),
+        node("Conv", ["r", "v"], "z"), node("Flatten", ["z"], "f"), node("Gemm", ["f", "dense"], "y"),
+    ]  # fmt: skip
+    weights = {"w": array(4, 3, 3, 3), "v": array(5, 4, 3, 3, seed=2), "scales": np.array([1, 1, 2, 3], F), "dense": array(300, 6, seed=3)}
+    made(tmp_path, nodes, (3, 6, 6), weights)
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    command(program, tmp_path, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
+    with h5py.File(tmp_path / "data.h5") as file, h5py.File(tmp_path / "out.h5") as wanted:
+        x, want = np.moveaxis(file["x"][:], 1, -1), wanted["y"][:]
+    interpreter = interpreter_of(content)
+    got = np.concatenate([run(interpreter, [v[None]])[0] for v in x])
+    step = np.diff(np.unique(want)).min()
+    assert len(np.unique(want)) > 20 and np.abs(got - want).max() < 2.01 * step and np.mean(got != want) < 0.2
+    found = operators(content)
+    assert found.count("CONV_2D") == 2 and found[found.index("RESIZE_BILINEAR") - 1] == "DEQUANTIZE", found
+
+
+def test_text_of_a_real_model(program, tmp_path):  # noqa: F811
+    """Embedding, attention, LayerNormalization and GELU written out: the same answers, outputs a step of float rounding apart."""
+    folder = pathlib.Path(os.environ.get("QCALIB_DATA") or "none")
+    if not folder.is_dir():
+        pytest.skip("QCALIB_DATA does not name the folder with real models")
+    (tmp_path / "model.onnx").symlink_to(folder / "models/text_transformer_agnews.onnx")
+    content = quantized(program, tmp_path, "model.onnx", folder / "agnews_calib256.h5")
+    with h5py.File(folder / "agnews_eval1600.h5") as file, h5py.File(tmp_path / "in.h5", "w") as some:
+        some["input"], labels = file["input"][:200], file["labels"][:200]
+    command(program, tmp_path, "run", "model.int8.onnx", "--data", "in.h5", "--rounding", "tflite", "-o", "out.h5")
+    interpreter = interpreter_of(content)
+    with h5py.File(tmp_path / "in.h5") as file, h5py.File(tmp_path / "out.h5") as wanted:
+        got, want = np.concatenate([run(interpreter, [x[None]])[0] for x in file["input"][:]]), wanted["logits"][:]
+    assert np.abs(got - want).max() < 0.02 * np.abs(want).max()
+    assert np.mean(got.argmax(1) == want.argmax(1)) >= 0.99
+    assert abs(np.mean(got.argmax(1) == labels) - np.mean(want.argmax(1) == labels)) <= 0.01
+    assert {"GATHER", "GELU", "BATCH_MATMUL", "FULLY_CONNECTED", "SOFTMAX", "LOGICAL_NOT"} <= set(operators(content))
 
 
 # --- Operators: a file is read and written again ---

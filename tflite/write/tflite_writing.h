@@ -112,7 +112,8 @@ typedef bool qc_tfl_writes(struct qc_tfl_writer *w, const struct qc_node *n, str
 qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl_write_requantize, qc_tfl_write_binary,
     qc_tfl_write_unary, qc_tfl_write_clamp, qc_tfl_write_concat, qc_tfl_write_shape, qc_tfl_write_transpose,
     qc_tfl_write_slice, qc_tfl_write_split, qc_tfl_write_pad, qc_tfl_write_resize, qc_tfl_write_depth,
-    qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear;
+    qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear, qc_tfl_write_compare, qc_tfl_write_where,
+    qc_tfl_write_not, qc_tfl_write_cast, qc_tfl_write_gather, qc_tfl_write_erf;
 
 /* The accumulator of a product, stored in `result`. */
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st);

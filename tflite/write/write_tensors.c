@@ -47,6 +47,10 @@ static bool takes_any(const struct qc_op_info *info, enum qc_op op)
         op == QC_OP_Pad || op == QC_OP_Slice || op == QC_OP_Split || op == QC_OP_Gelu || op == QC_OP_Abs ||
         op == QC_OP_Neg)
         return true;
+    if (op == QC_OP_Equal || op == QC_OP_Greater || op == QC_OP_GreaterOrEqual || op == QC_OP_Less ||
+        op == QC_OP_LessOrEqual || op == QC_OP_And || op == QC_OP_Or || op == QC_OP_Not || op == QC_OP_Where ||
+        op == QC_OP_Cast)
+        return true;
     return op == QC_OP_Add || op == QC_OP_Sub || op == QC_OP_Mul || op == QC_OP_Div || op == QC_OP_Max ||
            op == QC_OP_Min || op == QC_OP_Pow || op == QC_OP_PRelu;
 }

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The error of a network's outputs on a few samples: those of the report, or others. */
+#pragma once
+
+#include "calib/metrics/measure.h"
+#include "quantize/pipeline_state.h"
+
+/* Returns the selection of the samples that the report measures. */
+struct qc_selection qc_measured_samples(const struct qc_dataset *data);
+struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p);
+
+/* Compares the outputs of p->produced with those of the float network on some samples of data, which is --data or
+   --eval; the selection of the job is restored afterwards. The produced graph computes the same bits as the simulated
+   one, and faster. sums: [outputs]. *keys: NULL, or from an earlier call with the same samples, by p or a branch of it.
+ */
+bool qc_measure_outputs(struct qc_error *sums, uint64_t **keys, const struct qc_pipeline *p, struct qc_dataset *data,
+                        const struct qc_selection *some, struct qc_status *st);
+/* Returns the SQNR of the mean over the outputs of noise to signal, dB. Infinity without noise. */
+double qc_outputs_sqnr_db(const struct qc_error *sums, size_t outputs);
