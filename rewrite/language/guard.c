@@ -72,7 +72,7 @@ static double is_real(const struct qc_guard_call *call)
 
 static double is_made_in_float(const struct qc_guard_call *call)
 {
-    const struct qc_node *n = is_real(call) ? qc_node_of(call->graph, call->ids[0]) : NULL;
+    const struct qc_node *n = is_real(call) > 0 ? qc_node_of(call->graph, call->ids[0]) : NULL;
     return n && n->op != QC_OP_Dequantize && n->op != QC_OP_DequantizeLinear;
 }
 
