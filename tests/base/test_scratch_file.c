@@ -28,21 +28,33 @@ Test(scratch_file, there_may_be_none)
 {
     struct qc_scratch_file *f;
     struct qc_status st = QC_STATUS_INIT;
+    const char *was = getenv("TMPDIR");
+    char *kept = was ? strdup(was) : NULL; /* with the thread sanitizer, tests share a process */
     setenv("TMPDIR", "/no/such/folder", 1);
     cr_expect(qc_scratch_file_new(&f, &st) && !f, "it is no error");
     qc_scratch_file_free(f);
+    if (kept)
+        setenv("TMPDIR", kept, 1);
+    else
+        unsetenv("TMPDIR");
+    free(kept);
 }
 
 Test(scratch_file, room_is_asked_for_first)
 {
     struct qc_scratch_file *f;
     struct qc_status st = QC_STATUS_INIT;
-    const struct rlimit small = {.rlim_cur = 1 << 16, .rlim_max = 1 << 16};
-    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit was, small;
+    cr_assert(getrlimit(RLIMIT_FSIZE, &was) == 0);
+    small = was;
+    small.rlim_cur = 1 << 16;
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     cr_assert(setrlimit(RLIMIT_FSIZE, &small) == 0);
     cr_assert(qc_scratch_file_new(&f, &st) && f, "%s", st.message);
     cr_expect_eq(qc_scratch_file_grow(f, 1 << 15), 0);
     cr_expect_eq(qc_scratch_file_grow(f, 1 << 17), -1);
     cr_expect_eq(qc_scratch_file_grow(f, 1 << 12), 1 << 15, "what there was stays");
     qc_scratch_file_free(f);
+    cr_assert(setrlimit(RLIMIT_FSIZE, &was) == 0);
+    signal(SIGXFSZ, handler);
 }
