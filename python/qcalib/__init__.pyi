@@ -119,9 +119,9 @@ def quantize(
     weight_method: Union[str, None] = None,
     # Loads an observer of your own from a shared object (qcalib_observer.h). A list loads several.
     plugin: Union[str, Sequence[str], None] = None,
-    # Sets the type of activations, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of uint8, int8, uint16, int16, uint4, int4, dynamic, none. Default: uint8.
+    # Sets the type of activations, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of uint8, int8, uint16, int16, uint4, int4, float8e4m3fn, float8e5m2, dynamic, none. Default: uint8.
     activation_type: Union[str, Sequence[str], None] = None,
-    # Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of int8, uint8, int4, uint4, int3, uint3, int2, uint2, int16, none. Default: int8.
+    # Sets the type of weights, for the model or as "TYPE:NODE", "TYPE:OP", "TYPE:GLOB". A list sets several. One of int8, uint8, int4, uint4, int3, uint3, int2, uint2, int16, float8e4m3fn, float8e5m2, float4e2m1, mxfp8, mxfp6, mxfp4, mxint8, nvfp4, bfp16, none. Default: int8.
     weight_type: Union[str, Sequence[str], None] = None,
     # Gives each block of this number of weights of a matrix product a scale of its own. One of 16, 32, 64, 128, 256, none. Default: none.
     weight_block: Union[Literal['16', '32', '64', '128', '256', 'none'], None] = None,
@@ -149,7 +149,7 @@ def quantize(
     scale_channels: Union[Literal['auto', 'awq', 'smooth', 'off'], None] = None,
     # Calibrates tensors one after the other, each on the errors of those before it.
     propagate: Union[bool, None] = None,
-    # Selects the form of the result; a list gives several files. One of qdq, qoperator, annotated, encodings, text. Default: qdq.
+    # Selects the form of the result; a list gives several files. One of qdq, qoperator, annotated, encodings, text, tflite. Default: qdq.
     format: Union[str, Sequence[str], None] = None,
     # Sets accuracy_level of MatMulNBits: 0 leaves it to the runtime, 1 is float32, 4 is int8. One of 0, 1, 2, 3, 4. Default: 0.
     accuracy_level: Union[Literal['0', '1', '2', '3', '4'], None] = None,

@@ -16,6 +16,7 @@ import ctypes
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -451,7 +452,13 @@ class Checks:
         if not written:
             raise Failure("nothing written", " ".join(options))
         for file in sorted(written):
-            if file.endswith(".txt"):
+            if not file.endswith(".onnx"):
+                if file.endswith(".tflite"):
+                    self.qcalib("inspect", file)
+                self.done["files of other forms"] += 1
+                continue
+            if "float4e2m1" in " ".join(options):  # ONNX Runtime has no kernel for it
+                self.done["files not loaded"] += 1
                 continue
             annotated = ".annotated." in file
             want = self.runtime(file, feeds, model)
@@ -462,6 +469,8 @@ class Checks:
                 continue
             got = self.outputs(file)
             other = any(o.startswith(("--rounding", "--accumulator=")) for o in options)
+            # One bit of a float32 sum decides between levels of few bits, which are far apart.
+            other = other or any(re.search("-type=(float|mx|nvfp|bfp)", o) for o in options)
             other = other or "--overflow-fix=off" in options and avx2_runtime.kernels() == "saturating"
             self.compared(file, want, got, bound=strict, values=not other)
 
