@@ -294,6 +294,13 @@ static double pooled(const struct qc_guard_call *call)
     return 1;
 }
 
+/* Returns 1 if an AveragePool has both ceil_mode and count_include_pad. */
+static double rounds_up(const struct qc_guard_call *call)
+{
+    const struct qc_node *n = qc_match_node(call->match, call->graph, QC_OP_AveragePool);
+    return n && qc_attr_int(n, "ceil_mode", 0) != 0 && qc_attr_int(n, "count_include_pad", 0) != 0;
+}
+
 /* ---- Qparams ---- */
 
 static bool bound_quantizer(const struct qc_qparams *s)
@@ -353,6 +360,7 @@ static const struct qc_guard_info guards[] = {
         "pooled", pooled, 1,
         "pooled(x): the matched ReduceMean is over all dimensions of an image x but the first two, and x is no square",
         V),
+    QC_GUARD("rounds_up", rounds_up, 1, "rounds_up(x): the matched AveragePool has ceil_mode and count_include_pad", V),
     QC_GUARD("site", is_quantizer, 1, "site(S): S are the parameters of a stored value, not of an accumulator", Q),
     QC_GUARD("in_space", same_qparams, 2, "in_space(x, S): x is stored in S", V, Q),
     QC_GUARD("within", within, 2, "within(T, S): T, one scale, stands for no number that S, one scale, saturates", Q,

@@ -35,6 +35,11 @@ FOUND = {
             0.25, 0.9, 0.22, -0.04, -0.2, -0.59, 0.54, 0.07, 0.67, 0.61, 0.88, -0.04, 0.3, 0.2, -0.1, 0.5, -0.7}>
         { m = MatMul (x, w)
           y = AveragePool <dilations = [1, 1], kernel_shape = [2, 2]> (m) }""",
+    "average_pool_that_rounds_up_and_counts_padding": """<ir_version: 8, opset_import: ["" : 14]>
+        g (float[1, 4, 4, 5] x) => (float[1, 4, 3, 2] y) <float[5, 5] w = {0.95, -0.27, -0.32, 0.16, 0.99, -0.68, 0.45, 0.34,
+            0.25, 0.9, 0.22, -0.04, -0.2, -0.59, 0.54, 0.07, 0.67, 0.61, 0.88, -0.04, 0.3, 0.2, -0.1, 0.5, -0.7}>
+        { m = MatMul (x, w)
+          y = AveragePool <ceil_mode = 1, count_include_pad = 1, kernel_shape = [2, 3], strides = [1, 3]> (m) }""",
     "max_of_three_in_a_function": """<ir_version: 8, opset_import: ["" : 13]>
         g (float[3, 7] x) => (float[3, 1] y) <float k = {-0.14737862}, float[7, 1] w = {1, -0.5, 0.25, 0.75, -1, 0.5, 0.3}>
         { s = Softplus (x)
