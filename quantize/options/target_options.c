@@ -2,6 +2,7 @@
 /* --target: the options of a target, which hold unless given. */
 #include <string.h>
 
+#include "graph/types/number_format.h"
 #include "quantize/interface/warnings.h"
 #include "quantize/options/options.h"
 
@@ -131,5 +132,13 @@ bool qc_warn_target_options(const struct qc_options *o, struct qc_warnings *w, s
             qc_warn(w, "--%s %s holds, though target '%s' has %s", qc_option_info(list[i].option)->name, text,
                     o->runs_on->name, list[i].text);
     }
+    const char *type = o->weight_types.items[0];
+    const struct qc_number_format *format = qc_number_format_named(type);
+    if (o->runs_on->onnxruntime && (format ? format->dtype : qc_dtype_from_name(type)) == QC_F4E2M1)
+        qc_warn(w,
+                "--weight-type %s: ONNX Runtime's CPU kernels do not read FLOAT4E2M1, so it does not load the file; "
+                "OpenVINO "
+                "2026 does",
+                type);
     return true;
 }
