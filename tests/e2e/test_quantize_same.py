@@ -91,7 +91,7 @@ def test_runs_again_the_same(job, qcalib, tmp_path):
 def test_memory_limit(job, qcalib, tmp_path):
     """A little above what one worker and whole second moments need."""
     data, model = job
-    limit = "70M" if "resnet20" in model[0].name else "42M"
+    limit = "70M" if "resnet20" in model[0].name else "46M"
     common = ["--data", data, "--threads", 4, "--json", "--no-report"]
     free = qcalib(*common, "-o", "free.onnx", *model).json
     tight = qcalib(*common, "-o", "tight.onnx", "--memory-limit", limit, *model).json
