@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/temporary.h"
 #include "export/formats/exporter.h"
 #include "library/public.h"
 #include "onnx/write/emit.h"
@@ -81,10 +82,9 @@ const char *qcalib_result_format(const qcalib_result *result, size_t i)
 static bool bytes_of_file(void **bytes, size_t *size, const struct qc_exporter *e,
                           const struct qc_export_source *source, struct qc_status *st)
 {
-    const char *folder = getenv("TMPDIR");
     struct qc_arena *a = qc_arena_new();
     if (!a) return qc_fail_memory(st, 1);
-    char *path = qc_arena_printf(a, st, "%s/qcalib-model-XXXXXX", folder && *folder ? folder : "/tmp");
+    char *path = qc_arena_printf(a, st, "%s/qcalib-model-XXXXXX", qc_temporary_folder());
     void *data = NULL;
     const int fd = path ? mkstemp(path) : -1;
     bool ok = path != NULL;

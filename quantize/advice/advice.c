@@ -13,11 +13,11 @@
 #include "quantize/report/noise_points.h"
 #include "quantize/trials/measured_outputs.h"
 
-/* The output error is measured on MEASURED batches (quantize/trials/measured_outputs.h); HELD other batches confirm a
-   gain. Single layers run on one batch for each PER_BATCH units of data (at least 1, at most FEW), a small part of the
-   work of calibration. Of the worst layers SINGLE are tried alone and TOP together. HELD_SEED draws the held-out
+/* The output error is measured on QC_MEASURED_BATCHES (quantize/trials/measured_outputs.h); HELD other batches confirm
+   a gain. Single layers run on one batch for each PER_BATCH units of data (at least 1, at most FEW), a small part of
+   the work of calibration. Of the worst layers SINGLE are tried alone and TOP together. HELD_SEED draws the held-out
    samples. */
-enum { MEASURED = 16, HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
+enum { HELD = 8, FEW = 2, PER_BATCH = 256, SINGLE = 2, TOP = 3, HELD_SEED = 1 };
 
 /* The best idea is always tried. All other ideas share a budget: 1/PART of the job's work
    (quantize/advice/advice_work.h), and at least FLOOR, some hundredths of a second. A third of the budget may measure
@@ -68,7 +68,7 @@ static bool measure(struct qc_error **out, struct trying *t, const struct qc_pip
 {
     struct qc_dataset *data = which == HELD_BACK && t->p->from->eval ? t->p->from->eval : t->p->from->data;
     struct qc_selection some = qc_measured_samples(data);
-    if (which == HELD_BACK) some.samples = some.samples / MEASURED * HELD;
+    if (which == HELD_BACK) some.samples = some.samples / QC_MEASURED_BATCHES * HELD;
     some.drawn = which == HELD_BACK && !t->p->from->eval;
     some.seed = HELD_SEED;
     struct qc_error *sums = QC_NEW_ARRAY(a, struct qc_error, t->outputs, st);
@@ -162,7 +162,7 @@ static bool fill_outputs(struct qc_report_advice *out, const struct trying *t, c
 static double units_of(const struct trying *t)
 {
     const size_t all = qc_dataset_units(t->p->from->data);
-    return (double)(all < MEASURED ? all : MEASURED);
+    return (double)(all < QC_MEASURED_BATCHES ? all : QC_MEASURED_BATCHES);
 }
 
 static double held_of(const struct trying *t)

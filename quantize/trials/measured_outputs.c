@@ -8,12 +8,10 @@
 #include "quantize/collect/collecting.h"
 #include "quantize/opening/model.h"
 
-enum { BATCHES = 16 };
-
 struct qc_selection qc_measured_samples(const struct qc_dataset *data)
 {
     const size_t batch = qc_dataset_batch(data) > 1 ? (size_t)qc_dataset_batch(data) : 1;
-    return (struct qc_selection){.samples = BATCHES * batch};
+    return (struct qc_selection){.samples = QC_MEASURED_BATCHES * batch};
 }
 
 struct qc_measure_options qc_measure_options_of(const struct qc_pipeline *p)
