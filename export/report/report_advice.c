@@ -32,7 +32,7 @@ static void one_advice(FILE *f, const struct qc_report *r, const struct qc_repor
     fputs("</li>\n", f);
 }
 
-/* Ideas that were not tried, in one sentence. */
+/* Writes the changes that were not tried, in one sentence. */
 static void left_out(FILE *f, const struct qc_report *r)
 {
     if (!r->advice_left) return;
@@ -71,7 +71,7 @@ void qc_html_no_advice(FILE *f, const struct qc_report *r)
     left_out(f, r);
 }
 
-/* What was tried and helps; where there is nothing, why. */
+/* Writes the changes that help, or why there are none. */
 static void advice(FILE *f, const struct qc_report *r)
 {
     fputs("<h2>What helps</h2>\n", f);

@@ -30,7 +30,7 @@ void qc_html_latency_tile(FILE *f, const struct qc_report *r)
     fputs("</code></div></section>", f);
 }
 
-/* Its mark in the plot, its name, and its figures. */
+/* Writes a row: the mark in the plot, the name, latency and SQNR. */
 static void placement_row(FILE *f, const struct qc_placement_point *p, const char *name)
 {
     qc_html(f,
@@ -46,7 +46,7 @@ static void placement_row(FILE *f, const struct qc_placement_point *p, const cha
     fputs("</td></tr>\n", f);
 }
 
-/* The placements with a name, and all changes: a plot where errors were measured, and a table. */
+/* Writes a plot, if errors were measured, and a table of the named placements and of all changes. */
 static bool placements(FILE *f, const struct qc_report_latency *l, struct qc_status *st)
 {
     static const char *const names[] = {"Float", "Written", "Default", "Everything in integers"};
