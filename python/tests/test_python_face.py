@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person meets in Python: samples with labels as a pair, errors in Python's words, a result in a notebook."""
+"""The package's interface: samples and labels as a pair, messages with Python's names, a result in a notebook."""
 
 import errno
 import re
