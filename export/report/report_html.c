@@ -227,8 +227,8 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     qc_page_begin(f, qc_page_file_name(r->model_file), ", quantized: qcalib", assets);
     navigation(f, r);
     if (is_large(r))
-        fputs("<noscript><p class=\"note\">So large a page needs JavaScript for what is not on the first screens; its "
-              "numbers are in report.json and layers.csv too.</p></noscript>\n",
+        fputs("<noscript><p class=\"note\">This page is large and needs JavaScript for most of its screens; the same "
+              "numbers are in report.json and layers.csv.</p></noscript>\n",
               f);
     qc_html_summary(f, r);
     if (!ranking(f, r, st)) return false;
@@ -236,10 +236,9 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
         return false;
     fputs("</div>\n", f);
     if (!details(f, r, st)) return false;
-    qc_page_end(
-        f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is "
-           "only in report.json.<span class=\"keys\">Keys: 1 to 7 the screens, j and k the next and the last layer, "
-           "/ search, Esc closes.</span>");
+    qc_page_end(f, "Written by qcalib. The same numbers are in report.json and layers.csv; times are only in "
+                   "report.json.<span class=\"keys\">Keys: 1 to 7 for the screens, j and k for the next and the "
+                   "previous layer, / for search, Esc to close.</span>");
     return true;
 }
 

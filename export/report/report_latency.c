@@ -121,7 +121,7 @@ bool qc_html_latency(FILE *f, const struct qc_report *r, struct qc_status *st)
         fputs("</td></tr>\n", f);
     }
     fputs("</tbody></table></div>\n", f);
-    if (l->reverted) fputs("<p class=\"note\">They gain nothing beside the default, which was written.</p>\n", f);
+    if (l->reverted) fputs("<p class=\"note\">They gain nothing over the default, which was written.</p>\n", f);
     if (l->left) qc_html(f, "<p class=\"note\">%zu more groups were not tried.</p>\n", l->left);
     return true;
 }

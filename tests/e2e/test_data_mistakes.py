@@ -73,7 +73,7 @@ def test_names(qcalib, tmp_path, examples):
 
 def test_one_sample(qcalib, tmp_path, examples, digits):
     np.save(tmp_path / "one.npy", digits[0])
-    refused(qcalib(examples / "digits_cnn.onnx", "--data", "one.npy", code=None), BAD, "one sample", "x[None]")
+    refused(qcalib(examples / "digits_cnn.onnx", "--data", "one.npy", code=None), BAD, "single sample", "x[None]")
 
 
 def test_labels_out_of_range(qcalib, tmp_path, examples, digits):

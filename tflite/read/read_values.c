@@ -37,7 +37,7 @@ static bool read_parameters(struct qc_tfl_value *v, const struct qc_fb_table *t,
                                        v->dtype == QC_U16 || v->dtype == QC_I4);
     if (!v->quantized) return true;
     if (qc_fb_int(&q, QC_TFL_QuantizationParameters_details_type))
-        return qc_fail(st, QC_UNSUPPORTED, "has quantization of a kind of its own");
+        return qc_fail(st, QC_UNSUPPORTED, "has a custom kind of quantization");
     const struct qc_dtype_info *info = qc_dtype_info(v->dtype);
     for (size_t i = 0; i < v->scales.count; i++) {
         const float s = qc_fb_vector_float(&v->scales, i);
@@ -301,7 +301,7 @@ static qc_id stored_of(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tf
         }
         return *own = add_constant(n, name, t, st);
     }
-    if (!other) return refused(st, QC_BAD_INPUT, v, "is used before it is made");
+    if (!other) return refused(st, QC_BAD_INPUT, v, "is used before it is computed");
     const bool first = layout == QC_TFL_CHANNELS_FIRST;
     const char *name = qc_arena_printf(n->r->arena, st, "%s%s", v->name,
                                        v->quantized ? "_quantized"
@@ -334,7 +334,7 @@ static struct qc_tfl_value *result(struct qc_tfl_node *n, size_t k, struct qc_st
         return NULL;
     }
     if (v->stored[0] || v->stored[1] || v->data) {
-        qc_fail(st, QC_BAD_INPUT, "makes tensor %zu '%.200s', which is there already", v->index, v->name);
+        qc_fail(st, QC_BAD_INPUT, "computes tensor %zu '%.200s' a second time", v->index, v->name);
         return NULL;
     }
     return v;
@@ -366,7 +366,7 @@ bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl
         return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' is %s in the file, but comes out as %s", v->name,
                        qc_dtype_info(v->dtype)->name, qc_dtype_info(t)->name);
     if (layout == QC_TFL_CHANNELS_FIRST && qc_tfl_shape(n, id)->rank != 4)
-        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' has not four axes", v->name);
+        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' does not have four axes", v->name);
     v->stored[layout] = id;
     return check_shape(n, v, id, layout, st);
 }

@@ -33,7 +33,7 @@ static bool broadcast(struct qc_tfl_writer *w, const struct qc_node *n, enum qc_
     const qc_id y = n->outputs;
     const int rank = w->g->values[y].type.shape.rank;
     int inputs[3];
-    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no form in integers: --skip it");
+    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
     for (unsigned i = 0; i < n->input_count; i++)
         if ((inputs[i] = qc_tfl_out_operand(w, n->inputs[i], rank, w->order[y], st)) == QC_TFL_NO_TENSOR) return false;
     const int to = qc_tfl_out_result(w, y, st);
@@ -63,7 +63,7 @@ bool qc_tfl_write_cast(struct qc_tfl_writer *w, const struct qc_node *n, struct 
     const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
               y = qc_tfl_out_result(w, n->outputs, st);
     if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no form in integers: --skip it");
+    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
     struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_CastOptions);
     qc_fb_set_int(o, QC_TFL_CastOptions_in_data_type, qc_tfl_type_of(w->tensors[x].dtype));
     qc_fb_set_int(o, QC_TFL_CastOptions_out_data_type, qc_tfl_type_of(w->tensors[y].dtype));

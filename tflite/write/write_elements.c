@@ -53,7 +53,7 @@ bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n, struc
     for (unsigned i = 0; i < 2; i++)
         if ((qc_graph_parameters(g, n->inputs[i]) != NULL) != affine)
             return qc_tfl_out_refuse(w, n, st, "one operand is stored in integers, the other is not");
-    if (affine && !row->integers) return qc_tfl_out_refuse(w, n, st, "it has no form in integers: --skip it");
+    if (affine && !row->integers) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
     if (!affine && type != QC_F32 && type != QC_I32)
         return qc_tfl_out_refuse(w, n, st, "it computes %s", qc_dtype_long_name(type));
     const enum qc_tfl_order order = w->order[y];

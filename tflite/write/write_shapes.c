@@ -208,7 +208,7 @@ bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struc
         return qc_tfl_out_refuse(w, n, st, "mode %.20s with %.30s and %.30s has no form", mode, where, nearest);
     if (linear && qc_graph_parameters(w->g, n->outputs))
         return qc_tfl_out_refuse(w, n, st,
-                                 "interpolation on integers has other arithmetic in TensorFlow Lite: --skip it");
+                                 "integer interpolation in TensorFlow Lite gives other numbers: give --skip for it");
     if (!ends(&x, &y, w, n, st)) return false;
     const int64_t sizes[] = {to->dim[2], to->dim[3]};
     const int inputs[] = {x, qc_tfl_out_ints(w, sizes, 2, "size", st)};
