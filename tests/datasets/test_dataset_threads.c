@@ -6,6 +6,7 @@
 #include "base/pool.h"
 #include "datasets/samples/dataset.h"
 #include "h5_make.h"
+#include "tests/extent.h"
 
 enum { UNITS = 300, A = 3 * 5 * 5, B = 7 };
 
@@ -150,8 +151,8 @@ Test(dataset_threads, large_rows_in_any_order)
                                    .chunk = {k % 2, k % 2 ? bytes : 0},
                                    .data = x});
         make_done(f);
-        look_at_pictures(path, bytes, false);
-        look_at_pictures(path, bytes, true);
+        for (size_t less = 0; less < 2; less++)
+            if ((k / 2 + k + less) % test_one_of(2) == 0) look_at_pictures(path, bytes, less);
     }
     free(x);
 }
