@@ -11,6 +11,7 @@
 #include "calib/weights/round_weights.h"
 #include "calib_case.h"
 #include "graph/core/verify.h"
+#include "tests/extent.h"
 
 static const char *const calib = QC_TEST_SOURCE "/datasets/digits_calib.h5";
 static const char *const test = QC_TEST_SOURCE "/datasets/digits_test.h5";
@@ -48,11 +49,13 @@ static uint64_t overflows(const struct case_run *r, const char *path, struct qc_
     struct qc_status st = QC_STATUS_INIT;
     struct qc_arena *a = qc_arena_new();
     struct qc_dataset *data = case_open(r->simulated, path, true);
+    const struct qc_selection some = {.samples = qc_dataset_samples(data) / test_one_of(4)};
     struct qc_overflows seen;
     struct qc_metric m;
     uint64_t all = 0;
     const struct qc_plan_options how = {.accumulator = accumulator};
     const struct qc_evaluation e = {.graph = r->simulated, .data = data, .how = &how, .workers = 2};
+    cr_assert(qc_dataset_select(data, &some, &st));
     cr_assert(qc_evaluate_sums(&m, &seen, &e, a, &st), "%s", st.message);
     for (size_t k = 0; k < seen.count; k++) {
         const struct qc_layer_overflow *l = &seen.layers[k];

@@ -8,6 +8,7 @@
 
 #include "simq/kernels/real/product.h"
 #include "simq/kernels/real/product_tile.h"
+#include "tests/extent.h"
 
 static const enum qc_isa isas[] = {QC_ISA_PLAIN, QC_ISA_AVX2, QC_ISA_AVX512};
 
@@ -244,7 +245,8 @@ Test(product, convolutions_are_the_same_chain_on_every_instruction_set)
     for (size_t s = 0; s < sizeof spatials / sizeof *spatials; s++)
         for (size_t w = 0; w < sizeof ways / sizeof *ways; w++)
             for (size_t i = 0; i < sizeof isas / sizeof *isas; i++)
-                if (qc_isa_detect(isas[i]) == isas[i]) convolution(&spatials[s], &ways[w], isas[i]);
+                if (qc_isa_detect(isas[i]) == isas[i] && (s + w + i) % test_one_of(3) == 0)
+                    convolution(&spatials[s], &ways[w], isas[i]);
 }
 
 /* --------------------------------------------------------------------------------- matrices */
