@@ -20,6 +20,7 @@ import pytest
 avx2_runtime.install()  # before a test imports anything from onnxruntime
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts"))  # measured_models
+LONG = "QCALIB_LONG" in os.environ
 PYTHONS = {"newest": pathlib.Path(sys.executable), "1.16": ROOT / "build/venv/ort116/bin/python"}
 
 
@@ -31,11 +32,16 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    if "QCALIB_LONG" in os.environ:
+    if LONG:
         return
     for item in items:
         if item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.skip(reason="nightly: QCALIB_LONG is not set (scripts/test --long)"))
+
+
+def nightly(*values):
+    """A case of parametrize that only scripts/test --long runs."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
 
 
 class Result:

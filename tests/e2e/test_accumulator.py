@@ -119,6 +119,7 @@ def test_bad_width(quantize, value):
     assert "--accumulator" in quantize("--accumulator", value, code=2).err
 
 
+@pytest.mark.nightly
 def test_real_model(qcalib, data, tmp_path):
     """resnet20 needs 23 bits by proof, 22 by what is seen; with 16 it collapses unless it is quantized for them."""
     model, calib, test = data / "models/resnet20_cifar10.onnx", data / "cifar10_calib.h5", data / "cifar10_test.h5"

@@ -101,6 +101,7 @@ def test_threads_and_order_of_samples_make_no_difference(qcalib, tmp_path):
     assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
 
 
+@pytest.mark.nightly
 def test_mobilenet_in_blocks_of_four_bits(qcalib, data, tmp_path):
     """The least-squares scales of blocks too: divergence 0.030, with scales as they were before 0.035."""
     avx2_runtime.skip_if_emulated()

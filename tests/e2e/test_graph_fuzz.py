@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import onnx.parser
 import pytest
+from conftest import LONG
 
-LONG = bool(os.environ.get("QCALIB_LONG"))
-COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 300))
+COUNT = int(os.environ.get("QCALIB_GRAPHS", 20000 if LONG else 160))
 SEED = int(os.environ.get("QCALIB_GRAPH_SEED", int(time.time()) * 1000 if LONG else 1))
 PARTS = 4
 

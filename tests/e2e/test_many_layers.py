@@ -10,11 +10,12 @@ import sys
 
 import pytest
 from chain_models import chain
+from conftest import LONG, nightly
 from test_budget import MACHINE, MIB, STARTER
 
-LAYERS = (400, 800, 1600)
-# From 800 layers to 1,600 over from 400 to 800: 2 when linear, 4 when quadratic. Sorting and hash tables that double
-# are within this; a job of which a quarter is quadratic at 1,600 layers is not.
+LAYERS = (400, 800, 1600) if LONG else (100, 200, 400)
+# The second step of layers over the first: 2 when linear, 4 when quadratic. Sorting and hash tables that double are within
+# this. A job is not if a quarter of it is quadratic at the largest number of layers.
 RATIO_MAX = 2.25
 
 
@@ -43,7 +44,7 @@ def ratio(counts):
     return (counts[2] - counts[1]) / (counts[1] - counts[0])
 
 
-@pytest.mark.parametrize("kind", ["conv", "outputs", pytest.param("residual", marks=pytest.mark.nightly), pytest.param("dense", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind", ["conv", "outputs", nightly("residual"), nightly("dense")])
 def test_work_grows_with_the_layers(kind, instructions, tmp_path):
     jobs, runs, inspections = [], [], []
     for layers in LAYERS:
@@ -75,18 +76,23 @@ def peak(program, tmp_path):
     return run
 
 
-def test_memory_of_8000_layers(peak, tmp_path):
-    model, samples = chain("conv", 8000, tmp_path)
+@pytest.mark.parametrize(
+    "layers, most, refused, enough",
+    [(2000, 240, (25, 50, 100), 260), nightly(8000, 800, (100, 200, 300), 900)],
+)
+def test_memory_of_many_layers(layers, most, refused, enough, peak, tmp_path):
+    """100 KiB for a layer, 16 of them for the idea that advice always tries. A limit (MiB) that is too low is kept too."""
+    model, samples = chain("conv", layers, tmp_path)
     job = ("--threads", 1, "--method", "mse", "--no-report", "--data", samples, model, "-o", "out.onnx")
-    code, text, most = peak(*job)
+    code, text, held = peak(*job)
     assert code == 0, text
-    assert most < 800, f"{most:.0f} MiB"  # 100 KiB for a layer, 16 of them for the idea that advice always tries
-    for limit in (100, 200, 300):
+    assert held < most, f"{held:.0f} MiB"
+    for limit in refused:
         code, text, held = peak(*job, "--memory-limit", f"{limit}M")
         assert code == MACHINE and "--memory-limit" in text, f"{limit}: {code} {text}"
         assert held < limit + 16, f"{limit}: {held:.0f} MiB"
-    code, text, held = peak(*job, "--memory-limit", "900M")
-    assert code == 0 and held < 900, f"{held:.0f} MiB\n{text}"
+    code, text, held = peak(*job, "--memory-limit", f"{enough}M")
+    assert code == 0 and held < enough, f"{held:.0f} MiB\n{text}"
 
 
 def test_64000_nodes_are_inspected(qcalib, peak, tmp_path):

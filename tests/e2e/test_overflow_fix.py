@@ -10,17 +10,20 @@ import pair_sums
 import pytest
 import real_models
 from avx2_runtime import Job
+from conftest import LONG
 from onnx import TensorProto, helper, numpy_helper
 
 LIMIT = 128  # 255 x 128 <= 32767
 CALIBRATION = {
     "resnet8_cifar10_mlperf": ("cifar10_calib.h5", 8),
-    "resnet20_cifar10": ("cifar10_calib.h5", 8),
     "dscnn_kws_mlperf": ("kws01_calib128.h5", 8),
     "mnist_cntk8": ("mnist_calib256.h5", 8),
+    "text_transformer_agnews": ("agnews_calib256.h5", 4),
+}
+NIGHTLY = {
+    "resnet20_cifar10": ("cifar10_calib.h5", 8),
     "superres_pytorch": ("sr_x3_y6.h5", 1),
     "mobilenetv1_075_224_imagenet": ("imagenet_calib100_224.h5", 2),
-    "text_transformer_agnews": ("agnews_calib256.h5", 4),
 }
 TRANSFORMER_DB = 45  # its float islands differ in the last bits
 
@@ -138,7 +141,8 @@ def test_digits_are_the_same_without_vnni(digits, examples, qcalib, tmp_path):
 def test_given_networks_are_the_same_without_vnni(data, qcalib, tmp_path):
     cases = {c.model: c for c in real_models.CASES}
     jobs, wanted = [], []
-    for model, (calibration, samples) in CALIBRATION.items():
+    networks = CALIBRATION | (NIGHTLY if LONG else {})
+    for model, (calibration, samples) in networks.items():
         case = cases[model]
         used = real_models.dataclasses.replace(case, samples=samples)
         preprocess = ["--preprocess", case.preprocess] if case.preprocess else []
@@ -151,7 +155,7 @@ def test_given_networks_are_the_same_without_vnni(data, qcalib, tmp_path):
         assert pair_sums.largest(file)[1] <= LIMIT
         wanted.append(outputs(qcalib, file, data / case.data, samples, tmp_path, *preprocess))
         jobs.append(Job(file, real_models.inputs(used, data)))
-    for model, want, found in zip(CALIBRATION, wanted, avx2_runtime.run(jobs), strict=True):
+    for model, want, found in zip(networks, wanted, avx2_runtime.run(jobs), strict=True):
         for name, values in want.items():
             is_ = found[name].reshape(values.shape)
             if model.startswith("text"):

@@ -77,6 +77,7 @@ def test_outlier_channel_of_the_example(quantize, qcalib, examples, tmp_path):
     check_broken(quantize, qcalib, tmp_path, examples / "digits_calib.h5", examples / "digits_cnn.onnx", case, 3)
 
 
+@pytest.mark.nightly
 def test_outlier_channel_of_resnet20(quantize, qcalib, data, tmp_path):
     source = data / "models/resnet20_cifar10.onnx"
     nodes = {n.name: n for n in onnx.load(str(source)).graph.node}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcalib run equals ONNX Runtime, byte for byte: every real model, quantized, in both forms, on 256 samples, with the
+"""qcalib run equals ONNX Runtime, byte for byte: every real model, quantized, in both forms, on 256 samples (MobileNet: 32, nightly 256), with the
 processor's best instructions and with AVX2 only (set with DNNL_MAX_CPU_ISA). With float operators the results may
 differ: FLOAT says which results, by how much and why, and a test shows that only those operators are the reason."""
 
@@ -10,7 +10,7 @@ import avx2_runtime
 import numpy
 import onnx
 import pytest
-from conftest import Runtime
+from conftest import LONG, Runtime
 from real_models import CASES, inputs
 from test_convert import equal, quantize
 from test_run import by_name
@@ -21,6 +21,8 @@ FEWER = {  # all that the data have
     "superres_pytorch": 6,
     "rfb320_face_simplified": 16,
 }
+if not LONG:
+    FEWER["mobilenetv1_075_224_imagenet"] = 32
 # {model: (results that may differ, share of elements, largest difference, the operators that are the reason)}
 FLOAT = {
     # exponentials differ in the last place, and nothing rounds behind them

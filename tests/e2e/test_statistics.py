@@ -13,12 +13,13 @@ import h5py
 import numpy as np
 import onnx
 import pytest
+from conftest import nightly
 from measured_models import BY_NAME, RealModel
 
 TRANSFORMER = RealModel("text_transformer_agnews", "agnews_calib256.h5", "agnews_eval1600.h5")
 
 
-@pytest.fixture(params=["digits", "resnet20_cifar10_bn", "text_transformer_agnews", "rfb320_face_simplified"])
+@pytest.fixture(params=["digits", "resnet20_cifar10_bn", "text_transformer_agnews", nightly("rfb320_face_simplified")])
 def job(request, examples):
     """(calibration file, samples, model)."""
     if request.param == "digits":
@@ -305,8 +306,15 @@ def many(digits, tmp_path):
     return tmp_path / "many.h5"
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("command", ["collect", "quantize"])
+@pytest.mark.parametrize(
+    "command, kind",
+    [
+        ("collect", signal.SIGINT),
+        ("quantize", signal.SIGTERM),
+        nightly("collect", signal.SIGTERM),
+        nightly("quantize", signal.SIGINT),
+    ],
+)
 def test_interrupted_run_goes_on(kind, command, many, digits, program, qcalib, tmp_path):
     tail = ["--no-report"] if command == "quantize" else []
     qcalib(command, "--data", many, "-o", "whole", *tail, digits[1])
@@ -468,7 +476,7 @@ def test_one_number_is_enough_behind_statistics(more, examples, program, tmp_pat
     [(), ("--sensitivity",), ("--propagate",), ("--eval", "--sensitivity"), ("--accumulator", "16")],
     ids=" ".join,
 )
-@pytest.mark.parametrize("model", ["digits", pytest.param("mobilenet", marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("model", ["digits", nightly("mobilenet")])
 def test_one_number_is_enough_for_all_stages(model, options, examples, program, request, tmp_path):
     """Just below the number that the error names nothing is run, just above it everything is, and fits."""
     if model == "digits":

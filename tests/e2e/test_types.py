@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from conftest import nightly
 from measured_models import BY_NAME, Data
 from onnx import TensorProto
 
@@ -286,8 +287,8 @@ def test_text(digits, qcalib, tmp_path):
 @pytest.mark.parametrize(
     "model, types, exact, loss",
     [
-        ("resnet20_cifar10", "--weight-type=int4", True, 2.5),
-        ("resnet20_cifar10", "--activation-type=uint16", False, 0.5),
+        nightly("resnet20_cifar10", "--weight-type=int4", True, 2.5),
+        nightly("resnet20_cifar10", "--activation-type=uint16", False, 0.5),
         ("dscnn_kws_mlperf", "--weight-type=int4", True, 2.0),
         ("dscnn_kws_mlperf", "--activation-type=uint16", False, 0.5),
     ],
