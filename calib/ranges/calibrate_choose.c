@@ -501,6 +501,7 @@ void qc_chooser_free(struct qc_chooser *k)
     for (size_t i = 0; k->samples && i <= k->g->qparams_count; i++) qc_quantizer_samples_free(&k->samples[i]);
     qc_scan_free(k->scan);
     qc_index_free(&k->solved);
+    qc_ready_weights_free(k->ready);
     qc_calibration_free(k->c);
     free(k);
 }
@@ -510,6 +511,7 @@ bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_statu
     const double t0 = qc_seconds();
     const bool ok = qc_chooser_merge(k, quantizer, st) && solve_quantizer(k, quantizer - 1, 0, st) &&
                     bind_quantizer(k, quantizer, st);
+    if (k->ready) qc_ready_weights_bound(k->ready, quantizer);
     qc_histogram_free(k->merged[quantizer]);
     qc_histogram_free(k->weighted[quantizer]);
     k->merged[quantizer] = k->weighted[quantizer] = NULL;
@@ -523,7 +525,8 @@ bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_statu
 bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool ok = qc_choose_ready_weights(k->c, k->g, k->options, st);
+    const bool ok = (k->ready || qc_ready_weights_new(&k->ready, k->c, k->g, k->options, st)) &&
+                    qc_ready_weights_choose(k->ready, st);
     k->seconds += qc_seconds() - t0;
     return ok;
 }

@@ -191,12 +191,12 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
 }
 
 /* Returns true if the product has bound parameters in the new graph and the layer needs a bias; else there is nothing
-   to correct. */
+   to correct. A product of another part of the graph has the parameters of the whole graph. */
 static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_layer *l)
 {
-    const qc_id s = l->g->values[l->g->nodes[l->node].outputs].type.qparams;
-    return s && b->to->qparams_of[s].kind == QC_QPARAMS_PRODUCT && b->to->qparams_of[s].state == QC_QPARAMS_BOUND &&
-           wants_bias(l, &b->to->qparams_of[s]);
+    const qc_id v = l->g->nodes[l->node].outputs, s = l->g->values[v].type.qparams;
+    const struct qc_qparams *p = &(b->map[v] ? b->to : l->g)->qparams_of[s];
+    return s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
 }
 
 static bool copy_recurrent(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
