@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/grow.h"
 #include "calib/ranges/calibrate_parts.h"
 
 #include <math.h>
@@ -22,13 +23,9 @@ bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const c
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (c->warning_count == c->warning_capacity) {
-        size_t capacity = c->warning_capacity ? c->warning_capacity * 2 : 16;
-        const char **more = realloc(c->warnings, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        c->warnings = more;
-        c->warning_capacity = capacity;
-    }
+    const char **more = qc_grown(c->warnings, c->warning_count, &c->warning_capacity, sizeof *more, st);
+    if (!more) return false;
+    c->warnings = more;
     const char *kept = qc_arena_strdup(c->arena, text, st);
     if (kept) c->warnings[c->warning_count++] = kept;
     return kept != NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/grow.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "onnx/read/importing.h"
@@ -347,14 +348,9 @@ static bool makes(const struct scope *s, const char *name)
 
 static bool add(struct found *f, struct qc_importer *im, const char *name, struct qc_status *st)
 {
-    if (f->count == f->capacity) {
-        const size_t capacity = f->capacity ? 2 * f->capacity : 16;
-        const char **names = QC_NEW_ARRAY(im->arena, const char *, capacity, st);
-        if (!names) return false;
-        if (f->count) memcpy(names, f->names, f->count * sizeof *names);
-        f->names = names;
-        f->capacity = capacity;
-    }
+    const char **names = qc_arena_grown(im->arena, f->names, f->count, &f->capacity, sizeof *names, st);
+    if (!names) return false;
+    f->names = names;
     f->names[f->count++] = name;
     return true;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "onnx/read/importing.h"
 
 /* Fields of NodeProto and FunctionProto from IR versions newer than our messages. */
@@ -310,13 +311,9 @@ static bool copy_attributes(Onnx__NodeProto *n, struct inliner *x, const struct 
 
 static bool push(struct list *out, struct inliner *x, Onnx__NodeProto *n, struct qc_status *st)
 {
-    if (out->count == out->capacity) {
-        const size_t capacity = out->capacity ? 2 * out->capacity : 64;
-        Onnx__NodeProto **more = realloc(out->nodes, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        out->nodes = more;
-        out->capacity = capacity;
-    }
+    Onnx__NodeProto **more = qc_grown(out->nodes, out->count, &out->capacity, sizeof *more, st);
+    if (!more) return false;
+    out->nodes = more;
     if (x->made++ == NODES || qc_arena_bytes(x->im->arena) - x->bytes_before > BYTES)
         return qc_fail(st, QC_UNSUPPORTED,
                        "its functions come to more than %d nodes, or to more than %d MB of names: they use each other "

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/grow.h"
 #include "onnx/read/importing.h"
 
 static uint64_t hash_name(const char *s)
@@ -140,14 +141,9 @@ bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_statu
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (to->count == to->capacity) {
-        size_t capacity = to->capacity ? 2 * to->capacity : 8;
-        const char **lines = QC_NEW_ARRAY(im->arena, const char *, capacity, st);
-        if (!lines) return false;
-        if (to->count) memcpy(lines, to->lines, to->count * sizeof *lines);
-        to->lines = lines;
-        to->capacity = capacity;
-    }
+    const char **lines = qc_arena_grown(im->arena, to->lines, to->count, &to->capacity, sizeof *lines, st);
+    if (!lines) return false;
+    to->lines = lines;
     const char *line = qc_arena_strdup(im->arena, text, st);
     if (!line) return false;
     to->lines[to->count++] = line;

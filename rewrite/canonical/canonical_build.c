@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/grow.h"
 #include "rewrite/canonical/canonical.h"
 
 #include <stdarg.h>
@@ -16,14 +17,9 @@ bool qc_canon_note(struct qc_canon *c, struct qc_status *st, const char *fmt, ..
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    if (n->count == n->capacity) {
-        const size_t capacity = n->capacity ? 2 * n->capacity : 16;
-        const char **lines = QC_NEW_ARRAY(c->r.to->arena, const char *, capacity, st);
-        if (!lines) return false;
-        if (n->count) memcpy(lines, n->lines, n->count * sizeof *lines);
-        n->lines = lines;
-        n->capacity = capacity;
-    }
+    const char **lines = qc_arena_grown(c->r.to->arena, n->lines, n->count, &n->capacity, sizeof *lines, st);
+    if (!lines) return false;
+    n->lines = lines;
     return (n->lines[n->count++] = qc_arena_strdup(c->r.to->arena, line, st));
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/closest.h"
+#include "base/grow.h"
 #include "base/shown.h"
 #include "base/union_find.h"
 #include "graph/core/uses.h"
@@ -409,13 +410,9 @@ static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, c
     char label[QC_LABEL];
     const char *one = source_text(p, first, st), *two = source_text(p, other, st);
     if (!one || !two) return false;
-    if (p->warning_count == p->warning_capacity) {
-        const char **more = QC_NEW_ARRAY(p->arena, const char *, p->warning_capacity * 2 + 8, st);
-        if (!more) return false;
-        if (p->warning_count) memcpy(more, p->warnings, p->warning_count * sizeof *more);
-        p->warnings = more;
-        p->warning_capacity = p->warning_capacity * 2 + 8;
-    }
+    const char **more = qc_arena_grown(p->arena, p->warnings, p->warning_count, &p->warning_capacity, sizeof *more, st);
+    if (!more) return false;
+    p->warnings = more;
     p->warnings[p->warning_count] =
         qc_arena_printf(p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
                         qc_value_label(label, p->graph, v), one, two, one);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "tflite/read/tflite_reading.h"
 
 /* --- Options and inputs --- */
@@ -326,13 +327,8 @@ bool qc_tfl_line(struct qc_tfl_reader *r, struct qc_tfl_lines *to, struct qc_sta
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    if (to->count == to->capacity) {
-        const size_t capacity = to->capacity ? 2 * to->capacity : 8;
-        const char **lines = QC_NEW_ARRAY(r->g->arena, const char *, capacity, st);
-        if (!lines) return false;
-        if (to->count) memcpy(lines, to->lines, to->count * sizeof *lines);
-        to->lines = lines;
-        to->capacity = capacity;
-    }
+    const char **lines = qc_arena_grown(r->g->arena, to->lines, to->count, &to->capacity, sizeof *lines, st);
+    if (!lines) return false;
+    to->lines = lines;
     return (to->lines[to->count++] = qc_arena_strdup(r->g->arena, text, st)) != NULL;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/union_find.h"
 #include "tflite/write/tflite_writing.h"
 
@@ -88,14 +89,10 @@ bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w, struct qc_status *st)
 
 int qc_tfl_out_add_tensor(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, struct qc_status *st)
 {
-    if (w->tensor_count == w->tensor_capacity) {
-        const size_t capacity = w->tensor_capacity ? 2 * w->tensor_capacity : 64;
-        struct qc_tfl_tensor *more = QC_NEW_ARRAY(w->arena, struct qc_tfl_tensor, capacity, st);
-        if (!more) return QC_TFL_NO_TENSOR;
-        if (w->tensor_count) memcpy(more, w->tensors, w->tensor_count * sizeof *more);
-        w->tensors = more;
-        w->tensor_capacity = capacity;
-    }
+    struct qc_tfl_tensor *more =
+        qc_arena_grown(w->arena, w->tensors, w->tensor_count, &w->tensor_capacity, sizeof *more, st);
+    if (!more) return QC_TFL_NO_TENSOR;
+    w->tensors = more;
     w->tensors[w->tensor_count] = *t;
     return (int)w->tensor_count++;
 }
