@@ -23,8 +23,7 @@ void *qc_grown(void *items, size_t count, size_t *capacity, size_t size, struct 
     return more;
 }
 
-void *qc_arena_grown(struct qc_arena *a, void *items, size_t count, size_t *capacity, size_t size,
-                     struct qc_status *st)
+void *qc_arena_grown(struct qc_arena *a, void *items, size_t count, size_t *capacity, size_t size, struct qc_status *st)
 {
     if (count < *capacity) return items;
     void *more = qc_arena_get(a, larger(*capacity), size, st);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/grow.h"
 #include "calib/ranges/calibrate_parts.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,21 +13,6 @@
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
-
-bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
-{
-    char text[1024];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    const char **more = qc_grown(c->warnings, c->warning_count, &c->warning_capacity, sizeof *more, st);
-    if (!more) return false;
-    c->warnings = more;
-    const char *kept = qc_arena_strdup(c->arena, text, st);
-    if (kept) c->warnings[c->warning_count++] = kept;
-    return kept != NULL;
-}
 
 void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
 {
@@ -125,9 +108,9 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         }
         qc_channel_histogram_free(to->seen);
         to->seen = NULL;
-        return qc_calibration_warn(
-            k->c, st, "tensor '%s' gets one scale: its channels have no statistics, or there are more than %d", s->name,
-            (int)QC_CHANNELS_MAX);
+        return qc_lines_add(&k->c->warnings, k->c->arena, st,
+                            "tensor '%s' gets one scale: its channels have no statistics, or there are more than %d",
+                            s->name, (int)QC_CHANNELS_MAX);
     }
     to->chosen = (struct qc_quantizer_channels){.count = to->seen->channels,
                                                 .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st),
@@ -416,17 +399,17 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
                        (unsigned long long)t->pos_inf + t->neg_inf,
                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     }
-    if (k->zero.first &&
-        !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
-                             k->g->qparams_of[k->zero.first].name, others(more, &k->zero, ", and so do ")))
+    if (k->zero.first && !qc_lines_add(&k->c->warnings, k->c->arena, st,
+                                       "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
+                                       k->g->qparams_of[k->zero.first].name, others(more, &k->zero, ", and so do ")))
         return false;
     if (!k->nonfinite.first) return true;
-    return qc_calibration_warn(k->c, st,
-                               "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s",
-                               k->source, k->g->qparams_of[k->nonfinite.first].name, (unsigned long long)t->nan,
-                               (unsigned long long)t->pos_inf + t->neg_inf,
-                               (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
-                               others(more, &k->nonfinite, ", and values of "));
+    return qc_lines_add(&k->c->warnings, k->c->arena, st,
+                        "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s",
+                        k->source, k->g->qparams_of[k->nonfinite.first].name, (unsigned long long)t->nan,
+                        (unsigned long long)t->pos_inf + t->neg_inf,
+                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
+                        others(more, &k->nonfinite, ", and values of "));
 }
 
 static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
@@ -564,6 +547,5 @@ void qc_calibration_free(struct qc_calibration *c)
 {
     if (!c) return;
     qc_arena_free(c->arena);
-    free(c->warnings);
     free(c);
 }

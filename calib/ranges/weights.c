@@ -599,8 +599,8 @@ bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struc
 {
     if (!choose_all(c, g, NULL, options, st)) return false;
     if (!c->raised) return true;
-    return qc_calibration_warn(c, st,
-                               "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit "
-                               "accumulator; such channels are nearly constant",
-                               c->raised, c->raised == 1 ? "" : "s");
+    return qc_lines_add(&c->warnings, c->arena, st,
+                        "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit "
+                        "accumulator; such channels are nearly constant",
+                        c->raised, c->raised == 1 ? "" : "s");
 }

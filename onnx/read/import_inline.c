@@ -450,8 +450,8 @@ bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, cons
         g = copy_graph(&x, &top, m->graph, st);
     if (!g) return false;
     *out = g;
-    if (!x.calls) return qc_import_line(im, &im->notes, st, "functions that no node needs were left out");
-    return qc_import_line(im, &im->notes, st, "%zu calls of the model's own functions were expanded", x.calls);
+    if (!x.calls) return qc_lines_add(&im->notes, im->g->arena, st, "functions that no node needs were left out");
+    return qc_lines_add(&im->notes, im->g->arena, st, "%zu calls of the model's own functions were expanded", x.calls);
 }
 
 void qc_import_release_unpacked(struct qc_importer *im)

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/grow.h"
 #include "onnx/read/importing.h"
 
 static uint64_t hash_name(const char *s)
@@ -132,20 +129,4 @@ const char *qc_import_fresh_name(struct qc_importer *im, const char *base, const
 void qc_import_release_names(struct qc_importer *im)
 {
     for (size_t i = 0; i < im->name_count; i++) qc_tensor_unref(im->names[i].constant);
-}
-
-bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
-{
-    char text[1024];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    const char **lines = qc_arena_grown(im->arena, to->lines, to->count, &to->capacity, sizeof *lines, st);
-    if (!lines) return false;
-    to->lines = lines;
-    const char *line = qc_arena_strdup(im->arena, text, st);
-    if (!line) return false;
-    to->lines[to->count++] = line;
-    return true;
 }

@@ -2,6 +2,7 @@
 /* Inside onnx/: the state of an import. */
 #pragma once
 
+#include "base/lines.h"
 #include "graph/core/call.h"
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
@@ -20,11 +21,6 @@ struct qc_onnx_name {
     struct qc_onnx_name *alias; /* the name that this one stands for; never an alias itself */
     qc_id id;                   /* 0 until it is in the graph; constants are added when they are used */
     struct qc_tensor *constant; /* NULL until read; owned */
-};
-
-struct qc_lines {
-    size_t count, capacity;
-    const char **lines;
 };
 
 /* Outer names that the subgraphs of a node read: names of the graph that contains the node, each once. */
@@ -83,7 +79,7 @@ struct qc_importer {
     size_t *readings;                /* number of bodies read so far in this model */
     struct qc_carry *carry;          /* [n_node]; NULL in a body */
     size_t carried_count, *carried;  /* carried nodes, producers first; room for all */
-    struct qc_lines notes, warnings; /* in the importer's arena */
+    struct qc_lines notes, warnings; /* in the graph's arena */
     const struct qc_unpacked *unpacked;
     size_t opset_count, opset_slots; /* opset_slots is 0 or a power of two */
     struct qc_node_opset *opset_of;
@@ -120,9 +116,6 @@ bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, stru
 
 /* Adds an output of the graph (import_model.c); warns if it differs from its declaration. */
 bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st);
-
-bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
-    QC_PRINTF(4, 5);
 
 /* Files (import_external.c). Fills info->files from the initializers and the attributes of nodes. */
 bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st);

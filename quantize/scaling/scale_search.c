@@ -184,7 +184,6 @@ static bool judge(double *errors, const struct qc_scale_search *s, const struct 
             if (ok) *errors = qc_weight_rounder_result(rounder, node)->error;
         }
     qc_weight_rounder_free(rounder);
-    free(c.warnings);
     qc_arena_free(c.arena);
     return ok;
 }

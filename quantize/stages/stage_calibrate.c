@@ -234,7 +234,8 @@ bool qc_stage_bind(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!(p->options->propagate ? propagate(p, st) : bind_all(p, st))) return false;
     if (!qc_keep_target_limits(p->simulated, p->options->runs_on, st)) return false;
-    for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
+    for (size_t i = 0; i < p->calibration->warnings.count; i++)
+        qc_warn(p->warnings, "%s", p->calibration->warnings.lines[i]);
     return true;
 }
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/grow.h"
 #include "tflite/read/tflite_reading.h"
 
 /* --- Options and inputs --- */
@@ -318,17 +317,4 @@ bool qc_tfl_read_operators(struct qc_tfl_reader *r, struct qc_status *st)
         if (!read_operator(r, &op, st)) return qc_where(st, "operator %zu, %s", i, operator_name(name, &opcode));
     }
     return true;
-}
-
-bool qc_tfl_line(struct qc_tfl_reader *r, struct qc_tfl_lines *to, struct qc_status *st, const char *fmt, ...)
-{
-    char text[1024];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    const char **lines = qc_arena_grown(r->g->arena, to->lines, to->count, &to->capacity, sizeof *lines, st);
-    if (!lines) return false;
-    to->lines = lines;
-    return (to->lines[to->count++] = qc_arena_strdup(r->g->arena, text, st)) != NULL;
 }

@@ -352,8 +352,8 @@ static bool check_shape(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_
         same = own.dim[i] < 0 || v->shape.dim[i] < 0 || own.dim[i] == v->shape.dim[i];
     }
     return same || v->stale_shape || !v->shape.rank ||
-           qc_tfl_line(n->r, &n->r->warnings, st, "tensor '%.200s' is %s in the file, but comes out as %s", v->name,
-                       qc_shape_text(a, &v->shape), qc_shape_text(b, &own));
+           qc_lines_add(&n->r->warnings, n->r->g->arena, st, "tensor '%.200s' is %s in the file, but comes out as %s",
+                        v->name, qc_shape_text(a, &v->shape), qc_shape_text(b, &own));
 }
 
 bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl_layout layout, struct qc_status *st)

@@ -2,6 +2,7 @@
 /* Inside tflite/read: a model on its way into a graph. */
 #pragma once
 
+#include "base/lines.h"
 #include "graph/core/graph.h"
 #include "tflite/flatbuffer/flatbuffer_read.h"
 #include "tflite/read/tflite_import.h"
@@ -24,11 +25,6 @@ struct qc_tfl_value {
     qc_id stored[QC_TFL_LAYOUTS], real[QC_TFL_LAYOUTS]; /* values of the graph; 0: not made */
 };
 
-struct qc_tfl_lines {
-    size_t count, capacity;
-    const char **lines;
-};
-
 struct qc_tfl_reader {
     struct qc_arena *arena; /* dies with the import */
     struct qc_graph *g;
@@ -37,7 +33,7 @@ struct qc_tfl_reader {
     size_t size;
     size_t value_count;
     struct qc_tfl_value *values;
-    struct qc_tfl_lines notes, warnings; /* in the graph's arena */
+    struct qc_lines notes, warnings; /* in the graph's arena */
 };
 
 enum { QC_TFL_ATTRS = 12 };
@@ -142,6 +138,3 @@ bool qc_tfl_axis(int64_t *out, int64_t axis, int rank, enum qc_tfl_layout layout
 enum qc_tfl_layout qc_tfl_layout_of(const struct qc_tfl_node *n);
 /* Input i for such an operator, what it stands for: fewer axes are lined up with the last ones. */
 qc_id qc_tfl_operand(struct qc_tfl_node *n, size_t i, enum qc_tfl_layout layout, struct qc_status *st);
-
-bool qc_tfl_line(struct qc_tfl_reader *r, struct qc_tfl_lines *to, struct qc_status *st, const char *fmt, ...)
-    QC_PRINTF(4, 5);
