@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "base/pool.h"
 #include "calib/ranges/block_scales.h"
 #include "calib/ranges/calibrate_parts.h"
@@ -551,12 +552,6 @@ void qc_ready_weights_bound(struct qc_ready_weights *r, qc_id quantizer)
     r->bound[r->bound_count++] = quantizer;
 }
 
-static int by_id(const void *x, const void *y)
-{
-    const qc_id *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
-}
-
 bool qc_ready_weights_choose(struct qc_ready_weights *r, struct qc_status *st)
 {
     const struct qc_graph *g = r->solving.g;
@@ -571,7 +566,7 @@ bool qc_ready_weights_choose(struct qc_ready_weights *r, struct qc_status *st)
     }
     r->bound_count = 0;
     if (!r->ready_count) return true;
-    qsort(r->ready, r->ready_count, sizeof *r->ready, by_id);
+    qsort(r->ready, r->ready_count, sizeof *r->ready, qc_order_u32);
     const bool ok = choose_listed(&r->solving, r->ready_count, r->ready, st);
     for (size_t i = 0; i < r->ready_count; i++)
         if (r->first_of[r->ready[i]]) qc_ready_weights_bound(r, r->ready[i]);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/order.h"
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
 
@@ -32,12 +33,6 @@ static bool is_quantizer_value(const struct qc_graph *g, qc_id v)
     return !qc_constant_of(g, v);
 }
 
-static int ascending(const void *x, const void *y)
-{
-    const qc_id *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
-}
-
 static void add_id(struct qc_id_set *s, qc_id id)
 {
     if (s->has[id]) return;
@@ -53,7 +48,7 @@ static void clear_ids(struct qc_id_set *s)
 
 static void sort_ids(const struct qc_id_set *s)
 {
-    qsort(s->of, s->count, sizeof *s->of, ascending);
+    qsort(s->of, s->count, sizeof *s->of, qc_order_u32);
 }
 
 /* Finds which values of the part are final. All it reads from outside is. */
@@ -229,7 +224,7 @@ static void find_kept(struct planning *s)
         for (qc_id v = n->outputs; v < n->outputs + n->output_count; v++)
             if (s->wanted[v] && !qc_activation_cache_has(p->frontier, v) && is_begin(s, v)) s->begins[count++] = v;
     }
-    qsort(s->begins, count, sizeof *s->begins, ascending);
+    qsort(s->begins, count, sizeof *s->begins, qc_order_u32);
     for (size_t i = 0; i < count; i++) {
         const qc_id v = s->begins[i];
         const bool there = qc_activation_cache_has(p->frontier, v);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "calib/moments/second_moments.h"
 #include "calib/statistics/unit_sizes.h"
 #include "calib/trials/divergence.h"
@@ -213,12 +214,6 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
     return true;
 }
 
-static int by_number(const void *x, const void *y)
-{
-    const size_t *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
-}
-
 static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *st)
 {
     const struct qc_trials *t = p->t;
@@ -226,7 +221,7 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
     size_t *units = malloc((n + 1) * sizeof *units);
     if (!units) return qc_fail_memory(st, n * sizeof *units);
     memcpy(units, t->units + first, n * sizeof *units);
-    if (n) qsort(units, n, sizeof *units, by_number);
+    if (n) qsort(units, n, sizeof *units, qc_order_size);
     struct qc_stream stream = {.data = t->data,
                                .input_count = t->real->input_count,
                                .plan_count = p->plan_count,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/lines.h"
+#include "base/texts.h"
 #include "graph/core/call.h"
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
@@ -70,9 +71,9 @@ struct qc_importer {
     const Onnx__ModelProto *model;
     int opset;
     const Onnx__GraphProto *proto;
-    size_t name_count, slot_count;   /* slot_count is a power of two */
+    size_t name_count;
     struct qc_onnx_name *names;      /* [name_count] */
-    uint32_t *slots;                 /* [slot_count]: index into names + 1 */
+    struct qc_texts by_name;         /* numbers in names, from 1 */
     unsigned char *live;             /* [n_node]: a graph output needs it */
     struct qc_outer_names *outer;    /* [n_node] */
     unsigned depth;                  /* of the body being read; 0: the model */
