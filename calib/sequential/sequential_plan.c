@@ -8,6 +8,7 @@
 #include "base/order.h"
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
+#include "calib/statistics/keyed_units.h"
 
 /* Limits of qc_round_sequentially: units that run, and bytes kept. KEPT_EACH: bytes in memory for each element of the
    largest layer input: its float and its stored form, and those of the layer before. */
@@ -335,23 +336,6 @@ static bool order_quantizers(struct planning *s, struct qc_status *st)
     return qc_chooser_weights(p->chooser, st);
 }
 
-static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
-{
-    struct qc_propagation *p = user;
-    struct qc_dataset_scratch *scratch = NULL;
-    bool ok = qc_dataset_scratch_new(&scratch, st);
-    (void)worker;
-    for (size_t i = 0; ok && i < p->g->input_count; i++) {
-        const size_t bytes = qc_dataset_unit_bytes(p->data, i, unit);
-        void *x = malloc(bytes + 1);
-        ok = x ? qc_dataset_read(x, p->data, i, unit, scratch, st) : qc_fail_memory(st, bytes);
-        if (ok) p->keys[unit] = qc_stream_key(p->keys[unit], x, bytes);
-        free(x);
-    }
-    qc_dataset_scratch_free(scratch);
-    return ok;
-}
-
 static bool new_set(struct qc_id_set *out, size_t count, struct qc_arena *a, struct qc_status *st)
 {
     return (out->has = QC_NEW_ARRAY(a, bool, count, st)) && (out->of = QC_NEW_ARRAY(a, qc_id, count, st));
@@ -435,10 +419,13 @@ static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *v
     return true;
 }
 
-static bool hash_units(struct qc_propagation *p, struct qc_status *st)
+/* Finds the keys of all units. */
+static bool find_keys(struct qc_keyed_unit **keyed, struct qc_propagation *p, struct qc_status *st)
 {
-    const struct qc_pool_options pool = {.workers = p->workers};
-    return qc_pool_run(p->units, hash_unit, p, &pool, st);
+    p->keys = QC_NEW_ARRAY(p->arena, uint64_t, p->units, st);
+    if (!p->keys || !qc_keyed_units(keyed, p->data, p->g->input_count, NULL, p->workers, p->arena, st)) return false;
+    for (size_t i = 0; i < p->units; i++) p->keys[(*keyed)[i].unit] = (*keyed)[i].key;
+    return true;
 }
 
 /* Makes room for the statistics of every quantizer, the means, and the keys of the units. */
@@ -448,12 +435,12 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     size_t count;
     qc_id *values;
     const char **names;
+    struct qc_keyed_unit *keyed;
     p->workers = c->workers ? c->workers : 1;
     p->units = qc_dataset_units(p->data);
     p->shapes = qc_stream_shapes(p->g, p->data, p->arena, st);
     p->watch = QC_NEW_ARRAY(p->arena, size_t, p->g->value_count + 1, st);
-    p->keys = QC_NEW_ARRAY(p->arena, uint64_t, p->units, st);
-    if (!p->shapes || !p->watch || !p->keys || !qc_uses_of(&p->uses, p->g, p->arena, st) ||
+    if (!p->shapes || !p->watch || !qc_uses_of(&p->uses, p->g, p->arena, st) ||
         !qc_observed_values(&count, &values, &names, p->g, p->arena, st))
         return false;
     for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
@@ -467,7 +454,7 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
     return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) &&
-           hash_units(p, st);
+           find_keys(&keyed, p, st);
 }
 
 /* Solves the layers after the last quantizer. */
@@ -515,30 +502,17 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     return ok;
 }
 
-struct drawn {
-    uint64_t key;
-    size_t unit;
-};
-
-static int by_key(const void *x, const void *y)
-{
-    const struct drawn *a = x, *b = y;
-    if (a->key != b->key) return a->key < b->key ? -1 : 1;
-    return (a->unit > b->unit) - (a->unit < b->unit);
-}
-
 /* Draws at most `most` units by their content. */
 static bool draw(struct qc_propagation *p, size_t most, struct qc_status *st)
 {
+    struct qc_keyed_unit *keyed = NULL;
+    if (!find_keys(&keyed, p, st)) return false;
     if (p->units <= most) return true;
-    struct drawn *all = QC_NEW_ARRAY(p->arena, struct drawn, p->units, st);
     size_t *units = QC_NEW_ARRAY(p->arena, size_t, most, st);
-    if (!all || !units) return false;
-    for (size_t u = 0; u < p->units; u++) all[u] = (struct drawn){.key = p->keys[u], .unit = u};
-    qsort(all, p->units, sizeof *all, by_key);
+    if (!units) return false;
     for (size_t u = 0; u < most; u++) {
-        units[u] = all[u].unit;
-        p->keys[u] = all[u].key;
+        units[u] = keyed[u].unit;
+        p->keys[u] = keyed[u].key;
     }
     p->drawn = units;
     p->units = most;
@@ -597,10 +571,9 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
     for (qc_id id = 1; ok && most < p.units && id <= g->node_count; id++)
         pairs[id] = pairs[id] && qc_weight_rounder_can_cross(r, id, (double)most / (double)p.units);
     if (ok && most) {
-        ok = (p.shapes = qc_stream_shapes(g, data, p.arena, st)) &&
-             (p.keys = QC_NEW_ARRAY(p.arena, uint64_t, p.units, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&
-             make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) && hash_units(&p, st) &&
-             draw(&p, most, st) && qc_activation_cache_new(&p.frontier, g, p.units, true, in_memory(g), st);
+        ok = (p.shapes = qc_stream_shapes(g, data, p.arena, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&
+             make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) && draw(&p, most, st) &&
+             qc_activation_cache_new(&p.frontier, g, p.units, true, in_memory(g), st);
         /* Layers without pairs: their biases absorb only the rounding of their weights. */
         for (qc_id id = 1; ok && id <= g->node_count; id++)
             ok = pairs[id] || !qc_weight_rounder_waits(r, id) || qc_weight_rounder_solve(r, id, NULL, st);
