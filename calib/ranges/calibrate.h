@@ -42,7 +42,8 @@ struct qc_calibration_options {
     bool compensate; /* weights will be rounded with compensation (calib/weights/compensate.h): weight observers with
                         of_output count on it */
     bool correct_bias; /* biases will be corrected: weight observers with of_output ignore mean errors of outputs */
-    const struct qc_second_moments *gram; /* of the same graph, for weight observers with of_output; borrowed */
+    const struct qc_second_moments
+        *second_moments;     /* of the same graph, for weight observers with of_output; borrowed */
     bool channels;           /* collect statistics of channels; activation observers with of_output need them */
     bool look_through;       /* measure errors of a quantizer behind the function that reads its values
                                 (graph/core/output_function.h) */

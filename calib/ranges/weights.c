@@ -137,7 +137,7 @@ static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
     const struct constant_use *use = &quantizer->use;
     const size_t channels = quantizer->channels.count;
     const qc_id id = quantizer->id;
-    if (!o->gram)
+    if (!o->second_moments)
         return qc_fail(st, QC_USAGE,
                        "the weight method '%s' needs second moments, which the statistics do not hold "
                        "(--second-moments off); collect again",
@@ -152,7 +152,7 @@ static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
                                 .workers = o->workers,
                                 .memory_limit = o->memory_limit};
     e.node = use->readers == 1 ? use->layer : 0;
-    e.layer = e.node ? qc_output_layer(o->gram, e.node) : NULL;
+    e.layer = e.node ? qc_output_layer(o->second_moments, e.node) : NULL;
     if (!e.layer) return true;
     struct qc_range *r = QC_NEW_ARRAY(s->c->arena, struct qc_range, channels, st);
     if (!r) return false;
@@ -220,7 +220,7 @@ static bool importance_of(double **out, const struct solving *s, const struct co
 {
     const struct constant_use *use = &quantizer->use;
     const struct qc_second_moments_layer *l =
-        use->product && s->options->gram ? qc_output_layer(s->options->gram, use->product) : NULL;
+        use->product && s->options->second_moments ? qc_output_layer(s->options->second_moments, use->product) : NULL;
     const size_t size = (size_t)use->tensor->shape.dim[use->axis];
     if (!l || l->lanes || l->groups != 1 || l->columns != size) return true;
     double *h = QC_NEW_ARRAY(s->c->arena, double, size, st), sum = 0;

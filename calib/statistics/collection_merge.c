@@ -129,7 +129,7 @@ static bool check_kin(const struct qc_collection *a, const struct qc_collection 
     if (a->need != b->need)
         return qc_fail(st, QC_BAD_INPUT,
                        "one has histograms and the other has none (a checkpoint of a method that needs extremes only)");
-    if (!a->gram != !b->gram)
+    if (!a->second_moments != !b->second_moments)
         return qc_fail(st, QC_BAD_INPUT, "one has second moments and the other has none (--second-moments off)");
     if (a->channels != b->channels)
         return qc_fail(st, QC_BAD_INPUT,
@@ -189,7 +189,7 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
         if (to->values[i].channels) qc_channel_histogram_add(to->values[i].channels, from->values[i].channels);
     }
     ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) &&
-         (!to->gram || qc_second_moments_merge(to->gram, from->gram, st));
+         (!to->second_moments || qc_second_moments_merge(to->second_moments, from->second_moments, st));
     free(map);
     return ok;
 }

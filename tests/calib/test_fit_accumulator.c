@@ -123,7 +123,7 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
                                                            .correct_bias = true,
                                                            .accumulator_bits = k ? bits : 0,
                                                            .workers = 2};
-                cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.gram, &o, &st), "%s", st.message);
+                cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.second_moments, &o, &st), "%s", st.message);
                 cr_assert(qc_graph_verify(new[k], &st), "%s", st.message);
             }
             for (size_t i = 0; i < w[1]->count; i++) {
