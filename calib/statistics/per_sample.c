@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "calib/statistics/per_sample.h"
 
-#include "base/grow.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/grow.h"
 
 /* A subtree that waits for its sibling: `index` in its level, of samples [index << level, (index + 1) << level). */
 struct pending {
