@@ -20,8 +20,12 @@ static bool read_shape(struct qc_tfl_value *v, const struct qc_fb_table *t, stru
         v->shape.dim[i] = qc_fb_vector_int(&dims, i);
         if (v->shape.dim[i] < 0) return qc_fail(st, QC_BAD_INPUT, "has a negative dimension");
     }
-    for (size_t i = 0; i < signature.count; i++)
-        if (qc_fb_vector_int(&signature, i) < 0) v->stale_shape = true;
+    v->fixed_inside = true;
+    for (size_t i = 0; i < signature.count; i++) {
+        if (qc_fb_vector_int(&signature, i) >= 0) continue;
+        v->stale_shape = true;
+        if (i) v->fixed_inside = false;
+    }
     const bool free = dims.count && signature.count == dims.count && qc_fb_vector_int(&signature, 0) < 0;
     if (free && !v->data) v->shape.dim[0] = QC_FREE;
     return true;

@@ -16,6 +16,7 @@ struct qc_tfl_value {
     enum qc_dtype dtype;
     struct qc_shape shape;                              /* as in the file; the first dimension may be free */
     bool stale_shape;                                   /* it is not said by the file */
+    bool fixed_inside;                                  /* the file says all dimensions but the first */
     struct qc_fb_vector scales, zeros;                  /* of quantization */
     bool quantized;                                     /* scales say how its integers are read */
     int axis;                                           /* of several scales */
@@ -108,6 +109,9 @@ int64_t qc_tfl_option(const struct qc_tfl_node *n, const char *field);
 float qc_tfl_option_float(const struct qc_tfl_node *n, const char *field);
 /* Integers of constant input i, in the arena. Errors: it is computed. */
 bool qc_tfl_ints(int64_t **out, size_t *count, struct qc_tfl_node *n, size_t i, const char *what, struct qc_status *st);
+/* Height and width of the image that the operator makes: of constant input i, where they are `from` on, or as the file
+   has the result. Errors: neither says them. */
+bool qc_tfl_image_size(int64_t size[2], struct qc_tfl_node *n, size_t i, size_t from, struct qc_status *st);
 /* Shape of a value of the graph. */
 const struct qc_shape *qc_tfl_shape(const struct qc_tfl_node *n, qc_id id);
 /* Are integers of a and b read alike, or is neither read at all? */

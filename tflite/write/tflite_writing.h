@@ -93,6 +93,9 @@ bool qc_tfl_out_add_node(struct qc_tfl_writer *w, enum qc_tfl_operator code, uns
 /* With a version that the types of the operands do not tell. */
 bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
                               const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st);
+/* STRIDED_SLICE; whole: axes that are taken whole, one bit each. */
+bool qc_tfl_out_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
+                      const int64_t *stride, int64_t whole, struct qc_status *st);
 bool qc_tfl_out_reshape(struct qc_tfl_writer *w, int from, int to, struct qc_status *st);
 struct qc_fb_object *qc_tfl_out_options(struct qc_tfl_writer *w, enum qc_tfl_table table);
 
@@ -113,7 +116,8 @@ qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl
     qc_tfl_write_unary, qc_tfl_write_clamp, qc_tfl_write_concat, qc_tfl_write_shape, qc_tfl_write_transpose,
     qc_tfl_write_slice, qc_tfl_write_split, qc_tfl_write_pad, qc_tfl_write_resize, qc_tfl_write_depth,
     qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear, qc_tfl_write_compare, qc_tfl_write_where,
-    qc_tfl_write_not, qc_tfl_write_cast, qc_tfl_write_gather, qc_tfl_write_erf;
+    qc_tfl_write_not, qc_tfl_write_cast, qc_tfl_write_gather, qc_tfl_write_erf, qc_tfl_write_layer_norm,
+    qc_tfl_write_instance_norm, qc_tfl_write_batch_norm, qc_tfl_write_composed, qc_tfl_write_repeat;
 
 /* The accumulator of a product, stored in `result`. */
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st);

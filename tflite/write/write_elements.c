@@ -31,6 +31,7 @@ static const struct row {
     {QC_OP_Round, QC_TFL_OP_ROUND, QC_TFL_TABLE_NONE, false},
     {QC_OP_Abs, QC_TFL_OP_ABS, QC_TFL_TABLE_AbsOptions, false},
     {QC_OP_Neg, QC_TFL_OP_NEG, QC_TFL_TABLE_NegOptions, false},
+    {QC_OP_Sign, QC_TFL_OP_SIGN, QC_TFL_TABLE_NONE, false},
     {QC_OP_Gelu, QC_TFL_OP_GELU, QC_TFL_TABLE_GeluOptions, false},
 };
 

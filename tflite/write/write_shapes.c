@@ -84,8 +84,8 @@ bool qc_tfl_write_transpose(struct qc_tfl_writer *w, const struct qc_node *n, st
     return y != QC_TFL_NO_TENSOR && qc_tfl_out_permute(w, x, perm, y, st);
 }
 
-static bool strided_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
-                          const int64_t *stride, int64_t whole, struct qc_status *st)
+bool qc_tfl_out_slice(struct qc_tfl_writer *w, int x, int y, const int64_t *begin, const int64_t *end,
+                      const int64_t *stride, int64_t whole, struct qc_status *st)
 {
     const size_t rank = (size_t)w->tensors[x].shape.rank;
     const int inputs[] = {x, qc_tfl_out_ints(w, begin, rank, "begin", st), qc_tfl_out_ints(w, end, rank, "end", st),
@@ -130,7 +130,7 @@ bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct
         stride[at] = step;
         whole &= ~(INT64_C(1) << at);
     }
-    return strided_slice(w, x, y, begin, end, stride, whole, st);
+    return qc_tfl_out_slice(w, x, y, begin, end, stride, whole, st);
 }
 
 /* One STRIDED_SLICE for each part. */
@@ -151,7 +151,7 @@ bool qc_tfl_write_split(struct qc_tfl_writer *w, const struct qc_node *n, struct
         begin[at] = first;
         end[at] = first += size;
         const int64_t whole = ((INT64_C(1) << s->rank) - 1) & ~(INT64_C(1) << at);
-        if (!strided_slice(w, x, y, begin, end, stride, whole, st)) return false;
+        if (!qc_tfl_out_slice(w, x, y, begin, end, stride, whole, st)) return false;
     }
     return true;
 }
@@ -186,6 +186,30 @@ bool qc_tfl_write_pad(struct qc_tfl_writer *w, const struct qc_node *n, struct q
     if (mirrors) qc_fb_set_int(o, QC_TFL_MirrorPadOptions_mode, QC_TFL_MIRROR_REFLECT);
     return inputs[1] != QC_TFL_NO_TENSOR &&
            qc_tfl_out_add_node(w, mirrors ? QC_TFL_OP_MIRROR_PAD : QC_TFL_OP_PAD, 2, inputs, y, o, st);
+}
+
+/* Expand and Tile: the second operand is the shape, or how often. */
+bool qc_tfl_write_repeat(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
+{
+    const struct qc_graph *g = w->g;
+    const bool expands = n->op == QC_OP_Expand;
+    const struct qc_shape *s = &g->values[n->outputs].type.shape;
+    const struct qc_tensor *times = qc_constant_of(g, n->inputs[1]);
+    const enum qc_tfl_order order = w->order[n->outputs];
+    int64_t list[QC_RANK_MAX];
+    if (!expands && !times) return qc_tfl_out_refuse(w, n, st, "how often it repeats is computed");
+    for (int i = 0; i < s->rank; i++) {
+        const int64_t v = expands ? s->dim[i] : qc_tensor_int(times, (size_t)i);
+        if (v == QC_FREE) return qc_tfl_out_refuse(w, n, st, "it expands to a free dimension");
+        list[qc_tfl_out_axis(i, s->rank, order)] = v;
+    }
+    const int x = qc_tfl_out_operand(w, n->inputs[0], s->rank, order, st), y = qc_tfl_out_result(w, n->outputs, st);
+    const int inputs[] = {x, qc_tfl_out_ints(w, list, (size_t)s->rank, expands ? "shape" : "multiples", st)};
+    return x != QC_TFL_NO_TENSOR && y != QC_TFL_NO_TENSOR && inputs[1] != QC_TFL_NO_TENSOR &&
+           qc_tfl_out_add_node(w, expands ? QC_TFL_OP_BROADCAST_TO : QC_TFL_OP_TILE, 2, inputs, y,
+                               qc_tfl_out_options(w,
+                                                  expands ? QC_TFL_TABLE_BroadcastToOptions : QC_TFL_TABLE_TileOptions),
+                               st);
 }
 
 bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
