@@ -22,7 +22,8 @@ struct qc_requantize_def {
     size_t count;              /* of weight_scale: 1 or the channels; 1 where there is no weight */
     const float *weight_scale; /* QC_FROM_PRODUCT and QC_FROM_DENSE only, else NULL */
     int64_t divisor;           /* QC_FROM_SUM only: at least 1; else ignored */
-    struct qc_affine output;   /* for centred results (q - zero point): zero point 0 and levels less it */
+    bool wide; /* an accumulator of 64 bits, as of 16-bit data: under tflite multiplied by 16 bits, rounded once */
+    struct qc_affine output; /* for centred results (q - zero point): zero point 0 and levels less it */
     struct qc_levels levels;
 };
 

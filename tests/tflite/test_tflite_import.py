@@ -294,23 +294,6 @@ def test_a_convolution_in_uint8(program, tmp_path):
     check(program, tmp_path, [("CONV_2D", [0, 1, 2], [3], CONV, 1)], tensors, [0], [3], exact=True)
 
 
-@pytest.mark.parametrize("kind", ["CONV_2D", "FULLY_CONNECTED"])
-def test_products_of_int16_and_int8(kind, program, tmp_path):
-    rng = np.random.default_rng(4)
-    conv = kind == "CONV_2D"
-    shape, result = ((5, 3, 3, 4), (1, 7, 6, 5)) if conv else ((5, 8), (1, 5))
-    scales = rng.uniform(0.002, 0.01, 5 if conv else 1).astype(F)
-    tensors = [
-        stored(IMAGE if conv else (1, 8), 1e-3, 0, dtype=np.int16),
-        (shape, I8, scales, np.zeros(len(scales)), 0, rng.integers(-127, 128, shape)),
-        ((5,), I32, 1e-3 * scales, np.zeros(len(scales)), 0, rng.integers(-20000, 20000, 5)),
-        stored(result, 2e-3, 0, dtype=np.int16),
-    ]
-    bias = {"QuantizedBiasType": 2}  # INT32
-    options = ("Conv2DOptions", {**CONV[1], **bias}) if conv else ("FullyConnectedOptions", bias)
-    check(program, tmp_path, [(kind, [0, 1, 2], [3], options, 4 if conv else 7)], tensors, [0], [3], exact=True)
-
-
 def test_a_transposed_convolution_in_integers(program, tmp_path):
     weights = np.random.default_rng(5).integers(-127, 128, (3, 3, 3, 4))
     tensors = [
