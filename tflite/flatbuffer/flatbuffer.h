@@ -16,6 +16,7 @@ enum qc_fb_type {
     QC_FB_BOOL,
     QC_FB_I8,
     QC_FB_U8,
+    QC_FB_U16,
     QC_FB_I32,
     QC_FB_U32,
     QC_FB_I64,
@@ -35,12 +36,12 @@ struct qc_fb_field {
     enum qc_fb_type type;
     bool vector;    /* of numbers of that type */
     double value;   /* default of a number */
-    unsigned child; /* TABLE, TABLES: which; 0: it is not looked at */
+    unsigned child; /* TABLE, TABLES: which; 0: it is not looked at. UNION: what its numbers begin after */
 };
 
 struct qc_fb_table_info {
     const char *name;
-    unsigned in_union; /* its number there; 0: none */
+    unsigned in_union; /* its number there, plus `child` of the union; 0: none */
     size_t first;      /* of its fields, which stand together */
 };
 

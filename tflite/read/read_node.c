@@ -232,7 +232,7 @@ qc_id qc_tfl_operand(struct qc_tfl_node *n, size_t i, enum qc_tfl_layout layout,
 static const struct qc_tfl_row *row_of(int64_t code)
 {
     const struct qc_tfl_row *const tables[] = {qc_tfl_layer_rows, qc_tfl_element_rows, qc_tfl_axis_rows,
-                                               qc_tfl_shape_rows};
+                                               qc_tfl_shape_rows, qc_tfl_made_rows};
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
         for (const struct qc_tfl_row *r = tables[t]; r->form; r++)
             if ((int64_t)r->code == code) return r;

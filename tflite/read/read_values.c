@@ -90,7 +90,7 @@ static size_t bytes_of(enum qc_dtype t, size_t count)
     return qc_mul_size(&bits, count, qc_dtype_info(t)->bits) ? bits / 8 + (bits % 8 != 0) : SIZE_MAX;
 }
 
-static bool read_data(struct qc_tfl_value *v, const struct qc_tfl_reader *r, const struct qc_fb_table *t,
+static bool read_data(struct qc_tfl_value *v, struct qc_tfl_reader *r, const struct qc_fb_table *t,
                       struct qc_status *st)
 {
     size_t size, count;
@@ -98,6 +98,13 @@ static bool read_data(struct qc_tfl_value *v, const struct qc_tfl_reader *r, con
     if (!buffer_bytes(&v->data, &size, r, qc_fb_int(t, QC_TFL_Tensor_buffer), st) || !read_shape(v, t, st))
         return false;
     if (!v->data || v->dtype == QC_NONE) return true;
+    const struct qc_fb_table sparsity = qc_fb_child(t, QC_TFL_Tensor_sparsity);
+    if (sparsity.at && qc_dtype_info(v->dtype)->bits < 8)
+        return qc_fail(st, QC_UNSUPPORTED, "is sparse, with elements of %u bits",
+                       (unsigned)qc_dtype_info(v->dtype)->bits);
+    if (sparsity.at &&
+        !qc_tfl_dense_data(&v->data, &size, r, &sparsity, &v->shape, qc_dtype_size(v->dtype), v->data, size, st))
+        return false;
     if (!qc_shape_count(&count, &v->shape) || bytes_of(v->dtype, count) != size)
         return qc_fail(st, QC_BAD_INPUT, "has %zu bytes of data, which are not %s of %s", size,
                        qc_dtype_info(v->dtype)->name, qc_shape_text(text, &v->shape));
@@ -110,7 +117,6 @@ static bool read_value(struct qc_tfl_value *v, struct qc_tfl_reader *r, const st
     v->name = qc_fb_string(t, QC_TFL_Tensor_name);
     if (!*v->name && !(v->name = qc_arena_printf(r->arena, st, "t%zu", v->index))) return false;
     v->dtype = qc_dtype_from_tfl(qc_fb_int(t, QC_TFL_Tensor_type));
-    if (qc_fb_has(t, QC_TFL_Tensor_sparsity)) return qc_fail(st, QC_UNSUPPORTED, "is sparse; store it dense");
     if (qc_fb_int(t, QC_TFL_Tensor_is_variable))
         return qc_fail(st, QC_UNSUPPORTED, "is a variable: models with a state are not handled");
     return read_data(v, r, t, st) && read_parameters(v, t, st);

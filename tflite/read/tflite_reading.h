@@ -65,12 +65,19 @@ struct qc_tfl_row {
     enum qc_op op;
 };
 /* end with form NULL */
-extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[];
+extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[],
+    qc_tfl_made_rows[];
 
 /* --- Values (read_values.c) --- */
 
 /* Reads tensors of the subgraph. Errors: types, shapes, scales and data that do not fit. */
 bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st);
+
+/* Elements of a sparse constant of `shape`, `each` bytes long, in row-major order (read_sparse.c). Errors: its indices
+   do not fit its shape or data. */
+bool qc_tfl_dense_data(const uint8_t **out, size_t *size, struct qc_tfl_reader *r, const struct qc_fb_table *sparsity,
+                       const struct qc_shape *shape, size_t each, const uint8_t *data, size_t data_size,
+                       struct qc_status *st);
 
 /* The stored value, or what it stands for, in an order of axes; CHANNELS_FIRST only of four axes. 0 and a status on
    failure: it is used before it is made. */
