@@ -5,6 +5,7 @@
 
 import h5py
 import numpy as np
+import onnx
 import pytest
 
 from test_tflite_export import array, check_network, interpreter_of, made, near, node, operators, quantized, run
@@ -131,3 +132,40 @@ def test_a_normalisation_of_an_image(kind, size, program, tmp_path):  # noqa: F8
     assert len(np.unique(want)) > 20 and np.abs(got - want).max() < 1.01 * step and np.mean(got != want) < 0.02
     found = operators(content)
     assert wanted in found and "TRANSPOSE" not in found, found
+
+
+def test_shapes_that_are_computed(program, tmp_path):  # noqa: F811
+    """Samples of any length: heads are taken apart and joined, and a token and zeros are made as the batch needs them."""
+    helper = onnx.helper
+    numbers = {"w": array(8, 8), "v": array(8, 8, seed=2), "token": array(1, 1, 8, seed=3), "zero": np.array(0), "one": np.array(1)}
+    numbers |= {"axis": np.array([0]), "two": np.array([2]), "four": np.array([4]), "eight": np.array([8]), "ones": np.array([1])}
+    value = onnx.numpy_helper.from_array(np.array([0.25], F))
+    nodes = [
+        node("MatMul", ["x", "w"], "q"), node("Shape", ["q"], "s"), node("Gather", ["s", "zero"], "b0"), node("Gather", ["s", "one"], "l0"),
+        node("Unsqueeze", ["b0", "axis"], "b"), node("Unsqueeze", ["l0", "axis"], "l"), node("Concat", ["b", "l", "two", "four"], "apart", axis=0),
+        node("Reshape", ["q", "apart"], "heads"), node("Transpose", ["heads"], "turned", perm=[0, 2, 1, 3]), node("Sigmoid", ["turned"], "g"),
+        node("Transpose", ["g"], "back", perm=[0, 2, 1, 3]), node("Concat", ["b", "l", "eight"], "whole", axis=0), node("Reshape", ["back", "whole"], "joined"),
+        node("Add", ["b", "ones"], "b1"), node("Mul", ["b1", "two"], "b2"), node("Sub", ["b2", "b"], "b3"), node("Sub", ["b3", "two"], "b4"),
+        node("Concat", ["b4", "ones", "eight"], "one_row", axis=0), node("Expand", ["token", "one_row"], "tokens"),
+        node("ConstantOfShape", ["whole"], "quarter", value=value), node("Add", ["joined", "quarter"], "sum"),
+        node("Concat", ["tokens", "sum"], "all", axis=1), node("MatMul", ["all", "v"], "y"),
+    ]  # fmt: skip
+    ports = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["N", d, 8]) for n, d in (("x", "L"), ("y", "M"))]
+    graph = helper.make_graph(nodes, "made", ports[:1], ports[1:], [onnx.numpy_helper.from_array(np.asarray(a), k) for k, a in numbers.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), tmp_path / "made.onnx")
+    x = np.random.default_rng(8).normal(0, 1, (32, 6, 8)).astype(F)
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["x"] = x
+    content = quantized(program, tmp_path, "made.onnx", "data.h5")
+    command(program, tmp_path, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", "tflite", "-o", "out.h5")
+    with h5py.File(tmp_path / "out.h5") as file:
+        want = file["y"][:]
+    assert {"SHAPE", "BROADCAST_TO", "FILL", "CAST"} <= set(operators(content))
+    interpreter = interpreter_of(content)
+    for rows in (1, 4):
+        interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], (rows, 6, 8))
+        interpreter.allocate_tensors()
+        got = np.concatenate([run(interpreter, [x[i : i + rows]])[0] for i in range(0, 32, rows)])
+        assert got.shape == want.shape == (32, 7, 8)
+        step = np.diff(np.unique(want)).min()
+        assert np.abs(got - want).max() < 1.01 * step and np.mean(got != want) < 0.02, np.mean(got != want)

@@ -74,6 +74,8 @@ int qc_tfl_out_like(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *sha
 bool qc_tfl_out_keeps_order(const struct qc_shape *s, const int *perm);
 /* TRANSPOSE, or RESHAPE where no element moves. */
 bool qc_tfl_out_permute(struct qc_tfl_writer *w, int from, const int *perm, int to, struct qc_status *st);
+/* From plain order to channels last. */
+bool qc_tfl_out_permute_last(struct qc_tfl_writer *w, int from, int to, struct qc_status *st);
 /* Writes the elements of `from`, those of v in plain order, into the tensor of v. */
 bool qc_tfl_out_put_plain(struct qc_tfl_writer *w, qc_id v, int from, struct qc_status *st);
 /* The constant v, viewed as `view`, with its axes in the order `perm`: axis i of the result is axis perm[i].
@@ -117,7 +119,8 @@ qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl
     qc_tfl_write_slice, qc_tfl_write_split, qc_tfl_write_pad, qc_tfl_write_resize, qc_tfl_write_depth,
     qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear, qc_tfl_write_compare, qc_tfl_write_where,
     qc_tfl_write_not, qc_tfl_write_cast, qc_tfl_write_gather, qc_tfl_write_erf, qc_tfl_write_layer_norm,
-    qc_tfl_write_instance_norm, qc_tfl_write_batch_norm, qc_tfl_write_composed, qc_tfl_write_repeat;
+    qc_tfl_write_instance_norm, qc_tfl_write_batch_norm, qc_tfl_write_composed, qc_tfl_write_repeat, qc_tfl_write_sizes,
+    qc_tfl_write_fill;
 
 /* The accumulator of a product, stored in `result`. */
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st);

@@ -58,6 +58,8 @@ static qc_tfl_writes *writes_of(enum qc_op op)
         [QC_OP_IsNaN] = qc_tfl_write_composed,
         [QC_OP_HardSigmoid] = qc_tfl_write_composed,
         [QC_OP_Softplus] = qc_tfl_write_composed,
+        [QC_OP_Shape] = qc_tfl_write_sizes,
+        [QC_OP_ConstantOfShape] = qc_tfl_write_fill,
         [QC_OP_Expand] = qc_tfl_write_repeat,
         [QC_OP_Tile] = qc_tfl_write_repeat,
         [QC_OP_ReduceMin] = qc_tfl_write_mean,

@@ -223,6 +223,13 @@ static void towards(int perm[QC_RANK_MAX], int rank, enum qc_tfl_order order)
     for (int i = 0; order == QC_TFL_PLAIN && i < rank; i++) perm[i] = qc_tfl_out_axis(i, rank, QC_TFL_LAST);
 }
 
+bool qc_tfl_out_permute_last(struct qc_tfl_writer *w, int from, int to, struct qc_status *st)
+{
+    int perm[QC_RANK_MAX];
+    last_order(perm, w->tensors[from].shape.rank);
+    return qc_tfl_out_permute(w, from, perm, to, st);
+}
+
 static int reorder(struct qc_tfl_writer *w, qc_id v, int from, enum qc_tfl_order order, struct qc_status *st)
 {
     const struct qc_shape source = w->tensors[from].shape;
