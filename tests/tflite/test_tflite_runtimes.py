@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which `--rounding` is the arithmetic of which runtime and kernels: convolutions and dense layers whose sums are often halfway between two levels.
+"""Which `--rounding` is the arithmetic of which runtime and kernels: convolutions and dense layers whose sums are often halfway between two levels,
+and a network.
 
   QCALIB       the program; build/release/qcalib when unset"""
 
@@ -7,6 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
+from test_tflite_export import array, made, node, quantized
 from test_tflite_import import command, program, stored  # noqa: F401
 from tflite_model import RUNTIME, Interpreter, OpResolverType
 from tflite_ops import model_of
@@ -72,3 +74,25 @@ def test_a_layer(kind, dtype, kernels, program, tmp_path):  # noqa: F811
         if not apart.any():
             exact.add(contract)
     assert exact == EXACT[kind, dtype, kernels]
+
+
+@pytest.mark.parametrize("kernels", ["reference", "default"])
+def test_a_network(kernels, program, tmp_path):  # noqa: F811
+    """A residual network: TensorFlow Lite's reference kernels are `tflite`, XNNPACK in ai-edge-litert is `onnx`."""
+    contract = {"reference": "tflite", "default": "onnx"}[kernels]
+    if (kernels == "reference") != OLD:
+        pytest.skip("no contract has the bytes of these kernels")
+    nodes = [
+        node("Conv", ["x", "w"], "a", pads=[1, 1, 1, 1]), node("Relu", ["a"], "r"), node("Conv", ["r", "v"], "b", pads=[1, 1, 1, 1]),
+        node("Add", ["r", "b"], "s"), node("MaxPool", ["s"], "m", kernel_shape=[2, 2], strides=[2, 2]), node("Conv", ["m", "d"], "c", group=8),
+        node("GlobalAveragePool", ["c"], "g"), node("Flatten", ["g"], "f"), node("Gemm", ["f", "e"], "y"),
+    ]  # fmt: skip
+    weights = {"w": array(8, 3, 3, 3), "v": array(8, 8, 3, 3, seed=2), "d": array(8, 1, 3, 3, seed=3), "e": array(8, 10, seed=4)}
+    made(tmp_path, nodes, (3, 16, 16), weights)
+    content = quantized(program, tmp_path, "made.onnx", "data.h5", "--target", "tflite" if OLD else "xnnpack")
+    command(program, tmp_path, "run", "made.int8.onnx", "--data", "data.h5", "--rounding", contract, "-o", "out.h5")
+    runner = Interpreter(model_content=content, experimental_op_resolver_type=KERNELS[kernels]).get_signature_runner("serving_default")
+    with h5py.File(tmp_path / "data.h5") as file, h5py.File(tmp_path / "out.h5") as wanted:
+        x, want = np.moveaxis(file["x"][:], 1, -1), wanted["y"][:]
+    got = np.concatenate([runner(x=np.ascontiguousarray(v[None]))["y"] for v in x])
+    assert np.array_equal(got, want) and len(np.unique(want)) > 50
