@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from test_tflite_import import IMAGE, check, command, ints, program, real, stored  # noqa: F401
+from tflite_model import RUNTIME
 from tflite_ops import model_of
 
 F, I8, I32 = np.float32, np.int8, np.int32
@@ -89,6 +90,15 @@ def test_logical_reductions(kind, keep, program, tmp_path):  # noqa: F811
 def test_the_first_select(program, tmp_path):  # noqa: F811
     tensors = [numbers((3, 4), bool), real((3, 4)), real((3, 4)), real((3, 4))]
     check(program, tmp_path, [("SELECT", [0, 1, 2], [3], ("SelectOptions", {}), 1)], tensors, [0, 1, 2], [3], exact=True)
+
+
+@pytest.mark.skipif(RUNTIME != "tflite-runtime", reason="the other runtime refuses the size")
+def test_a_transposed_convolution_that_ends_early(program, tmp_path):  # noqa: F811
+    """VALID leaves out rows and columns behind alone."""
+    weights = np.random.default_rng(5).normal(size=(3, 4, 4, 4))
+    tensors = [ints([1, 14, 12, 3]), real((3, 4, 4, 4), weights), real(IMAGE), real((1, 14, 12, 3))]
+    ops = [("TRANSPOSE_CONV", [0, 1, 2], [3], ("TransposeConvOptions", {"Padding": 1, "StrideH": 2, "StrideW": 2}), 1)]
+    check(program, tmp_path, ops, tensors, [2], [3])
 
 
 # --- Sparse weights ---

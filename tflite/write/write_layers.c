@@ -287,7 +287,7 @@ static bool write_conv_transpose(struct qc_tfl_writer *w, const struct qc_node *
     if (!window_of(&win, g, n, st)) return false;
     if (win.dilation[0] != 1 || win.dilation[1] != 1)
         return qc_tfl_out_refuse(w, n, st, "TRANSPOSE_CONV has no dilations");
-    if (win.out[0] == QC_FREE || win.out[1] == QC_FREE)
+    if (win.in[0] == QC_FREE || win.in[1] == QC_FREE || win.out[0] == QC_FREE || win.out[1] == QC_FREE)
         return qc_tfl_out_refuse(w, n, st, "the size of its result is not known");
     const int x = image_of(w, n->inputs[0], st);
     int given;
@@ -297,11 +297,14 @@ static bool write_conv_transpose(struct qc_tfl_writer *w, const struct qc_node *
         const int64_t count = (win.out[i] + win.stride[i] - 1) / win.stride[i],
                       total = (count - 1) * win.stride[i] + win.kernel[i] - win.out[i];
         same = same && count == win.in[i] && win.begin[i] == (total > 0 ? total / 2 : 0);
-        cuts = cuts || win.begin[i];
     }
-    cuts = cuts && !same;
+    /* VALID makes the whole result: LiteRT refuses a size that does not give back that of the image. */
     struct qc_shape whole = w->tensors[made].shape;
-    for (int i = 0; cuts && i < 2; i++) whole.dim[1 + i] += win.begin[i];
+    for (int i = 0; !same && i < 2; i++) {
+        const int64_t most = (win.in[i] - 1) * win.stride[i] + win.kernel[i], least = win.begin[i] + win.out[i];
+        whole.dim[1 + i] = most > least ? most : least;
+        cuts = cuts || whole.dim[1 + i] != win.out[i];
+    }
     const int full = cuts ? qc_tfl_out_like(w, result, &whole, "_whole", st) : made;
     const struct qc_shape view = QC_SHAPE(s->dim[0], s->dim[1], win.kernel[0], win.kernel[1]);
     static const int ohwi[] = {1, 2, 3, 0};
@@ -316,7 +319,7 @@ static bool write_conv_transpose(struct qc_tfl_writer *w, const struct qc_node *
     if (full == QC_TFL_NO_TENSOR || !qc_tfl_out_add_node(w, QC_TFL_OP_TRANSPOSE_CONV, 4, inputs, full, o, st))
         return false;
     const int64_t begin[] = {0, win.begin[0], win.begin[1], 0}, step[] = {1, 1, 1, 1},
-                  end[] = {0, whole.dim[1], whole.dim[2], 0};
+                  end[] = {0, win.begin[0] + win.out[0], win.begin[1] + win.out[1], 0};
     return (!cuts || qc_tfl_out_slice(w, full, made, begin, end, step, 9, st)) && settle(w, made, given, st);
 }
 
