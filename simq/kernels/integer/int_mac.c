@@ -401,7 +401,7 @@ static void choose_slabs(struct qc_int_mac *m)
 /* Scratch: copy of the data, sums of one pixel or tile, packed weights and their bias. */
 static size_t scratch_of(struct qc_int_mac *m)
 {
-    const size_t groups = (size_t)m->d.shape.groups, tile = sizeof(int32_t) * ROWS * QC_TILE_WIDTH,
+    const size_t groups = (size_t)m->d.shape.groups, strip = sizeof(int32_t) * QC_INT_STRIP * QC_TILE_WIDTH,
                  row = sizeof(int32_t) * (groups + SLACK) * ROWS * 2;
     const struct qc_int_shape *s = &m->d.shape;
     const int64_t slab = (m->slab_lines - 1) * (s->transposed ? 1 : s->stride[1]) +
@@ -411,7 +411,7 @@ static size_t scratch_of(struct qc_int_mac *m)
     m->sum_bytes = padded(m->depthwise  ? row
                           : m->pairs    ? qc_int_pairs_scratch(m)
                           : m->amx_rows ? sizeof(int32_t) * QC_AMX_SUMS * 2
-                                        : tile);
+                                        : strip);
     m->packed_bytes = m->weights ? 0 : padded(m->weight_bytes);
     return m->copy_bytes + m->sum_bytes + m->packed_bytes +
            (m->weights ? 0 : padded(groups * m->channels * sizeof *m->bias));

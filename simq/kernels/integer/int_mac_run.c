@@ -6,7 +6,8 @@
 #include "simq/kernels/integer/int_pairs.h"
 #include "simq/kernels/integer/tile_amx.h"
 
-enum { ROWS = QC_TILE_ROWS, SLACK = 64 };
+/* FEW_QUADS: sums of fewer products are converted many at a time, since a call takes long beside them. */
+enum { ROWS = QC_TILE_ROWS, FEW_QUADS = 64, SLACK = 64 };
 
 struct call {
     const struct qc_int_mac *m;
@@ -17,6 +18,19 @@ struct call {
     struct qc_sums *sums;
     int64_t lines; /* of dimension 1 of the result, from y on */
 };
+
+/* Returns the rows of the next tile: the fewest that hold the `left` last of `all` rows, or the most there are. */
+static int64_t rows_of_tile(const struct qc_int_mac *m, int blocks, int64_t left, int64_t all)
+{
+    const int64_t most = m->tiles.rows[blocks];
+    int64_t rows = 1;
+    if (left >= most && !m->serial) return most;
+    while (rows < left && rows < ROWS) rows *= 2;
+    if (rows < left && !m->serial) rows = most;
+    if (rows > all && all > ROWS) rows = ROWS;
+    while (rows > (m->serial ? left : all)) rows /= 2;
+    return rows;
+}
 
 /* Computes `count` outputs of one line with the weights of one panel. */
 static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t first, size_t n, int32_t zero,
@@ -31,19 +45,21 @@ static void run_line(const struct call *c, struct qc_tile *t, int blocks, size_t
                                           .zero = zero,
                                           .first = first,
                                           .channels = n};
-    for (int64_t i = 0; i < count;) {
-        int64_t rows = ROWS;
-        if (!m->serial && count >= ROWS && i > count - ROWS)
-            i = count - ROWS; /* recomputes some outputs instead of using smaller tiles */
-        while (rows > count - i) rows /= 2;
-        t->a = a + i * t->step;
-        if (m->serial)
-            qc_tile_narrow(t, (int)rows, blocks, &serial, c->sums);
-        else
-            fn(t, (int)rows, blocks);
-        qc_convert_rows(&m->d.finish, first, y + i * step, m->d.out_stride[4], t->acc,
-                        (size_t)blocks * QC_TILE_CHANNELS, (size_t)rows, n);
-        i += rows;
+    const size_t width = (size_t)blocks * QC_TILE_CHANNELS;
+    const int64_t strip = m->runs * m->quads < FEW_QUADS ? QC_INT_STRIP : m->tiles.rows[blocks];
+    for (int64_t from = 0, some; from < count; from += some) {
+        some = count - from < strip ? count - from : strip;
+        for (int64_t i = 0, rows; i < some; i += rows) {
+            rows = rows_of_tile(m, blocks, some - i, some);
+            if (rows > some - i) i = some - rows; /* recomputes some outputs instead of using smaller tiles */
+            t->a = a + (from + i) * t->step;
+            t->acc = c->acc + (size_t)i * width;
+            if (m->serial)
+                qc_tile_narrow(t, (int)rows, blocks, &serial, c->sums);
+            else
+                fn(t, (int)rows, blocks);
+        }
+        qc_convert_rows(&m->d.finish, first, y + from * step, m->d.out_stride[4], c->acc, width, (size_t)some, n);
     }
 }
 

@@ -6,6 +6,9 @@
 #include "simq/kernels/integer/int_pack.h"
 #include "simq/kernels/integer/tile.h"
 
+/* Outputs of a line whose sums are converted at once. */
+enum { QC_INT_STRIP = 8 * QC_TILE_ROWS };
+
 struct qc_int_mac {
     struct qc_int_def d;
     struct qc_scales weight_scales;
