@@ -34,7 +34,6 @@ typedef void finish_fn(void *o, int64_t stride, const union value *acc, const un
         for (int k = 0; k < PARTS; k++) part[k] = (NEUTRAL);                                                           \
         part[0] = *acc;                                                                                                \
         for (; stride == 1 && i + PARTS <= n; i += PARTS) {                                                            \
-            QC_NOT_UNROLLED                                                                                            \
             for (int k = 0; k < PARTS; k++) {                                                                          \
                 const W a = part[k], x = (W)p[i + k];                                                                  \
                 part[k] = (EXPRESSION);                                                                                \
