@@ -420,6 +420,49 @@ Test(plan_run, clamp_behind_a_batch_norm_is_part_of_it)
     }
 }
 
+/* With the channels last in memory (rank 2) and in the middle. */
+Test(plan_run, batch_norm_is_the_formula)
+{
+    enum { ROWS = 9, CHANNELS = 37, INNER = 5 };
+    for (int64_t inner = 1; inner <= INNER; inner += INNER - 1) {
+        struct qc_graph *g = qc_graph_new(&st);
+        const struct qc_shape channels = QC_SHAPE(CHANNELS),
+                              shape = inner == 1 ? QC_SHAPE(ROWS, CHANNELS) : QC_SHAPE(ROWS, CHANNELS, INNER);
+        qc_id in[5] = {qc_graph_add_input(g, "x", QC_F32, &shape, &st)};
+        const float *of[5] = {NULL};
+        for (unsigned i = 1; i < 5; i++) {
+            struct qc_tensor *t = qc_tensor_new(QC_F32, &channels, &st);
+            for (int c = 0; c < CHANNELS; c++) ((float *)t->data)[c] = 0.1f + 0.3f * (float)((c * 7 + (int)i) % 11);
+            in[i] = qc_graph_add_constant(g, NULL, t, &st);
+            of[i] = t->data; /* owned by the graph, too */
+            qc_tensor_unref(t);
+        }
+        const qc_id y = add(g, QC_OP_BatchNormalization, "y", 5, in, 0, NULL, 0);
+        struct qc_plan *p;
+        struct qc_runner *r;
+        cr_assert(qc_graph_add_output(g, "y", y, &st) && qc_plan_new(&p, g, &shape, NULL, &st) &&
+                      qc_runner_new(&r, p, &st),
+                  "%s", st.message);
+        fill(r, 3);
+        float x[ROWS * CHANNELS * INNER];
+        const struct qc_view v = qc_runner_input(r, 0);
+        memcpy(x, v.data, qc_view_count(&v) * sizeof *x);
+        cr_assert(qc_runner_run(r, NULL, NULL, &st), "%s", st.message);
+        const struct qc_view out = qc_runner_output(r, 0);
+        size_t wrong = 0;
+        for (size_t i = 0; i < qc_view_count(&out); i++) {
+            const size_t c = i / (size_t)inner % CHANNELS;
+            const double a = (double)of[1][c] / sqrt((double)of[4][c] + (double)1e-5f);
+            const float b = (float)((double)of[2][c] - (double)of[3][c] * a), product = x[i] * (float)a;
+            wrong += ((const float *)out.data)[i] != product + b;
+        }
+        cr_expect_eq(wrong, 0, "%zu of %zu, %lld inside the channels", wrong, qc_view_count(&out), (long long)inner);
+        qc_runner_free(r);
+        qc_plan_free(p);
+        qc_graph_free(g);
+    }
+}
+
 Test(plan_run, nested_products_are_refused)
 {
     st = QC_STATUS_INIT;

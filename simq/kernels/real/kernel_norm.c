@@ -90,6 +90,20 @@ static void scale_run(void *user, int64_t n, void *const data[], const int64_t s
     scale(n, data, stride, s->lo, s->hi);
 }
 
+/* Pixels of all channels, with the channels last in memory. */
+static QC_INLINE void scale_pixels_body(float *y, const float *x, const float *a, const float *b, int64_t rows,
+                                        int64_t n, int64_t y_step, int64_t x_step, float lo, float hi)
+{
+    for (int64_t r = 0; r < rows; r++, y += y_step, x += x_step) {
+        QC_IVDEP
+        for (int64_t i = 0; i < n; i++) y[i] = clamped(x[i] * a[i] + b[i], lo, hi);
+    }
+}
+QC_SIMD(scale_pixels,
+        (float *y, const float *x, const float *a, const float *b, int64_t rows, int64_t n, int64_t y_step,
+         int64_t x_step, float lo, float hi),
+        (y, x, a, b, rows, n, y_step, x_step, lo, hi))
+
 static bool run_batch(const struct qc_run *r, struct qc_status *st)
 {
     (void)st;
@@ -102,8 +116,18 @@ static bool run_batch(const struct qc_run *r, struct qc_status *st)
     b = a;
     a.data = factors;
     b.data = factors + r->in[1].dim[0];
-    const struct qc_view *const views[] = {&r->out[0], x, &a, &b};
-    qc_view_each(4, views, scale_run, s);
+    struct qc_view all[] = {r->out[0], *x, a, b};
+    unsigned marked = 0;
+    if (qc_view_count(x) == 0) return true;
+    qc_views_simplify(4, all, &marked);
+    bool rows = all[0].rank == 2 && all[2].stride[0] == 0;
+    for (int k = 0; k < 4; k++) rows = rows && all[k].stride[1] == 1;
+    const struct qc_view *const views[] = {&all[0], &all[1], &all[2], &all[3]};
+    if (rows)
+        scale_pixels(all[0].data, all[1].data, factors, b.data, all[0].dim[0], all[0].dim[1], all[0].stride[0],
+                     all[1].stride[0], s->lo, s->hi);
+    else
+        qc_view_each(4, views, scale_run, s);
     return true;
 }
 
