@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """See scripts/benchmark. A round is one run of qcalib and one of ONNX Runtime for each number of threads, one after
-the other; what is quoted are medians, and ratios of the same round. A process that is busy beside it shifts both
-sides of a ratio."""
+the other. The page has medians, and ratios within a round: other load on the machine affects both sides of a ratio."""
 import argparse
 import itertools
 import json
@@ -27,7 +26,7 @@ THREADS = (1, 2)
 MIB = 1 << 20
 
 
-# No second moments: what is chosen are ranges alone.
+# Without second moments: only ranges are chosen.
 RANGES = ("--weight-rounding", "nearest", "--bias-correction", "off")
 
 
@@ -45,8 +44,8 @@ class Calibration:
 
 
 class Inference:
-    """Plain inference of preprocessed samples that are in memory, one at a time; the session is made and warm before
-    the clock."""
+    """Inference on preprocessed samples in memory, one at a time. The session is created and has run before the
+    measurement."""
 
     def __init__(self, model, data, path=None, threads=THREADS):
         test = Data(data / model.calib, model.preprocess)
@@ -64,7 +63,7 @@ class Inference:
         return time.perf_counter() - begin
 
 
-# Samples are read one at a time, as by qcalib; the time is that of the call, without the start of Python.
+# Samples are read one at a time, as by qcalib. The time is that of the call, without the start of Python.
 QUANTIZE_STATIC = """
 import logging, pathlib, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -93,7 +92,7 @@ print(time.perf_counter() - begin)
 
 
 def inference_peak(model, data, threads):
-    """Peak bytes of a process that does nothing else; the samples are read one at a time, as qcalib does."""
+    """Returns the peak bytes of a process with only this inference; samples are read one at a time, as by qcalib."""
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import pathlib, h5py, measured_models as m; "
             "folder = pathlib.Path(sys.argv[2])\n"
             "model = m.BY_NAME[sys.argv[3]]; s = m.session(model.path(folder), int(sys.argv[4])); "
@@ -155,7 +154,7 @@ def default_rows(measured):
 
 
 def peer_rows(measured, data, folder, threads=2):
-    """ONNX Runtime's quantizer beside ours; each of its rows is one run, as the slowest take long."""
+    """Compares ONNX Runtime's quantizer with qcalib; each of its rows is one run, because the slowest take long."""
     for name, (_, by_threads) in measured.items():
         rows = by_threads[threads]
         yield [name, "qcalib, `kl`, nearest", f"{middle(rows, 'whole'):.2f}", f"{middle(rows, 'peak') / MIB:.0f}"]
