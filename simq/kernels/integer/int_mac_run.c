@@ -226,8 +226,7 @@ static void run_depthwise(const struct call *c)
         }
 }
 
-/* Computes some lines of the result with all panels of weights, then the next ones: what they read stays in the cache.
- */
+/* Computes some lines of the result with all panels of weights, then the next: their data stays in the cache. */
 static void run_slabs(struct call *c, uint8_t *copy, const char *data)
 {
     const struct qc_int_mac *m = c->m;

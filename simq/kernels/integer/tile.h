@@ -63,8 +63,8 @@ qc_tile_fn qc_tile_wide_neon, qc_tile_pairs_neon, qc_tile_narrow_dot, qc_tile_na
 /* The functions of one instruction set. */
 struct qc_tile_set {
     qc_tile_fn *narrow, *wide;
-    int rows[QC_TILE_BLOCKS +
-             1];    /* by blocks: rows of the fastest tile, 8 to QC_TILE_MOST: its sums fill the registers */
+    /* By blocks: rows of the fastest tile, whose sums fill the registers; 8 to QC_TILE_MOST. */
+    int rows[QC_TILE_BLOCKS + 1];
     bool pairs;     /* narrow adds two products in 16 bits: allowed only if qc_int_pack_fits */
     bool is_signed; /* narrow subtracts 128 from the data; the bias must include it */
     qc_depthwise_fn *narrow_depthwise, *wide_depthwise; /* never NULL */
