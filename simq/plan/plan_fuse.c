@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fuses a multiply-accumulate op with the ops after it, if nothing else reads the values in between:
+/* Fuses a multiply-accumulate op or a batch norm with the ops after it, if nothing else reads the values in between:
    real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
+   batch norm [Relu | Clip]
    quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
    The step runs at the position of its last node, when a residual is available. Also fused: QuantizeLinear and
    DequantizeLinear to one step over floats; Dequantize, Softmax and Quantize to one step over integers if the
