@@ -338,7 +338,8 @@ static bool joins_clamp(const struct qc_lowering *x, const struct qc_node *n, qc
     if ((n->op != QC_OP_Relu && n->op != QC_OP_Clip) || !readers.count) return false;
     for (size_t i = 0; i < readers.count; i++)
         if (x->from->nodes[readers.of[i].node].op == QC_OP_Quantize) return false;
-    for (unsigned i = 0; of && of->op == QC_OP_Add && i < 2; i++)
+    const bool rows = x->to->values[input].type.shape.rank == 2; /* of more dimensions it is no Gemm */
+    for (unsigned i = 0; of && of->op == QC_OP_Add && rows && i < 2; i++)
         if (qc_constant_of(x->to, of->inputs[i])) of = qc_node_of(x->to, of->inputs[1 - i]);
     return of && (of->op == QC_OP_Gemm || of->op == QC_OP_MatMul) && is_dequantized(x->to, of->inputs[0]) &&
            is_dequantized(x->to, of->inputs[1]);
