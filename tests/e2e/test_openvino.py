@@ -205,3 +205,30 @@ def test_a_function_behind_a_convolution_reads_its_accumulator(op, first_convolu
     qcalib("run", "-q", "q.onnx", "--data", "d.h5", "-o", "out.h5")
     want = by_name(tmp_path / "out.h5")["y"]
     assert decibels(want, in_openvino([(tmp_path / "q.onnx", {"x": x})], tmp_path)[0][0]["y"]) > 45
+
+
+def test_a_residual_add_reads_the_accumulator_before_it(qcalib, tmp_path):
+    """OpenVINO fuses the Add with one convolution and rounds nothing in between: with Q and DQ there, 14 % of the sums were one step apart."""
+    rng = np.random.default_rng(3)
+    weights = {"w": rng.normal(0, 0.2, (8, 8, 3, 3)), "v": rng.normal(0, 0.2, (8, 8, 3, 3)), "u": rng.normal(0, 0.3, (8, 8, 1, 1))}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1] * 4),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Conv", ["b", "v"], ["c"], pads=[1] * 4),
+        helper.make_node("Add", ["c", "b"], ["d"]),
+        helper.make_node("Relu", ["d"], ["e"]),
+        helper.make_node("Conv", ["e", "u"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 8, 8, 8]) for n in "xy"]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], [numpy_helper.from_array(v.astype("f4"), n) for n, v in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    x = rng.normal(size=(24, 8, 8, 8)).astype("f4")
+    with h5py.File(tmp_path / "d.h5", "w") as f:
+        f["x"] = x
+    qcalib("-q", "--no-report", "--prefer", "integers", "--target", "openvino", "--data", "d.h5", "m.onnx", "-o", "q.onnx")
+    g = Graph(tmp_path / "q.onnx")
+    (add,) = g.of("Add")
+    assert sorted(g.maker[v].op_type for v in add.input) == ["Conv", "DequantizeLinear"]
+    qcalib("run", "-q", "q.onnx", "--data", "d.h5", "-o", "out.h5")
+    got = in_openvino([(tmp_path / "q.onnx", {"x": x})], tmp_path)[0][0]["y"]
+    assert decibels(by_name(tmp_path / "out.h5")["y"], got) > 55
