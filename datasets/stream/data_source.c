@@ -139,10 +139,10 @@ bool qc_data_list(struct qc_data_list *out, const char *path, enum qc_follow fol
 bool qc_data_folder_input(const struct qc_input_spec **out, const struct qc_data_call *call, struct qc_status *st)
 {
     *out = call->input_count ? call->inputs : NULL;
-    return call->input_count < 2 ||
-           qc_fail(st, QC_USAGE,
-                   "a folder feeds one input, the model has %zu; put the arrays of all inputs into one .npz",
-                   call->input_count);
+    return call->input_count < 2 || qc_fail(st, QC_USAGE,
+                                            "a folder holds the data of one input, but the model has %zu; put the "
+                                            "arrays of all inputs into one .npz",
+                                            call->input_count);
 }
 
 bool qc_data_no_table(const struct qc_data_call *call, struct qc_status *st)
