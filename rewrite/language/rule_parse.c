@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "graph/core/function.h"
 #include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"
@@ -105,13 +106,9 @@ static bool add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_
             rs->rules[i] = *rule;
             return true;
         }
-    if (rs->count == rs->capacity) {
-        size_t capacity = rs->capacity ? rs->capacity * 2 : 32;
-        struct qc_rule *more = realloc(rs->rules, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        rs->rules = more;
-        rs->capacity = capacity;
-    }
+    struct qc_rule *more = qc_grown(rs->rules, rs->count, &rs->capacity, sizeof *more, st);
+    if (!more) return false;
+    rs->rules = more;
     rs->rules[rs->count++] = *rule;
     return true;
 }
@@ -243,13 +240,9 @@ static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct 
 
 static bool add_allow(struct qc_rules *r, const struct qc_allow *a, struct qc_status *st)
 {
-    if (r->allow_count == r->allow_capacity) {
-        size_t capacity = r->allow_capacity ? r->allow_capacity * 2 : 64;
-        struct qc_allow *more = realloc(r->allows, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        r->allows = more;
-        r->allow_capacity = capacity;
-    }
+    struct qc_allow *more = qc_grown(r->allows, r->allow_count, &r->allow_capacity, sizeof *more, st);
+    if (!more) return false;
+    r->allows = more;
     r->allows[r->allow_count++] = *a;
     return true;
 }
