@@ -18,9 +18,8 @@ static const struct qc_binding *tokens_of(const struct qc_dataset *ds, const str
 
 bool qc_bind_made(struct qc_dataset *ds, size_t k, const struct qc_input_spec *inputs, struct qc_status *st)
 {
-    static const char *const names[] = {[QC_MADE_EMPTY] = "(empty)",
-                                        [QC_MADE_ONES] = "(ones)",
-                                        [QC_MADE_POSITIONS] = "(positions)"};
+    static const char *const names[] = {
+        [QC_MADE_EMPTY] = "(empty)", [QC_MADE_ONES] = "(ones)", [QC_MADE_POSITIONS] = "(positions)"};
     const struct qc_input_spec *input = &inputs[k];
     const struct qc_binding *tokens = tokens_of(ds, inputs);
     if (!tokens || tokens->dims[0] < 0)

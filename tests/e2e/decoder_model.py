@@ -78,8 +78,8 @@ def shapes_gqa(b):
     b.constant("sin", np.sin(angle).astype(np.float32))
 
 
-def save(path, form="concat", dimension=None, extra=()):
-    """dimension: what the files say of the size of a head; its number if None. extra: more inputs, as value infos."""
+def save(path, form="concat", dimension=None, extra=(), gemm=False):
+    """gemm: the last product is a Gemm of all tokens in one batch that reads the table as it is. dimension: what the files say of the size of a head; its number if None. extra: more inputs, as value infos."""
     b = Builder()
     table = b.weight("embedding", VOCABULARY, WIDTH, scale=0.3)
     x = b.add("Gather", [table, "input_ids"], "embedded")
@@ -107,7 +107,12 @@ def save(path, form="concat", dimension=None, extra=()):
         up = b.add("MatMul", [b.norm(x, f"after.{layer}"), b.weight(f"up.{layer}", WIDTH, 2 * WIDTH)])
         gate = b.add("Mul", [up, b.add("Sigmoid", [up])])
         x = b.add("Add", [x, b.add("MatMul", [gate, b.weight(f"down.{layer}", 2 * WIDTH, WIDTH)])])
-    b.add("MatMul", [b.norm(x, "last"), b.add("Transpose", [table], perm=[1, 0])], "logits")
+    x = b.norm(x, "last")
+    if gemm:
+        rows = b.add("Gemm", [b.add("Reshape", [x, b.ints(-1, WIDTH)]), table], transB=1)
+        b.add("Reshape", [rows, b.add("Concat", [b.add("Shape", ["input_ids"]), b.ints(VOCABULARY)], axis=0)], "logits")
+    else:
+        b.add("MatMul", [x, b.add("Transpose", [table], perm=[1, 0])], "logits")
 
     def info(name, kind, *shape):
         return helper.make_tensor_value_info(name, kind, list(shape))

@@ -144,3 +144,52 @@ def test_rotary_embedding_of_heads_that_only_it_knows(qcalib, tmp_path):
     qcalib("run", "m.onnx", "--data", "x.npz", "-o", "y.h5")
     with h5py.File(tmp_path / "y.h5") as f:
         np.testing.assert_allclose(f["y"][:], run(tmp_path / "m.onnx", feeds)["y"], atol=1e-6)
+
+
+FOUR = ("--activation-type", "none", "--weight-type", "int4", "--weight-block", "32")
+
+
+@pytest.mark.parametrize(
+    "options",
+    (
+        (),
+        ("--format", "qoperator"),
+        ("--activation-type", "dynamic"),
+        FOUR,
+        (*FOUR, "--format", "qoperator", "--accuracy-level", "1"),
+        (*FOUR, "--weight-type", "int4:Gather"),
+    ),
+    ids=("qdq", "qoperator", "dynamic", "blocks", "nbits", "four"),
+)
+def test_a_tied_table_is_stored_once(options, qcalib, tmp_path):
+    """The rows that are gathered and the last product have the same integers. In blocks of 4 bits both have the 8 bits of tables unless the table is named."""
+    decoder_model.save(tmp_path / "m.onnx")
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    qcalib("--data", "tokens.npy", *options, "m.onnx", "-o", "q.onnx", "--no-report")
+    model = onnx.load(str(tmp_path / "q.onnx"))
+    numbers = decoder_model.VOCABULARY * decoder_model.WIDTH
+    large = [i for i in model.graph.initializer if np.prod(i.dims) == numbers]
+    assert [i.data_type for i in large] == [TensorProto.INT4 if options[-1:] == ("int4:Gather",) else large[0].data_type]
+    assert large[0].data_type in (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT4)
+    table = large[0].name
+    readers = {n.op_type for n in model.graph.node if table in n.input}
+    assert len(readers) == 2 and readers & {"Gather", "GatherBlockQuantized", "Cast"} and readers & {"Transpose", "Reshape"}
+    feeds = decoder_model.feeds(TOKENS)
+    truth, got = run(tmp_path / "m.onnx", feeds)["logits"], run(tmp_path / "q.onnx", feeds)["logits"]
+    assert sqnr(truth, got) > (12 if FOUR[3] in options else 25)
+    qcalib("run", "q.onnx", "--data", "tokens.npy", "-o", "y.h5")
+    first = run(tmp_path / "q.onnx", decoder_model.feeds(TOKENS[:1]), plain=True)["logits"]
+    with h5py.File(tmp_path / "y.h5") as f:
+        assert sqnr(first, f["logits"][:1]) > 60  # one by one: a dynamic scale is that of a whole input
+
+
+def test_a_product_that_reads_the_table_as_it_is(qcalib, tmp_path):
+    """A Gemm with a transposed matrix: one initializer, which both read."""
+    decoder_model.save(tmp_path / "m.onnx", gemm=True)
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    qcalib("--data", "tokens.npy", "m.onnx", "-o", "q.onnx", "--no-report")
+    numbers = decoder_model.VOCABULARY * decoder_model.WIDTH
+    large = [i for i in onnx.load(str(tmp_path / "q.onnx")).graph.initializer if np.prod(i.dims) == numbers]
+    assert [i.data_type for i in large] == [TensorProto.INT8]
+    feeds = decoder_model.feeds(TOKENS)
+    assert sqnr(run(tmp_path / "m.onnx", feeds)["logits"], run(tmp_path / "q.onnx", feeds)["logits"]) > 25
