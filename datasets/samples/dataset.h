@@ -144,6 +144,7 @@ void qc_dataset_free(struct qc_dataset *ds); /* NULL-safe */
 bool qc_dataset_split(const char **file, const char **name, const char *text, struct qc_arena *a, struct qc_status *st);
 
 const char *qc_dataset_file(const struct qc_dataset *ds); /* path without :DATASET */
+size_t qc_dataset_made(const struct qc_dataset *ds);      /* inputs that are made from the tokens */
 
 /* Shape of one unit of an input, as the model takes it; dims that differ between units are -1. Returns the rank; the
    result in *dims is borrowed. */

@@ -47,6 +47,13 @@ bool qc_bind_made(struct qc_dataset *ds, size_t k, const struct qc_input_spec *i
     return qc_mul_size(&b->bytes, b->elements, qc_dtype_size(input->dtype)) || qc_fail_memory(st, b->elements);
 }
 
+size_t qc_dataset_made(const struct qc_dataset *ds)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < ds->input_count; i++) count += ds->bindings[i].made != QC_MADE_NOT;
+    return count;
+}
+
 bool qc_make_input(void *out, const struct qc_binding *b, size_t unit_in_file, struct qc_status *st)
 {
     int64_t dims[QC_DATA_RANK_MAX];

@@ -316,6 +316,7 @@ struct qc_report {
     const char *statistics_file, *statistics_sha256; /* that the parameters come from; NULL: from the samples */
     size_t statistics_samples;
     size_t data_samples, data_total, data_dropped;
+    size_t data_made; /* inputs that are made from the tokens */
     struct qc_json *options; /* taken */
     const char *metric;      /* NULL: no labelled data */
     const char *eval_file;

@@ -149,3 +149,8 @@ def feeds(tokens, past=None, form="concat"):
             none = np.zeros((n, KV, 0, SIZE), np.float32)
             values[f"past_key_values.{layer}.{part}"] = past[f"present.{layer}.{part}"] if past else none
     return values
+
+
+if __name__ == "__main__":  # docs/language-models.md
+    save("decoder.onnx")
+    np.save("tokens.npy", np.random.default_rng(3).integers(0, VOCABULARY, (64, 24)))
