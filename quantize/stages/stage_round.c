@@ -91,6 +91,7 @@ bool qc_stage_refine(struct qc_pipeline *p, struct qc_status *st)
 static bool tie_tables(struct qc_pipeline *p, struct qc_status *st)
 {
     struct qc_graph *tied;
+    if (!p->options->runs_on->onnxruntime) return true; /* its file has both (qc_lower_options) */
     if (!qc_tie_tables(&tied, p->rounded ? p->rounded : p->simulated, p->simulated, st)) return false;
     if (!tied) return true;
     qc_graph_free(p->rounded);
