@@ -122,28 +122,35 @@ def test_a_cache_needs_its_mask(qcalib, tmp_path):
     assert "input 'position_ids'" in qcalib("run", "m.onnx", "--data", "t.npz", "-o", "y.h5", code=3).err
 
 
-def test_rotary_embedding_of_heads_that_only_it_knows(qcalib, tmp_path):
-    """The exporter of transformers merges heads by a Reshape whose result no shape inference knows: their number is an attribute, their size that of the caches."""
-    angle = np.arange(20)[:, None] / 10.0 ** np.linspace(0, 2, 4)
+@pytest.mark.parametrize("form", ("merged", "merged_part", "apart", "apart_part", "apart_unknown", "apart_unknown_part"))
+def test_rotary_embedding_of_heads_that_only_it_knows(form, qcalib, tmp_path):
+    """The exporter of transformers reshapes heads so that no shape inference knows their number, or the size of all of them: an attribute and the caches do. A part of each head may stay as it is (Phi)."""
+    size, part = 8, form.endswith("part")
+    angle = np.arange(20)[:, None] / 10.0 ** np.linspace(0, 2, size // 4 if part else size // 2)
     tensors = {"cos": np.cos(angle).astype(np.float32), "sin": np.sin(angle).astype(np.float32)}
+    apart = form.startswith("apart")
+    attributes = {"num_heads": 3, "rotary_embedding_dim": size // 2} if part else {} if apart else {"num_heads": 3}
     nodes = [
-        helper.make_node("RotaryEmbedding", ["x", "p", "cos", "sin"], ["turned"], domain="com.microsoft", num_heads=3),
+        helper.make_node("RotaryEmbedding", ["x", "p", "cos", "sin"], ["turned"], domain="com.microsoft", **attributes),
         helper.make_node("Relu", ["turned"], ["y"]),
     ]
+    shape = ["N", "H", "T", "D" if "unknown" in form else size] if apart else ["N", "T", "D"]
     ports = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "T", "D"]),
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, shape),
         helper.make_tensor_value_info("p", TensorProto.INT64, ["N", "T"]),
     ]
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "T", "D"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
     graph = helper.make_graph(nodes, "g", ports, [y], [numpy_helper.from_array(v, k) for k, v in tensors.items()])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), str(tmp_path / "m.onnx"))
     random = np.random.default_rng(5)
-    feeds = {"x": random.standard_normal((2, 6, 24), np.float32), "p": random.integers(0, 20, (2, 6))}
+    x = random.standard_normal((2, 3, 6, size) if apart else (2, 6, 3 * size)).astype(np.float32)
+    feeds = {"x": x, "p": random.integers(0, 20, (2, 6))}
     np.savez(tmp_path / "x.npz", **feeds)
     qcalib("run", "m.onnx", "--data", "x.npz", "-o", "y.h5")
+    expected = run(tmp_path / "m.onnx", feeds)["y"]
     with h5py.File(tmp_path / "y.h5") as f:
-        np.testing.assert_allclose(f["y"][:], run(tmp_path / "m.onnx", feeds)["y"], atol=1e-6)
+        np.testing.assert_allclose(f["y"][:].reshape(expected.shape), expected, atol=1e-6)
 
 
 FOUR = ("--activation-type", "none", "--weight-type", "int4", "--weight-block", "32")
@@ -193,3 +200,13 @@ def test_a_product_that_reads_the_table_as_it_is(qcalib, tmp_path):
     assert [i.data_type for i in large] == [TensorProto.INT8]
     feeds = decoder_model.feeds(TOKENS)
     assert sqnr(run(tmp_path / "m.onnx", feeds)["logits"], run(tmp_path / "q.onnx", feeds)["logits"]) > 25
+
+
+def test_a_tied_table_is_stored_twice_for_other_runtimes(qcalib, tmp_path):
+    """TensorRT's guide shows no Transpose between the integers of weights and their DequantizeLinear."""
+    decoder_model.save(tmp_path / "m.onnx")
+    np.save(tmp_path / "tokens.npy", TOKENS)
+    qcalib("--data", "tokens.npy", "--target", "tensorrt", "m.onnx", "-o", "q.onnx", "--no-report")
+    model = onnx.load(str(tmp_path / "q.onnx"))
+    numbers = decoder_model.VOCABULARY * decoder_model.WIDTH
+    assert [i.data_type for i in model.graph.initializer if np.prod(i.dims) == numbers] == [TensorProto.INT8] * 2
