@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Means of a window. (A mean that changes its qparams by a multiplier is a requantize of the sum: QC_FROM_SUM.) */
+/* Means of a window. A mean that also changes qparams is a requantization of the sum: QC_FROM_SUM. */
 #pragma once
 
 #include "arith/real_steps.h"
 
-/* Mean of n integers that keep their qparams (tflite's AveragePool and PyTorch-like pools of the same qparams): sum /
-   n, half away from zero. n > 0. */
+/* Returns the mean of n integers whose qparams stay: sum / n, half away from zero. n > 0. TFLite's AveragePool and
+   PyTorch's pools compute it so. */
 int32_t qc_average_away(int64_t sum, int64_t n);
 
-/* Contract "onnx", AveragePool: `sum` is the float32 sum, in order, of n real numbers; f(f(sum / n) / scale), the zero
-   point added before it is rounded, saturated: the level. ONNX Runtime's NhwcQLinearAveragePool on x86-64. */
+/* Contract "onnx", AveragePool. Returns the saturated level RNE(f(f(sum / n) / scale) + zero). `sum` is the float32
+   sum of n real numbers, added in order. Source: ONNX Runtime's NhwcQLinearAveragePool on x86-64. */
 static QC_INLINE float qc_average_level(float sum, float n, float scale, float zero, float lo, float hi,
                                         const bool native)
 {

@@ -37,7 +37,7 @@ bool qc_contract_from_name(enum qc_contract *out, const char *name, struct qc_st
         *out = (enum qc_contract)i;
         return true;
     }
-    return qc_fail(st, QC_USAGE, "no rounding is named '%s'; there is%s", name, names);
+    return qc_fail(st, QC_USAGE, "unknown rounding '%s'; the roundings are%s", name, names);
 }
 
 int32_t qc_round_level(float v, int32_t zero_point, struct qc_levels levels, enum qc_quantize_rule rule)

@@ -39,7 +39,7 @@ int32_t qc_divide_by_pot(int32_t x, int n)
     return (int32_t)((x - remainder) / one + (remainder > threshold));
 }
 
-/* Magnitudes: x / 2^n of a number of that sign, half upward or half away. */
+/* Returns the magnitude of round(+-x / 2^n), half upward or half away from zero. x is a magnitude. */
 static uint64_t round_shift(uint64_t x, int n, bool negative, bool away)
 {
     if (n == 0) return x;
@@ -52,7 +52,7 @@ int64_t qc_fixed_multiply_wide(enum qc_requantize_rule rule, int64_t x, struct q
     assert(rule != QC_REQUANTIZE_FLOAT && m.shift >= -31 && m.shift <= 31 && x > -(INT64_C(1) << 32) &&
            x < INT64_C(1) << 32);
     const bool negative = (x < 0) != (m.multiplier < 0);
-    /* Below 2^63, and with any half that is added to it below 2^64. */
+    /* The product is below 2^63, so adding any half stays below 2^64. */
     const uint64_t product = (uint64_t)(x < 0 ? -x : x) * (uint64_t)llabs((int64_t)m.multiplier);
     uint64_t result;
     if (rule == QC_REQUANTIZE_DOUBLE && m.shift < 0)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The recipe of floating-point levels (struct qc_levels with a mantissa): half to even in units of the last place,
-   which below 2^least are all the same, then saturation. It is that of ONNX's QuantizeLinear to a float of 4 or 8 bits,
-   and what ml_dtypes does: a zero keeps its sign. NaN stays NaN.
+/* Rounding to floating-point levels (struct qc_levels with a mantissa): half to even in units of the last place, then
+   saturation. All numbers below 2^least have the same unit. ONNX's QuantizeLinear to a float of 4 or 8 bits and
+   ml_dtypes do the same: a zero keeps its sign and NaN stays NaN.
 
-   A number of exponent e has steps of 2^(e - mantissa). Adding 1.5 * 2^(e - mantissa + digits) leaves no place for
-   less, so that the addition itself rounds. */
+   A number of exponent e has steps of 2^(e - mantissa). Adding 1.5 * 2^(e - mantissa + digits) leaves no bits for
+   smaller steps, so the addition itself rounds. */
 #pragma once
 
 #include <stdint.h>
@@ -40,7 +40,7 @@ static QC_INLINE double qc_float_level_double(double x, double lo, double hi, in
     return __builtin_copysign((x + magic) - magic, x);
 }
 
-/* The level nearest to x, of any levels, less the zero point. */
+/* Returns the level nearest to x minus the zero point, for integer and floating-point levels. */
 static inline double qc_nearest_level(double x, struct qc_levels levels, int32_t zero_point)
 {
     const double lo = (double)levels.lo - zero_point, hi = (double)levels.hi - zero_point;

@@ -3,7 +3,7 @@
 
 #include "arith/real_steps.h"
 
-/* ------------------------------------------------- making */
+/* ------------------------------------------------- preparation */
 
 /* The largest |q - zero point|. */
 static int64_t reach(struct qc_levels levels, int32_t zero_point)
@@ -17,8 +17,8 @@ static bool is_byte(struct qc_levels levels)
     return levels.lo >= -128 && levels.hi <= 255;
 }
 
-/* As TensorFlow Lite's, whose types are all 8 or all 16 bits (without zero points there); of others what leaves room in
-   32 bits. */
+/* TFLite has left shifts for three 8-bit types (20) and three 16-bit types without zero points (15). Other types take
+   the largest shift that keeps the sum within 32 bits. */
 static bool fill_tflite_sum(struct qc_qbinary *m, const struct qc_affine p[3], const struct qc_levels levels[3],
                             struct qc_status *st)
 {
@@ -95,7 +95,7 @@ bool qc_qbinary_of(struct qc_qbinary *out, enum qc_contract contract, enum qc_qb
 
 /* ------------------------------------------------- float32 steps */
 
-/* The level, in float32; qa and qb as stored, va and vb less their zero points. */
+/* Returns the level in float32. qa and qb are the stored numbers, va and vb the same minus their zero points. */
 static QC_INLINE float float_level(const enum qc_qbinary_op op, const struct qc_qbinary *m, float qa, float qb,
                                    float va, float vb, const bool native)
 {
@@ -105,8 +105,8 @@ static QC_INLINE float float_level(const enum qc_qbinary_op op, const struct qc_
     return qc_clamp(qc_round_even((va * m->ra - vb * m->rb) / m->k, native), lo - zc, hi - zc) + zc;
 }
 
-/* T: what is stored. STORED, LESS: element x as stored and less its zero point z, in float32; RESULT: the element of
-   level q. */
+/* T is the stored type. STORED and LESS give element x in float32, as stored and minus its zero point z. RESULT gives
+   the element of level q. */
 #define QC_FLOAT_FORM(NAME, T, STORED, LESS, RESULT)                                                                   \
     static QC_INLINE void NAME##_each(const bool native, const enum qc_qbinary_op op, const struct qc_qbinary *binary, \
                                       T *y, const T *a, const T *b, size_t n, int64_t ys, int64_t as, int64_t bs)      \
@@ -156,8 +156,8 @@ QC_FLOAT_FORM(centred, float, QC_PLUS, QC_BARE, QC_CENTRE)
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-/* Sums of bytes side by side, 64 at a time; how many were done. Packing saturates, so that bounds may come after
-   rounding; what leaves an int32 becomes its lowest number, NaN too, which is right at that end. */
+/* Adds contiguous bytes, 64 at a time, and returns the number of elements done. Packing saturates, so the clamping may
+   follow the rounding. NaN and numbers below the int32 range become INT32_MIN, which clamps to the lowest level. */
 QC_TARGET_AVX512 static QC_INLINE size_t sums_body(const struct qc_qbinary *m, uint8_t *y, const uint8_t *a,
                                                    const uint8_t *b, size_t n, const bool is_signed)
 {
@@ -265,9 +265,9 @@ static QC_INLINE int32_t once(int32_t x, const struct qc_fixed_steps *m, const b
     return qc_multiply_once(x, m->multiplier, m->limit, m->bias, m->shift, m->offset, away);
 }
 
-/* Products of up to 33 bits, as a magnitude of 32 bits and a sign. Magnitudes are rounded half away, or half upward:
-   less one where the product is negative. The first rounding (half upward unless `away`) and its shift; where the shift
-   is to the left, what is cut off at `limit` saturates anyway. */
+/* Constants for products of up to 33 bits, held as a magnitude of 32 bits and a sign. Magnitudes are rounded half away,
+   or half upward: 1 is subtracted first if the product is negative. The first rounding is half upward unless `away`.
+   With a left shift, magnitudes above `limit` saturate anyway. */
 struct wide_steps {
     uint32_t limit;
     uint64_t multiplier, half, shift, second_half, second_shift;
@@ -342,7 +342,7 @@ QC_SIMD(fixed, (const struct qc_qbinary *binary, int32_t *y, const int32_t *a, c
 
 void qc_qbinary_run(const struct qc_qbinary *m, int32_t *y, const int32_t *a, const int32_t *b, size_t n)
 {
-    /* Below a ratio of 2^13 the sum of two rescaled operands of at most 17 bits stays inside 32. */
+    /* With ratios below 2^13 the sum of two rescaled operands of at most 17 bits fits 32 bits. */
     if (m->rule == QC_REQUANTIZE_FLOAT)
         i32_form(m, y, a, b, n, (const int64_t[]){1, 1, 1});
     else if (m->op != QC_QBINARY_MUL && (m->a.shift > 13 || m->b.shift > 13))

@@ -13,14 +13,14 @@ struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c)
     return one;
 }
 
-/* The fraction is exact, so a half is a half. */
+/* Half away from zero. The fraction is exact, so halves are recognised exactly. */
 static QC_INLINE float round_away(float x)
 {
     const float whole = __builtin_truncf(x);
     return __builtin_fabsf(x - whole) >= 0.5f ? whole + __builtin_copysignf(1, x) : whole;
 }
 
-/* One loop per kind; the channel's parameters are loop invariants or walk along. */
+/* One loop per kind. `step` is 0 if all elements share the parameters, 1 if each element has its own. */
 static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, float *y, const float *x, size_t n,
                                const float *a, const float *b, const float *lo, const float *hi, const size_t step,
                                int mantissa, int least)
@@ -40,7 +40,7 @@ static QC_INLINE void row_body(const bool native, enum qc_rounding_kind kind, fl
     case QC_ROUNDING_AWAY: QC_ROW(qc_clamp(round_away(v / b[c]), lo[c], hi[c]));
     case QC_ROUNDING_FLOAT: QC_ROW(qc_float_level(v / b[c], lo[c], hi[c], mantissa, least));
     case QC_ROUNDING_DEQUANTIZE:
-        QC_ROW(qc_clamp_real((v + 0.0f) * a[c], lo[c], hi[c])); /* -0 as 0: integers have one zero */
+        QC_ROW(qc_clamp_real((v + 0.0f) * a[c], lo[c], hi[c])); /* + 0 turns -0 into 0: integers have one zero */
     case QC_ROUNDING_REQUANTIZE: QC_ROW(qc_level_of_product(v, a[c], lo[c], hi[c], native));
     case QC_ROUNDING_RESCALE: QC_ROW(qc_level_of_quantizer(v, a[c], b[c], lo[c], hi[c], native));
     }

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The float32 steps of contract "onnx", and quantize by every contract: one number, for use inside loops, and arrays.
-   Values are held centred (q - zero point) in f32; lo and hi are the levels less the zero point. f() marks a rounding
-   to float32, RNE is half to even. NaN becomes the lowest level, as in ONNX Runtime on x86-64 (its maximum with the
-   lower bound drops the NaN). */
+/* The float32 steps of contract "onnx", and quantization by every contract: of one number, for use inside loops, and of
+   arrays. Values are held in float32, centred (q - zero point); lo and hi are the levels minus the zero point. f()
+   marks a rounding to float32, RNE is half to even. NaN becomes the lowest level, as in ONNX Runtime on x86-64, whose
+   maximum with the lower bound drops the NaN. */
 #pragma once
 
 #include "arith/contract.h"
 #include "arith/float_level.h"
 
-/* min(max(x, lo), hi) with NaN to lo. */
+/* Returns min(max(x, lo), hi); NaN gives lo. */
 static QC_INLINE float qc_clamp(float x, float lo, float hi)
 {
     x = x > lo ? x : lo;
     return x < hi ? x : hi;
 }
 
-/* The same of a real number: NaN stays. */
+/* The same for real numbers: NaN stays NaN. */
 static QC_INLINE float qc_clamp_real(float x, float lo, float hi)
 {
     x = x < lo ? lo : x;
     return x > hi ? hi : x;
 }
 
-/* Real to integers: clamp(RNE(f(x / scale))). */
+/* Real number to integer: clamp(RNE(f(x / scale))). */
 static QC_INLINE float qc_level_of_real(float x, float scale, float lo, float hi, const bool native)
 {
     return qc_clamp(qc_round_even(x / scale, native), lo, hi);
 }
 
-/* Accumulator to integers: RNE(clamp(f(acc * factor))), factor = f(f(sx*sw) / sy), of a sum of n numbers f(sx /
-   f(sy*n)). */
+/* Accumulator to integer: RNE(clamp(f(acc * factor))). The factor is f(f(sx*sw) / sy), or f(sx / f(sy*n)) for the mean
+   of n numbers. */
 static QC_INLINE float qc_level_of_product(float acc, float factor, float lo, float hi, const bool native)
 {
     return qc_round_even(qc_clamp(acc * factor, lo, hi), native);
 }
 
-/* Integers of one quantizer to those of another: clamp(RNE(f(f(v * from) / to))). */
+/* Integer of one quantizer to that of another: clamp(RNE(f(f(v * from) / to))). */
 static QC_INLINE float qc_level_of_quantizer(float v, float from, float to, float lo, float hi, const bool native)
 {
     return qc_clamp(qc_round_even(v * from / to, native), lo, hi);
@@ -60,14 +60,14 @@ enum qc_rounding_kind {
 
 struct qc_rounding {
     enum qc_rounding_kind kind;
-    size_t count; /* of a, b, lo and hi: 1, or the channels */
+    size_t count; /* elements of a, b, lo and hi: 1, or the number of channels */
     const float *a, *b, *lo, *hi;
-    int mantissa, least; /* QC_ROUNDING_FLOAT: as those of struct qc_levels */
+    int mantissa, least; /* QC_ROUNDING_FLOAT: those of struct qc_levels */
 };
 
-/* Channel c alone. */
+/* Returns the rounding of channel c alone. */
 struct qc_rounding qc_rounding_channel(const struct qc_rounding *r, size_t c);
 
-/* y[i] for n numbers; with count > 1, number i belongs to channel i % count, and n is a multiple of it. In place is
-   fine. */
+/* Computes y[i] for n numbers. If count > 1, number i belongs to channel i % count and n is a multiple of count. y may
+   be x. */
 void qc_rounding_run(const struct qc_rounding *r, float *y, const float *x, size_t n);

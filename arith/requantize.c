@@ -4,8 +4,8 @@
 #include "arith/real_steps.h"
 #include "base/simd.h"
 
-/* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k), the quotient truncated, k = floor(log2 n) at most 32 and
-   31 + shift. */
+/* tflite: mean = sum * (multiplier * 2^k / n) * 2^(shift - k). The quotient is truncated. k = floor(log2 n), at most 32
+   and at most 31 + shift. */
 static struct qc_fixed tflite_mean(struct qc_fixed m, int64_t n)
 {
     int k = 0;
@@ -36,7 +36,7 @@ static bool fill_float(struct qc_requantizer *r, const struct qc_requantize_def 
     return true;
 }
 
-/* Input over output scale, in double. */
+/* Returns the input scale divided by the output scale, in double. */
 static double ratio_of(const struct qc_requantize_def *d, size_t c, bool tflite)
 {
     const double sx = (double)d->input_scale, sy = (double)d->output.scale;
@@ -151,7 +151,8 @@ bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requa
     return true;
 }
 
-/* The loops: parameters walk along with `step` 1 or stand still with 0, so that the compiler sees which. */
+/* The loops. `step` is a constant, 1 if each element has its own parameters and 0 if all share them, so the compiler
+   makes a loop for each. */
 static QC_INLINE void requantize_body(const bool native, const struct qc_requantize_loop *r, size_t first, int32_t *y,
                                       const int32_t *x, size_t n, const size_t step)
 {

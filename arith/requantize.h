@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Integers of some qparams to integers of others, rounded once and saturated, by every contract: one number, and arrays
-   with the same bits. */
+/* Requantization: integers of some qparams become integers of others, rounded once and saturated, by every contract.
+   The functions for one number and for arrays give the same results bit for bit. */
 #pragma once
 
 #include "arith/fixed_point.h"
 #include "base/arena.h"
 
-/* Where integers come from, because the float32 steps of contract "onnx" differ. */
+/* Source of the integers; the float32 steps of contract "onnx" depend on it. */
 enum qc_requantize_source {
-    QC_FROM_PRODUCT, /* accumulator of a convolution: scale input * weight[c], zero point 0 */
-    QC_FROM_DENSE, /* of a Gemm or MatMul: the same, but tflite multiplies one weight scale by the input's in float32 */
+    QC_FROM_PRODUCT,   /* accumulator of a convolution: scale input * weight[c], zero point 0 */
+    QC_FROM_DENSE,     /* accumulator of a Gemm or MatMul: the same, but tflite multiplies a single weight scale by the
+                          input's in float32 */
     QC_FROM_QUANTIZER, /* integers of another quantizer, of up to 32 bits: input scale and zero point */
-    QC_FROM_SUM /* sum of `divisor` integers of a quantizer, their zero points taken off already, becomes their mean */
+    QC_FROM_SUM        /* sum of `divisor` integers minus their zero points; the result is their mean */
 };
 
 struct qc_requantize_def {
@@ -19,21 +20,21 @@ struct qc_requantize_def {
     enum qc_requantize_source source;
     float input_scale;
     int32_t input_zero_point;  /* QC_FROM_QUANTIZER only, else 0 */
-    size_t count;              /* of weight_scale: 1 or the channels; 1 where there is no weight */
+    size_t count;              /* elements of weight_scale: 1 or the number of channels; 1 if there is no weight */
     const float *weight_scale; /* QC_FROM_PRODUCT and QC_FROM_DENSE only, else NULL */
     int64_t divisor;           /* QC_FROM_SUM only: at least 1; else ignored */
-    struct qc_affine output;   /* for centred results (q - zero point): zero point 0 and levels less it */
+    struct qc_affine output;   /* for centred results (q - zero point): zero point 0, and levels minus the zero point */
     struct qc_levels levels;
 };
 
-/* Prepared from a def; channel c uses element c (or 0 when count is 1).
+/* Prepared from a qc_requantize_def. Channel c uses element c of the arrays, or element 0 if count is 1.
      FLOAT    product  RNE(clamp(f(f(acc) * f(f(sx*sw)/sy))))      sum  RNE(clamp(f(f(acc) * f(sx / f(sy*n)))))
               quantizer     RNE(clamp(f(f(sx*(q-zx)) / sy)))            each + zy
      others   qc_fixed_multiply(acc or q-zx, fixed(sx*sw/sy in double)) + zy, clamped; equal scales (quantizer) copy. */
 struct qc_requantizer {
     enum qc_requantize_rule rule;
     bool divides; /* FLOAT: f(f(x * factor) / divisor), else f(x * factor) */
-    bool copies;  /* fixed point, the same qparams: no multiply */
+    bool copies;  /* fixed point with equal scales: no multiplication */
     size_t count;
     const float *factor;          /* [count] FLOAT */
     float divisor;                /* FLOAT */
@@ -42,34 +43,34 @@ struct qc_requantizer {
     struct qc_levels levels;
 };
 
-/* Arrays are made in `a`. Errors (QC_BAD_INPUT): a scale that is not positive and finite, a ratio of 2^30 or more under
-   a fixed-point contract, divisor < 1. */
+/* Prepares a requantizer, with arrays in arena `a`. Fails with QC_BAD_INPUT if a scale is not positive and finite, if a
+   ratio is 2^30 or more under a fixed-point contract, or if divisor < 1. */
 bool qc_requantizer_of(struct qc_requantizer *out, const struct qc_requantize_def *def, struct qc_arena *a,
                        struct qc_status *st);
 
-/* The level of acc (an accumulator or stored integer, by def.source). FLOAT takes any acc; the fixed-point rules
-   saturate it at int32 first (a stored integer less its zero point at 33 bits). */
+/* Returns the level of acc, which is an accumulator or a stored integer, by def.source. Rule FLOAT takes any acc. The
+   fixed-point rules saturate it first: an accumulator to int32, a stored integer minus its zero point to 33 bits. */
 int32_t qc_requantize_one(const struct qc_requantizer *r, size_t channel, int64_t acc);
 
 struct qc_requantize_loop {
     enum qc_requantize_rule rule;
     bool divides, copies;
-    bool raises;  /* DOUBLE: some channel has a shift to the left */
-    size_t count; /* of the arrays: 1, or the channels */
+    bool raises;  /* DOUBLE: some channel has a left shift */
+    size_t count; /* elements of the arrays: 1, or the number of channels */
     const float *factor;
     float divisor;
-    /* Of struct qc_fixed_steps. */
+    /* [count] each, as in struct qc_fixed_steps. */
     const int32_t *multiplier, *left, *right, *limit;
     const uint64_t *bias, *shift, *offset;
     int32_t input_zero_point, zero_point;
     struct qc_levels levels;
 };
 
-/* Arrays are made in `a`; those of r are borrowed. Levels have at most 16 bits: QC_UNSUPPORTED for others under a
-   fixed-point contract. */
+/* Prepares the loop, with arrays in arena `a`; the arrays of r are borrowed. Fails with QC_UNSUPPORTED if levels have
+   more than 16 bits under a fixed-point contract. */
 bool qc_requantize_loop_of(struct qc_requantize_loop *out, const struct qc_requantizer *r, struct qc_arena *a,
                            struct qc_status *st);
 
-/* y[i] = qc_requantize_one(r, first + i, x[i]) for n numbers (with one channel, `first` does not matter). With
-   channels, first + n is at most their count. x less the input's zero point fits an int32. In place is fine. */
+/* y[i] = qc_requantize_one(r, first + i, x[i]) for n numbers. If count > 1, first + n is at most count; otherwise
+   `first` does not matter. x minus the input's zero point fits an int32. y may be x. */
 void qc_requantize_run(const struct qc_requantize_loop *r, size_t first, int32_t *y, const int32_t *x, size_t n);

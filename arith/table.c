@@ -19,7 +19,7 @@ void qc_table_quantize(uint8_t table[256], const float x[256], enum qc_contract 
 
 #define QC_TARGET_VBMI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi")))
 
-/* 256 entries are four vectors: two look-ups of 128 each, chosen by the top bit. */
+/* 256 entries are four vectors: two look-ups in 128 entries each; the top bit selects the result. */
 QC_TARGET_VBMI static void table_vbmi(const uint8_t table[256], uint8_t *y, const uint8_t *x, size_t n)
 {
     const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64),

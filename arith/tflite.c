@@ -9,7 +9,7 @@ static int32_t saturate16(int32_t x)
     return x > INT16_MAX ? INT16_MAX : x;
 }
 
-/* The 16-bit forms of qc_high_mul: half upward, and truncating. */
+/* 16-bit forms of qc_high_mul: this one rounds half upward, the next one truncates. */
 static int32_t high_mul16(int32_t a, int32_t b)
 {
     if (a == INT16_MIN && b == INT16_MIN) return INT16_MAX;
@@ -23,7 +23,7 @@ static int32_t high_mul16_truncated(int32_t a, int32_t b)
     return a * b / (1 << 15);
 }
 
-/* The upper 16 bits of a multiplier, half upward. */
+/* Returns the upper 16 bits of a multiplier, rounded half upward. */
 static int32_t multiplier16(int32_t m)
 {
     return m >= INT32_MAX - (1 << 15) ? INT16_MAX : (m + (1 << 15)) >> 16;
@@ -89,7 +89,7 @@ int32_t qc_tflite_unary_one(const struct qc_tflite_unary *u, int32_t q)
 
 /* Qm.n below: a fixed-point number of m integer bits and n = 31 - m fractional bits in an int32. */
 
-/* exp(a) in Q0.31 of a in Q0.31, -1/4 <= a < 0: Taylor's polynomial of the fourth degree around -1/8. */
+/* Returns exp(a) in Q0.31 for a in Q0.31, -1/4 <= a < 0: Taylor polynomial of degree 4 around -1/8. */
 static int32_t exp_of_quarter(int32_t a)
 {
     const int32_t at_center = 1895147668 /* exp(-1/8) */, third = 715827883;
@@ -98,7 +98,7 @@ static int32_t exp_of_quarter(int32_t a)
     return at_center + qc_high_mul(at_center, x + high);
 }
 
-/* exp(a) in Q0.31 of a <= 0 in Q5.26: the part below 1/4 by the polynomial, each bit above it by a factor. */
+/* Returns exp(a) in Q0.31 for a <= 0 in Q5.26: the polynomial for the part below 1/4, a factor for each higher bit. */
 static int32_t exp_of_negative(int32_t a)
 {
     static const int32_t factor[] = {1672461947, 1302514674, 790015084, 290630308,
@@ -112,7 +112,7 @@ static int32_t exp_of_negative(int32_t a)
     return result;
 }
 
-/* 1 / (1 + a) in Q0.31 of a in Q0.31, 0 <= a < 1: three steps of Newton in Q2.29. */
+/* Returns 1 / (1 + a) in Q0.31 for a in Q0.31, 0 <= a < 1: three Newton steps in Q2.29. */
 static int32_t inverse_of_one_plus(int32_t a)
 {
     const int64_t sum = (int64_t)a + INT32_MAX;

@@ -5,11 +5,11 @@
 
 #include "arith/fixed_point.h"
 
-/* Unary functions: the level of input level q, for tables.
-     LeakyRelu   (q - zi) times f(si/so), or times f(f(si*alpha)/so) when negative;   Relu is LeakyRelu with alpha 0
+/* Unary functions, which give the level of an input level q.
+     LeakyRelu   (q - zi) times f(si/so), or times f(f(si*alpha)/so) if negative; Relu is LeakyRelu with alpha 0
      HardSwish   16-bit fixed point in two factors
-     Sigmoid, Tanh, Elu, others: through `f`, TFLite's tables: RHA(f(f(f(si*(q-zi))) * f(1/so))) + zo
-   Errors (QC_BAD_INPUT): scales as in qc_requantizer_of. */
+     Sigmoid, Tanh, Elu, others: `function`, as TFLite's tables: RHA(f(f(function(si*(q-zi))) * f(1/so))) + zo
+   Fails with QC_BAD_INPUT if a scale is one that qc_requantizer_of refuses. */
 enum qc_tflite_function { QC_TFLITE_TABLE, QC_TFLITE_LEAKY_RELU, QC_TFLITE_HARD_SWISH };
 
 struct qc_tflite_unary {
@@ -22,19 +22,19 @@ struct qc_tflite_unary {
     const void *context;
 };
 bool qc_tflite_unary_of(struct qc_tflite_unary *u,
-                        struct qc_status *st); /* fills identity and negative from the rest */
+                        struct qc_status *st); /* fills identity and negative from the other members */
 int32_t qc_tflite_unary_one(const struct qc_tflite_unary *u, int32_t q);
 
 /* Contract "tflite": the softmax of TensorFlow Lite's reference kernels on 8-bit integers (docs/numerics.md says how it
    was checked). Sources: tensorflow/lite/kernels/internal/reference/softmax.h and gemmlowp/fixedpoint. */
 
-/* Softmax over rows of 8-bit integers. Prepared from beta and the input's scale; the result's parameters are the fixed
-   ones. */
+/* Softmax over rows of 8-bit integers, prepared from beta and the input's scale. The result's qparams are those of
+   qc_fixed_parameters. */
 struct qc_tflite_softmax {
     int32_t multiplier, left_shift;
-    int32_t diff_min; /* a number that is this far below the largest of its row has the result 0 */
+    int32_t diff_min; /* numbers that are this far below the largest of their row have the result 0 */
 };
-/* input_scale, beta positive. */
+/* input_scale and beta are positive. */
 struct qc_tflite_softmax qc_tflite_softmax_of(float input_scale, float beta);
-/* y[n] from x[n], stored integers; y in [lowest, lowest + 255], in place is fine. */
+/* Computes y[n] from x[n], both stored integers; y is in [lowest, lowest + 255]. y may be x. */
 void qc_tflite_softmax_row(const struct qc_tflite_softmax *s, int32_t *y, const int32_t *x, size_t n, int32_t lowest);

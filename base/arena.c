@@ -43,7 +43,7 @@ static struct block *add_block(struct qc_arena *a, size_t payload)
 {
     size_t total;
     void *b0;
-    /* Not rounded up, so that AddressSanitizer sees the first byte behind an item. */
+    /* Not rounded up, so that AddressSanitizer sees the first byte after an item. */
     if (!qc_add_size(&total, payload, HEADER) || posix_memalign(&b0, WIDE, total)) return NULL;
     struct block *b = b0;
     *b = (struct block){.next = a->blocks, .size = total, .used = HEADER};
@@ -67,7 +67,7 @@ void *qc_arena_get(struct qc_arena *a, size_t count, size_t size, struct qc_stat
     at = HEADER;
 #else
     if (!b || at > b->size || b->size - at < bytes) {
-        /* A large item gets a block of its own behind the current one, so that the current one is not wasted. */
+        /* A large item gets a block of its own after the current one, so that the current one is not wasted. */
         struct block *current = b;
         b = add_block(a, bytes > BLOCK / 4 ? bytes : BLOCK);
         at = HEADER;

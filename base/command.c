@@ -193,7 +193,7 @@ bool qc_command_run(const char **out, const char *const *words, const char *file
     return ok;
 }
 
-/* ---- What it said ---- */
+/* ---- Output of the command ---- */
 
 double qc_last_number(const char *text)
 {

@@ -495,7 +495,7 @@ bool qc_files_apart(const struct qc_named_file *outputs, size_t output_count, co
             const struct place input = place_of(inputs[k].path);
             if (same(&place, &input))
                 return qc_fail(st, QC_USAGE,
-                               "%s '%s' would overwrite what is read: it is the file of %s '%s'; name another file",
+                               "%s '%s' would overwrite an input: it is the file of %s '%s'; name another file",
                                o->what, o->path, inputs[k].what, inputs[k].path);
         }
         for (size_t k = 0; k < i; k++) {

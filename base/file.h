@@ -22,7 +22,7 @@ bool qc_file_read(void **data, size_t *size, const char *path, struct qc_arena *
 bool qc_file_map(struct qc_file_map **out, size_t *size, const char *path, struct qc_status *st);
 
 /* An output file under construction. It is written to PATH.tmp-PID beside the target and renamed at commit. Until then
-   an existing PATH keeps its contents; its permissions are kept for good. Symbolic links are followed. A device or pipe
+   an existing PATH keeps its contents; the new file gets its permissions. Symbolic links are followed. A device or pipe
    (/dev/null) is written in place. qc_output_free and qc_output_remove_all (for signal handlers and exits) remove
    uncommitted files. At most 64 are open at a time. Fails with QC_MACHINE if PATH is a folder, or if its folder is
    missing or not writable. */
@@ -59,7 +59,7 @@ bool qc_sha256_file(char hex[65], const char *path, struct qc_status *st);
    Rewinds fd. */
 uint64_t qc_stored_bytes(int fd);
 
-/* Fails with QC_BAD_INPUT and both numbers if nearly all of a large file is holes, which would take for ever to
+/* Fails with QC_BAD_INPUT and both numbers if nearly all of a large file is holes, which would take too long to
    read. */
 bool qc_check_holes(int fd, struct qc_status *st);
 

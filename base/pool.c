@@ -257,6 +257,6 @@ unsigned qc_pool_cores(void)
         int n = CPU_COUNT(&set);
         if (n > 0) return (unsigned)n;
     }
-    long n = sysconf(_SC_NPROCESSORS_ONLN); /* a machine with more processors than the set holds */
+    long n = sysconf(_SC_NPROCESSORS_ONLN); /* the machine has more processors than a cpu_set_t can hold */
     return n > 0 ? (unsigned)n : 1;
 }

@@ -33,7 +33,7 @@ static bool is_absurd(size_t bytes)
 }
 
 /* Handles lack of memory for `caller`. Returns only if the caller can handle NULL: the program's own code, or a request
-   that was too large. If a library returns NULL in a tail call, its caller counts, which is as good. */
+   that was too large. After a tail call in a library, `caller` is the library's own caller. */
 static void failed(size_t bytes, const void *caller)
 {
     const int error = errno;

@@ -9,7 +9,7 @@
 
 #define FOR_LIBRARIES __attribute__((visibility("default")))
 
-static const char text[] = "a library gave up, for the reason above; use fewer --threads or a machine with more memory";
+static const char text[] = "a library failed, for the reason above; use fewer --threads or a machine with more memory";
 
 FOR_LIBRARIES _Noreturn void exit(int code)
 {

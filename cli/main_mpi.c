@@ -58,7 +58,7 @@ static bool join(struct qc_cli_options *o, const struct qc_team *team, unsigned 
 {
     if (o->help || o->version || o->command == QC_COMMAND_help) return true;
     if (o->command != QC_COMMAND_collect && o->command != QC_COMMAND_quantize)
-        return qc_fail(st, QC_USAGE, "'%s' is nothing to share between processes; use qcalib",
+        return qc_fail(st, QC_USAGE, "'%s' cannot be shared between processes; use qcalib",
                        qc_command_info(o->command)->name);
     if (o->job.shard || o->job.checkpoint || o->job.stats)
         return qc_fail(

@@ -20,7 +20,7 @@ bool qc_program_run(const struct qc_cli_options *o, struct qc_status *st)
 {
     if (o->job.threads_refused && !o->quiet) {
         char text[120];
-        snprintf(text, sizeof text, "--threads %llu: %llu are used, more would only take memory on this machine",
+        snprintf(text, sizeof text, "--threads %llu: %llu are used; more would only use memory on this machine",
                  (unsigned long long)o->job.threads_refused, (unsigned long long)o->job.threads);
         qc_warning_print(text);
     }

@@ -1,10 +1,9 @@
-# `cmake --build build/release --target docs`: the public headers as HTML in build/release/api, where Doxygen is
-# installed (scripts/setup --test). The comments of the rooms' own headers are checked by the same program, without
-# pages. A warning is an error.
+# `cmake --build build/release --target docs`: the public headers as HTML in build/release/api, if Doxygen is installed
+# (scripts/setup --test). Doxygen also checks the comments of the rooms' headers, without pages. A warning is an error.
 find_program(QC_DOXYGEN doxygen)
 
-# qc_doxyfile(NAME FOLDER PROJECT PAGES HEADER ...): build/NAME from cmake/Doxyfile.in. PAGES: YES, or NO for what
-# nobody reads: Doxygen wants to write something, and XML takes it least time.
+# qc_doxyfile(NAME FOLDER PROJECT PAGES HEADER ...): build/NAME from cmake/Doxyfile.in. PAGES: YES, or NO for output
+# that is not used: Doxygen must write some format, and XML is the fastest.
 function(qc_doxyfile name folder project pages)
   set(QC_API_NAME ${project})
   set(QC_API_FOLDER ${folder})
@@ -20,7 +19,7 @@ endfunction()
 if(QC_DOXYGEN)
   set(inside "")
   foreach(room ${QC_ROOMS})
-    if(NOT room STREQUAL cli) # the program, which is no part of the library
+    if(NOT room STREQUAL cli) # the program is not part of the library
       file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
       list(APPEND inside ${headers})
     endif()

@@ -1,5 +1,5 @@
-# For arm64, from any machine: the preset arm64 uses this (scripts/test-arm64). Headers and libraries are those of a
-# Debian for arm64 in build/arm64-root; what is built runs there under qemu.
+# Cross compilation for arm64, for the preset arm64 (scripts/test-arm64). Headers and libraries are those of a Debian for
+# arm64 in build/arm64-root; programs run there under qemu.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

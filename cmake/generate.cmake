@@ -1,8 +1,8 @@
-# Files made at build time, in build/generated/ROOM/ (ROOM: the folder of the calling CMakeLists.txt); include them as
-# "ROOM/x.h".
+# Files that are generated at build time, in build/generated/ROOM/ (ROOM: the folder of the calling CMakeLists.txt).
+# Include them as "ROOM/x.h".
 
 # qc_embed(SOURCES_VARIABLE NAME FILES a.rules b.rules ...)
-#   Puts text files into the program: NAME.h declares `extern const struct qc_embedded qc_NAME[]` (base/embed.h) and
+#   Embeds text files in the program: NAME.h declares `extern const struct qc_embedded qc_NAME[]` (base/embed.h) and
 #   `extern const size_t qc_NAME_count`, in the order given. SOURCES_VARIABLE receives the files for
 #   qc_room(... SOURCES).
 function(qc_embed sources name)
@@ -23,7 +23,7 @@ function(qc_embed sources name)
   set(${sources} ${out}.c ${out}.h PARENT_SCOPE)
 endfunction()
 
-# qc_protoc_c(SOURCES_VARIABLE FILE.proto): protobuf-c code for a .proto of the system (onnx/onnx.proto ->
+# qc_protoc_c(SOURCES_VARIABLE FILE.proto): protobuf-c code of a .proto file of the system (onnx/onnx.proto ->
 # build/generated/onnx/onnx.pb-c.{c,h}).
 function(qc_protoc_c sources proto)
   find_program(QC_PROTOC_C protoc-c)

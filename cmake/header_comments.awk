@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-# Reads a header of the project as Doxygen is to see it: Doxygen's input filter for `cmake --build ... --target docs`.
-# Comments stay plain C in the source; here those that begin a line document what follows, those behind code what stands
-# before them, and the first one the file. Everything in a comment is text: characters that Doxygen takes for commands,
-# HTML or links are escaped.
+# Doxygen's input filter for `cmake --build ... --target docs`. Comments are plain C in the source. For Doxygen a comment
+# at the beginning of a line documents the code after it, a comment after code that code, and the first one the file.
+# Everything in a comment is text: characters with a meaning for Doxygen (commands, HTML, links) are escaped.
 function escape(s) {
     gsub(/[\\@&$#<>%"]/, "\\\\&", s)
     gsub(/::/, "\\::", s)
     return s
 }
 
-# The rest of a line inside of a comment: what ends it, and what follows.
+# Handles the rest of a line inside a comment: its end, and the code after it.
 function comment(s,    end) {
     end = index(s, "*/")
     if (!end) {
@@ -30,8 +29,8 @@ function code(s,    begin, before, text) {
         return before "/** \\file\n" comment(text)
     }
     seen = 1
-    # Between parameters, behind a preprocessor line or inside an initialiser a comment belongs to nothing that
-    # has a page.
+    # A comment between parameters, after a preprocessor line or inside an initialiser documents nothing that has
+    # a page.
     if (s ~ /^[ \t]*#/ || continued) return before "/*" comment(text)
     return before (before ~ /^[ \t]*$/ ? "/**" : "/**<") comment(text)
 }

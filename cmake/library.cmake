@@ -1,4 +1,4 @@
-# libqcalib (static and shared) from the rooms below cli/, the program from cli/, and what `cmake --install` copies.
+# libqcalib (static and shared) from the rooms below cli/, the program from cli/, and the files for `cmake --install`.
 get_property(built GLOBAL PROPERTY QC_BUILT_ROOMS)
 get_property(links GLOBAL PROPERTY QC_LINKS)
 list(REMOVE_DUPLICATES links)
@@ -9,8 +9,8 @@ foreach(room ${built})
   endif()
 endforeach()
 
-# The static library is one object, in which all names but qcalib_* have become local: what is hidden in the shared
-# library cannot clash in a program either.
+# The static library is one object in which all names except qcalib_* are local, so that names that the shared library
+# hides cannot clash in a program either.
 set(whole ${PROJECT_BINARY_DIR}/generated/libqcalib.o)
 add_custom_command(OUTPUT ${whole}
   COMMAND ${CMAKE_LINKER} -r -o ${whole} ${objects}
@@ -21,8 +21,8 @@ add_library(qcalib_static STATIC ${whole})
 target_link_libraries(qcalib_static PRIVATE ${links})
 set_target_properties(qcalib_static PROPERTIES OUTPUT_NAME qcalib LINKER_LANGUAGE C)
 
-# The map gives the names their version; calls inside the library do not go through the symbol table. While the major
-# version is 0 each minor version has a binary interface of its own.
+# The map gives the names their version. Calls inside the library do not use the symbol table. While the major version
+# is 0, each minor version has its own binary interface.
 if(PROJECT_VERSION_MAJOR EQUAL 0)
   set(QC_INTERFACE 0.${PROJECT_VERSION_MINOR})
 else()
@@ -33,21 +33,21 @@ add_library(qcalib_shared SHARED ${objects})
 target_link_libraries(qcalib_shared PRIVATE ${links})
 target_link_options(qcalib_shared PRIVATE
   -Wl,--version-script=${PROJECT_BINARY_DIR}/qcalib.map -Wl,-Bsymbolic-functions -Wl,-z,defs)
-if(QC_SANITIZE) # clang leaves the sanitizer's symbols to the program
+if(QC_SANITIZE) # with clang the sanitizer's symbols are in the program
   target_link_options(qcalib_shared PRIVATE -Wl,-z,undefs)
 endif()
 set_target_properties(qcalib_shared PROPERTIES
   OUTPUT_NAME qcalib EXPORT_NAME qcalib VERSION ${PROJECT_VERSION} SOVERSION ${QC_INTERFACE}
   LINK_DEPENDS ${PROJECT_BINARY_DIR}/qcalib.map)
 target_include_directories(qcalib_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-# What `cmake --install` copies, in one target.
+# One target for everything that `cmake --install` copies.
 add_custom_target(installable DEPENDS qcalib_static qcalib_shared)
 
 if("cli" IN_LIST built)
   add_executable(qcalib ${PROJECT_SOURCE_DIR}/cli/main.c)
   qc_link_rooms(qcalib cli)
   target_link_libraries(qcalib PRIVATE qc_flags)
-  # What libraries do without memory; sanitizers have allocators of their own.
+  # Handles failed allocations in libraries. Not with sanitizers, which have their own allocators.
   if(NOT QC_SANITIZE)
     target_sources(qcalib PRIVATE ${PROJECT_SOURCE_DIR}/cli/allocators.c ${PROJECT_SOURCE_DIR}/cli/endings.c)
   endif()
@@ -61,8 +61,8 @@ if("cli" IN_LIST built)
     add_dependencies(installable qcalib_manual)
   endif()
 
-  # The program for several processes, where MPI is installed (libopenmpi-dev); not under sanitizers, of which MPI
-  # knows nothing.
+  # The program for several processes, if MPI is installed (libopenmpi-dev). Not with sanitizers, which MPI does not
+  # support.
   pkg_check_modules(QC_mpi QUIET IMPORTED_TARGET GLOBAL ompi-c)
   if(QC_mpi_FOUND AND NOT QC_SANITIZE)
     add_executable(qcalib-mpi ${PROJECT_SOURCE_DIR}/cli/main_mpi.c ${PROJECT_SOURCE_DIR}/cli/allocators.c)
@@ -87,8 +87,8 @@ install(EXPORT qcalib NAMESPACE qcalib:: FILE qcalibConfig.cmake DESTINATION ${f
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/qcalibConfigVersion.cmake DESTINATION ${folder} COMPONENT development)
 
-# Only who links the static library needs the others. As Requires.private they would have to be there for the shared
-# one too.
+# Only programs that link the static library need the other libraries. As Requires.private they would be required for the
+# shared library too.
 get_property(flags GLOBAL PROPERTY QC_LINK_FLAGS)
 list(REMOVE_DUPLICATES flags)
 list(JOIN flags " " QC_PC_LINK_FLAGS)

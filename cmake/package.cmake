@@ -1,5 +1,5 @@
-# `cpack -G DEB` and `cpack -G TGZ` in the build folder; scripts/package calls them so that the same commit gives the
-# same bytes. Two Debian packages: qcalib (program, library, manual, completion, example) and libqcalib-dev.
+# Settings of `cpack -G DEB` and `cpack -G TGZ` in the build folder. scripts/package calls them so that the same commit
+# gives the same bytes. Two Debian packages: qcalib (program, library, manual, completion, example) and libqcalib-dev.
 set(CPACK_PACKAGE_NAME qcalib)
 set(CPACK_PACKAGE_VENDOR "The qcalib contributors")
 set(CPACK_PACKAGE_CONTACT "The qcalib contributors <qcalib@localhost>")
@@ -11,7 +11,7 @@ set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_RESOURCE_FILE_README ${PROJECT_SOURCE_DIR}/README.md)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
-set(CPACK_COMPONENTS_ALL program development) # not mpi, whose program needs the MPI it was built with
+set(CPACK_COMPONENTS_ALL program development) # without mpi: its program needs the MPI that it was built with
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/package_files.cmake)
 set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/cmake/package_kind.cmake)
 

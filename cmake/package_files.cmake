@@ -1,6 +1,6 @@
-# Read by cpack when the files of a package lie in its folder: what depends on the machine or the hour is made equal.
+# Read by cpack when the files of a package are in its folder: removes differences between machines and times.
 set(folder ${CPACK_TEMPORARY_DIRECTORY})
-if(CPACK_GENERATOR STREQUAL "DEB") # where Debian wants things
+if(CPACK_GENERATOR STREQUAL "DEB") # folders required by Debian
   file(GLOB_RECURSE manuals ${folder}/qcalib.1)
   foreach(manual ${manuals})
     execute_process(COMMAND gzip -9n ${manual} COMMAND_ERROR_IS_FATAL ANY)

@@ -1,6 +1,6 @@
 # The packages of Debian that the rooms use, one target each: qc::hdf5 qc::gsl qc::jansson qc::protobuf-c
-# qc::deflate qc::zlib qc::crypto qc::threads qc::openmp, and where they are there qc::jpeg qc::png qc::webp. A room
-# names what it needs in qc_room(... LINKS ...); scripts/setup installs all of them.
+# qc::deflate qc::zlib qc::crypto qc::threads qc::openmp, and if installed qc::jpeg qc::png qc::webp. A room lists its
+# packages in qc_room(... LINKS ...); scripts/setup installs all of them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 
@@ -19,7 +19,7 @@ function(qc_package name debian)
   set_property(GLOBAL APPEND PROPERTY QC_LINK_FLAGS ${QC_${name}_LDFLAGS})
 endfunction()
 
-# What qcalib can do without, and says so when it is asked for.
+# Optional packages; without one of them, messages say that qcalib was built without it.
 function(qc_optional_package name debian)
   set(all TRUE)
   foreach(module ${ARGN})
@@ -53,7 +53,7 @@ qc_optional_package(webp libwebp-dev libwebp libwebpdemux)
 add_library(qc::threads INTERFACE IMPORTED GLOBAL)
 target_link_libraries(qc::threads INTERFACE Threads::Threads)
 
-# gcc's own, libgomp; with clang, libomp.
+# libgomp with gcc, libomp with clang.
 find_package(OpenMP COMPONENTS C)
 if(NOT OpenMP_C_FOUND)
   message(FATAL_ERROR "qcalib needs OpenMP (with clang: libomp-dev): run scripts/setup --test")

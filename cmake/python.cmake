@@ -1,7 +1,7 @@
-# What a wheel has of CMake's (pyproject.toml): the library and the program, inside the Python package.
+# The parts of a wheel that CMake installs (pyproject.toml): the library and the program, in the Python package.
 add_custom_target(python_package DEPENDS qcalib_shared qcalib)
 install(FILES $<TARGET_FILE:qcalib_shared> RENAME libqcalib.so DESTINATION qcalib COMPONENT python EXCLUDE_FROM_ALL)
 install(PROGRAMS $<TARGET_FILE:qcalib> DESTINATION qcalib/_bin COMPONENT python EXCLUDE_FROM_ALL)
-# Of the libraries that auditwheel will put inside; scripts/package collects them.
+# Licences of the libraries that auditwheel adds; scripts/package collects them.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/licences/ DESTINATION qcalib/_licences COMPONENT python EXCLUDE_FROM_ALL
         OPTIONAL)

@@ -1,4 +1,4 @@
-# Bottom to top. A room may include only rooms of a lower line; scripts/check-rooms holds that.
+# Bottom to top. A room may include only rooms of lower lines; scripts/check-rooms checks this.
 set(QC_ROOMS base arith graph onnx tflite rewrite simq observers datasets calib export quantize evaluate library cli)
 set(QC_LEVEL_base 0)
 set(QC_LEVEL_arith 1)
@@ -19,7 +19,7 @@ option(QC_COVERAGE "Count executed lines" OFF)
 option(QC_ABLATION "Rules of the default can be switched off: calib/ablation.h" OFF)
 option(QC_ARENA_DEBUG "Every item of an arena is its own malloc" OFF)
 
-# Flags of every file of the project. No -march and no -ffast-math: vector kernels are chosen at run time, sums are
+# Flags of every file of the project. Without -march and -ffast-math: vector kernels are chosen at run time, and sums are
 # reproducible.
 add_library(qc_flags INTERFACE)
 target_include_directories(qc_flags INTERFACE ${PROJECT_SOURCE_DIR})
@@ -30,7 +30,7 @@ target_compile_options(qc_flags INTERFACE
   -Wdouble-promotion -Wundef -Wvla -Wswitch-enum
   $<$<C_COMPILER_ID:Clang>:-Wno-string-conversion> # assert(!"why")
   $<$<BOOL:${QC_WERROR}>:-Werror>)
-# gcc 12.2, Debian 12's, breaks off where it makes vectors for arm64 of the largest of many doubles.
+# gcc 12.2 (Debian 12) crashes when it vectorizes a maximum of doubles for arm64.
 if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64"
    AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND CMAKE_C_COMPILER_VERSION VERSION_LESS 12.3)
   target_compile_options(qc_flags INTERFACE -fno-builtin-fmax -fno-builtin-fmin)
@@ -38,7 +38,7 @@ endif()
 target_compile_definitions(qc_flags INTERFACE _XOPEN_SOURCE=700 $<$<BOOL:${QC_ARENA_DEBUG}>:QC_ARENA_DEBUG>
   $<$<BOOL:${QC_ABLATION}>:QC_ABLATION>)
 
-# Sanitizers and coverage hold for everything that is built here, generated code and tests too.
+# Sanitizers and coverage apply to everything that is built here, including generated code and tests.
 if(QC_SANITIZE MATCHES thread AND NOT CMAKE_C_COMPILER_ID STREQUAL Clang)
   message(FATAL_ERROR "The thread sanitizer knows the barriers of clang's OpenMP alone: use the preset tsan")
 endif()
@@ -54,7 +54,7 @@ endif()
 
 # qc_room(NAME SOURCES a.c b.c [LINKS qc_base qc::hdf5 m ...])
 #   qc_NAME       object library: the room's files with the project's flags
-#   qc_NAME_part  archive of the same objects, from which tests take what they need
+#   qc_NAME_part  archive of the same objects, from which tests link only what they need
 function(qc_room name)
   cmake_parse_arguments(R "" "" "SOURCES;LINKS" ${ARGN})
   add_library(qc_${name} OBJECT ${R_SOURCES})
@@ -62,7 +62,7 @@ function(qc_room name)
   add_library(qc_${name}_part STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:qc_${name}>)
   foreach(link ${R_LINKS})
     string(REGEX REPLACE "^qc_" "" room "${link}")
-    # A room finds the headers of the others without help; objects are linked by qc_link_rooms.
+    # A room finds the headers of other rooms by their path; qc_link_rooms links the objects.
     if(NOT room IN_LIST QC_ROOMS)
       target_link_libraries(qc_${name} PUBLIC ${link})
       target_link_libraries(qc_${name}_part INTERFACE ${link})

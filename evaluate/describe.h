@@ -49,10 +49,11 @@ int qc_quantized_zero_point(const struct qc_quantized_value *q, size_t i);
 enum qc_inspected { QC_INSPECTED_MODEL, QC_INSPECTED_DATA, QC_INSPECTED_STATISTICS, QC_INSPECTED_REPORT };
 
 /* Finds the kind of a file by its content. If *path is the folder of a report, it becomes the path of the report. Fails
-   with QC_BAD_INPUT for JSON that is no report; with QC_MACHINE. */
+   with QC_BAD_INPUT for JSON that is not a report, or with QC_MACHINE. */
 bool qc_inspected_kind(enum qc_inspected *kind, const char **path, struct qc_arena *a, struct qc_status *st);
 
-/* Reads a report.json, owned by the caller. Fails with QC_BAD_INPUT if it is none; with QC_MACHINE. */
+/* Reads a report.json, which the caller owns. Fails with QC_BAD_INPUT if the file is not a report, or with QC_MACHINE.
+ */
 bool qc_report_read(struct qc_json **out, const char *path, struct qc_arena *a, struct qc_status *st);
 
 /* Returns a JSON object owned by the caller, or NULL if memory is out. values: include all nodes and values of the

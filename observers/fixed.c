@@ -23,7 +23,7 @@ static const struct qc_observer_option options[] = {
 extern const struct qc_observer qc_observer_fixed;
 const struct qc_observer qc_observer_fixed = {
     .name = "fixed",
-    .summary = "the range that is given, for every tensor alike; where the target demands it",
+    .summary = "a given range for all tensors; if the target requires it",
     .need = QC_NEED_HISTOGRAM,
     .options = options,
     .option_count = sizeof options / sizeof *options,

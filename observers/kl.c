@@ -243,7 +243,7 @@ static double objective(const void *user, double lo, double hi, double enough)
     return divergence_of(user, lo, hi);
 }
 
-/* Squared error behind the function: a monotone function does not change the divergence, so only the error shows its
+/* Squared error after the function: a monotone function does not change the divergence, so only the error shows its
    effect. */
 static double objective_behind(const void *user, double lo, double hi, double enough)
 {
@@ -301,16 +301,16 @@ static const char *const variants[QC_KL_VARIANTS] = {
 
 static const struct qc_observer_option options[] = {
     {.name = "bins",
-     .help = "bins of the density that is compared; 0: as many as the variant has (2048, mxnet 8001, onnxruntime 128)",
+     .help = "bins of the compared density; 0: those of the variant (2048, mxnet 8001, onnxruntime 128)",
      .max = 65536,
      .integer = true},
     {.name = "variant",
-     .help = "what is compared: our quantizer's cells, the same by Jensen-Shannon, or a tool's definition",
+     .help = "definition of the divergence: qcalib's quantizer cells, the same with Jensen-Shannon, or that of a tool",
      .max = QC_KL_VARIANTS - 1,
      .choice_count = QC_KL_VARIANTS,
      .choices = variants},
     {.name = "clip",
-     .help = "of our variants: how often errors of clipped values count where a range is held against min-max",
+     .help = "qcalib's variants: weight of clipping errors when a range is compared with min-max",
      .preset = 16,
      .min = 1,
      .max = 1e6},

@@ -453,7 +453,7 @@ static double power_of_line(double a, double b, double p)
     return fabs(b - a) > 1e-9 * larger ? power_between(a, b, p) / (b - a) : qc_power(larger, p);
 }
 
-/* Behind the function each bin is split at the cells. Edges are in x, values of f in units. */
+/* The error after the function: each bin is split at the cells. Edges are in x, values of f in units. */
 static double side_behind_by_power(const struct side *side, double s, int64_t n, const double *level, double p,
                                    double unit)
 {

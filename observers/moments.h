@@ -30,7 +30,7 @@ struct qc_moments;
    Fails if memory is out. */
 bool qc_moments_new(struct qc_moments **out, const struct qc_histogram *h, const struct qc_output_function *behind,
                     struct qc_status *st);
-/* Returns true if the errors are those behind the function. */
+/* Returns true if the errors are those after the function. */
 bool qc_moments_behind(const struct qc_moments *m);
 /* Returns the function of a request; NULL if there is none, or with more than QC_MOMENTS_LEVELS levels, where ranges
    hardly differ. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* mse: the range whose quantizer has the least mean |error|^norm; norm 2 is the mean squared error. The quantizer has
    the scale and zero point of qc_affine_from_range, with saturation and the rounding of the zero point. The objective
-   is that mean over all finite values (exact zeros cost nothing but count), or of f(dequantized) - f(x) behind a
+   is that mean over all finite values (exact zeros cost nothing but count), or of f(dequantized) - f(x) after a
    function. clip=C counts errors of clipped values C times: they lie in few places, always to the same side, and do not
    average out in the next layer as rounding errors do. The signal's power is constant, so the least squared error is
    also the best SQNR. */
@@ -75,12 +75,8 @@ static bool solve(struct qc_range *out, const struct qc_statistics *s, const str
 }
 
 static const struct qc_observer_option options[] = {
-    {.name = "norm", .help = "power of the error whose mean is least", .preset = 2, .min = 1, .max = 8},
-    {.name = "clip",
-     .help = "with norm 2, how often errors of clipped values count",
-     .preset = 1,
-     .min = 1,
-     .max = 1e6},
+    {.name = "norm", .help = "power of the error that is minimized", .preset = 2, .min = 1, .max = 8},
+    {.name = "clip", .help = "with norm 2, weight of the errors of clipped values", .preset = 1, .min = 1, .max = 1e6},
 };
 
 extern const struct qc_observer qc_observer_mse;

@@ -88,7 +88,7 @@ struct qc_range {
     double objective_minmax; /* the same of the observed extremes */
     double clipped_fraction; /* fraction of count that is clipped (qc_clipped_share; uniform within a bin) */
     uint32_t candidates;     /* number of ranges tried */
-    bool behind;             /* errors are those behind the function of the request */
+    bool behind;             /* errors are those after the function of the request */
 };
 
 /* A number, or one of the names in choices (values 0, 1, ... in order). */

@@ -37,7 +37,7 @@ void qc_curve_end(struct qc_curve *c, const struct qc_range *chosen);
 /* Sets the floors to the median magnitude of each side: no sensible threshold clips half of a side. */
 void qc_search_floors(struct qc_search *search, const struct qc_bin *bins, size_t n);
 
-/* Lowers the floors to 1/64 of the limits: behind a function that is flat there, most of a side may be irrelevant. */
+/* Lowers the floors to 1/64 of the limits: after a function that is flat there, most of a side may be irrelevant. */
 void qc_search_deeper(struct qc_search *search);
 
 /* Returns the value below which `rank` of the counts of ascending bins lie, uniform within a bin. 0 <= rank <= total, n

@@ -168,7 +168,7 @@ bool qc_quantize_body(struct qc_body_job *job, struct qc_pipeline *around, struc
     if (ok) {
         const uint64_t others = qc_body_samples_others(samples, i);
         if (others)
-            qc_warn(around->warnings, "%s: %llu of %llu runs had other shapes than the first and were not looked at",
+            qc_warn(around->warnings, "%s: %llu of %llu runs had other shapes than the first and were left out",
                     job->name, (unsigned long long)others, (unsigned long long)job->runs);
         job->made = w;
         job->p = &w->p;

@@ -87,8 +87,8 @@ static bool check_outputs(const struct qc_job *j, struct qc_status *st)
     }
     return !bad || compared ||
            qc_fail(st, QC_BAD_INPUT,
-                   "output '%s' of the float model has no number in %zu samples, but NaN or infinite values: there is "
-                   "nothing to compare with; look at the samples (%s)",
+                   "output '%s' of the float model has only NaN or infinite values in %zu samples, so there is nothing "
+                   "to compare with; check the samples (%s)",
                    bad, qc_dataset_samples(j->p.from->data), qc_dataset_file(j->p.from->data));
 }
 
@@ -109,7 +109,7 @@ static bool measure(struct qc_job *j, struct qc_status *st)
 /* Drops --eval: the labelled output is computed by unsupported operators, so accuracy cannot be measured. */
 static void drop_eval(struct qc_job *j, struct qc_status *st)
 {
-    qc_warn(j->p.warnings, "accuracy is not measured: %s; the report has the error of what is computed last",
+    qc_warn(j->p.warnings, "accuracy is not measured: %s; the report has the errors of the last computed tensors",
             st->message);
     *st = QC_STATUS_INIT;
     qc_dataset_free(j->p.from->eval);

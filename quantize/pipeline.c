@@ -171,10 +171,9 @@ static bool read_methods(struct qc_pipeline *p, struct qc_status *st)
                                  p->plugins, st))
         return qc_where(st, "--weight-method");
     if (c->weight->of_network)
-        return qc_fail(
-            st, QC_USAGE,
-            "--weight-method auto: ranges of weights are not chosen by runs of the network; take minmax, mse "
-            "or output");
+        return qc_fail(st, QC_USAGE,
+                       "--weight-method auto: ranges of weights are not chosen by runs of the network; give minmax, "
+                       "mse or output");
     c->workers = (unsigned)o->threads;
     c->memory_limit = (size_t)o->memory_limit;
     c->compensate = strcmp(o->weight_rounding, "compensated") == 0;
@@ -218,8 +217,8 @@ bool qc_pipeline_begin(struct qc_pipeline *p, const struct qc_options *o, const 
     if (p->scheme.weight_block && o->runs_on->no_blocks) {
         p->scheme.weight_block = 0;
         qc_warn(p->warnings,
-                "--weight-block: weights have a scale per channel, since --target %s is for hardware that "
-                "sums integers, which have no blocks",
+                "--weight-block is ignored and weights have a scale per channel: --target %s is for hardware whose "
+                "integer sums have no blocks",
                 o->runs_on->name);
     }
     if (qc_has_data(&in->data) &&

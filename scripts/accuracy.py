@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""See scripts/accuracy. Every number of the page is measured in this run; a failure is written down as one."""
+"""See scripts/accuracy. Every number of the page is measured in this run; failures are in the page too."""
 import argparse
 import concurrent.futures
 import contextlib
@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PEERS = {"ORT minmax": quantization.CalibrationMethod.MinMax,
          "ORT percentile": quantization.CalibrationMethod.Percentile,
          "ORT entropy": quantization.CalibrationMethod.Entropy}
-# Options of qcalib by column. A column that two tables share is measured once.
+# Options of qcalib for each column. A column in two tables is measured once.
 OBSERVERS = {m: ("--method", m)
              for m in (*METHODS, "output", "kl:variant=symmetric", "mse:norm=2.4", "gaussian", "avgmax", "ema")}
 BEST_OF = (*METHODS, "output")
@@ -55,21 +55,21 @@ TABLES = {
              "both": ("--weight-type", "int4"),
              "both, ranges by output": ("--weight-type", "int4", "--weight-method", "output")},
 }
-# Fewer samples, for the models of which that says something; what there is of all samples is in the first table.
+# Fewer samples, for models whose accuracy depends on their number; results with all samples are in the first table.
 FEW_MODELS = ("resnet20_cifar10", "resnet8_cifar10_mlperf", "dscnn_kws_mlperf", "mnist_cntk8",
               "text_transformer_agnews")
 FEW = {n: (("--samples", f"{n}"), f"ORT minmax, {n} samples") for n in (4, 8, 16, 32, 64)}
 FEW_PEERS = {peer: n for n, (_, peer) in FEW.items()}
-# What the program does without being told; the same model, so the same cell.
+# The default options, by name; they give the same model, so they share the cell.
 SAME = {equalized((), False): (), tensor(equalized((), True)): tensor(())}
 
 
 @dataclasses.dataclass
 class Cell:
-    """One quantized model: its score and SQNRs in ONNX Runtime, or why there is none."""
+    """One quantized model: its score and SQNRs in ONNX Runtime, or the reason why there are none."""
     value: float = None
     sqnr: list = None
-    agrees: float = None  # percent of samples with the class that the float model says
+    agrees: float = None  # percent of samples with the same class as in the float model
     seconds: float = 0.0
     failure: str = None
 
@@ -91,7 +91,7 @@ def quantize_here(program, model, data, options, out):
 
 
 def quantize_there(model, data, inputs, method, out):
-    """quantize_static."""
+    """Writes the model of ONNX Runtime's quantize_static to `out`."""
     given = measured_models.for_peers(model.path(data))
     name = measured_models.session(model.path(data)).get_inputs()[0].name
     with contextlib.redirect_stdout(io.StringIO()):
@@ -118,7 +118,7 @@ def cell_of(options):
 
 
 def measure(program, model, data, others):
-    """(samples, unit of the score, float Cell, {options or name of a peer: Cell})."""
+    """Returns (samples, unit of the score, float Cell, {options or name of a peer: Cell})."""
     test = Data(data / model.eval, model.preprocess)
     calib = Data(data / model.calib, model.preprocess)
     reference, _ = infer(model.path(data), test.inputs)
@@ -144,7 +144,7 @@ def measure(program, model, data, others):
                 cell.value, cell.sqnr = score(outputs, test)[1], sqnr(reference, outputs)
                 if test.labels is not None:
                     cell.agrees = agreement(reference, outputs, test.labels)
-            except Exception as e:  # whatever a tool does, its row says so
+            except Exception as e:  # any failure of a tool is shown in its row
                 cell.failure = (str(e).strip().splitlines() or [type(e).__name__])[-1].replace(f"{folder}/", "")[:200]
             value = "" if cell.value is None else f"{cell.value:.2f}, "
             shown = cell.failure or f"{value}{decibels(cell.sqnr)} dB, {cell.seconds:.1f} s"
@@ -169,7 +169,7 @@ def table(head, rows):
 
 
 def best(texts, values, digits):
-    """Marks the highest value, and what is equal to it as printed."""
+    """Marks the highest value and those that print the same."""
     highest = max(round(v, digits) for v in values if v is not None)
     return [f"**{t}**" if v is not None and round(v, digits) == highest else t for t, v in zip(texts, values)]
 
@@ -195,7 +195,7 @@ def worst(cell):
 
 
 def default_rows(results):
-    """The default beside the best single observer and the best of ONNX Runtime's, by the worst output."""
+    """Compares the default with the best single observer and ONNX Runtime's best method, by the worst output."""
     for model, (_, _, _, cells) in results.items():
         row = {"default": cells[()], **{m: cells[OBSERVERS[m]] for m in BEST_OF}, **{p: cells[p] for p in PEERS}}
         db = {name: worst(c) for name, c in row.items() if worst(c) is not None}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """See scripts/benchmark. A round is one run of qcalib and one of ONNX Runtime for each number of threads, one after
-the other; what is quoted are medians, and ratios of the same round. A process that is busy beside it shifts both
-sides of a ratio."""
+the other. The page has medians, and ratios within a round: other load on the machine affects both sides of a ratio."""
 import argparse
 import itertools
 import json
@@ -26,7 +25,7 @@ THREADS = (1, 2)
 MIB = 1 << 20
 
 
-# No second moments: what is chosen are ranges alone.
+# Without second moments: only ranges are chosen.
 RANGES = ("--weight-rounding", "nearest", "--bias-correction", "off")
 
 
@@ -43,14 +42,14 @@ class Calibration:
                 "rounding": timing["rounding_seconds"], "whole": wall, "peak": peak}
 
     def integers(self, model, data, quantized, threads):
-        """Seconds of a run of the quantized model in integers over the samples."""
+        """Returns the seconds of a run of the quantized model over the samples, in integers."""
         return json.loads(run_measured([self.program, "run", "--threads", threads, "--json", "-o",
                                         self.folder / "out.h5", *model.options(data)[:-1], quantized])[0])["seconds"]
 
 
 class Inference:
-    """Plain inference of preprocessed samples that are in memory, one at a time; the session is made and warm before
-    the clock."""
+    """Inference on preprocessed samples in memory, one at a time. The session is created and has run before the
+    measurement."""
 
     def __init__(self, model, data, path=None, threads=THREADS):
         test = Data(data / model.calib, model.preprocess)
@@ -68,7 +67,7 @@ class Inference:
         return time.perf_counter() - begin
 
 
-# Samples are read one at a time, as by qcalib; the time is that of the call, without the start of Python.
+# Samples are read one at a time, as by qcalib. The time is that of the call, without the start of Python.
 QUANTIZE_STATIC = """
 import logging, pathlib, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -97,7 +96,7 @@ print(time.perf_counter() - begin)
 
 
 def inference_peak(model, data, threads):
-    """Peak bytes of a process that does nothing else; the samples are read one at a time, as qcalib does."""
+    """Returns the peak bytes of a process with only this inference; samples are read one at a time, as by qcalib."""
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import pathlib, h5py, measured_models as m; "
             "folder = pathlib.Path(sys.argv[2])\n"
             "model = m.BY_NAME[sys.argv[3]]; s = m.session(model.path(folder), int(sys.argv[4])); "
@@ -150,7 +149,7 @@ def speed_rows(measured):
 
 
 def integer_rows(count, calibration, data, names):
-    """The exported model in our integer interpreter and in ONNX Runtime, one thread, one after the other."""
+    """Returns rows of the exported model in qcalib's integer interpreter and ONNX Runtime: one thread, alternating."""
     for name in names:
         model, quantized = BY_NAME[name], calibration.folder / "quantized.onnx"
         run_measured([calibration.program, "-q", "--no-report", "-o", quantized, *model.options(data)])
@@ -176,7 +175,7 @@ def default_rows(measured):
 
 
 def peer_rows(measured, data, folder, threads=2):
-    """ONNX Runtime's quantizer beside ours; each of its rows is one run, as the slowest take long."""
+    """Compares ONNX Runtime's quantizer with qcalib; each of its rows is one run, because the slowest take long."""
     for name, (_, by_threads) in measured.items():
         rows = by_threads[threads]
         yield [name, "qcalib, `kl`, nearest", f"{middle(rows, 'whole'):.2f}", f"{middle(rows, 'peak') / MIB:.0f}"]

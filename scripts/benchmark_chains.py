@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What commands take of one processor, and their peak memory, for chains of 1,000 to 64,000 layers: both must grow with
-the layers alone. "mse" and "default" are jobs. "run" and "convert" take the model that the job before them wrote.
-64,000 layers need 6 GiB. Needs numpy and onnx.
+"""Measures processor time and peak memory of commands for chains of 1,000 to 64,000 layers: both must be proportional
+to the layers. "mse" and "default" are jobs. "run" and "convert" take the model that the preceding job wrote. 64,000
+layers need 6 GiB. Needs numpy and onnx.
 
   scripts/benchmark_chains.py PROGRAM [--kinds conv,dense] [--layers 1000,8000] [--commands mse,run]
                               [OPTION of quantize ...]"""
@@ -19,7 +19,7 @@ COMMANDS = ("mse", "default", "run", "convert", "inspect")
 
 
 def taken(folder, *command):
-    """(seconds of the processor, peak MiB), by a process that has no other child."""
+    """Returns (processor seconds, peak MiB), measured in a process that has no other child."""
     code = ("import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL)\n"
             "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
             "print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024); sys.exit(done.returncode)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of scripts/benchmark for models of real sizes (scripts/large_models.py). Alone it prints them:
+"""Rows of scripts/benchmark for models of real sizes (scripts/large_models.py). Run as a program it prints them:
 scripts/benchmark_large.py PROGRAM FOLDER [ROUNDS [NAME...]], in the environment of scripts/benchmark."""
 import pathlib
 import statistics
@@ -10,7 +10,7 @@ import h5py
 from large_models import LARGE, chain, make, resnet18
 from measured_models import run_measured
 
-# Samples one at a time, as qcalib reads them; the time is that of the call, without the start of Python.
+# Samples are read one at a time, as by qcalib. The time is that of the call, without the start of Python.
 QUANTIZE_STATIC = """
 import logging, sys, time
 import numpy as np
@@ -33,7 +33,7 @@ NEAREST = ("--weight-rounding", "nearest", "--bias-correction", "off")
 
 
 def ours(program, folder, model, data, *options):
-    """(seconds of the whole process, peak bytes)"""
+    """Returns (seconds of the whole process, peak bytes)."""
     return run_measured([program, "-q", "--no-report", "-o", folder / "large.onnx", "--data", data, *options,
                          model])[1:]
 
@@ -44,7 +44,7 @@ def ratio(values):
 
 
 def large_rows(program, folder, rounds, names=tuple(LARGE)):
-    """Whole jobs beside ONNX Runtime's min-max quantizer, and the most memory over the size of the model."""
+    """Compares whole jobs with ONNX Runtime's min-max quantizer, with peak memory divided by the size of the model."""
     for name in names:
         model, data = make(*LARGE[name], folder)
         size, runs = model.stat().st_size, []
@@ -64,7 +64,7 @@ def large_rows(program, folder, rounds, names=tuple(LARGE)):
 
 
 def groups(folder, depth):
-    """A file of groups, each in the one before."""
+    """Writes a file of nested groups."""
     path = folder / f"groups_{depth}.h5"
     with h5py.File(path, "w") as f:
         at = f
@@ -79,7 +79,8 @@ def part(what, pairs):
 
 
 def part_rows(program, folder, rounds):
-    """What has to grow with the model alone, and options that have to cost no more than others: after over before."""
+    """Returns ratios of cost that must stay small: for work that grows only with the model, and for options that must
+    not cost more than others."""
     chains = {n: make(chain, 4, folder, n) for n in (300, 600)}
     shape = make(resnet18, 40, folder)
     cases = [(f"--propagate, chain of {n} convolutions", *chains[n], (), ("--propagate",)) for n in chains]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of scripts/benchmark for layers of one shape: steps of our integer interpreter beside the nodes of ONNX Runtime's
-profile, one thread, interleaved. Alone it prints them, and every layer with --all:
+"""Rows of scripts/benchmark for layers of one shape: steps of qcalib's integer interpreter compared with the nodes of
+ONNX Runtime's profile, one thread, interleaved. Run as a program it prints them, and every layer with --all:
 scripts/benchmark_layers.py PROGRAM BENCH_PLAN DATA_FOLDER [ROUNDS] [--all], in the environment of scripts/benchmark;
-BENCH_PLAN is what `cmake --build --preset release --target bench_plan` makes."""
+`cmake --build --preset release --target bench_plan` builds BENCH_PLAN."""
 import collections
 import json
 import os
@@ -21,14 +21,14 @@ from measured_models import BY_NAME, Data, run_measured
 
 MODELS = ("resnet20_cifar10", "resnet8_cifar10_mlperf", "mobilenetv1_075_224_imagenet", "dscnn_kws_mlperf",
           "superres_pytorch", "rfb320_face_simplified")
-RUNS = 10  # of a round
-CAPS = {"all": None, "up to AVX-512 VNNI": "AVX512_CORE_VNNI"}  # instructions that ours may use
+RUNS = 10  # in a round
+CAPS = {"all": None, "up to AVX-512 VNNI": "AVX512_CORE_VNNI"}  # instructions that qcalib may use
 LAYERS = ("Conv", "Gemm", "Add", "AveragePool", "GlobalAveragePool", "MaxPool")
 Layer = collections.namedtuple("Layer", "what seconds")
 
 
 class Ours:
-    """bench_plan, which answers each line with the seconds of all steps."""
+    """The program bench_plan, which answers each line with the seconds of all steps."""
 
     def __init__(self, bench, graph, sample, cap):
         self.process = subprocess.Popen([bench, graph, "--steps", "--in", sample], stdin=subprocess.PIPE,
@@ -36,14 +36,14 @@ class Ours:
                                         env={**os.environ, **({"DNNL_MAX_CPU_ISA": cap} if cap else {})})
 
     def steps(self):
-        """(seconds, kernel, detail, operator, value, dims of each operand...) of each step, as text."""
+        """Returns (seconds, kernel, detail, operator, value, dims of each operand...) of each step, as text."""
         self.process.stdin.write(f"{RUNS}\n")
         self.process.stdin.flush()
         self.process.stdout.readline()
         return [line.rstrip("\n").split("\t") for line in iter(self.process.stdout.readline, "\n")]
 
     def __call__(self):
-        """{value: Layer}; what brings data into the order that a layer takes counts for the layer."""
+        """Returns {value: Layer}. Steps that reorder the input of a layer count for the layer."""
         layers = {}
         for seconds, _, detail, op, value, *dims in self.steps():
             before = layers.get(value, Layer("", 0)).seconds
@@ -66,7 +66,7 @@ def describe(op, detail, dims):
 
 
 def profiled(path, feed):
-    """(function that runs RUNS times, function that ends it and gives {value: [seconds of each run]})"""
+    """Returns a function that runs RUNS times, and one that ends it and returns {value: [seconds of each run]}."""
     model = onnx.load(path)
     for node in model.graph.node:
         node.name = node.output[0]
@@ -82,7 +82,7 @@ def profiled(path, feed):
         for event in json.loads(file.read_text()):
             if event.get("cat") != "Node" or not event["name"].endswith("_kernel_time"):
                 continue
-            if event["args"]["op_name"] == "Transpose":  # as ours: of the layer that wants it
+            if event["args"]["op_name"] == "Transpose":  # counts for the layer that reads it, as in qcalib
                 moved += event["dur"]
                 continue
             name = re.sub(r"(_token_\d+)?(_nhwc)?_kernel_time$", "", event["name"])
@@ -95,7 +95,7 @@ def profiled(path, feed):
 
 
 def shapes_of(program, bench, data, name, rounds, folder):
-    """For each of CAPS {what: [ours, theirs, layers]}, sums over all layers of that shape."""
+    """Returns for each of CAPS {shape: [qcalib, ONNX Runtime, layers]}: sums over all layers of that shape."""
     model, path, graph = BY_NAME[name], folder / f"{name}.onnx", folder / f"{name}.ir"
     run_measured([program, "-q", "--no-report", "--method", "mse", "--weight-rounding", "nearest", "--advice", "off",
                   "-o", path, "--dump", f"realise={graph}", *model.options(data)])
@@ -122,7 +122,7 @@ def shapes_of(program, bench, data, name, rounds, folder):
 
 
 def layer_rows(program, bench, data, rounds, every=False):
-    """A row for each model and cap: how many times as fast all layers are, the median shape and the lowest ones."""
+    """Returns a row for each model and cap: speed ratios of all layers, the median shape and the slowest shapes."""
     with tempfile.TemporaryDirectory() as folder:
         for name in MODELS:
             for cap, shapes in zip(CAPS, shapes_of(program, bench, data, name, rounds, pathlib.Path(folder))):

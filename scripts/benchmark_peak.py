@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of what the processor can multiply and add the integer kernels reach, for each instruction set that it has:
+"""Measures which share of the peak multiply-add rate the integer kernels reach, for each instruction set:
 scripts/benchmark_peak.py PROGRAM BENCH_PLAN BENCH_PEAK DATA_FOLDER [ROUNDS] [--all], in the environment of
-scripts/benchmark; `cmake --build --preset release --target bench_plan bench_peak` makes the two programs.
+scripts/benchmark; `cmake --build --preset release --target bench_plan bench_peak` builds the two programs.
 
-The peak is that of the innermost instructions on registers alone (tests/bench/bench_peak.c). Layers are those of more
-than a million multiply-adds, but for depthwise ones, which no such instruction computes; what a layer does beside the
-products (padding, conversion of sums to bytes) is in its time. --all prints every layer."""
+The peak is the rate of the multiply-add instructions on registers alone (tests/bench/bench_peak.c). Layers are those
+with more than a million multiply-adds, except depthwise ones, which do not use these instructions. The time of a layer
+includes padding and the conversion of sums to bytes. --all prints every layer."""
 import collections
 import pathlib
 import statistics
@@ -27,7 +27,7 @@ Layer = collections.namedtuple("Layer", "what operands products seconds")
 
 
 class Steps(Ours):
-    """Answers with the integer products among the layers."""
+    """bench_plan, with only the integer products among the layers."""
 
     def __call__(self):
         layers = {}
@@ -43,13 +43,13 @@ class Steps(Ours):
 
 
 def peaks(bench):
-    """{(instructions, operands): products a second}"""
+    """Returns {(instructions, operands): products per second}."""
     lines = subprocess.run([bench], check=True, capture_output=True, text=True).stdout.splitlines()
     return {(isa, operands): 1e9 * float(rate) for isa, operands, rate in (line.split("\t") for line in lines)}
 
 
 def layers_of(program, bench, data, name, cap, rounds, folder):
-    """The layers of a model, each with the least seconds of all rounds."""
+    """Returns the layers of a model, each with its minimum seconds over all rounds."""
     model, path, graph = BY_NAME[name], folder / f"{name}.onnx", folder / f"{name}.ir"
     if not graph.exists():
         run_measured([program, "-q", "--no-report", "--method", "mse", "--weight-rounding", "nearest", "--advice",
@@ -63,14 +63,14 @@ def layers_of(program, bench, data, name, cap, rounds, folder):
 
 
 def peak_rows(program, bench, peak, data, rounds, every=False):
-    """A row for each instruction set and kind of operands: what part of the peak layers reach."""
+    """Returns a row for each instruction set and kind of operands: the share of the peak that layers reach."""
     top = peaks(peak)
     with tempfile.TemporaryDirectory() as folder:
         for isa in dict.fromkeys(isa for isa, _ in top):
             found = collections.defaultdict(list)
             for name in MODELS:
                 for layer in layers_of(program, bench, data, name, CAPS[isa], rounds, pathlib.Path(folder)):
-                    if layer.operands in top:  # what fills no tile of AMX is computed, and counted, with VNNI
+                    if layer.operands in top:  # layers too small for an AMX tile are computed and counted with VNNI
                         found[layer.operands].append(layer)
             for key, layers in found.items():
                 if key[0] != isa:

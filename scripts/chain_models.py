@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of many small layers, for tests and benchmarks of what grows with the graph."""
+"""Models of many small layers, for tests and benchmarks of costs that depend on the size of the graph."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -8,9 +8,9 @@ KINDS = ("conv", "outputs", "residual", "matmul", "dense", "gemm")
 
 
 def chain(kind, layers, folder):
-    """(model, samples): `layers` layers of two channels, each with a Relu. "residual" has Add and Mul around every second
-    one, every Relu of "outputs" is an output, a layer of "dense" is a MatMul and an Add. Layers average their two
-    channels, so that values of the last layer are as those of the first, and no two constants are equal."""
+    """Returns (model, samples): `layers` layers of two channels, each with a Relu. "residual" has Add and Mul around
+    every second layer, in "outputs" every Relu is an output, in "dense" a layer is MatMul and Add. Layers average their
+    two channels, so values of the last layer are like those of the first. No two constants are equal."""
     nodes, constants, ends, x, skip = [], [], [], "x", "x"
 
     def node(op, inputs, name, **attributes):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of docs/accuracy.md: what weights of few bits cost language models and a classifier of
-texts, in ONNX Runtime, beside its own quantizers.
+"""Tables of docs/accuracy.md: losses of language models and of a text classifier with low-bit weights in ONNX Runtime,
+compared with its own quantizers.
 
   PYTHON few_bits.py DATA_FOLDER PROGRAM [gpt|lstm|agnews ...]
 
-PYTHON: an environment with onnx, onnxruntime 1.31, numpy and h5py; with torch HQQ is measured too. Negative
-log-likelihood is a mean over all positions of all evaluation samples; +- is the standard error of what is lost, from
-the differences of samples. KL is the mean Kullback-Leibler divergence from the float outputs, which needs no labels and
-is the less noisy of the two."""
+PYTHON: an environment with onnx, onnxruntime 1.31, numpy and h5py; with torch HQQ is measured too. The negative
+log-likelihood is a mean over all positions of all evaluation samples; +- is the standard error of the loss, from the
+differences of samples. KL is the mean Kullback-Leibler divergence from the float outputs; it needs no labels and is
+less noisy."""
 import argparse
 import pathlib
 import subprocess
@@ -41,7 +41,7 @@ class Eval:
         self.float, _ = self.measure(self.model)
 
     def measure(self, path, batch=16):
-        """Negative log-likelihood of each sample, and the mean divergence from the first that was measured."""
+        """Returns the negative log-likelihood of each sample, and the mean divergence from the first measured model."""
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = 1
@@ -109,14 +109,14 @@ def blocks(e, program, out, has_torch):
                 if kind == "HQQ" and not has_torch:
                     raise NotImplementedError
                 cells += e.row(theirs(e, out / "t.onnx", bits, block, kind))
-            except Exception as error:  # forms that it has not
+            except Exception as error:  # forms that it does not support
                 cells += [f"none ({type(error).__name__})", ""]
         print_row(f"{bits} bits, {block}", *cells)
     print()
 
 
 def whole(e, program, out):
-    """8 bits: weights and what they are multiplied with."""
+    """8 bits for weights and activations."""
     print_row("weights and activations", "nats lost", "bytes")
     print_row(*["---"] * 3)
     for title, options in {

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decoder with random weights, as large as asked for, and tokens to calibrate it with.
+"""Writes a decoder of a given size with random weights, and tokens for calibration.
 
     python scripts/large_model.py FOLDER --layers 12 --width 2048 --inner 5632 --heads 16 --tokens 32000
 
 Writes FOLDER/large.onnx, its weights FOLDER/large.onnx.data and FOLDER/large.npy: `--samples` rows of `--length` tokens.
-The weights are drawn and written tensor by tensor, so that this takes the memory of one. With 22 layers it has the shape
-of a language model of 1.1 billion parameters."""
+The weights are drawn and written one tensor at a time, to save memory. With 22 layers it has the shape of a language
+model of 1.1 billion parameters."""
 
 import argparse
 import pathlib
@@ -19,7 +19,7 @@ OPSET = 17
 
 
 class Weights:
-    """Initializers whose numbers stand in a file beside the model."""
+    """Initializers whose data are in a file beside the model."""
 
     def __init__(self, path, seed):
         self.file, self.name = open(path, "wb"), path.name

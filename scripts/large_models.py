@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of real sizes with random weights, and samples for them: what scripts/benchmark measures beside those that are
-given. Shapes and sizes are those of the models they are named after; where time goes does not depend on the numbers."""
+"""Models of real sizes with random weights, and samples for them, which scripts/benchmark measures besides the given
+models. Their shapes are those of the models they are named after; times do not depend on the values of weights."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -75,7 +75,7 @@ def resnet50(path, size=96):
 
 
 def attention(n, x, tokens, width, heads):
-    """A layer of an encoder: attention and two products, each added to what it read."""
+    """Adds an encoder layer: attention and two products, with residual connections."""
     split = n.constant(np.array([0, tokens, heads, width // heads]))
     scale = n.constant(np.float32((width // heads) ** -0.5))
     y = n.norm(x, width)
@@ -89,7 +89,7 @@ def attention(n, x, tokens, width, heads):
 
 
 def vit_b(path, tokens=64, width=768, layers=12, heads=12):
-    """Its encoder, on embedded patches."""
+    """The encoder of ViT-B, on embedded patches."""
     n, x = Network(), "x"
     for _ in range(layers):
         x = attention(n, x, tokens, width, heads)
@@ -105,7 +105,7 @@ def dense(path, width=4096):
 
 
 def separable(n, x, inputs, outputs, stride=1, act="Relu"):
-    """A depthwise and a pointwise convolution."""
+    """Adds a depthwise and a pointwise convolution."""
     for fan, count, kernel, group, step in ((9, inputs, 3, inputs, stride), (inputs, outputs, 1, 1, 1)):
         bias = n.constant(np.full(count, 0.01, np.float32))
         steps = list(step) if isinstance(step, tuple) else [step] * 2
@@ -115,7 +115,7 @@ def separable(n, x, inputs, outputs, stride=1, act="Relu"):
 
 
 def recogniser(path, height=48, length=320, width=256, words=4000):
-    """Of text: a mobile network, two layers of attention over the length of a line, and a score for each character."""
+    """A text recogniser: a mobile network, two attention layers along the line, and a score for each character."""
     n, tokens = Network(), length // 4
     x = n.conv("x", 3, 32, 3, 2)
     for inputs, outputs, stride in ((32, 64, 1), (64, 128, 2), (128, 128, 1), (128, width, (2, 1)), (width, width, 1),
@@ -129,7 +129,7 @@ def recogniser(path, height=48, length=320, width=256, words=4000):
 
 
 def detector(path, size=320, width=96):
-    """A mobile network and heads at three sizes, whose scores are joined."""
+    """An object detector: a mobile network and heads at three sizes, whose scores are joined."""
     n, scores, width_now = Network(), [], 24
     x = n.op("MaxPool", n.conv("x", 3, 24, 3, 2), kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     for outputs, blocks in ((116, 3), (232, 7), (464, 3)):
@@ -157,7 +157,8 @@ def densenet(path, size=96, growth=32):
 
 
 def deeplab(path, size=256, width=128, classes=21):
-    """A mobile network, looked at in three widths side by side, and as large as the image again."""
+    """DeepLab: a mobile network, three parallel convolutions of different kernels, and a result of the size of the
+    image."""
     n, x = Network(), "x"
     for inputs, outputs, stride in ((3, 32, 2), (32, 64, 2), (64, width, 2), (width, width, 2)):
         x = n.conv(x, inputs, outputs, 3, stride)
@@ -174,7 +175,7 @@ def chain(path, length):
     return n.write(path, ["n", 16, 8, 8], ["n", 16, 8, 8])
 
 
-# How each is made, and how many samples it gets.
+# The function that makes each model, and its number of samples.
 LARGE = {"ResNet-18-shaped, 96x96": (resnet18, 40), "ResNet-50-shaped, 96x96": (resnet50, 40),
          "ViT-B-shaped, 64 tokens": (vit_b, 16), "two dense layers of 4096 x 4096": (dense, 64),
          "text recogniser, 48x320": (recogniser, 32), "detector, 320x320": (detector, 32),
@@ -204,7 +205,7 @@ def starnet(path, size=224, base=24):
 
 
 def make(build, samples, folder, *how):
-    """(model, samples as .npy) in a folder; made once."""
+    """Returns (model, samples as .npy) in a folder, which are made once."""
     name = "_".join(map(str, (build.__name__, *how)))
     model, data = folder / f"{name}.onnx", folder / f"{name}.npy"
     if not data.exists():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real models and data that are measured and tested: which data goes with which model, how samples become
-inputs, how outputs are scored, and ONNX Runtime as the judge. Used by scripts/accuracy, scripts/benchmark and
-tests/e2e."""
+"""The real models and data for measurements and tests: the data of each model, the conversion of samples to inputs, the
+score of outputs, and inference in ONNX Runtime. Used by scripts/accuracy, scripts/benchmark and tests/e2e."""
 import dataclasses
 import subprocess
 import sys
@@ -24,7 +23,7 @@ class RealModel:
     preprocess: str = ""          # overrides the attributes of the data set; "" keeps them
 
     def options(self, folder):
-        """What follows the program's name: data and preprocessing, then the model."""
+        """Returns the arguments of qcalib: data and preprocessing, then the model."""
         extra = ["--preprocess", self.preprocess] if self.preprocess else []
         return ["--data", str(folder / self.calib), *extra, str(self.path(folder))]
 
@@ -44,13 +43,13 @@ REAL_MODELS = (
     RealModel("superres_pytorch", "sr_x3_y6.h5", "sr_x3_y6.h5"),
     RealModel("rfb320_face_simplified", "det_unlabelled16_240x320.h5", "det_unlabelled16_240x320.h5"),
 )
-# Attention stays in float, so what is said of every convolution and matrix product of the others is not true of it.
+# Attention stays in float, so statements about all convolutions and matrix products do not hold for these models.
 TRANSFORMER = RealModel("text_transformer_agnews", "agnews_calib256.h5", "agnews_eval1600.h5")
 BY_NAME = {m.name: m for m in (*REAL_MODELS, TRANSFORMER)}
 
 
 class Data:
-    """A data file: its one set that is neither labels nor target, in float32 as the model takes it."""
+    """A data file: its data set that is neither labels nor target, converted to the model's float32 input."""
 
     def __init__(self, path, preprocess="", limit=None):
         with h5py.File(path) as f:
@@ -77,15 +76,15 @@ class Data:
 
 
 def for_peers(path):
-    """The model, at opset 13 or later: other tools write scales per channel with whatever opset a file has, and
-    before 13 none of them loads, or refuse it."""
+    """Returns the model at opset 13 or later, for other tools: before opset 13 they refuse per-channel scales or write
+    files that do not load."""
     given = onnx.load(path)
     older = next(o.version for o in given.opset_import if o.domain in ("", "ai.onnx")) < PEER_OPSET
     return onnx.version_converter.convert_version(given, PEER_OPSET) if older else given
 
 
 def spread(total, count):
-    """The samples that --samples takes: spread evenly."""
+    """Returns the samples that --samples selects: spread evenly."""
     return [i * total // count for i in range(min(count, total))]
 
 
@@ -104,7 +103,7 @@ def session(path, threads=1, optimized=None):
 
 
 def infer(path, inputs, threads=1, batch=32):
-    """All outputs on all samples, as a list of arrays, and the seconds that it took."""
+    """Returns all outputs on all samples, as a list of arrays, and the seconds of the run."""
     s = session(path, threads)
     what = s.get_inputs()[0]
     fixed = what.shape[0] if isinstance(what.shape[0], int) else None
@@ -116,19 +115,19 @@ def infer(path, inputs, threads=1, batch=32):
 
 
 def top1(outputs, labels):
-    """In percent."""
+    """Returns top-1 in percent."""
     scores = next(o for o in outputs if len(o) == len(labels)).reshape(len(labels), -1)
     return 100.0 * float(np.mean(scores.argmax(1) == labels))
 
 
 def psnr(outputs, target, peak):
-    """In dB, over all elements of all samples."""
+    """Returns PSNR in dB over all elements of all samples."""
     x = np.clip(outputs[0].astype(np.float64), 0, peak)
     return 10 * float(np.log10(peak**2 / np.mean((x - target.astype(np.float64)) ** 2)))
 
 
 def sqnr(reference, outputs):
-    """In dB, one per output: 10 log10(sum r^2 / sum (r - x)^2) over all samples."""
+    """Returns SQNR in dB for each output: 10 log10(sum r^2 / sum (r - x)^2) over all samples."""
     result = []
     for r, x in zip(reference, outputs):
         r, x = r.astype(np.float64), x.astype(np.float64)
@@ -138,7 +137,7 @@ def sqnr(reference, outputs):
 
 
 def score(outputs, data):
-    """(metric, value): top-1 in percent, PSNR in dB, or (None, None)."""
+    """Returns (metric, value): top-1 in percent, PSNR in dB, or (None, None)."""
     if data.labels is not None:
         return "top-1", top1(outputs, data.labels)
     if data.target is not None:
@@ -146,10 +145,8 @@ def score(outputs, data):
     return None, None
 
 
-# What a child is charged for starts with what its parent held when it forked, so a small process stands between.
-# Addresses are not
-# randomized and glibc's threshold for blocks of their own does not move: else 2 MB are given back or kept as chance
-# will have it.
+# The peak memory of a child includes that of its parent at the fork, so a small process starts it. Addresses are not
+# randomized and glibc's threshold for mmap is fixed; otherwise the peak varies by 2 MB between runs.
 LAUNCHER = """import ctypes, os, sys, time
 ctypes.CDLL(None).personality(0x0040000)
 os.environ["MALLOC_MMAP_THRESHOLD_"] = "131072"
@@ -162,7 +159,7 @@ sys.stderr.write(f"{wall} {usage.ru_maxrss * 1024} {os.waitstatus_to_exitcode(st
 
 
 def run_measured(command, env=None):
-    """(stdout, wall seconds, peak resident bytes) of a child that must succeed."""
+    """Returns (stdout, wall seconds, peak resident bytes) of a child process, which must succeed."""
     done = subprocess.run([sys.executable, "-I", "-S", "-c", LAUNCHER, *map(str, command)], capture_output=True,
                           text=True, check=True, env=env)
     said, last = done.stderr.rstrip("\n").rpartition("\n")[::2]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantizes every network of scripts/zoo.py with no options and with ONNX Runtime's own quantizer, runs all in ONNX
-Runtime, and prints the table of docs/models.md, with what the default is behind the best of the methods.
+Runtime, and prints the table of docs/models.md with the default's distance from the best of the methods.
 
     python scripts/models.py FOLDER PROGRAM [--method NAME]... [--options="OPTIONS"]... [--only GLOB] [--peers FILE]
 
 --method and --options each add a column: the default with that method, or with those options (docs/processors.md:
---options="--overflow-fix off"). --peers FILE keeps what ONNX Runtime's quantizer gave (JSON): what is there is not made again."""
+--options="--overflow-fix off"). --peers FILE keeps the results of ONNX Runtime's quantizer (JSON) and reuses them."""
 
 import argparse
 import concurrent.futures
@@ -41,7 +41,7 @@ def outputs(model, samples):
 
 
 class Noise:
-    """Of one file: the noise of each sample of each output, as part of the output's signal."""
+    """The noise of a file: for each sample of each output, relative to the output's signal."""
 
     def __init__(self, reference, model, samples):
         self.shares = []
@@ -56,7 +56,7 @@ class Noise:
         return -10 * float(np.log10(self.worst().sum()))
 
     def behind(self, other):
-        """By how many decibels it is better than another on these samples, and the standard error of that."""
+        """Returns by how many decibels this file is better than another on these samples, and the standard error."""
         mine, its = self.worst(), other.worst()
         d = mine / mine.sum() - its / its.sum()
         error = 10 / np.log(10) * np.sqrt((d**2).sum() * len(d) / (len(d) - 1))
@@ -72,7 +72,8 @@ class Reader(CalibrationDataReader):
 
 
 def peer(model, samples, method, scratch):
-    """ONNX Runtime's quantizer as its manual says to use it; the better of it with and without its preparation."""
+    """Runs ONNX Runtime's quantizer as in its manual, with and without its preparation, and returns the better
+    result."""
     results = []
     for prepared in (False, True):
         source, out = model, scratch / "peer.onnx"
@@ -92,7 +93,7 @@ def peer(model, samples, method, scratch):
                     calibrate_method=method,
                 )
             results.append(out.read_bytes())
-        except Exception:  # its limits, whatever they are: the cell says "fails"
+        except Exception:  # any limit of the tool: the cell says "fails"
             continue
     return results
 

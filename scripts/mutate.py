@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of scripts/mutate. A mutation is a change of one place in one file, and the tests that should notice it
-(scripts/mutations.py)."""
+"""Does the work of scripts/mutate. A mutation is a change at one place of one file, with the tests that should notice
+it (scripts/mutations.py)."""
 import json
 import os
 import pathlib
@@ -43,7 +43,7 @@ def build(source, tests):
 
 
 def fails(source, test):
-    """The first case of a test that fails, None when all pass."""
+    """Returns the first failing case of a test, or None if all pass."""
     if test.endswith(".py"):
         command, cwd = [PYTHON, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", source / test], source
     else:
@@ -59,7 +59,7 @@ def fails(source, test):
 
 
 def broken_text(text, m):
-    """The text with the mutation in it, wherever its lines break; None when there is no such place."""
+    """Returns the text with the mutation applied, regardless of line breaks, or None if its place does not exist."""
     if m.old in text:
         return text.replace(m.old, m.new, 1)
     place = re.search(r"\s*".join(map(re.escape, re.sub(r"\s", "", m.old))), text)
@@ -67,7 +67,7 @@ def broken_text(text, m):
 
 
 def check(source, m):
-    """(noticed, by whom). Only what the next test needs is built."""
+    """Returns (noticed, by which test). Builds only the targets of the next test."""
     path = source / m.file
     text = path.read_text()
     broken = broken_text(text, m)

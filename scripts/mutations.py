@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/mutate breaks, one thing at a time, and the tests that should notice."""
+"""The mutations of scripts/mutate, and the tests that should notice them."""
 import dataclasses
 import pathlib
 import re
@@ -26,11 +26,11 @@ class Mutation:
     old: str
     new: str
     tests: tuple  # unit test programs, and files of pytest
-    equivalent: str = ""  # why nothing can notice it
+    equivalent: str = ""  # why no test can notice it
 
 
 def by_hand():
-    """Rounding rules and zero-point terms."""
+    """Mutations of rounding rules and zero-point terms."""
     def rounding(name, file, old, new, tests=ROUNDING):
         return Mutation("rounding", name, file, old, new, tests)
 
@@ -259,8 +259,7 @@ def contracts():
 
 
 def integers():
-    """Zero-point terms of the kernels on stored integers, of conversions between qparams and of what is read from a
-    file."""
+    """Zero-point terms of the kernels on stored integers, of conversions between qparams and of files."""
     def term(name, file, old, new, tests=INTEGER, equivalent=""):
         return Mutation("stored integers", name, file, old, new, tests, equivalent)
 
@@ -351,7 +350,7 @@ def allow_list():
 
 
 def rules():
-    """Each rule without its guards, and each rule gone."""
+    """Each rule without its guards, and each rule removed."""
     same = {"conv3d_bias_apart": "convolutions have one to three spatial dimensions, and those of one and two are "
                                  "taken by the rules before it"}
     for name in ("normalise", "as_convs", "patterns", "islands", "requantize", "bias_apart", "bias_narrowed"):
@@ -366,7 +365,7 @@ def rules():
 
 
 def guards():
-    """Each guard of the table turned round: 0 becomes 1, 1 becomes 0, other numbers one more."""
+    """Each guard of the table inverted: 0 becomes 1, 1 becomes 0, other numbers are raised by 1."""
     text = (ROOT / "rewrite/language/guard.c").read_text()
     begin = text.index("static const struct qc_guard_info guards[]")
     for entry in re.finditer(r"QC_GUARD\(\s*\"(\w+)\", (\w+),", text[begin:]):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What scripts/mutate breaks outside the arithmetic: what is seen, what is chosen from it, what is read and what is
-written."""
+"""Mutations outside the arithmetic: statistics, choices, reading and writing of files."""
 
 
 def of_rooms(mutation):
-    """mutation: the class of scripts/mutations.py."""
+    """Returns the mutations. mutation: the class of scripts/mutations.py."""
     def room(kind, tests):
         def one(name, file, old, new, equivalent=""):
             return mutation(kind, name, file, old, new, tests, equivalent)

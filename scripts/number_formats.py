@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Table of docs/number-formats.md: what each number format costs some networks, rounded to nearest and as qcalib rounds.
+"""Table of docs/number-formats.md: the loss of some networks with each number format, rounded to nearest and by qcalib.
 
   PYTHON number_formats.py DATA_FOLDER PROGRAM [gpt|lstm|agnews|resnet20|mobilenet|dscnn ...]
 
-PYTHON: 3.10 or later, nothing else. `qcalib eval` measures: mean negative log-likelihood in nats where labels have classes
-at each position, else top-1 in percent."""
+PYTHON: 3.10 or later, no packages. `qcalib eval` measures the mean negative log-likelihood in nats if each position has
+a label, otherwise top-1 in percent."""
 import argparse
 import json
 import pathlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another tool's quantizer with its defaults, for scripts/accuracy --peer:
+"""Runs another tool's quantizer with its defaults, for scripts/accuracy --peer:
 
   PYTHON peer.py nncf|quark DATA_FOLDER MODEL_NAME OUT.onnx
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes qcalib/__init__.pyi: what is typed by hand below, and the options from the library's table.
+"""Writes qcalib/__init__.pyi: the text below, and the options from the library's table.
 
   python scripts/python_stubs.py          prints it, with the installed package
   python scripts/python_stubs.py --write  writes python/qcalib/__init__.pyi

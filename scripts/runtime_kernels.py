@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists the operators of quantized models that ONNX Runtime computes in float from weights that it dequantizes in every
-run, and the values that are quantized though no kernel on integers makes or reads them.
+"""Lists operators of quantized models that ONNX Runtime computes in float from weights that it dequantizes in every
+run, and quantized values that no integer kernel computes or reads.
 
     python scripts/runtime_kernels.py FILE.onnx ...
 
-Looks at the graph that ONNX Runtime's CPU provider has optimized. Exits with 1 if it finds any."""
+Reads the graph after the optimizations of ONNX Runtime's CPU provider. Exits with 1 if it finds any."""
 
 import os
 import pathlib
@@ -17,14 +17,14 @@ import onnxruntime
 COMPUTES = {"Attention", "Conv", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm"} | {
     "LSTM", "MatMul", "MultiHeadAttention", "QAttention", "RNN", "TransposeMatMul"
 }
-# Operators that ONNX Runtime runs on the integers themselves, whatever they mean.
+# Operators that ONNX Runtime runs on stored integers of any qparams.
 MOVES = {"Clip", "Concat", "Expand", "Flatten", "Gather", "Identity", "MaxPool", "Pad", "ReorderInput", "ReorderOutput"} | {
     "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"
 }
 
 
 class Optimized:
-    """The graph as ONNX Runtime runs it on this processor."""
+    """The graph that ONNX Runtime runs on this processor."""
 
     def __init__(self, model):
         options = onnxruntime.SessionOptions()
@@ -45,20 +45,21 @@ class Optimized:
         return value in self.constants or (node is not None and all(self.constant(i) for i in node.input if i))
 
     def dequantized(self, value):
-        """Is it a constant that is computed from stored integers in every run?"""
+        """True for a constant that is dequantized from stored integers in every run."""
         node = self.made.get(value)
         if node is None or not self.constant(value):
             return False
         return node.op_type == "DequantizeLinear" or any(self.dequantized(i) for i in node.input)
 
     def weights(self):
-        """[(operator, name)] that compute from such constants."""
+        """Returns [(operator, name)] of the nodes that read such constants."""
         return [
             (n.op_type, n.name) for n in self.graph.node if n.op_type in COMPUTES and any(map(self.dequantized, n.input))
         ]
 
     def readers_of(self, value, stored=True):
-        """What reads a stored value, on integers (None) or on real numbers (the operator), whatever moves it in between."""
+        """Returns the readers of a stored value: None for an integer kernel, otherwise the operator. Operators that
+        move elements are passed through."""
         found = set()
         for node in self.readers.get(value, []):
             if node.op_type in MOVES:
@@ -73,7 +74,7 @@ class Optimized:
         return found
 
     def rounded(self):
-        """[(value, its readers)] that are quantized, and that no kernel on integers reads."""
+        """Returns [(value, its readers)] of the quantized values that no integer kernel reads."""
         outputs = {o.name for o in self.graph.output}
         found = []
         for node in self.graph.node:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """See scripts/site. Pages are copied to build/site/pages with their links rewritten, and MkDocs makes HTML of them.
 
-A link to a tracked file that is no page becomes a link to a page that shows the file. MkDocs runs with --strict; then
-every relative link and anchor of the HTML is looked up, those of the C reference and of the report included."""
+A link to a tracked file that is not a page becomes a link to a page that shows the file. MkDocs runs with --strict;
+then every relative link and anchor of the HTML is checked, including those of the C reference and of the report."""
 import ast
 import html.parser
 import json
@@ -28,7 +28,7 @@ LANGUAGES = {".h": "c", ".c": "c", ".py": "python", ".json": "json"}
 
 
 def place(path):
-    """Where a tracked file of the checkout stands among the pages."""
+    """Returns the place of a tracked file of the checkout among the pages."""
     name = path.relative_to(ROOT).as_posix()
     if path.is_dir():
         return f"{name.removeprefix('docs/')}/index.md"
@@ -42,7 +42,7 @@ def place(path):
 
 
 class Staging:
-    """Copies pages, and whatever they link to."""
+    """Copies pages and the files that they link to."""
 
     def __init__(self):
         self.done = {}
@@ -55,7 +55,7 @@ class Staging:
         return self.done[path]
 
     def relink(self, text, source, target):
-        """The text of a page with links to where their targets stand."""
+        """Returns the text of a page with links to the new places of their targets."""
         def link(match):
             before, name, after = match.groups()
             if not name:
@@ -109,7 +109,7 @@ def command_line():
 
 
 def docstrings():
-    """{name or Class.name: its docstring}, of the package's own files."""
+    """Returns {name or Class.name: its docstring} from the package's own files."""
     found = {}
     for file in sorted((ROOT / "python/qcalib").glob("*.py")):
         for node in ast.parse(file.read_text()).body:
@@ -122,7 +122,7 @@ def docstrings():
 
 
 def comments(lines, function):
-    """{parameter: the comment above it}; the stubs have one for each option of the command line."""
+    """Returns {parameter: the comment above it}; the stubs have one for each option of the command line."""
     found = {}
     for i in range(function.lineno, function.end_lineno):
         name, comment = re.match(r" +(\w+):", lines[i]), re.match(r" +# (.+)", lines[i - 1])
@@ -169,7 +169,7 @@ def python_reference():
 
 
 def generate():
-    """The pages that are not files of the checkout."""
+    """Writes the pages that are not files of the checkout."""
     (PAGES / "reference").mkdir(parents=True)
     (PAGES / "reference/command-line.md").write_text(command_line())
     (PAGES / "reference/python.md").write_text(python_reference())
@@ -183,7 +183,7 @@ def generate():
 
 
 def navigation(staging):
-    """The index page's own order: its sections, and in each the pages that its table names."""
+    """Returns the order of the index page: its sections, and in each the pages of its table."""
     index = (ROOT / "docs/README.md").read_text()
     nav, seen = ["index.md", {"Documentation": "documentation.md"}], {"index.md", "documentation.md"}
     for section in re.split(r"(?m)^## ", index)[1:]:
@@ -204,7 +204,7 @@ def navigation(staging):
 
 
 def configuration(nav):
-    """mkdocs.yml; JSON is YAML too. Anchors are GitHub's, so that one link works in both places."""
+    """Returns mkdocs.yml as JSON, which is YAML. Anchors are as on GitHub, so that a link works in both places."""
     slug = "    slugify: !!python/object/apply:pymdownx.slugs.slugify {kwds: {case: lower}}\n"
     fixed = {
         "site_name": "qcalib", "docs_dir": str(PAGES), "site_dir": str(HTML), "nav": nav, "use_directory_urls": False,
@@ -239,7 +239,7 @@ def read_links(file):
 
 
 def broken():
-    """Links of the finished site that lead nowhere, as FILE: LINK."""
+    """Returns the broken links of the finished site, as FILE: LINK."""
     read = {file: read_links(file) for file in HTML.rglob("*.html")}
     for file, links in read.items():
         for target in links.targets:

@@ -3,12 +3,12 @@
 each.
 
     python scripts/zoo.py FOLDER [NAME ...]
-    python scripts/zoo.py --samples FOLDER [NAME ...]       # no networks, samples alone
+    python scripts/zoo.py --samples FOLDER [NAME ...]       # only samples
 
-needs torch and transformers. Writes FOLDER/NAME.EXPORTER.onnx and FOLDER/NAME.h5 (32 samples to calibrate with, 256
-others in NAME.held.h5). Weights are drawn from a seed; batch norms get the statistics of a few batches, so that values have the
-size they have in a trained network. Samples are smooth random pictures, random tokens, or sums of sines: random, but
-not white noise."""
+Needs torch and transformers. Writes FOLDER/NAME.EXPORTER.onnx, 32 calibration samples in FOLDER/NAME.h5 and 256
+held-out samples in NAME.held.h5. Weights are drawn from a seed. Batch norms get the statistics of a few batches, so
+that values have the size of those in a trained network. Samples are smooth random pictures, random tokens, or sums of
+sines: random, but not white noise."""
 
 import logging
 import os
@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn import functional as F
 
 logging.disable(logging.WARNING)
-# Drawn at once: those to calibrate with and the first that are held back; then the rest of these.
+# Samples are drawn in two batches: calibration samples with the first held-out ones, then the other held-out ones.
 CALIB, AT_ONCE, HELD = 32, 48, 256
 ZOO = {}
 
@@ -39,7 +39,7 @@ def entry(**how):
     return keep
 
 
-# What samples look like.
+# Generators of samples.
 def pictures(size, channels=3):
     def draw(generator, n):
         x = torch.zeros(n, channels, size, size)
@@ -493,7 +493,7 @@ def bilstm():
 
 
 class Plain(nn.Module):
-    """A model of transformers with its inputs in order and its first output alone."""
+    """A model of transformers with its inputs in order and only its first output."""
 
     def __init__(self, model, names):
         super().__init__()
@@ -507,7 +507,7 @@ class Plain(nn.Module):
 
 
 def settle(model, inputs):
-    """Batch norms take the statistics of the samples; then all layers stay as they are."""
+    """Gives batch norms the statistics of the samples; then freezes all layers."""
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     for m in norms:
         nn.init.uniform_(m.weight, 0.5, 1.5)
@@ -528,7 +528,7 @@ def write_samples(path, samples):
 
 
 def make_samples(folder, name):
-    """Writes them, and returns those to calibrate with."""
+    """Writes the samples and returns those for calibration."""
     inputs = ZOO[name][1]
     generator = torch.Generator().manual_seed(2)
     samples = {n: draw(generator, AT_ONCE) for n, draw in inputs.items()}
@@ -574,7 +574,7 @@ def make(folder, name):
                     dynamic_axes={n: {0: "batch"} for n in names},
                 )
             print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB", flush=True)
-        except Exception as error:  # an exporter's own limit: said, not hidden
+        except Exception as error:  # a limit of the exporter is printed
             print(f"{path.name}: not exported: {type(error).__name__}: {str(error).splitlines()[0][:150]}", flush=True)
 
 

@@ -72,7 +72,7 @@ bool qc_evaluate_sums(struct qc_metric *out, struct qc_overflows *overflows, con
     if (!qc_stream_run(&stream, st)) goto out;
     for (size_t u = 0; u < units; u++) qc_score_add(&all, &e.units[u]);
     if (e.scoring.label_count && !all.labels) {
-        qc_fail(st, QC_BAD_INPUT, "%s: all labels are negative, so none counts", qc_dataset_file(data));
+        qc_fail(st, QC_BAD_INPUT, "%s: all labels are negative, so accuracy cannot be measured", qc_dataset_file(data));
         goto out;
     }
     qc_scoring_metric(out, &e.scoring, &all);

@@ -332,7 +332,7 @@ bool qc_compare_output(bool *comparable, struct qc_error *e, const struct qc_gra
     *comparable = r->dtype == x->dtype && qc_view_count(x) == n;
     if (!*comparable && r->dtype == x->dtype && as_data_ask) return true;
     if (!*comparable)
-        return qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu elements of %s in the one graph, %zu of %s in the other",
+        return qc_fail(st, QC_BAD_INPUT, "output '%s' has %zu elements of %s in one graph and %zu of %s in the other",
                        second->outputs[k].name, n, qc_dtype_info(r->dtype)->name, qc_view_count(x),
                        qc_dtype_info(x->dtype)->name);
     if (r->dtype == QC_F32) qc_error_compare(e, r->data, x->data, n);

@@ -126,7 +126,7 @@ static bool find_output(struct qc_scoring *s, const struct qc_graph *g, struct q
     if (!find_output_of(&found, s, g, probe, false, st)) return false;
     if (!found && !find_output_of(&found, s, g, probe, true, st)) return false;
     if (!found && g->carried && g->carried->output_count < g->carried->model_output_count)
-        return qc_fail(st, QC_UNSUPPORTED, "%s: no float output that is computed fits the %s of the data",
+        return qc_fail(st, QC_UNSUPPORTED, "%s: none of the computed float outputs fits the %s of the data",
                        qc_dataset_file(s->data), s->label_count ? "labels" : "target");
     return found || qc_fail(st, QC_BAD_INPUT, "%s: no float output of the model fits the %s of the data",
                             qc_dataset_file(s->data), s->label_count ? "labels" : "target");

@@ -5,7 +5,7 @@
    Its quantizers are those of its inputs (a quantized value is so for all its readers), its weights, and the quantizer
    of its result. Each layer has a cut, the place in the graph where its quantizers first act, and layers are visited in
    the order of their cuts. For every sample of a block the float values that cross the cut are kept, computed from
-   those of the cut before. So a layer costs only the part of the network behind its cut, and memory holds one cut:
+   those of the cut before. So a layer costs only the part of the network after its cut, and memory holds one cut:
    (samples of a block) x (values alive there). */
 #pragma once
 

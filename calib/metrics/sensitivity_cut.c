@@ -174,7 +174,7 @@ bool qc_cut_values(qc_id **values, size_t *count, const struct qc_graph *g, qc_i
     for (size_t i = 0; i < g->output_count; i++) needed[g->outputs[i].value] = true;
     for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
         const struct qc_node *n = &g->nodes[id];
-        bool copied = false; /* affine values do not cross the cut: they are computed again behind it */
+        bool copied = false; /* affine values do not cross the cut: they are computed again after it */
         for (unsigned k = 0; k < n->output_count; k++)
             copied = copied || (needed[n->outputs + k] && (id >= at || g->values[n->outputs].type.qparams != QC_REAL));
         if (!copied) continue;

@@ -43,7 +43,7 @@ struct qc_calibration_options {
     bool correct_bias; /* biases will be corrected: weight observers with of_output ignore mean errors of outputs */
     const struct qc_second_moments *gram; /* of the same graph, for weight observers with of_output; borrowed */
     bool channels;           /* collect statistics of channels; activation observers with of_output need them */
-    bool look_through;       /* measure errors of a quantizer behind the function that reads its values
+    bool look_through;       /* measure errors of a quantizer after the function that reads its values
                                 (graph/core/output_function.h) */
     struct qc_solved solved; /* empty, or another solved graph: ranges with the same statistics, values, levels and
                                 method are reused; borrowed */

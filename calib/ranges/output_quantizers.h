@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Histograms of quantizers whose values are weighted by the effect of their errors on the layers behind (--method
+/* Histograms of quantizers whose values are weighted by the effect of their errors on the layers after (--method
    output). A range that minimizes the squared error of such a histogram minimizes the error of those layers' outputs,
    if errors of elements are independent. */
 #pragma once

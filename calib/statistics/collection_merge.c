@@ -185,7 +185,7 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
 {
     size_t *map = calloc(from->part_count + 1, sizeof *map);
     bool ok = map ? check_kin(to, from, st) : qc_fail_memory(st, from->part_count * sizeof *map);
-    /* Both lists ascend: a part added later is behind all parts mapped already. */
+    /* Both lists ascend: a part added later is after all parts mapped already. */
     for (size_t i = 0; ok && i < from->part_count; i++) ok = qc_collection_add_part(&map[i], to, &from->parts[i], st);
     for (size_t i = 0; ok && i < from->range_count; i++) {
         struct qc_sample_range r = from->ranges[i];

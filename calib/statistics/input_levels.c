@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inputs of integers that stand for real numbers. */
+/* Integer inputs that represent real numbers. */
 #include "calib/statistics/stream.h"
 #include "graph/core/uses.h"
 
-/* Parameters of one scale that are known when the graph is. */
+/* Gives the scale and zero point of a dequantizing node. Returns false unless it has one known scale and zero point. */
 static bool constant_parameters(float *scale, int32_t *zero_point, const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op == QC_OP_Dequantize) {
@@ -28,7 +28,8 @@ static bool moves_elements(enum qc_op op)
            op == QC_OP_Unsqueeze;
 }
 
-/* Is v dequantized by all who read it, with one scale and zero point? *scale 0: nobody has been asked yet. */
+/* Returns true if all readers of v dequantize it with the same scale and zero point. *scale is 0 before the first
+   reader. */
 static bool read_as_real(float *scale, int32_t *zero_point, const struct qc_uses *u, qc_id v)
 {
     const struct qc_graph *g = u->graph;

@@ -143,11 +143,12 @@ bool qc_statistics_decode(struct qc_collection **out, const void *bytes, size_t 
     ok = ok && qc_archive_number(&version, f, format_key, st);
     if (!ok && f && st->code == QC_BAD_INPUT) { /* not if memory is out */
         *st = QC_STATUS_INIT;
-        ok = qc_fail(st, QC_BAD_INPUT, "this HDF5 file holds no statistics of qcalib; 'qcalib collect' makes them");
+        ok = qc_fail(st, QC_BAD_INPUT,
+                     "this HDF5 file holds no statistics of qcalib; 'qcalib collect' writes such files");
     }
     const unsigned oldest = version_of(false, false), newest = version_of(true, true);
     if (ok && (version < oldest || version > newest))
-        ok = qc_fail(st, QC_UNSUPPORTED, "statistics of version %llu; this program knows versions %u to %u",
+        ok = qc_fail(st, QC_UNSUPPORTED, "the statistics have version %llu; this program reads versions %u to %u",
                      (unsigned long long)version, oldest, newest);
     ok = ok && qc_archive_text(&model, f, "model_sha256", a, st) && qc_archive_text(&inputs, f, "inputs", a, st) &&
          qc_archive_number(&histograms, f, "histograms", st) &&

@@ -21,7 +21,8 @@ qc_id qc_source_of(const struct qc_graph *g, qc_id v)
     return v;
 }
 
-/* Returns the constant behind an input of a node, float32 and without other readers; 0: none. */
+/* Returns the constant that an input of a node is dequantized from of a node, float32 and without other readers; 0:
+ * none. */
 static qc_id own_constant(const struct qc_uses *u, qc_id v)
 {
     const struct qc_graph *g = u->graph;

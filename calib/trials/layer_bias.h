@@ -7,7 +7,7 @@
 struct qc_layer_bias {
     qc_id layer; /* node with the weight */
     qc_id bias;  /* the constant, float32, without other readers */
-    qc_id own;   /* the layer's result with the bias: its own, or that of the Add behind a MatMul */
+    qc_id own;   /* the layer's result with the bias: its own, or that of the Add after a MatMul */
 };
 
 /* Returns false if the node is no layer with a weight, if the model gives the weight's parameters, or if there is no

@@ -24,7 +24,8 @@ struct qc_round_weights_options {
     size_t judged;  /* 0: round all outputs of a layer; else only about this many, evenly spaced, to measure errors: the
                        weights are then not usable */
     size_t nodes;   /* 0: all nodes of the graph belong to the network; else only this many, the first ones */
-    bool cross_all; /* layers of many levels may cross, too (qc_weight_rounder_can_cross) */
+    bool cross_all; /* layers of many levels may compensate the error of their input, too (qc_weight_rounder_can_cross)
+                     */
     struct qc_rounded_layers *known; /* cache of solved layers, extended; NULL: none */
     struct qc_rounded_file *file;    /* the same in a file, for a job that is resumed; NULL: none */
     qc_pool_progress_fn *progress;

@@ -189,7 +189,7 @@ static const char *use_of_rules(const char *file)
         {"functions.rules", "import"},
         {"functions_ml.rules", "import"},
         {"costs.rules", "unless --prefer integers"},
-        {"bias_apart.rules", "--bias narrowed, behind normalise.rules"},
+        {"bias_apart.rules", "--bias narrowed, after normalise.rules"},
         {"bias_narrowed.rules", "--bias narrowed, in place of patterns of these names"},
     };
     for (size_t i = 0; i < sizeof sometimes / sizeof *sometimes; i++)

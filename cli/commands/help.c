@@ -86,9 +86,9 @@ void qc_help_overview(void)
         wrap(i->summary, 18, 18);
     }
     putchar('\n');
-    heading("Options most used");
+    heading("Common options");
     for (size_t k = 0; k < sizeof common / sizeof *common; k++) option_row(common[k], QC_COMMAND_quantize);
-    printf("'qcalib help COMMAND' says all of a command; 'man qcalib' the rest.\n");
+    printf("'qcalib help COMMAND' shows its options; 'man qcalib' is the full manual.\n");
 }
 
 void qc_help_command(unsigned c)

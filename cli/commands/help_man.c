@@ -47,7 +47,7 @@ static void commands_of(unsigned commands)
 static void options(void)
 {
     section("OPTIONS");
-    line("Options may stand before or behind operands. Values follow as --name=VALUE or --name VALUE.");
+    line("Options may precede or follow operands. Values follow as --name=VALUE or --name VALUE.");
     for (unsigned g = 0; g < QC_GROUP_COUNT; g++) {
         printf(".SS %s\n", qc_option_group_name((enum qc_option_group)g));
         for (unsigned k = 0; k < QC_CLI_OPTION_COUNT; k++) {
@@ -98,15 +98,15 @@ static void data_files(void)
     section("HDF5 FILES");
     PARAGRAPH("One data set per model input, first axis = sample, any float or integer type.",
               "Numeric attributes scale, mean and std (one value, or one per channel of axis 1)",
-              "become (x*scale - mean)/std.", "A data set of the input's own rank is cut into batches along axis 0;",
-              "one of a rank more holds whole inputs.",
+              "become (x*scale - mean)/std.", "A data set of the input's rank is cut into batches along axis 0;",
+              "a data set with one more axis holds whole inputs.",
               "A model with a fixed batch of B takes B samples at a time; a remainder is dropped with a warning.",
               "labels (integer, one per sample) gives top-1 and top-5;",
               "target (shaped like the output) gives MSE and PSNR.");
     section("CONFIGURATION");
     PARAGRAPH("The file of --config is a JSON object: option names without dashes as keys;",
-              "texts, numbers, true or false as values, arrays for what is repeatable.",
-              "The command line wins. Keys of other commands are left alone, so that one file serves all.");
+              "strings, numbers, true or false as values, arrays for repeatable options.",
+              "The command line wins. Keys of other commands are ignored, so one file can serve all commands.");
 }
 
 static void exit_codes(void)
@@ -120,11 +120,11 @@ static void exit_codes(void)
         {QC_USAGE, "wrong command line"},
         {QC_BAD_INPUT, "bad input: damaged, hostile, inconsistent"},
         {QC_UNSUPPORTED, "unsupported op, type or opset"},
-        {QC_MACHINE, "the machine gave out: memory, disk, file permission"},
+        {QC_MACHINE, "failure of the machine: memory, disk, file permissions"},
         {QC_INTERRUPTED, "interrupted"},
     };
     section("EXIT STATUS");
-    line("Whatever the code, no partial output file is left behind and no earlier output is damaged.");
+    line("With any exit code, no partial output file is left and no existing output is damaged.");
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
         printf(".TP\n.B %d\n", (int)codes[k].code);
         line(codes[k].meaning);

@@ -35,13 +35,13 @@ static void on_missing_page(int number)
 {
     (void)number;
     qc_give_up(
-        "a file was made shorter, or its disk failed, while it was read; leave models alone while they are used");
+        "a file became shorter, or its disk failed, while it was read; do not change models while they are used");
 }
 
 static void on_processor_limit(int number)
 {
     (void)number;
-    qc_give_up("the limit on processor time is reached; raise it (ulimit -t) or give less work");
+    qc_give_up("the limit on processor time is reached; raise it (ulimit -t) or use fewer samples");
 }
 
 void qc_interrupt_install(void)

@@ -67,7 +67,7 @@ static void print_reference(const struct qc_report *r)
     if (r->unrounded)
         qc_say("reference   the model without the rounding of %zu of its values", r->unrounded);
     else
-        qc_say("reference   the model as it is, quantized in part");
+        qc_say("reference   the given model, which is partly quantized");
     if (r->linear_left) qc_say("; %zu QuantizeLinear and\n            DequantizeLinear stay in it", r->linear_left);
     qc_say("\n");
 }

@@ -23,7 +23,7 @@ bool qc_bytes_open(struct qc_bytes *out, const char *path, struct qc_status *st)
         const bool given = errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG;
         qc_fail(st, given ? QC_BAD_INPUT : QC_MACHINE, "cannot read %s: %s", path, strerror(errno));
     } else if (!S_ISREG(info.st_mode)) {
-        qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is no regular file", path);
+        qc_fail(st, QC_BAD_INPUT, "cannot read %s: it is not a regular file", path);
     } else if (!qc_check_holes(fd, st)) {
         qc_where(st, "%s", path);
     } else {

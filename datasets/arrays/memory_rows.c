@@ -393,7 +393,7 @@ bool qc_memory_array_read(void *out, const struct qc_memory_data *m, const struc
     return true;
 }
 
-/* ---- What it is ---- */
+/* ---- Hash of the content ---- */
 
 /* Mixes more bytes into a digest. */
 static bool mix(char sum[65], const void *bytes, size_t size, struct qc_status *st)
@@ -498,7 +498,7 @@ static bool read_rows(void *out, void *user, size_t first, size_t count, struct 
     return true;
 }
 
-/* ---- Taking ---- */
+/* ---- Storing drawn rows ---- */
 
 static bool spill(struct sized *x, struct sized_block *b, struct qc_status *st)
 {

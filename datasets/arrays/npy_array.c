@@ -139,7 +139,7 @@ static bool read_header(struct qc_npy *n, const char *p, size_t length, struct q
     for (size_t k = 0; k < KEYS; k++)
         if (!seen[k]) return broken(st, "a key is missing");
     p += 1 + strspn(p + 1, " \n\r\t");
-    return p == end || broken(st, "something stands behind it");
+    return p == end || broken(st, "there is text after it");
 }
 
 static bool check_sizes(struct qc_npy *n, uint64_t size, struct qc_status *st)
@@ -164,7 +164,7 @@ bool qc_npy_open(struct qc_npy *out, const struct qc_bytes *b, uint64_t size, st
     unsigned char head[12] = {0};
     struct qc_npy n = {.dtype = QC_NONE};
     if (b->size < 10 || !qc_bytes_read(head, b, 0, b->size < 12 ? 10 : 12, st)) return broken(st, "it is too short");
-    if (!qc_npy_is(head, sizeof head)) return qc_fail(st, QC_BAD_INPUT, "it is no array of numpy");
+    if (!qc_npy_is(head, sizeof head)) return qc_fail(st, QC_BAD_INPUT, "it is not a numpy array");
     if (head[6] < 1 || head[6] > 3)
         return qc_fail(st, QC_UNSUPPORTED, "it is of version %d of numpy's format; 1 to 3 are read", head[6]);
     size_t length = (size_t)head[8] | (size_t)head[9] << 8, from = 10;

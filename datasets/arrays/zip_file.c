@@ -107,7 +107,7 @@ static bool read_member(struct qc_zip_member *m, const unsigned char *p, size_t 
                                 .packed = number(p + 20, 4),
                                 .size = number(p + 24, 4),
                                 .name = qc_arena_strndup(a, (const char *)p + ENTRY, name, st)};
-    if (m->name && strlen(m->name) != name) return damaged(st, "the name of a member has a 0 in it");
+    if (m->name && strlen(m->name) != name) return damaged(st, "the name of a member has a zero byte");
     if (!m->name || !read_wide(m, &header, p + ENTRY + name, extra, st)) return false;
     if (number(p + 8, 2) & 1) return qc_fail(st, QC_UNSUPPORTED, "member '%s' is encrypted", m->name);
     if (m->method != 0 && m->method != 8)

@@ -61,7 +61,7 @@ static bool start(struct qc_archive **out, const void *image, size_t size, struc
               : image             ? H5Fopen(name, H5F_ACC_RDONLY, access)
                                   : H5Fcreate(name, H5F_ACC_TRUNC, creation, access);
     if (a->file < 0 && image)
-        qc_h5_fail(st, QC_BAD_INPUT, "this is no HDF5 file, or it is truncated or damaged; make or copy it again");
+        qc_h5_fail(st, QC_BAD_INPUT, "this is not an HDF5 file, or it is truncated or damaged; make or copy it again");
     if (a->file < 0 && !image) qc_h5_fail(st, QC_MACHINE, "cannot make an HDF5 file in memory");
     H5Pclose(creation);
     if (access >= 0) H5Pclose(access);
@@ -203,7 +203,7 @@ bool qc_archive_put_texts(struct qc_archive *a, const char *path, size_t count, 
     if (!qc_mul_size(&bytes, count ? count : 1, longest) || bytes > TEXTS_BYTES_MAX) {
         qc_fail(
             st, QC_UNSUPPORTED,
-            "%zu names, the longest of %zu bytes, are more than a reader takes (%d MB); give the model shorter names",
+            "%zu names, the longest of %zu bytes, exceed the limit of readers (%d MB); give the model shorter names",
             count, longest, (int)(TEXTS_BYTES_MAX >> 20));
         return qc_where(st, "data set '%s'", path);
     }
@@ -344,8 +344,7 @@ static bool open_set(struct opened *out, const struct qc_archive *f, const char 
                      "says it has %llu rows, more than a file of %zu bytes can hold; make or copy it again",
                      (unsigned long long)dims[0], f->size);
     if (ok && !is_ours(creation, dims, rank))
-        ok = qc_fail(st, QC_BAD_INPUT,
-                     "is stored in another way than this program does; use the file as it was written");
+        ok = qc_fail(st, QC_BAD_INPUT, "is not stored in the layout of this program; use the original file");
     if (space >= 0) H5Sclose(space);
     if (creation >= 0) H5Pclose(creation);
     s.rows = (size_t)dims[0];
@@ -513,7 +512,7 @@ static bool ask_set(struct qc_reply *out, struct found *found, const struct qc_a
             (dtype == QC_NONE ? found->element > 0 : found->element == qc_dtype_size(dtype)) &&
             qc_mul_size(&bytes, found->rows, columns ? columns : 1) && qc_mul_size(&bytes, bytes, found->element) &&
             bytes == out->size - sizeof *found) ||
-           qc_fail(st, QC_BAD_INPUT, "data set '%s' makes no sense; make or copy the file again", path);
+           qc_fail(st, QC_BAD_INPUT, "data set '%s' is inconsistent; make or copy the file again", path);
 }
 
 bool qc_archive_get(void **out, size_t *rows, const struct qc_archive *f, const char *path, enum qc_dtype dtype,

@@ -335,10 +335,10 @@ static hid_t open_member(const struct qc_h5_set *s, const struct qc_h5_file *f, 
     if (e.refused)
         ok = qc_h5_refuse(&e, st);
     else if (object < 0)
-        ok = qc_h5_fail(st, QC_BAD_INPUT, "it cannot be opened: a link that leads nowhere, or the file is damaged");
+        ok = qc_h5_fail(st, QC_BAD_INPUT, "it cannot be opened: it is a broken link, or the file is damaged");
     else if (H5Iget_type(object) != H5I_DATASET)
-        ok =
-            qc_fail(st, QC_BAD_INPUT, "it is no data set; a group of samples holds one data set for each, and no more");
+        ok = qc_fail(st, QC_BAD_INPUT,
+                     "it is not a data set; a group of samples holds one data set for each sample and nothing else");
     else if (!qc_h5_is_here(&e, object, f->path))
         ok = qc_h5_refuse(&e, st);
     if (!ok && object >= 0) H5Oclose(object);
@@ -386,7 +386,7 @@ static bool look_at_member(struct qc_h5_set *s, hid_t *first, size_t i, struct q
     bool ok = type >= 0 && rank >= 0 && H5Sget_simple_extent_dims(space, dims, NULL) == rank;
     if (!ok) qc_h5_fail(st, QC_BAD_INPUT, "damaged data set");
     if (ok && i == 0 && H5Aexists(set, "name") > 0) /* data_writer.h gives each output this attribute */
-        ok = qc_fail(st, QC_BAD_INPUT, "it is an output of a model, and no sample");
+        ok = qc_fail(st, QC_BAD_INPUT, "it is an output of a model, not a sample");
     if (ok) ok = *first < 0 ? take_type(s, set, type, st) : same_type(s, *first, type, st);
     if (ok && *first < 0) {
         size_t bytes;

@@ -181,9 +181,9 @@ static bool walk_group(struct walk *w, hid_t group, size_t length, unsigned dept
     struct qc_h5_names n = {.count = 0};
     size_t longer;
     bool samples = false;
-    bool ok = depth <= QC_DATA_DEPTH_MAX ||
-              qc_fail(w->st, QC_UNSUPPORTED, "more than %d groups are in each other; put the data sets further up",
-                      QC_DATA_DEPTH_MAX);
+    bool ok =
+        depth <= QC_DATA_DEPTH_MAX ||
+        qc_fail(w->st, QC_UNSUPPORTED, "groups are nested more than %d deep; move the data sets up", QC_DATA_DEPTH_MAX);
     ok = ok && qc_h5_names_of(&n, group, w->st);
     w->links += n.count;
     if (ok && w->links > QC_DATA_LINKS_MAX)

@@ -236,7 +236,7 @@ static void end(struct qc_process *p, enum why why)
     const int by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (why == NO_MEMORY)
         qc_fail(&p->why, QC_MACHINE,
-                "out of memory for what was read; use fewer --threads or a machine with more memory");
+                "out of memory for the values read; use fewer --threads or a machine with more memory");
     else if (why == NONSENSE)
         qc_fail(
             &p->why, QC_BAD_INPUT,
@@ -249,7 +249,7 @@ static void end(struct qc_process *p, enum why why)
                 "the HDF5 library cannot read it: reading does not end; the file is damaged, make or copy it again");
     else if (by == SIGKILL ||
              (WIFEXITED(status) && WEXITSTATUS(status) == QC_MACHINE)) /* cli/give_up.h uses this exit code, too */
-        qc_fail(&p->why, QC_MACHINE, "the process that reads it was ended; is there enough memory?");
+        qc_fail(&p->why, QC_MACHINE, "the process that reads it was killed; is there enough memory?");
     else
         qc_fail(&p->why, QC_BAD_INPUT,
                 "the HDF5 library cannot read it: it crashes; the file is damaged, make or copy it again");

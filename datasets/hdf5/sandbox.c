@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#define _DEFAULT_SOURCE /* syscall, MAP_ANONYMOUS's kin */
+#define _DEFAULT_SOURCE /* syscall, MAP_ANONYMOUS */
 #include "datasets/hdf5/sandbox.h"
 
 #include <fcntl.h>

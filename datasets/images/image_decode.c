@@ -51,7 +51,7 @@ bool qc_decode_image(struct qc_pixels *out, const unsigned char *bytes, size_t s
         return f->read ? qc_fail(st, QC_UNSUPPORTED, "it is a %s image, which this qcalib was built without", f->name)
                        : qc_fail(st, QC_UNSUPPORTED, "it is a %s image; JPEG, PNG and WebP are read", f->name);
     }
-    return qc_fail(st, QC_BAD_INPUT, "it is no image: JPEG, PNG and WebP are read");
+    return qc_fail(st, QC_BAD_INPUT, "it is not an image: JPEG, PNG and WebP are read");
 }
 
 enum { ORIENTATION = 0x0112, SHORT = 3, ENTRY = 12 };

@@ -72,7 +72,7 @@ static bool read_rows(struct row **out, size_t *count, char *text, struct qc_are
         *end = '\0';
         if (*text && !read_line(&rows[n], text, &label)) {
             if (line > 1)
-                return label ? qc_fail(st, QC_BAD_INPUT, "line %zu: the label '%s' is no whole number", line, label)
+                return label ? qc_fail(st, QC_BAD_INPUT, "line %zu: the label '%s' is not a whole number", line, label)
                              : qc_fail(st, QC_BAD_INPUT, "line %zu is not 'file,label'", line);
         } else if (*text) {
             n++;
@@ -100,7 +100,7 @@ static bool qc_label_file_read(int64_t *labels, const char *path, const char *co
     size_t size, n;
     if (!a) return qc_fail_memory(st, 1);
     bool ok = qc_file_read(&text, &size, path, a, st);
-    if (ok && strlen(text) != size) ok = qc_fail(st, QC_BAD_INPUT, "it is no text");
+    if (ok && strlen(text) != size) ok = qc_fail(st, QC_BAD_INPUT, "it is not a text file");
     ok = ok && read_rows(&rows, &n, text, a, st);
     for (size_t i = 0; ok && i < count; i++) {
         const char *slash = strrchr(files[i], '/');
@@ -111,7 +111,7 @@ static bool qc_label_file_read(int64_t *labels, const char *path, const char *co
         if (r)
             labels[i] = r->label;
         else
-            ok = qc_fail(st, QC_BAD_INPUT, "it has no label of '%s'", files[i]);
+            ok = qc_fail(st, QC_BAD_INPUT, "it has no label for '%s'", files[i]);
     }
     qc_arena_free(a);
     return ok || qc_where(st, "--labels %s", path);

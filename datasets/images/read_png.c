@@ -61,7 +61,7 @@ static bool read_all(struct reading *r, png_structp png, png_infop info, const s
     const unsigned channels = png_get_color_type(png, info) & PNG_COLOR_MASK_COLOR ? 3 : 1;
     if (!qc_pixels_new(&r->pixels, width, height, channels, 1, budget, st)) return false;
     ask_for_bytes(png, info);
-    if (png_get_rowbytes(png, info) != width * channels) png_error(png, "it has a form that is not read");
+    if (png_get_rowbytes(png, info) != width * channels) png_error(png, "its pixel format is not supported");
     if (!(r->rows = calloc(height, sizeof *r->rows))) return qc_fail_memory(st, height * sizeof *r->rows);
     for (size_t y = 0; y < height; y++) r->rows[y] = r->pixels.data + y * width * channels;
     png_read_image(png, r->rows);

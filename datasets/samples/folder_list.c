@@ -112,14 +112,14 @@ static bool may_follow(struct listing *l, const char *path, const char *name, bo
         return true;
     l->found = true;
     return qc_fail(st, QC_BAD_INPUT,
-                   "%s is a link out of the folder; copy what it leads to, or allow it with --follow-links", path);
+                   "%s is a link to outside of the folder; copy its target, or allow it with --follow-links", path);
 }
 
 /* below: path below the root, "" for the root. */
 static bool walk(struct listing *l, const char *below, unsigned depth, struct qc_status *st)
 {
     if (depth > QC_FOLDER_DEPTH_MAX)
-        return qc_fail(st, QC_UNSUPPORTED, "%s/%s: more than %d folders in each other", l->root, below,
+        return qc_fail(st, QC_UNSUPPORTED, "%s/%s: folders are nested more than %d deep", l->root, below,
                        (int)QC_FOLDER_DEPTH_MAX);
     char path[4096], child[4096];
     qc_text(path, sizeof path, "%s/%s", l->root, below);

@@ -124,7 +124,7 @@ bool qc_preprocess_parse(struct qc_preprocess *out, const char *text, struct qc_
     }
     if (words == 0)
         return qc_fail(st, QC_USAGE, "--preprocess: nothing is given; expected scale=, mean=, std= or none");
-    if (none && words > 1) return qc_fail(st, QC_USAGE, "--preprocess: 'none' stands alone");
+    if (none && words > 1) return qc_fail(st, QC_USAGE, "--preprocess: 'none' cannot be combined with others");
     for (size_t i = 0; i < p.std_count; i++)
         if (p.std[i] == 0.0f) return qc_fail(st, QC_USAGE, "--preprocess: std must not be 0");
     *out = p;

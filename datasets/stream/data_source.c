@@ -145,9 +145,10 @@ bool qc_data_folder_input(const struct qc_input_spec **out, const struct qc_data
         *out = &call->inputs[i];
         count++;
     }
-    return count < 2 ||
-           qc_fail(st, QC_USAGE,
-                   "a folder feeds one input, the model has %zu; put the arrays of all inputs into one .npz", count);
+    return count < 2 || qc_fail(st, QC_USAGE,
+                                "a folder holds the data of one input, but the model has %zu; put the arrays of all "
+                                "inputs into one .npz",
+                                count);
 }
 
 bool qc_data_no_table(const struct qc_data_call *call, struct qc_status *st)

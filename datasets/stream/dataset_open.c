@@ -44,13 +44,12 @@ static const char *qc_advise_shape(char *buf, unsigned size, const struct qc_inp
         memcpy(turned, dims, rank * sizeof *dims);
         qc_axes_turn(turned, rank, a);
         if (!fits(input, turned, rank)) continue;
-        return qc_text(buf, size, "its channels are %s: read it so with --input %s=%s:%s", where[a], input->name,
-                       dataset, names[a]);
+        return qc_text(buf, size, "its channels are %s: read it with --input %s=%s:%s", where[a], input->name, dataset,
+                       names[a]);
     }
     memcpy(one + 1, dims, rank * sizeof *dims);
     if (rank + 1 == input->rank && fits(input, one, rank + 1))
-        return qc_text(buf, size,
-                       "it is one sample without the axis of samples in front: store it with that (x[None])");
+        return qc_text(buf, size, "it is a single sample without a sample axis: add the axis (x[None])");
     return qc_text(buf, size, "give other data or name another data set with --input %s=DATASET", input->name);
 }
 
@@ -69,7 +68,7 @@ bool qc_dataset_split(const char **file, const char **name, const char *text, st
         if (p == text || stat(front, &info)) continue;
         *file = front;
         *name = p + 1;
-        return p[1] != '\0' || qc_fail(st, QC_USAGE, "%s: the name of a data set is missing behind the ':'", text);
+        return p[1] != '\0' || qc_fail(st, QC_USAGE, "%s: the name of a data set is missing after the ':'", text);
     }
     return true; /* opening it reports the error */
 }
@@ -402,7 +401,7 @@ static bool bind(struct opening *o, size_t k, struct qc_status *st)
     b->input = qc_arena_strdup(ds->arena, input->name, st);
     bool ok = b->input != NULL;
     if (ok && (input->dtype == QC_NONE || input->dtype >= QC_DTYPE_COUNT))
-        ok = qc_fail(st, QC_UNSUPPORTED, "input '%s' has an element type that cannot be fed", input->name);
+        ok = qc_fail(st, QC_UNSUPPORTED, "input '%s' has an element type that is not supported", input->name);
     ok = ok && open_set(&b->set, &b->array, ds, e->name, st);
     if (ok && b->set.grouped && b->set.rank == input->rank + 1 && b->set.dims[1] == 1)
         ok = qc_drop_batch_axis(&b->set, ds->arena, st);

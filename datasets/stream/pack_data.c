@@ -87,7 +87,7 @@ static bool add_array(struct packing *p, const struct qc_memory_data *m, const s
     else if (shape.dtype != o->shape.dtype || shape.rank != o->shape.rank ||
              (!shape.sizes && !o->shape.sizes &&
               memcmp(shape.dims + 1, o->shape.dims + 1, (shape.rank - 1) * sizeof *shape.dims) != 0))
-        return qc_fail(st, QC_BAD_INPUT, "it has another type or shape than in the files before");
+        return qc_fail(st, QC_BAD_INPUT, "its type or shape differs from earlier files");
     const size_t rows = (size_t)shape.dims[0];
     if (!qc_check_stored(rows, shape.row_bytes, shape.stored, "", st)) return false;
     if (shape.row_bytes > o->shape.row_bytes) o->shape.row_bytes = shape.row_bytes;

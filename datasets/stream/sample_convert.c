@@ -224,7 +224,7 @@ static bool convert_slowly(void *out, const void *in, const struct qc_conversion
         if (!fits || w.magnitude > (w.negative ? negative : positive))
             return qc_fail(st, QC_BAD_INPUT, "element %zu is %.17g, which type %s does not hold%s", i, shown,
                            qc_dtype_info(c->to)->name,
-                           c->scale > 0 ? "; if it is the number to be quantized, --preprocess scale=1 says so" : "");
+                           c->scale > 0 ? "; if it is a real number to be quantized, give --preprocess scale=1" : "");
         store_whole(out, i, size, w);
     }
     return true;

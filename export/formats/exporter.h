@@ -21,7 +21,7 @@ struct qc_lower_options {
 
 struct qc_exporter {
     const char *name, *summary;
-    const char *suffix; /* of the output file, behind the model's stem: ".int8.onnx" */
+    const char *suffix; /* of the output file, after the model's stem: ".int8.onnx" */
     /* Lowers affine values to ONNX operators; every quantizer must be bound. options NULL: all 0. *out is owned. If the
        member is NULL, `write` makes the file. */
     bool (*lower)(struct qc_graph **out, const struct qc_graph *produced, const struct qc_lower_options *options,

@@ -73,7 +73,7 @@ bool qc_lower_parameters(qc_id out[2], struct qc_lowering *x, const struct qc_qp
     return out[1] != 0;
 }
 
-/* Names of a node of ours and of its result; those of nodes must differ as those of values do. */
+/* Gives new names for an added node and its result. Names of nodes must be unique, like names of values. */
 bool qc_lower_fresh_names(const char **name, const char **node, struct qc_lowering *x, enum qc_op op, const char *base,
                           const char *what, struct qc_status *st)
 {
@@ -183,14 +183,14 @@ enum runtime_rewrite {
     JOINS_CHANNELS, /* fuses to one operator without checking for several scales, and then refuses it (1.31) */
     JOINS_BLOCKS,   /* fuses to an integer product, even with a weight in blocks (1.31): wrong results with 8 bits,
                        refused with 2; no fusion with 4 */
-    POOLS_INTEGERS, /* moves the rounding in front of the pool (1.32), whose integer kernel takes four times as long if
-                       it is not behind an integer convolution */
+    POOLS_INTEGERS, /* moves the rounding before the pool (1.32), whose integer kernel takes four times as long unless
+                       it follows an integer convolution */
     ROUNDS_WEIGHTS  /* from about 1.20 on (not 1.16) rounds the float weights of Conv, ConvTranspose and Gemm to 8 bits,
                        with scales of its own */
 };
 
-/* Returns the value behind an identity op with one input that ONNX Runtime (1.31) does not remove, so that it cannot
-   fuse across it. */
+/* Adds an identity op that ONNX Runtime (1.31) does not remove, so that it cannot fuse across it. Returns its result.
+ */
 static qc_id keep_apart(struct qc_lowering *x, enum runtime_rewrite from, qc_id float_value, const char *base,
                         struct qc_status *st)
 {
@@ -236,7 +236,8 @@ qc_id qc_lower_real(struct qc_lowering *x, qc_id v, struct qc_status *st)
     return x->real[v] = has_channels(x, v) ? keep_apart(x, JOINS_CHANNELS, real, qc_lower_base(x, v), st) : real;
 }
 
-/* ONNX Runtime (1.32) fuses a clamp with the QuantizeLinear behind it, but not with zero points of 8-bit floats. */
+/* True for a clamp of 8-bit floats: ONNX Runtime (1.32) fuses a clamp and the QuantizeLinear after it, but not with
+   zero points of 8-bit floats. */
 static bool is_clamp_of_floats(const struct qc_lowering *x, const struct qc_qparams *s, qc_id v)
 {
     const struct qc_node *n = qc_node_of(x->to, v);

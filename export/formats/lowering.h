@@ -52,7 +52,7 @@ const char *qc_lower_integer_name(const struct qc_lowering *x, qc_id v, const ch
 
 /* Returns the type that operators read: 4 bits are held in 8. ONNX Runtime (1.31) fuses integer kernels only around 8
    bits, and builds graphs with 4 bits that it then refuses. A Clip limits integers to the levels of the narrower type.
-   Constants are stored in 4 bits with a Cast behind them, which runtimes fold. */
+   Constants are stored in 4 bits with a Cast after them, which runtimes fold. */
 enum qc_dtype qc_lower_type(const struct qc_qparams *s);
 qc_id qc_lower_cut(struct qc_lowering *x, qc_id integer, const struct qc_qparams *s, const char *base,
                    struct qc_status *st);

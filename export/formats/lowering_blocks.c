@@ -112,7 +112,7 @@ size_t qc_export_weight_bytes(const struct qc_qparams *s, const struct qc_shape 
     return count / 8 * bits + (count % 8 * bits + 7) / 8 + s->count * scale + zeros;
 }
 
-/* The bias behind a product of more than two dimensions. ONNX Runtime (1.32) fuses a MatMul of fixed shapes and an Add
+/* The bias of a product of more than two dimensions. ONNX Runtime (1.32) fuses a MatMul of fixed shapes and an Add
    of [N] or [1,N] to a float Gemm, which dequantizes the weight in every run. It does not fuse a bias of three
    dimensions, and the product becomes MatMulIntegerToFloat. If the sum is stored, the Gemm becomes a QGemm that stores
    it, which is faster still. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Products with a dynamically quantized input (rewrite/passes/dynamic.h), as one ONNX Runtime operator, to which it
    would fuse the plain form: DynamicQuantizeMatMul if no other node reads the integers of the input, else
-   MatMulIntegerToFloat behind DynamicQuantizeLinear. An added bias is included. */
+   MatMulIntegerToFloat after DynamicQuantizeLinear. An added bias is included. */
 #include "export/formats/lowering.h"
 
 /* Cast(MatMulInteger(q, w, z, zw)) * (s * sw) (+ bias) */

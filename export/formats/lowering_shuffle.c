@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A shuffle of stored channels: Reshape, Transpose, Reshape. ONNX Runtime (1.32) computes integer convolutions with
-   channels last. It merges the Transpose behind them with that of the shuffle if height and width are separate
+   channels last. It merges the Transpose after them with that of the shuffle if height and width are separate
    dimensions; the result moves single bytes in five dimensions, 10 times as slow as the two. If these dimensions, which
    the shuffle does not move, are one, both stay and move whole rows. */
 #include "base/checked.h"

@@ -38,7 +38,7 @@ void qc_html_name(FILE *f, const char *name)
 {
     for (const char *slash; (slash = strchr(name, '/')) && slash[1]; name = slash + 1) {
         qc_html_part(f, name, (size_t)(slash - name) + 1);
-        if (slash != name && slash[-1] != ' ') fputs("<wbr>", f); /* not behind the first slash of a name */
+        if (slash != name && slash[-1] != ' ') fputs("<wbr>", f); /* not after the first slash of a name */
     }
     qc_html_text(f, name);
 }
@@ -200,7 +200,7 @@ bool qc_page_options(FILE *f, const struct qc_json *options, struct qc_status *s
     if (!options) return true;
     char *text = qc_json_print(options, 2);
     if (!text) return qc_fail_memory(st, 1);
-    fputs("<details><summary>All options, with what was not given</summary><pre>", f);
+    fputs("<details><summary>All options, including defaults</summary><pre>", f);
     qc_html_text(f, text);
     fputs("</pre></details>\n", f);
     free(text);

@@ -15,7 +15,7 @@ void qc_html_text(FILE *f, const char *s);
 /* The same for the first n bytes, or fewer if the text is shorter. */
 void qc_html_part(FILE *f, const char *s, size_t n);
 
-/* Writes a name with optional line breaks behind its slashes. */
+/* Writes a name with optional line breaks after its slashes. */
 void qc_html_name(FILE *f, const char *s);
 
 /* printf for markup: the format is a literal of ours; %s only for safe text. */
@@ -49,12 +49,12 @@ void qc_page_end(FILE *f, const char *footer);
 
 /* Writes a name in bold. */
 void qc_page_name(FILE *f, const char *text);
-/* Writes a command line; lines break between words, not behind a hyphen. */
+/* Writes a command line; lines break between words, not after a hyphen. */
 void qc_page_command(FILE *f, const char *text);
 /* Writes a row of a <dl>: a file with its hash; sha256 may be NULL. term: a literal of ours. */
 void qc_page_file(FILE *f, const char *term, const char *path, const char *sha256);
 /* Writes all options in a folded section; NULL: nothing. Fails if memory is out. */
 bool qc_page_options(FILE *f, const struct qc_json *options, struct qc_status *st);
 
-/* Returns the part behind the last slash. */
+/* Returns the part after the last slash. */
 const char *qc_page_file_name(const char *path);

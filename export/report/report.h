@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The report of a quantization: what was done, what it cost, layer by layer. Filled by the caller, written as
+/* The report of a quantization: what was done and the errors of each layer. The caller fills it; it is written as
    report.json, layers.csv and report.html. Numbers that are not finite are written as null. */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #define QC_NO_INDEX SIZE_MAX
 
-/* How many values lay where: bars of equal widths over [lo, hi]; exact zeros are in none of them. */
+/* A histogram: bars of equal width over [lo, hi]. Exact zeros are not in the bars. */
 struct qc_report_histogram {
     double lo, hi;
     uint64_t zeros;
@@ -21,100 +21,100 @@ struct qc_report_histogram {
 
 /* A range that the solver tried. */
 struct qc_layer_tried {
-    double min, max, objective; /* objective: infinite when the range was not admitted */
-    double refused;             /* what it would be then, or NaN; for the plot only */
+    double min, max, objective; /* objective: infinite if the range was not admitted */
+    double refused;             /* objective of a range that was not admitted, or NaN; only for the plot */
 };
 
-/* How the range of a value was found; numbers that are NaN, infinite or 0 counts are written as null. */
+/* How the range of a value was found. Numbers that are NaN or infinite and counts of 0 are written as null. */
 struct qc_layer_solver {
     double objective, objective_minmax; /* NaN: the method has none */
-    const char *behind;                 /* the function that errors were taken behind; NULL: none */
+    const char *behind;                 /* errors were measured after this function; NULL: none */
     uint32_t candidates;
-    double known_min, known_max; /* what the graph guarantees; infinite: nothing */
+    double known_min, known_max; /* bounds that the graph guarantees; infinite: none */
     size_t curve_count;          /* 0: no curve */
     const struct qc_layer_tried *curve;
     const struct qc_layer_tried *runner_up; /* NULL: none */
 };
 
-/* How a layer's weights were rounded, and its bias corrected. Errors: mean squares of the layer's own output, from
- * rounding its weights. */
+/* How a layer's weights were rounded and its bias was corrected. Errors are mean squared errors of the layer's own
+ * output that come from rounding its weights. */
 struct qc_report_rounding {
     const char *method; /* "nearest" or "compensated" */
-    const char *reason; /* why it is nearest, or NULL */
-    bool judged, held;  /* errors are known; on samples held back, or on all for want of samples */
+    const char *reason; /* why the method is nearest, or NULL */
+    bool judged, held;  /* judged: errors are known; held: on held-out samples, otherwise on all samples */
     size_t outputs, nearest_outputs, blocks;
     double error_nearest, error;
     bool bias_corrected;
-    double bias_rms, bias_max; /* of what was added to the bias */
+    double bias_rms, bias_max; /* of the correction of the bias */
 };
 
-/* What --method auto tried. */
+/* A method that --method auto tried. */
 struct qc_report_trial {
     const char *method;
-    double sqnr_db;  /* of the outputs, noise to signal averaged over them; infinity without noise */
+    double sqnr_db;  /* SQNR of the outputs from their mean noise-to-signal ratio; infinity without noise */
     double gain_db;  /* over the first trial, on the same samples */
-    double error_db; /* standard error of that; infinite: not known */
-    double worth_db; /* the gain less what may be luck: the most is chosen */
-    size_t samples;  /* that it ran on */
+    double error_db; /* standard error of the gain; infinite: not known */
+    double worth_db; /* the gain minus its uncertainty; the method with the largest is chosen */
+    size_t samples;  /* number of samples of this trial */
     bool chosen;
 };
 
-/* How a tensor came to its observer by --method auto. */
+/* How --method auto chose the observer of a tensor. */
 struct qc_report_choice {
-    const struct qc_report_trial *trial; /* that it was chosen by; NULL: by steps */
+    const struct qc_report_trial *trial; /* the chosen trial; NULL: chosen by `steps` */
     bool steps;                          /* an input whose values are multiples of its scale */
 };
 
 /* One quantized value: an activation or a weight. Strings and arrays are borrowed. */
 struct qc_layer {
     const char *name, *op, *type, *kind; /* kind: "activation" or "weight" */
-    const char *node;                    /* the op that makes it; of a weight, that reads it; NULL: a graph input */
-    bool in_body;                        /* of an If, Loop or Scan; errors are then of the body run alone */
-    int axis;                            /* of per-channel scales, or of blocks; -1 for one scale */
+    const char *node;                    /* the op that computes it, or that reads a weight; NULL: a graph input */
+    bool in_body;                        /* in a body of If, Loop or Scan; its errors are of the body run alone */
+    int axis;                            /* axis of per-channel scales or of blocks; -1: one scale */
     int64_t block;                       /* elements of a block; 0: no blocks */
-    size_t count;                        /* of scales */
+    size_t count;                        /* number of scales */
     const float *scale;
     const int32_t *zero_point;
-    const char *one_scale; /* of an activation: why it has one scale though one per channel was asked for; NULL */
+    const char *one_scale; /* why an activation has one scale despite --per-channel=activations, or NULL */
     const char *method;
-    const struct qc_report_choice *choice; /* NULL: not by --method auto */
+    const struct qc_report_choice *choice; /* NULL: not chosen by --method auto */
     double observed_min, observed_max;
     uint64_t observed_count, observed_nan, observed_inf;
     double chosen_min, chosen_max, clipped_fraction;
     struct qc_layer_solver solver;
-    double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN where not measured */
-    double alone_db; /* SQNR of this value rounded to its parameters, everything before it exact; NaN: not known */
-    double clipping_share; /* of that noise, what lies beyond the range: 0 to 1 */
-    double isolated_db; /* SQNR of the outputs with only the op quantized that makes this (of a weight: that reads it);
-                           NaN: not measured */
-    double isolated_metric, isolated_lost;       /* accuracy then, and what it costs: points or dB; NaN: not measured */
-    double lost_fraction;                        /* of the values that are not zero, those that round to it */
+    double sqnr_db, cosine, max_abs, saturated_fraction; /* NaN if not measured */
+    double alone_db;       /* SQNR of rounding this value alone, with exact values before it; NaN: not known */
+    double clipping_share; /* share of that noise that comes from clipping: 0 to 1 */
+    double isolated_db;    /* SQNR of the outputs if only the op that computes this value (or reads this weight) is
+                              quantized; NaN: not measured */
+    double isolated_metric, isolated_lost;       /* accuracy then, and its loss in points or dB; NaN: not measured */
+    double lost_fraction;                        /* share of the nonzero values that round to zero */
     const struct qc_report_histogram *histogram; /* NULL: none */
-    size_t channel_count; /* of a weight: what its channels hold (also where they share a scale) */
+    size_t channel_count; /* channels of a weight, also if they share a scale; [channel_count] minima and maxima: */
     const float *channel_low, *channel_high;
-    unsigned accumulator_bits;      /* proved from weights and levels; 0: has none */
-    unsigned accumulator_bits_seen; /* in the measured samples; 0: not measured */
-    const char *accumulator_of;   /* the op whose accumulator that is, named as in qc_report_overflow; NULL: has none */
-    double accumulator_overflows; /* of the results that were counted; NaN: has none, 32 bits, or nothing was counted */
-    const struct qc_report_rounding *rounding; /* of a weight whose layer was looked at; NULL: nearest */
-    size_t scales_raised;                      /* of weights, so that accumulators fit */
-    double scale_raise_max;                    /* the largest factor; 0 when accumulators have 32 bits */
+    unsigned accumulator_bits;      /* proved from weights and levels; 0: no accumulator */
+    unsigned accumulator_bits_seen; /* needed by the measured samples; 0: not measured */
+    const char *accumulator_of;     /* the op that has the accumulator, as in qc_report_overflow; NULL: none */
+    double accumulator_overflows;   /* share of the counted results; NaN: no accumulator, 32 bits, or none counted */
+    const struct qc_report_rounding *rounding; /* of a weight whose rounding was examined; NULL: nearest */
+    size_t scales_raised;                      /* scales of weights that were raised so that accumulators fit */
+    double scale_raise_max;                    /* the largest factor; 0 if accumulators have 32 bits */
 };
 
 /* Channels that could be scaled between operators (quantize/scaling/scale_search.h). */
 struct qc_report_scaled {
-    const char *value; /* that carries the channels */
-    const char *kind;  /* "awq"; NULL: nothing that was tried gained enough */
+    const char *value; /* the value that has the channels */
+    const char *kind;  /* "awq"; NULL: no scaling gained enough */
     size_t channels, layers;
-    const char *const *nodes; /* [layers]: those that read them */
+    const char *const *nodes; /* [layers]: the layers that read the value */
     double activation_power, weight_power;
-    double error; /* of the layers' outputs, to that without scaling */
+    double error; /* error of the layers' outputs relative to the error without scaling */
 };
 
-/* A layer whose accumulator of so few bits can overflow. */
+/* A layer whose narrow accumulator can overflow. */
 struct qc_report_overflow {
     const char *name;
-    unsigned bits; /* that would hold all that was seen */
+    unsigned bits; /* bits that would hold all counted results */
     uint64_t overflows, results;
 };
 
@@ -122,81 +122,82 @@ struct qc_report_overflow {
 struct qc_report_accumulator {
     unsigned bits;
     const char *overflow; /* "wrap" or "saturate" */
-    const char *bound;    /* what the scales were raised for: "auto", "proven", "seen" */
-    const char *file;     /* the data that overflows were counted on */
+    const char *bound;    /* bound that the scales were raised for: "auto", "proven", "seen" */
+    const char *file;     /* data on which overflows were counted */
     size_t samples, layer_count;
     const struct qc_report_overflow *layers;
-    size_t scales_raised, channels_bounded; /* of weights: scales raised, and output channels not compensated, or
-                                               corrected in part, so that sums fit */
+    size_t scales_raised, channels_bounded; /* so that sums fit: scales of weights that were raised; output channels
+                                               without compensation or with a partly corrected bias */
 };
 
-/* Of all layers together. */
+/* Gives the sums over all layers. */
 void qc_report_overflowed(uint64_t *overflows, uint64_t *results, const struct qc_report_accumulator *a);
 
 struct qc_float_op {
     const char *name, *op, *reason;
 };
 
-/* A multiply-accumulate op and what follows it on integers. */
+/* A multiply-accumulate op and the integer ops that follow it. */
 struct qc_report_group {
     const char *name, *op;
-    const char *type; /* of what leaves the group: "u8"; "i32" for an accumulator, "f32" for a float op */
+    const char *type; /* type of the group's result: "u8"; "i32" for an accumulator, "f32" for a float op */
     size_t op_count;
-    const char *const *ops; /* behind it: "Requantize", "Relu", "Table" */
-    bool one_piece;         /* else: */
-    const char *reason;     /* why it breaks, and at which node; NULL: at a graph output */
+    const char *const *ops; /* ops that follow: "Requantize", "Relu", "Table" */
+    bool one_piece;         /* true: the members below are not set */
+    const char *reason;     /* why and at which node the group breaks; NULL: at a graph output */
     const char *break_name, *break_op;
 };
 
-/* What a layer alone does to the outputs (--sensitivity). */
+/* Effect of one layer alone on the outputs (--sensitivity). */
 struct qc_report_effect {
     const char *node, *op;
-    double sqnr_db, weights_sqnr_db; /* of the outputs; with its weights alone: NaN when it has none */
-    double metric, lost;             /* accuracy with it, and what it costs: points or dB; NaN without labelled data */
+    double sqnr_db, weights_sqnr_db; /* SQNR of the outputs; with only its weights quantized: NaN if it has none */
+    double metric, lost;             /* accuracy, and its loss in points or dB; NaN without labelled data */
 };
 
-/* A layer in the one ranking: by its effect on the outputs. */
+/* A layer in the ranking by effect on the outputs. */
 struct qc_report_rank {
-    const char *node, *op; /* node: as options find it; "": by no name */
-    double sqnr_db;        /* of the outputs with this layer alone quantized; infinity without noise */
-    bool measured;         /* else an estimate from the errors of all tensors */
+    const char *node, *op; /* node: the name that options accept; "": it has none */
+    double sqnr_db;        /* of the outputs with only this layer quantized; infinity without noise */
+    bool measured;         /* false: estimated from the errors of all tensors */
 };
 
 /* One attempt to meet --max-drop, --min-sqnr or --max-nll. */
 struct qc_report_fallback_step {
-    size_t layers;                  /* the worst of the ranking; 0: the beginning */
-    const char *type;               /* "8 bits", "16 bits", "float"; "": as the options say */
-    double value, drop, int8_share; /* accuracy; points or dB; of the multiply-adds. NaN when it could not be done: */
-    double sqnr_db, nll;            /* of the worst output; nats. NaN where it was not measured */
-    const char *reason;             /* why, else NULL */
+    size_t layers;                  /* number of worst layers that get `type`; 0: the first attempt */
+    const char *type;               /* "8 bits", "16 bits", "float"; "": the types of the options */
+    double value, drop, int8_share; /* accuracy; its loss in points or dB; share of the multiply-adds. NaN: it failed */
+    double sqnr_db, nll;            /* of the worst output; in nats. NaN: not measured */
+    const char *reason;             /* why the attempt failed, or NULL */
     bool met, chosen;
 };
 
 struct qc_report_fallback {
-    double limit, min_sqnr, max_nll; /* NaN: not asked for */
+    double limit, min_sqnr, max_nll; /* NaN: not set */
     bool met;
-    bool mended; /* nobody asked for it: outputs had lost too much */
+    bool mended; /* no option asked for it: it was done because outputs had lost too much */
     size_t step_count;
     const struct qc_report_fallback_step *steps;
     size_t option_count;
-    const char *const *options; /* that give the same by hand: "--skip=NODE" */
-    const char *command;        /* with them, for a shell; NULL when the demand is not met */
+    const char *const *options; /* options that give the same result: "--skip=NODE" */
+    const char *command;        /* shell command with these options; NULL if the demand is not met */
 };
 
-/* What --min-sqnr and --max-nll ask for, and what is there. */
+/* The limits of --min-sqnr and --max-nll, and the measured values. */
 struct qc_report_demand {
-    double min_sqnr, sqnr_db;  /* NaN: not asked for */
-    const char *output, *file; /* the worst output; where the samples are from, NULL without min_sqnr */
+    double min_sqnr, sqnr_db;  /* NaN: not set */
+    const char *output, *file; /* the worst output; the file of the samples, NULL without min_sqnr */
     size_t samples;
     double max_nll, nll;
     bool met;
 };
 
-/* What --size chose: expected errors are noise to signal of the outputs from rounded weights, or of the weights. */
+/* The choice of --size. Expected errors are noise-to-signal ratios from rounded weights, of the outputs or of the
+   weights themselves. */
 struct qc_report_size_layer {
     const char *node;
     unsigned bits;
-    size_t bytes; /* of its weights, about */
+    size_t bytes; /* approximate size of its weights */
     double error;
 };
 
@@ -207,7 +208,7 @@ struct qc_report_size_row {
 };
 
 struct qc_report_size_uniform {
-    unsigned bits; /* of all layers */
+    unsigned bits; /* bits of the weights of all layers */
     size_t bytes;
     double error;
 };
@@ -215,92 +216,92 @@ struct qc_report_size_uniform {
 struct qc_report_size {
     size_t limit, bytes; /* of the file */
     double error;
-    bool of_outputs; /* else no samples were there, and errors are of weights */
+    bool of_outputs; /* false: there were no samples, and errors are those of the weights */
     size_t layer_count, row_count, uniform_count;
     const struct qc_report_size_layer *layers;
-    const struct qc_report_size_row *rows; /* the least error for so many bytes, ascending */
+    const struct qc_report_size_row *rows; /* the least error for each size, ascending by size */
     const struct qc_report_size_uniform *uniform;
     size_t option_count;
-    const char *const *options; /* that give the same by hand: "--weight-type=int4:NODE" */
-    const char *command;        /* with them, for a shell */
+    const char *const *options; /* options that give the same result: "--weight-type=int4:NODE" */
+    const char *command;        /* shell command with these options */
     double seconds;
 };
 
 /* A change that --benchmark tried. */
 struct qc_report_latency_step {
     const char *group; /* "Conv 1x1" */
-    size_t op_count;   /* that it moves */
+    size_t op_count;   /* number of ops that it moves */
     bool to_float;
-    double before_ms, after_ms; /* NaN where it could not be made: */
-    double sqnr_db;             /* of the outputs after it; NaN also without samples */
-    const char *reason;         /* why it could not be made, else NULL */
+    double before_ms, after_ms; /* NaN: the change failed */
+    double sqnr_db;             /* SQNR of the outputs with the change; NaN: it failed, or there are no samples */
+    const char *reason;         /* why the change failed, or NULL */
     bool kept;
 };
 
-/* What --benchmark measured, and the placement that it chose. */
+/* The measurements of --benchmark and the placement that it chose. */
 struct qc_report_latency {
     const char *command;                               /* as given */
-    double float_ms, default_ms, integers_ms, best_ms; /* NaN: not measured; best_ms is of what is written */
+    double float_ms, default_ms, integers_ms, best_ms; /* NaN: not measured; best_ms is of the written model */
     double default_db, integers_db, best_db;           /* SQNR of the outputs; NaN: not measured, infinity: no error */
-    bool reverted;  /* made with all options, the placement was not faster than the default, which is written */
+    bool reverted;  /* with all options the placement was not faster than the default, so the default is written */
     bool all_float; /* nothing is quantized: float is the fastest */
-    size_t step_count, left; /* left: groups that were not tried, being too many */
+    size_t step_count, left; /* left: number of groups that were not tried because there are too many */
     const struct qc_report_latency_step *steps;
-    const char *prefer; /* the options that place operators so: --prefer ... */
+    const char *prefer; /* value of --prefer that gives this placement */
     size_t skip_count;
-    const char *const *skip; /* ... and --skip, for each */
+    const char *const *skip; /* values of --skip that give this placement */
     double seconds;
 };
 
-/* A place where error enters, and why. */
+/* An operator that adds much error, and the reason. */
 struct qc_report_suggestion {
-    const char *node, *op;      /* where */
-    double before_db, after_db; /* SQNR of what it reads (infinity: exact) and of what it makes */
+    const char *node, *op;
+    double before_db, after_db; /* SQNR of its inputs (infinity: exact) and of its result */
     const char *why;            /* a sentence */
-    size_t layer;               /* index of the layer to look at, or QC_NO_INDEX */
+    size_t layer;               /* index of the layer concerned, or QC_NO_INDEX */
 };
 
-/* A command that was tried in this run, and what it does to the outputs. */
+/* A command that was tried in this run, and its effect on the outputs. */
 struct qc_report_advice {
-    const char *action, *node; /* a sentence; where, NULL: everywhere */
+    const char *action, *node; /* a sentence; the node it applies to, NULL: all */
     const char *command;       /* for a shell */
     size_t word_count;
-    const char *const *words; /* the same, unquoted */
-    size_t layer;             /* index of the layer to look at, or QC_NO_INDEX */
-    /* SQNR of the outputs, noise to signal averaged over them; infinity without noise. On the samples that the report
-       measures, and on others that were held back. */
+    const char *const *words; /* words of the command, unquoted */
+    size_t layer;             /* index of the layer concerned, or QC_NO_INDEX */
+    /* SQNR of the outputs from their mean noise-to-signal ratio; infinity without noise. The first two are of the
+       report's samples, the other two of held-out samples. */
     double before_db, after_db, held_before_db, held_after_db;
     const double *outputs_before_db, *outputs_after_db; /* [output_count] of the report */
 };
 
-/* An idea that --advice auto had no room for. */
+/* A change that --advice auto did not try because it needs too much work. */
 struct qc_report_left {
-    const char *action, *node; /* as above */
+    const char *action, *node; /* as in qc_report_advice */
 };
 
 /* Why there is no advice. */
 enum qc_advice_state {
     QC_ADVICE_NOT_ASKED,  /* --advice off */
-    QC_ADVICE_NO_DATA,    /* there is nothing to run */
-    QC_ADVICE_NOT_NEEDED, /* hardly anything is lost */
-    QC_ADVICE_MET,        /* --max-drop has done it */
+    QC_ADVICE_NO_DATA,    /* there are no samples to run */
+    QC_ADVICE_NOT_NEEDED, /* the outputs have lost little */
+    QC_ADVICE_MET,        /* --max-drop has changed layers already */
     QC_ADVICE_SIZED,      /* --size has chosen the types */
     QC_ADVICE_SHARED,     /* several processes share the data */
-    QC_ADVICE_LARGE,      /* what weights were rounded by is too large to be kept without --advice on */
-    QC_ADVICE_TRIED,      /* what is there; none: nothing helps */
+    QC_ADVICE_LARGE,      /* the second moments for rounding weights are too large to keep without --advice on */
+    QC_ADVICE_TRIED,      /* changes were tried; without advice none of them helps */
 };
 
 enum qc_report_node_kind { QC_NODE_INPUT, QC_NODE_INTEGER, QC_NODE_FLOAT, QC_NODE_SHAPE, QC_NODE_OUTPUT };
 
-/* A node of the graph as it was partitioned: an op with what is computed in one piece with it. */
+/* A node of the partitioned graph: an op with the ops that are fused with it. */
 struct qc_report_node {
-    enum qc_report_node_kind kind; /* SHAPE: integers that are no quantized values */
+    enum qc_report_node_kind kind; /* SHAPE: computes integers that are not quantized values, such as shapes */
     const char *name, *label;      /* label: "Conv + Relu" */
-    const char *shape;             /* of what leaves it: "[N,16,8,8]"; NULL: not known */
-    const char *reason;            /* of a float op, why; else NULL */
+    const char *shape;             /* shape of its result: "[N,16,8,8]"; NULL: not known */
+    const char *reason;            /* why the op stays in float, or NULL */
     size_t input_count;
-    const size_t *inputs; /* nodes before this one */
-    size_t layer;         /* that it makes, or QC_NO_INDEX */
+    const size_t *inputs; /* indices of earlier nodes */
+    size_t layer;         /* index of the layer of its result, or QC_NO_INDEX */
 };
 
 struct qc_report_output {
@@ -313,73 +314,73 @@ struct qc_report {
     const char *model_file, *model_sha256;
     size_t model_bytes;
     const char *data_file, *data_sha256;             /* without samples: the statistics file */
-    const char *statistics_file, *statistics_sha256; /* that the parameters come from; NULL: from the samples */
+    const char *statistics_file, *statistics_sha256; /* source of the qparams; NULL: the samples */
     size_t statistics_samples;
     size_t data_samples, data_total, data_dropped;
-    size_t data_made; /* inputs that are made from the tokens */
-    struct qc_json *options; /* taken */
+    size_t data_made;        /* inputs that are made from the tokens */
+    struct qc_json *options; /* qc_report_json takes ownership */
     const char *metric;      /* NULL: no labelled data */
     const char *eval_file;
     double fp32, int8;
-    double fp32_low, fp32_high, int8_low, int8_high; /* 95 % interval; NaN when there is none */
-    double fp32_top5, int8_top5;                     /* NaN when there is none */
+    double fp32_low, fp32_high, int8_low, int8_high; /* 95 % interval; NaN: none */
+    double fp32_top5, int8_top5;                     /* NaN: none */
     size_t eval_samples;
-    size_t eval_positions;     /* labels that counted, where samples have several; else 0 */
+    size_t eval_positions;     /* number of labels counted if samples have several; otherwise 0 */
     double fp32_nll, int8_nll; /* with eval_positions: mean negative log-likelihood in nats */
-    const char *weight_type;   /* that was asked for: "int4"; NULL: not known */
+    const char *weight_type;   /* type of weights in the options: "int4"; NULL: not known */
     size_t quantized_ops, float_op_count;
     struct {
         size_t products, saturating, channels;
         const char *first;
-    } pairs; /* what x86 without VNNI makes of the file (graph/core/pair_proof.h): products of int8 weights, those that
-                may saturate and the first of them, or NULL; channels of weights that were kept from it */
+    } pairs; /* saturation on x86 without VNNI (graph/core/pair_proof.h): number of products of int8 weights; those that
+                may saturate, and the first of them or NULL; channels of weights that were changed to prevent it */
     const struct qc_float_op *float_ops;
-    double int8_share;    /* of the multiply-adds, both factors of at most 8 bits; NaN when there are none */
-    double integer_share; /* the same with integers of any number of bits */
+    double int8_share;    /* share of the multiply-adds whose factors have at most 8 bits; NaN: there are none */
+    double integer_share; /* the same for integers of any number of bits */
     size_t rank_count;    /* 0: nothing was measured */
     const struct qc_report_rank *ranks;        /* the worst first */
     size_t effect_count, effect_samples;       /* 0: not measured */
     const struct qc_report_effect *effects;    /* the worst first */
-    const struct qc_report_demand *demand;     /* NULL: neither was asked for */
+    const struct qc_report_demand *demand;     /* NULL: neither limit was set */
     const struct qc_report_fallback *fallback; /* NULL: not needed */
-    bool crossed;           /* weights of few bits were rounded again, on what the quantized network reads */
-    double crossed_gain_db; /* for the outputs, on samples */
+    bool crossed;           /* weights of few bits were refined for the inputs that the quantized network has */
+    double crossed_gain_db; /* gain of the outputs, on samples */
     bool crossed_kept;
-    size_t output_bias_outputs;              /* whose layers took up the mean error there; 0: none */
-    size_t output_bias_units;                /* that showed it */
-    double output_bias_gain_db;              /* expected, of the output that gains most */
-    const struct qc_report_size *size;       /* NULL: not asked for */
-    const struct qc_report_latency *latency; /* NULL: not asked for */
+    size_t output_bias_outputs;              /* outputs whose mean error was removed by a bias; 0: none */
+    size_t output_bias_units;                /* samples that showed the mean error */
+    double output_bias_gain_db;              /* expected gain of the output that gains most */
+    const struct qc_report_size *size;       /* NULL: --size was not given */
+    const struct qc_report_latency *latency; /* NULL: --benchmark was not given */
     size_t trial_count;                      /* 0: another method, or no data to run */
     const struct qc_report_trial *trials;    /* mse first */
     size_t group_count;
     const struct qc_report_group *groups;
     const struct qc_report_accumulator *accumulator; /* NULL: 32 bits */
-    bool quantized_in_part; /* the model has quantized values: errors and accuracy are relative to it without ... */
-    size_t unrounded,
-        linear_left;         /* ... the rounding of so many, and with so many QuantizeLinear and DequantizeLinear */
-    size_t kept, quantizers; /* quantizers whose parameters are those that the model had; all. 0, 0: of a float model */
-    size_t scaled_count;     /* 0: not looked for, or there are none */
+    bool quantized_in_part;                          /* the given model has quantized values */
+    size_t unrounded, linear_left; /* their number: errors and accuracy are relative to the model without rounding them;
+                                      QuantizeLinear and DequantizeLinear that stay in this reference */
+    size_t kept, quantizers;       /* quantizers with the given model's qparams; all quantizers. 0, 0: a float model */
+    size_t scaled_count;           /* 0: no search, or no scalable channels */
     const struct qc_report_scaled *scaled;
-    bool bias_narrowed; /* biases are added to stored results, not on the accumulator */
+    bool bias_narrowed; /* biases are added to stored results, not in the accumulator */
     size_t warning_count;
     const char *const *warnings;
     size_t layer_count;
     const struct qc_layer *layers;
-    const size_t *layers_by_name; /* [layer_count]: their numbers */
+    const size_t *layers_by_name; /* [layer_count]: indices of layers, sorted by name */
     size_t measured_samples, output_count;
     const struct qc_report_output *outputs;
     size_t suggestion_count; /* worst first */
     const struct qc_report_suggestion *suggestions;
     enum qc_advice_state advice_state;
-    size_t advice_count, advice_tried;            /* what gains most first; commands that were tried */
-    size_t advice_left;                           /* that would have been too much work for --advice auto */
+    size_t advice_count, advice_tried;            /* pieces of advice, largest gain first; commands that were tried */
+    size_t advice_left;                           /* changes that are too much work for --advice auto */
     const struct qc_report_left *advice_left_out; /* [advice_left], the best first */
     const struct qc_report_advice *advice;
-    const struct qc_report_advice *cheaper; /* NULL, or what costs no more than a file of half the size would */
+    const struct qc_report_advice *cheaper; /* advice with smaller weights at little loss, or NULL */
     size_t node_count;
     const struct qc_report_node *nodes; /* in topological order */
-    size_t file_count;                  /* written */
+    size_t file_count;                  /* number of written files */
     const char *const *files;
     const size_t *file_bytes;
     double total_seconds, import_seconds, collect_seconds, solve_seconds, rounding_seconds, measure_seconds,
@@ -388,21 +389,22 @@ struct qc_report {
     size_t worker_bytes, constant_bytes, statistics_bytes;
 };
 
-/* What the quantized network is called: the type of weights that was asked for, without its sign: "int4", "fp8". If it
-   is not known, that of most weights, else of most activations; "quantized" without any. Borrowed from r. */
+/* Returns the name of the quantized network in texts: the type of weights in the options, without its sign: "int4",
+   "fp8". If it is not known, the type of most weights, otherwise of most activations, otherwise "quantized". Borrowed
+   from r. */
 const char *qc_report_type(const struct qc_report *r);
 
-/* The whole report; keys under "timing" are the only ones that differ between runs with the same inputs and options.
- * Owned by the caller. */
+/* Returns the whole report, which the caller owns. With the same inputs and options only keys under "timing" differ
+ * between runs. */
 struct qc_json *qc_report_json(const struct qc_report *r);
 
-/* The report as one page of HTML without anything from elsewhere; no seconds in it, so the same bytes for the same
-   inputs and options. Owned by the caller (free); NULL and a status when memory is out. */
+/* Returns the report as a self-contained page of HTML, which the caller frees. It has no times: the same inputs and
+   options give the same bytes. Returns NULL with a status if memory runs out. */
 char *qc_report_html(size_t *size, const struct qc_report *r, struct qc_status *st);
 
-/* The placement as a configuration (--config) of the next job. Owned by the caller. */
+/* Returns the placement as a configuration (--config) for the next job. The caller owns it. */
 struct qc_json *qc_latency_placement(const struct qc_report_latency *l);
 
-/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: all of them appear
-   or none, and each whole. Makes the folder, and removes it again after an error. */
+/* Writes FOLDER/report.json (json: from qc_report_json), FOLDER/layers.csv and FOLDER/report.html: either all of them
+   or none, each complete. Creates the folder, and removes it after an error. */
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st);

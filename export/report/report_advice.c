@@ -20,7 +20,7 @@ static void one_advice(FILE *f, const struct qc_report *r, const struct qc_repor
         fputs(": ", f);
         qc_html_layer_link(f, a->node, a->layer);
     }
-    qc_html(f, "</h3><p>Outputs %.2f → <b>%.2f dB</b>; on samples held back %.2f → %.2f dB", a->before_db, a->after_db,
+    qc_html(f, "</h3><p>Outputs %.2f → <b>%.2f dB</b>; on held-out samples %.2f → %.2f dB", a->before_db, a->after_db,
             a->held_before_db, a->held_after_db);
     for (size_t i = 0; r->output_count > 1 && i < r->output_count; i++) {
         fputs(i ? ", " : ". ", f);
@@ -32,7 +32,7 @@ static void one_advice(FILE *f, const struct qc_report *r, const struct qc_repor
     fputs("</li>\n", f);
 }
 
-/* Ideas that were not tried, in one sentence. */
+/* Writes the changes that were not tried, in one sentence. */
 static void left_out(FILE *f, const struct qc_report *r)
 {
     if (!r->advice_left) return;
@@ -51,9 +51,9 @@ static void left_out(FILE *f, const struct qc_report *r)
 void qc_html_no_advice(FILE *f, const struct qc_report *r)
 {
     static const char *const why[] = {
-        [QC_ADVICE_NOT_ASKED] = "Nothing was tried, as <code>--advice off</code> says.",
+        [QC_ADVICE_NOT_ASKED] = "Nothing was tried: <code>--advice off</code>.",
         [QC_ADVICE_NO_DATA] = "Nothing was tried: commands are tried on the samples of <code>--data</code>.",
-        [QC_ADVICE_NOT_NEEDED] = "Nothing is lost that would need mending.",
+        [QC_ADVICE_NOT_NEEDED] = "The loss is too small to need a change.",
         [QC_ADVICE_MET] = "The demand is met with wider types.",
         [QC_ADVICE_SIZED] = "Nothing was tried: <code>--size</code> has chosen the types.",
         [QC_ADVICE_LARGE] =
@@ -71,7 +71,7 @@ void qc_html_no_advice(FILE *f, const struct qc_report *r)
     left_out(f, r);
 }
 
-/* What was tried and helps; where there is nothing, why. */
+/* Writes the changes that help, or why there are none. */
 static void advice(FILE *f, const struct qc_report *r)
 {
     fputs("<h2>What helps</h2>\n", f);
@@ -88,7 +88,7 @@ static void advice(FILE *f, const struct qc_report *r)
     if (!r->advice_count) return;
     qc_html(f,
             "<p class=\"note\">%zu command%s tried in this run. %s the SQNR of the outputs by 0.3 dB or more, on %zu "
-            "sample%s and on others that were held back.",
+            "sample%s and on held-out samples.",
             r->advice_tried, r->advice_tried == 1 ? " was" : "s were",
             r->advice_count == 1 ? "This one raises" : "These raise", r->measured_samples,
             r->measured_samples == 1 ? "" : "s");
@@ -101,16 +101,16 @@ static void advice(FILE *f, const struct qc_report *r)
 static void suggestions(FILE *f, const struct qc_report *r)
 {
     if (r->fallback && r->fallback->met && !r->suggestion_count) return;
-    fputs("<h2>What hurts most</h2>\n", f);
+    fputs("<h2>Largest sources of error</h2>\n", f);
     if (!r->suggestion_count) {
         fputs(r->measured_samples
-                  ? "<p>No op adds error to what it reads.</p>\n"
+                  ? "<p>No op adds error to its inputs.</p>\n"
                   : "<p>Nothing was measured: layers are compared on the samples of <code>--data</code>.</p>\n",
               f);
         return;
     }
-    fputs("<p class=\"note\">Where the relative error grows most between what an op reads and what it makes, those "
-          "with a known cause first.</p><ol class=\"hurts\">\n",
+    fputs("<p class=\"note\">Ops whose results have much more relative error than their inputs. Those with a known "
+          "cause come first.</p><ol class=\"hurts\">\n",
           f);
     for (size_t i = 0; i < r->suggestion_count; i++) {
         const struct qc_report_suggestion *s = &r->suggestions[i];

@@ -7,7 +7,7 @@
 
 #include "export/report/html.h"
 
-/* A plot of 330 x 170 with room for the axes. */
+/* Size of a plot, with margins for the axes. */
 enum { WIDTH = 330, HEIGHT = 172, LEFT = 46, RIGHT = 10, TOP = 10, BOTTOM = 36 };
 
 static const double inner_width = WIDTH - LEFT - RIGHT, inner_height = HEIGHT - TOP - BOTTOM;
@@ -82,7 +82,7 @@ static void vertical(FILE *f, const char *css, double x)
     qc_html(f, "<path class=\"%s\" d=\"M%.1f %dV%.1f\"/>", css, x, TOP, TOP + inner_height);
 }
 
-/* Bars [first, past) as one path. */
+/* Draws the bars inside [lo, hi], or those outside, as one path. */
 static void bars(FILE *f, const struct qc_report_histogram *h, const struct axis *x, const struct axis *y,
                  const char *css, bool inside, double lo, double hi)
 {
@@ -92,7 +92,7 @@ static void bars(FILE *f, const struct qc_report_histogram *h, const struct axis
         double from = h->lo + width * (double)i, to = from + width, middle = (from + to) / 2;
         if (!h->bars[i] || (middle >= lo && middle <= hi) != inside) continue;
         double left = across(x, from), top = up(y, log10((double)h->bars[i]));
-        top = fmin(top, TOP + inner_height - 1.5); /* one value is seen too */
+        top = fmin(top, TOP + inner_height - 1.5); /* a bar of a single value is visible */
         qc_html(f, "M%.1f %.1fV%.1fH%.1fV%.1fz", left, TOP + inner_height, top, across(x, to) - .6, TOP + inner_height);
     }
     fputs("\"/>", f);
@@ -123,7 +123,7 @@ static double threshold(const struct qc_layer_tried *t)
     return fmax(-t->min, t->max);
 }
 
-/* Powers of ten, at most some five. */
+/* Draws ticks at powers of ten, about five at most. */
 static void axis_log(FILE *f, const struct axis *y)
 {
     double step = fmax(1, ceil((y->hi - y->lo) / 5));
@@ -133,7 +133,7 @@ static void axis_log(FILE *f, const struct axis *y)
     }
 }
 
-/* What is drawn of a range, whether it was admitted or not; not finite: nothing. */
+/* Returns the number that is drawn for a range, admitted or not. If it is not finite, nothing is drawn. */
 static double worth(const struct qc_layer_tried *t)
 {
     return isfinite(t->objective) ? t->objective : t->refused;
@@ -156,14 +156,14 @@ static struct qc_layer_tried choice_of(const struct qc_layer *l)
                                    .refused = (double)NAN};
 }
 
-/* Both axes, with the choice on them. */
+/* Sets both axes so that they contain the curve and the chosen range. */
 static void extent(struct axis *x, struct axis *y, const struct qc_layer *l)
 {
     const struct qc_layer_tried chosen = choice_of(l);
     *x = *y = (struct axis){.lo = (double)INFINITY, .hi = -(double)INFINITY};
     for (size_t i = 0; i < l->solver.curve_count; i++) take_in(x, y, &l->solver.curve[i]);
     take_in(x, y, &chosen);
-    x->lo = fmin(x->lo, threshold(&chosen)); /* whatever is known of it */
+    x->lo = fmin(x->lo, threshold(&chosen)); /* also if its objective is not finite */
     x->hi = fmax(x->hi, threshold(&chosen));
 }
 
@@ -184,7 +184,7 @@ static double height(const struct curve *c, double objective)
     return up(&c->y, c->powers ? log10(objective) : objective);
 }
 
-/* Lines between neighbours: solid where both were admitted. */
+/* Draws lines between neighbours: those with both ranges admitted, or the others. */
 static void curve_line(FILE *f, const struct curve *c, const struct qc_layer_solver *s, bool admitted)
 {
     qc_html(f, "<path class=\"%s\" d=\"", admitted ? "line" : "line refused");
@@ -205,7 +205,7 @@ static void curve_dot(FILE *f, const struct curve *c, const struct qc_layer_trie
                 height(c, worth(t)), radius);
 }
 
-/* Objectives of 30 and more times the least are told apart by their logarithms. */
+/* The axis is logarithmic if the objectives span a factor of 30 or more. */
 void qc_chart_curve(FILE *f, const struct qc_layer *l)
 {
     const struct qc_layer_solver *s = &l->solver;
@@ -268,7 +268,7 @@ static bool beats(const struct qc_placement_point *a, const struct qc_placement_
     return a->ms <= b->ms && a->sqnr_db >= b->sqnr_db && (a->ms < b->ms || a->sqnr_db > b->sqnr_db);
 }
 
-/* Is it on the frontier? */
+/* True if no other placement is better in both latency and SQNR. */
 static bool is_best(const struct qc_placement_point *points, size_t count, size_t k)
 {
     for (size_t i = 0; i < count; i++)
@@ -281,7 +281,7 @@ static double at_sqnr(const struct axis *y, double sqnr_db)
     return up(y, fmax(y->lo, fmin(sqnr_db, y->hi)));
 }
 
-/* From fast to slow, in steps: between two placements there is none. */
+/* Draws the frontier from fast to slow, as steps. */
 static void frontier(FILE *f, const struct axis *x, const struct axis *y, const struct qc_placement_point *points,
                      size_t count)
 {
@@ -311,7 +311,7 @@ void qc_chart_placements(FILE *f, const struct qc_placement_point *points, size_
         y.hi = fmax(y.hi, points[i].sqnr_db);
     }
     const double wide = fmax((x.hi - x.lo) / 12, x.hi * 1e-3), tall = fmax((y.hi - y.lo) / 8, .5);
-    x = (struct axis){.lo = fmax(0, x.lo - wide), .hi = x.hi + wide}; /* no mark on an axis */
+    x = (struct axis){.lo = fmax(0, x.lo - wide), .hi = x.hi + wide}; /* margins keep marks off the axes */
     y = (struct axis){.lo = y.lo - tall, .hi = y.hi + tall};
     begin(f, "SQNR of the outputs over latency", "");
     axis_y(f, &y);

@@ -51,7 +51,7 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
     if (!b) return;
     const char *unit = decibels(r) ? "dB" : "points", *between = ": ";
     if (b->mended)
-        qc_html(f, "<h2>%s", b->met ? "Outputs that were too noisy were mended" : "Noisy outputs were not mended");
+        qc_html(f, "<h2>%s", b->met ? "Outputs that were too noisy were improved" : "Noisy outputs were not improved");
     else
         qc_html(f, "<h2>%s", b->met ? "How the demand was met" : "The demand was not met");
     if (!isnan(b->limit)) {
@@ -63,13 +63,12 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
         between = ", ";
     }
     if (!isnan(b->max_nll)) qc_html(f, "%snll of at most %g", between, b->max_nll);
-    fputs("</h2>\n<p>The layers that alone make the most noise in the outputs were given wider types, their number "
-          "doubled until "
-          "the demand held and then halved towards the least that does: "
-          "the next type that the target has integers for, for what loses more, the activations or the weights, or "
-          "float.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-          "aria-label=\"Attempts\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th>",
-          f);
+    fputs(
+        "</h2>\n<p>The layers that add the most noise to the outputs get wider types. Their number is doubled until "
+        "the demand is met, and then bisected to the smallest number that meets it. Activations or weights, whichever "
+        "lose more, get the next wider integer type of the target, or float.</p>\n<div class=\"scroll\" tabindex=\"0\" "
+        "role=\"region\" aria-label=\"Attempts\"><table><thead><tr><th class=\"n\">worst layers</th><th>in</th>",
+        f);
     if (r->metric)
         qc_html(f, "<th class=\"n\">%s</th><th class=\"n\">lost, %s</th>", decibels(r) ? "PSNR, dB" : "top-1, %", unit);
     if (!isnan(b->min_sqnr)) fputs("<th class=\"n\">worst output, dB</th>", f);
@@ -78,7 +77,7 @@ void qc_html_fallback(FILE *f, const struct qc_report *r)
     for (size_t i = 0; i < b->step_count; i++) step(f, r, &b->steps[i]);
     fputs("</tbody></table></div>\n", f);
     if (!b->command) return;
-    fputs("<p style=\"margin-top:10px\">The same by hand:</p>\n", f);
+    fputs("<p style=\"margin-top:10px\">Options that give the same result:</p>\n", f);
     qc_page_command(f, b->command);
 }
 
@@ -121,16 +120,15 @@ void qc_html_effects(FILE *f, const struct qc_report *r)
     if (!r->effect_count) return;
     const bool scored = isfinite(r->effects[0].metric);
     qc_html(f, "<h2>%s</h2>\n<p class=\"note\">",
-            r->fallback && r->fallback->met ? "Before layers were given wider types"
-                                            : "What each layer alone does to the outputs");
+            r->fallback && r->fallback->met ? "Effect of each layer, before layers got wider types"
+                                            : "Effect of each layer alone on the outputs");
     if (scored)
-        qc_html(f, "%s on %zu samples, what it loses, and SQNR of the outputs on %zu,",
+        qc_html(f, "%s and its loss on %zu samples, and SQNR of the outputs on %zu,",
                 decibels(r) ? "PSNR" : "Top-1 accuracy", r->eval_samples, r->effect_samples);
     else
         qc_html(f, "SQNR of the outputs on %zu samples", r->effect_samples);
-    fputs(" when nothing but this layer is quantized: what it reads and its weights; and SQNR with its weights alone.",
-          f);
-    if (scored) fputs(" What costs most accuracy comes first; of equal ones, what has least SQNR.", f);
+    fputs(" if only the inputs and weights of this layer are quantized; and SQNR with only its weights quantized.", f);
+    if (scored) fputs(" Sorted by accuracy loss, then by SQNR.", f);
     if (r->effect_count > SHOWN) qc_html(f, " The worst %d of %zu; all are in report.json.", SHOWN, r->effect_count);
     fputs("</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Effects of "
           "layers\"><table><thead><tr><th class=\"n\">rank</th><th>layer</th><th>op</th>",
@@ -166,7 +164,7 @@ void qc_html_accumulators(FILE *f, const struct qc_report *r)
             a->bits, a->overflow, a->bound, a->scales_raised, a->scales_raised == 1 ? "" : "s",
             a->scales_raised == 1 ? "was" : "were", a->channels_bounded, a->channels_bounded == 1 ? "" : "s");
     if (!a->samples) {
-        fputs("Without samples it is not known what they do.</p>\n", f);
+        fputs("Their effect is not known without samples.</p>\n", f);
         return;
     }
     if (!a->layer_count) {

@@ -478,8 +478,8 @@ bool qc_html_graph(FILE *f, const struct qc_report *r, struct qc_status *st)
     d.a = qc_arena_new();
     if (!d.a) return qc_fail_memory(st, 1);
     if (!choose(&d)) goto out;
-    fputs("<p class=\"note\">What is computed in one piece is "
-          "one box; colours say how near it is to the float network. Arithmetic on shapes is left out.</p>\n",
+    fputs("<p class=\"note\">A box is computed in one piece; its colour shows the error relative to the float network. "
+          "Arithmetic on shapes is left out.</p>\n",
           f);
     legend(f);
     fputs("<div class=\"tools\"><input id=\"find\" type=\"search\" placeholder=\"Find: name, op, shape\" "

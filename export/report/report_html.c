@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.html: the page. Its plots and tables are in report_charts.h and report_parts.h, what it shares with other
- * pages in html.h. */
+/* The page report.html. Its plots and tables are in report_charts.h and report_parts.h, the common parts of pages in
+ * html.h. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,11 +14,11 @@
 #include "export/report/report_charts.h"
 #include "export/report/report_parts.h"
 
-/* Parts of large pages that are not seen at once: packed, they stand in a script element that nothing runs, and
- * packed.js puts what is in them in its place when it is asked for. */
+/* Large pages compress the parts that are hidden at first. A compressed part is the text of a script element that is
+ * never run; packed.js replaces it by its content when the part is shown. */
 
 struct qc_html_packed {
-    FILE *f; /* what is to be packed is written here */
+    FILE *f; /* collects the text that is compressed */
     char *text;
     size_t size;
 };
@@ -32,7 +32,7 @@ static bool qc_html_packed_begin(struct qc_html_packed *p, struct qc_status *st)
     return p->f || qc_fail_memory(st, 1);
 }
 
-/* RFC 4648. */
+/* Writes the data in base64 (RFC 4648). */
 static void base64(FILE *f, const uint8_t *data, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -47,7 +47,7 @@ static void base64(FILE *f, const uint8_t *data, size_t size)
     }
 }
 
-/* Writes the script element; ends p in any case. */
+/* Writes the script element. Frees p also on failure. */
 static bool qc_html_packed_end(FILE *f, struct qc_html_packed *p, struct qc_status *st)
 {
     struct qc_deflate *d = qc_deflate_new(LEVEL);
@@ -67,7 +67,7 @@ static bool qc_html_packed_end(FILE *f, struct qc_html_packed *p, struct qc_stat
     return ok;
 }
 
-/* Of a page with more, what is not seen at once is packed. */
+/* Pages with more layers or nodes compress hidden parts. */
 enum { LAYERS_MAX = 1000, NODES_MAX = 2000 };
 
 static bool is_large(const struct qc_report *r)
@@ -75,7 +75,7 @@ static bool is_large(const struct qc_report *r)
     return r->layer_count > LAYERS_MAX || r->node_count > NODES_MAX;
 }
 
-/* A part of the page: packed where it is large. */
+/* Writes a part of the page, compressed if the page is large. */
 static bool part(FILE *f, const struct qc_report *r,
                  bool (*write)(FILE *, const struct qc_report *, struct qc_status *), struct qc_status *st)
 {
@@ -93,7 +93,7 @@ static int suggested(const struct qc_report *r, size_t layer)
     return 0;
 }
 
-/* The activations that were measured. */
+/* Writes the screen of the measured activations. */
 static bool network(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     struct qc_network_point *points = calloc(r->layer_count + 1, sizeof *points);
@@ -153,7 +153,7 @@ static bool layers(FILE *f, const struct qc_report *r, struct qc_status *st)
     return true;
 }
 
-/* Layers one by one; packed, in pieces of which one is opened for a layer. */
+/* Writes the details of each layer. A large page compresses them in pieces, so that showing a layer opens one piece. */
 static bool details(FILE *f, const struct qc_report *r, struct qc_status *st)
 {
     enum { PIECE = 64 };
@@ -193,7 +193,8 @@ static bool again(FILE *f, const struct qc_report *r, struct qc_status *st)
     return true;
 }
 
-/* Links to the screens: with JavaScript one is shown at a time, without they stand below each other. */
+/* Writes links to the screens. With JavaScript one screen is shown at a time; without it they are one below the other.
+ */
 static void navigation(FILE *f, const struct qc_report *r)
 {
     static const struct {
@@ -226,8 +227,8 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
     qc_page_begin(f, qc_page_file_name(r->model_file), ", quantized: qcalib", assets);
     navigation(f, r);
     if (is_large(r))
-        fputs("<noscript><p class=\"note\">So large a page needs JavaScript for what is not on the first screens; its "
-              "numbers are in report.json and layers.csv too.</p></noscript>\n",
+        fputs("<noscript><p class=\"note\">This page is large and needs JavaScript for most of its screens; the same "
+              "numbers are in report.json and layers.csv.</p></noscript>\n",
               f);
     qc_html_summary(f, r);
     if (!ranking(f, r, st)) return false;
@@ -235,10 +236,9 @@ static bool page(FILE *f, const struct qc_report *r, struct qc_status *st)
         return false;
     fputs("</div>\n", f);
     if (!details(f, r, st)) return false;
-    qc_page_end(
-        f, "Written by qcalib. The same numbers are in report.json and layers.csv; how long things took is "
-           "only in report.json.<span class=\"keys\">Keys: 1 to 7 the screens, j and k the next and the last layer, "
-           "/ search, Esc closes.</span>");
+    qc_page_end(f, "Written by qcalib. The same numbers are in report.json and layers.csv; times are only in "
+                   "report.json.<span class=\"keys\">Keys: 1 to 7 for the screens, j and k for the next and the "
+                   "previous layer, / for search, Esc to close.</span>");
     return true;
 }
 

@@ -5,7 +5,7 @@
 #include "export/report/report.h"
 #include "export/report/report_parts.h"
 
-enum { PARAMETERS_LISTED = 16384 }; /* scales of a layer; of more, only their number and extremes */
+enum { PARAMETERS_LISTED = 16384 }; /* of a layer with more scales, only their number, minimum and maximum */
 
 static struct qc_json *text(const char *s)
 {
@@ -55,7 +55,7 @@ static struct qc_json *accuracy(const struct qc_report *r)
     return o;
 }
 
-/* Tables of embeddings and blocks of large weights have millions of scales: the model file has them. */
+/* Embedding tables and large weights in blocks have millions of scales, which are in the model file. */
 static struct qc_json *extent(const struct qc_layer *l, bool zero_point)
 {
     struct qc_json *o = qc_json_object();

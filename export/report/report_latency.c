@@ -30,7 +30,7 @@ void qc_html_latency_tile(FILE *f, const struct qc_report *r)
     fputs("</code></div></section>", f);
 }
 
-/* Its mark in the plot, its name, and its figures. */
+/* Writes a row: the mark in the plot, the name, latency and SQNR. */
 static void placement_row(FILE *f, const struct qc_placement_point *p, const char *name)
 {
     qc_html(f,
@@ -46,7 +46,7 @@ static void placement_row(FILE *f, const struct qc_placement_point *p, const cha
     fputs("</td></tr>\n", f);
 }
 
-/* The placements with a name, and all changes: a plot where errors were measured, and a table. */
+/* Writes a plot, if errors were measured, and a table of the named placements and of all changes. */
 static bool placements(FILE *f, const struct qc_report_latency *l, struct qc_status *st)
 {
     static const char *const names[] = {"Float", "Written", "Default", "Everything in integers"};
@@ -121,7 +121,7 @@ bool qc_html_latency(FILE *f, const struct qc_report *r, struct qc_status *st)
         fputs("</td></tr>\n", f);
     }
     fputs("</tbody></table></div>\n", f);
-    if (l->reverted) fputs("<p class=\"note\">They gain nothing beside the default, which was written.</p>\n", f);
+    if (l->reverted) fputs("<p class=\"note\">They gain nothing over the default, which was written.</p>\n", f);
     if (l->left) qc_html(f, "<p class=\"note\">%zu more groups were not tried.</p>\n", l->left);
     return true;
 }

@@ -133,7 +133,7 @@ static void solver(FILE *f, const struct qc_layer_solver *s, const char *method)
         qc_html_short(f, s->known_min);
         fputs(" to ", f);
         qc_html_short(f, s->known_max);
-        fputs(": the operators before it allow no other values, whatever the input</dd>", f);
+        fputs(": guaranteed by the operators before it, for any input</dd>", f);
     }
     if (!isfinite(s->objective)) return;
     term(f, "objective");
@@ -163,7 +163,7 @@ static void rounding(FILE *f, const struct qc_layer *l)
             qc_html_text(f, r->reason);
         }
         if (r->judged) {
-            qc_html(f, "; mean squared error of its output, on %s: ", r->held ? "samples held back" : "all samples");
+            qc_html(f, "; mean squared error of its output, on %s: ", r->held ? "held-out samples" : "all samples");
             qc_html_short(f, r->error_nearest);
             fputs(" to the nearest", f);
             if (strcmp(r->method, "compensated") == 0) {
@@ -303,7 +303,8 @@ static void plots(FILE *f, const struct qc_report *r, const struct qc_layer *l)
         fputs("<figcaption>Objective of ", f);
         qc_html_text(f, l->method);
         fputs(" for the ranges that the solver tried", f);
-        if (qc_chart_has_refused(l)) fputs("; dotted: those that it must not take, as they cost too much", f);
+        if (qc_chart_has_refused(l))
+            fputs("; dotted: ranges that are not admitted because their error is too large", f);
         fputs(". The line and the full dot are its choice, found by moving each end of the range too", f);
         fputs(l->solver.runner_up ? "; the open dot is the best of those further away.</figcaption></figure>\n"
                                   : ".</figcaption></figure>\n",

@@ -40,8 +40,10 @@ static const struct {
     double radius;
 } lines[LINES] = {
     {isolated, "line3", "dot3", "isolated: of the output, with only this layer quantized", "isolated", 2.6},
-    {rounding, "line2", "dot2", "rounding alone: of this tensor, everything before it exact", "rounding alone", 2.6},
-    {accumulated, "line", "dot", "accumulated: of this tensor, everything before it counted too", "accumulated", 3.2},
+    {rounding, "line2", "dot2", "rounding alone: of this tensor, with everything before it exact", "rounding alone",
+     2.6},
+    {accumulated, "line", "dot", "accumulated: of this tensor, with everything before it quantized", "accumulated",
+     3.2},
 };
 
 static bool has(const struct qc_network_point *points, size_t count, int k)

@@ -109,10 +109,10 @@ void qc_html_size(FILE *f, const struct qc_report *r)
     const struct qc_report_size *s = r->size;
     if (!s) return;
     qc_html(f, "<h2>Bits for the size: %zu bytes of at most %zu</h2>\n<p>", s->bytes, s->limit);
-    fputs(s->of_outputs ? "The line is the least noise in the outputs, relative to them, that rounded weights are "
-                          "expected to make in a file of that size; the large point is what was written, the dashed "
-                          "line the limit."
-                        : "There were no samples: the line is what weights lose of themselves, all layers alike.",
+    fputs(s->of_outputs
+              ? "The line is the least expected noise-to-signal ratio of the outputs from rounded weights, for each "
+                "file size; the large point is the written file, the dashed line the limit."
+              : "There were no samples: the line is the error of the weights themselves, the same for all layers.",
           f);
     fputs("</p>\n<div class=\"scroll\">", f);
     chart(f, s);
@@ -130,7 +130,7 @@ void qc_html_size(FILE *f, const struct qc_report *r)
     }
     fputs("</tbody></table></div></details>\n", f);
     if (s->option_count > SHOWN) return;
-    fputs("<p style=\"margin-top:10px\">The same by hand:</p>\n", f);
+    fputs("<p style=\"margin-top:10px\">Options that give the same result:</p>\n", f);
     qc_page_command(f, s->command);
 }
 

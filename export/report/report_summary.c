@@ -95,7 +95,7 @@ static void accuracy_tile(FILE *f, const struct qc_report *r)
     qc_chart_interval(f, r);
     if (isnan(r->int8_low)) return;
     qc_html(f, "<div class=\"note\">95 %% interval of %s: %.2f to %.2f %%. %s lies %s it.", type, 100 * r->int8_low,
-            100 * r->int8_high, r->quantized_in_part ? "The model as it was, quantized in part," : "fp32",
+            100 * r->int8_high, r->quantized_in_part ? "The given, partly quantized model" : "fp32",
             r->fp32 >= r->int8_low && r->fp32 <= r->int8_high ? "inside" : "outside");
     if (!isnan(r->int8_top5)) qc_html(f, " Top‑5: %.2f → %.2f %%.", 100 * r->fp32_top5, 100 * r->int8_top5);
     if (r->eval_positions)
@@ -222,7 +222,7 @@ static void worst_layers(FILE *f, const struct qc_report *r)
 {
     fputs("<section class=\"card\"><h2>Where error enters</h2>\n", f);
     if (!r->suggestion_count)
-        fputs(r->measured_samples ? "<p>No op adds error to what it reads.</p>" : "<p>It was not measured.</p>", f);
+        fputs(r->measured_samples ? "<p>No op adds error to its inputs.</p>" : "<p>It was not measured.</p>", f);
     else
         fputs("<ol class=\"worst\">", f);
     for (size_t i = 0; i < r->suggestion_count; i++) {
@@ -276,7 +276,7 @@ static void done(FILE *f, const struct qc_report *r)
         qc_html(f, " Of %zu observers that were tried on %zu samples, ", r->trial_count, t->samples);
         qc_page_name(f, t->method);
         if (i)
-            qc_html(f, " is worth most to the outputs: %.2f dB less noise than with mse.", t->gain_db);
+            qc_html(f, " is best for the outputs: %.2f dB less noise than with mse.", t->gain_db);
         else
             fputs(" was kept: no other was better for the outputs of the whole network.", f);
     }

@@ -20,8 +20,8 @@ static bool begins_formula(const char *s)
     return false;
 }
 
-/* RFC 4180: quoted when need be. What is not printable is shown (base/shown.h), and a name that would be a formula
-   stands behind an apostrophe, which makes it a text. */
+/* Writes a field of CSV (RFC 4180), quoted if necessary. Unprintable characters are made visible (base/shown.h). An
+   apostrophe precedes a name that a spreadsheet would read as a formula. */
 static void field(FILE *f, const char *s)
 {
     char piece[QC_SHOWN];
@@ -119,7 +119,7 @@ struct part {
     size_t size;
 };
 
-/* All or none: what takes room is done before the first one appears. */
+/* Writes all files or none: each is on disk under a temporary name before the first one is renamed. */
 static bool write_parts(const struct part *parts, const char *folder, struct qc_status *st)
 {
     struct qc_output *o[FILES] = {NULL};
@@ -137,7 +137,7 @@ static bool write_parts(const struct part *parts, const char *folder, struct qc_
     return ok;
 }
 
-/* How much of the path is there. */
+/* Returns the length of the part of the path that exists. */
 static size_t there_already(char *path)
 {
     struct stat info;
@@ -177,7 +177,7 @@ static bool write_folder(const struct part *parts, const char *folder, struct qc
 bool qc_report_write(const struct qc_report *r, const struct qc_json *json, const char *folder, struct qc_status *st)
 {
     size_t csv_size = 0, html_size = 0;
-    struct qc_report page = *r; /* with the options, which the JSON has taken */
+    struct qc_report page = *r; /* a copy with the options, which the JSON owns */
     const struct qc_json *options = qc_json_get(json, "options");
     page.options = options ? qc_json_copy(options) : NULL;
     char *text = qc_json_print(json, 1), *table = csv(&csv_size, r, st),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The graph: values, nodes, quantization qparams.
+/* The graph: values, nodes, qparams.
 
    A graph is in static single assignment form and in topological order by construction: a node can only use existing
    values. Nodes are hash-consed: adding a node with the op, inputs, attributes and result qparams of an existing one

@@ -19,7 +19,7 @@ static int transposed(const struct qc_node *n, const struct qc_shape *x, int in)
     return count ? NO_AXIS : x->rank - 1 - in;
 }
 
-/* Returns the number of elements behind an axis, 0 if unknown. */
+/* Returns the number of elements after an axis, 0 if unknown. */
 static int64_t behind(const struct qc_shape *s, int axis)
 {
     int64_t n = 1;
@@ -28,7 +28,7 @@ static int64_t behind(const struct qc_shape *s, int axis)
     return n;
 }
 
-/* Both sides are row-major: an axis of the same size with as many elements behind it holds the same elements. */
+/* Both sides are row-major: an axis of the same size with as many elements after it holds the same elements. */
 static int reshaped(const struct qc_shape *x, const struct qc_shape *y, int in)
 {
     const int64_t size = x->dim[in], after = behind(x, in);

@@ -8,7 +8,7 @@
 
 struct qc_scale_layout {
     size_t count;       /* of scales */
-    size_t size, inner; /* size of the axis; elements behind it */
+    size_t size, inner; /* size of the axis; elements after it */
     size_t block;       /* 0: no blocks */
     size_t blocks;      /* along the axis */
 };

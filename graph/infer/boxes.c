@@ -45,7 +45,7 @@ static bool overlap(const struct box *a, const struct box *b, double most)
     return area(a) > 0 && area(b) > 0 && shared > 0 && shared / all > most;
 }
 
-/* Candidates by falling score; equal ones by position. */
+/* Sorts candidates by descending score; equal scores by position. Returns their number. */
 static size_t candidates(size_t *order, size_t *other, const struct qc_boxes *b, size_t first, size_t n)
 {
     size_t count = 0;
@@ -73,7 +73,7 @@ bool qc_boxes_select(int64_t **list, size_t *count, const struct qc_boxes *b, st
     const size_t most = b->most < 0 ? 0 : (uint64_t)b->most < n ? (size_t)b->most : n;
     size_t *order = QC_NEW_ARRAY(a, size_t, n, st), *other = QC_NEW_ARRAY(a, size_t, n, st);
     struct box *kept = QC_NEW_ARRAY(a, struct box, most, st);
-    int64_t *out = QC_NEW_ARRAY(a, int64_t, 3 * b->scores->count, st); /* no larger than three times the scores */
+    int64_t *out = QC_NEW_ARRAY(a, int64_t, 3 * b->scores->count, st); /* upper bound: three per score */
     size_t selected = 0;
     if (!order || !other || !kept || !out) return false;
     for (size_t i = 0; i < images && n; i++)

@@ -67,7 +67,7 @@ bool qc_distinct_of(struct qc_distinct *out, const struct qc_tensor *t, int axis
     }
     struct qc_distinct d = {.items = x.count};
     const int64_t *by_value = sorted(&x, a, st);
-    int64_t *rank = QC_NEW_ARRAY(a, int64_t, x.count, st); /* of the distinct ones, by appearance */
+    int64_t *rank = QC_NEW_ARRAY(a, int64_t, x.count, st); /* rank of each distinct item, in order of appearance */
     d.first = QC_NEW_ARRAY(a, int64_t, x.count, st);
     d.repeats = QC_NEW_ARRAY(a, int64_t, x.count, st);
     d.inverse = QC_NEW_ARRAY(a, int64_t, x.count, st);

@@ -12,7 +12,8 @@ static int letter(char c)
     return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
 }
 
-/* A term up to `end`, with `wide` dimensions for "..."; false where it has more than QC_RANK_MAX or other signs. */
+/* Reads a term up to `end`, with `wide` dimensions for "...". Returns false if it has more than QC_RANK_MAX dimensions
+   or invalid characters. */
 static bool read_term(uint8_t label[QC_RANK_MAX], int *rank, const char *s, const char *end, int wide)
 {
     bool dots = false;
@@ -45,7 +46,7 @@ static bool has_dots(const char *s, const char *end)
     return s < end && memchr(s, '.', (size_t)(end - s)) != NULL;
 }
 
-/* What "..." stands for at most, and how many letters there are in a term. */
+/* Returns the number of dimensions of "..." in a term of an input of this rank. */
 static int width_of(const char *s, const char *end, int rank)
 {
     int letters = 0;
@@ -54,7 +55,7 @@ static int width_of(const char *s, const char *end, int rank)
     return rank - letters;
 }
 
-/* Without "->": "...", then the letters that stand once, in order. */
+/* The result of an equation without "->": "...", then the letters that occur once, in alphabetical order. */
 static bool implicit(struct qc_einsum *e, int wide)
 {
     int seen[QC_EINSUM_LABELS] = {0};
@@ -101,7 +102,7 @@ bool qc_einsum_of(struct qc_einsum *out, const struct qc_graph *g, const struct 
     bool ok = n->input_count <= QC_EINSUM_INPUTS;
     const char *s = equation;
     for (unsigned i = 0; ok && i < n->input_count;
-         i++) { /* the width first: fewer dimensions stand for the last ones */
+         i++) { /* finds the width first: fewer dimensions are aligned with the last ones */
         const char *comma = memchr(s, ',', (size_t)(left - s)), *end = comma ? comma : left;
         const int width = width_of(s, end, qc_in(&c, i)->shape.rank);
         ok = width >= 0 && (comma != NULL) == (i + 1 < n->input_count);

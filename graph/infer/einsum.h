@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Einsum-28: what the letters of an equation stand for. */
+/* Einsum-28: the dimensions of the letters of an equation. */
 #pragma once
 
 #include "graph/core/infer.h"
@@ -10,8 +10,8 @@ struct qc_einsum {
     unsigned input_count;
     int rank[QC_EINSUM_INPUTS], result_rank;
     uint8_t label[QC_EINSUM_INPUTS][QC_RANK_MAX], result[QC_RANK_MAX];
-    int64_t size[QC_EINSUM_LABELS]; /* of each label; -2: not used; QC_FREE: not known */
+    int64_t size[QC_EINSUM_LABELS]; /* size of each label; -2: not used; QC_FREE: not known */
 };
 
-/* For a node whose inputs have known ranks. Errors: an equation that is none, or that does not fit the shapes. */
+/* For a node whose inputs have known ranks. Fails if the equation is malformed or does not fit the shapes. */
 bool qc_einsum_of(struct qc_einsum *out, const struct qc_graph *g, const struct qc_node *n, struct qc_status *st);

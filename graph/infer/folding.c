@@ -6,7 +6,7 @@
 #include "graph/core/infer.h"
 #include "graph/core/recurrent.h"
 
-/* Elements, each read or written, cost some times what a multiply-add does. */
+/* Cost of reading or writing an element, in multiply-adds. */
 enum { ELEMENT = 4 };
 
 static size_t elements(const struct qc_graph *g, qc_id v)
@@ -28,10 +28,10 @@ static size_t plus(size_t a, size_t b)
     return qc_add_size(&r, a, b) ? r : SIZE_MAX;
 }
 
-/* Elements of a window of a pool. */
+/* Returns the number of elements in a pool's window. */
 static size_t window(const struct qc_graph *g, const struct qc_node *n)
 {
-    struct qc_status ignored = QC_STATUS_INIT; /* what is wrong with it is said when it is computed */
+    struct qc_status ignored = QC_STATUS_INIT; /* errors are reported when the node is computed */
     struct qc_window w;
     size_t taps = 1;
     if (!qc_window_of(&w, g, n, &ignored)) return 1;
@@ -39,8 +39,8 @@ static size_t window(const struct qc_graph *g, const struct qc_node *n)
     return taps;
 }
 
-/* Elements of a weight for each of the last dimension: of a recurrent op, what one element of its result takes (W is as
-   large as R where the input is as wide as the state). */
+/* Returns the elements of a weight divided by its last dimension: for a recurrent op, about the products for one
+   element of the result. */
 static size_t row_elements(const struct qc_graph *g, qc_id w)
 {
     const struct qc_shape *s = &g->values[w].type.shape;
@@ -48,8 +48,8 @@ static size_t row_elements(const struct qc_graph *g, qc_id w)
     return s->rank == 3 && all != SIZE_MAX && s->dim[2] > 0 ? all / (size_t)s->dim[2] : all;
 }
 
-/* How often each element of the result is added to. What multiplies by weights adds up at most as many as one output
- * has weights. */
+/* Returns the number of additions for each element of the result: for products with weights, at most the number of
+ * weights of one output. */
 static size_t depth(const struct qc_graph *g, const struct qc_node *n)
 {
     const struct qc_op_info *info = qc_op_info(n->op);
@@ -67,7 +67,7 @@ static size_t depth(const struct qc_graph *g, const struct qc_node *n)
     if (w->rank < 1 || all == 0 || all == SIZE_MAX) return all;
     const bool convolution = n->op == QC_OP_Conv || n->op == QC_OP_QLinearConv || n->op == QC_OP_ConvInteger;
     if (convolution) return all / (size_t)w->dim[0];
-    if (n->op == QC_OP_ConvTranspose) return all; /* at most; a stride makes it less */
+    if (n->op == QC_OP_ConvTranspose) return all; /* an upper bound: with a stride there are fewer */
     const bool gemm = n->op == QC_OP_Gemm || n->op == QC_OP_QGemm;
     return (size_t)w->dim[w->rank < 2 ? 0 : gemm && qc_attr_int(n, "transB", 0) ? w->rank - 1 : w->rank - 2];
 }

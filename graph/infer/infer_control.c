@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* If-11, Loop-11, Scan-9: types of the results from those of the bodies. */
+/* If-11, Loop-11, Scan-9: types of the results follow from those of the bodies. */
 #include "graph/core/body.h"
 #include "graph/infer/infer_help.h"
 
@@ -43,7 +43,7 @@ static bool infer_if(struct qc_infer *c, const struct qc_bodies *b, struct qc_st
     return true;
 }
 
-/* A state: as it comes in, or as the body gives it. */
+/* Sets the type of a state. The types of its initial value and of the body's result must agree; shapes are joined. */
 static bool infer_state(struct qc_infer *c, const struct qc_bodies *b, unsigned k, unsigned input, struct qc_status *st)
 {
     const struct qc_type *made = output_of(b->graph[0], b->before + k), *given = qc_in(c, input);
@@ -79,7 +79,7 @@ static bool is_true(const struct qc_tensor *t)
     return t && t->count == 1 && qc_tensor_int(t, 0) != 0;
 }
 
-/* The number of iterations, when it is known: the condition is true from the first to the last. */
+/* Returns the number of iterations, if it is known: the condition stays true until the last one. */
 static int64_t trips(const struct qc_infer *c, const struct qc_graph *body)
 {
     const struct qc_tensor *limit = qc_in_constant(c, 0);

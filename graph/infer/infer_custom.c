@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators of the user's own say themselves what comes out. */
+/* User-defined operators: their kernels give the types of the results. */
 #include "graph/core/custom.h"
 #include "graph/infer/infer_help.h"
 

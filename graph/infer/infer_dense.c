@@ -54,7 +54,7 @@ bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_
     if (a->rank == 0 || b->rank == 0)
         return qc_fail(st, QC_BAD_INPUT, "vectors or matrices expected, got %s and %s", qc_shape_text(at, a),
                        qc_shape_text(bt, b));
-    /* A vector on the left is a row, on the right a column; the dimension added is taken away again. */
+    /* A vector on the left is a row, on the right a column; the added dimension is removed from the result. */
     struct qc_shape batch_a = {.rank = a->rank > 2 ? a->rank - 2 : 0},
                     batch_b = {.rank = b->rank > 2 ? b->rank - 2 : 0};
     for (int i = 0; i < batch_a.rank; i++) batch_a.dim[i] = a->dim[i];
@@ -69,7 +69,7 @@ bool qc_infer_matmul_result(struct qc_infer *c, enum qc_dtype result, struct qc_
     return qc_infer_set(c, 0, result, &s, st);
 }
 
-/* Products with a weight [N,K] that is packed: its sizes are attributes. */
+/* Products with a packed weight [N,K], whose sizes are attributes. */
 bool qc_infer_matmul_nbits(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *a = qc_in(c, 0);
@@ -86,7 +86,7 @@ bool qc_infer_matmul_nbits(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, a->dtype, &s, st);
 }
 
-/* Rows of a packed table [N, bytes]; the scales have the type of the result. */
+/* Gathers rows of a packed table [N, bytes]; the scales have the type of the result. */
 bool qc_infer_gather_block_quantized(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *data = &qc_in(c, 0)->shape, *i = &qc_in(c, 1)->shape;
@@ -102,7 +102,7 @@ bool qc_infer_gather_block_quantized(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, qc_in(c, 2)->dtype, &s, st);
 }
 
-/* Of a float or integer input and a matrix of integers: what ONNX Runtime makes of dynamic quantization. */
+/* Products of a float or integer input and an integer matrix: ONNX Runtime's operators for dynamic quantization. */
 bool qc_infer_float_product(struct qc_infer *c, struct qc_status *st)
 {
     return qc_infer_matmul_result(c, QC_F32, st);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise operators and those that keep the shape of their input. */
+/* Elementwise operators, and operators that keep the shape of their input. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ bool qc_infer_float_unary(struct qc_infer *c, struct qc_status *st)
     return qc_infer_same_float(c, 0, 1, st) && qc_infer_set(c, 0, x->dtype, &x->shape, st);
 }
 
-/* The function must be one: a graph that holds the node can be run and written out. */
+/* Fails if the attribute is not a valid function, so that every graph with the node can be run and written. */
 bool qc_infer_table(struct qc_infer *c, struct qc_status *st)
 {
     struct qc_function f;
@@ -25,7 +25,7 @@ bool qc_infer_table(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &qc_in(c, 0)->shape, st);
 }
 
-/* Input i holds one value per channel (dimension 1) of input 0. */
+/* Fails unless input i has one value per channel (dimension 1) of input 0. */
 static bool check_channels(const struct qc_infer *c, unsigned i, const char *what, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *s = &qc_in(c, i)->shape;
@@ -46,7 +46,7 @@ static bool check_axis(const struct qc_infer *c, int64_t otherwise, struct qc_st
     return qc_axis_of(&axis, qc_attr_int(c->node, "axis", otherwise), x->rank, st);
 }
 
-/* Scale and bias broadcast to the normalised dimensions x[axis:]. */
+/* Fails unless scale and bias broadcast to the normalised dimensions x[axis:]. */
 static bool check_layer_norm(const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape;

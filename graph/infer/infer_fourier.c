@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* DFT, STFT, MelWeightMatrix: sizes come from inputs. */
+/* DFT, STFT, MelWeightMatrix: sizes depend on inputs. */
 #include <inttypes.h>
 
 #include "base/checked.h"
@@ -7,7 +7,7 @@
 
 enum { LONGEST = 1 << 30 };
 
-/* The number that input i holds; QC_FREE when it is not known, `otherwise` when it is not there. */
+/* Gives the number in input i: QC_FREE if it is not known, `otherwise` if the input is absent. */
 static bool number_of(int64_t *out, const struct qc_infer *c, unsigned i, const char *what, int64_t otherwise,
                       struct qc_status *st)
 {

@@ -13,7 +13,7 @@ bool qc_infer_set(struct qc_infer *c, unsigned output, enum qc_dtype dtype, cons
     char text[QC_SHAPE_TEXT];
     for (int i = 0; i < shape->rank; i++) {
         size_t d = shape->dim[i] > 0 ? (size_t)shape->dim[i]
-                                     : 1; /* a dimension of 0 does not make up for large ones: strides have to fit */
+                                     : 1; /* dimensions of 0 are left out, because strides must fit as well */
         if (!qc_mul_size(&bytes, bytes, d) || bytes > SIZE_MAX / 4)
             return qc_fail(st, QC_BAD_INPUT, "result of shape %s does not fit in memory", qc_shape_text(text, shape));
     }

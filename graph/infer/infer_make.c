@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators whose result's size is computed from numbers: Resize-13, ConstantOfShape-9, Range-11. */
+/* Operators with result sizes computed from inputs: Resize-13, ConstantOfShape-9, Range-11. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "graph/infer/infer_help.h"
 
-/* An optional list of Resize: absent, or a constant or computed tensor of no elements. */
+/* Returns true if Resize has this list; a constant or computed tensor without elements counts as absent. */
 static bool resize_has(const struct qc_infer *c, unsigned i)
 {
     if (!qc_has_in(c, i)) return false;
@@ -53,7 +53,7 @@ bool qc_resize_form_of(struct qc_resize_form *out, const struct qc_node *n, int 
     return true;
 }
 
-/* size = floor(size of the input * scale), the product in float32 as runtimes do it. */
+/* size = floor(size of the input * scale), with the product in float32 as in runtimes. */
 static bool scale_dims(struct qc_shape *s, const struct qc_infer *c, const struct qc_resize_form *f,
                        struct qc_status *st)
 {
@@ -87,7 +87,7 @@ static bool scale_dims(struct qc_shape *s, const struct qc_infer *c, const struc
     return true;
 }
 
-/* The size that keeps the proportions: of the scales that sizes ask for the smallest, or the largest. */
+/* Returns the scale for sizes that keep the proportions: the smallest or the largest of the scales of the sizes. */
 static double shared_scale(const struct qc_shape *s, const struct qc_list *sizes, const struct qc_resize_form *f)
 {
     double shared = 0;
@@ -165,14 +165,14 @@ bool qc_infer_constant_of_shape(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, t, &s, st);
 }
 
-/* Number of elements: max(ceil((limit - start) / delta), 0). */
+/* Gives the number of elements: max(ceil((limit - start) / delta), 0). */
 static bool range_count(int64_t *count, const struct qc_tensor *start, const struct qc_tensor *limit,
                         const struct qc_tensor *delta, struct qc_status *st)
 {
     double n;
     if (qc_dtype_info(start->dtype)->is_float) {
         n = ceil((qc_tensor_float(limit, 0) - qc_tensor_float(start, 0)) / qc_tensor_float(delta, 0));
-    } else { /* exact for all of int64: the span is taken unsigned */
+    } else { /* exact for all int64 numbers, because the span is unsigned */
         int64_t a = qc_tensor_int(start, 0), b = qc_tensor_int(limit, 0), d = qc_tensor_int(delta, 0);
         uint64_t span = d > 0 ? (b > a ? (uint64_t)b - (uint64_t)a : 0) : (a > b ? (uint64_t)a - (uint64_t)b : 0);
         uint64_t step = d > 0 ? (uint64_t)d : -(uint64_t)d;

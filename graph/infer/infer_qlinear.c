@@ -15,7 +15,8 @@ static const struct qc_type *type_of(const struct qc_infer *c, qc_id v)
     return &c->graph->values[v].type;
 }
 
-/* One number, or as many as `channels` (free: any number). A scale is float, a zero point of the operand's type. */
+/* Fails unless the parameter has one number or `channels` numbers (free: any number). A scale is float; a zero point
+   has the operand's type. */
 static bool check_parameter(const struct qc_infer *c, qc_id v, enum qc_dtype wanted, int64_t channels, const char *what,
                             struct qc_status *st)
 {
@@ -33,7 +34,8 @@ static bool check_parameter(const struct qc_infer *c, qc_id v, enum qc_dtype wan
     return qc_fail(st, QC_UNSUPPORTED, "%s of shape %s is not handled", what, qc_shape_text(text, s));
 }
 
-/* Channels of the second operand of a product, which may have one scale each; 0: none may. */
+/* Returns the channels of the second operand of a product, which may each have a scale; 0: only one scale is allowed.
+ */
 static int64_t channels_of(const struct qc_infer *c, const struct qc_qlinear *q, unsigned i)
 {
     const struct qc_shape *w = &type_of(c, qc_qlinear_operand(c->node, i).value)->shape;
@@ -71,7 +73,7 @@ static bool check_operands(const struct qc_infer *c, const struct qc_qlinear *q,
     return true;
 }
 
-/* Type of the result: that of its zero point, else that of the first operand. */
+/* Gives the type of the result: the type of its zero point, else of the first operand. */
 static bool result_type(enum qc_dtype *out, const struct qc_infer *c, const struct qc_qlinear *q, struct qc_status *st)
 {
     if (!q->result) {

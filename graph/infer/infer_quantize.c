@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* QuantizeLinear and DequantizeLinear of ONNX (13 to 23: blocks, output_dtype), and our own quantizing ops. */
+/* QuantizeLinear and DequantizeLinear of ONNX (13 to 23: blocks, output_dtype), and qcalib's quantizing ops. */
 #include <inttypes.h>
 
 #include "graph/infer/infer_help.h"
 #include "graph/types/small_float.h"
 
-/* Scales are one number, one per element of the axis, or, with block_size b, of the shape of x with ceil(size / b) at
- * the axis. */
+/* Fails unless there is one scale, one per element of the axis or, with block_size b, scales in the shape of x with
+ * ceil(size / b) at the axis. */
 static bool check_scales(const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *s = &qc_in(c, 1)->shape;

@@ -18,7 +18,7 @@ bool qc_infer_recurrent(struct qc_infer *c, struct qc_status *st)
     return true;
 }
 
-/* DynamicQuantizeLSTM: of weights [directions, input, 4 * hidden] in integers. */
+/* DynamicQuantizeLSTM has integer weights [directions, input, 4 * hidden]. */
 bool qc_infer_dynamic_lstm(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *r = &qc_in(c, 2)->shape;

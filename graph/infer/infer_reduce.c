@@ -16,7 +16,7 @@ static void drop_or_keep(struct qc_shape *out, const struct qc_shape *in, const 
     *out = s;
 }
 
-/* `count` axes that are not known yet: each may go, or become 1. */
+/* Sets a result for `count` unknown axes: each is removed, or becomes 1 with `keep`. */
 static bool set_unknown(struct qc_infer *c, int64_t count, bool keep, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators that give the same elements another shape, and those that give shapes. */
+/* Operators that change the shape of the same elements, and operators that return shapes. */
 #include <inttypes.h>
 
 #include "base/checked.h"
 #include "graph/infer/infer_help.h"
 
-/* Product of the fixed dimensions, and how many are free. */
+/* Gives the product of the fixed dimensions, and the number of free ones. */
 static bool product_of(int64_t *fixed, int *freedom, const struct qc_shape *s, struct qc_status *st)
 {
     char text[QC_SHAPE_TEXT];
@@ -20,8 +20,8 @@ static bool product_of(int64_t *fixed, int *freedom, const struct qc_shape *s, s
     return true;
 }
 
-/* Fits the target to the input: -1 becomes the quotient when it is known. `copied`: free dimensions of x that stand in
-   the target as they are, so that they cancel. */
+/* Fits the target to the input: -1 becomes the quotient if it is known. `copied`: number of free dimensions of x that
+   are copied to the target, so that they cancel. */
 static bool fit_reshape(struct qc_shape *target, int infer_at, int copied, const struct qc_shape *x,
                         struct qc_status *st)
 {

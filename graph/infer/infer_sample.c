@@ -29,7 +29,7 @@ bool qc_infer_grid_sample(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
 
-/* Size of the result's planes, from attributes. */
+/* Sets the size of the result's planes from attributes. */
 static bool pooled(struct qc_shape *s, const struct qc_infer *c, int64_t rois, int64_t height, int64_t width,
                    struct qc_status *st)
 {
@@ -70,7 +70,7 @@ bool qc_infer_roi_pool(struct qc_infer *c, struct qc_status *st)
            qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
 }
 
-/* Is input i [a, b, ...] of the result's planes? */
+/* Returns true if input i has `channels` channels with the size of the result's planes. */
 static bool has_planes(const struct qc_infer *c, unsigned i, int64_t channels, const struct qc_shape *y)
 {
     const struct qc_shape *s = &qc_in(c, i)->shape;
@@ -100,7 +100,7 @@ bool qc_infer_deform_conv(struct qc_infer *c, struct qc_status *st)
     return true;
 }
 
-/* [selected, 3]: known with the boxes, the scores and the limits. */
+/* The result is [selected, 3]; the number is known if boxes, scores and limits are constants. */
 bool qc_infer_non_max_suppression(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *boxes = &qc_in(c, 0)->shape, *scores = &qc_in(c, 1)->shape;
@@ -199,7 +199,7 @@ bool qc_infer_det(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, x->dtype, &s, st);
 }
 
-/* One number for each place that an n-gram of the pool has. */
+/* The result has one number for each index of an n-gram in the pool. */
 bool qc_infer_tfidf(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);

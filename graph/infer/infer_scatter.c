@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators that write to or read from places that indices name: Scatter*, GatherND, TensorScatter, OneHot, Trilu,
-   EyeLike, ReverseSequence, TopK, Compress, NonZero, Unique. */
+/* Operators that read or write at indices: Scatter*, GatherND, TensorScatter, OneHot, Trilu, EyeLike, ReverseSequence,
+   TopK, Compress, NonZero, Unique. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -186,7 +186,7 @@ bool qc_infer_topk(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, x->dtype, &s, st) && (c->node->output_count < 2 || qc_infer_set(c, 1, QC_I64, &s, st));
 }
 
-/* How many elements are wanted: known with the condition. */
+/* The number of selected elements is known if the condition is a constant. */
 bool qc_infer_compress(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);

@@ -14,13 +14,13 @@ static void slice_axis(int64_t *start, int64_t *count, int64_t *step, int64_t en
     int64_t low = back ? -1 : 0, high = back ? size - 1 : size;
     int64_t from = *start < 0 ? *start + size : *start, to = end < 0 ? end + size : end;
     from = from < 0 ? 0 : from;
-    from = from > high ? high : from; /* -1 when there is nothing */
+    from = from > high ? high : from; /* -1 if the axis is empty */
     to = to < low ? low : to > high ? high : to;
     uint64_t span = back ? (from > to ? (uint64_t)(from - to) : 0) : (to > from ? (uint64_t)(to - from) : 0);
     uint64_t stride = back ? -(uint64_t)*step : (uint64_t)*step;
     *count = span ? (int64_t)((span - 1) / stride) + 1 : 0;
     *start = *count ? from : 0;
-    if (*count <= 1) *step = back ? -1 : 1; /* a huge step of one element is never taken */
+    if (*count <= 1) *step = back ? -1 : 1; /* the step of a single element does not matter */
 }
 
 struct slice_lists {
@@ -53,7 +53,7 @@ static bool read_slice(struct slice_lists *l, const struct qc_infer *c, struct q
     return true;
 }
 
-/* Known lists on an input of known rank; a free axis that is sliced has count QC_FREE. */
+/* Resolves known lists on an input of known rank. A free axis that is sliced gets count QC_FREE. */
 static bool resolve_slice(struct qc_slice *s, bool *sliced_free, const struct slice_lists *l, const struct qc_shape *x,
                           struct qc_status *st)
 {
@@ -123,7 +123,7 @@ bool qc_infer_slice(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, x->dtype, &shape, st);
 }
 
-/* Equal parts; with num_outputs (Split-18) the last one may be smaller. */
+/* Splits into equal parts; with num_outputs (Split-18) the last one may be smaller. */
 static bool even_split(int64_t *part, const struct qc_infer *c, int64_t size, unsigned k, struct qc_status *st)
 {
     int64_t count = c->node->output_count, wanted = qc_attr_int(c->node, "num_outputs", count);
@@ -169,7 +169,7 @@ bool qc_infer_split(struct qc_infer *c, struct qc_status *st)
     return true;
 }
 
-/* Constant indices are in [-size, size). */
+/* Fails unless constant indices are in [-size, size). */
 static bool check_indices(const struct qc_infer *c, int64_t size, struct qc_status *st)
 {
     const struct qc_tensor *t = qc_in_constant(c, 1);
@@ -294,7 +294,7 @@ bool qc_infer_concat(struct qc_infer *c, struct qc_status *st)
     return qc_infer_set(c, 0, qc_in(c, 0)->dtype, &s, st);
 }
 
-/* Pad-13; negative pads cut off. Reflection needs the elements it copies. */
+/* Pad-13. Negative pads remove elements. Reflection needs enough elements to copy. */
 bool qc_infer_pad(struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_type *x = qc_in(c, 0);

@@ -9,7 +9,7 @@
 
 enum padding { PAD_EXPLICIT, PAD_VALID, PAD_SAME_UPPER, PAD_SAME_LOWER };
 
-/* Above this a spatial size is hostile; below it, with attributes of 31 bits, no formula of this file overflows. */
+/* Larger spatial sizes are refused. Up to this limit, with attributes of 31 bits, no formula of this file overflows. */
 #define SIZE_LIMIT ((int64_t)1 << 40)
 
 static bool padding_of(enum padding *out, const struct qc_node *n, struct qc_status *st)
@@ -24,7 +24,8 @@ static bool padding_of(enum padding *out, const struct qc_node *n, struct qc_sta
     return qc_fail(st, QC_BAD_INPUT, "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got \"%.40s\"", s);
 }
 
-/* Attribute with one number per spatial dimension, each in [lowest, 2^31). Absent: all `otherwise`. */
+/* Reads an attribute with one number per spatial dimension, each in [lowest, 2^31). If it is absent, all are
+   `otherwise`. */
 static bool spatial_ints(int64_t *out, const struct qc_node *n, const char *name, size_t count, int64_t otherwise,
                          int64_t lowest, struct qc_status *st)
 {
@@ -46,7 +47,7 @@ static bool has_weights(enum qc_op op)
     return op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_DeformConv;
 }
 
-/* Number of spatial dimensions; 0 when nothing tells. */
+/* Gives the number of spatial dimensions, or 0 if it is unknown. */
 static bool spatial_of(int *out, const struct qc_infer *c, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *w = has_weights(c->node->op) ? &qc_in(c, 1)->shape : x;
@@ -115,7 +116,7 @@ static bool forward_size(struct qc_window *w, int i, enum padding mode, struct q
                        "kernel of size %" PRId64 " does not fit into spatial dimension %d: %" PRId64
                        " elements and padding of %" PRId64 " and %" PRId64,
                        reach, i, in, w->pad_begin[i], w->pad_end[i]);
-    int64_t steps = span / stride; /* of a negative span: 0, which is its ceiling */
+    int64_t steps = span / stride; /* 0 for a negative span, which is its ceiling */
     if (w->ceil_mode && span > 0 && span % stride && (steps + 1) * stride < in + w->pad_begin[i]) steps++;
     w->out[i] = steps + 1;
     return true;
@@ -145,14 +146,14 @@ static bool backward_size(struct qc_window *w, int i, enum padding mode, int64_t
                        w->stride[i]);
     if (full > SIZE_LIMIT)
         return qc_fail(st, QC_BAD_INPUT, "spatial dimension %d would grow to %" PRId64 ", which is too large", i, full);
-    /* SAME: in * stride, but not more than the kernel reaches, as ONNX Runtime has it. */
+    /* SAME: in * stride, but at most what the kernel reaches, as in ONNX Runtime. */
     if (same && wanted == QC_FREE) wanted = full < in * w->stride[i] ? full : in * w->stride[i];
     if (wanted != QC_FREE) {
         int64_t total = full - wanted;
         if (wanted > SIZE_LIMIT)
             return qc_fail(st, QC_BAD_INPUT, "output size %" PRId64 " in spatial dimension %d is too large", wanted, i);
         share_padding(w, i, total > 0 ? total : 0, mode == PAD_SAME_UPPER);
-        if (total < 0) w->pad_end[i] = total; /* nothing reaches the last elements: they hold the bias */
+        if (total < 0) w->pad_end[i] = total; /* no input reaches the last elements: they get the bias alone */
     }
     w->out[i] = full - w->pad_begin[i] - w->pad_end[i];
     if (w->out[i] < 1)
@@ -234,7 +235,7 @@ static bool check_bias(const struct qc_infer *c, int64_t channels, struct qc_sta
                    channels, qc_shape_text(text, b));
 }
 
-/* Weights are [M, C/group, kernel...], transposed ones [C, M/group, kernel...]. */
+/* Weights are [M, C/group, kernel...]; those of ConvTranspose are [C, M/group, kernel...]. */
 bool qc_infer_conv_result(struct qc_infer *c, bool transposed, enum qc_dtype result, struct qc_status *st)
 {
     const struct qc_shape *x = &qc_in(c, 0)->shape, *k = &qc_in(c, 1)->shape;

@@ -8,9 +8,9 @@
 
 #include "arith/params.h"
 
-/* NAME, text, ONNX data_type, bits, is_float, is_signed, lowest level, highest level (levels: integers up to 32 bits
- * and the floats of at most 8 that values are quantized to; of these the bits behind the point, and the exponent of the
- * smallest normal number) */
+/* NAME, text, ONNX data_type, bits, is_float, is_signed, lowest level, highest level, mantissa bits, exponent of the
+ * smallest normal number. Integers of up to 32 bits and floats of at most 8 bits that values are quantized to have
+ * levels; the last two columns are for these floats. */
 #define QC_DTYPES(X)                                                                                                   \
     X(F32, "f32", 1, 32, 1, 1, 0, 0, 0, 0)                                                                             \
     X(U8, "u8", 2, 8, 0, 0, 0, 255, 0, 0)                                                                              \
@@ -36,8 +36,8 @@
     X(F8E8M0, "f8e8m0", 24, 8, 1, 0, 0, 0, 0, 0)                                                                       \
     X(F4E2M1, "f4e2m1", 23, 4, 1, 1, -6, 6, 1, 0)
 
-/* QC_NONE: unknown, or "not quantized". Types of less than 8 bits are stored one per byte in memory; files pack two or
- * four. Floats of at most 8 bits: graph/types/small_float.h. */
+/* QC_NONE: unknown, or "not quantized". Elements of less than 8 bits take one byte each in memory; files pack two or
+ * four into a byte. Floats of at most 8 bits: graph/types/small_float.h. */
 enum qc_dtype {
     QC_NONE,
 #define QC_X(name, text, onnx, bits, is_float, is_signed, lo, hi, mantissa, least) QC_##name,
@@ -57,16 +57,16 @@ struct qc_dtype_info {
 };
 
 const struct qc_dtype_info *qc_dtype_info(enum qc_dtype t); /* QC_NONE: name "none", size 0 */
-enum qc_dtype qc_dtype_from_onnx(int data_type);            /* QC_NONE when not handled */
-/* "u8" and "uint8" alike; QC_NONE when unknown. */
+enum qc_dtype qc_dtype_from_onnx(int data_type);            /* QC_NONE if not supported */
+/* Takes short and long names ("u8", "uint8"); returns QC_NONE if the name is unknown. */
 enum qc_dtype qc_dtype_from_name(const char *name);
 const char *qc_dtype_long_name(enum qc_dtype t); /* "uint8" */
 size_t qc_dtype_size(enum qc_dtype t);
 
-/* Levels of a type; restricted drops the lowest level of a signed type. */
+/* Returns the levels of a type; `restricted` drops the lowest level of a signed type. */
 struct qc_levels qc_levels_of(enum qc_dtype dtype, bool restricted);
 
-/* IEEE 754 binary16 and bfloat16 to and from binary32, round half to even. */
+/* Convert IEEE 754 binary16 and bfloat16 to and from binary32; rounding is half to even. */
 float qc_half_to_float(uint16_t h);
 uint16_t qc_float_to_half(float f);
 float qc_bfloat_to_float(uint16_t h);

@@ -23,7 +23,7 @@ const struct qc_number_format *qc_number_format_named(const char *name)
     return NULL;
 }
 
-/* 448 has three digits, E4M3 four: with at most 16 digits in t all products are exact. */
+/* t is rounded up to 16 significant bits and codes of E4M3 have 4, so every product code * t is an exact float32. */
 float qc_scale_over(float largest)
 {
     int e;

@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-/* A sign, an exponent, a mantissa. With `unsigned_zero` the pattern of -0 is NaN and there is nothing else beside
-   numbers. */
+/* Sign, exponent and mantissa. With `unsigned_zero` the pattern of -0 is NaN; there is no other NaN and no infinity. */
 struct format {
     int exponent, mantissa, bias;
     bool unsigned_zero, has_infinity;
@@ -47,11 +46,11 @@ float qc_small_to_float(enum qc_dtype t, uint8_t bits)
     return negative ? -v : v;
 }
 
-/* A power of two at, above or below v > 0. */
+/* Returns the pattern of the power of two at, above or below v > 0. */
 static uint8_t power_of(double v, enum qc_small_overflow overflow, enum qc_small_rounding rounding)
 {
     int e;
-    const double m = frexp(v, &e); /* v = m * 2^e, 0.5 <= m < 1: the power below is 2^(e-1) */
+    const double m = frexp(v, &e); /* v = m * 2^e, 0.5 <= m < 1: the next power below is 2^(e-1) */
     const bool up = (rounding == QC_SMALL_UP && m > 0.5) || (rounding == QC_SMALL_NEAREST && m >= 0.75);
     const int pattern = e - 1 + up + 127;
     if (v <= 0 || pattern < 0) return 0;
@@ -72,7 +71,7 @@ uint8_t qc_float_to_small(enum qc_dtype t, double v, enum qc_small_overflow over
     int e = a > 0 ? ilogb(a) : 1 - f.bias;
     if (e < 1 - f.bias) e = 1 - f.bias;
     if (e > f.bias + 2) return (uint8_t)(saturates ? f.most | sign : infinite);
-    /* Multiples of the last place; a carry into the next exponent is right in the pattern as it is. */
+    /* Multiples of the last place. A carry into the exponent field gives the correct pattern. */
     const unsigned steps = (unsigned)nearbyint(ldexp(a, f.mantissa - e)),
                    pattern = steps + ((unsigned)(e + f.bias - 1) << f.mantissa);
     if (pattern > f.most) return (uint8_t)(saturates ? f.most | sign : infinite);

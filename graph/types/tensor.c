@@ -118,7 +118,7 @@ struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shap
     size_t count, bytes, padded;
     if (!measure(&count, &bytes, dtype, shape, st)) return NULL;
     struct qc_tensor *t = malloc(sizeof *t);
-    padded = (bytes + 127) / 64 * 64; /* at least 64 bytes behind the end may be read by vector kernels */
+    padded = (bytes + 127) / 64 * 64; /* vector kernels may read up to 64 bytes beyond the end */
     void *data = aligned_alloc(64, padded);
     if (!t || !data) {
         free(t);
@@ -194,7 +194,7 @@ void qc_tensor_unref(struct qc_tensor *t)
     free(t);
 }
 
-/* Eight bytes at a time, in lanes that do not wait for each other. */
+/* Hashes eight bytes at a time, in independent lanes. */
 static uint64_t hash_bytes(uint64_t h, const void *data, size_t size)
 {
     enum { LANES = 8 };
@@ -228,7 +228,8 @@ uint64_t qc_tensor_hash(const struct qc_tensor *t)
     return h;
 }
 
-/* In lanes of their own, which a compiler can keep in vectors; the last ones are looked at twice. NaN: there is one. */
+/* Finds the minimum and maximum in independent lanes, which the compiler vectorizes; the last block may overlap the one
+   before it. Both results are NaN if any number is. */
 static void find_extremes(float *low, float *high, const float *x, size_t count)
 {
     enum { LANES = 16 };
@@ -327,7 +328,7 @@ void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_
     assert(t->dtype == QC_F32 || t->dtype == QC_I32 || (!info->is_float && info->bits <= 16));
 }
 
-/* One element of each of n channels. */
+/* Adds one element of each of n channels. */
 static QC_INLINE void add_parts_body(int64_t *restrict above, int64_t *restrict below, const int32_t *restrict v,
                                      const int32_t *restrict zero, bool zeros, size_t n)
 {
@@ -360,7 +361,7 @@ static void parts_of(int64_t *above, int64_t *below, const struct qc_tensor *t, 
     for (size_t first = 0, c = 0, in = 0; first < t->count;) {
         const size_t n = t->count - first < CHUNK ? t->count - first : CHUNK;
         qc_tensor_ints(v, t, first, n);
-        for (size_t i = 0; i < n;) { /* c is the channel of element first + i, in its place there */
+        for (size_t i = 0; i < n;) { /* element first + i is element `in` of channel c */
             size_t run = n - i < inner - in ? n - i : inner - in;
             if (inner == 1) { /* channels side by side */
                 run = n - i < channels - c ? n - i : channels - c;
@@ -371,7 +372,7 @@ static void parts_of(int64_t *above, int64_t *below, const struct qc_tensor *t, 
             }
             const int32_t z = zero[zero_count > 1 ? c : 0];
             int64_t up = 0, down = 0;
-            if (few_bits && z > -(1 << 16) && z < 1 << 16) { /* sums of a chunk fit, and go four at a time */
+            if (few_bits && z > -(1 << 16) && z < 1 << 16) { /* sums of a chunk fit 32 bits, which vectorizes */
                 int32_t sum = 0, more = 0;
                 for (size_t k = i; k < i + run; k++) {
                     const int32_t d = v[k] - z;
@@ -407,7 +408,7 @@ struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *
     return f;
 }
 
-/* Some channels that lie one behind the other. */
+/* Work of qc_tensor_parts that threads share: each item is `each` contiguous channels. */
 struct parts {
     int64_t *above, *below;
     const struct qc_tensor *t;
@@ -430,7 +431,7 @@ static void parts_of_some(void *user, size_t item)
 void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
                      const int32_t *zero, size_t zero_count)
 {
-    enum { EACH = 1 << 16, SHARED_LEAST = 1 << 18 }; /* elements: less are done sooner alone */
+    enum { EACH = 1 << 16, SHARED_LEAST = 1 << 18 }; /* elements: for fewer, threads cost more than they save */
     struct parts p = {.above = above,
                       .below = below,
                       .t = t,

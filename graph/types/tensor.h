@@ -8,10 +8,10 @@
 
 enum { QC_RANK_MAX = 8 };
 
-/* A dimension that is not fixed yet (the batch, mostly). */
+/* A dimension that is not fixed, such as the batch. */
 #define QC_FREE (-1)
 
-/* rank -1: unknown. dim[i] >= 0 or QC_FREE for i < rank; 0 behind it. */
+/* rank -1: unknown. dim[i] is >= 0 or QC_FREE for i < rank, otherwise 0. */
 struct qc_shape {
     int rank;
     int64_t dim[QC_RANK_MAX];
@@ -24,65 +24,69 @@ struct qc_shape {
 
 struct qc_shape qc_shape_of(int rank, const int64_t *dims);
 bool qc_shape_equal(const struct qc_shape *a, const struct qc_shape *b);
-/* All dimensions known? */
+/* True if the rank and all dimensions are known. */
 bool qc_shape_fixed(const struct qc_shape *s);
-/* Number of elements; false when not fixed or on overflow: of the product of all dimensions but those that are 0, so
-   that strides and parts of the shape fit in any case. */
+/* Gives the number of elements. Returns false if the shape is not fixed, or if the product of all nonzero dimensions
+   overflows; dimensions of 0 are left out of this check, so strides and parts of the shape fit as well. */
 bool qc_shape_count(size_t *count, const struct qc_shape *s);
-/* Number of elements of a shape that is known to be fixed and to fit (an existing tensor's). */
+/* Returns the number of elements of a shape for which qc_shape_count succeeds, such as that of an existing tensor. */
 size_t qc_shape_elements(const struct qc_shape *s);
-/* Numpy broadcasting; a free dimension with a fixed one > 1 gives the fixed one. False when they do not fit. */
+/* Numpy broadcasting. A free dimension and a fixed one > 1 give the fixed one. Returns false if the shapes do not
+   broadcast. */
 bool qc_shape_broadcast(struct qc_shape *out, const struct qc_shape *a, const struct qc_shape *b);
-/* "[N,3,32,32]": free dimensions print as N. */
+/* Returns the shape as text, such as "[N,3,32,32]"; free dimensions print as N. */
 enum { QC_SHAPE_TEXT = 128 };
 const char *qc_shape_text(char buf[QC_SHAPE_TEXT], const struct qc_shape *s);
 
-/* A dense row-major tensor. Reference counted, data aligned to 64 bytes, never changed once shared. Data in a file
-   are aligned to an element, and cannot be changed at all. */
+/* A dense row-major tensor. It is reference counted and never changed once shared. Its data are aligned to 64 bytes;
+   data in a file are aligned to an element and read-only. */
 struct qc_tensor {
     enum qc_dtype dtype;
     struct qc_shape shape;
     size_t count, bytes;
     void *data;
-    struct qc_file_map *map;       /* that data is in; NULL: memory of its own */
+    struct qc_file_map *map;       /* file that holds the data; NULL: the tensor owns its memory */
     _Atomic unsigned references;   /* graphs in several threads may share it */
-    _Atomic uint64_t hash;         /* 0: not made yet */
-    _Atomic uint64_t extremes;     /* the same; of float32 and bytes, as who looks for them has it */
-    struct qc_tensor_forms *forms; /* NULL, or what is kept beside the numbers (graph/types/tensor_forms.h) */
+    _Atomic uint64_t hash;         /* 0: not computed yet */
+    _Atomic uint64_t extremes;     /* of float32 and bytes, encoded by the code that computes them; 0: not computed */
+    struct qc_tensor_forms *forms; /* may be NULL (graph/types/tensor_forms.h) */
 };
 void qc_tensor_forms_free(struct qc_tensor_forms *f); /* NULL-safe */
 
-/* Zeroed; NULL and a status when the shape is not fixed, too large (QC_BAD_INPUT) or memory is out. */
+/* Returns a tensor of zeros. Fails with QC_BAD_INPUT if the shape is not fixed or too large, or if memory runs out. */
 struct qc_tensor *qc_tensor_new(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_status *st);
-/* Copies count elements of data. */
+/* Returns a tensor with a copy of `data`. */
 struct qc_tensor *qc_tensor_of(enum qc_dtype dtype, const struct qc_shape *shape, const void *data,
                                struct qc_status *st);
-/* Whose data lie in a file, from byte `offset` on, a multiple of the size of an element; the file has them all. */
+/* Returns a tensor whose data are in a file from byte `offset` on. The offset is a multiple of the element size; the
+   caller has checked that the file holds all the data. */
 struct qc_tensor *qc_tensor_mapped(enum qc_dtype dtype, const struct qc_shape *shape, struct qc_file_map *map,
                                    size_t offset, struct qc_status *st);
-/* Puts the data of a tensor that nobody else has into a temporary file, where they need no memory. Small tensors, and
-   those in files already, stay as they are. */
+/* Moves the data of an unshared tensor to a temporary file, where they occupy no memory. Tensors of less than
+   QC_SPILLED_LEAST bytes and tensors whose data are in a file are left unchanged. */
 enum { QC_SPILLED_LEAST = 1 << 20 };
 bool qc_tensor_spill(struct qc_tensor *t, struct qc_status *st);
-/* Is done with, for now: where its data are in a file, memory for them is given back. */
+/* Releases the memory of data that are in a file; they are read again on the next access. */
 void qc_tensor_rest(const struct qc_tensor *t);
 struct qc_tensor *qc_tensor_ref(const struct qc_tensor *t);
 void qc_tensor_unref(struct qc_tensor *t); /* NULL-safe */
-/* Of the bytes, made once: passes look for equal constants again and again. */
+/* Returns a hash of the data, which is computed once and kept: passes compare constants often. */
 uint64_t qc_tensor_hash(const struct qc_tensor *t);
-/* The smallest and the largest number of a float32 tensor, made once too. false: of another type, it is empty, or has a
-   NaN. */
+/* Gives the minimum and maximum of a float32 tensor, which are computed once and kept. Returns false if the tensor has
+   another type, is empty or has a NaN. */
 bool qc_tensor_extremes(float *lo, float *hi, const struct qc_tensor *t);
-/* Same dtype, shape and bytes. */
+/* True if dtype, shape and bytes are the same. */
 bool qc_tensor_equal(const struct qc_tensor *a, const struct qc_tensor *b);
-/* Element i as a number of either kind; floats are truncated toward zero by the first. */
+/* Element i as an integer or a float; the integer of a float is truncated toward zero. */
 int64_t qc_tensor_int(const struct qc_tensor *t, size_t i);
 double qc_tensor_float(const struct qc_tensor *t, size_t i);
-/* Elements [first, first + n), of integers of at most 16 bits, int32, or float32 that holds integers of 32 bits. */
+/* Gives elements [first, first + n) of a tensor of integers of at most 16 bits, of int32, or of float32 whose numbers
+   are 32-bit integers. */
 void qc_tensor_ints(int32_t *out, const struct qc_tensor *t, size_t first, size_t n);
-/* Where an axis has `channels` channels of `inner` elements each: sums of what is above and of what is below the
-   channel's zero point, [channels] each, set. zero: [zero_count], 1 or channels. Types as of qc_tensor_ints. Exact. */
+/* Sets above[c] and below[c] to the exact sums of the positive and of the negative differences from the zero point in
+   channel c. The axis has `channels` channels of `inner` contiguous elements. zero: [zero_count], 1 or channels. Types
+   as for qc_tensor_ints. */
 void qc_tensor_parts(int64_t *above, int64_t *below, const struct qc_tensor *t, size_t channels, size_t inner,
                      const int32_t *zero, size_t zero_count);
-/* Float32 copy of a tensor of any numeric type. */
+/* Returns a float32 copy of a tensor of any numeric type; a float32 tensor itself is returned with a reference. */
 struct qc_tensor *qc_tensor_to_f32(const struct qc_tensor *t, struct qc_status *st);

@@ -38,7 +38,7 @@ void qc_tensor_forms_free(struct qc_tensor_forms *f)
     free(f);
 }
 
-/* Under the lock. */
+/* The caller holds the lock. Returns NULL if there is none. */
 static const void *find(const struct qc_tensor_forms *f, const void *key, size_t key_bytes)
 {
     const struct form *k = f->first;

@@ -243,7 +243,8 @@ static bool settled(struct border *b, const struct qc_graph *body, bool last)
     return same;
 }
 
-/* Outer shapes may be those of a run that never executes this body. */
+/* Makes the shapes of states and captures less fixed: outer shapes may come from a run that never executes this body.
+ */
 static void forget(struct border *b, int attempt)
 {
     for (size_t i = b->first_state; i < b->given + b->captures; i++) {

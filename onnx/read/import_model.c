@@ -198,7 +198,7 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
     return true;
 }
 
-/* Names a value behind Identity or Dropout after its graph output. */
+/* Names a value after Identity or Dropout after its graph output. */
 static void name_after_outputs(struct qc_importer *im)
 {
     const Onnx__GraphProto *p = im->proto;

@@ -242,6 +242,6 @@ struct qc_import_row {
     const char *op;
     qc_import_form *form;
 };
-/* end with op NULL */
+/* Each list ends with a row whose op is NULL. */
 extern const struct qc_import_row qc_import_layer_forms[], qc_import_shape_forms[], qc_import_body_forms[],
     qc_import_index_forms[];

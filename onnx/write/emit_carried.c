@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes carried operators (graph/core/carried.h) behind the nodes of the graph, under their own names. */
+/* Writes carried operators (graph/core/carried.h) after the nodes of the graph, under their own names. */
 #include <string.h>
 
 #include "onnx/write/emitting.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m qcalib` and `qcalib`: the command line, which is a program of the package."""
+"""`python -m qcalib` and `qcalib`: run the command line program in the package."""
 
 import os
 import sys

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as people have them, as the library's data object.
+"""Converts samples in Python's forms to the library's data object.
 
-A batch has the rank of the model's input; an array without that first axis is one sample. Files are opened by the
-library. Arrays are not copied. What is iterated over goes to the library sample by sample, as it is asked for; of it
-64 MiB stay in memory, the rest in a temporary file of the library's, because a job may read samples several times.
+A batch has the rank of the model's input; an array without that first axis is one sample. The library opens files.
+Arrays are not copied. The library draws the samples of an iterable one by one. It keeps 64 MiB of them in memory and
+the rest in a temporary file, because a job may read samples several times.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ _CODES = {name: code for code, name in TYPES.items() if code < 21}
 
 
 def as_array(value):
-    """A numpy array of a tensor of PyTorch, of a list, of anything that numpy takes; row-major."""
+    """Returns a row-major numpy array of a PyTorch tensor, a list or anything else that numpy accepts."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
         value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
@@ -34,18 +34,18 @@ def as_array(value):
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.name not in _CODES:
         raise BadInputError(f"an array of {array.dtype} holds no samples: expected numbers, all of one shape")
-    return np.ascontiguousarray(array).reshape(array.shape)  # of a scalar too
+    return np.ascontiguousarray(array).reshape(array.shape)  # reshape: ascontiguousarray makes scalars 1-dimensional
 
 
 def _is_numbers(value):
-    """Is it an array in the form of lists?"""
+    """True for an array in the form of nested lists."""
     while isinstance(value, list) and value:
         value = value[0]
     return isinstance(value, (int, float))
 
 
 def _are_labels(array):
-    """One for each sample, or for each word; uint8 with axes are pixels."""
+    """True for integers, one for each sample or word; uint8 with more axes are pixels."""
     return array.dtype.kind in "iub" and array.ndim <= (2 if array.dtype.kind == "i" else 1)
 
 
@@ -56,13 +56,13 @@ def _add(handle, name, array, shape, values):
 
 
 def _rows(array, rank):
-    """With the axis of samples in front. rank: of the model's input; None: unknown."""
+    """Adds the sample axis if it is missing. rank: of the model's input; None: unknown."""
     alone = rank is not None and (array.ndim == rank - 1 or rank == array.ndim == 0)
     return array[np.newaxis] if alone else array
 
 
 class _Reading:
-    """Which array of a batch is which input."""
+    """Assigns the arrays of a batch to the inputs of the model."""
 
     def __init__(self, model, truth, all_keys):
         self.shapes = model.input_shapes
@@ -71,7 +71,7 @@ class _Reading:
         self.truth, self.all_keys = truth, all_keys
 
     def _extra(self, values):
-        """What stands behind the inputs in a tuple: labels or a target."""
+        """Returns the entry after the inputs in a tuple, as labels or a target."""
         named = {}
         for value in values[:1] if self.truth else ():
             array = as_array(value)
@@ -89,7 +89,7 @@ class _Reading:
         return {k: as_array(v) for k, v in arrays.items()}
 
     def named(self, batch):
-        """{name: array} of what an iterable gave."""
+        """Returns {name: array} for an item of an iterable."""
         if isinstance(batch, Mapping):
             return self._chosen(batch)
         if not isinstance(batch, (tuple, list)) or not batch or (_is_numbers(batch) and len(self.ranks) == 1):
@@ -105,18 +105,18 @@ class _Reading:
         return {**inputs, **self._extra(batch[len(self.ranks):])}
 
     def shape_of(self, name):
-        """Of the input that the array is for; None: unknown, or it is for none."""
+        """Returns the shape of the array's input. None: unknown, or the array belongs to no input."""
         if name in self.shapes:
             return self.shapes[name]
         return next(iter(self.shapes.values())) if len(self.shapes) == 1 and name not in _TRUTH else None
 
     def rank_of(self, name):
-        """Of a batch."""
+        """Returns the rank of a batch of this array; None: unknown."""
         shape = self.shape_of(name)
         return None if shape is None else len(shape)
 
     def free(self, name, array):
-        """For each axis of a sample: may it differ from sample to sample?"""
+        """Returns for each axis of a sample whether its size may differ between samples."""
         shape = self.shape_of(name)
         if shape is None:
             return [self.sizes_differ] * (array.ndim - 1)
@@ -125,11 +125,11 @@ class _Reading:
         return [size == -1 for size in shape[len(shape) - (array.ndim - 1):]]
 
     def samples(self, batches):
-        """Batch by batch {name: rows}, all with the same number of rows."""
+        """Yields {name: rows} for each batch; all arrays of a batch have the same number of rows."""
         for number, batch in enumerate(batches):
             arrays = {k: _rows(v, self.rank_of(k)) for k, v in self.named(batch).items()}
             count = max((len(v) for k, v in arrays.items() if k not in _TRUTH and v.ndim), default=1)
-            if count == 1:  # the truth of one sample may come without its axis
+            if count == 1:  # labels and target of a single sample may lack the sample axis
                 arrays = {k: v[np.newaxis] if k in _TRUTH and (v.ndim == 0 or len(v) != 1) else v
                           for k, v in arrays.items()}
             if any(v.ndim == 0 or len(v) != count for v in arrays.values()):
@@ -139,8 +139,11 @@ class _Reading:
 
 
 def _is_whole(source, inputs):
-    """Is it (inputs..., truth), or ({name: array}, truth), of all samples? Where truth is asked for, a tuple of so many
-    arrays cannot be batches: they would have none. A list is it if labels are its last entry."""
+    """True for (inputs..., truth) or ({name: array}, truth) of all samples, where truth is labels or a target.
+
+    Call it only if truth is required: a tuple with this number of arrays cannot be batches, which would have no truth.
+    A list counts if its last entry is labels.
+    """
     if not isinstance(source, (tuple, list)) or len(source) < 2:
         return False
     if isinstance(source[0], Mapping):
@@ -151,7 +154,7 @@ def _is_whole(source, inputs):
 
 
 def _batches(data):
-    """An iterator over anything that gives samples."""
+    """Returns an iterator over any source of samples."""
     if callable(getattr(data, "get_next", None)):  # ONNX Runtime's CalibrationDataReader
         return iter(data.get_next, None)
     if hasattr(data, "__iter__"):
@@ -162,7 +165,8 @@ def _batches(data):
 
 
 def _holds(dtype, array):
-    """Are these values the same in another type? Floats of 32 bits and more are rounded, as what a file holds is."""
+    """True if the type can hold the values of the array. Rounding to a float of 32 bits or more is accepted, as for
+    files."""
     if np.can_cast(array.dtype, dtype):
         return True
     with np.errstate(all="ignore"):
@@ -171,7 +175,7 @@ def _holds(dtype, array):
         return bool((np.isfinite(cast) == np.isfinite(array)).all())
     if array.dtype.kind == "f" and not np.isfinite(array).all() and dtype.kind != "f":
         return False
-    # A float as large as the end of the type is beyond it: 2^63 comes back from the largest int64.
+    # Comparing after the cast is not enough: 2^63 becomes the largest int64, which converts back to 2^63.
     if array.dtype.kind == "f" and dtype.kind in "iu" and (array >= float(np.iinfo(dtype).max) + 1).any():
         return False
     if array.dtype.kind in "iu" and dtype.kind in "iu" and ((cast < 0) != (array < 0)).any():
@@ -180,13 +184,13 @@ def _holds(dtype, array):
 
 
 class _Source:
-    """Gives the library one sample after the other."""
+    """Passes samples to the library one by one."""
 
     def __init__(self, batches, limit):
         self._batches, self._limit = batches, limit
         self._rows, self._at, self._left, self.given = None, 0, 0, 0
         self._shapes = None
-        self.like = {}  # arrays like those of the first batch, without its rows
+        self.like = {}  # empty arrays with the types and shapes of the first batch
         self.free = {}  # for each axis of a sample, whether it may differ
         self.error = None
         self.ended = False
@@ -219,7 +223,7 @@ class _Source:
 
     def _next(self, values, shapes):
         while not self._left:
-            self._rows = None  # of a batch that is over nothing is kept
+            self._rows = None  # releases the finished batch before the next one is read
             arrays = next(self._batches, None)
             if arrays is None:
                 return 0
@@ -237,19 +241,19 @@ class _Source:
             more = self._next(values, shapes) if self._limit is None or self.given < self._limit else 0
             self.ended = not more
             return more
-        except BaseException as error:  # told behind the call, which C stands in between
+        except BaseException as error:  # cannot pass through C: raised after the call
             self.error = error
             return -1
 
 
 class Data:
-    """The library's data object, and what it borrows. Options that bear on it: samples, seed, input."""
+    """The library's data object with the arrays that it borrows. It depends on the options samples, seed and input."""
 
     def __init__(self, source, model, *, truth, options):
         self._handle = _library.Handle("data")
         self.pointer = self._handle.pointer
         self._arrays = []
-        self.whole = False  # an array has whole inputs, not rows of a batch
+        self.whole = False  # True: an array holds a whole input for each sample, with the batch axis
         if isinstance(source, (str, os.PathLike)):
             _library.call("data_open", self._handle.out, _library.path_bytes(source))
             return
@@ -293,5 +297,5 @@ class Data:
             raise rows.error
         if failed:
             raise failed
-        if not rows.ended:  # an interrupt before our own function began
+        if not rows.ended:  # an interrupt before the callback began
             raise KeyboardInterrupt

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong, by kind: the exit codes of the command line."""
+"""Exceptions, one for each exit code of the command line."""
 
 import errno
 import os
 
 
 class QcalibError(Exception):
-    """Any error of qcalib. `code` is the exit code that the command line has for it."""
+    """Any error of qcalib. `code` is the exit code of the command line."""
 
     code = 5
 
@@ -31,11 +31,11 @@ class BadInputError(QcalibError, ValueError):
 
 
 class MissingFileError(BadInputError, FileNotFoundError):
-    """A file that is not there."""
+    """A file does not exist."""
 
 
 class UnsupportedError(QcalibError):
-    """Operators, types or an opset that qcalib does not handle; the message names all of them."""
+    """Operators, types or an opset that qcalib does not support; the message names all of them."""
 
     code = 4
 
@@ -47,7 +47,7 @@ class MachineError(QcalibError, OSError):
 
 
 class QcalibWarning(UserWarning):
-    """What a job found that you may want to know."""
+    """A warning of a job."""
 
 
 INTERRUPTED = 130
@@ -61,7 +61,7 @@ def _missing(message):
 
 
 def of_code(code, message):
-    """The exception for a code of the library, which is not 0."""
+    """Returns the exception for an error code of the library, which is not 0."""
     if code == INTERRUPTED:
         return KeyboardInterrupt(message)
     for kind in (DemandError, UsageError, BadInputError, UnsupportedError, MachineError):

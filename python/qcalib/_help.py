@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each option does, for help() and editors. Choices and defaults come from the library's table."""
+"""Describes each option, for help() and editors. Choices and defaults come from the library's table."""
 
 SENTENCES = {
     "input": 'Names the data set of a model input: "NAME=DATASET", with ":nhwc" behind it if channels are last. '

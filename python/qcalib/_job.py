@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call that takes long: in a thread of its own, so that this one can show progress and be interrupted."""
+"""Runs a job in a separate thread, so that the calling thread can show progress and be interrupted."""
 
 import queue
 import sys
@@ -33,7 +33,7 @@ class _Bars:
 
 
 class _Steps:
-    """Tells a function of each step once; where a phase begins or is over there is nothing to tell."""
+    """Calls a function once for each step, but not at the beginning or end of a phase."""
 
     def __init__(self, told):
         self._told, self._last = told, None
@@ -45,7 +45,7 @@ class _Steps:
 
 
 def _shown(progress):
-    """Whom progress is told: a function, bars, or nobody. None: bars where somebody looks at them."""
+    """Returns the receiver of progress: a function, bars or None. progress=None: bars in a terminal or notebook."""
     if callable(progress):
         return _Steps(progress)
     if progress is None:
@@ -60,14 +60,14 @@ def _shown(progress):
 
 
 class _Listener:
-    """Gets what the job says, in any of its threads, and hands it to the thread that waits."""
+    """Receives progress and messages in any thread of the job and passes them to the waiting thread."""
 
     def __init__(self, told):
         self.events = queue.SimpleQueue()
         self.stop = False
         self.warnings = []
         self._told = told
-        # Also where nobody looks: the job asks it whether to go on.
+        # Also set without a receiver of progress: the job asks this function whether to continue.
         self.progress = _library.ProgressFunction(self._progress)
         self.message = _library.MessageFunction(self._message)
 
@@ -81,7 +81,7 @@ class _Listener:
 
 
 def _wait(listener, thread, told):
-    """Shows progress until the job is over. What interrupts this stops the job, and is raised when it has ended."""
+    """Shows progress until the job ends. An interrupt stops the job and is raised when the job has ended."""
     try:
         while (event := listener.events.get()) is not None:
             told(*event)
@@ -90,14 +90,14 @@ def _wait(listener, thread, told):
         while thread.is_alive():
             try:
                 thread.join()
-            except KeyboardInterrupt:  # it is being stopped
+            except KeyboardInterrupt:  # the job is being stopped
                 pass
         raise
     thread.join()
 
 
 def perform(name, before, after, *, options=None, data=None, eval=None, statistics=None, progress=None):
-    """qcalib_NAME(before..., job, after...): the exception that its error is, or None. Handles may be None."""
+    """Calls qcalib_NAME(before..., job, after...). Returns the exception for its error or None. Handles may be None."""
     told = _shown(progress)
     listener = _Listener(told)
     job = _library.Job(progress=listener.progress, message=listener.message)
@@ -109,7 +109,7 @@ def perform(name, before, after, *, options=None, data=None, eval=None, statisti
     def work():
         try:
             found.append(_library.outcome(name, *before, byref(job), *after))
-        except BaseException as error:  # raised where somebody waits
+        except BaseException as error:  # raised in the waiting thread
             found.append(error)
         finally:
             listener.events.put(None)

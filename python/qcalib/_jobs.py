@@ -31,7 +31,7 @@ _TEXTS = {
 
 
 def _documented(function):
-    """Makes the options of the table parameters of the function, for help() and editors."""
+    """Adds the options of the table to the function's parameters, for help() and editors."""
     job = function.__name__
     text = function.__doc__
     for name, replacement in _TEXTS.items():
@@ -49,7 +49,7 @@ def _statistics(given):
 
 
 def _benchmark(command):
-    """A runtime stands for the command of this package that measures in it."""
+    """Returns the benchmark command of a runtime that is given by name, otherwise the option unchanged."""
     if command not in RUNTIMES:
         return command
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "benchmark.py")
@@ -70,9 +70,9 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
     out: a path, to which the (first) quantized model is written
     eval: held-out samples with labels or a target, like data: (inputs, labels), {"input": ..., "labels": ...}, or a
         loader that gives (inputs, labels). The report then has the accuracy before and after
-    statistics: what `collect` or `merge` gave, or a path of it; instead of data or beside it
+    statistics: the result of `collect` or `merge`, or the path of a statistics file; instead of data or with it
     progress: PROGRESS
-    benchmark: also "onnxruntime" or "openvino", which have to be installed: measured with one thread
+    benchmark: also "onnxruntime" or "openvino", which must be installed; measured with one thread
     """
     _library.check_path(out)
     made = _library.Handle("result")
@@ -80,7 +80,7 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
     said = _options.make("quantize", options)
     model = Model(model)
     samples = None if data is None else Data(data, model, truth=False, options=options)
-    # samples and seed choose among the data alone
+    # samples and seed apply only to data
     held_out = None if eval is None else Data(eval, model, truth=True, options={"input": options.get("input")})
     error = perform("quantize", [made.out, model.pointer], [], options=said, data=samples, eval=held_out,
                     statistics=_statistics(statistics), progress=progress)
@@ -96,7 +96,7 @@ def quantize(model, data=None, *, out=None, eval=None, statistics=None, progress
 
 @_documented
 def collect(model, data, *, out=None, progress=None, **options):
-    """Runs samples through the float model and keeps what quantization has to know: `qcalib collect`. -> Statistics
+    """Runs samples through the float model and collects statistics for quantization: `qcalib collect`. -> Statistics
 
     model: MODEL
     data: DATA
@@ -119,9 +119,9 @@ def collect(model, data, *, out=None, progress=None, **options):
 
 
 def merge(statistics, *, out=None):
-    """Adds statistics of parts of the data: exact, in any order. -> Statistics
+    """Merges statistics of parts of the data. The result is exact and does not depend on the order. -> Statistics
 
-    statistics: an iterable of Statistics or of paths; they stay as they are
+    statistics: an iterable of Statistics or of paths; they are not changed
     out: a path, to which the sum is written
     """
     _library.check_path(out)
@@ -144,12 +144,13 @@ def merge(statistics, *, out=None):
 
 
 def _dtype(code):
-    """Of an output. What numpy has no type for is given as the integers that hold its bits, 4 bits as a byte each."""
+    """Returns the numpy type of an output. Types that numpy lacks become integers with the same bits (4 bits: a
+    byte)."""
     return np.dtype({"bfloat16": "uint16", "uint4": "uint8", "int4": "int8"}.get(TYPES[code], TYPES[code]))
 
 
 class _Outputs:
-    """Takes the outputs of each unit of data, and puts them together."""
+    """Collects the outputs of each unit of data and joins them."""
 
     def __init__(self, whole):
         self._whole = whole  # a unit is one sample, not a batch
@@ -168,12 +169,12 @@ class _Outputs:
                 unit[_library.text(output.name)] = np.frombuffer(data, dtype).reshape(shape)
             self._units[sample] = unit
             return 0
-        except BaseException as error:  # told behind the call, which C stands in between
+        except BaseException as error:  # cannot pass through C: raised after the call
             self.error = error
             return 1
 
     def joined(self):
-        """{name: array}; a list of arrays where they differ in shape."""
+        """Returns {name: array}, with a list of arrays for outputs that differ in shape."""
         order = sorted(self._units)
         if not order:
             return {}
@@ -192,7 +193,7 @@ class _Outputs:
 
 @_documented
 def run(model, data, *, progress=None, **options):
-    """Runs a model, float or quantized, with the integers that a runtime computes with: `qcalib run`. -> {name: array}
+    """Runs a model, float or quantized, in the integer arithmetic of a runtime: `qcalib run`. -> {name: array}
 
     An output that differs in shape from sample to sample is a list of arrays.
 
@@ -216,7 +217,7 @@ def evaluate(model, data, *, progress=None, **options):
     """Top-1 or PSNR of a model on labelled samples: `qcalib eval`. -> Metric
 
     model: MODEL
-    data: DATA. With "labels" or "target", or behind the inputs in a tuple
+    data: DATA. With "labels" or "target", or a tuple in which they follow the inputs
     progress: PROGRESS
     """
     _needed("evaluate", data)
@@ -252,7 +253,7 @@ def compare(reference, model, data, *, progress=None, **options):
 
 
 def inspect(file):
-    """What is in a model, data, statistics or a report: `qcalib inspect --json`. -> dict
+    """Describes a model, data, statistics or a report: `qcalib inspect --json`. -> dict
 
     file: a path of any of them, or a model as for `quantize`; its "inputs" and "outputs" have name, type and shape
     """

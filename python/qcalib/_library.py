@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""include/qcalib/qcalib.h for ctypes: its structs, its functions, and calls that raise what it says."""
+"""Binding of include/qcalib/qcalib.h with ctypes: structs, functions, and calls that raise exceptions on errors."""
 
 import ctypes
 import os
@@ -73,7 +73,7 @@ class Difference(Sized):
                 ("max_abs", c_double)]
 
 
-# Those that return an error code; the pointer to struct qcalib_error, which is the last parameter, is left out.
+# Functions that return an error code. The last parameter, a pointer to struct qcalib_error, is left out.
 _CALLS = {
     "option_at": [POINTER(Option), c_size_t],
     "options_new": [POINTER(c_void_p)],
@@ -103,7 +103,7 @@ _CALLS = {
     "comparison_layer": [POINTER(Difference), c_void_p, c_size_t],
 }
 
-# Those that give a value: what it is, and the parameters.
+# Functions that return a value: its type, then the parameters.
 _VALUES = {
     "version": (c_char_p, []),
     "option_count": (c_size_t, []),
@@ -144,7 +144,7 @@ _library = _load()
 
 
 def outcome(name, *arguments):
-    """Calls qcalib_NAME; the exception that its error is, or None."""
+    """Calls qcalib_NAME. Returns the exception for its error, or None."""
     error = Error()
     code = getattr(_library, "qcalib_" + name)(*arguments, byref(error))
     return of_code(code, in_python(error.message.decode("utf-8", "replace"))) if code else None
@@ -162,12 +162,12 @@ def value(name, *arguments):
 
 
 def text(found):
-    """A text of the library, or None."""
+    """Converts a string of the library; NULL becomes None."""
     return None if found is None else found.decode("utf-8", "replace")
 
 
 def text_bytes(given, encode=str.encode):
-    """A text as the library takes it, which ends at a NUL."""
+    """Converts a string for the library. Fails if it has a NUL, where the library would cut it."""
     try:
         made = encode(given)
     except UnicodeEncodeError:
@@ -178,12 +178,12 @@ def text_bytes(given, encode=str.encode):
 
 
 def path_bytes(path):
-    """A path, or its like, as the library takes it."""
+    """Converts a path for the library."""
     return text_bytes(path, os.fsencode)
 
 
 def check_path(out):
-    """Before the work for it begins. None: nobody asks for a file."""
+    """Checks an output path before any work begins. None: no file."""
     if out is not None:
         path_bytes(out)
 
@@ -205,7 +205,7 @@ class Handle:
 
 
 def taken_bytes(name, *arguments):
-    """The bytes that a call with the outputs (bytes, size) makes."""
+    """Returns the bytes from a call whose outputs are (bytes, size)."""
     made, size = Handle("bytes"), c_size_t()
     call(name, made.out, byref(size), *arguments)
     return ctypes.string_at(made.pointer, size.value)

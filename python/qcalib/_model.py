@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model as the library has it."""
+"""The library's model object."""
 
 import os
 
 from . import _library
 from ._errors import UsageError
 
-# enum qcalib_type; numpy's names
+# enum qcalib_type, with numpy's names
 TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
          10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16", 21: "uint4", 22: "int4"}
 
 
 class Model:
-    """path: a file; bytes: of such a file; else what has one inside: a Result, an
+    """A model from a path, from the bytes of a file, or from an object that contains one: a Result, an
     onnx.ModelProto, PyTorch's ONNXProgram."""
 
     def __init__(self, source):
@@ -33,7 +33,7 @@ class Model:
 
     @property
     def input_shapes(self):
-        """{name: shape} in the model's order, -1 for any size; None where a rank is unknown."""
+        """{name: shape} in the model's order. -1: any size; shape None: unknown rank."""
         shapes = {}
         for i in range(_library.value("model_input_count", self.pointer)):
             t = _library.Tensor()

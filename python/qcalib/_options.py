@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options as keyword arguments, from the library's one table: --weight-method is weight_method."""
+"""Options as keyword arguments, from the library's table: --weight-method is weight_method."""
 
 import os
 from collections import namedtuple
@@ -34,7 +34,7 @@ TABLE = _read_table()
 
 
 def of_job(job):
-    """The options that a function takes, in the order of the table."""
+    """Returns the options that a function takes, in the order of the table."""
     return [option for option in TABLE.values() if option.jobs & JOBS[job]]
 
 
@@ -45,7 +45,7 @@ def _text(value):
 
 
 def _texts(option, value):
-    """What is said to the library, once for each entry; None: the option stands without a value."""
+    """Returns the values to set, one for each entry of a list. None: the option has no value."""
     several = isinstance(value, (list, tuple, set, frozenset))
     if option.value == NONE or value is True or value is False:
         switch = option.choices and set(option.choices) >= {"on", "off"}
@@ -61,7 +61,7 @@ def _texts(option, value):
     return [_text(value)]
 
 
-# What people write for parameters and options.
+# Common other names of parameters and options.
 _MEANT = {"stats": "statistics", "output": "out", "output_path": "out", "save": "out", "path": "out", "out": "out",
           "calibration_data": "data", "dataset": "data", "loader": "data", "eval_data": "eval", "test": "eval",
           "validation": "eval", "bits": "weight_type", "num_samples": "samples", "verbose": "progress",
@@ -73,7 +73,7 @@ _PARAMETERS = {"quantize": {"data", "out", "eval", "statistics", "progress"}, "c
 
 
 def make(job, keywords):
-    """The library's options object. None is as if an option was not given."""
+    """Returns the library's options object. A keyword whose value is None is ignored."""
     handle = _library.Handle("options")
     _library.call("options_new", handle.out)
     for keyword, value in keywords.items():
@@ -98,7 +98,7 @@ def _sentence(text):
 
 
 def about(option):
-    """Sentences, in one line."""
+    """Returns the description of an option in one line."""
     sentence = SENTENCES.get(option.keyword)
     parts = [sentence or _sentence(option.help)]
     if option.choices:
@@ -109,5 +109,5 @@ def about(option):
 
 
 def described(job):
-    """The options of a function, for its documentation."""
+    """Returns the descriptions of a function's options, for its docstring."""
     return "\n".join(f"    {option.keyword}: {about(option)}" for option in of_job(job))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result in a notebook: the verdict, the layers with the largest effect on the outputs, and what would help."""
+"""A result in a notebook: the verdict, the layers with the largest effect on the outputs, and the advice."""
 
 from html import escape
 
@@ -8,7 +8,7 @@ _LEFT = "style='text-align:left'"
 
 
 def verdict(report):
-    """One sentence."""
+    """Returns the verdict in one sentence."""
     accuracy, outputs = report.get("accuracy"), report.get("outputs") or ()
     share = report.get("integer_share")
     parts = []
@@ -25,14 +25,14 @@ def verdict(report):
 
 
 def worst(report, most=SHOWN):
-    """[(node, op, output SQNR in dB)] of the layers with the largest effect on the outputs."""
+    """Returns [(node, op, output SQNR in dB)] of the layers with the largest effect on the outputs."""
     found = [(e["node"], e["op"], e["output_sqnr_db"]) for e in report.get("ranking") or ()
              if e["node"] and e["output_sqnr_db"] is not None]
     return found[:most]
 
 
 def _bars(rows):
-    """A plot without a library: the noise that each layer alone makes at the outputs, relative to the largest."""
+    """Draws a bar plot in HTML: the noise of each layer alone at the outputs, relative to the largest."""
     high, wide, names = 18, 240, 260
     top = max(10 ** (-db / 10) for _, _, db in rows)
     lines = []

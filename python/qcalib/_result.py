@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What jobs give."""
+"""Results of jobs."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Rows(list):
     """A list of named tuples."""
 
     def to_pandas(self):
-        """The rows as a pandas.DataFrame."""
+        """Returns the rows as a pandas.DataFrame."""
         import pandas
 
         return pandas.DataFrame([row._asdict() for row in self])
@@ -54,7 +54,7 @@ def _layer(row):
 
 
 class Result:
-    """What quantization made: models, the report, a row for each tensor."""
+    """Result of quantization: models, the report, a row for each tensor."""
 
     def __init__(self, handle):
         self._handle = handle
@@ -62,7 +62,7 @@ class Result:
 
     @property
     def formats(self):
-        """Names of the models that there are, in the order of the option `format`."""
+        """Formats of the models, in the order of the option `format`."""
         count = _library.value("result_model_count", self._handle.pointer)
         return [_library.value("result_format", self._handle.pointer, i) for i in range(count)]
 
@@ -75,20 +75,20 @@ class Result:
         return formats.index(format)
 
     def model_of(self, format=None):
-        """The bytes of the model of a format; None: the first."""
+        """Returns the bytes of the model of a format; None: the first."""
         return _library.taken_bytes("result_model", self._handle.pointer, self._number(format))
 
     @property
     def model(self):
-        """The bytes of the (first) quantized model; more than 2 GB have to be saved instead."""
+        """The bytes of the (first) quantized model. A model of more than 2 GB must be saved instead."""
         return self.model_of()
 
     def save(self, path, format=None):
-        """Writes a model; the file appears when it is complete. Beyond 1.9 GB its tensors go to PATH.data."""
+        """Writes a model; the file appears when it is complete. Above 1.9 GB its tensors go to PATH.data."""
         _library.call("result_write_model", self._handle.pointer, self._number(format), _library.path_bytes(path))
 
     def save_report(self, folder):
-        """Writes report.html, report.json and layers.csv into a folder, which is made."""
+        """Writes report.html, report.json and layers.csv into a folder, which is created if necessary."""
         _library.call("result_write_report", self._handle.pointer, _library.path_bytes(folder))
 
     @property
@@ -100,10 +100,12 @@ class Result:
 
     @property
     def latency(self):
-        """What `benchmark` measured, as the report has it: "float_ms", "default_ms", "integers_ms", "best_ms",
-        "default_sqnr_db", "integers_sqnr_db", "best_sqnr_db" (of the outputs; None: no error, or no samples), "changes"
-        and "placement", options that give the same model without measuring (None: everything is in float). None: it was
-        not asked for."""
+        """The measurements of `benchmark` as in the report, or None without that option.
+
+        Keys: "float_ms", "default_ms", "integers_ms", "best_ms"; "default_sqnr_db", "integers_sqnr_db", "best_sqnr_db"
+        of the outputs (None: no error, or no samples); "changes"; "placement", options that give the same model without
+        measuring (None: everything is in float).
+        """
         return self.report["timing"].get("benchmark")
 
     @property
@@ -149,7 +151,7 @@ class Result:
 
 
 class Statistics:
-    """What was seen of a network, for quantization without data; exact in any order of merging."""
+    """Statistics of a network, for quantization without data. Merging is exact in any order."""
 
     def __init__(self, handle):
         self._handle = handle
@@ -157,7 +159,7 @@ class Statistics:
 
     @classmethod
     def load(cls, path):
-        """Of a file that `save`, `qcalib collect` or `qcalib merge` wrote."""
+        """Reads a file from `save`, `qcalib collect` or `qcalib merge`."""
         handle = _library.Handle("statistics")
         _library.call("statistics_load", handle.out, _library.path_bytes(path))
         return cls(handle)
@@ -187,7 +189,7 @@ class Statistics:
 
 
 def _of_bytes(content):
-    """The Statistics whose file has this content."""
+    """Returns the Statistics from the bytes of a file."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "statistics.h5")
         with open(path, "wb") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of the library name options as the command line does; here they name keyword arguments."""
+"""Translates the names of options in the library's messages to keyword arguments."""
 
 import re
 
@@ -25,7 +25,7 @@ def _keyword(found):
 
 
 def in_python(text):
-    """A message with `data=` for --data FILE; a whole command in it stays as it is."""
+    """Returns the message with `data=` in place of --data FILE. Whole commands in it are not changed."""
     words, command, rest = text.partition("qcalib quantize ")
     words = re.sub(r"'qcalib (collect|merge|quantize|run|compare|inspect)'", r"qcalib.\1", words)
     return _OPTION.sub(_keyword, words) + command + rest

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The latency of an ONNX model in a runtime, in milliseconds: for `qcalib --benchmark 'python -m qcalib.benchmark {}'`.
 
-The model runs on values of its inputs' types and shapes; a dimension without a size is 1. The command prints the least
-time of a run, which other work on the machine disturbs the least.
+The model runs on random values of its inputs' types and shapes; a dimension without a size is 1. The command prints the
+minimum time of a run, because other work on the machine affects the minimum least.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-# Runs that are not measured: a runtime allocates and tunes in the first ones.
+# Runs before measuring: a runtime allocates memory and tunes kernels in its first runs.
 WARM_UP = 3
 
 
@@ -24,7 +24,7 @@ def sizes(text):
 
 
 def values(dtype, shape):
-    """Small integers, so that indices are in range; other numbers are normally distributed."""
+    """Returns small integers, so that indices are in range, or normally distributed floats."""
     random = np.random.default_rng(0)
     if np.dtype(dtype).kind == "f":
         return random.normal(size=shape).astype(dtype)
@@ -67,7 +67,7 @@ RUNTIMES = {"onnxruntime": onnxruntime, "openvino": openvino}
 
 
 def measure(run, seconds):
-    """The least time of a run, in milliseconds, of those that fit into so many seconds; at least three."""
+    """Returns the minimum time of a run in milliseconds, over the runs in this number of seconds, at least three."""
     for _ in range(WARM_UP):
         run()
     times = []

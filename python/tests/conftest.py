@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the installed package; the package of the checkout is not on the path. They need numpy and pytest alone.
+"""Tests of the installed package; the package of the checkout is not on the path. They need only numpy and pytest.
 QCALIB_ORT_CPU: as in tests/e2e/conftest.py."""
 import os
 import pathlib
@@ -23,7 +23,7 @@ if os.environ.get("QCALIB_ORT_CPU"):
 
 
 def command_line(*arguments, folder=None, code=0):
-    """`python -m qcalib ARGUMENTS`."""
+    """Runs `python -m qcalib ARGUMENTS`."""
     command = [sys.executable, "-m", "qcalib", *map(str, arguments)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     assert done.returncode == code, done.stdout + done.stderr
@@ -32,7 +32,7 @@ def command_line(*arguments, folder=None, code=0):
 
 @pytest.fixture(scope="session")
 def samples():
-    """64 images that look a little like digits: blots, normalised as the model wants."""
+    """Returns 64 images with blots, similar to digits, normalised for the model."""
     random = np.random.default_rng(7)
     at = random.uniform(2, 6, (64, 2, 1, 1))
     y, x = np.mgrid[:8, :8]
@@ -47,7 +47,7 @@ def labels(samples):
 
 @pytest.fixture(scope="session")
 def reference(samples, tmp_path_factory):
-    """The quantized model that the command line makes of a file with the samples."""
+    """Returns the quantized model from the command line and a file with the samples."""
     folder = tmp_path_factory.mktemp("reference")
     np.savez(folder / "samples.npz", input=samples)
     command_line("--data", "samples.npz", "--method", "minmax", "--no-report", "-o", "m.onnx", DIGITS, folder=folder)

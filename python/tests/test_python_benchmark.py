@@ -12,7 +12,7 @@ from qcalib import benchmark
 
 
 def test_a_command(samples, tmp_path):
-    """Its number is the size of the file: integers are smaller than float, and nothing is gained by a change."""
+    """The command prints the size of the file: integer models are smaller than float, and no change is a gain."""
     script = tmp_path / "size of.py"
     script.write_text("import os, sys\nprint('bytes', os.path.getsize(sys.argv[1]))\n")
     command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))} {{}}"
@@ -34,7 +34,7 @@ def test_a_command_that_fails(samples):
 
 
 def test_onnxruntime(samples):
-    """It runs; how fast is not for a test to say."""
+    """The runtime measures the model; the test does not check times."""
     pytest.importorskip("onnxruntime")
     few = {"skip": ["Conv", "Add", "AveragePool"], "advice": "off"}
     told = qcalib.quantize(DIGITS, samples, benchmark="onnxruntime", **few).latency

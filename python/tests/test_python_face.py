@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person meets in Python: samples with labels as a pair, errors in Python's words, a result in a notebook."""
+"""The package's interface: samples and labels as a pair, messages with Python's names, a result in a notebook."""
 
 import errno
 import re
@@ -73,7 +73,7 @@ def test_errors_speak_python(samples, tmp_path):
     text = str(raised.value)
     assert "data= with samples" in text and "statistics= from qcalib.collect" in text and "--" not in text
     assert 'activation_type="dynamic"' in text
-    with pytest.raises(qcalib.UsageError, match='^advice="on" tries what it advises on samples: give data='):
+    with pytest.raises(qcalib.UsageError, match='^advice="on" runs samples: give data='):
         qcalib.quantize(DIGITS, advice="on", activation_type="none")
     with pytest.warns(qcalib.QcalibWarning, match="too few samples"):
         qcalib.quantize(DIGITS, samples[:1], method="minmax")
@@ -88,7 +88,7 @@ def test_errors_speak_python(samples, tmp_path):
     ("--max-drop needs --eval FILE with labels", "max_drop needs eval= with labels"),
     ("--threads: '0' is not a whole number", "threads: '0' is not a whole number"),
     ("leave out --per-tensor, or --weight-block", "leave out per_tensor, or weight_block"),
-    ("--bias-correction on goes into biases", 'bias_correction="on" goes into biases'),
+    ("--bias-correction on changes biases", 'bias_correction="on" changes biases'),
     ("--min-sqnr 10 widens the worst layers", "min_sqnr=10 widens the worst layers"),
     ("try: qcalib quantize --data=x m.onnx", "try: qcalib quantize --data=x m.onnx"),
 ])

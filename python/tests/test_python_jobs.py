@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of the package, held against the command line where both do the same."""
+"""The functions of the package, compared with the same jobs of the command line."""
 import json
 import os
 import pickle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the wheel is: its program, options and stubs from the one table, and that it stands alone."""
+"""The wheel: its program, its options and stubs, which come from the table, and its libraries."""
 import importlib.metadata
 import importlib.util
 import inspect
@@ -39,7 +39,7 @@ def test_the_command_line_is_the_program(tmp_path):
 
 
 def test_libraries_come_with_the_wheel():
-    """What the loader finds for the library is the wheel's own, but for what manylinux says a system has."""
+    """The loader finds all libraries in the wheel, except those that manylinux requires of the system."""
     folder = pathlib.Path(qcalib.__file__).parent
     for file in (folder / "libqcalib.so", folder / "_bin/qcalib"):
         found = subprocess.run(["ldd", file], capture_output=True, text=True, check=True).stdout
@@ -60,7 +60,7 @@ def test_licences_of_the_libraries_inside_are_there():
 
 @pytest.mark.parametrize("job", _options.JOBS)
 def test_options_are_those_of_the_command_line(job):
-    """By the help of the program, which is made for people."""
+    """Compares the options with those in the help of the program."""
     shown = command_line("help", "eval" if job == "evaluate" else job)
     shown = shown[: shown.index("\nOutput")] + shown[shown.index("\nRunning"): shown.index("\nAbout")]
     listed = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", shown, re.M))
@@ -91,7 +91,7 @@ def test_values_of_options(samples):
 
 
 def test_stubs_are_those_of_the_table():
-    """scripts/bless --python makes them."""
+    """The stubs are current; `scripts/bless --python` renews them."""
     spec = importlib.util.spec_from_file_location("python_stubs", ROOT / "scripts/python_stubs.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every form of data gives the model that the command line makes of a file with the same samples."""
+"""Every form of data gives the same model as the command line with a file of the same samples."""
 import weakref
 
 import numpy as np
@@ -14,7 +14,7 @@ def batches(samples, size=24):  # the last one is smaller
 
 
 class Tensor:
-    """As much of a PyTorch tensor as is used."""
+    """The part of a PyTorch tensor that the package uses."""
 
     def __init__(self, array, gradient=True):
         self.array, self.gradient, self.dtype = array, gradient, array.dtype
@@ -35,7 +35,7 @@ class Tensor:
 
 
 class Loader:
-    """As PyTorch's DataLoader: every iteration begins again; batches are lists [images, labels]."""
+    """Like PyTorch's DataLoader: every iteration restarts; batches are lists [images, labels]."""
 
     def __init__(self, samples):
         self.samples = samples
@@ -48,7 +48,7 @@ class Loader:
 
 
 class Dataset:
-    """As PyTorch's: (sample, label) by number, and no end that iteration would find."""
+    """Like PyTorch's Dataset: (sample, label) by index; iteration would not end."""
 
     def __init__(self, samples):
         self.samples = samples
@@ -61,7 +61,7 @@ class Dataset:
 
 
 class Reader:
-    """As ONNX Runtime's CalibrationDataReader."""
+    """Like ONNX Runtime's CalibrationDataReader."""
 
     def __init__(self, samples):
         self.left = iter(batches(samples))

@@ -146,7 +146,7 @@ static bool run_bytes(size_t *most, struct rehearsal *r, const struct qc_pipelin
     return true;
 }
 
-/* What stages behind collecting keep without counting it, pages of code among it: 1.9 MiB measured on superres. */
+/* Memory that the stages after collecting keep uncounted, including pages of code: 1.9 MiB measured on superres. */
 enum { LATER_RESERVE = 2 << 20 };
 
 bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)

@@ -112,8 +112,8 @@ bool qc_demand_met(const struct qc_demand *d, const struct qc_standing *s)
 
 bool qc_demand_check(bool *drop, const struct qc_demand *d, const struct qc_standing *s, struct qc_status *st)
 {
-    static const char kept[] = "even with wider types for the worst layers; the model was made as without this demand, "
-                               "the report lists the attempts";
+    static const char kept[] = "even with wider types for the worst layers; the model was written without this demand, "
+                               "and the report lists the attempts";
     const struct qc_metric *a = &d->fp32, *b = &s->metric;
     *drop = !drop_met(d, s);
     if (*drop) {

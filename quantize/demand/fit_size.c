@@ -15,8 +15,8 @@
 #include "quantize/report/size_report.h"
 #include "rewrite/passes/partition.h"
 
-/* BATCHES: batches that the effect of a layer is measured on. ATTEMPTS: a file that is too large is made smaller at
-   most so many times. */
+/* BATCHES: batches for measuring the effect of a layer. ATTEMPTS: largest number of files that are made until one is
+   small enough. */
 enum { BATCHES = 16, ATTEMPTS = 8 };
 
 /* No width of 3 bits: files store 3 bits in 4, so they are no smaller, and less accurate. */

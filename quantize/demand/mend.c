@@ -211,8 +211,7 @@ static const char *remedy_of(const struct qc_report *r, const struct qc_ideas *i
     if (r->advice_count && r->advice[0].after_db >= USELESS)
         return qc_arena_printf(p->arena, st, "%.2f dB with: %s", r->advice[0].after_db, r->advice[0].command);
     if (r->fallback)
-        return "wider types for the worst layers do not mend it: leave activations in float with --activation-type "
-               "none";
+        return "wider types for the worst layers do not help: leave activations in float with --activation-type none";
     if (r->advice_tried || !ideas->count) return demand;
     if (!qc_pipeline_command(&command, p, &ideas->of[0].change, st)) return NULL;
     return qc_arena_printf(p->arena, st, "%s, or try: %s", demand, command);

@@ -158,8 +158,8 @@ static bool check_pixels(struct qc_warnings *w, const struct qc_graph *g, size_t
     if (low >= 0 && high > 64 && high <= 255)
         qc_warn(w,
                 "%s: the values of input '%s', %.4g to %.4g, look like pixels; if the model was trained on normalised "
-                "ones, say how they become those with --preprocess (imagenet, tensorflow, caffe, yolo, or 'scale=.. "
-                "mean=.. std=..'); if not, --preprocess none",
+                "pixels, give the normalisation with --preprocess (imagenet, tensorflow, caffe, yolo, or 'scale=.. "
+                "mean=.. std=..'), otherwise --preprocess none",
                 qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high);
     return true;
 }
@@ -186,13 +186,12 @@ static bool check_input(struct qc_warnings *w, const struct qc_graph *g, const s
         qc_text(times, sizeof times, "%.0f times as large as", ratio);
     else
         qc_text(times, sizeof times, "1/%.0f of", 1 / ratio);
-    qc_warn(
-        w,
-        "%s: the values of input '%s', %.4g to %.4g, are about %s those that the model was trained on, as its batch "
-        "norm '%s' remembers them; say how they become the model's with --preprocess (imagenet, tensorflow, caffe, "
-        "yolo, or 'scale=.. mean=.. std=..')",
-        qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high, times,
-        norm->name && *norm->name ? norm->name : qc_value_label(label, g, norm->outputs));
+    qc_warn(w,
+            "%s: the values of input '%s', %.4g to %.4g, are about %s those that the model was trained on, according "
+            "to its batch norm '%s'; give the preprocessing of the training with --preprocess (imagenet, tensorflow, "
+            "caffe, yolo, or 'scale=.. mean=.. std=..')",
+            qc_dataset_file(data), g->inputs[input].name, (double)low, (double)high, times,
+            norm->name && *norm->name ? norm->name : qc_value_label(label, g, norm->outputs));
     return true;
 }
 

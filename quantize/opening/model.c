@@ -118,15 +118,15 @@ bool qc_model_warn_carried(const struct qc_model *m, struct qc_warnings *w, stru
     qc_carried_text(list, c);
     if (!m->graph->node_count)
         return qc_fail(st, QC_UNSUPPORTED,
-                       "%s: nothing to quantize: all of it follows from what is not handled: %s; 'qcalib help "
-                       "quantize' has --kernel for operators of your own",
+                       "%s: nothing to quantize: everything depends on operators that are not handled: %s; --kernel "
+                       "adds operators of your own",
                        m->path, list);
     const size_t behind = c->node_count - c->unknown_count;
     if (behind)
-        qc_warn(w, "%s: carried through as they came, for they are not handled: %s, and %zu node%s that follow%s",
+        qc_warn(w, "%s: carried through unchanged, because they are not handled: %s, and %zu node%s that follow%s",
                 m->path, list, behind, behind == 1 ? "" : "s", behind == 1 ? "s" : "");
     else
-        qc_warn(w, "%s: carried through as they came, for they are not handled: %s", m->path, list);
+        qc_warn(w, "%s: carried through unchanged, because they are not handled: %s", m->path, list);
     return true;
 }
 
@@ -236,7 +236,7 @@ bool qc_model_data_options(struct qc_dataset_options *out, struct qc_data_shapin
 static bool show(void *user, size_t done, size_t count)
 {
     struct qc_progress *p = user;
-    if (done <= 1) qc_progress_phase(p, "looking at images");
+    if (done <= 1) qc_progress_phase(p, "scanning images");
     const bool on = qc_progress_step(p, done, count);
     if (done == count) qc_progress_end(p);
     return on;
@@ -270,7 +270,7 @@ bool qc_model_data(struct qc_dataset **out, const struct qc_graph *g, const stru
         goto out;
     }
     if (w && o->image && source->file && !qc_data_is_images(qc_dataset_file(data), options.follow))
-        qc_warn(w, "--image: %s is no folder of images; its samples are taken as they are", qc_dataset_file(data));
+        qc_warn(w, "--image: %s is not a folder of images; the option is ignored", qc_dataset_file(data));
     size_t dropped = qc_dataset_dropped(data), total = qc_dataset_total(data);
     if (dropped && w) {
         qc_warn(w, "%s: %zu of %zu samples left over: the model takes %lld at a time", qc_dataset_file(data), dropped,

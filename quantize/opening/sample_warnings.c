@@ -29,8 +29,8 @@ bool qc_warn_samples(struct qc_warnings *w, size_t samples, const struct qc_job_
     if (in->data.file && in->eval.file && !same_data(&same, in->data.file, in->eval.file, a, st)) return false;
     if (same)
         qc_warn(w,
-                "--eval reads the samples of --data (%s): accuracy on samples that were calibrated on is too good; "
-                "give held-out samples to --eval",
+                "--eval reads the samples of --data (%s): accuracy on calibration samples is too optimistic; give "
+                "held-out samples to --eval",
                 in->eval.file);
     return true;
 }

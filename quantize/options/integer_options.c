@@ -63,12 +63,12 @@ void qc_warn_overflows(struct qc_warnings *w, const struct qc_overflows *o, unsi
         results -= l->sums.results;
         qc_warn(w,
                 "%s%s%" PRIu64 " of %" PRIu64
-                " results of '%s' left the range of an accumulator of %u bits; %u bits would hold them",
+                " results of '%s' overflowed an accumulator of %u bits; %u bits would hold them",
                 file, colon, l->sums.overflows, l->sums.results, l->name, bits ? bits : 32, l->bits);
     }
     if (layers > named)
-        qc_warn(w, "%s%s%" PRIu64 " of %" PRIu64 " results of %zu more layer%s left that range; --json lists them",
-                file, colon, overflows, results, layers - named, layers - named == 1 ? "" : "s");
+        qc_warn(w, "%s%s%" PRIu64 " of %" PRIu64 " results of %zu more layer%s overflowed; --json lists them", file,
+                colon, overflows, results, layers - named, layers - named == 1 ? "" : "s");
 }
 
 struct qc_json *qc_overflows_json(const struct qc_overflows *o)

@@ -60,7 +60,7 @@ struct qc_options {
     const char *method, *weight_method;                 /* NAME[:key=value,...]; never NULL */
     struct qc_text_list activation_types, weight_types; /* "uint8", then "uint16:GLOB" ...; at least one */
     struct qc_text_list per_channel;
-    const char *weight_block; /* "32", say; "none": per channel */
+    const char *weight_block; /* such as "32"; "none": per channel */
     bool per_channel_activations;
     bool per_tensor;                               /* of weights */
     bool symmetric_activations, symmetric_weights; /* default: false, true */

@@ -80,66 +80,63 @@ bool qc_options_agree(const struct qc_options *o, const struct qc_job_inputs *in
     } rows[] = {
         {!data && !stats && needs_samples(o),
          "quantize needs --data FILE with samples of what the model is used on: HDF5, .npz, .npy, or a folder of "
-         "images; or --stats FILE from 'qcalib collect'. Without samples there are --activation-type dynamic and none"},
+         "images; or --stats FILE from 'qcalib collect'. Only --activation-type dynamic and none need no samples"},
         {!data && !stats && o->propagate, "--propagate needs --data FILE"},
-        {!data && strcmp(o->advice, "on") == 0, "--advice on tries what it advises on samples: give --data FILE"},
+        {!data && strcmp(o->advice, "on") == 0, "--advice on runs samples: give --data FILE"},
         {!data && !stats && o->checkpoint, "--checkpoint is for what is collected from --data"},
-        {stats && o->checkpoint, "--checkpoint is for what is collected from --data; --stats FILE is complete already"},
+        {stats && o->checkpoint, "--checkpoint keeps statistics of --data FILE; --stats FILE is complete already"},
         {!isnan(o->max_drop) && !qc_has_data(&in->eval), "--max-drop needs --eval FILE with labelled data"},
         {!isnan(o->max_nll) && !qc_has_data(&in->eval), "--max-nll needs --eval FILE with labels"},
         {!isnan(o->min_sqnr) && !data && !qc_has_data(&in->eval),
          "--min-sqnr runs samples: give --data FILE or --eval FILE"},
-        {o->propagate && stats, "--propagate runs the data through what is quantized already; --stats FILE was seen in "
-                                "the float network. Give --data instead of --stats"},
+        {o->propagate && stats, "--propagate runs samples through the quantized part of the network, but --stats FILE "
+                                "was collected in the float network; give --data instead of --stats"},
         {o->propagate && (o->checkpoint || in->team), "--propagate needs every sample in one run from the first "
                                                       "quantizer to the last; leave out --checkpoint and MPI"},
-        {o->propagate && o->accumulator, "--accumulator raises scales of weights when all quantizers are chosen; "
-                                         "--propagate would have chosen them with other weights. Leave out one"},
+        {o->propagate && o->accumulator, "--accumulator raises scales of weights after --propagate has chosen the "
+                                         "quantizers with other weights; leave out one"},
         {!data && o->accumulator && qc_accumulator_bound(o) != QC_BOUND_PROVEN,
-         "--accumulator looks at sums in the data, which --stats FILE does not hold; give --data too, or "
+         "--accumulator needs the sums of the data, which --stats FILE does not hold; give --data too, or "
          "--accumulator-bound proven"},
         {o->per_tensor && strcmp(o->weight_block, "none") != 0,
          "--weight-block gives weights many scales, --per-tensor one; leave out one"},
-        {o->size && demand,
-         "--size chooses types by the size of the file, --max-drop, --min-sqnr and --max-nll by what is "
-         "lost; leave out one"},
+        {o->size && demand, "--size chooses types by the size of the file, --max-drop, --min-sqnr and --max-nll by the "
+                            "loss; leave out one"},
         {o->size && o->propagate, "--size measures layers one by one in the float network; leave out --propagate"},
-        {o->size && !has_bits(o),
-         "--size chooses the bits of weights; --weight-type int16 or none is for nodes by name "
-         "beside it (--weight-type int16:NODE)"},
-        {o->size && !writes_integers(o), "--size is of a file of integers; take --format qdq or qoperator"},
-        {o->size && in->team, "--size quantizes several times, for which several processes would have to meet; leave "
-                              "out MPI"},
+        {o->size && !has_bits(o), "--size chooses the bits of weights; with it, --weight-type int16 and none are only "
+                                  "for named nodes (--weight-type int16:NODE)"},
+        {o->size && !writes_integers(o), "--size needs a format with integers: give --format qdq or qoperator"},
+        {o->size && in->team, "--size quantizes several times, which MPI does not support; leave out one"},
         {qc_options_scale(o) && (o->propagate || o->per_tensor || (!data && !stats)),
-         "--scale-channels awq and smooth judge scales of channels by second moments of the float network: they need "
-         "--data or --stats, and go neither with --propagate nor with --per-tensor (--equalize on does)"},
+         "--scale-channels awq and smooth need second moments of the float network: give --data or --stats, and leave "
+         "out --propagate and --per-tensor (--equalize on works with --per-tensor)"},
         {o->benchmark && !strstr(o->benchmark, QC_COMMAND_FILE),
-         "--benchmark is a command with {} in place of the model file: --benchmark 'python -m qcalib.benchmark {}'"},
+         "--benchmark needs a command with {} in place of the model file: --benchmark 'python -m qcalib.benchmark {}'"},
         {o->benchmark && (o->size || o->propagate || o->require_integer || o->only.count || in->team),
          "--benchmark chooses what stays in float, and quantizes several times; leave out --size, --propagate, "
          "--require-integer, --only and MPI"},
-        {o->benchmark && !needs_samples(o),
-         "--benchmark moves operators whose inputs are quantized beforehand; leave out --activation-type dynamic and "
-         "none"},
-        {o->benchmark && !writes_integers(o), "--benchmark runs a file of integers; take --format qdq or qoperator"},
-        {floats && writes_others(o),
-         "floats of 4 and 8 bits and formats of blocks (mxfp4, nvfp4, ...) are written as QuantizeLinear and "
-         "DequantizeLinear alone; take --format qdq"},
+        {o->benchmark && !needs_samples(o), "--benchmark needs activations that are quantized with fixed scales; leave "
+                                            "out --activation-type dynamic and none"},
+        {o->benchmark && !writes_integers(o),
+         "--benchmark needs a format with integers: give --format qdq or qoperator"},
+        {floats && writes_others(o), "4-bit and 8-bit floats and block formats (mxfp4, nvfp4, ...) are only written as "
+                                     "QuantizeLinear and DequantizeLinear; give --format qdq"},
         {floats && (o->accumulator || narrowed || o->require_integer),
-         "floats of 4 and 8 bits are multiplied as float32, without an accumulator of integers; leave out "
-         "--accumulator, --bias narrowed and --require-integer"},
+         "4-bit and 8-bit floats are multiplied in float32, without an integer accumulator; leave out --accumulator, "
+         "--bias narrowed and --require-integer"},
         {has_floats(&o->activation_types) && o->propagate,
-         "--propagate keeps what it has computed in integers; leave out --activation-type of floats"},
-        {floats && o->size, "--size chooses bits of integers; leave out --weight-type and --activation-type of floats"},
-        {floats && o->benchmark, "--benchmark moves operators between integers and float; leave out types of floats"},
-        {names_format(&o->weight_types), "mxfp8, mxfp6, mxfp4, mxint8, nvfp4 and bfp16 are formats of all weights: "
-                                         "--weight-type mxfp4, and others by name "
-                                         "beside it (--weight-type int8:NODE)"},
+         "--propagate stores intermediate results as integers; leave out float types in --activation-type"},
+        {floats && o->size,
+         "--size chooses bits of integers; leave out float types in --weight-type and --activation-type"},
+        {floats && o->benchmark, "--benchmark moves operators between integers and float; leave out float types"},
+        {names_format(&o->weight_types),
+         "mxfp8, mxfp6, mxfp4, mxint8, nvfp4 and bfp16 are formats for all weights: give --weight-type mxfp4, and "
+         "other types for named nodes (--weight-type int8:NODE)"},
         {format && strcmp(o->weight_block, "none") != 0,
-         "the formats of --weight-type have blocks of their own; leave out --weight-block"},
-        {format && o->per_tensor, "the formats of --weight-type have a scale for each block; leave out --per-tensor"},
+         "this --weight-type has its own block size; leave out --weight-block"},
+        {format && o->per_tensor, "this --weight-type has a scale for each block; leave out --per-tensor"},
         {narrowed && corrects && o->given[QC_OPTION_BIAS_CORRECTION],
-         "--bias-correction on goes into biases on the accumulator, and --bias narrowed has none there; leave out one"},
+         "--bias-correction on changes biases in the accumulator, but --bias narrowed has none there; leave out one"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].wrong) return qc_fail(st, QC_USAGE, "%s", rows[i].text);

@@ -82,7 +82,7 @@ static bool set_list(const struct qc_option_set *o, unsigned option, const struc
     char text[TEXT], joined[TEXT];
     size_t n = qc_json_size(v), used = 0;
     for (size_t k = 0; k < n; k++) {
-        if (!as_text(text, qc_json_at(v, k), i->kind)) return expected(file, i->name, "an array of texts", st);
+        if (!as_text(text, qc_json_at(v, k), i->kind)) return expected(file, i->name, "an array of strings", st);
         if (i->kind != QC_KIND_CHOICES && !o->set(o->user, option, text, st)) return qc_where(st, "%s", file);
         if (i->kind != QC_KIND_CHOICES) continue;
         if (used + strlen(text) + 2 > TEXT) return expected(file, i->name, "shorter", st);
@@ -103,7 +103,7 @@ static bool set_one(const struct qc_option_set *o, unsigned option, const struct
     bool many = i->kind == QC_KIND_LIST || i->kind == QC_KIND_CHOICES || i->kind == QC_KIND_BY_NAME;
     if (many && qc_json_kind(v) == QC_JSON_ARRAY) return set_list(o, option, v, file, st);
     if (!as_text(text, v, i->kind))
-        return expected(file, i->name, many ? "a text or an array of texts" : "a text or a number", st);
+        return expected(file, i->name, many ? "a string or an array of strings" : "a string or a number", st);
     return o->set(o->user, option, text, st) || qc_where(st, "%s", file);
 }
 

@@ -32,7 +32,7 @@ bool qc_latency_begin(struct qc_latency *l, const struct qc_pipeline *p, struct 
     if (!qc_file_read(&data, &size, l->file, p->arena, st)) return qc_where(st, "--checkpoint");
     l->so_far = data;
     return strncmp(l->so_far, HEADING, strlen(HEADING)) == 0 ||
-           qc_fail(st, QC_BAD_INPUT, "--checkpoint: %s is no file of latencies; remove it", l->file);
+           qc_fail(st, QC_BAD_INPUT, "--checkpoint: %s is not a file of latencies; remove it", l->file);
 }
 
 void qc_latency_forget(const struct qc_options *o)
@@ -104,8 +104,8 @@ static bool run_command(double *ms, const struct qc_latency *l, const char *file
         return st->code == QC_INTERRUPTED ? false : qc_where(st, "--benchmark");
     *ms = qc_last_number(said);
     return *ms > 0 ||
-           qc_fail(st, QC_MACHINE, "--benchmark: the last number that the command prints is to be milliseconds, %s",
-                   isnan(*ms) ? "and it printed none" : "and it is 0");
+           qc_fail(st, QC_MACHINE, "--benchmark: the last number that the command prints must be milliseconds, %s",
+                   isnan(*ms) ? "but it printed none" : "but it is 0");
 }
 
 static bool run_rounds(struct qc_milliseconds *out, const struct qc_latency *l, const char *const *files, size_t count,

@@ -236,7 +236,7 @@ static bool try_groups(struct placed *now, struct search *s, struct qc_status *s
         return false;
     for (int pass = 0; ok && again && pass < PASSES; pass++) {
         again = false;
-        qc_progress_phase(s->p->progress, pass ? "latency, once more" : "latency");
+        qc_progress_phase(s->p->progress, pass ? "latency, repeated" : "latency");
         for (size_t i = 0; ok && i < count; i++) {
             bool kept = false;
             ok = qc_progress_step(s->p->progress, i, count) || qc_progress_check(s->p->progress, st);

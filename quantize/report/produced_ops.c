@@ -31,13 +31,13 @@ const char *qc_float_reason(const struct qc_pipeline *p, const struct qc_node *n
     if (is_of_activations(p->produced, n) && p->options->runs_on->onnxruntime)
         return "of two activations, no faster in integers in ONNX Runtime; in integers with --target fused";
     if (n->op == QC_OP_Custom) return "a kernel of your own computes it";
-    /* ONNX Runtime 1.31, four convolutions of 64 channels of 64x64 with one behind each: 3.6 ms, with scale and bias as
+    /* ONNX Runtime 1.31, four convolutions of 64 channels of 64x64 each followed by one: 3.6 ms, with scale and bias as
        convolutions of each channel 4.5 ms. */
     if (n->op == QC_OP_InstanceNormalization && p->options->runs_on->onnxruntime)
         return "has no integer form; its scale and bias alone in integers are slower in ONNX Runtime";
     const struct qc_node *made = was && was->op == QC_OP_BatchNormalization ? qc_node_of(g, was->inputs[0]) : NULL;
     if (made && made->op == QC_OP_Concat)
-        return "behind a Concat, whose parts would share one scale: it enlarges what is small in them";
+        return "after a Concat, whose parts would share one scale, although it enlarges the small ones";
     switch (qc_node_affine(n)) {
     case QC_AFFINE_KEEP:
     case QC_AFFINE_BOUND:

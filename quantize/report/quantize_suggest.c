@@ -220,7 +220,7 @@ static bool finer_weights(struct remedy *out, const struct finder *f, const stru
                                .value = {"compensated"},
                                .without = "weight-rounding",
                                .anew = true,
-                               .action = "Round them so that their errors make each other good"};
+                               .action = "Round them so that their errors compensate"};
         return true;
     }
     const char *word = skip_word(f, pt->node);
@@ -243,7 +243,7 @@ static bool equalize(struct remedy *out, const struct finder *f)
                            .without = "equalize",
                            .anew = true,
                            .mends = true,
-                           .action = "Even the channels out"};
+                           .action = "Equalize the channels"};
     return true;
 }
 
@@ -315,7 +315,7 @@ static bool explain(const char **why, struct remedy *fix, const struct finder *f
         return finer_weights(fix, f, pt, c.weight) || skip(fix, f, pt, NULL);
     }
     if (c.own_noise) {
-        *why = qc_arena_printf(a, f->st, "most of what it adds is the rounding of its result, %.1f dB alone in %s",
+        *why = qc_arena_printf(a, f->st, "most of its error is the rounding of its result, %.1f dB alone in %s",
                                c.own->alone_db, qc_type_word(c.own->type));
         return wide(fix, f, c.own) || skip(fix, f, pt, c.own);
     }

@@ -126,7 +126,7 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
     return true;
 }
 
-/* Takes the channel extremes of the quantized inputs of the readers, once for each value. */
+/* Computes the minima and maxima of the channels of the readers' quantized inputs, once for each value. */
 static bool see_inputs(struct qc_scaled_group *groups, size_t count, const struct qc_scale_search *s,
                        const struct qc_channels *c, struct qc_status *st)
 {

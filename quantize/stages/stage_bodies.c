@@ -45,7 +45,7 @@ static bool list_bodies(struct qc_pipeline *p, struct qc_status *st)
 static const char *no_samples(const struct qc_pipeline *p)
 {
     if (!p->quantize_body) return "bodies are not quantized here";
-    if (!p->from->data) return "its samples are made of those of the model: give --data";
+    if (!p->from->data) return "its samples are computed from those of the model: give --data";
     return p->in->team ? "several processes share the work" : NULL;
 }
 
@@ -85,7 +85,7 @@ static bool quantize_all(struct qc_pipeline *p, struct qc_status *st)
     if (!list_bodies(p, st)) return false;
     for (size_t i = 0; reason && i < p->body_count; i++) p->bodies[i].reason = reason;
     if (reason || !p->body_count) return true;
-    qc_progress_phase(p->progress, "looking into bodies");
+    qc_progress_phase(p->progress, "scanning bodies");
     bool ok = qc_body_samples_take(&samples, p, st);
     qc_progress_end(p->progress);
     ok = ok && quantize(p, samples, st);

@@ -88,7 +88,7 @@ static bool collect(struct qc_pipeline *p, struct qc_collect_cost *cost, struct 
     if (trials && !p->in->team && !p->from->keys &&
         !(p->from->keys = QC_NEW_ARRAY(p->from->arena, uint64_t, qc_dataset_units(p->from->data), st)))
         return false;
-    qc_progress_phase(p->progress, wants_ranges(p) ? "calibrating" : "taking second moments");
+    qc_progress_phase(p->progress, wants_ranges(p) ? "calibrating" : "collecting second moments");
     const bool ok = qc_collecting_run(&p->seen, cost, p, &what, st);
     qc_progress_end(p->progress);
     return ok;
@@ -101,8 +101,8 @@ bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st)
     c->methods = NULL;
     if (!c->activation->of_network || (!p->from->data && !qc_has_statistics(p->in))) return true;
     if (!p->from->data) {
-        qc_warn(p->warnings, "--method auto is mse here: statistics alone do not tell what a range does to the "
-                             "network's outputs; give --data beside them");
+        qc_warn(p->warnings, "--method auto uses mse: statistics do not show the effect of a range on the network's "
+                             "outputs; give --data too");
         return true;
     }
     if (!p->options->memory_limit && !qc_dataset_keep(p->from->data, KEPT_BYTES, st)) return false;
@@ -123,8 +123,7 @@ static bool do_without(struct qc_pipeline *p, struct qc_status *st)
     for (qc_id id = 1; id <= g->qparams_count; id++) {
         const struct qc_qparams *s = &g->qparams_of[id];
         if (s->kind == QC_QPARAMS_QUANTIZER && !s->is_weight && !s->given)
-            return qc_fail(st, QC_USAGE, "a rule quantizes '%s', whose range follows from samples: give --data",
-                           s->name);
+            return qc_fail(st, QC_USAGE, "a rule quantizes '%s', whose range needs samples: give --data", s->name);
     }
     if (c->weight->of_output)
         return qc_fail(st, QC_USAGE, "--weight-method %s needs samples: give --data, or choose another method",

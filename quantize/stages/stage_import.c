@@ -108,8 +108,8 @@ static bool set_given_apart(struct qc_pipeline *p, struct qc_status *st)
     if (!qc_take_given(&p->from->plain, &p->from->given, g, st)) return false;
     if (p->from->given.literal)
         qc_warn(p->warnings,
-                "%zu QuantizeLinear and DequantizeLinear operators of the model stay as they are: their scales are "
-                "computed, of blocks or of channels of activations, or something else reads the integers",
+                "%zu QuantizeLinear and DequantizeLinear operators of the model stay unchanged: their scales are "
+                "computed, are those of blocks or of channels of activations, or other operators read the integers",
                 p->from->given.literal);
     take_types(p);
     return true;
@@ -138,7 +138,7 @@ bool qc_stage_equalize(struct qc_pipeline *p, struct qc_status *st)
                        p->from->model.path);
     if (on && qc_has_statistics(p->in))
         return qc_fail(st, QC_USAGE,
-                       "--equalize on needs --data alone: --stats holds statistics from before equalization");
+                       "--equalize on needs --data without --stats: --stats holds statistics from before equalization");
     p->real = p->from->normalised;
     if (!on || p->from->given.count) return true;
     if (!qc_equalize(&p->equalized, &p->equalization, p->from->normalised, st)) return false;

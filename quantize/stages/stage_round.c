@@ -36,8 +36,8 @@ static void warn_of_bounds(struct qc_pipeline *p)
     }
     if (bounded)
         qc_warn(p->warnings,
-                "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part: more "
-                "could overflow accumulators of %u bits",
+                "%zu of %zu output channels of weights are rounded to nearest, or their biases corrected in part; "
+                "otherwise accumulators of %u bits could overflow",
                 bounded, outputs, p->how.accumulator.bits);
 }
 
@@ -64,8 +64,8 @@ bool qc_stage_round(struct qc_pipeline *p, struct qc_status *st)
     if (!p->seen->gram) {
         if (!qc_has_statistics(p->in)) return true; /* no samples: the summary and the report say so */
         qc_warn(p->warnings,
-                "weights are rounded to nearest and biases left alone: %s holds no second moments (--second-moments "
-                "off); collect again",
+                "weights are rounded to nearest and biases are not corrected: %s holds no second moments "
+                "(--second-moments off); collect again",
                 qc_statistics_name(p->in));
         return true;
     }

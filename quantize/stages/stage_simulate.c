@@ -22,9 +22,8 @@ bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
     p->scheme.part = p->joined->depth || p->of_body;
     if (!qc_partition_new(&p->partition, p->joined, p->from->rules, &p->scheme, st)) return false;
     if (is_all_faster(p->partition) && !p->scheme.part) {
-        qc_warn(p->warnings,
-                "ONNX Runtime computes all of this model faster in float: its weights are stored in 8 bits "
-                "for size alone (--prefer size)");
+        qc_warn(p->warnings, "ONNX Runtime computes all of this model faster in float; weights are stored in 8 bits "
+                             "only to save space (--prefer size)");
         qc_partition_free(p->partition);
         p->partition = NULL;
         p->scheme.prefer = QC_PREFER_SIZE;
@@ -104,8 +103,8 @@ bool qc_stage_simulate(struct qc_pipeline *p, struct qc_status *st)
     c->channels = channels || c->activation->of_output;
     if (channels && (c->activation->need == QC_NEED_SERIES || c->activation->need == QC_NEED_VALUES))
         return qc_fail(st, QC_USAGE,
-                       "--method %s looks at samples of whole tensors, not of channels; take another method, or leave "
-                       "out --per-channel=activations",
+                       "--method %s needs whole tensors, not channels; give another method, or leave out "
+                       "--per-channel=activations",
                        c->activation->name);
     return warn_spread(p, st);
 }

@@ -12,13 +12,13 @@ struct qc_canonical_notes {
 
 /* Converts QuantizeLinear, DequantizeLinear (ONNX) and QLinear operators (graph/core/qlinear.h) with constant float32
    parameters to affine values with bound qparams:
-   - Equal parameters become one set of qparams. A dequantize behind a quantize with the same qparams vanishes; with
+   - Equal parameters become one set of qparams. A dequantize after a quantize with the same qparams vanishes; with
      other qparams the pair is a requantize.
    - Conv, ConvTranspose, Gemm and MatMul of two dequantized values accumulate with the product of their qparams. An
      int32 bias whose scale is exactly f(sx*sw) and whose zero point is 0 is added there. Any other bias is added in
-     float32 behind the product, and noted.
+     float32 after the product, and noted.
    - An operator that a pattern of `rules` quantizes and that rounds once (Add, LeakyRelu, pools, ...) becomes affine if
-     every user of its result quantizes it with the same parameters, also behind operators of the allow-list.
+     every user of its result quantizes it with the same parameters, also after operators of the allow-list.
    - Operators that move integers (MaxPool, Reshape, ...) move them with their qparams.
    - Integers that other operators compute with, or that are inputs or outputs of the graph, stay as they are. They
      enter and leave through DequantizeLinear and QuantizeLinear of the same parameters, which is exact.

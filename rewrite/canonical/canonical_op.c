@@ -75,7 +75,7 @@ static qc_id joining_bias(const struct qc_canon *c, qc_id bias, qc_id product, c
     return n->inputs[0];
 }
 
-/* Adds a float bias behind the dequantized accumulator. */
+/* Adds a float bias after the dequantized accumulator. */
 static qc_id add_bias(struct qc_canon *c, const struct qc_node *n, qc_id real, qc_id bias, const char *name,
                       struct qc_status *st)
 {

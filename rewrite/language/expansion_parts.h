@@ -118,7 +118,7 @@ struct qc_function_rule {
     struct qc_fexpr **give;
 };
 
-/* Parses a function behind the word "function". */
+/* Parses a function after the word "function". */
 bool qc_parse_function(struct qc_rule_parser *p, struct qc_status *st);
 /* Parses an expression (expansion_expr.c). slots: the names defined so far. */
 struct qc_function_parser {

@@ -78,7 +78,7 @@ static struct qc_expr *new_expr(struct qc_rule_parser *p, enum qc_expr_kind kind
     return e;
 }
 
-/* [TYPE] [QPARAMS] behind a colon: a match may have both, a template only qparams. */
+/* [TYPE] [QPARAMS] after a colon: a match may have both, a template only qparams. */
 static bool parse_annotation(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     char name[16];
@@ -193,7 +193,7 @@ static bool parse_attribute_of(bool *done, struct qc_attr *a, unsigned *of, stru
     return true;
 }
 
-/* {name=1, other=0.5, third="text", fourth=[1,2], fifth=value(c)} behind the arguments. A number with a point or an
+/* {name=1, other=0.5, third="text", fourth=[1,2], fifth=value(c)} after the arguments. A number with a point or an
    exponent is a float. */
 static bool parse_attributes(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
@@ -245,7 +245,7 @@ static bool is_number_call(struct qc_expr *e, const char *name, struct qc_rule_p
     return true;
 }
 
-/* Parses the rest of an op behind its name or names: [?] arguments [{attributes}]. */
+/* Parses the rest of an op after its name or names: [?] arguments [{attributes}]. */
 static struct qc_expr *parse_op(struct qc_expr *e, struct qc_rule_parser *p, struct qc_status *st)
 {
     bool ours = e->op == QC_OP_Quantize || e->op == QC_OP_Dequantize || e->op == QC_OP_Requantize;

@@ -32,6 +32,6 @@ bool qc_parse_slot(unsigned *slot, struct qc_rule_parser *p, const char *what, b
 bool qc_parse_scheme(struct qc_rule_parser *p, struct qc_status *st);
 /* keep, bound, join or table */
 bool qc_parse_allow_kind(enum qc_allow_kind *out, struct qc_rule_parser *p, struct qc_status *st);
-/* Parse the statements `target` and `drop` behind their first words (rewrite/language/target.h). */
+/* Parse the statements `target` and `drop` after their first words (rewrite/language/target.h). */
 bool qc_parse_target(struct qc_rule_parser *p, struct qc_status *st);
 bool qc_parse_drop(struct qc_rule_parser *p, struct qc_status *st);

@@ -38,10 +38,10 @@ static bool fail_unknown(const char *name, struct qc_arena *a, struct qc_status 
         if (!(names[i] = qc_builtin_target(i, a, st))) return false;
     if (!names) return false;
     const char *meant = qc_closest(name, names, qc_builtin_targets_count);
-    return qc_fail(st, QC_USAGE,
-                   "--target: there is no target '%s'%s%s%s; 'qcalib list targets' has them, and FILE.rules is one of "
-                   "your own",
-                   name, meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    return qc_fail(
+        st, QC_USAGE,
+        "--target: there is no target '%s'%s%s%s; 'qcalib list targets' shows them, and FILE.rules gives your own",
+        name, meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
 /* Parses the file of a target. r->header gets its `target` statement. */

@@ -4,7 +4,7 @@
    scales (Xiao et al. 2023, eq. 4, alpha 1/2).
 
    A *channel group* is a set of values that carry the same channels: the result of a layer, the results of clamps,
-   pools, leaky relus and additions of constants on it, and the inputs of the layers behind it. Channel c of a group may
+   pools, leaky relus and additions of constants on it, and the inputs of the layers after it. Channel c of a group may
    be stored divided by a positive number s[c]: rows of the weights that make it are divided, columns of the weights
    that read it multiplied. The function of the graph stays the same except for the rounding of float32 products. s = 1
    for channels that reach an op which does not commute with scales (an addition of two activations, a softmax, an

@@ -108,7 +108,7 @@ static qc_id cast(struct narrowing *x, qc_id v, enum qc_dtype dtype, struct qc_s
 /* Constants with at most this number of elements stay in float32: a Cast would cost more. */
 enum { FEW = 64 };
 
-/* Returns a float32 constant. Large constants of a bfloat16 model are stored in bfloat16 with a Cast behind, if that is
+/* Returns a float32 constant. Large constants of a bfloat16 model are stored in bfloat16 with a Cast after, if that is
    exact. */
 static qc_id wide_constant(struct narrowing *x, qc_id v, struct qc_status *st)
 {

@@ -100,7 +100,7 @@ static const struct qc_given *known(const struct taking *t, qc_id value)
     return w ? qc_given_of_weight(t->values, w) : qc_given_of_value(t->values, t->r.to, value);
 }
 
-/* Returns the number of elements behind the axis, after which the channel changes. */
+/* Returns the number of elements after the axis, after which the channel changes. */
 static size_t inner_of(const struct qc_shape *s, int axis)
 {
     size_t n = 1;

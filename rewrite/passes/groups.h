@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Groups of a folded graph: a multiply-accumulate op and the ops on integers behind it until another node uses the
-   value: clamps, requantize, unary functions and tables. A whole group reads and gives stored integers; no other node
-   reads its accumulator. A function of the accumulator's real value that is stored at once belongs to it too: it is
-   rounded once. */
+/* Groups of a folded graph: a multiply-accumulate op and the integer ops that follow it, up to the first value that
+   another node uses: clamps, requantize, unary functions and tables. A whole group reads and gives stored integers; no
+   other node reads its accumulator. A function of the accumulator's real value whose result is stored belongs to the
+   group too: it is rounded once. */
 #pragma once
 
 #include "graph/core/graph.h"
@@ -19,7 +19,7 @@ enum qc_group_break {
 
 struct qc_group_info {
     qc_id head;                  /* node of the multiply-accumulate op */
-    unsigned count;              /* number of nodes behind it */
+    unsigned count;              /* number of nodes that follow it */
     qc_id nodes[QC_GROUP_NODES]; /* in order */
     qc_id result;                /* value that the last node makes */
     enum qc_group_break how;

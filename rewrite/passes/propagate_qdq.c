@@ -8,9 +8,9 @@
 
 /* Up: if all users want a value with qparams S, directly or through ops of the allow-list, it is computed with S from
    inputs with S. Down: if all data inputs of an op of the allow-list come from one set of stored qparams, it is
-   computed with them and dequantized behind; in a model that is quantized already only if that is exact. One walk from
-   the outputs decides, one walk from the inputs builds. The time is linear in the size of the graph, and no node is
-   duplicated. */
+   computed with them and dequantized afterwards; in a model that is quantized already only if that is exact. One walk
+   from the outputs decides, one walk from the inputs builds. The time is linear in the size of the graph, and no node
+   is duplicated. */
 struct expansion {
     const struct qc_rules *rules;
     const struct qc_graph *g;

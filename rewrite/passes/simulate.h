@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Makes the simulated graph from a partition, and runs the passes behind it. Each pass builds a new graph. */
+/* Makes the simulated graph from a partition, and runs the passes after it. Each pass builds a new graph. */
 #pragma once
 
 #include "rewrite/passes/partition.h"

@@ -82,7 +82,7 @@ size_t qc_plan_constant_bytes(const struct qc_plan *p);
 /* Bytes of a runner's values, which share one buffer. */
 size_t qc_plan_buffer_bytes(const struct qc_plan *p);
 
-/* Returns whether the input shapes determine all shapes. If not, the graph behind data-dependent shapes is planned
+/* Returns whether the input shapes determine all shapes. If not, the graph after data-dependent shapes is planned
    at run time. */
 bool qc_plan_shapes_known(const struct qc_plan *p);
 

@@ -486,8 +486,8 @@ static bool bind_step(struct qc_binding *b, qc_id node, struct qc_status *st)
     return ok;
 }
 
-/* Binds a node whose result shapes depend on data: the results are tensors of the runner, inputs of the plan behind
-   this one. */
+/* Binds a node whose result shapes depend on data: the results are tensors of the runner and inputs of the next plan.
+ */
 static bool bind_making(struct qc_binding *b, qc_id node, struct qc_status *st)
 {
     const struct qc_node *n = &b->g->nodes[node];

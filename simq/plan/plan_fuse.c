@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fuses a multiply-accumulate op with the ops behind it, if nothing else reads the values in between:
+/* Fuses a multiply-accumulate op with the ops after it, if nothing else reads the values in between:
    real       [Add a constant row: MatMul, Gemm] [Add a residual: Conv] [Relu | Clip]
    quantized  [Relu on the accumulator] [Requantize | Dequantize] [Relu | Clip]
    The step runs at the position of its last node, when a residual is available. Also fused: QuantizeLinear and
@@ -67,7 +67,7 @@ static bool is_row(const struct qc_binding *b, qc_id value, const struct qc_shap
            t->shape.dim[t->shape.rank - 1] == n;
 }
 
-/* Adds an Add behind the real result `value` of n to the group, as bias or residual. Returns false if it is neither. */
+/* Adds an Add after the real result `value` of n to the group, as bias or residual. Returns false if it is neither. */
 static bool take_add(struct qc_group *group, const struct qc_binding *b, const struct qc_node *n,
                      const struct qc_node *add, qc_id value)
 {

@@ -44,7 +44,7 @@ struct qc_step {
     size_t made, made_count; /* results whose shapes depend on data: first index and count among the runner's tensors */
 };
 
-/* The graph behind data-dependent shapes, planned when they are known. Its inputs are values of this plan's graph. */
+/* The graph after data-dependent shapes, planned when they are known. Its inputs are values of this plan's graph. */
 struct qc_rest {
     struct qc_variants *variants;
     size_t input_count;
@@ -76,7 +76,7 @@ struct qc_report {
 
 /* Nodes fused into one step, stored at the last of them. */
 struct qc_group {
-    qc_id head; /* node; 0: none. QuantizeLinear: grouped with the DequantizeLinear behind it. Dequantize: with Softmax
+    qc_id head; /* node; 0: none. QuantizeLinear: grouped with the DequantizeLinear after it. Dequantize: with Softmax
                    and Quantize. DequantizeLinear of int32: with Quantize */
     qc_id residual; /* value that is added; 0: none */
     qc_id bias;     /* value of an Add, 0: none */

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cuts a graph at data-dependent shapes. The part that does not depend on them is planned at once. The nodes whose
    result shapes depend on data return tensors. The rest is a graph of its own, planned when the shapes are known.
-   Affine values are dequantized before the cut and quantized behind it, which gives the same integers. */
+   Affine values are dequantized before the cut and quantized after it, which gives the same integers. */
 #include <stdlib.h>
 
 #include "graph/core/rebuild.h"
 #include "simq/plan/plan_parts.h"
 #include "simq/plan/variants.h"
 
-/* Bounds the work: each cut copies the graph behind it. */
+/* Bounds the work: each cut copies the graph after it. */
 enum { CUTS_MAX = 400 };
 
 struct cut {
     const struct qc_graph *g;
     bool *needed;           /* [node_count + 1] */
     bool *made, *later;     /* [value_count + 1]: its shape depends on data; it depends on such a value */
-    bool *crosses;          /* [value_count + 1]: made before the cut, used behind it */
-    struct qc_rebuild a, b; /* before and behind */
+    bool *crosses;          /* [value_count + 1]: made before the cut, used after it */
+    struct qc_rebuild a, b; /* before and after */
 };
 
 static void mark(struct cut *c)
@@ -90,7 +90,7 @@ static bool build_before(struct qc_plan *p, struct cut *c, const qc_id *origin, 
     return true;
 }
 
-/* Adds an input to the graph behind the cut and records its source before the cut. */
+/* Adds an input to the graph after the cut and records its source before the cut. */
 static bool add_crossing(struct qc_plan *p, struct cut *c, qc_id v, struct qc_status *st)
 {
     struct qc_graph *before = c->a.to, *to = c->b.to;

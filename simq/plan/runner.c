@@ -16,7 +16,7 @@ struct qc_runner {
     bool *open;          /* [step_count] */
     struct qc_view *views;
     struct qc_tensor **made;         /* [made_count]: results of the last run whose shapes depend on data */
-    struct qc_variant_runners *rest; /* for the graph behind the cut; with free shapes, for the whole graph */
+    struct qc_variant_runners *rest; /* for the graph after the cut; with free shapes, for the whole graph */
     struct qc_runner *last;          /* the runner in `rest` of the last run; with free shapes, of the next run */
     double *seconds;                 /* [step_count] processor time of each step, or NULL */
 };
@@ -192,7 +192,7 @@ static struct qc_view rest_input(const struct qc_runner *r, size_t k)
     return bound(r, &r->plan->outputs[in->index]);
 }
 
-/* Runs the graph behind data-dependent shapes, with the plan for the shapes of this run. */
+/* Runs the graph after data-dependent shapes, with the plan for the shapes of this run. */
 static bool run_rest(struct qc_runner *r, qc_observe_fn *observe, void *user, struct qc_status *st)
 {
     const struct qc_rest *rest = r->plan->rest;

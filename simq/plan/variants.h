@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Plans of one graph for varying input shapes: a plan for each set of shapes is made at its first use and kept. It
-   runs bodies of nodes, graphs behind data-dependent shapes, and samples of different sizes. Workers share the
+   runs bodies of nodes, graphs after data-dependent shapes, and samples of different sizes. Workers share the
    plans; each worker has runners of its own. */
 #pragma once
 

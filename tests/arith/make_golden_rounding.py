@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden_rounding.txt: what the rounding contracts of docs/numerics.md give, in exact rational arithmetic of Python (no code of the
-project, no numpy). A float32 step is the exact rational result, rounded half to even to 24 bits.
+"""Writes golden_rounding.txt: the results of the rounding contracts of docs/numerics.md, in Python's exact rational
+arithmetic (no code of the project, no numpy). A float32 step is the exact rational result, rounded half to even to 24
+bits.
 
     python3 tests/arith/make_golden_rounding.py > tests/arith/golden_rounding.txt
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Properties of the rounding contracts, on random numbers and on the edges. Where a result is rounded, what is tested
-   is the definition: nothing is nearer, and a tie goes where the rule says. */
+/* Properties of the rounding contracts, on random numbers and edge cases. Rounded results are checked against the
+   definition: no level is nearer, and ties are resolved by the rule. */
 #include <criterion/criterion.h>
 #include <float.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Floating-point levels. Reference: the Python package ml_dtypes 0.6, by numpy's clip and astype. */
+/* Floating-point levels. Reference: the Python package ml_dtypes 0.6, after numpy's clip, with astype. */
 #include <criterion/criterion.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Workers as threads of OpenMP: what is inside of them, beside them, and what happens when the system gives fewer. */
+/* Workers as OpenMP threads: nested use, concurrent use, and fewer threads than requested from the system. */
 #define _GNU_SOURCE /* gettid */
 #include <criterion/criterion.h>
 #include <omp.h>

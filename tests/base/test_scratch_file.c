@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Temporary files hold what is written, and say so where there is no room. */
+/* Temporary files keep what is written, and report a lack of space. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the processor can multiply and add, for scripts/benchmark_peak.py: for each instruction set that it has, the
-   instructions of the innermost loops of simq/kernels/integer/, on registers alone, in 12 chains of which none waits.
-   A line each: name of the set, i8 or i16, 10^9 multiply-adds a second (the best of several rounds). */
+/* Measures the processor's peak multiply-add rate for scripts/benchmark_peak.py: for each of its instruction sets, the
+   instructions of the innermost loops of simq/kernels/integer/, on registers alone, in 12 independent chains. Prints a
+   line each: name of the set, i8 or i16, 10^9 multiply-adds per second (the best of several rounds). */
 #include <stdint.h>
 #include <stdio.h>
 #include <time.h>

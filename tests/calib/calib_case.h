@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Graphs from text, data files made on the fly, and all passes with parameters chosen from the data. */
+/* Helpers: graphs from text, data files made by the test, and all passes with parameters chosen from the data. */
 #pragma once
 
 #include "calib/metrics/accuracy.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* libFuzzer target: any bytes as the data sets of a statistics file, behind HDF5 and behind the checksum, which no
-   mutation of a file gets past. Whatever is refused is refused with a status; what is taken can be merged, written, and
-   read back. Layout: flags (1 histograms, 2 extremes, 4 moments, 8 channels, 16 rows); a count of 16 bits for each
-   number of rows of calib/statistics/statistics.def in the order of COUNTS; the columns in the order of that table,
-   texts with a 0 behind each. What is missing at the end is 0. */
+/* libFuzzer target: any bytes as the data sets of a statistics file, without HDF5 and its checksum, which mutations of
+   a file would not pass. Invalid input is refused with a status; accepted statistics can be merged, written and read
+   back. Layout: flags (1 histograms, 2 extremes, 4 moments, 8 channels, 16 rows); a 16-bit count for each number of
+   rows of calib/statistics/statistics.def in the order of COUNTS; the columns in the order of that table, texts
+   terminated by 0. Missing bytes at the end are 0. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is kept comes back, whole units in any number of blocks, in memory that others gave up, in memory of its own,
- * and from files. */
+/* Cached activations are read back unchanged, with whole units in any number of blocks: in memory that others released,
+   in their own memory, and in files. */
 #include <criterion/criterion.h>
 #include <stdint.h>
 #include <stdlib.h>

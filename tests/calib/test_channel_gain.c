@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Gains of channels against what an error of one element does to the outputs of the layers, element by element. */
+/* Gains of channels against the effect of the error of one element on the outputs of the layers, element by element. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantizers with a scale per channel, and ranges by what the layers behind make of errors. */
+/* Quantizers with a scale per channel, and ranges by the errors of the following layers. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weights that make good what is read otherwise, against the equations that define them. */
+/* Weights that compensate errors of their input, against the equations that define them. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ranges reach toward what samples that were not seen may have. */
+/* Ranges extend to the expected values of unseen samples. */
 #include <criterion/criterion.h>
 #include <math.h>
 

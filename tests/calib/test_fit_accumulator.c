@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Scales of weights that keep accumulators of few bits from overflowing. */
+/* Scales of weights that keep narrow accumulators from overflowing. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

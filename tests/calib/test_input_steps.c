@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The step of inputs that were integers does not depend on the order of the samples. */
+/* The step of integer inputs does not depend on the order of the samples. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdint.h>

@@ -8,8 +8,8 @@
 
 enum { COUNT = 300 };
 
-/* Levels of 8 bits are kept in bytes; a value that holds anything else is kept as it is. Read back, both are the same
-   numbers, in the same order of memory. */
+/* Levels of 8 bits are kept in bytes; a value with other numbers is kept unchanged. Both are read back as the same
+   numbers, in the same memory order. */
 Test(kept_value, is_the_same_when_it_is_read)
 {
     static const struct {

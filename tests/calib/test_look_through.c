@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which functions quantizers are looked through, on graphs that the passes have made. */
+/* Functions through which ranges are measured, in graphs from the passes. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How many positions of a sample second moments are made of, and what is read at them. */
+/* The number of positions of a sample that second moments use, and the values read there. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Moments of recurrent layers against sums made one by one. */
+/* Moments of recurrent layers against sums computed one by one. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Errors of the outputs alone, and outputs of the float network that are known. */
+/* Errors of the outputs alone, and cached outputs of the float network. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

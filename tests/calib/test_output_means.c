@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Biases of the layers that make the outputs. */
+/* Biases of the layers that compute the outputs. */
 #include <criterion/criterion.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What observers need sample by sample: series and states, filled in any order and by several threads. */
+/* Data of observers for each sample: series and states, filled in any order and by several threads. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

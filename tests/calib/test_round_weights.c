@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weights and biases that the data decide, in the graph. */
+/* Weights and biases computed from data, in the graph. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

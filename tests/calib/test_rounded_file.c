@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers in a file beside a checkpoint: what is there is taken, what is damaged or of another job is made again. */
+/* Rounded layers in a file beside a checkpoint: valid layers are reused; damaged ones and those of another job are
+   computed again. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Second moments against the definition of each op, and that nothing depends on who adds what when. */
+/* Second moments against the definition of each op, and independence of the order and the thread of additions. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

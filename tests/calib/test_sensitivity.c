@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers one by one, against the whole graph with everything else turned off. */
+/* Single layers, against the whole graph with everything else turned off. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

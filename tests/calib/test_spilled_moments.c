@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Second moments in temporary files are those in memory, to the last bit. */
+/* Second moments in temporary files equal those in memory, bit for bit. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Samples through plans: every unit once, memory limits, errors with their sample. */
+/* Samples in plans: every unit runs once, memory limits hold, errors name their sample. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <pthread.h>

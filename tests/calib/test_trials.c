@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What trials say of their gains, and inputs that were integers. */
+/* Gains reported by trials, and integer inputs. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

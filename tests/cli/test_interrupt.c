@@ -7,7 +7,7 @@
 #include "base/file_map.h"
 #include "cli/terminal/interrupt.h"
 
-/* A model file that somebody else makes shorter while its weights are read. */
+/* A model file that another process truncates while its weights are read. */
 Test(interrupt, a_mapped_file_that_is_cut_ends_the_program_in_order, .exit_code = QC_MACHINE)
 {
     char path[] = "/tmp/qcalib_cut_XXXXXX";

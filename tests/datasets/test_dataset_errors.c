@@ -77,7 +77,7 @@ Test(dataset_errors, files)
     cr_expect_not(qc_data_is_hdf5(path));
     write_bytes(path, "hello, this is text and not data", 32);
     refused_one(path, QC_BAD_INPUT, "x.h5 is not a file of samples; give an HDF5 file");
-    refused_one(qc_text(text, sizeof text, "%s:", path), QC_USAGE, "missing behind the ':'");
+    refused_one(qc_text(text, sizeof text, "%s:", path), QC_USAGE, "missing after the ':'");
     write_bytes(path, "\x89HDF\r\n\x1a\n", 8);
     refused_one(path, QC_BAD_INPUT, "x.h5|truncated or damaged");
     if (geteuid() != 0) {

@@ -109,7 +109,7 @@ Test(dataset_sizes, refused)
         {{.name = "x/3", .type = "f32", .rank = 1, .dims = {4}}, {-1, 3}, NULL, "sample 3 does not fit"},
         {{.name = "x/3", .type = "f32", .rank = 1, .dims = {4}}, {4, -1}, NULL, "batch of 1"},
         {{.name = "x/3", .type = "f32", .rank = 1, .dims = {0}}, {-1, -1}, NULL, "sample 3 has no elements"},
-        {{.name = "x/3"}, {-1, -1}, "group", "no data set"},
+        {{.name = "x/3"}, {-1, -1}, "group", "not a data set"},
         {{.name = "x/3"}, {-1, -1}, "string", "it holds string"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Images of a folder that someone writes while they are looked at. */
+/* Images of a folder that another process writes while they are read. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

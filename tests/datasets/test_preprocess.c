@@ -66,7 +66,7 @@ Test(preprocess, refuses_and_names_the_word)
         {"scale=0x10", "=0x10'"},
         {"scale=1e999", "1e999"},
         {"scale=1e39", "1e39"},
-        {"none mean=1", "alone"},
+        {"none mean=1", "cannot be combined"},
         {"scale=1 scale=2", "twice"},
         {"median=3", "'median=3'"},
         {"scale=1/3/5", "=1/3/5'"},

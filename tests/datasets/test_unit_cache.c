@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Units that are kept for those who read them again. */
+/* Units that are kept for repeated reading. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which int8 kernels ONNX Runtime takes, and ONNX Runtime with the kernels of x86 without VNNI, which add pairs of products in 16 bits with
-saturation.
+"""Shows which int8 kernels ONNX Runtime uses, and runs ONNX Runtime with the kernels of x86 without VNNI, which add
+pairs of products in 16 bits with saturation.
 
     outputs = avx2_runtime.run([Job(model, {"x": array}), ...])    # [{output: array}, ...], with the saturating kernels
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the end-to-end tests share: the program, the shipped example, the real data, and ONNX Runtime old and new.
+"""Fixtures of the end-to-end tests: the program, the shipped example, the real data, and an old and a new ONNX Runtime.
 
 QCALIB       the program; build/release/qcalib when unset
 QCALIB_DATA  folder with real models and data; tests that ask for `data` are skipped when it is unset

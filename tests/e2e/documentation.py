@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what README.md and docs/*.md show, and compares or rewrites the output; scripts/bless --docs, test_docs.py.
+"""Runs the commands in README.md and docs/*.md, and compares or rewrites their output; for scripts/bless --docs and
+test_docs.py.
 
   ```console          lines `$ COMMAND` (`> ` goes on with the command) and below each what it prints, standard error included; all
                       of a page run in one bash, in the folder of a checkout made of links, with build/release/qcalib the program under test

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How graph_fuzz.py makes one node of each operator. A recipe takes a Graph, picks operands and calls `graph.op`; what ONNX Runtime
-refuses or what is ill-conditioned, `graph.op` refuses with Retry. Recipes may be careless: they need not know every rule of an operator."""
+"""Recipes of graph_fuzz.py: each makes one node of an operator. A recipe takes a Graph, picks operands and calls
+`graph.op`, which raises Retry if ONNX Runtime refuses the node or if it is ill-conditioned. So a recipe need not know
+every rule of its operator."""
 
 import numpy as np
 from onnx import TensorProto, helper

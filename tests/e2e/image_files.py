@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of every kind that people have, written by Pillow, and what Pillow reads them as: the reference of test_images.py and test_pack.py."""
+"""Image files of all common kinds, written by Pillow, and their pixels as Pillow reads them: the reference of
+test_images.py and test_pack.py."""
 
 import numpy as np
 from PIL import Image, ImageOps

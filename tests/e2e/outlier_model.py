@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that computes the same and quantizes badly: one channel between two convolutions is made a hundred times larger, and what reads it the smaller.
+"""Makes an equivalent model that quantizes badly: one channel between two convolutions is multiplied by 100, and the
+weights that read it are divided by 100.
 
     python3 tests/e2e/outlier_model.py resnet20_cifar10.onnx out.onnx [FIRST SECOND [FACTOR]]
 

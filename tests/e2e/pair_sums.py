@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest sum of two neighbouring int8 weights of one sign in a file, in the order of the kernels of x86 without VNNI: kernel
-position first, channel last for Conv, the reduced axis for the others. Above 128 uint8 data may saturate their 16 bits."""
+"""Computes the largest sum of two neighbouring int8 weights of one sign in a file, in the order of the kernels of x86
+without VNNI: kernel position first, channel last for Conv, the reduced axis for the others. With a sum above 128, uint8
+data may saturate 16 bits."""
 
 import numpy as np
 import onnx

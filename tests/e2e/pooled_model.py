@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What small convolutional networks of the tests have in common: the end, and the file."""
+"""The common part of the tests' small convolutional networks: the last layers and the file."""
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper

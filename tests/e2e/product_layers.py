@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of one product of integers each, in every form in which ONNX Runtime has a kernel for it, with weights
-and data large enough that pairs of products leave 16 bits."""
+"""Small models of one integer product each, in every form for which ONNX Runtime has a kernel, with weights and data so
+large that pairs of products exceed 16 bits."""
 
 import dataclasses
 

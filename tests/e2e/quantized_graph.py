@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exported QDQ file as onnx reads it, and the facts that must hold for every one of them."""
+"""Reads an exported QDQ file with onnx and checks the facts that hold for every such file."""
 
 import collections
 

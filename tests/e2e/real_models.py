@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real models of QCALIB_DATA: which data feed them, and what numpy makes of those data."""
+"""The real models of QCALIB_DATA: their data, and numpy's preprocessing of these data."""
 
 import dataclasses
 

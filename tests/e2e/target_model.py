@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small network with what targets treat differently: a residual Add, Conv and Relu, a depthwise Conv, MaxPool, AveragePool, Concat, Sigmoid,
-Gemm, MatMul (which becomes a Gemm), Softmax."""
+"""A small network with operators that targets treat differently: a residual Add, Conv and Relu, a depthwise Conv,
+MaxPool, AveragePool, Concat, Sigmoid, Gemm, MatMul (which becomes a Gemm), Softmax."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program on a pseudo terminal."""
+"""Runs a program on a pseudo terminal."""
 
 import os
 import pty

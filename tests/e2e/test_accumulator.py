@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accumulators of few bits: models that are quantized for them keep their accuracy, others do not; overflows are counted."""
+"""Narrow accumulators: models that are quantized for them keep their accuracy, other models do not; overflows are
+counted."""
 
 import csv
 import io
@@ -100,7 +101,7 @@ def test_same_file_and_counts_for_any_number_of_threads(qcalib, quantize, exampl
             "plain.onnx",
         )
         counts.append(done.json["overflows"])
-        assert any("left the range of an accumulator of 13 bits" in w for w in done.json["warnings"])
+        assert any("overflowed an accumulator of 13 bits" in w for w in done.json["warnings"])
     assert counts[0] == counts[1] == evaluate(qcalib, examples, "plain.onnx", "13:saturate")["overflows"]
     for layer in counts[0]:
         assert 0 <= layer["overflows"] <= layer["results"] and (layer["bits"] > 13) == (layer["overflows"] > 0)
@@ -221,15 +222,15 @@ def test_warnings_name_the_worst_layers_once(command, qcalib, quantize, examples
     }[command](done.json)
     counts = sorted((l for l in counts if l["overflows"]), key=lambda l: -l["overflows"])
     want = [
-        f"{l['overflows']} of {l['results']} results of '{l['name']}' left the range of an accumulator of 13 bits; {l['bits']} bits would hold them"
+        f"{l['overflows']} of {l['results']} results of '{l['name']}' overflowed an accumulator of 13 bits; {l['bits']} bits would hold them"
         for l in counts[:3]
     ]
     rest = counts[3:]
     assert rest
     want.append(
-        f"{sum(l['overflows'] for l in rest)} of {sum(l['results'] for l in rest)} results of {len(rest)} more layers left that range; --json lists them"
+        f"{sum(l['overflows'] for l in rest)} of {sum(l['results'] for l in rest)} results of {len(rest)} more layers overflowed; --json lists them"
     )
-    said = lambda lines: [w for w in lines if " left " in w]  # eval has a word to say on such accuracy, too
+    said = lambda lines: [w for w in lines if " overflowed" in w]  # eval has a word to say on such accuracy, too
     assert (
         said(done.json["warnings"]) == want
         and said(line.split("warning: ")[1] for line in done.err.splitlines()) == want

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models whose operands are wider than usual: every rounding contract gives about what the float model gives, and
-int32 numbers that are dequantized and quantized are requantized by the contract."""
+"""Small models with wider operands than usual: the results of every rounding contract are close to those of the float
+model, and int32 numbers that are dequantized and quantized are requantized by the contract."""
 
 import math
 from fractions import Fraction as F

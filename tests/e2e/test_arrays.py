@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples in numpy's files: .npy, .npz and folders of .npy give the bytes that the same numbers in HDF5 give, whatever their type, order and packing; damaged ones are refused by
-name. numpy writes them and is the reference."""
+"""Samples in numpy's files: .npy, .npz and folders of .npy give the same bytes as the same numbers in HDF5, for every
+type, order and compression. Messages about damaged files name them. Reference: numpy, which writes the files."""
 
 import struct
 import zipfile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--method auto, the default: observers are tried on the quantized network, and judged by its outputs."""
+"""--method auto, the default: observers are tried on the quantized network and compared by its outputs."""
 
 import json
 
@@ -181,7 +181,7 @@ def test_without_data_it_is_mse_and_says_so(qcalib, tmp_path):
     qcalib("collect", "--data", "x.h5", "net.onnx", "-o", "s.h5")
     done = qcalib("quantize", "--stats", "s.h5", "net.onnx", "-o", "auto.onnx", "--no-report")
     qcalib("quantize", "--stats", "s.h5", "--method", "mse", "net.onnx", "-o", "mse.onnx", "--no-report")
-    assert "--method auto is mse here" in done.err and "--data" in done.err
+    assert "--method auto uses mse" in done.err and "--data" in done.err
     assert (tmp_path / "auto.onnx").read_bytes() == (tmp_path / "mse.onnx").read_bytes()
 
 

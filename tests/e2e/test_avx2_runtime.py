@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The helper that runs ONNX Runtime without VNNI does run the saturating kernels, and reports what does not load."""
+"""The helper that runs ONNX Runtime without VNNI runs the saturating kernels, and reports models that do not load."""
 
 import avx2_runtime
 import numpy as np

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is damaged, hostile or wrong gives the exit code of the contract and ONE message that names the thing and what to do; no file is
-left behind and none that was there is touched. scripts/test runs these with sanitizers too."""
+"""Damaged, hostile or wrong input gives the documented exit code and one message that names the cause and the remedy.
+No new file is left and no existing file is changed. scripts/test runs these tests with sanitizers too."""
 
 import os
 import shutil

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--benchmark: the placement that a command finds fastest. The command of the tests computes a latency from the operators in the file: no test depends on time."""
+"""--benchmark: the placement that a command measures as the fastest. The tests' command computes a latency from the
+operators in the file, so no test depends on time."""
 
 import json
 import os
@@ -270,7 +271,7 @@ def test_a_stopped_job_goes_on(qcalib, command, tmp_path):
     assert rest <= whole - whole // 2 + 12 and (tmp_path / "b.onnx").read_bytes() == model
     assert not {p.name for p in tmp_path.iterdir()} & {"c", "c.benchmark"}, done.out
     (tmp_path / "c.benchmark").write_text("other\n")
-    assert "no file of latencies" in job(qcalib, command, "--checkpoint", "c", code=BAD_INPUT).err
+    assert "not a file of latencies" in job(qcalib, command, "--checkpoint", "c", code=BAD_INPUT).err
 
 
 @pytest.mark.parametrize(

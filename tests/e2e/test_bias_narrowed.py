@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--bias narrowed: products are stored without their bias, which is then added with the same qparams; the simulated graph, the produced one and ONNX Runtime
-give the same bytes."""
+"""--bias narrowed: products are stored without their bias, which is then added with the same qparams. The simulated
+graph, the produced graph and ONNX Runtime give the same bytes."""
 
 import dataclasses
 import sys

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few bytes of shapes take neither the memory nor the time of the machine: with --memory-limit and without. What a command needs is said by
-node, shape and number, before it is taken; inspect takes none of it. scripts/test runs these with sanitizers too."""
+"""A few bytes of shapes cannot exhaust the memory or time of the machine, with and without --memory-limit. A command
+refuses such a model before it allocates memory and names node, shape and number; inspect does not allocate it.
+scripts/test runs these tests with sanitizers too."""
 
 import os
 import pathlib

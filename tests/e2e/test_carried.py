@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with operators that qcalib does not know: what does not depend on them is quantized, the rest leaves as it came and ONNX Runtime runs it."""
+"""Models with operators that qcalib does not support: the part that does not depend on them is quantized, the rest
+stays unchanged, and ONNX Runtime runs the result."""
 
 import h5py
 import measured_models

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norms that no layer takes in, and PRelu, are computed in integers, bit for bit as ONNX Runtime has them."""
+"""Batch norms that are not folded into a layer, and PRelu, are computed in integers, bit for bit as in ONNX Runtime."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of channels: ranges of activations by what the layers behind make of errors (--method output), and scales per channel (--per-channel=activations)."""
+"""Statistics of channels: ranges of activations by the output errors of the following layers (--method output), and
+scales per channel (--per-channel=activations)."""
 
 import json
 import random
@@ -176,7 +177,7 @@ def test_observers_of_samples_have_no_channels(digits, qcalib):
     data, model = digits
     for method in ("ema", "avgmax"):
         assert (
-            f"--method {method} looks at samples of whole tensors"
+            f"--method {method} needs whole tensors, not channels"
             in qcalib("--data", data, "--method", method, PER_CHANNEL, model, code=2).err
         )
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person meets on the command line: mistakes lead to what was meant, the summary says what was done, and files are named after what they are."""
+"""The command line: messages about mistakes suggest the correct form, the summary describes the job, and output files
+are named after the model."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcalib compare: which layers of two graphs belong together, and how far apart they are. Reference: the graphs' own values, taken by
-`qcalib run` from a copy of the model that has every stored value as an output, and numpy."""
+"""qcalib compare: the matching of layers of two graphs, and their errors. Reference: the values of the graphs, from
+`qcalib run` on a copy of the model that has every stored value as an output, and numpy."""
 
 import collections
 import html

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compare-reports: what changed between two jobs, and what is refused."""
+"""compare-reports: the differences of two jobs, and refused reports."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One network with ONNX's operators and with those that ONNX Runtime's optimizer fuses them to: the default job loses
-the same in both."""
+"""A network with ONNX's operators and the same network with the fused operators of ONNX Runtime's optimizer: the
+default job loses the same in both."""
 import numpy as np
 import onnx
 import pytest

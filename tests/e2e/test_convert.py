@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcalib convert, and both forms of a quantized model: what ONNX Runtime and qcalib run make of them. Reference: ONNX Runtime on the other form."""
+"""qcalib convert, and both forms of a quantized model, in ONNX Runtime and in qcalib run. Reference: ONNX Runtime on
+the other form."""
 
 import dataclasses
 import sys

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is float in a quantized file stays float, and what it rounds stays rounded: random small QDQ models in ONNX
-Runtime, without its optimizations, before and after `qcalib convert`, and in `qcalib run`."""
+"""Conversion keeps float values in float and rounded values rounded: random small QDQ models in ONNX Runtime, without
+its optimizations, before and after `qcalib convert`, and in `qcalib run`."""
 
 import h5py
 import numpy as np

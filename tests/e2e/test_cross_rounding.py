@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights make good what the quantized network reads (docs/decisions/0045-rounding-on-what-is-read.md): of few bits,
-and of 8 where the network loses much."""
+"""Weights compensate the errors of their quantized inputs (docs/decisions/0045-rounding-on-what-is-read.md): low-bit
+weights, and 8-bit weights if the network loses much."""
 
 import avx2_runtime
 import h5py

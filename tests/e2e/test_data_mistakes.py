@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that do not fit, as people bring them: the message says what is wrong and what to type, and what it says to type works. Values at another scale than the model was trained
-on are found by its first batch norm - and nothing is said where they are right."""
+"""Common mistakes in data: the message says what is wrong and what to type, and typing it works. Values at another
+scale than in training are detected by the first batch norm; there is no warning if they are right."""
 
 import re
 
@@ -73,7 +73,7 @@ def test_names(qcalib, tmp_path, examples):
 
 def test_one_sample(qcalib, tmp_path, examples, digits):
     np.save(tmp_path / "one.npy", digits[0])
-    refused(qcalib(examples / "digits_cnn.onnx", "--data", "one.npy", code=None), BAD, "one sample", "x[None]")
+    refused(qcalib(examples / "digits_cnn.onnx", "--data", "one.npy", code=None), BAD, "single sample", "x[None]")
 
 
 def test_labels_out_of_range(qcalib, tmp_path, examples, digits):

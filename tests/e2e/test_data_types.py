@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every integer and float that HDF5 can describe - precision below the size, bit offsets, padding, sizes of 3 and 5 bytes, both byte orders, filters that pack bits - is read
-as the number it is: what was written, what h5py reads. scripts/test runs these with sanitizers too."""
+"""Every integer and float type that HDF5 can describe is read as the number that was written and that h5py reads:
+precision below the size, bit offsets, padding, sizes of 3 and 5 bytes, both byte orders, filters that pack bits.
+scripts/test runs these tests with sanitizers too."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--min-sqnr and --max-nll: layers go wider until the outputs hold, by what ONNX Runtime computes; else exit 1, with the model all the same."""
+"""--min-sqnr and --max-nll: layers are widened until the outputs in ONNX Runtime meet the demand; otherwise the exit
+code is 1, and the model is written all the same."""
 
 import json
 

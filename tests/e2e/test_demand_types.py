@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What layers go to that a demand on accuracy picks: float, or 16 bits where these are faster or the only way."""
+"""The types that layers get for a demand on accuracy: float, or 16 bits if these are faster or the only possibility."""
 
 import json
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--activation-type dynamic, and jobs without data: the same bits in ONNX Runtime, which makes its own operators of them."""
+"""--activation-type dynamic, and jobs without data: the same bits as in ONNX Runtime, which fuses them to its own
+operators."""
 
 import csv
 

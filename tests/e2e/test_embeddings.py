@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables that rows are taken of are stored in 8 bits (or 4), each row with a size of its own, and ONNX Runtime gives the same bits."""
+"""Embedding tables are stored in 8 (or 4) bits with a scale for each row, and ONNX Runtime gives the same bits."""
 
 import h5py
 import numpy as np
@@ -117,7 +117,7 @@ def test_rows_that_a_layer_reads_move_as_its_integers(qcalib, tmp_path):
     "axis, options, why",
     (
         (0, ("--skip", "take"), "left in float by --skip; its table takes 0.04 MB"),
-        (1, (), "of a matrix are taken as integers; its table takes 0.04 MB"),
+        (1, (), "rows of at least 16 elements are quantized; its table takes 0.04 MB"),
     ),
 )
 def test_the_report_says_why_a_table_stays_float(axis, options, why, qcalib, tmp_path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcalib eval: the accuracies that the data's README gives (measured in ONNX Runtime), JSON as scripts read it, metrics by numpy."""
+"""qcalib eval: the accuracies in the README of the data (measured in ONNX Runtime), the JSON output, and metrics
+computed by numpy."""
 
 import math
 

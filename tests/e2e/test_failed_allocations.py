@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command when memory runs out: allocation number k fails, once or from then on. Exit 5 and one word, or exit 0 with what it gives
-otherwise; an earlier output is as it was or replaced by a whole one, and no other file appears.
+"""Every command when memory runs out: allocation k fails, once or from then on. The exit code is 5 with a message, or 0
+with the usual result. An existing output is unchanged or replaced by a complete one, and no other file appears.
 
   QC_FAIL_EVERY=1       every k of every job (scripts/test --long), instead of a sample of the places that ask for memory
   QC_FAIL_EVERY=n       every n-th

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--size: bits per layer so that the file is no larger; what ONNX Runtime computes from it is better than with the same bits everywhere."""
+"""--size: bits per layer so that the file has at most this size. The result in ONNX Runtime is better than with the
+same bits in all layers."""
 
 import json
 import re

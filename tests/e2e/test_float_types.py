@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models in float16, bfloat16 and double are quantized: integers as ever, bit for bit as ONNX Runtime has them; what stays float, and the ports, keep their type."""
+"""Models in float16, bfloat16 and double are quantized: the integers equal those in ONNX Runtime bit for bit; float
+values, inputs and outputs keep their type."""
 
 import h5py
 import ml_dtypes

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links in folders of images and of .npy: those that stay in the folder are read, those that lead out of it are with --follow-links alone, and no
-folder is listed twice. scripts/test runs these with sanitizers too."""
+"""Links in folders of images and of .npy files: links to targets inside the folder are read, links to outside only with
+--follow-links, and no folder is listed twice. scripts/test runs these tests with sanitizers too."""
 
 import h5py
 import numpy as np
@@ -71,7 +71,7 @@ def test_a_link_out_of_the_folder(what, kind, read, tmp_path):
     else:
         (tmp_path / "d" / "b").symlink_to("../outside")
     for done in read():
-        refused(done, BAD, "d/a/b." if "file" in what else "d/b", "out of the folder", FOLLOW)
+        refused(done, BAD, "d/a/b." if "file" in what else "d/b", "outside of the folder", FOLLOW)
     assert read(FOLLOW) == (1 if what == "only folder" else 2)
 
 
@@ -89,7 +89,7 @@ def test_a_link_out_of_one_kind_is_not_read_with_the_other(kind, read, tmp_path)
     save(tmp_path / "outside" / f"o.{other}", other, 1)
     (tmp_path / "d" / f"o.{other}").symlink_to(f"../outside/o.{other}")
     for done in read():
-        refused(done, BAD, f"d/o.{other}", "out of the folder", FOLLOW)
+        refused(done, BAD, f"d/o.{other}", "outside of the folder", FOLLOW)
 
 
 @pytest.mark.parametrize("to", [".", "..", "sister"])
@@ -118,7 +118,7 @@ def test_a_link_to_the_root_is_not_searched(qcalib, tmp_path):
     """Without a sample in the folder nothing behind the link decides what it is."""
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "link").symlink_to("/")
-    refused(qcalib("inspect", "d", code=None, timeout=60), BAD, "d/link", "out of the folder")
+    refused(qcalib("inspect", "d", code=None, timeout=60), BAD, "d/link", "outside of the folder")
 
 
 def test_depth(kind, read, tmp_path):
@@ -128,4 +128,4 @@ def test_depth(kind, read, tmp_path):
         folder = folder / "d"
     save(tmp_path / "d" / f"a.{kind}", kind, 1)
     for done in read():
-        refused(done, UNSUPPORTED, "16 folders")
+        refused(done, UNSUPPORTED, "more than 16 deep")

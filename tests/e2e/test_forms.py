@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of every form - how activations, weights and their scales are stored - run in ONNX Runtime, those of 8 bits also in 1.16, and give what qcalib run gives."""
+"""Files of every form (storage of activations, weights and scales) run in ONNX Runtime, 8-bit files also in 1.16, and
+give the same results as qcalib run."""
 
 import itertools
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are functions of others: ONNX's own and ONNX Runtime's (com.microsoft), as its optimizer and exporters write them, against ONNX Runtime; and
-functions that a model brings with it."""
+"""Operators that are functions of others: ONNX's own and ONNX Runtime's (com.microsoft), as its optimizer and exporters
+write them, and functions defined in a model. Reference: ONNX Runtime."""
 import avx2_runtime
 import h5py
 import ml_dtypes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs of graph_fuzz.py, and the graphs that it found, made smaller.
+"""Random graphs of graph_fuzz.py, and minimized graphs of earlier failures.
 
 QCALIB_GRAPHS  how many random graphs; with QCALIB_LONG, 20,000 from another seed each time, which is printed
 QCALIB_GRAPH_SEED  the seed of the first"""

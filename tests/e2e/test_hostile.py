@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized models with parameters that are none, rules that are wrong or never end, and damaged configurations, statistics and checkpoints:
-each is refused with one line that names the node and the tensor, or the file and the place. scripts/test runs these with sanitizers too.
-"""
+"""Quantized models with invalid parameters, rules that are wrong or never end, and damaged configurations, statistics
+and checkpoints: each is refused with one line that names the node and the tensor, or the file and the position.
+scripts/test runs these tests with sanitizers too."""
 
 import shutil
 

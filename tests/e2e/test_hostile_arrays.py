@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that were made to break something: samples that nobody stored, check sums that are wrong, headers that say nothing clear, archives whose members
-share their bytes or their names. scripts/test runs these with sanitizers too."""
+"""Malicious arrays: samples without stored values, wrong checksums, malformed headers, archives whose members share
+bytes or names. scripts/test runs these tests with sanitizers too."""
 
 import io
 import resource

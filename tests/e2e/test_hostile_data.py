@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HDF5 files that were made to break something: what HDF5 itself crashes on, groups in groups without end, values in other files, pipes where files are expected.
-The files of QCALIB_DATA/hostile and others made here; scripts/test runs these with sanitizers too."""
+"""Malicious HDF5 files: files that crash HDF5 itself, endless nesting of groups, values in other files, pipes in place
+of files. They are in QCALIB_DATA/hostile or made here. scripts/test runs these tests with sanitizers too."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of images as data: every form that people have becomes the pixels that Pillow makes of it; labels from folders; broken images are left out by name; hostile ones do no
-harm."""
+"""Folders of images as data: all common kinds of files give the pixels that Pillow reads; labels come from folders;
+broken images are left out with a warning that names them; hostile images do no harm."""
 
 import os
 import shutil
@@ -131,7 +131,7 @@ def test_image_options_for_what_is_no_images(qcalib, examples, tmp_path):
     """They say nothing about arrays: a warning, and the same outputs as without."""
     job = ("run", examples / "digits_cnn.onnx", "--data", examples / "digits_calib.h5", "--samples", 8)
     qcalib(*job, "-o", "plain.h5")
-    assert "digits_calib.h5 is no folder of images" in qcalib(*job, "-o", "o.h5", "--image", "resize=28").err
+    assert "digits_calib.h5 is not a folder of images" in qcalib(*job, "-o", "o.h5", "--image", "resize=28").err
     with h5py.File(tmp_path / "plain.h5") as a, h5py.File(tmp_path / "o.h5") as b:
         assert (a["logits"][()] == b["logits"][()]).all()
 
@@ -236,7 +236,7 @@ def test_nothing_but_broken_images(qcalib, tmp_path):
     for i in range(7):
         (tmp_path / f"f/{i}.png").write_bytes(b"nothing")
     result = qcalib("run", "m.onnx", "--data", "f", "-o", "o.h5", code=BAD)
-    assert "f: none of its images" in result.err and "0.png: it is no image" in result.err and not result.new_files
+    assert "f: none of its images" in result.err and "0.png: it is not an image" in result.err and not result.new_files
 
 
 def chunk(kind, data):

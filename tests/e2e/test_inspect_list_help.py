@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcalib inspect, list, help: what they say about files and about the program itself."""
+"""The output of qcalib inspect, list and help."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From samples, too, the bytes of a model and what the report says, but for time and memory, do not depend on the
-instructions that are used."""
+"""A job with samples writes the same bytes of the model and the same report (except times and memory) with every
+instruction set."""
 
 import json
 

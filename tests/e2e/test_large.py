@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models whose weights are in files beside them: read where they lie, written beside the new model."""
+"""Models with external data: weights are read in place and written beside the new model."""
 
 import os
 import re

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--look-through: ranges of quantizers that only a function of one variable reads, by the error behind it. Output SQNR in ONNX Runtime with and without."""
+"""--look-through: ranges of quantizers that are read only by a function of one variable, chosen by the error after the
+function. Output SQNR in ONNX Runtime with and without it."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work and memory grow with the layers of a model, and with nothing else. Work is counted in instructions, by valgrind:
-the same on a busy machine."""
+"""Work and memory are proportional to the layers of a model. Work is counted in instructions by valgrind, so it does
+not depend on the load of the machine."""
 
 import json
 import re

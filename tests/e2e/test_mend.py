@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outputs that quantization makes useless: --method auto mends them, and what stays below 10 dB gets a warning."""
+"""Outputs that quantization makes useless: --method auto improves them, and outputs that stay below 10 dB get a
+warning."""
 import shlex
 
 import numpy as np

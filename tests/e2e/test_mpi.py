@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcalib-mpi: the bytes of one process, and an error when a rank fails or dies."""
+"""qcalib-mpi: the same bytes as one process, and an error if a rank fails or dies."""
 
 import os
 import shutil

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever bytes the names in files have, nothing that is printed or written for people steers a terminal, reorders a line, becomes markup or a
-formula, or is no JSON. Every command is walked through with names that try."""
+"""Names in files may have any bytes: printed and written text never controls a terminal, reorders a line, becomes
+markup or a formula, or breaks JSON. Every command is run with such names."""
 
 import csv
 import html.parser

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node tests of the newest onnx on the way of `qcalib run` (tests/quantize/test_node_tests.c), and the page that counts them."""
+"""The node tests of the newest onnx in the import and interpreter of `qcalib run` (tests/quantize/test_node_tests.c),
+and the page with their counts."""
 
 import os
 import pathlib

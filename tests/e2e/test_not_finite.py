@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples without numbers, networks that overflow, and parameters that ONNX Runtime's kernels refuse: no success."""
+"""Samples without finite values, networks that overflow, and parameters that ONNX Runtime's kernels refuse: the job
+fails."""
 
 import numpy as np
 import onnx

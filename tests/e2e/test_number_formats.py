@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floats of 8 and 4 bits and formats of blocks: levels and scales in the file, and what runtimes compute from it."""
+"""Floats of 8 and 4 bits and block formats: levels and scales in the file, and the results of runtimes."""
 
 import h5py
 import ml_dtypes
@@ -184,13 +184,13 @@ def test_files_are_called_what_they_are(qcalib, model):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--weight-type=mxfp4", "--format=qoperator"], "take --format qdq"),
-        (["--activation-type=float8e4m3fn", "--accumulator=20"], "without an accumulator of integers"),
-        (["--weight-type=mxfp4:g1"], "formats of all weights"),
-        (["--weight-type=nvfp4", "--weight-block=32"], "blocks of their own"),
+        (["--weight-type=mxfp4", "--format=qoperator"], "give --format qdq"),
+        (["--activation-type=float8e4m3fn", "--accumulator=20"], "without an integer accumulator"),
+        (["--weight-type=mxfp4:g1"], "formats for all weights"),
+        (["--weight-type=nvfp4", "--weight-block=32"], "has its own block size"),
         (["--weight-type=bfp16", "--per-tensor"], "a scale for each block"),
         (["--weight-type=float8e4m3fn", "--size=50%"], "bits of integers"),
-        (["--activation-type=float8e5m2", "--propagate"], "leave out --activation-type of floats"),
+        (["--activation-type=float8e5m2", "--propagate"], "leave out float types"),
     ],
 )
 def test_what_does_not_go_together_is_refused(qcalib, model, options, message):

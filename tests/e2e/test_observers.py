@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers through the program: ranges against independent computations (NumPy, SciPy, ONNX Runtime's own calibrator) on ten distributions, what the
-report says of the solver and of known ranges, and observers from shared objects."""
+"""Observers in the program: ranges against independent computations (NumPy, SciPy, ONNX Runtime's own calibrator) on
+ten distributions, the solver and known ranges in the report, and observers from shared objects."""
 
 import json
 import shutil

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network of pictures in grey: its first convolution stays in float, and its pool is one of real numbers, in
-qcalib's numbers and as ONNX Runtime runs it."""
+"""A network on grey images: its first convolution stays in float and its pool computes in float, in qcalib and in ONNX
+Runtime."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions, numbers of trips, limits and pad values of one element, whatever their rank. Reference: ONNX Runtime."""
+"""Conditions, trip counts, limits and pad values of one element and any rank. Reference: ONNX Runtime."""
 
 import h5py
 import numpy as np

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--rounding onnx-avx2 is ONNX Runtime on x86 without VNNI, byte for byte: random layers in every form, and whole networks that
-saturate. Reference: ONNX Runtime on such a processor, or on an emulated one. With QCALIB_LONG it is every layer and more samples."""
+"""--rounding onnx-avx2 equals ONNX Runtime on x86 without VNNI, byte for byte: random layers in every form, and whole
+networks that saturate. Reference: ONNX Runtime on such a processor, or on an emulated one. QCALIB_LONG adds all layers
+and more samples."""
 
 import dataclasses
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX-ML around a neural network, as in models of scikit-learn: operators of numbers are computed, those of texts and
-maps are carried through, and the network between is quantized. Reference: ONNX Runtime."""
+"""ONNX-ML operators around a neural network, as in scikit-learn's models: numeric operators are computed, those on
+texts and maps are carried through, and the network between them is quantized. Reference: ONNX Runtime."""
 
 import h5py
 import numpy as np

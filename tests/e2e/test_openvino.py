@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file in OpenVINO with the int8 kernels of AVX2, which saturate as those of ONNX Runtime do: it computes what it does with the best
-kernels of the processor, and what `qcalib run` does. A network whose Conv reads an odd number of channels needs `--target openvino`. A file of
-`--overflow-fix off` loses there, so the comparison can fail.
+"""A file in OpenVINO with the int8 kernels of AVX2, which saturate as those of ONNX Runtime do: its results equal those
+with the best kernels of the processor and those of `qcalib run`. A network whose Conv has an odd number of input
+channels needs `--target openvino`. A file made with `--overflow-fix off` loses accuracy there, so the test can fail.
 
 ONEDNN_MAX_CPU_ISA=AVX2 caps OpenVINO. The same is true of it under `qemu-x86_64 -cpu Haswell`, which takes minutes."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data that were integers of 8 bits: the model has the same bytes in every order of the samples."""
+"""Data from 8-bit integers: the model has the same bytes for every order of the samples."""
 
 import numpy as np
 import onnx

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An output that is an input, or another output, is refused before anything is computed, however the two are spelled; no input changes."""
+"""An output file that is an input or another output, in any spelling, is refused before anything is computed; no input
+changes."""
 
 import functools
 import os

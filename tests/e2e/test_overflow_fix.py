@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--overflow-fix: no pair of weights saturates the 16 bits of x86 without VNNI, in any form of the file, and ONNX Runtime computes there
-what `qcalib run` does."""
+"""--overflow-fix: no pair of weights saturates the 16 bits of x86 without VNNI, in any form of the file, and ONNX
+Runtime gives the same results there as `qcalib run`."""
 
 import avx2_runtime
 import h5py

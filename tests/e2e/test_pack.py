@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`qcalib pack`: a folder and the file that it was packed into are the same data."""
+"""`qcalib pack`: a folder and the packed file are the same data."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files load in ONNX Runtime with session.x64quantprecision=1, where it rewrites int8 weights to uint8 ones on x86 without VNNI."""
+"""Files load in ONNX Runtime with session.x64quantprecision=1, which rewrites int8 weights to uint8 on x86 without
+VNNI."""
 
 import avx2_runtime
 import h5py

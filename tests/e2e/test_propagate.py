@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--propagate and --weight-method output from the command line: what they change, what they leave alone, and what they refuse."""
+"""--propagate and --weight-method output on the command line: their effects, unchanged parts, and refused
+combinations."""
 
 import re
 
@@ -93,7 +94,7 @@ def test_activations_spilled_to_a_file_give_the_same(quantize, qcalib, examples,
 def test_propagate_refuses_what_has_not_seen_the_errors(qcalib, examples):
     model = examples / "digits_cnn.onnx"
     qcalib("collect", "--data", examples / "digits_calib.h5", "-o", "s.h5", model)
-    assert "was seen in the float network" in qcalib("--stats", "s.h5", "--propagate", model, code=2).err
+    assert "was collected in the float network" in qcalib("--stats", "s.h5", "--propagate", model, code=2).err
     data = ("--data", examples / "digits_calib.h5")
     assert "--checkpoint" in qcalib(*data, "--checkpoint", "c.h5", "--propagate", model, code=2).err
     assert "--accumulator" in qcalib(*data, "--accumulator", 20, "--propagate", model, code=2).err

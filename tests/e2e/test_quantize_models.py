@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real models through the whole path, judged by ONNX Runtime: what qcalib exports loads without a warning, keeps the accuracy, runs
-as integers, and is what the report says. Data: QCALIB_DATA."""
+"""Real models in the whole job, checked in ONNX Runtime: exported files load without a warning, keep the accuracy, run
+in integers, and agree with the report. Data: QCALIB_DATA."""
 
 import dataclasses
 import functools

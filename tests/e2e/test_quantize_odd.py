@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models of every odd kind, made here: each is quantized, runs in both ONNX Runtimes without a warning and is near to float."""
+"""Unusual small models, made here: each is quantized, runs in both ONNX Runtimes without a warning and is close to
+float."""
 import dataclasses
 
 import h5py

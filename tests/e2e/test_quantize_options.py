@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of quantize, each on the shipped example: it does what it says, in the file and in the report."""
+"""Options of quantize on the shipped example: their effects in the file and in the report."""
 
 import json
 

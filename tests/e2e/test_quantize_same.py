@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the result must not depend on: threads, the order of the samples, the layout of the data file, the memory limit.
-And memory does not grow with the number of samples."""
+"""The result does not depend on threads, the order of the samples, the layout of the data file and the memory limit,
+and memory does not grow with the number of samples."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of onnxruntime.quantization.quantize_dynamic: what is quantized stays, the rest is quantized by the job."""
+"""Models of onnxruntime.quantization.quantize_dynamic: quantized parts are kept, the rest is quantized by the job."""
 
 import collections
 import logging
@@ -78,7 +78,7 @@ def test_the_rest_is_quantized(what, qcalib, tmp_path):
     x = np.random.default_rng(1).normal(size=(64, 3, 16, 16)).astype(np.float32)
     np.savez(tmp_path / "x.npz", x=x)
     done = qcalib("--data", "x.npz", "-o", "q.onnx", "m.onnx")
-    assert "reference   the model as it is, quantized in part" in done.out
+    assert "reference   the given model, which is partly quantized" in done.out
     models = [onnx.load(tmp_path / f) for f in ("m.onnx", "q.onnx")]
     before, after = (collections.Counter(n.op_type for n in m.graph.node) for m in models)
     assert [before[op] for op in DYNAMIC] == [after[op] for op in DYNAMIC] and before["DynamicQuantizeLinear"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that are quantized in part, or trained with quantization: the parameters that are there are kept, the rest is calibrated."""
+"""Models that are partly quantized or were trained with quantization: existing parameters are kept, the rest is
+calibrated."""
 
 import h5py
 import measured_models

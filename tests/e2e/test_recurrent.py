@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN: 8-bit weights with a scale for each row of each gate and direction, float inside, the same in ONNX Runtime."""
+"""LSTM, GRU and RNN: 8-bit weights with a scale for each row of each gate and direction, computed in float, with the
+same results as in ONNX Runtime."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the report says about a model that quantization breaks, and that its advice mends it."""
+"""The report on a model that loses much, and its advice, which improves the model."""
 
 import html
 import json
@@ -166,7 +166,7 @@ def test_advice_off_and_no_need(quantize, examples, tmp_path):
     assert "--advice off" in first_screen((tmp_path / "report/report.html").read_text())
     wide = quantize("--activation-type", "uint16", *arguments)
     assert wide["advice"] == []
-    assert "Nothing is lost" in first_screen((tmp_path / "report/report.html").read_text())
+    assert "The loss is too small" in first_screen((tmp_path / "report/report.html").read_text())
 
 
 def test_names_of_a_hostile_model(quantize, examples, qcalib, tmp_path):

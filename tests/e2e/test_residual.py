@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A residual sum before a LayerNormalization, which ONNX Runtime must not join to its slow SkipLayerNormalization."""
+"""A residual sum before a LayerNormalization, which ONNX Runtime must not fuse to its slow SkipLayerNormalization."""
 
 import collections
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""qcalib run is ONNX Runtime, byte for byte: every real model, quantized, in both forms, on 256 samples, with the processor's best
-instructions and with AVX2 only (DNNL_MAX_CPU_ISA caps them). Where float operators are left, the two may
-differ: FLOAT says which results may, by how much and why, and a test shows that nothing but those operators is the reason.
-"""
+"""qcalib run equals ONNX Runtime, byte for byte: every real model, quantized, in both forms, on 256 samples, with the
+processor's best instructions and with AVX2 only (set with DNNL_MAX_CPU_ISA). With float operators the results may
+differ: FLOAT says which results, by how much and why, and a test shows that only those operators are the reason."""
 
 import dataclasses
 import sys

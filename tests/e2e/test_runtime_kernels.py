@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantized models as ONNX Runtime's CPU provider runs them: no operator dequantizes weights in every run, and no value
-is rounded that no kernel on integers makes or reads."""
+"""Quantized models in ONNX Runtime's CPU provider: no operator dequantizes weights in every run, and every rounded
+value is computed or read by an integer kernel."""
 
 import collections
 

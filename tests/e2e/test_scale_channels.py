@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--scale-channels: channels are scaled between operators where that lowers the error of rounding."""
+"""--scale-channels: channels are scaled between operators if that lowers the rounding error."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stays in float stays so in ONNX Runtime, and what a detector puts together for its output keeps the scale of each part."""
+"""Float values stay float in ONNX Runtime, and the parts of a detector's output keep their own scales."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--sensitivity ranks layers by what each alone does; --max-drop gives the worst of them wider types, and says how to do the same by hand."""
+"""--sensitivity ranks layers by the effect of each alone; --max-drop gives the worst of them wider types and prints
+options that give the same result."""
 
 import csv
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions over few elements are computed side by side, with the bits of a serial sum in double."""
+"""Reductions over few elements are vectorized, with the same bits as a serial sum in double."""
 import functools
 
 import h5py

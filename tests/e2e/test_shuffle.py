@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shuffle of channels between convolutions, as ONNX Runtime moves it fast."""
+"""A channel shuffle between convolutions, in the form that is fast in ONNX Runtime."""
 
 import h5py
 import numpy as np

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals (what ends a job: test_bad_input.py): those that the parent ignores stay ignored, a second one ends at once. Standard output: nobody reads on, it is full, it is closed."""
+"""Signals (test_bad_input.py has those that end a job): ignored signals stay ignored, and a second signal ends the
+program at once. Standard output: closed by the reader, full, or not open."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Silero VAD, as its Python package ships it: If, LSTM, several opsets, float16, a state that goes round."""
+"""Silero VAD from its Python package: If, LSTM, several opsets, float16, and a state that is fed back."""
 import importlib.util
 import pathlib
 

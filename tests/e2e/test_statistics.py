@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""collect, merge and quantize --stats: the same model as from the data, for any partition; what does not belong together is refused."""
+"""collect, merge and quantize --stats: the same model as from the data, for any partition; statistics that do not
+belong together are refused."""
 
 import json
 import re

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--target: the files of each target against the rules of its own documents, named beside each; targets of a user's own."""
+"""--target: the files of each target against the rules of the target's documents, which are named beside each; targets
+in files."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a terminal sees: colours and a progress bar, and neither where they are not wanted."""
+"""Output on a terminal: colours and a progress bar, and neither if they are turned off."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of 4 and 16 bits and of weights alone: what ONNX Runtime makes of the files, and how accurate they are.
+"""Types of 4 and 16 bits, and weight-only quantization: results in ONNX Runtime and accuracy.
 
 Where ONNX Runtime has integer kernels (8-bit operands, and 4-bit ones that the files hold in 8) its outputs are those of `qcalib run`, to the bit.
 Around 16 bits and around float activations it computes in float32, so its numbers differ by float32's roundings, of which some fall over an edge.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--weight-type uint8: one zero point for a whole weight, which ONNX Runtime has fused kernels for."""
+"""--weight-type uint8: one zero point for a whole weight, for which ONNX Runtime has fused kernels."""
 
 import h5py
 import numpy as np

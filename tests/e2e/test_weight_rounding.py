@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""--weight-rounding and --bias-correction: what they gain, what they say, and that turned off they change nothing."""
+"""--weight-rounding and --bias-correction: their gains, their messages, and no effect if turned off."""
 
 import signal
 import subprocess

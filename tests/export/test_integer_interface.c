@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Integers that are inputs and outputs of a model are exported as they are, not quantized once more. */
+/* Integer inputs and outputs of a model are exported unchanged, without a second quantization. */
 #include <criterion/criterion.h>
 #include <string.h>
 

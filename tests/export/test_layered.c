@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Drawings of graphs: nothing overlaps, edges go down and pass no node behind it, everything is inside, and it is the
-   same again. */
+/* Drawings of graphs: nothing overlaps, edges go down and do not cross nodes, everything is inside, and drawings are
+   reproducible. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What exporters make of graphs of integers that only few models have: each case is one reason in
- * export/formats/lowering.c or export/formats/qoperator.c. */
+/* Exported forms of rare integer graphs: each case is one reason in export/formats/lowering.c or
+   export/formats/qoperator.c. */
 #include <criterion/criterion.h>
 #include <string.h>
 

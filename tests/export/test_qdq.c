@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lowering to QuantizeLinear / DequantizeLinear: what stands in the graph, what it is called, and that it computes what
-   the simulated graph does. */
+/* Lowering to QuantizeLinear / DequantizeLinear: the nodes and names of the graph, and results equal to the simulated
+   graph. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <math.h>

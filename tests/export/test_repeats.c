@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks that come again: found whatever stands before and behind them, begun where least comes in, and not where
-   something shorter repeats. */
+/* Repeated blocks: found with any nodes before and after them, starting where they have the fewest inputs, and not if a
+   shorter stretch repeats. */
 #include <criterion/criterion.h>
 
 #include "export/report/repeats.h"

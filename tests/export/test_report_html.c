@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.html: well formed, whatever the names; nothing from elsewhere; no seconds. What it looks like is seen in
- * tests/browser. */
+/* report.html: well formed with any names, self-contained, without times. tests/browser checks its appearance. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -293,7 +292,7 @@ Test(report_html, a_curve_has_the_choice_on_it_wherever_it_is)
         char *text = page(&r);
         double at = choice_at(text);
         cr_expect(at >= 46 && at <= 320 && at > before, "%g lies at %g", chosen[i], at);
-        cr_expect(strstr(text, "dotted: those that it must not take"));
+        cr_expect(strstr(text, "dotted: ranges that are not admitted"));
         before = chosen[i] < 1 || chosen[i] >= 3 ? 0 : at; /* the axis grows */
         free(text);
     }
@@ -317,7 +316,7 @@ Test(report_html, shows_the_path_of_a_demand)
     cr_expect(strstr(
         text,
         ">80.00</td><td class=\"n\">10.00</td><td class=\"n\">93.8</td><td class=\"name\"><b>met, and written</b>"));
-    cr_expect(strstr(text, "on 7 samples when nothing but this layer") &&
+    cr_expect(strstr(text, "on 7 samples if only the inputs and weights of this layer") &&
               strstr(text, ">12.50</td><td class=\"n\">–<"));
     free(text);
     missed.met = false;
@@ -331,7 +330,7 @@ Test(report_html, shows_the_path_of_a_demand)
     r.fallback = NULL;
     r.effect_count = 0;
     text = page(&r);
-    cr_expect(!strstr(text, "demand") && !strstr(text, "nothing but this layer"));
+    cr_expect(!strstr(text, "demand") && !strstr(text, "if only the inputs"));
     free(text);
 }
 
@@ -370,7 +369,7 @@ Test(report_html, shows_latencies_where_they_were_measured)
     latency.float_ms = (double)NAN;
     latency.reverted = true;
     text = page(&r);
-    cr_expect(strstr(text, "\"note\">Default 8 ms, everything") && strstr(text, "gain nothing beside the default"));
+    cr_expect(strstr(text, "\"note\">Default 8 ms, everything") && strstr(text, "gain nothing over the default"));
     free(text);
 }
 
@@ -628,9 +627,9 @@ Test(report_html, accuracy_of_layers_where_there_are_labels)
     check_tags(text);
     cr_expect(strstr(
         text,
-        "Top-1 accuracy on 11 samples, what it loses, and SQNR of the outputs on 7, when nothing but this layer"));
+        "Top-1 accuracy and its loss on 11 samples, and SQNR of the outputs on 7, if only the inputs and weights"));
     cr_expect(strstr(text, "top-1, %</th><th class=\"n\">lost, points</th><th class=\"n\">SQNR, dB</th>") &&
-              !strstr(without, "what it loses"));
+              !strstr(without, "its loss"));
     cr_expect(strstr(
         text,
         "<td class=\"n\">75.00</td><td class=\"n\">5.25</td><td class=\"n\">12.50</td><td class=\"n\">14.00</td>"));
@@ -639,7 +638,7 @@ Test(report_html, accuracy_of_layers_where_there_are_labels)
     r.metric = "psnr";
     effects[0].metric = 30.25;
     text = page(&r);
-    cr_expect(strstr(text, "PSNR on 11 samples, what it loses") &&
+    cr_expect(strstr(text, "PSNR and its loss on 11 samples") &&
               strstr(text, "PSNR, dB</th><th class=\"n\">lost, dB</th>") &&
               strstr(text, "<td class=\"n\">30.25</td><td class=\"n\">5.25</td>"));
     free(text);
@@ -678,7 +677,7 @@ Test(report_html, rounding_of_weights_and_narrow_accumulators)
     r.accumulator = &narrow;
     char *text = page(&r);
     check_tags(text);
-    cr_expect(strstr(text, "compensated; mean squared error of its output, on samples held back: 0.5 to the nearest, "
+    cr_expect(strstr(text, "compensated; mean squared error of its output, on held-out samples: 0.5 to the nearest, "
                            "now 0.125 (2 of 8 outputs stay nearest)"));
     cr_expect(strstr(text, "by 0.01 (root mean square), 0.03 at most") &&
               strstr(text, "3 scales raised, by a factor of 1.5 at most"));
@@ -697,6 +696,6 @@ Test(report_html, rounding_of_weights_and_narrow_accumulators)
     text = page(&r);
     check_tags(text);
     cr_expect(strstr(text, "nearest: &lt;/script&gt;") && !strstr(text, "bias corrected") &&
-              strstr(text, "not known what they do") && strstr(text, "not measured"));
+              strstr(text, "not known without samples") && strstr(text, "not measured"));
     free(text);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes infer_reference.txt: nodes with random attributes and the shapes that ONNX Runtime gives their results when it runs them.
+"""Writes infer_reference.txt: nodes with random attributes, and the shapes of their results in ONNX Runtime.
 
 Needs numpy, onnx and onnxruntime: make_infer_reference.py [COUNT [SEED]] > infer_reference.txt
 One case a line, tabs between: inputs, node, types of the results (the format of graph_cases.h)."""

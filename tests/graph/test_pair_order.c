@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which weights an int8 kernel takes as a pair, and where it saturates. */
+/* The weights that an int8 kernel takes as a pair, and their saturation. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

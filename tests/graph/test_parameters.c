@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The query on a graph before fold and on the same after it: what an op reads, computes and is stored as. */
+/* The query of qparams on a graph before and after fold: those that an op reads, computes with and stores. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is kept beside a constant: found by its key, made once, gone with the tensor (leaks are the sanitizers'). */
+/* Forms kept with a constant: found by key, computed once, freed with the tensor (sanitizers check leaks). */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Objects of the public library: what they take, what they refuse, and that nothing is lost when they do. */
+/* Objects of the public library: accepted and refused input, without leaks on errors. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

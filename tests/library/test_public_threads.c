@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jobs in several threads of one process: each gives what it gives alone. The thread sanitizer looks at the rest. */
+/* Jobs in several threads of one process: each gives the same result as alone. The thread sanitizer checks the rest. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Histograms of channels against their definition, and what observers make of them. */
+/* Histograms of channels against their definition, and the ranges that observers choose from them. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

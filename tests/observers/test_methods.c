@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Methods against their formulas, written out once more; series, curves, and the edges of the plain functions. */
+/* Methods against their formulas, which are computed independently here; series, curves, and edge cases of the plain
+   functions. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>

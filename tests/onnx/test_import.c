@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What stays as it was in the file, and what is refused. */
+/* Import: unchanged parts of the file, and refused files. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Initializers of a model's own file: its messages are unpacked without a copy of them, and those of a large model stay
-   in the file. */
+/* Initializers in a model's own file: messages are unpacked without copying them, and those of a large model stay in
+   the file. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

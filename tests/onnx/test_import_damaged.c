@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Damaged files: every truncation and many fixed mutations of small valid models give a status or a graph, never more.
-   Memory errors and leaks show in the build with sanitizers. */
+/* Damaged files: every truncation and many fixed mutations of small valid models give a status or a graph. The build
+   with sanitizers shows memory errors and leaks. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weights in files beside the model: large ones stay there. */
+/* Weights in external files: large ones stay there. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Advice: what a job says that an option would gain is what a job with that option has. */
+/* Advice: the gain that a job reports for an option equals that of a job with the option. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --method auto of few samples: no other observer than mse is tried. */
+/* --method auto with few samples: only mse is tried. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* --method auto: what is said of its trials, and what is taken. */
+/* --method auto: the reported trials, and the chosen observer. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

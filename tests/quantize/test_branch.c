@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A branch of a pipeline has warnings of its own, whatever was warned of before. */
+/* A branch of a pipeline has its own warnings, independent of earlier ones. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Samples that are chosen for a part of the job are not chosen any more behind it, also where it failed. */
+/* A selection of samples for a part of the job is reset after it, also if it failed. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The job without a command line: from statistics at hand, stopped, two at once. The example network of datasets/. */
+/* The job without a command line: from statistics, interrupted, two at once. Uses the example network of datasets/. */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What --benchmark moves in one step, of a network of a few layers. */
+/* The groups of operators that --benchmark moves in one step, in a network of a few layers. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantized models as they stand in files, brought into the canonical form. */
+/* Quantized models from files, converted to the canonical form. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Equalization: which groups are scaled, what the scales come to, and that the function of a graph stays the same. */
+/* Equalization: the scaled groups, their scales, and unchanged results of the graph. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions: what they ask and compute, which one is taken, and how mistakes are told. */
+/* Functions: queries, results, the choice between functions, and messages about mistakes. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

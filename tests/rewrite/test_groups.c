@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Groups of folded graphs: what is one piece, and where it breaks. */
+/* Groups of folded graphs: complete ones, and the places where others break. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nothing is duplicated, however deep the stack: the graphs that a known compiler doubled with every block. And the
-   result does not depend on the order of the rules. */
+/* Nothing is duplicated in deep stacks: a known compiler doubles these graphs with every block. The result does not
+   depend on the order of the rules. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>

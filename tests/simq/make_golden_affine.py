@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden_affine.txt: what ONNX Runtime's integer kernels compute, ties included.
+"""Writes golden_affine.txt: results of ONNX Runtime's integer kernels, including ties.
 
     make_golden_affine.py > golden_affine.txt
 

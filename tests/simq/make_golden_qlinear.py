@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden_qlinear.txt: quantized operators on random numbers, and what ONNX Runtime makes of them.
+"""Writes golden_qlinear.txt: quantized operators on random numbers, with the results of ONNX Runtime.
 
     make_golden_qlinear.py > golden_qlinear.txt
 

@@ -19,7 +19,7 @@ add_executable(bench_rounding EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/bench
 target_link_libraries(bench_rounding PRIVATE qc_flags)
 qc_link_rooms(bench_rounding simq)
 
-# What the processor can multiply and add: scripts/benchmark_peak.py
+# The processor's peak multiply-add rate, for scripts/benchmark_peak.py
 add_executable(bench_peak EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/bench/bench_peak.c)
 target_link_libraries(bench_peak PRIVATE qc_flags)
 qc_link_rooms(bench_peak simq)

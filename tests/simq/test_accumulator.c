@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Accumulators of few bits, by hand: the order of additions, what wraps and what saturates, and what is counted. */
+/* Narrow accumulators, computed by hand: order of additions, wrapping, saturation, and counts. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Op Table against the ops that it stands for: the same bits, on real and on affine values. */
+/* Op Table against the ops that it replaces: the same bits, on real and on affine values. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What kernels refuse, and what they do on affine values and with very many elements. */
+/* Refused input of kernels, and kernels on affine values and on very many elements. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The planner against the plain way: each node alone, row-major, in memory of its own. Data are small integers in
-   float32, so that results do not depend on the order of sums and are compared bit for bit. */
+/* The planner against a simple interpreter: each node alone, row-major, in separate memory. Data are small integers in
+   float32, so results do not depend on the order of sums and are compared bit for bit. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a plan takes in proportion to shapes: refused before it is taken, and what folding may not compute ahead is a
- * step that gives the same. */
+/* Plans of large shapes: memory is refused before it is allocated, and constants that are too large to fold are
+   computed by a step, with the same result. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weights that several nodes have in common are packed once; large ones by as many workers as there are. */
+/* Weights shared by several nodes are packed once; large ones are packed by all workers. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

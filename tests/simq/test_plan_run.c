@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plan and runner: what is refused, what is fused, workers, memory, qparams that are off. */
+/* Plan and runner: refusals, fusion, workers, memory, qparams that are off. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

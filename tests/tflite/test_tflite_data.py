@@ -79,7 +79,7 @@ def test_what_is_no_level_and_no_number(program, tmp_path):  # noqa: F811
     numbers[1, 2, 3, 1] = np.nan
     said = refusal(program, tmp_path, numbers)
     assert "sample 1" in said and "element 23 is not a number" in said
-    assert "its channels are first: read it so with --input t0=t0:nchw" in refusal(program, tmp_path, np.zeros((2, 2, 4, 4), F))
+    assert "its channels are first: read it with --input t0=t0:nchw" in refusal(program, tmp_path, np.zeros((2, 2, 4, 4), F))
 
 
 REAL = [

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real models as ONNX graphs (tflite_to_onnx.py): each op alone in ONNX Runtime follows TensorFlow Lite to a level, and `qcalib run
---rounding tflite` is TensorFlow Lite's reference interpreter bit for bit, at every layer.
+"""The real models as ONNX graphs (tflite_to_onnx.py): each op alone in ONNX Runtime differs from TensorFlow Lite by at
+most one level, and `qcalib run --rounding tflite` equals TensorFlow Lite's reference interpreter bit for bit, in every
+layer.
 
   QCALIB  the program; build/release/qcalib when unset"""
 

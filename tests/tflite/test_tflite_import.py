@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`qcalib run MODEL.tflite` is TensorFlow Lite's reference interpreter: operators by themselves and a few in a row, in float and in integers,
-and the real models.
+"""`qcalib run MODEL.tflite` equals TensorFlow Lite's reference interpreter: single operators and short sequences, in
+float and in integers, and the real models.
 
   QCALIB       the program; build/release/qcalib when unset
   QCALIB_DATA  real models and data; without it those tests are skipped"""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of the tflite contract against TensorFlow Lite's reference kernels, each in a model of its own with random parameters."""
+"""Operators of the tflite contract against TensorFlow Lite's reference kernels, each in a separate model with random
+parameters."""
 
 import numpy as np
 import pytest

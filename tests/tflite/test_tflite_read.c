@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models of corpus_tflite (make_tflite_corpus.py): the graphs they become, and what damage does. */
+/* Models of corpus_tflite (make_tflite_corpus.py): the imported graphs, and the messages for damaged files. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A race between workers on purpose: the thread sanitizer must say so, or its silence elsewhere says nothing. */
+/* A deliberate race between workers, which the thread sanitizer must report; otherwise its silence in other tests
+   proves nothing. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Cases of one thread that take long here; the other presets run them. */
+/* Cases that run in one thread and take long in this preset; other presets run them. */
 static const char *const left_out[] = {
 #define LEAVE_OUT(suite, name) #suite "::" #name,
 #include "left_out.def"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* FlatBuffers as a file has them, described by a schema that is a table.
+/* The FlatBuffers file format, described by a schema that is a table.
 
-   All numbers are little-endian. A file begins with the offset of its root table and four bytes that name its kind. A
-   table begins with the distance back to its vtable: uint16 bytes of the vtable, uint16 bytes of the table, then for
-   each field the uint16 offset in the table, 0 where the field is absent. Vectors, strings and tables are reached by
-   uint32 offsets from where the offset stands. A vector begins with its uint32 count, a string ends with a 0 that is
-   not counted. */
+   All numbers are little-endian. A file begins with the offset of its root table and a four-byte file identifier. A
+   table begins with the distance back to its vtable. A vtable holds the uint16 size of the vtable, the uint16 size of
+   the table, and a uint16 offset for each field, 0 if the field is absent. Vectors, strings and tables are referenced
+   by uint32 offsets relative to the offset's own position. A vector begins with its uint32 count; a string ends with
+   a 0 that is not counted. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,33 +24,33 @@ enum qc_fb_type {
     QC_FB_STRING,
     QC_FB_TABLE,
     QC_FB_TABLES, /* a vector of tables */
-    QC_FB_UNION   /* a table; the field before it, U8, says which */
+    QC_FB_UNION   /* a table; the field before it, a U8, gives its type */
 };
 
-/* Fields are named by their index in the schema. */
+/* Fields are identified by their index in the schema. */
 struct qc_fb_field {
     const char *name;
-    unsigned table;  /* that it belongs to */
-    unsigned number; /* in that table */
+    unsigned table;  /* table that has the field */
+    unsigned number; /* number of the field in that table */
     enum qc_fb_type type;
-    bool vector;    /* of numbers of that type */
+    bool vector;    /* the field is a vector of numbers of that type */
     double value;   /* default of a number */
-    unsigned child; /* TABLE, TABLES: which; 0: it is not looked at */
+    unsigned child; /* TABLE, TABLES: type of the table; 0: it is not read */
 };
 
 struct qc_fb_table_info {
     const char *name;
-    unsigned in_union; /* its number there; 0: none */
-    size_t first;      /* of its fields, which stand together */
+    unsigned in_union; /* its number in the union; 0: not a member */
+    size_t first;      /* index of its first field; its fields are contiguous */
 };
 
-/* Table 0 is no table. */
+/* Table 0 stands for no table. */
 struct qc_fb_schema {
     size_t table_count, field_count;
     const struct qc_fb_table_info *tables;
     const struct qc_fb_field *fields;
 };
 
-size_t qc_fb_size(enum qc_fb_type t); /* bytes of a number; of what an offset stands for 4 */
-/* The table with this number in the union; 0: it is not known. */
+size_t qc_fb_size(enum qc_fb_type t); /* bytes of a number; 4 for types that are stored as an offset */
+/* Returns the table with this number in the union, or 0 if it is unknown. */
 unsigned qc_fb_union_table(const struct qc_fb_schema *s, unsigned number);

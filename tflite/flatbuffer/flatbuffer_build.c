@@ -13,9 +13,9 @@ enum { FIELDS_MAX = 24, ALIGN_MAX = 16, LEAF_ALIGN = 4 };
 struct member {
     bool set;
     const struct qc_fb_field *field;
-    int64_t number; /* the bits of a float too */
+    int64_t number; /* an integer, or the bits of a float */
     const void *data;
-    size_t count, align; /* of a vector or string */
+    size_t count, align; /* for vectors and strings */
     const struct qc_fb_object *child;
     struct qc_fb_object *const *children;
 };
@@ -23,10 +23,10 @@ struct member {
 struct qc_fb_object {
     struct qc_fb_builder *b;
     unsigned table;
-    struct member members[FIELDS_MAX]; /* by number in the table */
+    struct member members[FIELDS_MAX]; /* by field number */
 };
 
-/* A vector or string whose offset is still to be stored. */
+/* A vector or string whose offset is not stored yet. */
 struct leaf {
     size_t offset_at;
     const struct member *of;
@@ -40,7 +40,7 @@ struct qc_fb_builder {
     size_t size, capacity;
     struct leaf *leaves;
     size_t leaf_count, leaf_capacity;
-    size_t *vtables; /* where each begins */
+    size_t *vtables; /* start of each vtable */
     size_t vtable_count, vtable_capacity;
 };
 
@@ -139,7 +139,7 @@ static void store(uint8_t *p, uint64_t v, size_t size)
     for (size_t i = 0; i < size; i++) p[i] = (uint8_t)(v >> (8 * i));
 }
 
-/* Room for `size` zeroed bytes more; false with the failure kept. */
+/* Appends `size` zeroed bytes. On failure, keeps the status in the builder and returns false. */
 static bool extend(size_t *at, struct qc_fb_builder *b, size_t size)
 {
     if (b->failed.code != QC_OK) return false;
@@ -159,7 +159,7 @@ static bool extend(size_t *at, struct qc_fb_builder *b, size_t size)
     return true;
 }
 
-/* Pads so that what follows `ahead` more bytes is aligned. */
+/* Pads so that the position `ahead` bytes further on is aligned. */
 static bool pad(struct qc_fb_builder *b, size_t ahead, size_t align)
 {
     size_t at;
@@ -178,7 +178,7 @@ static bool grow(void **list, size_t *capacity, size_t count, size_t element, st
     return true;
 }
 
-/* The vtable with these bytes, written if there is none yet. */
+/* Gives the position of the vtable with these bytes, which is written unless it exists. */
 static bool vtable_at(size_t *at, struct qc_fb_builder *b, const uint8_t *vtable, size_t size)
 {
     for (size_t i = 0; i < b->vtable_count; i++) {
@@ -197,8 +197,8 @@ static bool vtable_at(size_t *at, struct qc_fb_builder *b, const uint8_t *vtable
     return true;
 }
 
-/* Offsets of the fields in the table: numbers of 8 bytes first, where the table begins 4 bytes before a multiple of 8,
-   then smaller ones. */
+/* Sets the offsets of the fields in the table, from the largest numbers to the smallest. A table with 8-byte numbers
+   begins 4 bytes before a multiple of 8, so they are aligned. */
 static size_t lay_out(uint16_t offset[FIELDS_MAX], unsigned *count, size_t *align, const struct qc_fb_object *o)
 {
     static const size_t sizes[] = {8, 4, 2, 1};
@@ -231,7 +231,7 @@ static void point(struct qc_fb_builder *b, size_t offset_at, size_t target)
     store(b->bytes + offset_at, target - offset_at, 4);
 }
 
-/* Tables are nested as deep as the schema is. */
+/* The recursion is as deep as the schema. */
 static bool write_table(struct qc_fb_builder *b, size_t offset_at, const struct qc_fb_object *o)
 {
     uint16_t offset[FIELDS_MAX] = {0};
@@ -288,7 +288,7 @@ static bool same_leaf(const struct member *a, const struct member *b)
            (a->data == b->data || memcmp(a->data, b->data, data_bytes(a)) == 0);
 }
 
-/* Vectors are behind all tables, so that several tables can point at one. */
+/* Vectors follow all tables, so that several tables can reference the same one. */
 static bool write_leaves(struct qc_fb_builder *b)
 {
     struct qc_index index = {0};

@@ -5,7 +5,7 @@
 
 enum { DEPTH_MAX = 16, VTABLE_HEAD = 4, PLACE = 256 };
 
-/* Where a value is, from the root on. */
+/* Path from the root to a value. */
 struct place {
     const struct place *above;
     const char *name;
@@ -17,7 +17,7 @@ struct verifier {
     const struct qc_fb_schema *schema;
     const uint8_t *bytes;
     size_t size;
-    size_t tables; /* that may still be met */
+    size_t tables; /* number of tables that may still be visited */
     struct qc_status *st;
 };
 
@@ -97,13 +97,13 @@ static bool damaged(const struct verifier *v, const struct place *where, const c
     return qc_fail(v->st, QC_BAD_INPUT, "%s: %s; the file is truncated or damaged", text, what);
 }
 
-/* Do `n` bytes from `at` on lie in the file? */
+/* True if the `n` bytes from `at` on are inside the file. */
 static bool inside(const struct verifier *v, size_t at, size_t n)
 {
     return at <= v->size && n <= v->size - at;
 }
 
-/* What the offset at `at`, which lies in the file, leads to. */
+/* Returns the target of the offset at position `at`, which is inside the file. */
 static size_t follow(const uint8_t *bytes, size_t at)
 {
     return at + (size_t)load(bytes + at, 4);
@@ -139,7 +139,7 @@ static bool verify_tables(struct verifier *v, const struct place *where, unsigne
     return true;
 }
 
-/* The bytes of a field, from the start of its table on; 0: it is absent. */
+/* Returns the offset of a field from the start of its table, or 0 if it is absent. */
 static size_t field_offset(const uint8_t *bytes, size_t at, unsigned number)
 {
     const size_t vtable = (size_t)((int64_t)at - load_int(bytes + at, QC_FB_I32));
@@ -193,7 +193,7 @@ bool qc_fb_open(struct qc_fb_table *root, const struct qc_fb_schema *schema, uns
 {
     struct verifier v = {.schema = schema, .bytes = bytes, .size = size, .tables = size / 4, .st = st};
     const struct place where = {.name = schema->tables[root_table].name};
-    /* Offsets have 32 bits; in larger files they reach the first 4 GiB alone. */
+    /* Offsets have 32 bits, so in larger files they reach only the first 4 GiB. */
     if (size < 8) return damaged(&v, &where, "the file is too short");
     const size_t at = follow(v.bytes, 0);
     if (!verify_table(&v, &where, root_table, at, 0)) return false;
@@ -201,9 +201,9 @@ bool qc_fb_open(struct qc_fb_table *root, const struct qc_fb_schema *schema, uns
     return true;
 }
 
-/* --- Of a verified file --- */
+/* --- Access to a verified file --- */
 
-/* The place of a field in the file; 0: it is absent. */
+/* Returns the position of a field in the file, or 0 if it is absent. */
 static size_t place_of(const struct qc_fb_table *t, unsigned field)
 {
     const size_t offset = t->at ? field_offset(t->bytes, t->at, t->schema->fields[field].number) : 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Along axes: softmax, reductions, the largest. */
+/* Operators along axes: softmax, reductions, ArgMax. */
 #include "tflite/read/tflite_reading.h"
 
 static bool last_axis(struct qc_tfl_node *n, const char *attr, int64_t axis, struct qc_status *st)
@@ -31,13 +31,13 @@ static bool l2_normalization(struct qc_tfl_node *n, struct qc_status *st)
     return last_axis(n, NULL, 0, st);
 }
 
-/* Do the axes that stay have the order of the file also where the channels are first? */
+/* True if the remaining axes of a channels-first value are in the file's order. */
 static bool order_stays(const bool *gone)
 {
     return gone[3] || (gone[1] && gone[2]);
 }
 
-/* Axes of input 1, without repetitions. */
+/* Reads the axes in input 1; repeated axes count once. */
 static bool read_axes(bool gone[QC_RANK_MAX], struct qc_tfl_node *n, int rank, struct qc_status *st)
 {
     int64_t *axes, own;

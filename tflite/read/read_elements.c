@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Element by element: in the order of axes that the inputs have. */
+/* Elementwise operators. They are computed in the layout that the inputs have. */
 #include "tflite/read/tflite_reading.h"
 
 enum { OPERANDS_MAX = 64 };
 
-/* All inputs as they stand for, lined up. */
+/* Gives the real values of all inputs, with axes aligned for broadcasting. */
 static bool operands(qc_id in[OPERANDS_MAX], struct qc_tfl_node *n, size_t least, enum qc_tfl_layout layout,
                      struct qc_status *st)
 {
@@ -35,7 +35,7 @@ static bool unary(struct qc_tfl_node *n, struct qc_status *st)
     return variadic(n, st);
 }
 
-/* Two operators: the second on the result of the first (and of that once more). */
+/* Adds two operators: the second takes the result of the first, as both inputs if `times` is 2. */
 static bool then(struct qc_tfl_node *n, size_t inputs, enum qc_op first, enum qc_op second, unsigned times,
                  struct qc_status *st)
 {
@@ -98,7 +98,7 @@ static bool clip(struct qc_tfl_node *n, struct qc_status *st)
            qc_tfl_define_real(n, 0, qc_tfl_add(n, QC_OP_Clip, 3, in, n->name, st), layout, st);
 }
 
-/* QUANTIZE and DEQUANTIZE: the parameters of the tensors say it all. */
+/* QUANTIZE and DEQUANTIZE: the qparams of the tensors define the operation. */
 static bool convert(struct qc_tfl_node *n, struct qc_status *st)
 {
     struct qc_tfl_value *x = qc_tfl_input(n, 0, st);
@@ -106,7 +106,7 @@ static bool convert(struct qc_tfl_node *n, struct qc_status *st)
     if (!x) return false;
     if (n->info->code == QC_TFL_OP_DEQUANTIZE && !x->quantized && x->dtype != QC_F16 && x->dtype != QC_F32)
         return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' has no scale", x->name);
-    /* A constant stays one, so that weights are transposed as they are read. */
+    /* A dequantized constant stays a constant, so that weights are transposed on import. */
     if (n->info->code == QC_TFL_OP_DEQUANTIZE && x->data && x->dtype != QC_NONE) return qc_tfl_alias(n, x, st);
     qc_id id = qc_tfl_real(n, x, layout, st);
     if (id && !n->outputs[0]->quantized) id = qc_tfl_cast(n, id, n->outputs[0]->dtype, st);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products, windows and images. */
+/* Products, window operators and image operators. */
 #include "tflite/read/tflite_reading.h"
 
-/* The real value of an image, channels first. */
+/* Returns the real value of image input i, channels first. */
 static qc_id image(struct qc_tfl_node *n, size_t i, struct qc_status *st)
 {
     struct qc_tfl_value *v = qc_tfl_input(n, i, st);
@@ -34,8 +34,8 @@ static bool positive(const int64_t *v, size_t count, const char *what, struct qc
     return true;
 }
 
-/* Strides, dilations and TensorFlow's pads: SAME gives ceil(size / stride) results, the odd one behind. size: of the
- * image, height and width. */
+/* Reads strides and dilations and computes TensorFlow's pads. SAME gives ceil(size / stride) results; if the padding is
+ * odd, the extra element is at the end. size: height and width of the image. */
 static bool read_window(struct window *w, struct qc_tfl_node *n, const int64_t *size, struct qc_status *st)
 {
     const bool pools = n->info->options == QC_TFL_TABLE_Pool2DOptions;
@@ -76,7 +76,7 @@ static bool pool(struct qc_tfl_node *n, struct qc_status *st)
 
 /* --- Products --- */
 
-/* A weight of `rank` axes; perm: as qc_tfl_constant. */
+/* Returns weight i, which has `rank` axes; perm as for qc_tfl_constant. Returns 0 with a status on failure. */
 static qc_id weight(struct qc_tfl_node *n, size_t i, int rank, const int64_t *perm, struct qc_status *st)
 {
     struct qc_tfl_value *w = qc_tfl_input(n, i, st);
@@ -90,8 +90,8 @@ static qc_id weight(struct qc_tfl_node *n, size_t i, int rank, const int64_t *pe
     return perm ? qc_tfl_transpose(n, id, (size_t)rank, perm, NULL, st) : id;
 }
 
-/* Bias i of `channels` numbers, 0: there is none. Integers have the scale of the accumulator, f(scale of the input *
- * scale of the weight): that is what kernels take them for, whatever the file says. */
+/* Gives bias i of `channels` numbers, or 0 if there is none. An integer bias has the scale of the accumulator, f(input
+ * scale * weight scale): TFLite's kernels use this scale and ignore the one in the file. */
 static bool bias(qc_id *out, struct qc_tfl_node *n, size_t i, const struct qc_tfl_value *x,
                  const struct qc_tfl_value *w, int64_t channels, struct qc_status *st)
 {
@@ -133,7 +133,7 @@ static bool conv(struct qc_tfl_node *n, struct qc_status *st)
     return qc_tfl_finish(n, qc_tfl_add(n, QC_OP_Conv, in[2] ? 3 : 2, in, n->name, st), QC_TFL_CHANNELS_FIRST, st);
 }
 
-/* Inputs: size of the result, weights [O,H,W,I], image, bias. */
+/* Inputs: shape of the result, weights [O,H,W,I], image, bias. */
 static bool conv_transpose(struct qc_tfl_node *n, struct qc_status *st)
 {
     static const int64_t order[] = {3, 0, 1, 2};
@@ -162,13 +162,13 @@ static bool conv_transpose(struct qc_tfl_node *n, struct qc_status *st)
                          st);
 }
 
-/* The input in rows of `columns` numbers, stored. */
+/* Returns the stored input, reshaped to rows of `columns` numbers. */
 static qc_id rows(struct qc_tfl_node *n, struct qc_tfl_value *x, int64_t columns, struct qc_status *st)
 {
     const int64_t dims[2] = {-1, columns};
     const qc_id first = x->stored[QC_TFL_CHANNELS_FIRST];
     const struct qc_shape *s = first ? qc_tfl_shape(n, first) : NULL;
-    /* The order of the axes does not matter where only one of them has more than one element. */
+    /* The layout does not matter if at most one of channels, height and width is longer than 1. */
     const bool flat =
         s && !x->stored[QC_TFL_IN_FILE] && s->rank == 4 && (s->dim[1] == 1 || (s->dim[2] == 1 && s->dim[3] == 1));
     const qc_id id = flat ? first : qc_tfl_stored(n, x, QC_TFL_IN_FILE, st);
@@ -177,7 +177,7 @@ static qc_id rows(struct qc_tfl_node *n, struct qc_tfl_value *x, int64_t columns
     return s->rank == 2 && s->dim[1] == columns ? id : qc_tfl_reshape(n, id, 2, dims, st);
 }
 
-/* Rows of x as a value of their own, with the same parameters. */
+/* Returns the rows of x as a new value with the same qparams. */
 static struct qc_tfl_value *as_rows(struct qc_tfl_node *n, struct qc_tfl_value *x, int64_t columns,
                                     struct qc_status *st)
 {
@@ -204,7 +204,7 @@ static bool dense(struct qc_tfl_node *n, struct qc_status *st)
     const qc_id id = qc_tfl_add(n, QC_OP_Gemm, in[2] ? 3 : 2, in, n->name, st);
     const bool keeps = qc_tfl_option(n, "keep_num_dims") && x->shape.rank > 2;
     if (!keeps) return qc_tfl_finish(n, id, QC_TFL_IN_FILE, st);
-    /* What is stored gets the axes of the input again. */
+    /* The stored result gets the leading axes of the input. */
     int64_t dims[QC_RANK_MAX];
     for (int i = 0; i < x->shape.rank; i++) dims[i] = x->shape.dim[i] == QC_FREE ? -1 : x->shape.dim[i];
     dims[x->shape.rank - 1] = k.dim[0];
@@ -218,7 +218,7 @@ static bool dense(struct qc_tfl_node *n, struct qc_status *st)
                                 QC_TFL_IN_FILE, st);
 }
 
-/* The two last axes of input i changed places. */
+/* Returns input i, with its last two axes swapped if `turn`. */
 static qc_id turned(struct qc_tfl_node *n, size_t i, bool turn, struct qc_status *st)
 {
     int64_t *perm = QC_NEW_ARRAY(n->r->arena, int64_t, QC_RANK_MAX, st);
@@ -278,7 +278,7 @@ static bool depth_space(struct qc_tfl_node *n, struct qc_status *st)
     return qc_tfl_define_real(n, 0, qc_tfl_add(n, n->op, 1, &x, n->name, st), QC_TFL_CHANNELS_FIRST, st);
 }
 
-/* x / (bias + alpha * sum of squares)^beta; ONNX divides alpha by the number of channels in the sum. */
+/* Computes x / (bias + alpha * sum of squares)^beta. ONNX divides alpha by the number of channels in the sum. */
 static bool lrn(struct qc_tfl_node *n, struct qc_status *st)
 {
     enum { RADIUS_MAX = 1 << 20 };

@@ -23,7 +23,7 @@ bool qc_is_tflite_file(const char *path)
 
 /* --- Inputs and outputs --- */
 
-/* The one signature of the first subgraph; at 0: there is none, or several. */
+/* Returns the signature of the first subgraph. If there is none, or more than one, `at` is 0. */
 static struct qc_fb_table signature_of(const struct qc_tfl_reader *r)
 {
     const struct qc_fb_vector all = qc_fb_vector(&r->model, QC_TFL_Model_signature_defs);
@@ -39,7 +39,7 @@ static struct qc_fb_table signature_of(const struct qc_tfl_reader *r)
     return found;
 }
 
-/* The name of a tensor in a list of the signature, or its own. */
+/* Returns the tensor's name in a list of the signature, or the tensor's own name. */
 static const char *port_name(const struct qc_fb_table *signature, enum qc_tfl_field field, const struct qc_tfl_value *v)
 {
     const struct qc_fb_vector list = qc_fb_vector(signature, field);

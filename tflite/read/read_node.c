@@ -14,7 +14,7 @@ struct qc_tfl_value *qc_tfl_input(struct qc_tfl_node *n, size_t i, struct qc_sta
     return NULL;
 }
 
-/* Index of a field of the options; QC_TFL_FIELD_COUNT: they have no such field. */
+/* Returns the index of a field of the options, or QC_TFL_FIELD_COUNT if there is no such field. */
 static unsigned field_of(const struct qc_tfl_node *n, const char *name)
 {
     const struct qc_fb_schema *s = &qc_tfl_schema;
@@ -115,7 +115,7 @@ qc_id qc_tfl_add(struct qc_tfl_node *n, enum qc_op op, unsigned count, const qc_
 qc_id qc_tfl_transpose(struct qc_tfl_node *n, qc_id id, size_t rank, const int64_t *perm, const char *name,
                        struct qc_status *st)
 {
-    struct qc_tfl_node own = *n; /* attributes of the node that asks stay for it */
+    struct qc_tfl_node own = *n; /* a copy, so that the caller's pending attributes stay */
     own.attr_count = 0;
     qc_tfl_attr(&own, QC_INTS("perm", rank, perm));
     return id ? qc_tfl_add(&own, QC_OP_Transpose, 1, &id, name, st) : 0;
@@ -158,7 +158,7 @@ qc_id qc_tfl_number(struct qc_tfl_node *n, float v, struct qc_status *st)
     return constant(n, QC_F32, &QC_SCALAR, &v, st);
 }
 
-/* --- Orders of axes --- */
+/* --- Layouts --- */
 
 bool qc_tfl_axis(int64_t *out, int64_t axis, int rank, enum qc_tfl_layout layout, struct qc_status *st)
 {
@@ -243,7 +243,7 @@ static const char *operator_name(char buf[QC_LABEL], const struct qc_fb_table *o
     return info ? qc_text(buf, QC_LABEL, "%s", info->name) : qc_text(buf, QC_LABEL, "number %lld", (long long)code);
 }
 
-/* Names every operator that has no row, each kind once with its count. */
+/* Fails if some operators have no row; the message lists each kind once, with its count. */
 static bool check_known(struct qc_tfl_reader *r, const struct qc_fb_vector *operators, struct qc_status *st)
 {
     const size_t codes = qc_fb_vector(&r->model, QC_TFL_Model_operator_codes).count;

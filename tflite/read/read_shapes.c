@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elements moved, selected and joined. Integers are moved as they are stored where the result is read alike. */
+/* Operators that move, select and join elements. If the result has the same qparams, stored integers are moved. */
 #include <string.h>
 
 #include "tflite/read/tflite_reading.h"
 
-/* Input i to be moved to a result: as stored where both are read alike. */
+/* Returns input i of an operator that moves elements: the stored integers if input and result share qparams, otherwise
+   the real value. */
 static qc_id moving(bool *stored, struct qc_tfl_node *n, size_t i, enum qc_tfl_layout layout, struct qc_status *st)
 {
     struct qc_tfl_value *v = qc_tfl_input(n, i, st);
@@ -25,7 +26,8 @@ static const char *name_of(const struct qc_tfl_node *n, bool stored)
 
 /* --- Shapes --- */
 
-/* Elements stay in their order; with channels first that is the same where one axis alone has more than one element. */
+/* Returns input 0 with its elements in the file's order. A channels-first value has that order too if its channels are
+   1 or its height and width are 1. */
 static qc_id in_order(bool *stored, struct qc_tfl_node *n, struct qc_status *st)
 {
     const struct qc_tfl_value *v = qc_tfl_input(n, 0, st);
@@ -36,7 +38,7 @@ static qc_id in_order(bool *stored, struct qc_tfl_node *n, struct qc_status *st)
     return moving(stored, n, 0, same ? QC_TFL_CHANNELS_FIRST : QC_TFL_IN_FILE, st);
 }
 
-/* To the shape that `list` says, an int64 value of the graph. */
+/* Reshapes x to the shape in `list`, an int64 value of the graph. */
 static bool reshape_to(struct qc_tfl_node *n, qc_id x, qc_id list, bool stored, struct qc_status *st)
 {
     const qc_id in[2] = {x, list};
@@ -102,7 +104,7 @@ static bool expand_dims(struct qc_tfl_node *n, struct qc_status *st)
     return with_axes(n, 1, axes, st);
 }
 
-/* From channels first in one step. */
+/* A channels-first input is transposed to the result in one step. */
 static bool transpose(struct qc_tfl_node *n, struct qc_status *st)
 {
     int64_t *perm;
@@ -144,7 +146,7 @@ static bool all_alike(const struct qc_tfl_node *n)
     return true;
 }
 
-/* Inputs along an axis; unsqueezed: it is a new one. */
+/* Joins the inputs along an axis; unsqueezed: along a new axis. */
 static bool join(struct qc_tfl_node *n, bool unsqueezed, struct qc_status *st)
 {
     qc_id in[JOINED_MAX];
@@ -179,7 +181,7 @@ static bool pack(struct qc_tfl_node *n, struct qc_status *st)
 
 enum { PARTS_MAX = 64 };
 
-/* Input `data` in as many parts as there are outputs, of these sizes (NULL: equal ones). squeezed: without the axis. */
+/* Splits input `data` into one part for each output. sizes: NULL for equal parts. squeezed: removes the axis. */
 static bool parts(struct qc_tfl_node *n, size_t data, int64_t axis, const int64_t *sizes, bool squeezed,
                   struct qc_status *st)
 {
@@ -220,7 +222,7 @@ static bool unpack(struct qc_tfl_node *n, struct qc_status *st)
     return parts(n, 0, qc_tfl_option(n, "axis"), NULL, true, st);
 }
 
-/* SPLIT has the axis first, SPLIT_V data, sizes and axis. */
+/* Inputs of SPLIT: axis, data. Inputs of SPLIT_V: data, sizes, axis. */
 static bool split(struct qc_tfl_node *n, struct qc_status *st)
 {
     const bool sized = n->info->code == QC_TFL_OP_SPLIT_V;
@@ -250,7 +252,7 @@ struct cut {
     int64_t begin[QC_RANK_MAX], end[QC_RANK_MAX], axis[QC_RANK_MAX], step[QC_RANK_MAX];
 };
 
-/* Axes of the file; squeezed: so many of `gone` vanish afterwards. */
+/* Slices along axes of the file; then removes the first `squeezed` axes in `gone`. */
 static bool slice_of(struct qc_tfl_node *n, struct cut *c, size_t squeezed, const int64_t *gone, struct qc_status *st)
 {
     bool stored, steps = false;
@@ -344,7 +346,7 @@ static bool reverse(struct qc_tfl_node *n, struct qc_status *st)
     return slice_of(n, &c, 0, NULL, st);
 }
 
-/* Real zeros are written, which in integers are the zero point. */
+/* Pads with real zeros; in stored integers that is the zero point. */
 static bool pad(struct qc_tfl_node *n, struct qc_status *st)
 {
     int64_t *pads, all[2 * QC_RANK_MAX], own;
@@ -400,7 +402,7 @@ static bool gather_nd(struct qc_tfl_node *n, struct qc_status *st)
            moved(n, 0, qc_tfl_add(n, QC_OP_GatherND, 2, in, name_of(n, stored), st), stored, QC_TFL_IN_FILE, st);
 }
 
-/* TILE and BROADCAST_TO: input 1 says how often, or to which shape. */
+/* TILE and BROADCAST_TO: input 1 is the number of repetitions, or the shape. */
 static bool repeat(struct qc_tfl_node *n, struct qc_status *st)
 {
     bool stored;

@@ -37,7 +37,7 @@ static bool read_parameters(struct qc_tfl_value *v, const struct qc_fb_table *t,
                                        v->dtype == QC_U16 || v->dtype == QC_I4);
     if (!v->quantized) return true;
     if (qc_fb_int(&q, QC_TFL_QuantizationParameters_details_type))
-        return qc_fail(st, QC_UNSUPPORTED, "has quantization of a kind of its own");
+        return qc_fail(st, QC_UNSUPPORTED, "has a custom kind of quantization");
     const struct qc_dtype_info *info = qc_dtype_info(v->dtype);
     for (size_t i = 0; i < v->scales.count; i++) {
         const float s = qc_fb_vector_float(&v->scales, i);
@@ -59,7 +59,7 @@ static bool read_parameters(struct qc_tfl_value *v, const struct qc_fb_table *t,
     return true;
 }
 
-/* Bytes of a buffer: behind the table, or of large files from an offset on. */
+/* Gives the bytes of a buffer. Small files hold them in a vector, large files at an offset from the file's start. */
 static bool buffer_bytes(const uint8_t **data, size_t *size, const struct qc_tfl_reader *r, int64_t index,
                          struct qc_status *st)
 {
@@ -139,14 +139,15 @@ bool qc_tfl_alike(const struct qc_tfl_value *a, const struct qc_tfl_value *b)
 
 /* --- Constants --- */
 
-/* Element i of packed integers of 4 bits, the low half of a byte first. */
+/* Returns element i of packed 4-bit integers; the low half of a byte is first. */
 static int8_t nibble(const uint8_t *data, size_t i)
 {
     const int v = data[i / 2] >> (i % 2 * 4) & 15;
     return (int8_t)(v < 8 ? v : v - 16);
 }
 
-/* The data as `shape` has them, which has as many elements; perm: axis i of the result is axis perm[i] of that. */
+/* Returns the data in shape `shape`, which has the same number of elements. perm: axis i of the result is axis perm[i]
+   of `shape`. */
 static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const struct qc_shape *shape, const int64_t *perm,
                                    struct qc_status *st)
 {
@@ -183,7 +184,7 @@ static struct qc_tensor *tensor_of(const struct qc_tfl_value *v, const struct qc
     return t;
 }
 
-/* Of 64 bits that fit 32: biases of int16 networks. */
+/* Converts 64-bit integers that fit 32 bits, such as the biases of int16 networks. */
 static struct qc_tensor *narrowed(struct qc_tensor *t, struct qc_status *st)
 {
     struct qc_tensor *narrow = qc_tensor_new(QC_I32, &t->shape, st);
@@ -208,7 +209,7 @@ static qc_id add_constant(struct qc_tfl_node *n, const char *name, struct qc_ten
     return id;
 }
 
-/* Scales and zero points as inputs of QuantizeLinear and DequantizeLinear; a scalar where there is one. */
+/* Gives scales and zero points as inputs of QuantizeLinear and DequantizeLinear: scalars if there is one of each. */
 static bool parameters(qc_id out[2], struct qc_tfl_node *n, const struct qc_tfl_value *v, struct qc_status *st)
 {
     const size_t count = v->scales.count;
@@ -276,7 +277,7 @@ qc_id qc_tfl_constant(struct qc_tfl_node *n, const struct qc_tfl_value *v, const
     return dequantized(n, v, id, axis, v->name, st);
 }
 
-/* --- Values in either order of axes --- */
+/* --- Values in either layout --- */
 
 static qc_id refused(struct qc_status *st, enum qc_code code, const struct qc_tfl_value *v, const char *why)
 {
@@ -300,7 +301,7 @@ static qc_id stored_of(struct qc_tfl_node *n, struct qc_tfl_value *v, enum qc_tf
         }
         return *own = add_constant(n, name, t, st);
     }
-    if (!other) return refused(st, QC_BAD_INPUT, v, "is used before it is made");
+    if (!other) return refused(st, QC_BAD_INPUT, v, "is used before it is computed");
     const bool first = layout == QC_TFL_CHANNELS_FIRST;
     const char *name = qc_arena_printf(n->r->arena, st, "%s%s", v->name,
                                        v->quantized ? "_quantized"
@@ -333,13 +334,13 @@ static struct qc_tfl_value *result(struct qc_tfl_node *n, size_t k, struct qc_st
         return NULL;
     }
     if (v->stored[0] || v->stored[1] || v->data) {
-        qc_fail(st, QC_BAD_INPUT, "makes tensor %zu '%.200s', which is there already", v->index, v->name);
+        qc_fail(st, QC_BAD_INPUT, "computes tensor %zu '%.200s' a second time", v->index, v->name);
         return NULL;
     }
     return v;
 }
 
-/* Says so where the file has another shape. */
+/* Warns if the file gives the tensor another shape. */
 static bool check_shape(struct qc_tfl_node *n, const struct qc_tfl_value *v, qc_id id, enum qc_tfl_layout layout,
                         struct qc_status *st)
 {
@@ -365,7 +366,7 @@ bool qc_tfl_define_stored(struct qc_tfl_node *n, size_t k, qc_id id, enum qc_tfl
         return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' is %s in the file, but comes out as %s", v->name,
                        qc_dtype_info(v->dtype)->name, qc_dtype_info(t)->name);
     if (layout == QC_TFL_CHANNELS_FIRST && qc_tfl_shape(n, id)->rank != 4)
-        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' has not four axes", v->name);
+        return qc_fail(st, QC_BAD_INPUT, "tensor '%.200s' does not have four axes", v->name);
     v->stored[layout] = id;
     return check_shape(n, v, id, layout, st);
 }
@@ -399,7 +400,7 @@ bool qc_tfl_alias(struct qc_tfl_node *n, const struct qc_tfl_value *x, struct qc
     return true;
 }
 
-/* Level of a number in the parameters of v, as TensorFlow Lite has it for the bounds of activations. */
+/* Returns the level of x in the qparams of v, rounded as TFLite rounds the bounds of activations. */
 static int64_t level_of(const struct qc_tfl_value *v, float x)
 {
     const int64_t zero = v->zeros.count ? qc_fb_vector_int(&v->zeros, 0) : 0;
@@ -407,7 +408,7 @@ static int64_t level_of(const struct qc_tfl_value *v, float x)
     return zero + (steps > 1e6F ? 1000000 : steps < -1e6F ? -1000000 : (int64_t)steps);
 }
 
-/* Does storing v cut off what lies outside of [lo, hi] anyway? */
+/* True if quantization to v already clips to [lo, hi]. */
 static bool storing_clips(const struct qc_tfl_value *v, float lo, float hi)
 {
     const struct qc_dtype_info *t = qc_dtype_info(v->dtype);

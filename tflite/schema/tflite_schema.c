@@ -16,7 +16,7 @@ static const struct qc_fb_field fields[QC_TFL_FIELD_COUNT] = {
 #undef ROW
 };
 
-/* Rows before each table, those of tables included. */
+/* Number of rows before each table, with the rows of tables counted. */
 enum {
 #define QC_TFL_TABLE(name, number) ROW_##name,
 #define QC_TFL_SCALAR(table, number, field, type, value) ROW_##table##_##field,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* TensorFlow Lite's published schema as tables: what files of the kind "TFL3" hold. Fields are named
+/* TensorFlow Lite's published schema (file identifier "TFL3") as tables. Fields are named
    QC_TFL_Conv2DOptions_stride_w, tables QC_TFL_TABLE_Conv2DOptions, operators QC_TFL_OP_CONV_2D. */
 #pragma once
 
@@ -33,17 +33,17 @@ enum qc_tfl_operator {
 #undef QC_TFL_OPERATOR
 };
 
-/* Codes up to this one fit OperatorCode.deprecated_builtin_code; of others that holds this one. */
+/* OperatorCode.deprecated_builtin_code holds codes up to this one; for larger codes it holds this one. */
 enum { QC_TFL_CODE_OLD_MAX = QC_TFL_OP_PLACEHOLDER_FOR_GREATER_OP_CODES };
 
 struct qc_tfl_operator_info {
     int code;
     const char *name;
-    enum qc_tfl_table options; /* QC_TFL_TABLE_NONE: none that is read */
+    enum qc_tfl_table options; /* QC_TFL_TABLE_NONE: no options are read */
 };
 const struct qc_tfl_operator_info *qc_tfl_operator_info(int64_t code); /* NULL: unknown */
 
-/* name, code, type of ours */
+/* name, code, qcalib's type */
 #define QC_TFL_TYPES(X)                                                                                                \
     X(FLOAT32, 0, F32)                                                                                                 \
     X(FLOAT16, 1, F16)                                                                                                 \
@@ -71,7 +71,7 @@ enum qc_tfl_type {
 #undef QC_X
 };
 const char *qc_tfl_type_name(int64_t type);    /* "unknown" */
-enum qc_dtype qc_dtype_from_tfl(int64_t type); /* QC_NONE: not handled */
+enum qc_dtype qc_dtype_from_tfl(int64_t type); /* QC_NONE: not supported */
 int qc_tfl_type_of(enum qc_dtype dtype);       /* -1: there is none */
 
 enum qc_tfl_padding { QC_TFL_PADDING_SAME, QC_TFL_PADDING_VALID };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside tflite/write: a TensorFlow Lite model on its way out of a graph. */
+/* Internal to tflite/write: state of the export of a graph to a TensorFlow Lite model. */
 #pragma once
 
 #include "graph/core/graph.h"
@@ -7,7 +7,7 @@
 #include "tflite/flatbuffer/flatbuffer_build.h"
 #include "tflite/schema/tflite_schema.h"
 
-/* Order of the axes of a tensor: as in the graph, or with the channels behind all others. */
+/* Order of the axes of a tensor: as in the graph, or channels last. */
 enum qc_tfl_order { QC_TFL_PLAIN, QC_TFL_LAST, QC_TFL_ORDERS };
 
 enum { QC_TFL_NO_TENSOR = -1, QC_TFL_OPERANDS = 256 };
@@ -17,24 +17,24 @@ struct qc_tfl_tensor {
     const char *name;
     enum qc_dtype dtype;
     struct qc_shape shape; /* in the file's order */
-    size_t scale_count;    /* 0: no parameters */
+    size_t scale_count;    /* 0: no qparams */
     const float *scale;
     const int32_t *zero_point;
-    int axis;         /* of several scales */
-    const void *data; /* of a constant, in the arena or the graph; else NULL */
+    int axis;         /* axis of the scales if there are several */
+    const void *data; /* data of a constant, in the arena or the graph; otherwise NULL */
 };
 
 struct qc_tfl_node_out {
     enum qc_tfl_operator code;
     int version;
     unsigned input_count, output_count;
-    int *ends; /* inputs, then outputs; the two below point at them */
+    int *ends; /* inputs, then outputs; the two pointers below point into it */
     const int *inputs, *outputs;
     struct qc_fb_object *options; /* NULL: none */
 };
 
 struct qc_tfl_writer {
-    struct qc_arena *arena; /* dies with the export */
+    struct qc_arena *arena; /* freed at the end of the export */
     const struct qc_graph *g;
     struct qc_uses uses;
     struct qc_fb_builder *builder;
@@ -42,12 +42,12 @@ struct qc_tfl_writer {
     struct qc_tfl_tensor *tensors;
     size_t node_count, node_capacity;
     struct qc_tfl_node_out *nodes;
-    unsigned char *order;     /* [value_count + 1] that a value is made in */
+    unsigned char *order;     /* [value_count + 1] order in which a value is computed */
     int *made[QC_TFL_ORDERS]; /* [value_count + 1] its tensor in that order, or NO_TENSOR */
     bool *flat;               /* [value_count + 1] rows of a flattened tensor whose channels are last */
-    bool *done;               /* [node_count + 1] nodes that an operator before has taken in */
+    bool *done;               /* [node_count + 1] nodes that are fused into an earlier operator */
     size_t refused_count, refused_capacity;
-    const char **refused; /* lines */
+    const char **refused; /* messages */
 };
 
 /* --- Tensors (write_tensors.c) --- */
@@ -55,29 +55,29 @@ struct qc_tfl_writer {
 /* Chooses the order of all values. */
 bool qc_tfl_out_choose_orders(struct qc_tfl_writer *w, struct qc_status *st);
 
-/* The axis of a tensor of this rank that axis `axis` of a value is. */
+/* Returns the axis of the tensor that corresponds to axis `axis` of a value of this rank. */
 int qc_tfl_out_axis(int axis, int rank, enum qc_tfl_order order);
 struct qc_shape qc_tfl_out_shape(const struct qc_shape *s, enum qc_tfl_order order);
 
-/* Index of a new tensor; NO_TENSOR and a status on failure, also below. */
+/* Adds a tensor and returns its index. This function and those below return NO_TENSOR with a status on failure. */
 int qc_tfl_out_add_tensor(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, struct qc_status *st);
-/* The tensor of a value in an order, with TRANSPOSE or RESHAPE where it is made in another one. */
+/* Returns the tensor of a value in an order; adds TRANSPOSE or RESHAPE if it is computed in the other one. */
 int qc_tfl_out_tensor_of(struct qc_tfl_writer *w, qc_id v, enum qc_tfl_order order, struct qc_status *st);
-/* The same as an operand of operators that broadcast to `rank` axes. */
+/* The same for an operand that is broadcast to `rank` axes. */
 int qc_tfl_out_operand(struct qc_tfl_writer *w, qc_id v, int rank, enum qc_tfl_order order, struct qc_status *st);
-/* The tensor that a value is made in, added where there is none. */
+/* Returns the tensor that an operator writes v to; adds it if there is none. */
 int qc_tfl_out_result(struct qc_tfl_writer *w, qc_id v, struct qc_status *st);
-/* A tensor like that of v, but of another shape and name. */
+/* Adds a tensor like that of v, with another shape and name. */
 int qc_tfl_out_like(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *shape, const char *suffix,
                     struct qc_status *st);
-/* Do the axes that are longer than 1 stay in their order? Axis i of the result is axis perm[i]. */
+/* True if the axes longer than 1 keep their order. Axis i of the result is axis perm[i]. */
 bool qc_tfl_out_keeps_order(const struct qc_shape *s, const int *perm);
-/* TRANSPOSE, or RESHAPE where no element moves. */
+/* Adds a TRANSPOSE, or a RESHAPE if no element moves. */
 bool qc_tfl_out_permute(struct qc_tfl_writer *w, int from, const int *perm, int to, struct qc_status *st);
 /* Writes the elements of `from`, those of v in plain order, into the tensor of v. */
 bool qc_tfl_out_put_plain(struct qc_tfl_writer *w, qc_id v, int from, struct qc_status *st);
-/* The constant v, viewed as `view`, with its axes in the order `perm`: axis i of the result is axis perm[i].
-   scale_axis: of the result, of several scales. */
+/* Returns the tensor of constant v in shape `view`, permuted: axis i of the result is axis perm[i]. scale_axis: axis of
+   the result for several scales. */
 int qc_tfl_out_constant(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *view, const int *perm, int scale_axis,
                         struct qc_status *st);
 int qc_tfl_out_ints(struct qc_tfl_writer *w, const int64_t *values, size_t count, const char *name,
@@ -87,27 +87,27 @@ int qc_tfl_out_int_table(struct qc_tfl_writer *w, const int64_t *values, size_t 
 
 /* --- Operators (write_nodes.c) --- */
 
-/* tensor NO_TENSOR among inputs: left out. False when memory is out. */
+/* An input of NO_TENSOR is omitted. Fails if memory runs out. */
 bool qc_tfl_out_add_node(struct qc_tfl_writer *w, enum qc_tfl_operator code, unsigned input_count, const int *inputs,
                          int output, struct qc_fb_object *options, struct qc_status *st);
-/* With a version that the types of the operands do not tell. */
+/* The same with a version that does not follow from the types of the operands. */
 bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
                               const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st);
 bool qc_tfl_out_reshape(struct qc_tfl_writer *w, int from, int to, struct qc_status *st);
 struct qc_fb_object *qc_tfl_out_options(struct qc_tfl_writer *w, enum qc_tfl_table table);
 
-/* Notes what of a node has no form in the file, and returns true: the others are to be noted too. */
+/* Records why a node cannot be written. Returns true, so that the other nodes are checked too. */
 bool qc_tfl_out_refuse(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st, const char *fmt, ...)
     QC_PRINTF(4, 5);
 
-/* The clamp that alone reads v, if an operator can have it as its activation: *v becomes its result, and the clamp is
-   done. */
+/* Fuses the clamp that is the only reader of *v as the operator's activation, if it is one: *v becomes the result of
+   the clamp, and the clamp is marked done. */
 enum qc_tfl_activation qc_tfl_out_take_clamp(qc_id *v, struct qc_tfl_writer *w);
 
-/* The first runtime that knows a version of an operator. */
+/* Returns the first runtime that has a version of an operator. */
 const char *qc_tfl_out_runtime_of(enum qc_tfl_operator code, int version);
 
-/* How a node of the graph is written. */
+/* Writes a node of the graph. */
 typedef bool qc_tfl_writes(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st);
 qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl_write_requantize, qc_tfl_write_binary,
     qc_tfl_write_unary, qc_tfl_write_clamp, qc_tfl_write_concat, qc_tfl_write_shape, qc_tfl_write_transpose,
@@ -115,5 +115,5 @@ qc_tfl_writes qc_tfl_write_product, qc_tfl_write_pool, qc_tfl_write_mean, qc_tfl
     qc_tfl_write_softmax, qc_tfl_write_convert, qc_tfl_write_linear, qc_tfl_write_compare, qc_tfl_write_where,
     qc_tfl_write_not, qc_tfl_write_cast, qc_tfl_write_gather, qc_tfl_write_erf;
 
-/* The accumulator of a product, stored in `result`. */
+/* Writes the product and its requantization to `result`. */
 bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result, struct qc_status *st);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Comparisons, choices, changes of type and look-ups; GELU written out. */
+/* Comparisons, Where, casts and gathers; GELU as a pattern of float operators. */
 #include <math.h>
 
 #include "tflite/write/tflite_writing.h"
@@ -18,7 +18,7 @@ static const struct row {
     {QC_OP_Or, QC_TFL_OP_LOGICAL_OR, QC_TFL_TABLE_LogicalOrOptions},
 };
 
-/* Stored integers are compared and chosen as numbers elsewhere; here they have no form. */
+/* True if an input is quantized: comparisons and Where are written for float inputs only. */
 static bool has_stored(const struct qc_tfl_writer *w, const struct qc_node *n)
 {
     for (unsigned i = 0; i < n->input_count; i++)
@@ -26,14 +26,14 @@ static bool has_stored(const struct qc_tfl_writer *w, const struct qc_node *n)
     return false;
 }
 
-/* An operator on all inputs, which broadcast. */
+/* Writes an operator whose inputs broadcast. */
 static bool broadcast(struct qc_tfl_writer *w, const struct qc_node *n, enum qc_tfl_operator code,
                       enum qc_tfl_table options, struct qc_status *st)
 {
     const qc_id y = n->outputs;
     const int rank = w->g->values[y].type.shape.rank;
     int inputs[3];
-    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no form in integers: --skip it");
+    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
     for (unsigned i = 0; i < n->input_count; i++)
         if ((inputs[i] = qc_tfl_out_operand(w, n->inputs[i], rank, w->order[y], st)) == QC_TFL_NO_TENSOR) return false;
     const int to = qc_tfl_out_result(w, y, st);
@@ -63,14 +63,14 @@ bool qc_tfl_write_cast(struct qc_tfl_writer *w, const struct qc_node *n, struct 
     const int x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st),
               y = qc_tfl_out_result(w, n->outputs, st);
     if (x == QC_TFL_NO_TENSOR || y == QC_TFL_NO_TENSOR) return false;
-    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no form in integers: --skip it");
+    if (has_stored(w, n)) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
     struct qc_fb_object *o = qc_tfl_out_options(w, QC_TFL_TABLE_CastOptions);
     qc_fb_set_int(o, QC_TFL_CastOptions_in_data_type, qc_tfl_type_of(w->tensors[x].dtype));
     qc_fb_set_int(o, QC_TFL_CastOptions_out_data_type, qc_tfl_type_of(w->tensors[y].dtype));
     return qc_tfl_out_add_node(w, QC_TFL_OP_CAST, 1, &x, y, o, st);
 }
 
-/* TensorFlow Lite does not count indices from the end; those of constants are counted here. */
+/* TensorFlow Lite has no negative indices; constant ones are converted here. */
 bool qc_tfl_write_gather(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
@@ -98,7 +98,7 @@ static bool is_about(const struct qc_graph *g, qc_id v, double number)
     return t && t->count == 1 && t->dtype == QC_F32 && fabs(qc_tensor_float(t, 0) - number) < 1e-5;
 }
 
-/* The other operand of a product or sum with a constant number; 0: it is none. */
+/* Returns the other operand of a product or sum with this constant, or 0 if n is none. */
 static qc_id beside(const struct qc_graph *g, const struct qc_node *n, enum qc_op op, double number)
 {
     if (!n || n->op != op) return 0;
@@ -118,7 +118,8 @@ static qc_id other_factor(const struct qc_node *n, qc_id v)
     return n->inputs[0] == v ? n->inputs[1] : n->inputs[0];
 }
 
-/* x / 2 * (1 + erf(x / sqrt 2)), with the half in any of three places: the nodes from erf on, and x. */
+/* Matches x / 2 * (1 + erf(x / sqrt 2)), with the factor 1/2 in any of three places. Returns x and gives the results of
+   the nodes from erf on; returns 0 if there is no match. */
 static qc_id gelu_of(qc_id made[3], size_t *count, const struct qc_tfl_writer *w, const struct qc_node *erf)
 {
     const struct qc_graph *g = w->g;

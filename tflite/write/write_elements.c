@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise operators, softmax, and steps between types. */
+/* Elementwise operators, softmax, Quantize and Dequantize. */
 #include "tflite/write/tflite_writing.h"
 
 static const struct row {
     enum qc_op op;
     enum qc_tfl_operator code;
     enum qc_tfl_table options;
-    bool integers; /* it has a kernel for stored integers of any parameters */
+    bool integers; /* it has a kernel for stored integers of any qparams */
 } rows[] = {
     {QC_OP_Add, QC_TFL_OP_ADD, QC_TFL_TABLE_AddOptions, true},
     {QC_OP_Sub, QC_TFL_OP_SUB, QC_TFL_TABLE_SubOptions, true},
@@ -53,7 +53,7 @@ bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n, struc
     for (unsigned i = 0; i < 2; i++)
         if ((qc_graph_parameters(g, n->inputs[i]) != NULL) != affine)
             return qc_tfl_out_refuse(w, n, st, "one operand is stored in integers, the other is not");
-    if (affine && !row->integers) return qc_tfl_out_refuse(w, n, st, "it has no form in integers: --skip it");
+    if (affine && !row->integers) return qc_tfl_out_refuse(w, n, st, "it has no integer form: give --skip for it");
     if (!affine && type != QC_F32 && type != QC_I32)
         return qc_tfl_out_refuse(w, n, st, "it computes %s", qc_dtype_long_name(type));
     const enum qc_tfl_order order = w->order[y];
@@ -78,7 +78,7 @@ bool qc_tfl_write_binary(struct qc_tfl_writer *w, const struct qc_node *n, struc
     return qc_tfl_out_add_node(w, row->code, 2, inputs, to, o, st);
 }
 
-/* A float tensor beside that of a stored value. */
+/* Adds a float tensor of the shape of a stored tensor. */
 static int real_beside(struct qc_tfl_writer *w, int tensor, const char *suffix, struct qc_status *st)
 {
     struct qc_tfl_tensor t = w->tensors[tensor];
@@ -97,7 +97,8 @@ static bool has_fixed_parameters(const struct qc_graph *g, enum qc_op op, qc_id 
            s->scale[0] == fixed.scale && s->zero_point[0] == fixed.zero_point;
 }
 
-/* One operator from tensor to tensor; where it has no kernel for these integers, on float numbers between. */
+/* Writes an operator from tensor x to tensor y. If it has no kernel for these integers, it is computed in float between
+   DEQUANTIZE and QUANTIZE. */
 static bool apply(struct qc_tfl_writer *w, enum qc_tfl_operator code, struct qc_fb_object *o, bool integers, int x,
                   int y, struct qc_status *st)
 {
@@ -130,8 +131,8 @@ bool qc_tfl_write_unary(struct qc_tfl_writer *w, const struct qc_node *n, struct
     return apply(w, row->code, o, both && !wide && (row->integers || fixed), x, y, st);
 }
 
-/* The parameters of a QuantizeLinear or DequantizeLinear, which are inputs; false where they are not one number each.
- */
+/* Gives the qparams of a QuantizeLinear or DequantizeLinear, which are inputs. Returns false if they are not one
+   constant scale and one zero point. */
 static bool linear_parameters(struct qc_tfl_tensor *t, struct qc_tfl_writer *w, const struct qc_node *n,
                               struct qc_status *st)
 {
@@ -147,7 +148,7 @@ static bool linear_parameters(struct qc_tfl_tensor *t, struct qc_tfl_writer *w, 
     return true;
 }
 
-/* Do the integers of `stored` have these parameters? */
+/* True if the integers of `stored` have these qparams. */
 static bool is_stored_so(const struct qc_graph *g, qc_id stored, const struct qc_tfl_tensor *t)
 {
     const struct qc_qparams *s = qc_graph_parameters(g, stored);
@@ -155,8 +156,8 @@ static bool is_stored_so(const struct qc_graph *g, qc_id stored, const struct qc
            s->scale[0] == t->scale[0] && s->zero_point[0] == t->zero_point[0];
 }
 
-/* QuantizeLinear and DequantizeLinear as they stand in a model whose inputs and outputs are integers
-   (docs/decisions/0008): beside a Dequantize or Quantize with the same parameters they are nothing. */
+/* Writes the QuantizeLinear and DequantizeLinear of a model with integer inputs and outputs (docs/decisions/0008).
+   Beside a Dequantize or Quantize with the same qparams they are left out. */
 bool qc_tfl_write_linear(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = w->g;
@@ -183,7 +184,7 @@ bool qc_tfl_write_linear(struct qc_tfl_writer *w, const struct qc_node *n, struc
                                st);
 }
 
-/* The tensor of the integers that a Quantize makes of what DequantizeLinear made of them; NO_TENSOR: it does not. */
+/* If Quantize `n` restores the integers that DequantizeLinear read, returns their tensor; otherwise NO_TENSOR. */
 static int integers_given(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_node *from = qc_node_of(w->g, n->inputs[0]);
@@ -196,7 +197,7 @@ static int integers_given(struct qc_tfl_writer *w, const struct qc_node *n, stru
 bool qc_tfl_write_convert(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_qparams *s = qc_graph_parameters(w->g, n->inputs[0]);
-    if (s && s->kind == QC_QPARAMS_PRODUCT) return true; /* refused where it is computed */
+    if (s && s->kind == QC_QPARAMS_PRODUCT) return true; /* refused at the product that computes it */
     const bool quantizes = n->op == QC_OP_Quantize;
     const int given = integers_given(w, n, st);
     if (given != QC_TFL_NO_TENSOR) {
@@ -229,8 +230,8 @@ bool qc_tfl_write_requantize(struct qc_tfl_writer *w, const struct qc_node *n, s
                                st);
 }
 
-/* Softmax along the last axis of the file. Between Dequantize and Quantize with the fixed parameters it is the operator
-   on integers. */
+/* Writes a softmax along the last axis of the file. Between Dequantize and Quantize with the fixed qparams the operator
+   takes integers. */
 bool qc_tfl_write_softmax(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_graph *g = w->g;

@@ -7,7 +7,7 @@
 
 static const int AS_IT_IS[QC_RANK_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-/* The window in two dimensions: a first one of height 1 where there is one. */
+/* A window in two dimensions; a one-dimensional window has height 1. */
 struct window {
     int64_t kernel[2], stride[2], dilation[2], begin[2], end[2], in[2], out[2];
 };
@@ -30,7 +30,7 @@ static bool window_of(struct window *w, const struct qc_graph *g, const struct q
     return true;
 }
 
-/* Is the padding that of SAME? */
+/* True if the padding is that of SAME. */
 static bool is_same(const struct window *w)
 {
     for (int i = 0; i < 2; i++) {
@@ -48,7 +48,8 @@ static bool is_valid(const struct window *w)
     return !w->begin[0] && !w->begin[1] && !w->end[0] && !w->end[1];
 }
 
-/* x as four axes, channels last, with explicit padding in front unless the operator has it itself. fill: NULL is 0. */
+/* Returns the tensor of v with four axes, channels last. Padding that the operator does not have itself is added by an
+   operator before it. fill: padding value; NULL: 0. */
 static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id v, const struct window *win,
                     const float *fill, struct qc_status *st)
 {
@@ -76,7 +77,7 @@ static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id
     bool ok;
     if (!fill) {
         ok = qc_tfl_out_add_node(w, QC_TFL_OP_PAD, 2, inputs, to, qc_tfl_out_options(w, QC_TFL_TABLE_PadOptions), st);
-    } else { /* the lowest number of the type, which no maximum takes */
+    } else { /* the lowest number of the type does not change a maximum */
         struct qc_tfl_tensor t = w->tensors[to];
         void *data = qc_arena_get(w->arena, 1, sizeof *fill, st);
         if (!data) return QC_TFL_NO_TENSOR;
@@ -95,7 +96,8 @@ static int windowed(enum qc_tfl_padding *padding, struct qc_tfl_writer *w, qc_id
     return ok ? to : QC_TFL_NO_TENSOR;
 }
 
-/* The tensor that an operator of two dimensions writes the result into; `*given` is that of the value. */
+/* Returns the tensor that a two-dimensional operator writes to; `*given` is the tensor of the value, which may have
+   three axes. */
 static int window_result(int *given, struct qc_tfl_writer *w, qc_id v, struct qc_status *st)
 {
     *given = qc_tfl_out_result(w, v, st);
@@ -112,7 +114,7 @@ static bool settle(struct qc_tfl_writer *w, int made, int given, struct qc_statu
 
 /* --- Weights and biases --- */
 
-/* What a float layer dequantizes its weight from, or the weight. */
+/* Returns the stored integers of a weight that a float layer dequantizes, otherwise the weight itself. */
 static qc_id stored_weight(bool *dequantized, const struct qc_graph *g, qc_id v)
 {
     const struct qc_node *from = qc_node_of(g, v);
@@ -157,8 +159,8 @@ static int weight_of(struct qc_tfl_writer *w, qc_id v, const struct qc_shape *vi
                : QC_TFL_NO_TENSOR;
 }
 
-/* The bias; where there is none, zeros in the accumulator's parameters. x, weight: tensors. 16-bit data have a bias of
-   64 bits. */
+/* Returns the tensor of the bias; without a bias, zeros in the accumulator's qparams. x: tensor of the input. With
+   16-bit data the bias has 64 bits. */
 static int bias_of(struct qc_tfl_writer *w, const struct qc_node *n, int64_t channels, int x, struct qc_status *st)
 {
     const qc_id v = n->input_count > 2 ? n->inputs[2] : QC_ABSENT;
@@ -243,7 +245,7 @@ static bool write_conv(struct qc_tfl_writer *w, const struct qc_node *n, qc_id r
            settle(w, made, given, st);
 }
 
-/* Gemm and MatMul by a constant: FULLY_CONNECTED. */
+/* Writes Gemm and MatMul with a constant weight as FULLY_CONNECTED. */
 static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id result,
                         enum qc_tfl_activation activation, struct qc_status *st)
 {
@@ -262,7 +264,7 @@ static bool write_dense(struct qc_tfl_writer *w, const struct qc_node *n, qc_id 
     const int x = qc_tfl_out_tensor_of(w, xv, QC_TFL_PLAIN, st);
     if (x == QC_TFL_NO_TENSOR) return false;
     int weight;
-    if (w->flat[xv]) { /* columns in the order of a tensor whose channels are last: [.., C, H, W] -> [.., H, W, C] */
+    if (w->flat[xv]) { /* permute columns for a tensor with channels last: [.., C, H, W] -> [.., H, W, C] */
         const struct qc_shape *from = &g->values[qc_node_of(g, xv)->inputs[0]].type.shape;
         const int64_t inner = in / from->dim[1];
         const struct qc_shape view =
@@ -308,7 +310,7 @@ bool qc_tfl_write_accumulator(struct qc_tfl_writer *w, const struct qc_node *n, 
     return write_dense(w, n, result, a, st);
 }
 
-/* A product whose result is real is written here; an accumulator where it is stored. */
+/* Writes a product with a real result. An accumulator is written with its requantization. */
 bool qc_tfl_write_product(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     if (!qc_graph_parameters(w->g, n->outputs)) return qc_tfl_write_accumulator(w, n, n->outputs, st);
@@ -404,7 +406,7 @@ bool qc_tfl_write_pool(struct qc_tfl_writer *w, const struct qc_node *n, struct 
         const int64_t axes[] = {2, 3};
         return reduce(w, n, QC_TFL_OP_REDUCE_MAX, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]], st);
     }
-    /* AVERAGE_POOL_2D keeps the parameters; MEAN has a multiplier. */
+    /* AVERAGE_POOL_2D keeps the qparams; MEAN can change them. */
     if (!maximum && whole && (!affine || !keeps || !inner)) {
         const int64_t axes[] = {2, 3};
         return reduce(w, n, QC_TFL_OP_MEAN, axes, (size_t)s->rank - 2, true, w->order[n->inputs[0]], st);

@@ -80,7 +80,7 @@ static qc_tfl_writes *writes_of(enum qc_op op)
     return table[op];
 }
 
-/* --- What no file holds --- */
+/* --- Unsupported types and operators --- */
 
 static bool check_type(struct qc_tfl_writer *w, const struct qc_node *n, qc_id v, struct qc_status *st)
 {
@@ -119,7 +119,7 @@ static bool write_nodes(struct qc_tfl_writer *w, struct qc_status *st)
     return true;
 }
 
-/* All of them in one message, as many as it has room for. */
+/* Fails with one message that lists as many refused nodes as fit. */
 static bool report_refused(const struct qc_tfl_writer *w, struct qc_status *st)
 {
     enum { SHOWN = 1500 };
@@ -197,7 +197,7 @@ static size_t code_index(struct codes *c, const struct qc_tfl_node_out *n)
     return i;
 }
 
-/* Is "1.14.0" before "2.3.0"? */
+/* Compares versions: "1.14.0" is before "2.3.0". */
 static bool is_before(const char *a, const char *b)
 {
     for (int i = 0; i < 3; i++) {
@@ -236,11 +236,12 @@ static struct qc_fb_object **port_maps(struct qc_tfl_writer *w, const int32_t *t
     return maps;
 }
 
-/* Drops nodes that no output depends on (a Dequantize whose reader computes in integers), and tensors of none. */
+/* Removes nodes that no output depends on, such as a Dequantize whose reader computes in integers, and tensors that no
+   node uses. */
 static bool prune(struct qc_tfl_writer *w, int32_t *in, size_t in_count, int32_t *out, size_t out_count,
                   struct qc_status *st)
 {
-    int *place = QC_NEW_ARRAY(w->arena, int, w->tensor_count + 1, st); /* 0: of no use; else 1 + its new index */
+    int *place = QC_NEW_ARRAY(w->arena, int, w->tensor_count + 1, st); /* 0: unused; otherwise 1 + its new index */
     size_t nodes = 0, tensors = 0;
     if (!place) return false;
     for (size_t i = 0; i < in_count; i++) place[in[i]] = 1;
@@ -286,7 +287,7 @@ static struct qc_fb_object *operator_code(struct qc_tfl_writer *w, enum qc_tfl_o
     return o;
 }
 
-/* The model's tables, from what was written. */
+/* Returns the table of the model with all tensors and nodes. */
 static struct qc_fb_object *model_object(struct qc_tfl_writer *w, struct qc_status *st)
 {
     const struct qc_graph *g = w->g;
@@ -305,7 +306,7 @@ static struct qc_fb_object *model_object(struct qc_tfl_writer *w, struct qc_stat
     char *runtime = QC_NEW_ARRAY(w->arena, char, 16, st);
     if (!in_maps || !out_maps || !tensors || !buffers || !nodes || !operators || !one || !runtime) return NULL;
     size_t buffer_count = 0;
-    buffers[buffer_count++] = buffer_object(w, NULL, 0); /* that of tensors without data */
+    buffers[buffer_count++] = buffer_object(w, NULL, 0); /* buffer of tensors without data */
     for (size_t i = 0; i < w->tensor_count; i++) {
         const struct qc_tfl_tensor *t = &w->tensors[i];
         size_t count = 0;

@@ -30,7 +30,8 @@ const char *qc_tfl_out_runtime_of(enum qc_tfl_operator code, int version)
     return "2.14.0";
 }
 
-/* By the type of the data: of the result where that is an integer, as QUANTIZE has it; else of the first operand. */
+/* Returns the version for the type of the data: an integer result's type (as for QUANTIZE), otherwise the type of the
+   first operand. */
 static int version_of(const struct qc_tfl_writer *w, enum qc_tfl_operator code, const int *inputs, int output)
 {
     const enum qc_dtype type = code == QC_TFL_OP_QUANTIZE ? w->tensors[output].dtype : w->tensors[inputs[0]].dtype;
@@ -54,7 +55,7 @@ bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code
     struct qc_tfl_node_out *n = &w->nodes[w->node_count];
     int *ends = QC_NEW_ARRAY(w->arena, int, input_count + 1, st);
     if (!ends) return false;
-    /* Integers beside the interface (docs/decisions/0008) are moved as they are. */
+    /* Integers next to the model's inputs and outputs (docs/decisions/0008) are moved unchanged. */
     const struct qc_tfl_tensor *x = &w->tensors[inputs[0]];
     struct qc_tfl_tensor *y = &w->tensors[output];
     if (x->scale_count == 1 && y->scale_count == 0 && x->dtype == y->dtype) {
@@ -126,7 +127,7 @@ bool qc_tfl_out_refuse(struct qc_tfl_writer *w, const struct qc_node *n, struct 
     return true;
 }
 
-/* A number of a constant; absent: `otherwise`. */
+/* Gives the number in constant input i, or `otherwise` if the input is absent. */
 static bool bound_of(float *out, const struct qc_tfl_writer *w, const struct qc_node *n, unsigned i, float otherwise)
 {
     *out = otherwise;
@@ -137,7 +138,7 @@ static bool bound_of(float *out, const struct qc_tfl_writer *w, const struct qc_
     return true;
 }
 
-/* The activation that computes a clamp; NONE: another. */
+/* Returns the activation that equals a clamp, or NONE. */
 static enum qc_tfl_activation activation_of(const struct qc_tfl_writer *w, const struct qc_node *n)
 {
     float lo = 0, hi = 0;
@@ -176,7 +177,7 @@ bool qc_tfl_write_clamp(struct qc_tfl_writer *w, const struct qc_node *n, struct
     float bound[2];
     if (!bound_of(&bound[0], w, n, 1, -3.4e38f) || !bound_of(&bound[1], w, n, 2, 3.4e38f))
         return qc_tfl_out_refuse(w, n, st, "its bounds are no constants");
-    /* MAXIMUM with the lower bound, MINIMUM with the upper one, both stored as the value is. */
+    /* MAXIMUM with the lower bound and MINIMUM with the upper bound, both in the qparams of the value. */
     int at = x;
     for (int i = 0; i < 2; i++) {
         const bool last = i == 1;

@@ -4,7 +4,7 @@
 
 #include "tflite/write/tflite_writing.h"
 
-/* The two ends of a node, both in the order of the result. */
+/* Gives the input and output tensors of a node, both in the order of the result. */
 static bool ends(int *x, int *y, struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     *x = qc_tfl_out_tensor_of(w, n->inputs[0], w->order[n->outputs], st);
@@ -27,7 +27,7 @@ bool qc_tfl_write_concat(struct qc_tfl_writer *w, const struct qc_node *n, struc
     return to != QC_TFL_NO_TENSOR && qc_tfl_out_add_node(w, QC_TFL_OP_CONCATENATION, n->input_count, inputs, to, o, st);
 }
 
-/* Do only dense layers with constant weights read v, a matrix whose rows are samples? */
+/* True if all readers of v, a matrix whose rows are samples, are dense layers with constant weights. */
 static bool only_dense_read(const struct qc_tfl_writer *w, qc_id v)
 {
     const struct qc_use_list uses = qc_all_uses(&w->uses, v);
@@ -74,7 +74,7 @@ bool qc_tfl_write_transpose(struct qc_tfl_writer *w, const struct qc_node *n, st
         perm[to] = qc_tfl_out_axis(source, rank, w->order[xv]);
         same = same && perm[to] == to;
     }
-    /* The tensor itself, unless it would be two of the model's inputs and outputs. */
+    /* The result shares the tensor, unless the tensor would then be two of the model's inputs and outputs. */
     const bool free_to_be = w->g->values[xv].kind == QC_VALUE_RESULT && !w->uses.output_count[xv];
     if (same && (free_to_be || !w->uses.output_count[yv])) {
         w->made[w->order[yv]][yv] = x;
@@ -133,7 +133,7 @@ bool qc_tfl_write_slice(struct qc_tfl_writer *w, const struct qc_node *n, struct
     return strided_slice(w, x, y, begin, end, stride, whole, st);
 }
 
-/* One STRIDED_SLICE for each part. */
+/* Writes one STRIDED_SLICE for each part. */
 bool qc_tfl_write_split(struct qc_tfl_writer *w, const struct qc_node *n, struct qc_status *st)
 {
     const struct qc_shape *s = &w->g->values[n->inputs[0]].type.shape;
@@ -208,7 +208,7 @@ bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struc
         return qc_tfl_out_refuse(w, n, st, "mode %.20s with %.30s and %.30s has no form", mode, where, nearest);
     if (linear && qc_graph_parameters(w->g, n->outputs))
         return qc_tfl_out_refuse(w, n, st,
-                                 "interpolation on integers has other arithmetic in TensorFlow Lite: --skip it");
+                                 "integer interpolation in TensorFlow Lite gives other numbers: give --skip for it");
     if (!ends(&x, &y, w, n, st)) return false;
     const int64_t sizes[] = {to->dim[2], to->dim[3]};
     const int inputs[] = {x, qc_tfl_out_ints(w, sizes, 2, "size", st)};
@@ -223,7 +223,7 @@ bool qc_tfl_write_resize(struct qc_tfl_writer *w, const struct qc_node *n, struc
                                o, st);
 }
 
-/* ONNX's mode CRD has the block's positions behind the channels, TensorFlow Lite before them. */
+/* In ONNX's mode CRD the positions in a block follow the channels; in TensorFlow Lite they precede them. */
 static int blocks_first(struct qc_tfl_writer *w, qc_id v, int x, int64_t block, struct qc_status *st)
 {
     const int64_t channels = w->tensors[x].shape.dim[3], out = channels / (block * block);

@@ -31,7 +31,7 @@ static bool has_orders(const struct qc_graph *g, qc_id v)
     return v && g->values[v].kind != QC_VALUE_CONSTANT && (rank == 3 || rank == 4);
 }
 
-/* Operators that TensorFlow Lite has for channels behind all other axes alone. */
+/* True for operators that TensorFlow Lite has only for channels last. */
 static bool wants_last(enum qc_op op)
 {
     return op == QC_OP_Conv || op == QC_OP_ConvTranspose || op == QC_OP_MaxPool || op == QC_OP_AveragePool ||
@@ -39,7 +39,7 @@ static bool wants_last(enum qc_op op)
            op == QC_OP_SpaceToDepth || op == QC_OP_Resize;
 }
 
-/* Operators that look at the elements in any order. */
+/* True for operators that work in any order of axes. */
 static bool takes_any(const struct qc_op_info *info, enum qc_op op)
 {
     if (info->unary || op == QC_OP_Relu || op == QC_OP_Clip || op == QC_OP_Quantize || op == QC_OP_Dequantize ||
@@ -139,7 +139,7 @@ static int add_constant(struct qc_tfl_writer *w, const struct qc_tfl_tensor *t, 
     size_t bytes = 0;
     qc_shape_count(&bytes, &t->shape);
     bytes *= qc_dtype_size(t->dtype);
-    for (size_t i = 0; i < w->tensor_count && bytes <= 64; i++) { /* axes and shapes recur */
+    for (size_t i = 0; i < w->tensor_count && bytes <= 64; i++) { /* small constants, such as axes, recur */
         const struct qc_tfl_tensor *have = &w->tensors[i];
         if (have->data && have->dtype == t->dtype && qc_shape_equal(&have->shape, &t->shape) &&
             have->scale_count == 0 && t->scale_count == 0 && memcmp(have->data, t->data, bytes) == 0)
@@ -215,7 +215,7 @@ bool qc_tfl_out_permute(struct qc_tfl_writer *w, int from, const int *perm, int 
                                qc_tfl_out_options(w, QC_TFL_TABLE_TransposeOptions), st);
 }
 
-/* The axes of a tensor in the other order, as those of one in `order`. */
+/* Sets the permutation that converts a tensor from the other order to `order`. */
 static void towards(int perm[QC_RANK_MAX], int rank, enum qc_tfl_order order)
 {
     last_order(perm, rank);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/cluster.md: its programs for Dask and Ray run as they are, and print what stands below them.
+"""The programs for Dask and Ray in docs/cluster.md run unchanged and print the output that the page shows.
 
 scripts/test runs `-k dask`, scripts/test --long `-k ray`, each in an environment with that package and h5py."""
 import os
@@ -19,7 +19,7 @@ BLOCK = r"```{}\n(.*?)```"
 
 
 def shown(name):
-    """The program of that name on the page, and its output."""
+    """Returns the program of that name on the page, and its output."""
     at = PAGE.index(f"<!-- file: {name} -->")
     program = re.compile(BLOCK.format("python"), re.DOTALL).search(PAGE, at)
     output = re.compile(BLOCK.format("text"), re.DOTALL).search(PAGE, program.end())

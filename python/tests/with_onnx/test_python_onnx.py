@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package beside onnx, ONNX Runtime and, where it is there, PyTorch; results are held against ONNX Runtime."""
+"""The package with onnx, ONNX Runtime and, if installed, PyTorch; results are compared with ONNX Runtime."""
 import pathlib
 import re
 import shutil
@@ -16,7 +16,7 @@ import qcalib
 
 
 class Reader(CalibrationDataReader):
-    """Begins again behind its end, so that several quantizers may read it."""
+    """Restarts after its end, so that several quantizers can read it."""
 
     def __init__(self, arrays):
         self.arrays, self.left = arrays, iter(arrays)
@@ -68,7 +68,7 @@ def test_several_inputs(two_inputs):
 
 
 def test_outputs_of_what_has_no_batch(tmp_path):
-    """A model whose first axis is not the sample: data have an axis more, and so have the outputs."""
+    """The model's first axis is not the sample: data and outputs have one more axis."""
     graph = helper.make_graph([helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)], "sum",
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])])
@@ -78,7 +78,8 @@ def test_outputs_of_what_has_no_batch(tmp_path):
 
 
 def test_samples_of_different_sizes():
-    """Of an iterable as of files: the model leaves the length free, and a batch may be padded to one of its own."""
+    """An iterable may have samples of different sizes, as files may. The model leaves the length free, and each batch
+    may be padded to its own length."""
     weights = onnx.numpy_helper.from_array(np.random.default_rng(3).normal(size=(4, 3)).astype(np.float32), "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "words",
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "L", 4])],
@@ -97,14 +98,14 @@ def test_samples_of_different_sizes():
 
 
 def blocks(page):
-    """[(file or None, Python)] without the blocks that are marked as not run."""
+    """Returns [(file or None, Python)] without the blocks that are marked as not run."""
     text = (ROOT / "docs" / page).read_text()
     found = re.findall(r"^(?:<!-- ([\w ]+): ([^\n]*) -->\n)?```python\n(.*?)^```$", text, re.M | re.S)
     return [(name if mark == "file" else None, text) for mark, name, text in found if mark != "not run"]
 
 
 def run_page(page, folder, monkeypatch, **names):
-    """The Python of a page, in one folder, in order, as a reader would type it."""
+    """Runs the Python of a page in one folder, in order, as a reader would type it."""
     for file in ("digits_cnn.onnx", "digits_calib.h5", "digits_test.h5"):
         shutil.copy(ROOT / "datasets" / file, folder)
     shutil.copy(DIGITS, folder / "model.onnx")

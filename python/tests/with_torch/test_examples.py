@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs in examples/ run as they are; what they print is true of the files that they write."""
+"""The programs in examples/ run unchanged, and the numbers that they print agree with the files that they write."""
 import os
 import pathlib
 import re
