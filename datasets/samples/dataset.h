@@ -115,8 +115,8 @@ struct qc_dataset;
    Each input is bound to the first of: its qc_input_map; FILE:DATASET for a single input; the data set of the same
    name, that is whose string attribute `name` equals it, else whose path does (a leading '/' is ignored); for a single
    input the only data set that is not `labels` or `target`. Inputs with `made` set are made from the tokens, the data
-   set [N,T] of an integer input, if the data have none of the QC_MADE_EMPTY ones and not this one; then they do not
-   count as inputs here. A DATASET is a path, else such an attribute. NAME:nhwc is
+   set [N,T] of an integer input, if the data do not have them, and none of the QC_MADE_EMPTY ones unless this is a
+   single number; then they do not count as inputs here. A DATASET is a path, else such an attribute. NAME:nhwc is
    data set NAME of images with channels last, for an input that has them first; NAME:nchw is the opposite.
 
    A data set of the input's rank is cut along axis 0 into units of B = dims[0] samples (B = 1 if that is free); with

@@ -433,8 +433,8 @@ static bool has(bool *ok, const struct opening *o, const struct qc_input_spec *i
     return there;
 }
 
-/* Binds the inputs that the data have, then those that are made. If the data have a cache, nothing is made: only they
-   tell how long it is. */
+/* Binds the inputs that the data have, then those that are made. If the data have a cache, mask and positions are not
+   made: only the data tell how long it is. */
 static bool bind_inputs(struct opening *o, struct qc_status *st)
 {
     bool cache = false, ok = true;
@@ -443,7 +443,7 @@ static bool bind_inputs(struct opening *o, struct qc_status *st)
     for (unsigned made = 0; made < 2; made++)
         for (size_t k = 0; ok && k < o->count; k++) {
             const struct qc_input_spec *input = &o->inputs[k];
-            const bool missing = input->made != QC_MADE_NOT && !cache && !has(&ok, o, input, st);
+            const bool missing = input->made != QC_MADE_NOT && (!cache || input->rank == 0) && !has(&ok, o, input, st);
             if (!ok || missing != (made == 1)) continue;
             ok = missing ? qc_bind_made(o->ds, k, o->inputs, st) : bind(o, k, st);
         }
