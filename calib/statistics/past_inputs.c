@@ -5,8 +5,8 @@
 #include "calib/statistics/stream.h"
 #include "graph/core/uses.h"
 
-/* Finds the Concat that appends to v, possibly behind a Cast; other readers may only ask for the shape. */
-static const struct qc_node *appended(const struct qc_uses *u, qc_id v)
+/* Finds the Concat that appends to v, possibly behind so many Casts; other readers may only ask for the shape. */
+static const struct qc_node *appended(const struct qc_uses *u, qc_id v, unsigned casts)
 {
     const struct qc_graph *g = u->graph;
     const struct qc_use_list readers = qc_readers(u, v);
@@ -14,7 +14,7 @@ static const struct qc_node *appended(const struct qc_uses *u, qc_id v)
     for (size_t i = 0; i < readers.count; i++) {
         const struct qc_node *n = &g->nodes[readers.of[i].node], *next = NULL;
         if (n->op == QC_OP_Shape) continue;
-        if (n->op == QC_OP_Cast) next = appended(u, n->outputs);
+        if (n->op == QC_OP_Cast && casts) next = appended(u, n->outputs, casts - 1);
         if (n->op == QC_OP_Concat && readers.of[i].input == 0 && n->input_count == 2) next = n;
         if (!next || (found && found != next)) return NULL;
         found = next;
@@ -28,7 +28,7 @@ static bool empty_cache(struct qc_input_spec *spec, const struct qc_uses *u, qc_
 {
     const struct qc_graph *g = u->graph;
     if (!qc_dtype_info(spec->dtype)->is_float || spec->rank < 3) return false;
-    const struct qc_node *n = appended(u, v);
+    const struct qc_node *n = appended(u, v, 2);
     if (!n) return false;
     const struct qc_shape *by = &g->values[n->inputs[1]].type.shape;
     int64_t axis = qc_attr_int(n, "axis", 0);

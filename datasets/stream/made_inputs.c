@@ -63,7 +63,7 @@ bool qc_make_input(void *out, const struct qc_binding *b, size_t unit_in_file, s
     const int64_t length = b->rank ? dims[b->rank - 1] : 1;
     c.inner = 1;
     for (unsigned d = 0; d < b->rank; d++) c.inner *= (size_t)dims[d];
-    int64_t *numbers = malloc((c.inner ? c.inner : 1) * sizeof *numbers);
+    int64_t *numbers = calloc(c.inner ? c.inner : 1, sizeof *numbers);
     if (!numbers) return qc_fail_memory(st, c.inner * sizeof *numbers);
     for (size_t i = 0; i < c.inner; i++) numbers[i] = b->made == QC_MADE_ONES ? 1 : (int64_t)i % length;
     const bool ok = qc_convert_sample(out, numbers, &c, st);

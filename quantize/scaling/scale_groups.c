@@ -112,7 +112,7 @@ static bool fill_group(bool *wanted, struct qc_scaled_group *out, const struct q
         const struct qc_node *n = &c->graph->nodes[id];
         if (c->role[id] != QC_CHANNELS_LAYER) continue;
         const struct qc_tensor *weight = qc_constant_of(c->graph, n->inputs[1]);
-        tied = tied || (!s->tables_apart && qc_next_tied_table(c->graph, weight, 0));
+        tied = tied || (!s->tables_apart && weight && qc_next_tied_table(c->graph, weight, 0));
         const qc_id simulated = simulated_of(s, weight);
         if (!simulated || !fill_reader(&r, s, simulated)) continue;
         r.node = id;
