@@ -28,7 +28,7 @@ struct qc_pool_options {
 bool qc_pool_run(size_t count, qc_pool_fn *fn, void *user, const struct qc_pool_options *options, struct qc_status *st);
 
 /* Sets the number of workers for loops that the calling thread begins (qc_pool_loop, qc_pool_clear), so that code deep
-   below, such as repacking weights, need not be told. Returns the previous number, which is 1 at first and in every
+   below, such as repacking weights, needs no parameter. Returns the previous number, which is 1 at first and in every
    worker. */
 unsigned qc_pool_share(unsigned workers);
 /* Runs fn for every item with the workers set by qc_pool_share, or alone. Items cannot fail and must be repeatable: if

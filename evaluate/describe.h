@@ -41,7 +41,7 @@ struct qc_model_summary {
                                              or not supported */
 };
 
-/* The summary lives in the arena or belongs to the graph. */
+/* The summary is in the arena or belongs to the graph. */
 bool qc_model_summarise(struct qc_model_summary *out, const struct qc_graph *g, struct qc_arena *a,
                         struct qc_status *st);
 int qc_quantized_zero_point(const struct qc_quantized_value *q, size_t i);

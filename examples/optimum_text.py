@@ -24,7 +24,7 @@ torch.manual_seed(0)
 
 
 def make_review():
-    """(text, label): three opinions among other words; the label is that of most of them. One in 20 is wrong."""
+    """Returns (text, label): three opinions among other words; the label is that of the majority. One in 20 is wrong."""
     opinions = [random.choice((GOOD, BAD)) for _ in range(3)]
     text = [word for words in opinions for word in (*random.choices(OTHER, k=random.randint(1, 6)), random.choice(words))]
     return " ".join(text), int((opinions.count(GOOD) > 1) == (random.random() < 0.95))
@@ -45,7 +45,7 @@ def collate(reviews):  # a batch, padded to its longest text
 train_loader = DataLoader([make_review() for _ in range(3000)], batch_size=32, shuffle=True, collate_fn=collate)
 test_loader = DataLoader([make_review() for _ in range(500)], batch_size=50, collate_fn=collate)
 
-# Take a model of yours instead: everything below needs only its folder (or its name on the hub) and the loaders.
+# Use your own model instead: everything below needs only its folder (or its name on the hub) and the loaders.
 model = DistilBertForSequenceClassification(
     DistilBertConfig(vocab_size=len(vocabulary), dim=64, hidden_dim=128, n_layers=2, n_heads=4, max_position_embeddings=64))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

@@ -19,7 +19,7 @@ patterns = nn.functional.interpolate(torch.rand(CLASSES, 3, 4, 4), scale_factor=
 
 
 def make_images(count):
-    """Pattern number `label`, moved by up to two pixels, with noise. Put your own Dataset in its place."""
+    """Returns images of pattern `label`, moved by up to two pixels, with noise. Replace it by your own Dataset."""
     labels = torch.randint(CLASSES, (count,))
     shifts = torch.randint(-2, 3, (count, 2)).tolist()
     images = torch.stack([patterns[label].roll(shift, (1, 2)) for label, shift in zip(labels, shifts)])
@@ -44,7 +44,7 @@ def train(net, loader, epochs=3):
 
 
 def accuracy(model, loader):
-    """Top-1 of a model file in ONNX Runtime."""
+    """Returns top-1 of a model file in ONNX Runtime."""
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     right = [session.run(None, {"image": x.numpy()})[0].argmax(axis=1) == y.numpy() for x, y in loader]
     return np.concatenate(right).mean()

@@ -1,4 +1,4 @@
-// The graph: zoom, drag, find, and the way from a folded block to its ops. Scrolling is the browser's own.
+// The graph: zoom, drag, find, and links from a folded block to its ops. The browser does the scrolling.
 addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('screen-graph'), () => {
   const views = [...document.querySelectorAll('.graph')], tools = document.querySelector('.zoom');
   if (!views.length) return;
@@ -13,7 +13,7 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
   const limits = [0.05, 4], READABLE = 0.7; // smaller letters cannot be read
   let at = 0, marked = null, matches = [], match = -1;
 
-  // The point of the drawing under (x, y) of the window stays where it is.
+  // Zooms so that the point of the drawing under (x, y) of the window keeps its place.
   const zoomTo = (to, x, y) => {
     const v = views[at], box = v.getBoundingClientRect(), svg = v.querySelector('svg'), old = svg.getBoundingClientRect();
     const z = Math.min(limits[1], Math.max(limits[0], to)), cx = x ?? box.left + box.width / 2, cy = y ?? box.top + box.height / 2;
@@ -53,7 +53,7 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
     v.scrollLeft += e.left + e.width / 2 - box.left - box.width / 2;
     v.scrollTop += e.top + e.height / 2 - box.top - box.height / 2;
   };
-  // Shows one block alone: the drawing of every op, cut to the block's boxes. null: all of it.
+  // Shows only one block: the drawing of all ops, cut to the block's boxes. null: shows the whole drawing.
   const whole = sizes.map((b) => [b.x, b.y, b.width, b.height]);
   const only = (k, block) => {
     if (block === null && !views[k].classList.contains('one')) return;
@@ -164,7 +164,7 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
     });
   });
 
-  // The layer that the address names is shown where it is.
+  // Scrolls to the layer in the address.
   const screen = () => {
     if (document.body.dataset.screen !== 'graph') return;
     if (!zooms[at]) begin();

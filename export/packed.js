@@ -1,4 +1,4 @@
-// Large pages keep what is not seen at once packed: zlib, in base64, in a script element that nothing runs.
+// Large pages compress hidden parts: zlib, in base64, as the text of a script element that is never run.
 const unpack = (script) => {
   const bytes = Uint8Array.from(atob(script.textContent), (c) => c.charCodeAt(0));
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'))).text();

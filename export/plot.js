@@ -1,4 +1,4 @@
-// The point nearest to the pointer, in words.
+// Describes the point nearest to the pointer.
 addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('screen-plot'), () => {
   const words = document.getElementById('plot-readout'), hover = matchMedia('(hover: hover) and (min-width: 761px)').matches;
   for (const svg of document.querySelectorAll('#screen-plot svg.points')) {
@@ -24,7 +24,7 @@ addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('sc
     points.forEach((p) => p.a.querySelector('title').remove()); // the browser's own hint would lie over the plot
     points.forEach((p) => p.a.setAttribute('aria-label', p.text));
   }
-  // The layer that is open is marked, and brought into view where the plot scrolls.
+  // Marks the open layer, and scrolls the plot to it.
   document.addEventListener('screen', () => {
     const { screen, layer } = document.body.dataset;
     for (const a of document.querySelectorAll('#screen-plot svg.points a')) {

@@ -1,5 +1,5 @@
 'use strict';
-// Tables that sort and filter, commands that can be copied: what every page has.
+// Functions of all pages: sorting and filtering of tables, copying of commands.
 document.documentElement.classList.add('js');
 const addButton = (to, text, label, run) => {
   const b = document.createElement('button');
@@ -10,13 +10,13 @@ const addButton = (to, text, label, run) => {
   to.append(b);
   return b;
 };
-// What works on a section begins when its content is there: at once, or when packed.js has unpacked it.
+// Starts the functions of a section when its content exists: at once, or after packed.js has unpacked it.
 const waiting = new Map();
 const whenThere = (section, run) => {
   if (!section?.querySelector('script.packed')) run();
   else waiting.set(section, [...waiting.get(section) ?? [], run]);
 };
-// Makes the heads of a table buttons that sort its rows: by a cell's data-v, a number ('' is unknown and comes last), or by its text.
+// Makes the heads of a table buttons that sort its rows by a cell's data-v, a number ('' is unknown and last), or by its text.
 const sortable = (table, rows, show) => {
   const heads = [...table.tHead.rows[0].cells];
   const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
@@ -40,7 +40,7 @@ const sortable = (table, rows, show) => {
     h.setAttribute('aria-sort', column ? 'none' : 'ascending');
   });
 };
-// Whether a row has all words of a search.
+// Returns whether a row has all words of a search.
 const searches = () => {
   const known = new Map();
   return (row, words) => {
@@ -49,7 +49,7 @@ const searches = () => {
   };
 };
 const wordsOf = (input) => input.value.toLowerCase().split(/\s+/).filter(Boolean);
-// The rows of the table in the order shown, those hidden too; how to bring one into view.
+// The rows of the table in the shown order, including hidden ones; and a function that scrolls to a row.
 const layerTable = { rows: [], reach: () => {} };
 addEventListener('DOMContentLoaded', () => whenThere(document.getElementById('table'), () => {
   const ROWS = 1000, SOME = 200; // of more rows only some are drawn, and more when one scrolls there

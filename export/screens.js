@@ -1,4 +1,4 @@
-// One screen at a time, and a layer beside it. The address says which: #plot, #L7 (the table and layer 7), #graph/L7.
+// Shows one screen, and a layer beside it, as in the address: #plot, #L7 (the table and layer 7), #graph/L7.
 addEventListener('DOMContentLoaded', () => {
   const screens = [...document.querySelectorAll('.screen')], panel = document.getElementById('layer');
   const names = screens.map((s) => s.id), links = [...document.querySelectorAll('nav a')];
@@ -8,14 +8,14 @@ addEventListener('DOMContentLoaded', () => {
   const wide = matchMedia('(min-width: 1000px)'), scrolled = {};
   let shown = null, layer = null, opener = null;
 
-  // The browser itself would scroll to what an address names.
+  // Prevents the browser from scrolling to the target of the address.
   screens.forEach((s) => { s.id = `screen-${s.id}`; });
   const tidy = (d) => {
     d.querySelector('.body').removeAttribute('id');
     d.querySelector('summary').tabIndex = -1;
   };
   details.forEach(tidy);
-  // Packed layers come a piece at a time.
+  // Packed layers are unpacked in pieces.
   const unpackLayer = async (k) => {
     const at = Math.floor((k - 1) / piece), box = document.createElement('template');
     box.innerHTML = await unpack(pieces[at]);
@@ -103,7 +103,7 @@ addEventListener('DOMContentLoaded', () => {
   panel.tabIndex = -1;
   panel.addEventListener('click', (e) => { if (e.target.closest('summary')) e.preventDefault(); });
 
-  // A layer opens beside the screen that its link is on.
+  // A layer opens beside the screen of its link.
   document.addEventListener('click', (e) => {
     const a = e.target.closest('a[href^="#L"]') ?? e.target.closest('#layers tbody tr')?.querySelector('a');
     if (!a || e.ctrlKey || e.metaKey || e.shiftKey || getSelection().toString()) return;

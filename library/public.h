@@ -36,7 +36,7 @@ struct qcalib_statistics {
     struct qc_collection *collection;
 };
 
-/* The inputs of a job. Texts of the options live in the arena, all else is borrowed. Zeroed before qc_public_begin. */
+/* The inputs of a job. Strings of the options are in the arena; all else is borrowed. Zeroed before qc_public_begin. */
 struct qc_public_job {
     struct qcalib_job call;
     struct qc_arena *arena;

@@ -54,8 +54,8 @@ bool qc_job_check_demand(bool *models, const struct qc_job *j, struct qc_status 
  */
 bool qc_job_write(struct qc_job *j, size_t format, const char *path, struct qc_status *st);
 
-/* Return the report, with the files written so far; strings and arrays live as long as the job. *out is owned by the
-   caller. */
+/* Return the report, with the files written so far; strings and arrays are valid as long as the job. *out is owned by
+   the caller. */
 const struct qc_report *qc_job_report(struct qc_job *j);
 bool qc_job_report_json(struct qc_json **out, struct qc_job *j, struct qc_status *st);
 

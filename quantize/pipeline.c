@@ -114,8 +114,8 @@ static bool run_repeated(struct qc_pipeline *p, struct qc_status *st)
                  (!s->reuse || s->reuse(p, st));
         qc_resident_give_back();
     }
-    qc_second_moments_free(p->gram);
-    p->gram = NULL;
+    qc_second_moments_free(p->second_moments);
+    p->second_moments = NULL;
     return ok;
 }
 

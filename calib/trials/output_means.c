@@ -101,7 +101,7 @@ static void look(void *user, size_t place, size_t output, const struct qc_view *
 
 /* Statistics of an output over some units. */
 struct shown {
-    double squares, luck; /* sums over channels of m^2 and of v */
+    double squares, luck; /* sums over channels: of m^2; of v, the sampling variance of m */
     double elements;      /* elements of a channel in a unit, mean */
     double noise;         /* squared error of all elements in a unit, mean */
 };

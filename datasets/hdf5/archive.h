@@ -37,8 +37,8 @@ bool qc_archive_bytes(void **out, size_t *size, struct qc_archive *a, struct qc_
    damaged. */
 bool qc_archive_open(struct qc_archive **out, const void *bytes, size_t size, struct qc_status *st);
 
-/* Results live in the arena. Fails with QC_BAD_INPUT, naming the object, if it is missing or damaged, has another type
-   or shape, or more rows than `most`. */
+/* Results are allocated in the arena. Fails with QC_BAD_INPUT, naming the object, if it is missing or damaged, has
+   another type or shape, or more rows than `most`. */
 bool qc_archive_text(const char **out, const struct qc_archive *f, const char *name, struct qc_arena *a,
                      struct qc_status *st);
 bool qc_archive_number(uint64_t *out, const struct qc_archive *f, const char *name, struct qc_status *st);

@@ -162,7 +162,7 @@ static herr_t fork_here(unsigned n, const H5E_error2_t *e, void *user)
 }
 
 /* Forks inside a callback of HDF5, where this thread holds HDF5's own lock. Otherwise a thread of another component
-   could hold it, and the child would wait for ever. */
+   could hold it, and the child would wait without end. */
 static pid_t fork_with_hdf5(void)
 {
     pid_t pid = -1;

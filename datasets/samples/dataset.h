@@ -263,6 +263,6 @@ static inline size_t qc_entry_elements(const int64_t *dims, unsigned rank)
 }
 
 /* Fails with QC_BAD_INPUT and both numbers if the stored bytes cannot hold so many samples of this size: a shape costs
-   nothing, and 10^12 samples that were never written would take for ever to read. stored: SIZE_MAX if unknown. remedy:
+   nothing, and 10^12 samples that were never written would take too long to read. stored: SIZE_MAX if unknown. remedy:
    what the user can do instead of storing the values, or "". */
 bool qc_check_stored(size_t samples, size_t sample_bytes, size_t stored, const char *remedy, struct qc_status *st);

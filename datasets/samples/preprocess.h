@@ -19,7 +19,7 @@ struct qc_preprocess {
 /* Parses the text of --preprocess: at least one of the words `scale=LIST`, `mean=LIST`, `std=LIST`, in any order, each
    at most once. A LIST has numbers or fractions a/b separated by commas (`1/255`, `.485,.456,.406`). `none` gives no
    step. Alternatively a recipe by name: `imagenet` (torchvision), `tensorflow` (-1 to 1), `caffe` (means of blue,
-   green, red), `yolo` (0 to 1). A fraction is divided in double and rounded to float32 once. The lists live in the
+   green, red), `yolo` (0 to 1). A fraction is divided in double and rounded to float32 once. The lists are in the
    arena. Fails with QC_USAGE, naming the word. */
 bool qc_preprocess_parse(struct qc_preprocess *out, const char *text, struct qc_arena *a, struct qc_status *st);
 

@@ -35,6 +35,6 @@ enum {
     QC_LAYERED_GAP = 16
 }; /* of a node, from layer to layer, between neighbours */
 
-/* nodes: [count] in topological order. *out lives in a. Fails if memory is out. */
+/* nodes: [count] in topological order. *out is allocated in a. Fails if memory is out. */
 bool qc_layered_new(struct qc_layered **out, const struct qc_layered_node *nodes, size_t count, struct qc_arena *a,
                     struct qc_status *st);

@@ -12,7 +12,7 @@ struct qc_repeat {
 
 /* nodes: [count] in topological order with their inputs. Repeats are ordered and do not overlap. copies >= 2; a copy
    has at least 3 nodes and does not itself repeat a shorter stretch. Of several possible starts, the one with the
-   fewest values from outside is used. Time: at most a multiple of 2e7 + count. *out lives in a. Fails if memory is
-   out. */
+   fewest values from outside is used. Time: at most a multiple of 2e7 + count. *out is allocated in a. Fails if memory
+   is out. */
 bool qc_repeats_find(struct qc_repeat **out, size_t *repeat_count, const struct qc_report_node *nodes, size_t count,
                      struct qc_arena *a, struct qc_status *st);

@@ -29,7 +29,7 @@ def as_array(value):
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise BadInputError(f"an array cannot be made of {type(value).__name__}: {error}") from None
+        raise BadInputError(f"cannot make an array of {type(value).__name__}: {error}") from None
     if array.dtype.byteorder == (">" if sys.byteorder == "little" else "<"):
         array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.name not in _CODES:
@@ -99,7 +99,7 @@ class _Reading:
         if len(self.ranks) > 1 and isinstance(batch[0], (tuple, list)) and len(batch[0]) == len(self.ranks):
             batch = (*batch[0], *batch[1:])
         if len(batch) < len(self.ranks):
-            raise UsageError(f"a batch has {len(batch)} array{'s' * (len(batch) != 1)}, the model "
+            raise UsageError(f"a batch has {len(batch)} array{'s' * (len(batch) != 1)}, but the model has "
                              f"{len(self.ranks)} inputs: {', '.join(self.ranks)}")
         inputs = {name: as_array(value) for name, value in zip(self.ranks, batch)}
         return {**inputs, **self._extra(batch[len(self.ranks):])}
@@ -161,7 +161,7 @@ def _batches(data):
         return iter(data)
     if hasattr(data, "__getitem__") and hasattr(data, "__len__"):  # PyTorch's Dataset
         return (data[i] for i in range(len(data)))
-    raise UsageError(f"data are a path, arrays by name, or an iterable of them, not {type(data).__name__}")
+    raise UsageError(f"data must be a path, arrays by name, or an iterable of them, not {type(data).__name__}")
 
 
 def _holds(dtype, array):
@@ -208,15 +208,15 @@ class _Source:
         for name, like in self.like.items():
             array = arrays.get(name)
             if array is None:
-                raise BadInputError(f"sample {self.given}: '{name}' is missing, which the samples before have")
+                raise BadInputError(f"sample {self.given}: '{name}' is missing; the samples before have it")
             shape, before = array.shape[1:], like.shape[1:]
             if len(shape) != len(before) or any(
                     a != b and not free for a, b, free in zip(shape, before, self.free[name])):
-                raise BadInputError(f"sample {self.given}: '{name}' has the shape {list(shape)}, the samples before "
-                                    f"{list(before)}: sizes may differ where the model leaves them free")
+                raise BadInputError(f"sample {self.given}: '{name}' has the shape {list(shape)}, but the samples "
+                                    f"before have {list(before)}; only sizes that the model leaves free may differ")
             if not _holds(like.dtype, array):
-                raise BadInputError(f"sample {self.given}: '{name}' has values that the type of the samples before, "
-                                    f"{like.dtype}, does not hold: it is {array.dtype}; give all of them one type")
+                raise BadInputError(f"sample {self.given}: '{name}' has values of {array.dtype} that {like.dtype}, the "
+                                    f"type of the samples before, cannot hold; give all samples one type")
             rows.append(np.ascontiguousarray(array, dtype=like.dtype))
         self._rows, self._at, self._left = rows, 0, len(rows[0])
         self._shapes = [np.array(array.shape[1:] or (1,), np.int64) for array in rows]

@@ -171,9 +171,9 @@ def text_bytes(given, encode=str.encode):
     try:
         made = encode(given)
     except UnicodeEncodeError:
-        raise UsageError(f"{given!r} is no text: it has half a character in it") from None
+        raise UsageError(f"{given!r} is not valid text: it has half of a surrogate pair") from None
     if b"\0" in made:
-        raise UsageError(f"{given!r} has a NUL in it, which no name and no path has")
+        raise UsageError(f"{given!r} has a NUL, which names and paths cannot contain")
     return made
 
 

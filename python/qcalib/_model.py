@@ -29,7 +29,7 @@ class Model:
             source = bytes(source)
             _library.call("model_from_memory", self._handle.out, source, len(source), None)
         else:
-            raise UsageError(f"a model is a path, bytes or an onnx.ModelProto, not {type(source).__name__}")
+            raise UsageError(f"a model must be a path, bytes or an onnx.ModelProto, not {type(source).__name__}")
 
     @property
     def input_shapes(self):

@@ -53,7 +53,7 @@ def _texts(option, value):
             return ["on" if switch else None]
         if value is False:
             return ["off"] if switch else ["none"] if option.choices and "none" in option.choices else []
-        raise UsageError(f"{option.keyword} is True or False, not {value!r}")
+        raise UsageError(f"{option.keyword} must be True or False, not {value!r}")
     if several and option.value in (TEXTS, BY_NAME):
         return [_text(v) for v in value]
     if several and (option.value == CHOICES or option.value == TEXT):

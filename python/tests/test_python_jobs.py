@@ -55,7 +55,7 @@ def test_models_in_memory(samples, reference):
     proto = types.SimpleNamespace(SerializeToString=lambda: content)  # as onnx.ModelProto
     for model in (bytearray(content), proto, types.SimpleNamespace(model_proto=proto), str(DIGITS)):
         assert qcalib.quantize(model, samples, method="minmax").model == reference
-    with pytest.raises(qcalib.UsageError, match="a model is a path, bytes or an onnx.ModelProto, not int"):
+    with pytest.raises(qcalib.UsageError, match="a model must be a path, bytes or an onnx.ModelProto, not int"):
         qcalib.quantize(3, samples)
 
 

@@ -86,7 +86,7 @@ def test_values_of_options(samples):
     assert bytes_with(activation_type=["int8", "uint16:res2*"]) != bytes_with(activation_type="int8") != plain
     assert bytes_with(symmetric=["activations", "weights"]) == bytes_with(symmetric=True) != plain
     assert bytes_with(memory_limit=1 << 30) == bytes_with(memory_limit="1G") == plain
-    with pytest.raises(qcalib.UsageError, match="per_tensor is True or False, not 'yes'"):
+    with pytest.raises(qcalib.UsageError, match="per_tensor must be True or False, not 'yes'"):
         bytes_with(per_tensor="yes")
 
 

@@ -153,13 +153,13 @@ def test_an_exception_of_the_iterable_comes_through(samples):
 
 WRONG = {
     "gave no samples": lambda s: [],
-    r"sample 8: 'input' has the shape \[1, 8, 4\], the samples before \[1, 8, 8\]: sizes may differ where":
+    r"sample 8: 'input' has the shape \[1, 8, 4\], but the samples before have \[1, 8, 8\]; only sizes":
         lambda s: [s[:8], s[:8, :, :, :4]],
     r"arrays of different lengths: input \[8, 1, 8, 8\], labels \[4\]":
         lambda s: [{"input": s[:8], "labels": s[:4, 0, 0, 0]}],
     "sample 8: 'input' is missing": lambda s: [{"input": s[:8]}, {"other": s[:8]}],
     "an array of <U1 holds no samples": lambda s: ["a"],
-    "data are a path, arrays by name, or an iterable of them, not int": lambda s: 3,
+    "data must be a path, arrays by name, or an iterable of them, not int": lambda s: 3,
 }
 
 
@@ -223,6 +223,6 @@ def test_names_that_c_would_cut(name, samples, tmp_path):
         lambda: result.save_report(there),
         lambda: qcalib.inspect(there),
     ):
-        with pytest.raises(qcalib.UsageError, match="NUL" if "\0" in name else "no text"):
+        with pytest.raises(qcalib.UsageError, match="NUL" if "\0" in name else "not valid text"):
             call()
     assert list(tmp_path.iterdir()) == []

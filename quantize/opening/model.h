@@ -18,7 +18,7 @@ struct qc_model {
     bool widened;              /* `graph` is `imported` in float32 (qc_model_widen) */
     struct qc_graph *view; /* NULL, or the one of the two that shares nodes and values with a model at hand, but has the
                               budget of this job */
-    struct qc_model_info info; /* lives in the arena of the imported graph */
+    struct qc_model_info info; /* in the arena of the imported graph */
 };
 
 /* Opens a model, with the memory limit of the options. A TensorFlow Lite model is recognized by its content. Warnings

@@ -40,7 +40,7 @@ enum qc_option {
 
 const struct qc_option_info *qc_option_info(enum qc_option o);
 
-/* The options of one job. Strings live in the arena. Options that are not given are NULL, an empty list, 0 or false,
+/* The options of one job. Strings are in the arena. Options that are not given are NULL, an empty list, 0 or false,
    except as noted. */
 struct qc_options {
     struct qc_arena *arena;

@@ -22,7 +22,7 @@ struct qc_noise_points {
     size_t *source;
 };
 
-/* Finds the points of g, the folded graph. r: has its layers and outputs. Arrays live in a. */
+/* Finds the points of g, the folded graph. r: has its layers and outputs. Arrays are allocated in a. */
 bool qc_noise_points_find(struct qc_noise_points *out, const struct qc_graph *g, const struct qc_measurement *m,
                           const struct qc_report *r, struct qc_arena *a, struct qc_status *st);
 

@@ -40,7 +40,7 @@ static bool fill_reader(struct qc_scaled_reader *out, const struct qc_scale_sear
 {
     const struct qc_graph *g = s->simulated;
     const struct qc_node *n = &g->nodes[simulated], *weight = qc_second_moments_weight(g, n);
-    const struct qc_second_moments_layer *l = weight ? qc_second_moments_of(s->gram, NULL, simulated) : NULL;
+    const struct qc_second_moments_layer *l = weight ? qc_second_moments_of(s->second_moments, NULL, simulated) : NULL;
     const struct qc_qparams *q = weight ? &g->qparams_of[g->values[weight->outputs].type.qparams] : NULL,
                             *in = weight ? input_of(g, n) : NULL;
     if (!l || l->divisor || l->lanes || !l->product_count || !qc_second_moments_rows(l, ~0u) || q->given ||

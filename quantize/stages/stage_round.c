@@ -49,19 +49,19 @@ static void drop_moments(struct qc_pipeline *p)
     const char *advice = p->options->advice;
     if (qc_options_repeats(p->options) || qc_has_statistics(p->in) || p->in->team || qc_collection_is_shared(p->seen))
         return;
-    if (strcmp(advice, "on") == 0 ||
-        (strcmp(advice, "auto") == 0 && !p->options->memory_limit && qc_second_moments_bytes(p->seen->gram) <= small))
+    if (strcmp(advice, "on") == 0 || (strcmp(advice, "auto") == 0 && !p->options->memory_limit &&
+                                      qc_second_moments_bytes(p->seen->second_moments) <= small))
         return;
-    qc_second_moments_free(p->seen->gram);
-    p->seen->gram = NULL;
-    p->calibration_options.gram = NULL;
+    qc_second_moments_free(p->seen->second_moments);
+    p->seen->second_moments = NULL;
+    p->calibration_options.second_moments = NULL;
     p->moments_dropped = true;
 }
 
 bool qc_stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!qc_round_weightss(p->options)) return true;
-    if (!p->seen->gram) {
+    if (!p->seen->second_moments) {
         if (!qc_has_statistics(p->in)) return true; /* no samples: the summary and the report say so */
         qc_warn(p->warnings,
                 "weights are rounded to nearest and biases are not corrected: %s holds no second moments "

@@ -35,5 +35,5 @@ struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipe
 
 const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p)
 {
-    return p->gram ? p->gram : p->seen ? p->seen->gram : NULL;
+    return p->second_moments ? p->second_moments : p->seen ? p->seen->second_moments : NULL;
 }

@@ -19,7 +19,7 @@ struct qc_given_values {
 };
 
 /* *out: the float graph, without pairs of QuantizeLinear and DequantizeLinear of equal constant float32 parameters and
-   with integer weights as real values. *given lives as long as *out. */
+   with integer weights as real values. *given is valid as long as *out. */
 bool qc_take_given(struct qc_graph **out, struct qc_given_values *given, const struct qc_graph *g,
                    struct qc_status *st);
 

@@ -26,7 +26,7 @@ struct qc_group_info {
     qc_id breaks_at; /* node, or 0 */
 };
 
-/* Finds one group for each multiply-accumulate op, in topological order. *out lives in a. */
+/* Finds one group for each multiply-accumulate op, in topological order. *out is allocated in a. */
 bool qc_groups_find(const struct qc_group_info **out, size_t *count, const struct qc_graph *g, struct qc_arena *a,
                     struct qc_status *st);
 

@@ -13,6 +13,7 @@
    a warning. A type that the options give to nodes by name overrides the pattern's scheme. */
 #pragma once
 
+#include "base/lines.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/given.h"
 
@@ -109,8 +110,7 @@ struct qc_partition {
     bool *real_product;  /* [node_count + 1]: the match at this node multiplies real numbers, because no accumulator can
                             sum over blocks of a weight */
     bool *dynamic;       /* [node_count + 1]: only the weight is quantized, and the input at run time */
-    size_t warning_count, warning_capacity;
-    const char **warnings; /* patterns with different schemes for one quantizer */
+    struct qc_lines warnings;
 };
 
 /* Returns true if s is the node's op, or a glob that matches its name or its result's. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "graph/core/tied.h"
 #include "graph/types/small_float.h"
 #include "rewrite/passes/dynamic.h"
@@ -168,12 +169,6 @@ static bool is_short(const struct qc_partition *p, const struct qc_match *m)
            (int64_t)t->count / t->shape.dim[0] < p->options.weight_block;
 }
 
-static int compare_sizes(const void *x, const void *y)
-{
-    const size_t a = *(const size_t *)x, b = *(const size_t *)y;
-    return (a > b) - (a < b);
-}
-
 bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
 {
     const struct qc_graph *g = p->graph;
@@ -189,7 +184,7 @@ bool qc_types_find_slight(struct qc_partition *p, struct qc_status *st)
         sizes[count++] = t->count;
         all += t->count;
     }
-    qsort(sizes, count, sizeof *sizes, compare_sizes);
+    qsort(sizes, count, sizeof *sizes, qc_order_size);
     for (size_t i = 0; i < count && (sum += sizes[i]) <= all / SLIGHT_ONE_IN; i++)
         if (i + 1 == count || sizes[i + 1] > sizes[i]) p->slight = sizes[i];
     p->slight_table = all / TABLE_ONE_IN;

@@ -75,8 +75,8 @@ struct qc_prepare {
     struct qc_accumulator accumulator;
     bool int16;                        /* operands of integer products are held as int16 */
     enum qc_contract contract;         /* of rounding */
-    struct qc_arena *arena;            /* for state; lives as long as the plan */
-    struct qc_packed *packs;           /* for packed constants, lives as long as the plan; NULL: a step keeps its own */
+    struct qc_arena *arena;            /* for state; valid as long as the plan */
+    struct qc_packed *packs;           /* for packed constants, valid as long as the plan; NULL: a step keeps its own */
     const struct qc_uses *uses;        /* of `graph`; NULL unless pairs of products saturate */
     const struct qc_body_watch *watch; /* observes runs of bodies; NULL: no observer */
     /* Set by prepare: */
@@ -85,7 +85,7 @@ struct qc_prepare {
     uint64_t packed;          /* bit i: constant input i is packed in the state, and run does not get its data */
     size_t constant_bytes;    /* bytes of state outside the arena */
     size_t overflow_channels; /* channels of the result if the accumulator can overflow, else 0 */
-    const char *detail;       /* implementation, for the printed plan; lives as long as the state; may be NULL */
+    const char *detail;       /* implementation, for the printed plan; valid as long as the state; may be NULL */
 };
 
 /* Arguments of `run`. The data pointers of a runner never change, so `open` may bind them once. */

@@ -138,7 +138,7 @@ struct qc_binding {
     struct qc_group *groups;      /* [node_count + 1], at the last node of the group */
     struct qc_operand *held;      /* [value_count + 1] of roots: its memory, rank -1 before it has any */
     struct qc_operand *turned;    /* [value_count + 1]: a copy in another order, rank -1 before there is one */
-    struct qc_arena *arena;       /* lives while the plan is made */
+    struct qc_arena *arena;       /* valid while the plan is made */
     struct qc_status unsupported; /* collects all unsupported nodes */
     unsigned unsupported_count;
 };

@@ -61,7 +61,7 @@ def test_several_inputs(two_inputs):
              [{"b": y, "a": x, "other": "left out"} for x, y in parts], [({"a": x, "b": y}, 1) for x, y in zip(a, b)]]
     for data in forms:
         np.testing.assert_allclose(qcalib.run(two_inputs, data)["sum"], first, atol=1e-5)
-    with pytest.raises(qcalib.UsageError, match="a batch has 1 array, the model 2 inputs: a, b"):
+    with pytest.raises(qcalib.UsageError, match="a batch has 1 array, but the model has 2 inputs: a, b"):
         qcalib.run(two_inputs, [(x,) for x, _ in parts])
     with pytest.raises(qcalib.UsageError, match=r"one array for 2 inputs: name them, as in {'a': ..., 'b': ...}"):
         qcalib.run(two_inputs, a)
@@ -93,7 +93,7 @@ def test_samples_of_different_sizes():
     batches = [np.stack([sentences[0], sentences[3]]), sentences[1][np.newaxis], (sentences[2], "left out")]
     alone = qcalib.quantize(model, [sentences[i] for i in (0, 3, 1, 2)], method="minmax")
     assert alone.model == qcalib.quantize(model, batches, method="minmax").model
-    with pytest.raises(qcalib.BadInputError, match=r"'x' has the shape \[2, 5\], the samples before \[5, 4\]"):
+    with pytest.raises(qcalib.BadInputError, match=r"'x' has the shape \[2, 5\], but the samples before have \[5, 4\]"):
         qcalib.run(model, [sentences[0], np.zeros((2, 5), np.float32)])
 
 

@@ -24,7 +24,7 @@ struct qc_int_def {
     const struct qc_view *bias;       /* NULL, or constant: i32 or centred f32, dense, one per output channel */
     const struct qc_scales *data_scales,
         *weight_scales; /* data: one scale, or one per group of one channel. weights: one, or one per output channel;
-                           their arrays live as long as the state */
+                           their arrays are valid as long as the state */
     struct qc_convert finish;          /* from i32 */
     struct qc_accumulator accumulator; /* sums may overflow it, checked after each addition. 0 bits: exact int32 sums */
     bool narrow_sums;                  /* no sum can leave int32 */
