@@ -60,7 +60,7 @@ static void drop_moments(struct qc_pipeline *p)
 
 bool qc_stage_round(struct qc_pipeline *p, struct qc_status *st)
 {
-    if (!qc_round_weightss(p->options)) return true;
+    if (!qc_rounds_weights(p->options)) return true;
     if (!p->seen->second_moments) {
         if (!qc_has_statistics(p->in)) return true; /* no samples: the summary and the report say so */
         qc_warn(p->warnings,
