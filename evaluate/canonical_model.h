@@ -13,7 +13,7 @@
     "realise follow"
 
 struct qc_canonical_model {
-    struct qc_canonical_notes notes;       /* texts are held by `canonical` */
+    struct qc_lines notes;                 /* texts are held by `canonical` */
     struct qc_graph *canonical, *produced; /* before and after expand, fold and realise */
 };
 

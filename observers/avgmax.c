@@ -3,14 +3,9 @@
    order of the samples does not matter. */
 #include <stdlib.h>
 
+#include "base/order.h"
 #include "observers/observer.h"
 #include "observers/series.h"
-
-static int by_size(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
 
 /* Returns the mean of the upper or lower ends of the samples that have one, or 0. */
 static double mean_end(float *room, const struct qc_series *series, bool upper)
@@ -21,7 +16,7 @@ static double mean_end(float *room, const struct qc_series *series, bool upper)
         const struct qc_extremes *e = &series->items[i];
         if (e->min <= e->max) room[n++] = upper ? e->max : e->min;
     }
-    qsort(room, n, sizeof *room, by_size);
+    qsort(room, n, sizeof *room, qc_order_float);
     for (size_t i = 0; i < n; i++) sum += (double)room[i];
     return n ? sum / (double)n : 0;
 }

@@ -75,8 +75,9 @@ struct qc_pipeline {
     double collect_seconds;
     struct qc_known_outputs *known;  /* outputs of known_of, for trials and advice; NULL: it runs again */
     const struct qc_graph *known_of; /* `real` before channels are scaled */
-    struct qc_second_moments *gram; /* while repeated stages run: second moments for their simulated graph; else NULL */
-    size_t kept, quantizers;        /* number of quantizers with parameters of the model, and of all quantizers */
+    struct qc_second_moments
+        *second_moments;     /* while repeated stages run: second moments for their simulated graph; else NULL */
+    size_t kept, quantizers; /* number of quantizers with parameters of the model, and of all quantizers */
     struct qc_graph *equalized, *joined, *simulated, *rounded, *expanded, *folded, *produced;
     struct qc_graph *scaled; /* scale: the float graph with scaled channels, or NULL */
     /* the float graph that is quantized: normalised, equalized or scaled */

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Measures processor time and peak memory of commands for chains of 1,000 to 64,000 layers: both must be proportional
-to the layers. "mse" and "default" are jobs. "run" and "convert" take the model that the preceding job wrote. 64,000
-layers need 6 GiB. Needs numpy and onnx.
+to the layers. "mse", "propagate" and "default" are jobs. "run" and "convert" take the model that the preceding job
+wrote. 64,000 layers need 6 GiB. Needs numpy and onnx.
 
   scripts/benchmark_chains.py PROGRAM [--kinds conv,dense] [--layers 1000,8000] [--commands mse,run]
                               [OPTION of quantize ...]"""
@@ -15,7 +15,7 @@ import tempfile
 from chain_models import KINDS, chain
 
 LAYERS = (1000, 4000, 16000, 64000)
-COMMANDS = ("mse", "default", "run", "convert", "inspect")
+COMMANDS = ("mse", "propagate", "default", "run", "convert", "inspect")
 
 
 def taken(folder, *command):
@@ -32,6 +32,7 @@ def command_line(command, model, samples, options):
     job = ["-q", "--threads", 1, "--data", samples, model, "-o", "out.onnx", "--report", "report", *options]
     return {"default": job,
             "mse": [*job, "--method", "mse"],
+            "propagate": [*job, "--method", "mse", "--propagate"],
             "run": ["run", "--threads", 1, "--data", samples, "out.onnx", "-o", "out.h5"],
             "convert": ["convert", "--format", "qoperator", "out.onnx", "-o", "converted.onnx"],
             "inspect": ["inspect", model]}[command]

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "calib/metrics/measure.h"
+#include "calib/weights/sum_bound.h"
 
 /* Computes the integers of a Quantize node over a constant; *out is NULL, without an error, for another value. */
 static bool integers(struct qc_tensor **out, const struct qc_graph *g, qc_id value, struct qc_status *st)
@@ -11,14 +12,6 @@ static bool integers(struct qc_tensor **out, const struct qc_graph *g, qc_id val
     *out = NULL;
     if (!n || n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])) return true;
     return qc_evaluate(out, g, g->values[value].node, st);
-}
-
-/* Returns the axis of the output channels of a weight. */
-static int out_axis(const struct qc_graph *g, const struct qc_node *n)
-{
-    if (n->op == QC_OP_Conv) return 0;
-    if (n->op == QC_OP_Gemm) return qc_attr_int(n, "transB", 0) ? 0 : 1;
-    return g->values[n->inputs[1]].type.shape.rank - 1;
 }
 
 bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, struct qc_status *st)
@@ -37,7 +30,7 @@ bool qc_accumulator_bits(unsigned *bits, const struct qc_graph *g, qc_id node, s
         goto out;
     ok = true;
     if (!w) goto out;
-    int axis = out_axis(g, n);
+    const int axis = qc_sum_axis(g, n);
     size_t channels = (size_t)w->shape.dim[axis], inner = 1;
     for (int i = axis + 1; i < w->shape.rank; i++) inner *= (size_t)w->shape.dim[i];
     up = calloc(2 * channels + 1, sizeof *up);

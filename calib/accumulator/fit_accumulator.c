@@ -177,24 +177,24 @@ static bool tell(struct fit *f, const struct qc_overflows *left, struct qc_statu
         most = fmax(most, choice->raise_max);
     }
     for (size_t i = 0; i < f->layer_count; i++) seen += f->layers[i].seen;
-    if (scales && !qc_calibration_warn(f->c, st,
-                                       "%zu scale%s of %zu weight%s raised, by a factor of up to %.3g, so that "
-                                       "accumulators of %u bits do not overflow; "
-                                       "%zu of %zu layers are proven, the others fit the sums seen in the data",
-                                       scales, scales == 1 ? "" : "s", quantizers, quantizers == 1 ? " was" : "s were",
-                                       most, f->o->accumulator.bits, f->layer_count - seen, f->layer_count))
+    if (scales && !qc_lines_add(&f->c->warnings, f->c->arena, st,
+                                "%zu scale%s of %zu weight%s raised, by a factor of up to %.3g, so that "
+                                "accumulators of %u bits do not overflow; "
+                                "%zu of %zu layers are proven, the others fit the sums seen in the data",
+                                scales, scales == 1 ? "" : "s", quantizers, quantizers == 1 ? " was" : "s were", most,
+                                f->o->accumulator.bits, f->layer_count - seen, f->layer_count))
         return false;
     for (size_t k = 0; k < left->count; k++) {
         const struct qc_layer_overflow *l = &left->layers[k];
         struct qc_sum_layer weights;
         if (!l->sums.overflows) continue;
-        if (!qc_calibration_warn(
-                f->c, st, "'%s' overflows an accumulator of %u bits in %llu of %llu results of the data; it needs %u%s",
-                l->name, f->o->accumulator.bits, (unsigned long long)l->sums.overflows,
-                (unsigned long long)l->sums.results, l->bits,
-                qc_sum_layer_of(&weights, f->g, l->node)
-                    ? ""
-                    : ", and both operands come from the data, so no scale was raised"))
+        if (!qc_lines_add(&f->c->warnings, f->c->arena, st,
+                          "'%s' overflows an accumulator of %u bits in %llu of %llu results of the data; it needs %u%s",
+                          l->name, f->o->accumulator.bits, (unsigned long long)l->sums.overflows,
+                          (unsigned long long)l->sums.results, l->bits,
+                          qc_sum_layer_of(&weights, f->g, l->node)
+                              ? ""
+                              : ", and both operands come from the data, so no scale was raised"))
             return false;
     }
     return true;

@@ -380,14 +380,27 @@ bool qc_second_moments_begin(struct qc_second_moments *m, unsigned workers, stru
     return true;
 }
 
+/* Layers whose rows are complete. */
+struct flushing {
+    struct qc_second_moments *m;
+    const qc_id *nodes; /* NULL: all layers */
+};
+
 /* Adds the buffered rows of all workers for a layer, with the scratch of one of them. */
-static bool flush_layer(void *user, size_t index, unsigned worker, struct qc_status *st)
+static bool flush_layer(void *user, size_t item, unsigned worker, struct qc_status *st)
 {
-    struct qc_second_moments *m = user;
+    const struct flushing *f = user;
+    struct qc_second_moments *m = f->m;
+    if (f->nodes && !m->by_node[f->nodes[item]]) return true;
+    const size_t index = f->nodes ? m->by_node[f->nodes[item]] - 1 : item;
     for (unsigned k = 0; k < m->worker_count; k++)
         for (size_t i = 0; i < QC_MOMENTS_BUFFERS; i++)
             if (!flush(m, index, &m->workers[worker], &m->workers[k].buffers[index * QC_MOMENTS_BUFFERS + i], st))
                 return false;
+    for (int p = 0; p < QC_MOMENTS_PARTS; p++)
+        if (m->layers[index]->parts[p].rows > QC_MOMENTS_ROWS_MAX)
+            return qc_fail(st, QC_BAD_INPUT, "too many samples for the second moments of '%s'; use fewer (--samples)",
+                           m->layers[index]->name);
     return true;
 }
 
@@ -397,12 +410,13 @@ bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st)
     for (unsigned k = 0; k < m->worker_count; k++)
         for (size_t i = 0; i < m->count * QC_MOMENTS_BUFFERS; i++) waiting += m->workers[k].buffers[i].count > 0;
     const struct qc_pool_options team = {.workers = waiting > 1 ? m->worker_count : 1};
-    if (!qc_pool_run(m->count, flush_layer, m, &team, st)) return false;
-    for (size_t i = 0; i < m->count; i++)
-        for (int p = 0; p < QC_MOMENTS_PARTS; p++)
-            if (m->layers[i]->parts[p].rows > QC_MOMENTS_ROWS_MAX)
-                return qc_fail(st, QC_BAD_INPUT,
-                               "too many samples for the second moments of '%s'; use fewer (--samples)",
-                               m->layers[i]->name);
-    return true;
+    struct flushing f = {.m = m};
+    return qc_pool_run(m->count, flush_layer, &f, &team, st);
+}
+
+bool qc_second_moments_end_layers(struct qc_second_moments *m, size_t count, const qc_id *nodes, struct qc_status *st)
+{
+    struct flushing f = {.m = m, .nodes = nodes};
+    const struct qc_pool_options team = {.workers = m->worker_count};
+    return qc_pool_run(count, flush_layer, &f, &team, st);
 }

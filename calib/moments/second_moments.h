@@ -196,6 +196,8 @@ bool qc_second_moments_observe_layer(struct qc_second_moments *m, unsigned worke
 bool qc_second_moments_observe_pair(struct qc_second_moments *m, unsigned worker, uint64_t key, qc_id node, float peak,
                                     const struct qc_view *v, const float *real, struct qc_status *st);
 bool qc_second_moments_end(struct qc_second_moments *m, struct qc_status *st);
+/* The same for the layers of these nodes only; the others observed nothing. */
+bool qc_second_moments_end_layers(struct qc_second_moments *m, size_t count, const qc_id *nodes, struct qc_status *st);
 /* Frees the buffers; no samples may follow. */
 void qc_second_moments_close(struct qc_second_moments *m);
 

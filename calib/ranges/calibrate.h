@@ -4,6 +4,7 @@
    The result is the same for any number of workers and any order of samples. */
 #pragma once
 
+#include "base/lines.h"
 #include "calib/statistics/collection.h"
 #include "observers/observer.h"
 #include "observers/outline.h"
@@ -41,7 +42,8 @@ struct qc_calibration_options {
     bool compensate; /* weights will be rounded with compensation (calib/weights/compensate.h): weight observers with
                         of_output count on it */
     bool correct_bias; /* biases will be corrected: weight observers with of_output ignore mean errors of outputs */
-    const struct qc_second_moments *gram; /* of the same graph, for weight observers with of_output; borrowed */
+    const struct qc_second_moments
+        *second_moments;     /* of the same graph, for weight observers with of_output; borrowed */
     bool channels;           /* collect statistics of channels; activation observers with of_output need them */
     bool look_through;       /* measure errors of a quantizer after the function that reads its values
                                 (graph/core/output_function.h) */
@@ -78,8 +80,7 @@ struct qc_calibration {
     struct qc_arena *arena;
     size_t qparams_count;
     struct qc_choice *choices; /* [qparams_count + 1], by qparams id of the simulated graph */
-    size_t warning_count, warning_capacity;
-    const char **warnings;
+    struct qc_lines warnings;
     size_t raised;               /* channels of weights with a coarser scale, so that the bias fits */
     size_t paired;               /* channels of weights with a coarser scale, to keep qparams.pair_limit */
     struct qc_collect_cost cost; /* zero if the statistics were read, not collected */
@@ -125,9 +126,6 @@ bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st);
    the calibration; the chooser is freed in any case. */
 bool qc_chooser_finish(struct qc_calibration **out, struct qc_chooser *k, struct qc_status *st);
 void qc_chooser_free(struct qc_chooser *k); /* NULL-safe */
-
-/* Appends a warning (printf format). */
-bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...) QC_PRINTF(3, 4);
 
 /* Chooses and binds weights and other constants from their own values. Activations must be bound already: the scale of
    a weight is raised if the bias does not fit into the int32 accumulator. Appends a warning if any was raised. */

@@ -2,7 +2,6 @@
 #include "calib/ranges/calibrate_parts.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,25 +13,6 @@
 #include "calib/statistics/collect_channels.h"
 #include "graph/core/bounds.h"
 #include "graph/core/value_name.h"
-
-bool qc_calibration_warn(struct qc_calibration *c, struct qc_status *st, const char *fmt, ...)
-{
-    char text[1024];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    if (c->warning_count == c->warning_capacity) {
-        size_t capacity = c->warning_capacity ? c->warning_capacity * 2 : 16;
-        const char **more = realloc(c->warnings, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        c->warnings = more;
-        c->warning_capacity = capacity;
-    }
-    const char *kept = qc_arena_strdup(c->arena, text, st);
-    if (kept) c->warnings[c->warning_count++] = kept;
-    return kept != NULL;
-}
 
 void qc_choice_of_given(struct qc_choice *c, const struct qc_qparams *s)
 {
@@ -128,9 +108,9 @@ static bool merge_channels(struct qc_chooser *k, qc_id id, struct qc_status *st)
         }
         qc_channel_histogram_free(to->seen);
         to->seen = NULL;
-        return qc_calibration_warn(
-            k->c, st, "tensor '%s' gets one scale: its channels have no statistics, or there are more than %d", s->name,
-            (int)QC_CHANNELS_MAX);
+        return qc_lines_add(&k->c->warnings, k->c->arena, st,
+                            "tensor '%s' gets one scale: its channels have no statistics, or there are more than %d",
+                            s->name, (int)QC_CHANNELS_MAX);
     }
     to->chosen = (struct qc_quantizer_channels){.count = to->seen->channels,
                                                 .scale = QC_NEW_ARRAY(a, float, to->seen->channels, st),
@@ -419,17 +399,17 @@ static bool warn_found(struct qc_chooser *k, struct qc_status *st)
                        (unsigned long long)t->pos_inf + t->neg_inf,
                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample));
     }
-    if (k->zero.first &&
-        !qc_calibration_warn(k->c, st, "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
-                             k->g->qparams_of[k->zero.first].name, others(more, &k->zero, ", and so do ")))
+    if (k->zero.first && !qc_lines_add(&k->c->warnings, k->c->arena, st,
+                                       "tensor '%s' is zero in every sample; it gets scale 1, zero point 0%s",
+                                       k->g->qparams_of[k->zero.first].name, others(more, &k->zero, ", and so do ")))
         return false;
     if (!k->nonfinite.first) return true;
-    return qc_calibration_warn(k->c, st,
-                               "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s",
-                               k->source, k->g->qparams_of[k->nonfinite.first].name, (unsigned long long)t->nan,
-                               (unsigned long long)t->pos_inf + t->neg_inf,
-                               (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
-                               others(more, &k->nonfinite, ", and values of "));
+    return qc_lines_add(&k->c->warnings, k->c->arena, st,
+                        "%s: tensor '%s': %llu NaN and %llu infinite values left out, first in sample %llu%s",
+                        k->source, k->g->qparams_of[k->nonfinite.first].name, (unsigned long long)t->nan,
+                        (unsigned long long)t->pos_inf + t->neg_inf,
+                        (unsigned long long)QC_SAMPLE_NUMBER(t->first_bad_sample),
+                        others(more, &k->nonfinite, ", and values of "));
 }
 
 static bool bind_quantizer(struct qc_chooser *k, qc_id id, struct qc_status *st)
@@ -501,6 +481,7 @@ void qc_chooser_free(struct qc_chooser *k)
     for (size_t i = 0; k->samples && i <= k->g->qparams_count; i++) qc_quantizer_samples_free(&k->samples[i]);
     qc_scan_free(k->scan);
     qc_index_free(&k->solved);
+    qc_ready_weights_free(k->ready);
     qc_calibration_free(k->c);
     free(k);
 }
@@ -510,6 +491,7 @@ bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_statu
     const double t0 = qc_seconds();
     const bool ok = qc_chooser_merge(k, quantizer, st) && solve_quantizer(k, quantizer - 1, 0, st) &&
                     bind_quantizer(k, quantizer, st);
+    if (k->ready) qc_ready_weights_bound(k->ready, quantizer);
     qc_histogram_free(k->merged[quantizer]);
     qc_histogram_free(k->weighted[quantizer]);
     k->merged[quantizer] = k->weighted[quantizer] = NULL;
@@ -523,7 +505,8 @@ bool qc_chooser_quantizer(struct qc_chooser *k, qc_id quantizer, struct qc_statu
 bool qc_chooser_weights(struct qc_chooser *k, struct qc_status *st)
 {
     const double t0 = qc_seconds();
-    const bool ok = qc_choose_ready_weights(k->c, k->g, k->options, st);
+    const bool ok = (k->ready || qc_ready_weights_new(&k->ready, k->c, k->g, k->options, st)) &&
+                    qc_ready_weights_choose(k->ready, st);
     k->seconds += qc_seconds() - t0;
     return ok;
 }
@@ -564,6 +547,5 @@ void qc_calibration_free(struct qc_calibration *c)
 {
     if (!c) return;
     qc_arena_free(c->arena);
-    free(c->warnings);
     free(c);
 }

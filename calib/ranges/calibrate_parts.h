@@ -39,7 +39,18 @@ struct qc_chooser {
     struct qc_index solved;          /* quantizers of options->solved, by the name of the first value they observe */
     struct qc_found nonfinite, zero; /* with NaN or infinity; with zeros only */
     struct qc_found numberless;      /* with NaN and no number */
+    struct qc_ready_weights *ready;  /* NULL until the first qc_chooser_weights */
 };
+
+/* Weights that wait for the activations they are multiplied with. All together take work in proportion to the graph.
+   c, g and options are borrowed. */
+bool qc_ready_weights_new(struct qc_ready_weights **out, struct qc_calibration *c, struct qc_graph *g,
+                          const struct qc_calibration_options *options, struct qc_status *st);
+void qc_ready_weights_free(struct qc_ready_weights *r); /* NULL-safe */
+/* Notes a quantizer that was chosen after qc_ready_weights_new. */
+void qc_ready_weights_bound(struct qc_ready_weights *r, qc_id quantizer);
+/* Chooses and binds the weights that became ready since the last call. */
+bool qc_ready_weights_choose(struct qc_ready_weights *r, struct qc_status *st);
 
 /* Merges the statistics of a quantizer's values and constants. Fails if the statistics lack a value. */
 bool qc_chooser_merge(struct qc_chooser *k, qc_id quantizer, struct qc_status *st);

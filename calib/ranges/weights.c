@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "base/pool.h"
 #include "calib/ranges/block_scales.h"
-#include "calib/ranges/calibrate.h"
+#include "calib/ranges/calibrate_parts.h"
 #include "calib/ranges/fit_pairs.h"
 #include "calib/ranges/output_error.h"
 #include "calib/weights/factorise.h"
@@ -100,14 +101,16 @@ struct solving {
     const struct qc_calibration_options *options;
     size_t count;
     struct constant_quantizer *quantizers; /* [count] */
+    struct constant_use *of_quantizer;     /* [qparams_count + 1] */
     qc_id *next_product, *next_bias; /* [qparams_count + 1], [node_count + 1]: lists that continue first_product and
                                         first_bias, ascending */
 };
 
 /* Builds the lists from last to first, so that they ascend. */
-static void find_products(struct constant_use *uses, struct solving *s)
+static void find_products(struct solving *s)
 {
     const struct qc_graph *g = s->g;
+    struct constant_use *uses = s->of_quantizer;
     for (qc_id id = (qc_id)g->qparams_count; id >= 1; id--) {
         if (g->qparams_of[id].kind != QC_QPARAMS_PRODUCT) continue;
         struct constant_use *use = &uses[g->qparams_of[id].b];
@@ -134,7 +137,7 @@ static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
     const struct constant_use *use = &quantizer->use;
     const size_t channels = quantizer->channels.count;
     const qc_id id = quantizer->id;
-    if (!o->gram)
+    if (!o->second_moments)
         return qc_fail(st, QC_USAGE,
                        "the weight method '%s' needs second moments, which the statistics do not hold "
                        "(--second-moments off); collect again",
@@ -149,7 +152,7 @@ static bool ranges_by_output(struct qc_range **ranges, const struct solving *s,
                                 .workers = o->workers,
                                 .memory_limit = o->memory_limit};
     e.node = use->readers == 1 ? use->layer : 0;
-    e.layer = e.node ? qc_output_layer(o->gram, e.node) : NULL;
+    e.layer = e.node ? qc_output_layer(o->second_moments, e.node) : NULL;
     if (!e.layer) return true;
     struct qc_range *r = QC_NEW_ARRAY(s->c->arena, struct qc_range, channels, st);
     if (!r) return false;
@@ -217,7 +220,7 @@ static bool importance_of(double **out, const struct solving *s, const struct co
 {
     const struct constant_use *use = &quantizer->use;
     const struct qc_second_moments_layer *l =
-        use->product && s->options->gram ? qc_output_layer(s->options->gram, use->product) : NULL;
+        use->product && s->options->second_moments ? qc_output_layer(s->options->second_moments, use->product) : NULL;
     const size_t size = (size_t)use->tensor->shape.dim[use->axis];
     if (!l || l->lanes || l->groups != 1 || l->columns != size) return true;
     double *h = QC_NEW_ARRAY(s->c->arena, double, size, st), sum = 0;
@@ -422,24 +425,6 @@ static bool bind_constant(const struct solving *s, const struct constant_quantiz
     return qc_graph_bind_quantizer(s->g, quantizer->id, channels->count, channels->scale, channels->zero_point, st);
 }
 
-/* Returns, for each weight, whether all activations it is multiplied with are bound. *some: an unbound weight is ready.
- */
-static bool *find_ready(bool *some, const struct qc_graph *g, struct qc_arena *a, struct qc_status *st)
-{
-    bool *ready = QC_NEW_ARRAY(a, bool, g->qparams_count + 1, st);
-    *some = false;
-    for (qc_id id = 1; ready && id <= g->qparams_count; id++) ready[id] = true;
-    for (qc_id id = 1; ready && id <= g->qparams_count; id++) {
-        const struct qc_qparams *p = &g->qparams_of[id];
-        if (p->kind == QC_QPARAMS_PRODUCT && g->qparams_of[p->a].state == QC_QPARAMS_UNBOUND) ready[p->b] = false;
-    }
-    for (qc_id id = 1; ready && id <= g->qparams_count; id++) {
-        const struct qc_qparams *p = &g->qparams_of[id];
-        *some = *some || (ready[id] && p->is_weight && p->state == QC_QPARAMS_UNBOUND);
-    }
-    return ready;
-}
-
 static bool add_quantizer(struct solving *s, qc_id id, const struct constant_use *use, struct qc_status *st)
 {
     const struct qc_qparams *qparams = &s->g->qparams_of[id];
@@ -460,64 +445,157 @@ static bool add_quantizer(struct solving *s, qc_id id, const struct constant_use
     return c->scale && c->zero_point;
 }
 
-static bool add_quantizers(struct solving *s, bool only_ready, const bool *wanted, struct qc_arena *a,
-                           struct qc_status *st)
+/* Finds the uses of all constants. */
+static bool index_constants(struct solving *s, struct qc_arena *a, struct qc_status *st)
 {
     const struct qc_graph *g = s->g;
-    bool some = true;
-    const bool *ready = only_ready ? find_ready(&some, g, a, st) : NULL;
-    if (!some || (only_ready && !ready)) return ready != NULL;
-    struct constant_use *uses = QC_NEW_ARRAY(a, struct constant_use, g->qparams_count + 1, st);
-    s->quantizers = QC_NEW_ARRAY(a, struct constant_quantizer, g->qparams_count + 1, st);
-    bool ok = uses && s->quantizers && qc_uses_of(&s->uses, g, a, st);
-    ok = ok && (s->next_product = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st)) &&
-         (s->next_bias = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st));
-    if (ok) find_uses(uses, g);
-    if (ok) find_products(uses, s);
-    for (qc_id id = 1; ok && id <= g->qparams_count; id++) {
-        const struct qc_qparams *qparams = &g->qparams_of[id];
-        if (qparams->kind != QC_QPARAMS_QUANTIZER || qparams->state != QC_QPARAMS_UNBOUND || !uses[id].tensor) continue;
-        if (wanted && !wanted[id]) continue;
-        if (!only_ready || (qparams->is_weight && ready[id])) ok = add_quantizer(s, id, &uses[id], st);
+    const bool ok = (s->of_quantizer = QC_NEW_ARRAY(a, struct constant_use, g->qparams_count + 1, st)) &&
+                    qc_uses_of(&s->uses, g, a, st) &&
+                    (s->next_product = QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st)) &&
+                    (s->next_bias = QC_NEW_ARRAY(a, qc_id, g->node_count + 1, st));
+    if (!ok) return false;
+    find_uses(s->of_quantizer, g);
+    find_products(s);
+    return true;
+}
+
+/* Chooses and binds those of `count` quantizers that are of constants and unbound. */
+static bool choose_listed(struct solving *s, size_t count, const qc_id *quantizers, struct qc_status *st)
+{
+    const struct qc_graph *g = s->g;
+    const struct qc_pool_options pool = {.workers = s->options->workers};
+    struct qc_arena *a = qc_arena_new();
+    s->count = 0;
+    bool ok =
+        a ? (s->quantizers = QC_NEW_ARRAY(a, struct constant_quantizer, count + 1, st)) != NULL : qc_fail_memory(st, 1);
+    for (size_t i = 0; ok && i < count; i++) {
+        const struct qc_qparams *qparams = &g->qparams_of[quantizers[i]];
+        const struct constant_use *use = &s->of_quantizer[quantizers[i]];
+        if (qparams->kind == QC_QPARAMS_QUANTIZER && qparams->state == QC_QPARAMS_UNBOUND && use->tensor)
+            ok = add_quantizer(s, quantizers[i], use, st);
     }
+    ok = ok && qc_pool_run(s->count, solve_constant, s, &pool, st);
+    for (size_t i = 0; ok && i < s->count; i++)
+        ok = (!is_by_output(s, &s->quantizers[i]) || solve_by_output(s, &s->quantizers[i], st)) &&
+             (!g->qparams_of[s->quantizers[i].id].block || solve_blocks(s, &s->quantizers[i], st)) &&
+             bind_constant(s, &s->quantizers[i], st);
+    qc_arena_free(a);
+    s->quantizers = NULL;
     return ok;
 }
 
-static bool choose_all(struct qc_calibration *c, struct qc_graph *g, bool only_ready, const bool *wanted,
+/* wanted: NULL: all. */
+static bool choose_all(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
                        const struct qc_calibration_options *options, struct qc_status *st)
 {
     struct solving s = {.c = c, .g = g, .options = options};
-    const struct qc_pool_options pool = {.workers = options->workers};
     struct qc_arena *a = qc_arena_new();
-    bool ok = a ? add_quantizers(&s, only_ready, wanted, a, st) && qc_pool_run(s.count, solve_constant, &s, &pool, st)
-                : qc_fail_memory(st, 1);
-    for (size_t i = 0; ok && i < s.count; i++)
-        ok = (!is_by_output(&s, &s.quantizers[i]) || solve_by_output(&s, &s.quantizers[i], st)) &&
-             (!g->qparams_of[s.quantizers[i].id].block || solve_blocks(&s, &s.quantizers[i], st)) &&
-             bind_constant(&s, &s.quantizers[i], st);
+    qc_id *listed = a ? QC_NEW_ARRAY(a, qc_id, g->qparams_count + 1, st) : NULL;
+    size_t count = 0;
+    for (qc_id id = 1; listed && id <= g->qparams_count; id++)
+        if (!wanted || wanted[id]) listed[count++] = id;
+    const bool ok =
+        a ? listed && index_constants(&s, a, st) && choose_listed(&s, count, listed, st) : qc_fail_memory(st, 1);
     qc_arena_free(a);
+    return ok;
+}
+
+/* Weights that wait for the activations they are multiplied with. Arrays are by qparams. */
+struct qc_ready_weights {
+    struct solving solving;
+    struct qc_arena *arena;
+    size_t *unbound;           /* products of the weight with an unbound activation */
+    qc_id *first_of, *next_of; /* such products by their activation; 0: none */
+    size_t bound_count, ready_count;
+    qc_id *bound, *ready; /* bound since the last call; weights whose activations are all bound */
+};
+
+void qc_ready_weights_free(struct qc_ready_weights *r)
+{
+    if (r) qc_arena_free(r->arena);
+    free(r);
+}
+
+bool qc_ready_weights_new(struct qc_ready_weights **out, struct qc_calibration *c, struct qc_graph *g,
+                          const struct qc_calibration_options *options, struct qc_status *st)
+{
+    struct qc_ready_weights *r = calloc(1, sizeof *r);
+    if (!r || !(r->arena = qc_arena_new())) {
+        qc_ready_weights_free(r);
+        return qc_fail_memory(st, sizeof *r);
+    }
+    r->solving = (struct solving){.c = c, .g = g, .options = options};
+    const size_t count = g->qparams_count + 1;
+    if (!index_constants(&r->solving, r->arena, st) || !(r->unbound = QC_NEW_ARRAY(r->arena, size_t, count, st)) ||
+        !(r->first_of = QC_NEW_ARRAY(r->arena, qc_id, count, st)) ||
+        !(r->next_of = QC_NEW_ARRAY(r->arena, qc_id, count, st)) ||
+        !(r->bound = QC_NEW_ARRAY(r->arena, qc_id, 2 * count, st)) ||
+        !(r->ready = QC_NEW_ARRAY(r->arena, qc_id, count, st))) {
+        qc_ready_weights_free(r);
+        return false;
+    }
+    for (qc_id id = 1; id <= g->qparams_count; id++) {
+        const struct qc_qparams *p = &g->qparams_of[id];
+        if (p->kind != QC_QPARAMS_PRODUCT || g->qparams_of[p->a].state != QC_QPARAMS_UNBOUND) continue;
+        r->unbound[p->b]++;
+        r->next_of[id] = r->first_of[p->a];
+        r->first_of[p->a] = id;
+    }
+    for (qc_id id = 1; id <= g->qparams_count; id++)
+        if (g->qparams_of[id].is_weight && !r->unbound[id]) r->ready[r->ready_count++] = id;
+    *out = r;
+    return true;
+}
+
+void qc_ready_weights_bound(struct qc_ready_weights *r, qc_id quantizer)
+{
+    r->bound[r->bound_count++] = quantizer;
+}
+
+bool qc_ready_weights_choose(struct qc_ready_weights *r, struct qc_status *st)
+{
+    const struct qc_graph *g = r->solving.g;
+    for (size_t i = 0; i < r->bound_count; i++) {
+        const qc_id activation = r->bound[i];
+        if (g->qparams_of[activation].state == QC_QPARAMS_UNBOUND) continue;
+        for (qc_id id = r->first_of[activation]; id; id = r->next_of[id]) {
+            const qc_id weight = g->qparams_of[id].b;
+            if (--r->unbound[weight] == 0 && g->qparams_of[weight].is_weight) r->ready[r->ready_count++] = weight;
+        }
+        r->first_of[activation] = 0;
+    }
+    r->bound_count = 0;
+    if (!r->ready_count) return true;
+    qsort(r->ready, r->ready_count, sizeof *r->ready, qc_order_u32);
+    const bool ok = choose_listed(&r->solving, r->ready_count, r->ready, st);
+    for (size_t i = 0; i < r->ready_count; i++)
+        if (r->first_of[r->ready[i]]) qc_ready_weights_bound(r, r->ready[i]);
+    r->ready_count = 0;
     return ok;
 }
 
 bool qc_choose_ready_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
                              struct qc_status *st)
 {
-    return choose_all(c, g, true, NULL, options, st);
+    struct qc_ready_weights *r = NULL;
+    const bool ok = qc_ready_weights_new(&r, c, g, options, st) && qc_ready_weights_choose(r, st);
+    qc_ready_weights_free(r);
+    return ok;
 }
 
 bool qc_choose_some_weights(struct qc_calibration *c, struct qc_graph *g, const bool *wanted,
                             const struct qc_calibration_options *options, struct qc_status *st)
 {
-    return choose_all(c, g, false, wanted, options, st);
+    return choose_all(c, g, wanted, options, st);
 }
 
 bool qc_choose_weights(struct qc_calibration *c, struct qc_graph *g, const struct qc_calibration_options *options,
                        struct qc_status *st)
 {
-    if (!choose_all(c, g, false, NULL, options, st)) return false;
+    if (!choose_all(c, g, NULL, options, st)) return false;
     if (!c->raised) return true;
-    return qc_calibration_warn(c, st,
-                               "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit "
-                               "accumulator; such channels are nearly constant",
-                               c->raised, c->raised == 1 ? "" : "s");
+    return qc_lines_add(&c->warnings, c->arena, st,
+                        "%zu channel%s of weights got a coarser scale so that the bias fits into the 32-bit "
+                        "accumulator; such channels are nearly constant",
+                        c->raised, c->raised == 1 ? "" : "s");
 }

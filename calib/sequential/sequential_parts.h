@@ -4,6 +4,7 @@
 
 #include "calib/sequential/activation_cache.h"
 #include "calib/sequential/sequential.h"
+#include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
 
 struct qc_propagation {
@@ -19,6 +20,7 @@ struct qc_propagation {
     struct qc_activation_cache *frontier;
     struct qc_channel_locks *locks; /* NULL: no statistics of channels */
     const struct qc_shape *shapes;  /* of the graph's inputs */
+    struct qc_rebuild_room room;    /* for the graphs of parts */
     size_t units;
     const size_t *drawn;         /* [units]: units of the data set; NULL: all, in order */
     uint64_t *keys;              /* [units] */
@@ -38,12 +40,19 @@ struct qc_segment_observed {
     qc_id keep;   /* 0, or the value to keep: this one, or the real value that this one quantizes */
 };
 
-/* One run of a part of the graph over all units. Arrays are by id of the graph. */
+/* Ids of nodes or values. */
+struct qc_id_set {
+    bool *has; /* by id */
+    size_t count;
+    qc_id *of; /* [count] */
+};
+
+/* One run of a part of the graph over all units. */
 struct qc_segment {
-    bool *nodes;  /* [node_count + 1]: computed */
-    bool *inputs; /* [value_count + 1]: read: kept values, and inputs of the graph */
-    bool *leaves; /* [value_count + 1]: kept values whose present form is dropped afterwards */
-    bool *layers; /* [node_count + 1]: layers whose moments are collected */
+    struct qc_id_set nodes;  /* computed; ascending */
+    struct qc_id_set inputs; /* values read: kept values, and inputs of the graph; ascending */
+    struct qc_id_set leaves; /* kept values whose present form is dropped afterwards */
+    struct qc_id_set layers; /* layers whose moments are collected; ascending */
     size_t observed_count;
     struct qc_segment_observed *observed;
     bool counts; /* the run counts for progress */

@@ -5,23 +5,27 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/order.h"
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
+#include "calib/statistics/keyed_units.h"
 
 /* Limits of qc_round_sequentially: units that run, and bytes kept. KEPT_EACH: bytes in memory for each element of the
    largest layer input: its float and its stored form, and those of the layer before. */
 enum { UNITS_LEAST = 16, UNITS_MOST = 128, KEPT_BYTES = 256 << 20, KEPT_EACH = 12 };
 
-/* Arrays are by id of the graph and filled for every run. */
+/* Arrays are by id of the graph and change with every part, so that all parts together take work in proportion to the
+   graph. */
 struct planning {
     struct qc_propagation *p;
     double rounding_seconds;
     size_t quantizer_count, at; /* quantizers in order, and the number chosen so far */
     qc_id *quantizers;
-    bool *final;    /* [value_count + 1]: nothing still to be bound or rounded can change it */
-    bool *want;     /* [value_count + 1] */
-    bool *expanded; /* [node_count + 1]: later runs compute it */
-    bool *root;     /* [value_count + 1]: a later run observes it */
+    bool *final;           /* [value_count + 1]: nothing still to be bound or rounded can change it */
+    uint32_t *wanted;      /* [value_count + 1]: how often later runs read or observe it */
+    uint32_t *observed;    /* [value_count + 1]: how often this or a later run observes it */
+    bool *expanded;        /* [node_count + 1]: later runs compute it */
+    qc_id *stack, *begins; /* [value_count + 1]: scratch */
     struct qc_segment part;
 };
 
@@ -30,14 +34,32 @@ static bool is_quantizer_value(const struct qc_graph *g, qc_id v)
     return !qc_constant_of(g, v);
 }
 
+static void add_id(struct qc_id_set *s, qc_id id)
+{
+    if (s->has[id]) return;
+    s->has[id] = true;
+    s->of[s->count++] = id;
+}
+
+static void clear_ids(struct qc_id_set *s)
+{
+    for (size_t i = 0; i < s->count; i++) s->has[s->of[i]] = false;
+    s->count = 0;
+}
+
+static void sort_ids(const struct qc_id_set *s)
+{
+    qsort(s->of, s->count, sizeof *s->of, qc_order_u32);
+}
+
+/* Finds which values of the part are final. All it reads from outside is. */
 static void find_final(const struct planning *s)
 {
     const struct qc_graph *g = s->p->g;
     const struct qc_weight_rounder *r = s->p->options->weight_rounder;
-    for (qc_id v = 1; v <= g->value_count; v++) s->final[v] = g->values[v].kind != QC_VALUE_RESULT;
-    for (qc_id id = 1; id <= g->node_count; id++) {
-        const struct qc_node *n = &g->nodes[id];
-        bool ok = !r || !qc_weight_rounder_waits(r, id);
+    for (size_t at = 0; at < s->part.nodes.count; at++) {
+        const struct qc_node *n = &g->nodes[s->part.nodes.of[at]];
+        bool ok = !r || !qc_weight_rounder_waits(r, s->part.nodes.of[at]);
         for (unsigned i = 0; i < n->input_count; i++) ok = ok && (!n->inputs[i] || s->final[n->inputs[i]]);
         for (unsigned k = 0; k < n->output_count; k++) {
             const qc_id qparams = g->values[n->outputs + k].type.qparams;
@@ -46,28 +68,30 @@ static void find_final(const struct planning *s)
     }
 }
 
+static void need(struct planning *s, qc_id v)
+{
+    const struct qc_value *value = &s->p->g->values[v];
+    if (v && (qc_activation_cache_has(s->p->frontier, v) || value->kind == QC_VALUE_INPUT))
+        add_id(&s->part.inputs, v);
+    else if (v && value->kind == QC_VALUE_RESULT)
+        add_id(&s->part.nodes, value->node);
+}
+
 /* Finds the nodes between kept values and observed ones. */
-static void find_needed(const struct planning *s)
+static void find_needed(struct planning *s)
 {
     const struct qc_graph *g = s->p->g;
-    const struct qc_segment *part = &s->part;
-    memset(s->want, 0, (g->value_count + 1) * sizeof *s->want);
-    memset(part->inputs, 0, (g->value_count + 1) * sizeof *part->inputs);
-    memset(part->nodes, 0, (g->node_count + 1) * sizeof *part->nodes);
-    for (size_t i = 0; i < part->observed_count; i++) s->want[part->observed[i].value] = true;
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        for (unsigned k = 0; k < n->output_count; k++) {
-            const qc_id v = n->outputs + k;
-            if (!s->want[v]) continue;
-            if (qc_activation_cache_has(s->p->frontier, v))
-                part->inputs[v] = true;
-            else
-                part->nodes[id] = true;
-        }
-        for (unsigned i = 0; part->nodes[id] && i < n->input_count; i++) s->want[n->inputs[i]] = true; /* [0]: absent */
+    struct qc_segment *part = &s->part;
+    clear_ids(&part->inputs);
+    clear_ids(&part->nodes);
+    for (size_t i = 0; i < part->observed_count; i++) need(s, part->observed[i].value);
+    for (size_t at = 0; at < part->nodes.count; at++) {
+        const struct qc_node *n = &g->nodes[part->nodes.of[at]];
+        for (unsigned i = 0; i < n->input_count; i++) need(s, n->inputs[i]);
     }
-    for (size_t i = 0; i < g->input_count; i++) part->inputs[g->inputs[i].value] = s->want[g->inputs[i].value];
+    sort_ids(&part->inputs);
+    sort_ids(&part->nodes);
+    find_final(s);
 }
 
 /* Returns true for real values, except those that dequantize kept integers. */
@@ -94,14 +118,14 @@ static qc_id quantized_form(const struct planning *s, qc_id v)
 {
     const struct qc_graph *g = s->p->g;
     qc_id found = 0;
-    if (s->root[v]) return 0;
+    if (s->observed[v]) return 0;
     const struct qc_use_list readers = qc_readers(&s->p->uses, v);
     for (size_t i = 0; i < readers.count; i++) {
         const qc_id id = readers.of[i].node;
         if (!s->expanded[id]) continue;
         const struct qc_node *n = &g->nodes[id];
         const struct qc_qparams *qparams = n->op == QC_OP_Quantize ? qc_graph_parameters(g, n->outputs) : NULL;
-        if (!qparams || qparams->kind != QC_QPARAMS_QUANTIZER || qparams->count != 1 || !s->part.nodes[id] ||
+        if (!qparams || qparams->kind != QC_QPARAMS_QUANTIZER || qparams->count != 1 || !s->part.nodes.has[id] ||
             (found && found != n->outputs))
             return 0;
         found = n->outputs;
@@ -109,50 +133,105 @@ static qc_id quantized_form(const struct planning *s, qc_id v)
     return found;
 }
 
-/* Finds the values that later runs begin with: walks back from all values still to be observed, to values that are kept
-   or can be kept in this run. */
+/* Returns true if later runs begin with v instead of computing it: it is kept, or can be kept in this run. */
+static bool is_begin(const struct planning *s, qc_id v)
+{
+    return qc_activation_cache_has(s->p->frontier, v) ||
+           (s->part.nodes.has[s->p->g->values[v].node] && s->final[v] && can_keep(s->p->g, v));
+}
+
+/* Drops nodes from those that later runs compute if none of their outputs is needed, beginning with this one. */
+static void settle(struct planning *s, qc_id node)
+{
+    const struct qc_graph *g = s->p->g;
+    size_t count = 0;
+    for (s->stack[count++] = node; count;) {
+        const qc_id id = s->stack[--count];
+        const struct qc_node *n = &g->nodes[id];
+        bool needed = !s->expanded[id];
+        for (unsigned k = 0; !needed && k < n->output_count; k++)
+            needed = s->wanted[n->outputs + k] && !is_begin(s, n->outputs + k);
+        if (needed) continue;
+        s->expanded[id] = false;
+        for (unsigned i = 0; i < n->input_count; i++) {
+            const qc_id v = n->inputs[i];
+            if (!v || --s->wanted[v] || g->values[v].kind != QC_VALUE_RESULT) continue;
+            if (qc_activation_cache_has(s->p->frontier, v)) add_id(&s->part.leaves, v);
+            s->stack[count++] = g->values[v].node;
+        }
+    }
+}
+
+/* One run fewer observes v. */
+static void let_go(struct planning *s, qc_id v)
+{
+    if (--s->wanted[v] || s->p->g->values[v].kind != QC_VALUE_RESULT) return;
+    if (qc_activation_cache_has(s->p->frontier, v)) add_id(&s->part.leaves, v);
+    settle(s, s->p->g->values[v].node);
+}
+
+/* Counts what is still to be observed, and how often each value is read for it. */
+static void count_wanted(struct planning *s)
+{
+    const struct qc_propagation *p = s->p;
+    const struct qc_graph *g = p->g;
+    for (qc_id v = 1; v <= g->value_count; v++) s->final[v] = g->values[v].kind != QC_VALUE_RESULT;
+    for (size_t k = 0; k < s->quantizer_count; k++) {
+        const struct qc_qparams *quantizer = &g->qparams_of[s->quantizers[k]];
+        for (size_t i = 0; i < quantizer->observed_count; i++) s->observed[quantizer->observed[i]]++;
+    }
+    for (qc_id id = 1; p->means && id <= g->node_count; id++)
+        if (qc_weight_rounder_expects(p->options->weight_rounder, id)) {
+            const qc_id input = g->nodes[id].inputs[0], beside = p->floats ? p->floats[input] : 0;
+            s->observed[input]++;
+            if (beside) s->observed[beside]++;
+        }
+    memcpy(s->wanted, s->observed, (g->value_count + 1) * sizeof *s->wanted);
+    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
+        const struct qc_node *n = &g->nodes[id];
+        for (unsigned k = 0; k < n->output_count; k++) s->expanded[id] = s->expanded[id] || s->wanted[n->outputs + k];
+        for (unsigned i = 0; s->expanded[id] && i < n->input_count; i++)
+            if (n->inputs[i]) s->wanted[n->inputs[i]]++;
+    }
+}
+
+/* Finds the values that later runs begin with: those kept, or that can be kept in this run, of all that is still to be
+   observed. Only what this run observes or computes can change them. */
 static void find_kept(struct planning *s)
 {
     struct qc_propagation *p = s->p;
     const struct qc_graph *g = p->g;
-    bool *keep = s->part.leaves; /* inverted at the end */
-    memset(s->want, 0, (g->value_count + 1) * sizeof *s->want);
-    memset(s->root, 0, (g->value_count + 1) * sizeof *s->root);
-    memset(s->expanded, 0, (g->node_count + 1) * sizeof *s->expanded);
-    memset(keep, 0, (g->value_count + 1) * sizeof *keep);
-    for (size_t k = s->at; k < s->quantizer_count; k++) {
-        const struct qc_qparams *quantizer = &g->qparams_of[s->quantizers[k]];
-        const bool now = k == s->at && s->part.counts; /* chosen by this run: later runs need only its integers */
-        for (size_t i = 0; i < quantizer->observed_count; i++)
-            s->want[quantizer->observed[i]] = s->want[quantizer->observed[i]] || !now;
-        for (size_t i = 0; i < quantizer->observed_count; i++) s->root[quantizer->observed[i]] = true;
+    const struct qc_segment *part = &s->part;
+    clear_ids(&s->part.leaves);
+    if (part->counts) { /* later runs need only the integers of what is chosen by this run */
+        const struct qc_qparams *quantizer = &g->qparams_of[s->quantizers[s->at]];
+        for (size_t i = 0; i < quantizer->observed_count; i++) let_go(s, quantizer->observed[i]);
     }
-    for (qc_id id = 1; p->means && id <= g->node_count; id++)
-        if (qc_weight_rounder_expects(p->options->weight_rounder, id) && !s->part.layers[id]) {
-            const qc_id input = g->nodes[id].inputs[0], beside = p->floats ? p->floats[input] : 0;
-            s->want[input] = s->root[input] = true;
-            if (beside) s->want[beside] = s->root[beside] = true;
-        }
-    for (qc_id id = (qc_id)g->node_count; id >= 1; id--) {
-        const struct qc_node *n = &g->nodes[id];
-        for (unsigned k = 0; k < n->output_count; k++) {
-            const qc_id v = n->outputs + k;
-            if (!s->want[v]) continue;
-            if (qc_activation_cache_has(p->frontier, v) || (s->part.nodes[id] && s->final[v] && can_keep(g, v)))
-                keep[v] = true;
-            else
-                s->expanded[id] = true;
-        }
-        for (unsigned i = 0; s->expanded[id] && i < n->input_count; i++) s->want[n->inputs[i]] = true;
+    for (size_t i = 0; i < part->layers.count; i++) {
+        const qc_id input = g->nodes[part->layers.of[i]].inputs[0], beside = p->floats ? p->floats[input] : 0;
+        s->observed[input]--;
+        let_go(s, input);
+        if (!beside) continue;
+        s->observed[beside]--;
+        let_go(s, beside);
     }
-    for (qc_id v = 1; v <= g->value_count; v++) {
+    for (size_t i = part->nodes.count; i-- > 0;) settle(s, part->nodes.of[i]);
+    size_t count = 0;
+    for (size_t i = 0; i < part->inputs.count; i++)
+        if (s->wanted[part->inputs.of[i]] && qc_activation_cache_has(p->frontier, part->inputs.of[i]))
+            s->begins[count++] = part->inputs.of[i];
+    for (size_t i = 0; i < part->nodes.count; i++) {
+        const struct qc_node *n = &g->nodes[part->nodes.of[i]];
+        for (qc_id v = n->outputs; v < n->outputs + n->output_count; v++)
+            if (s->wanted[v] && !qc_activation_cache_has(p->frontier, v) && is_begin(s, v)) s->begins[count++] = v;
+    }
+    qsort(s->begins, count, sizeof *s->begins, qc_order_u32);
+    for (size_t i = 0; i < count; i++) {
+        const qc_id v = s->begins[i];
         const bool there = qc_activation_cache_has(p->frontier, v);
-        const bool was = keep[v];
-        keep[v] = there && !was;
-        if (!was) continue;
         const qc_id integers = there && qc_activation_cache_form(p->frontier, v)->qparams ? 0 : quantized_form(s, v);
         if (there && !integers) continue;
-        keep[v] = there;
+        if (there) add_id(&s->part.leaves, v);
         look_at(s, integers ? integers : v)->keep = v;
     }
 }
@@ -168,7 +247,7 @@ static void begin_part(struct planning *s)
 {
     s->part.observed_count = 0;
     s->part.counts = false;
-    memset(s->part.layers, 0, (s->p->g->node_count + 1) * sizeof *s->part.layers);
+    clear_ids(&s->part.layers);
 }
 
 /* Solves the waiting layers that read `input`, which is final: collects their moments, then computes their new
@@ -176,64 +255,64 @@ static void begin_part(struct planning *s)
 static bool solve_layers_of(struct planning *s, qc_id input, struct qc_status *st)
 {
     struct qc_propagation *p = s->p;
-    const struct qc_graph *g = p->g;
     struct qc_weight_rounder *r = p->options->weight_rounder;
+    const struct qc_id_set *layers = &s->part.layers;
+    const struct qc_use_list readers = qc_readers(&p->uses, input);
     begin_part(s);
-    for (qc_id id = 1; id <= g->node_count; id++)
-        s->part.layers[id] =
-            g->nodes[id].input_count && g->nodes[id].inputs[0] == input && qc_weight_rounder_waits(r, id);
+    for (size_t i = 0; i < readers.count; i++)
+        if (readers.of[i].input == 0 && qc_weight_rounder_waits(r, readers.of[i].node))
+            add_id(&s->part.layers, readers.of[i].node);
     if (p->means) {
         look_at(s, input)->means = true;
         if (p->floats && p->floats[input]) {
             look_at(s, input)->paired = true;
             look_at(s, p->floats[input])->beside = input;
         }
-        if (!run(s, st) || !qc_second_moments_end(p->means, st)) return false;
+        if (!run(s, st) || !qc_second_moments_end_layers(p->means, layers->count, layers->of, st)) return false;
     }
     const double t0 = qc_seconds();
     bool ok = true;
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
-        if (!s->part.layers[id]) continue;
-        ok = qc_weight_rounder_solve(r, id, p->means, st);
-        if (p->floats) qc_second_moments_forget(p->means, id);
+    for (size_t i = 0; ok && i < layers->count; i++) {
+        ok = qc_weight_rounder_solve(r, layers->of[i], p->means, st);
+        if (p->floats) qc_second_moments_forget(p->means, layers->of[i]);
     }
     s->rounding_seconds += qc_seconds() - t0;
     return ok;
 }
 
+/* Begins the part that chooses a quantizer, which may have to wait for layers. */
 static void look_at_quantizer(struct planning *s, qc_id quantizer)
 {
     const struct qc_qparams *qparams = &s->p->g->qparams_of[quantizer];
     begin_part(s);
-    for (size_t i = 0; quantizer && i < qparams->observed_count; i++)
+    for (size_t i = 0; i < qparams->observed_count; i++)
         if (is_quantizer_value(s->p->g, qparams->observed[i])) look_at(s, qparams->observed[i])->scan = true;
     s->part.counts = true;
+    find_needed(s);
 }
 
-/* Returns the first waiting layer with a final input, of those the part needs (all: of the whole graph); 0: none.
-   Layers are in topological order, so no waiting layer precedes it. */
-static qc_id next_layer(const struct planning *s, bool all)
+static bool is_ready(const struct planning *s, qc_id layer)
 {
-    const struct qc_graph *g = s->p->g;
-    for (qc_id id = 1; s->p->options->weight_rounder && id <= g->node_count; id++)
-        if ((all || s->part.nodes[id]) && qc_weight_rounder_waits(s->p->options->weight_rounder, id) &&
-            s->final[g->nodes[id].inputs[0]])
-            return id;
-    return 0;
+    const struct qc_weight_rounder *r = s->p->options->weight_rounder;
+    return r && qc_weight_rounder_waits(r, layer) && s->final[s->p->g->nodes[layer].inputs[0]];
 }
 
 static bool advance(struct planning *s, struct qc_status *st)
 {
+    const struct qc_graph *g = s->p->g;
     const qc_id quantizer = s->quantizers[s->at];
-    for (;;) {
-        find_final(s);
+    look_at_quantizer(s, quantizer);
+    for (size_t i = 0; i < s->part.nodes.count;) {
+        const qc_id layer = s->part.nodes.of[i++];
+        if (!is_ready(s, layer)) continue;
+        if (!solve_layers_of(s, g->nodes[layer].inputs[0], st)) return false;
         look_at_quantizer(s, quantizer);
-        find_needed(s);
-        const qc_id layer = next_layer(s, false);
-        if (!layer) break;
-        if (!solve_layers_of(s, s->p->g->nodes[layer].inputs[0], st)) return false;
+        i = 0;
     }
-    return run(s, st) && qc_chooser_quantizer(s->p->chooser, quantizer, st) && qc_chooser_weights(s->p->chooser, st);
+    if (!run(s, st)) return false;
+    for (size_t i = 0; i < g->qparams_of[quantizer].observed_count; i++)
+        s->observed[g->qparams_of[quantizer].observed[i]]--;
+    return qc_chooser_quantizer(s->p->chooser, quantizer, st) && qc_chooser_weights(s->p->chooser, st);
 }
 
 /* Orders quantizers by the last of the values that determine them; chooses those of constants alone at once. */
@@ -257,33 +336,22 @@ static bool order_quantizers(struct planning *s, struct qc_status *st)
     return qc_chooser_weights(p->chooser, st);
 }
 
-static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
+static bool new_set(struct qc_id_set *out, size_t count, struct qc_arena *a, struct qc_status *st)
 {
-    struct qc_propagation *p = user;
-    struct qc_dataset_scratch *scratch = NULL;
-    bool ok = qc_dataset_scratch_new(&scratch, st);
-    (void)worker;
-    for (size_t i = 0; ok && i < p->g->input_count; i++) {
-        const size_t bytes = qc_dataset_unit_bytes(p->data, i, unit);
-        void *x = malloc(bytes + 1);
-        ok = x ? qc_dataset_read(x, p->data, i, unit, scratch, st) : qc_fail_memory(st, bytes);
-        if (ok) p->keys[unit] = qc_stream_key(p->keys[unit], x, bytes);
-        free(x);
-    }
-    qc_dataset_scratch_free(scratch);
-    return ok;
+    return (out->has = QC_NEW_ARRAY(a, bool, count, st)) && (out->of = QC_NEW_ARRAY(a, qc_id, count, st));
 }
 
 static bool make_planning(struct planning *s, struct qc_status *st)
 {
     const size_t values = s->p->g->value_count + 1, nodes = s->p->g->node_count + 1;
     struct qc_arena *a = s->p->arena;
-    return (s->final = QC_NEW_ARRAY(a, bool, values, st)) && (s->want = QC_NEW_ARRAY(a, bool, values, st)) &&
-           (s->expanded = QC_NEW_ARRAY(a, bool, nodes, st)) && (s->root = QC_NEW_ARRAY(a, bool, values, st)) &&
-           (s->part.nodes = QC_NEW_ARRAY(a, bool, nodes, st)) && (s->part.inputs = QC_NEW_ARRAY(a, bool, values, st)) &&
-           (s->part.leaves = QC_NEW_ARRAY(a, bool, values, st)) &&
-           (s->part.layers = QC_NEW_ARRAY(a, bool, nodes, st)) &&
-           (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st));
+    return (s->final = QC_NEW_ARRAY(a, bool, values, st)) && (s->wanted = QC_NEW_ARRAY(a, uint32_t, values, st)) &&
+           (s->observed = QC_NEW_ARRAY(a, uint32_t, values, st)) && (s->expanded = QC_NEW_ARRAY(a, bool, nodes, st)) &&
+           (s->stack = QC_NEW_ARRAY(a, qc_id, values, st)) && (s->begins = QC_NEW_ARRAY(a, qc_id, values, st)) &&
+           new_set(&s->part.nodes, nodes, a, st) && new_set(&s->part.inputs, values, a, st) &&
+           new_set(&s->part.leaves, values, a, st) && new_set(&s->part.layers, nodes, a, st) &&
+           (s->part.observed = QC_NEW_ARRAY(a, struct qc_segment_observed, 2 * values, st)) &&
+           qc_rebuild_room_new(&s->p->room, s->p->g, a, st);
 }
 
 /* Counts one worker with the whole graph, the histograms of all values, and the buffers of a temporary file. */
@@ -351,10 +419,13 @@ static bool keep_channels(struct qc_propagation *p, size_t count, const qc_id *v
     return true;
 }
 
-static bool hash_units(struct qc_propagation *p, struct qc_status *st)
+/* Finds the keys of all units. */
+static bool find_keys(struct qc_keyed_unit **keyed, struct qc_propagation *p, struct qc_status *st)
 {
-    const struct qc_pool_options pool = {.workers = p->workers};
-    return qc_pool_run(p->units, hash_unit, p, &pool, st);
+    p->keys = QC_NEW_ARRAY(p->arena, uint64_t, p->units, st);
+    if (!p->keys || !qc_keyed_units(keyed, p->data, p->g->input_count, NULL, p->workers, p->arena, st)) return false;
+    for (size_t i = 0; i < p->units; i++) p->keys[(*keyed)[i].unit] = (*keyed)[i].key;
+    return true;
 }
 
 /* Makes room for the statistics of every quantizer, the means, and the keys of the units. */
@@ -364,12 +435,12 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
     size_t count;
     qc_id *values;
     const char **names;
+    struct qc_keyed_unit *keyed;
     p->workers = c->workers ? c->workers : 1;
     p->units = qc_dataset_units(p->data);
     p->shapes = qc_stream_shapes(p->g, p->data, p->arena, st);
     p->watch = QC_NEW_ARRAY(p->arena, size_t, p->g->value_count + 1, st);
-    p->keys = QC_NEW_ARRAY(p->arena, uint64_t, p->units, st);
-    if (!p->shapes || !p->watch || !p->keys || !qc_uses_of(&p->uses, p->g, p->arena, st) ||
+    if (!p->shapes || !p->watch || !qc_uses_of(&p->uses, p->g, p->arena, st) ||
         !qc_observed_values(&count, &values, &names, p->g, p->arena, st))
         return false;
     for (size_t i = 0; i < count; i++) p->watch[values[i]] = i + 1;
@@ -383,16 +454,20 @@ static bool begin(struct qc_propagation *p, struct qc_status *st)
         return false;
     if (!p->options->weight_rounder || !p->options->correct_bias) return true;
     return qc_second_moments_new_means(&p->means, p->g, st) && qc_second_moments_begin(p->means, p->workers, st) &&
-           hash_units(p, st);
+           find_keys(&keyed, p, st);
 }
 
 /* Solves the layers after the last quantizer. */
 static bool solve_rest(struct planning *s, struct qc_status *st)
 {
-    for (qc_id layer = 1; layer;) {
-        find_final(s);
-        layer = next_layer(s, true);
-        if (layer && !solve_layers_of(s, s->p->g->nodes[layer].inputs[0], st)) return false;
+    const struct qc_graph *g = s->p->g;
+    const struct qc_weight_rounder *r = s->p->options->weight_rounder;
+    for (qc_id layer = 1; r && layer <= g->node_count; layer++) {
+        if (!qc_weight_rounder_waits(r, layer)) continue;
+        begin_part(s);
+        look_at(s, g->nodes[layer].inputs[0]);
+        find_needed(s);
+        if (is_ready(s, layer) && !solve_layers_of(s, g->nodes[layer].inputs[0], st)) return false;
     }
     return true;
 }
@@ -405,6 +480,7 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     const double t0 = qc_seconds();
     bool ok = p.arena ? begin(&p, st) && make_planning(&s, st) && order_quantizers(&s, st) : qc_fail_memory(st, 1);
     p.total = s.quantizer_count * p.units;
+    if (ok) count_wanted(&s);
     for (; ok && s.at < s.quantizer_count; s.at++) ok = advance(&s, st);
     ok = ok && solve_rest(&s, st);
     if (ok) {
@@ -426,30 +502,17 @@ bool qc_calibrate_sequentially(struct qc_calibration **out, struct qc_graph *g, 
     return ok;
 }
 
-struct drawn {
-    uint64_t key;
-    size_t unit;
-};
-
-static int by_key(const void *x, const void *y)
-{
-    const struct drawn *a = x, *b = y;
-    if (a->key != b->key) return a->key < b->key ? -1 : 1;
-    return (a->unit > b->unit) - (a->unit < b->unit);
-}
-
 /* Draws at most `most` units by their content. */
 static bool draw(struct qc_propagation *p, size_t most, struct qc_status *st)
 {
+    struct qc_keyed_unit *keyed = NULL;
+    if (!find_keys(&keyed, p, st)) return false;
     if (p->units <= most) return true;
-    struct drawn *all = QC_NEW_ARRAY(p->arena, struct drawn, p->units, st);
     size_t *units = QC_NEW_ARRAY(p->arena, size_t, most, st);
-    if (!all || !units) return false;
-    for (size_t u = 0; u < p->units; u++) all[u] = (struct drawn){.key = p->keys[u], .unit = u};
-    qsort(all, p->units, sizeof *all, by_key);
+    if (!units) return false;
     for (size_t u = 0; u < most; u++) {
-        units[u] = all[u].unit;
-        p->keys[u] = all[u].key;
+        units[u] = keyed[u].unit;
+        p->keys[u] = keyed[u].key;
     }
     p->drawn = units;
     p->units = most;
@@ -508,15 +571,16 @@ bool qc_round_sequentially(bool *done, struct qc_graph *g, const qc_id *floats, 
     for (qc_id id = 1; ok && most < p.units && id <= g->node_count; id++)
         pairs[id] = pairs[id] && qc_weight_rounder_can_cross(r, id, (double)most / (double)p.units);
     if (ok && most) {
-        ok = (p.shapes = qc_stream_shapes(g, data, p.arena, st)) &&
-             (p.keys = QC_NEW_ARRAY(p.arena, uint64_t, p.units, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&
-             make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) && hash_units(&p, st) &&
-             draw(&p, most, st) && qc_activation_cache_new(&p.frontier, g, p.units, true, in_memory(g), st);
+        ok = (p.shapes = qc_stream_shapes(g, data, p.arena, st)) && qc_uses_of(&p.uses, g, p.arena, st) &&
+             make_planning(&s, st) && (s.quantizers = QC_NEW_ARRAY(p.arena, qc_id, 1, st)) && draw(&p, most, st) &&
+             qc_activation_cache_new(&p.frontier, g, p.units, true, in_memory(g), st);
         /* Layers without pairs: their biases absorb only the rounding of their weights. */
         for (qc_id id = 1; ok && id <= g->node_count; id++)
             ok = pairs[id] || !qc_weight_rounder_waits(r, id) || qc_weight_rounder_solve(r, id, NULL, st);
         ok = ok && qc_second_moments_new_pairs(&p.means, g, pairs, st) &&
-             qc_second_moments_begin(p.means, p.workers, st) && solve_rest(&s, st);
+             qc_second_moments_begin(p.means, p.workers, st);
+        if (ok) count_wanted(&s);
+        ok = ok && solve_rest(&s, st);
         *done = ok;
     }
     qc_activation_cache_free(p.frontier);

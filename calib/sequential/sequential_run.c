@@ -6,13 +6,12 @@
 #include "calib/ranges/quantizer_channels.h"
 #include "calib/sequential/sequential_parts.h"
 #include "calib/statistics/collect_channels.h"
-#include "graph/core/rebuild.h"
 
 /* A running part of the graph. Its inputs are those of the whole graph, then the kept values that it reads. */
 struct running {
     struct qc_propagation *p;
     const struct qc_segment *part;
-    struct qc_graph *graph;
+    struct qc_rebuild built; /* of p->room */
     struct qc_plan *plan;
     size_t kept_count;
     qc_id *kept; /* [kept_count] */
@@ -151,7 +150,7 @@ static bool take_pair(const struct observing *o, const struct qc_segment_observe
     for (size_t i = 0; i < readers.count; i++) {
         const qc_id node = readers.of[i].node;
         const struct qc_second_moments_layer *l = qc_second_moments_of(p->means, NULL, node);
-        if (readers.of[i].input == 0 && o->r->part->layers[node] && l && l->paired &&
+        if (readers.of[i].input == 0 && o->r->part->layers.has[node] && l && l->paired &&
             !qc_second_moments_observe_pair(p->means, o->worker, p->keys[o->unit], node, peak, read, real, st))
             return false;
     }
@@ -171,7 +170,7 @@ static bool take_means(const struct observing *o, qc_id value, const struct qc_v
     const struct qc_use_list readers = qc_readers(&p->uses, value);
     for (size_t i = 0; i < readers.count; i++) {
         const struct qc_second_moments_layer *l = qc_second_moments_of(p->means, NULL, readers.of[i].node);
-        if (readers.of[i].input == 0 && o->r->part->layers[readers.of[i].node] && l && !l->paired &&
+        if (readers.of[i].input == 0 && o->r->part->layers.has[readers.of[i].node] && l && !l->paired &&
             !qc_second_moments_observe_layer(p->means, o->worker, p->keys[o->unit], readers.of[i].node, &real, st))
             return false;
     }
@@ -196,12 +195,12 @@ static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status 
     const size_t place = p->drawn ? p->drawn[unit] : unit;
     struct observing o = {.r = r, .unit = unit, .sample = qc_dataset_first_sample(p->data, place), .worker = worker};
     for (size_t i = 0; i < p->g->input_count; i++)
-        if (r->part->inputs[p->g->inputs[i].value] &&
+        if (r->part->inputs.has[p->g->inputs[i].value] &&
             !qc_dataset_read(qc_runner_input(w->runner, i).data, p->data, i, place, w->scratch, st))
             return false;
     for (size_t k = 0; k < r->kept_count; k++)
         if (!qc_activation_cache_get(qc_runner_input(w->runner, p->g->input_count + k).data, p->frontier, r->kept[k],
-                                     unit, r->part->leaves[r->kept[k]], st))
+                                     unit, r->part->leaves.has[r->kept[k]], st))
             return false;
     return qc_runner_run(w->runner, observe, &o, st) ||
            qc_where(st, "%s: sample %llu", qc_dataset_file(p->data), (unsigned long long)o.sample);
@@ -210,31 +209,27 @@ static bool run_unit(void *user, size_t unit, unsigned worker, struct qc_status 
 /* Builds the part as a graph. */
 static bool build(struct running *r, qc_id *observed, struct qc_status *st)
 {
-    const struct qc_propagation *p = r->p;
+    struct qc_propagation *p = r->p;
     const struct qc_graph *g = p->g;
-    struct qc_rebuild b;
+    const struct qc_id_set *nodes = &r->part->nodes;
+    struct qc_rebuild *b = &r->built;
     char label[QC_LABEL];
-    bool ok = qc_rebuild_begin(&b, g, st), copied = false;
+    bool ok = qc_rebuild_begin_part(b, &p->room, nodes->count, nodes->of, st), copied = false;
     for (size_t k = 0; ok && k < r->kept_count; k++) {
         const qc_id v = r->kept[k];
-        ok = (b.map[v] = qc_graph_add_input(b.to, qc_value_label(label, g, v), QC_F32,
-                                            &qc_activation_cache_form(p->frontier, v)->shape, st)) != 0;
+        ok = (b->map[v] = qc_graph_add_input(b->to, qc_value_label(label, g, v), QC_F32,
+                                             &qc_activation_cache_form(p->frontier, v)->shape, st)) != 0;
     }
-    for (qc_id id = 1; ok && id <= g->node_count; id++) {
+    for (size_t i = 0; ok && i < nodes->count; i++) {
+        const qc_id id = nodes->of[i];
         const struct qc_node *n = &g->nodes[id];
-        if (!r->part->nodes[id]) continue;
         copied = false;
-        ok = !p->options->weight_rounder || qc_weight_rounder_copy(&copied, &b, p->options->weight_rounder, id, st);
+        ok = !p->options->weight_rounder || qc_weight_rounder_copy(&copied, b, p->options->weight_rounder, id, st);
         if (ok && !copied && (n->op != QC_OP_Quantize || !qc_constant_of(g, n->inputs[0])))
-            ok = qc_rebuild_node(&b, id, st) != 0; /* constants are copied where they are used */
+            ok = qc_rebuild_node(b, id, st) != 0; /* constants are copied where they are used */
     }
     for (size_t i = 0; ok && i < r->part->observed_count; i++)
-        ok = (observed[i] = qc_rebuild_value(&b, r->part->observed[i].value, st)) != 0;
-    if (ok) {
-        r->graph = b.to;
-        b.to = NULL;
-    }
-    qc_rebuild_free(&b);
+        ok = (observed[i] = qc_rebuild_value(b, r->part->observed[i].value, st)) != 0;
     return ok;
 }
 
@@ -242,17 +237,19 @@ static bool make_plan(struct running *r, struct qc_arena *a, struct qc_status *s
 {
     const struct qc_propagation *p = r->p;
     const struct qc_graph *g = p->g;
+    const struct qc_id_set *inputs = &r->part->inputs;
     qc_id *observed = QC_NEW_ARRAY(a, qc_id, r->part->observed_count, st);
-    r->kept = QC_NEW_ARRAY(a, qc_id, g->value_count + 1, st);
-    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count + g->value_count, st);
-    enum qc_layout *layouts = QC_NEW_ARRAY(a, enum qc_layout, g->input_count + g->value_count, st);
+    r->kept = QC_NEW_ARRAY(a, qc_id, inputs->count + 1, st);
+    struct qc_shape *shapes = QC_NEW_ARRAY(a, struct qc_shape, g->input_count + inputs->count, st);
+    enum qc_layout *layouts = QC_NEW_ARRAY(a, enum qc_layout, g->input_count + inputs->count, st);
     if (!observed || !r->kept || !shapes || !layouts) return false;
     for (size_t i = 0; i < g->input_count; i++) {
         shapes[i] = p->shapes[i];
         layouts[i] = QC_LAYOUT_ROW;
     }
-    for (qc_id v = 1; v <= g->value_count; v++) {
-        if (!r->part->inputs[v] || !qc_activation_cache_has(p->frontier, v)) continue;
+    for (size_t i = 0; i < inputs->count; i++) {
+        const qc_id v = inputs->of[i];
+        if (!qc_activation_cache_has(p->frontier, v)) continue;
         const struct qc_kept_form *form = qc_activation_cache_form(p->frontier, v);
         shapes[g->input_count + r->kept_count] = form->shape;
         layouts[g->input_count + r->kept_count] = form->layout;
@@ -261,7 +258,7 @@ static bool make_plan(struct running *r, struct qc_arena *a, struct qc_status *s
     const struct qc_plan_options how = {.observed_count = r->part->observed_count,
                                         .observed = observed,
                                         .input_layouts = layouts};
-    return build(r, observed, st) && qc_plan_new(&r->plan, r->graph, shapes, &how, st);
+    return build(r, observed, st) && qc_plan_new(&r->plan, r->built.to, shapes, &how, st);
 }
 
 /* Chooses the workers that fit into memory, and prepares the values to be kept: in memory if they fit, else in a file.
@@ -333,9 +330,8 @@ static bool finish(struct running *r, struct qc_status *st)
                 return false;
     }
     for (size_t i = 0; p->floats && i < p->g->input_count; i++) /* later parts mostly read kept values */
-        if (r->part->inputs[p->g->inputs[i].value]) qc_dataset_let_go(p->data);
-    for (qc_id v = 1; v <= p->g->value_count; v++)
-        if (r->part->leaves[v]) qc_activation_cache_drop(p->frontier, v);
+        if (r->part->inputs.has[p->g->inputs[i].value]) qc_dataset_let_go(p->data);
+    for (size_t i = 0; i < r->part->leaves.count; i++) qc_activation_cache_drop(p->frontier, r->part->leaves.of[i]);
     for (size_t i = 0; i < r->part->observed_count; i++)
         if (r->part->observed[i].keep) qc_activation_cache_commit(p->frontier, r->part->observed[i].keep);
     return true;
@@ -362,7 +358,7 @@ bool qc_segment_run(struct qc_propagation *p, const struct qc_segment *part, str
     if (ok && part->counts) p->done += p->units;
     free_workers(&r);
     qc_plan_free(r.plan);
-    qc_graph_free(r.graph);
+    qc_rebuild_end_part(&r.built, &p->room, part->nodes.count, part->nodes.of);
     qc_arena_free(a);
     return ok;
 }

@@ -71,7 +71,8 @@ static bool observe(void *user, const struct qc_unit *at, size_t index, const st
         if (channels && (!row || !qc_channels_take(channels, k->locks, index, v, row, st)))
             return qc_where(st, "'%s'", k->c->values[index].name);
     }
-    return !k->c->gram || qc_second_moments_observe(k->c->gram, at->worker, at->key, k->values[index], peak, v, st);
+    return !k->c->second_moments ||
+           qc_second_moments_observe(k->c->second_moments, at->worker, at->key, k->values[index], peak, v, st);
 }
 
 static bool begin(struct collecting *k, unsigned workers, struct qc_status *st)
@@ -149,7 +150,7 @@ void qc_collection_free(struct qc_collection *c)
     }
     qc_per_sample_free(c->samples);
     qc_extremes_table_free(c->extremes);
-    qc_second_moments_free(c->gram);
+    qc_second_moments_free(c->second_moments);
     qc_arena_free(c->arena);
     free(c->parts);
     free(c->ranges);
@@ -235,7 +236,8 @@ static bool take_extremes(struct collecting *k, const struct qc_dataset *data, s
 static bool take_over(struct collecting *k, const struct qc_dataset *data, struct qc_status *st)
 {
     size_t left = 0;
-    bool ok = (!k->extremes || take_extremes(k, data, st)) && (!k->c->gram || qc_second_moments_end(k->c->gram, st));
+    bool ok = (!k->extremes || take_extremes(k, data, st)) &&
+              (!k->c->second_moments || qc_second_moments_end(k->c->second_moments, st));
     for (size_t i = 0; ok && i < k->workers * k->c->count; i++) {
         ok = qc_histogram_add_scan(k->c->values[i % k->c->count].histogram, k->scans[i], st);
         qc_scan_reset(k->scans[i]);
@@ -282,7 +284,8 @@ static bool needs_extremes(const struct qc_collect_options *o)
 static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc_id *values,
                      const struct qc_collect_options *o, struct qc_status *st)
 {
-    const size_t block = o->so_far && o->so_far->gram ? qc_second_moments_block(o->so_far->gram) : 0;
+    const size_t block =
+        o->so_far && o->so_far->second_moments ? qc_second_moments_block(o->so_far->second_moments) : 0;
     if (o->channel_axes) {
         c->channels = true;
         for (size_t i = 0; i < c->count; i++) {
@@ -292,7 +295,7 @@ static bool add_more(struct qc_collection *c, const struct qc_graph *g, const qc
         }
     }
     return (!needs_extremes(o) || qc_extremes_table_new(&c->extremes, c->count, 0, st)) &&
-           (!o->moments || qc_second_moments_new(&c->gram, g, o->layers, block, st));
+           (!o->moments || qc_second_moments_new(&c->second_moments, g, o->layers, block, st));
 }
 
 static bool start(struct collecting *k, const struct qc_graph *g, size_t count, const qc_id *values,
@@ -330,7 +333,7 @@ static bool find_values(struct collecting *k, const struct qc_graph *g, size_t c
                         struct qc_status *st)
 {
     const qc_id *more = NULL;
-    const size_t extra = k->c->gram ? qc_second_moments_values(&more, k->c->gram) : 0;
+    const size_t extra = k->c->second_moments ? qc_second_moments_values(&more, k->c->second_moments) : 0;
     bool *known = QC_NEW_ARRAY(k->c->arena, bool, g->value_count + 1, st);
     k->values = QC_NEW_ARRAY(k->c->arena, qc_id, count + extra, st);
     if (!known || !k->values) return false;
@@ -367,14 +370,14 @@ static void expect_rows(struct collecting *k, const struct qc_plan *plan)
 {
     const size_t before = (size_t)qc_collection_samples(k->c);
     for (size_t i = 0; i < k->value_count && !before; i++)
-        qc_second_moments_expect(k->c->gram, k->values[i], qc_plan_observed_elements(plan, i), k->total);
+        qc_second_moments_expect(k->c->second_moments, k->values[i], qc_plan_observed_elements(plan, i), k->total);
 }
 
 static bool new_moments(struct collecting *k, const struct qc_graph *g, size_t block, struct qc_status *st)
 {
-    qc_second_moments_free(k->c->gram);
-    k->c->gram = NULL;
-    return qc_second_moments_new(&k->c->gram, g, k->options->layers, block, st);
+    qc_second_moments_free(k->c->second_moments);
+    k->c->second_moments = NULL;
+    return qc_second_moments_new(&k->c->second_moments, g, k->options->layers, block, st);
 }
 
 /* Fits the second moments into memory, with one worker and for later stages: products in temporary files, then smaller
@@ -384,11 +387,11 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
 {
     const struct qc_collect_options *o = k->options;
     size_t least = SIZE_MAX, of_least = 0;
-    for (size_t block = QC_MOMENTS_BLOCK; k->c->gram; block /= 2) {
+    for (size_t block = QC_MOMENTS_BLOCK; k->c->second_moments; block /= 2) {
         expect_rows(k, plan);
         for (int spilled = 0; spilled < 2; spilled++) {
-            if (spilled) qc_second_moments_spill(k->c->gram);
-            add_moments(n, k->c->gram, o);
+            if (spilled) qc_second_moments_spill(k->c->second_moments);
+            add_moments(n, k->c->second_moments, o);
             if (!o->memory_limit || most(n, held) <= o->memory_limit || qc_collection_samples(k->c)) return true;
         }
         if (most(n, held) < least) {
@@ -399,12 +402,12 @@ static bool fit_moments(struct collecting *k, struct needs *n, const struct qc_g
         if (!new_moments(k, g, block / 2, st)) return false;
     }
     /* It does not fit: the error will name the least layout found. */
-    if (!k->c->gram || least == most(n, held)) return true;
+    if (!k->c->second_moments || least == most(n, held)) return true;
     if (!new_moments(k, g, of_least, st)) return false;
     expect_rows(k, plan);
-    if (k->c->gram) {
-        qc_second_moments_spill(k->c->gram);
-        add_moments(n, k->c->gram, o);
+    if (k->c->second_moments) {
+        qc_second_moments_spill(k->c->second_moments);
+        add_moments(n, k->c->second_moments, o);
     }
     return true;
 }
@@ -472,14 +475,15 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
         goto out;
     n.fixed += qc_stream_ahead(data, o->memory_limit, n.fixed, n.each);
     if (!qc_stream_workers(&used.workers, o->workers, o->memory_limit, n.fixed, n.each, st) ||
-        !begin(&k, used.workers, st) || (k.c->gram && !qc_second_moments_begin(k.c->gram, used.workers, st)))
+        !begin(&k, used.workers, st) ||
+        (k.c->second_moments && !qc_second_moments_begin(k.c->second_moments, used.workers, st)))
         goto out;
     struct qc_stream stream = {.data = data,
                                .input_count = g->input_count,
                                .plan_count = 1,
                                .plans = {plan},
                                .workers = used.workers,
-                               .keyed = k.c->gram || o->keys || o->known,
+                               .keyed = k.c->second_moments || o->keys || o->known,
                                .keys = o->keys,
                                .observe = observe,
                                .unit = finish_unit,
@@ -487,7 +491,7 @@ bool qc_collect(struct qc_collection **out, struct qc_collect_cost *cost, const 
                                .progress = step,
                                .progress_user = &k};
     if (!run(&k, &stream, st)) goto out;
-    if (k.c->gram) qc_second_moments_close(k.c->gram);
+    if (k.c->second_moments) qc_second_moments_close(k.c->second_moments);
     if (cost) *cost = used;
     ok = true;
 out:

@@ -49,12 +49,12 @@ struct qc_collection {
     size_t range_count, range_capacity;
     struct qc_sample_range *ranges; /* ascending, disjoint, merged */
     size_t count;
-    struct qc_collected *values;        /* in the order of the list */
-    struct qc_collected **by_name;      /* [count]: the same, by ascending name */
-    bool channels;                      /* statistics of channels are collected */
-    struct qc_second_moments *gram;     /* owned; second moments of the graph's layers; NULL: not collected */
-    struct qc_extremes_table *extremes; /* owned; of every value in every sample; NULL: not collected */
-    struct qc_per_sample *samples;      /* owned; states of a plugin; NULL: none. Neither written nor merged */
+    struct qc_collected *values;              /* in the order of the list */
+    struct qc_collected **by_name;            /* [count]: the same, by ascending name */
+    bool channels;                            /* statistics of channels are collected */
+    struct qc_second_moments *second_moments; /* owned; second moments of the graph's layers; NULL: not collected */
+    struct qc_extremes_table *extremes;       /* owned; of every value in every sample; NULL: not collected */
+    struct qc_per_sample *samples;            /* owned; states of a plugin; NULL: none. Neither written nor merged */
 };
 
 struct qc_collect_options {

@@ -2,20 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "calib/statistics/collection.h"
-
-/* Makes room for one more element of an array. Returns NULL and a status if memory is out. */
-static void *room(void *array, size_t count, size_t *capacity, size_t size, struct qc_status *st)
-{
-    if (count < *capacity) return array;
-    size_t more = *capacity ? *capacity * 2 : 16;
-    void *grown = realloc(array, more * size);
-    if (grown)
-        *capacity = more;
-    else
-        qc_fail_memory(st, more * size);
-    return grown;
-}
 
 static void move_sample(uint64_t *id, size_t from)
 {
@@ -34,7 +22,7 @@ bool qc_collection_add_part(size_t *index, struct qc_collection *c, const struct
                        "other (--samples)",
                        part->sha256, (unsigned long long)c->parts[at].chosen, (unsigned long long)c->parts[at].samples,
                        (unsigned long long)part->chosen, (unsigned long long)part->samples);
-    struct qc_part *parts = room(c->parts, c->part_count, &c->part_capacity, sizeof *parts, st);
+    struct qc_part *parts = qc_grown(c->parts, c->part_count, &c->part_capacity, sizeof *parts, st);
     if (!parts) return false;
     c->parts = parts;
     memmove(parts + at + 1, parts + at, (c->part_count - at) * sizeof *parts);
@@ -98,7 +86,7 @@ bool qc_collection_add_range(struct qc_collection *c, struct qc_sample_range r, 
         after->first = r.first;
         after->count += r.count;
     } else {
-        struct qc_sample_range *ranges = room(c->ranges, c->range_count, &c->range_capacity, sizeof *ranges, st);
+        struct qc_sample_range *ranges = qc_grown(c->ranges, c->range_count, &c->range_capacity, sizeof *ranges, st);
         if (!ranges) return false;
         c->ranges = ranges;
         memmove(ranges + at + 1, ranges + at, (c->range_count++ - at) * sizeof *ranges);
@@ -141,7 +129,7 @@ static bool check_kin(const struct qc_collection *a, const struct qc_collection 
     if (a->need != b->need)
         return qc_fail(st, QC_BAD_INPUT,
                        "one has histograms and the other has none (a checkpoint of a method that needs extremes only)");
-    if (!a->gram != !b->gram)
+    if (!a->second_moments != !b->second_moments)
         return qc_fail(st, QC_BAD_INPUT, "one has second moments and the other has none (--second-moments off)");
     if (a->channels != b->channels)
         return qc_fail(st, QC_BAD_INPUT,
@@ -201,7 +189,7 @@ bool qc_collection_merge(struct qc_collection *to, const struct qc_collection *f
         if (to->values[i].channels) qc_channel_histogram_add(to->values[i].channels, from->values[i].channels);
     }
     ok = ok && (!to->extremes || merge_extremes(to, from, map, st)) &&
-         (!to->gram || qc_second_moments_merge(to->gram, from->gram, st));
+         (!to->second_moments || qc_second_moments_merge(to->second_moments, from->second_moments, st));
     free(map);
     return ok;
 }

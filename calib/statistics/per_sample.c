@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
+
 /* A subtree that waits for its sibling: `index` in its level, of samples [index << level, (index + 1) << level). */
 struct pending {
     unsigned level;
@@ -70,13 +72,9 @@ static bool take_sibling(struct pending *sibling, struct tree *t, const struct p
         *waits = false;
         return true;
     }
-    if (t->count == t->room) {
-        size_t room = t->room ? 2 * t->room : 16;
-        struct pending *more = realloc(t->items, room * sizeof *more);
-        if (!more) return qc_fail_memory(st, room * sizeof *more);
-        t->items = more;
-        t->room = room;
-    }
+    struct pending *more = qc_grown(t->items, t->count, &t->room, sizeof *more, st);
+    if (!more) return false;
+    t->items = more;
     t->items[t->count++] = *new_one;
     return true;
 }

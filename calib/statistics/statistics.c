@@ -21,7 +21,7 @@ static unsigned version_of(bool channels, bool kept)
 
 unsigned qc_statistics_version(const struct qc_collection *c)
 {
-    return version_of(c->channels, c->gram && qc_second_moments_keeps_rows(c->gram));
+    return version_of(c->channels, c->second_moments && qc_second_moments_keeps_rows(c->second_moments));
 }
 
 /* Computes the SHA-256 of the content: a line for each text, and for the SHA-256 of each column. */
@@ -34,7 +34,8 @@ static bool content_sha256(char hex[65], const struct qc_collection *c, const st
     bool ok = true;
     FILE *f = open_memstream(&bytes, &size);
     if (!f) return qc_fail_memory(st, 1);
-    fprintf(f, "%s\n%s\n%d %d %d\n", c->model_sha256, c->inputs, (int)c->need, c->extremes != NULL, c->gram != NULL);
+    fprintf(f, "%s\n%s\n%d %d %d\n", c->model_sha256, c->inputs, (int)c->need, c->extremes != NULL,
+            c->second_moments != NULL);
 #define QC_TEXTS(path, rows, field, most)                                                                              \
     for (size_t i = 0; i < t->rows; i++) fprintf(f, "%s\n", t->field[i]);
 #define QC_COLUMN(path, dtype, rows, columns, field, most)                                                             \
@@ -73,7 +74,7 @@ bool qc_statistics_encode(void **bytes, size_t *size, const struct qc_collection
               qc_archive_put_text(f, "inputs", c->inputs, st) &&
               qc_archive_put_number(f, "histograms", c->need == QC_NEED_HISTOGRAM, st) &&
               qc_archive_put_number(f, "sample_extremes", c->extremes != NULL, st) &&
-              qc_archive_put_number(f, "second_moments", c->gram != NULL, st) &&
+              qc_archive_put_number(f, "second_moments", c->second_moments != NULL, st) &&
               qc_archive_put_text(f, content_key, sha, st);
 #define QC_TEXTS(path, rows, field, most)                                                                              \
     ok = ok && within(path, t->rows, most, st) && qc_archive_put_texts(f, path, t->rows, t->field, st);

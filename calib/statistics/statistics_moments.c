@@ -155,7 +155,8 @@ static bool fill_moments(struct qc_columns *t, const struct qc_second_moments *m
 
 bool qc_columns_of_more(struct qc_columns *t, const struct qc_collection *c, struct qc_arena *a, struct qc_status *st)
 {
-    return series_columns(t, c->extremes, a, st) && new_moments(t, c->gram, a, st) && fill_moments(t, c->gram, st);
+    return series_columns(t, c->extremes, a, st) && new_moments(t, c->second_moments, a, st) &&
+           fill_moments(t, c->second_moments, st);
 }
 
 /* ---- From columns ---- */
@@ -229,7 +230,7 @@ static bool take_class(struct qc_collection *c, const struct qc_columns *t, size
     if (key[0] < 0 || (size_t)key[0] >= t->layer_count || key[1] < 0 || key[1] >= QC_MOMENTS_PARTS ||
         key[2] < -LARGEST || key[2] > LARGEST || !ascends)
         return qc_fail(st, QC_BAD_INPUT, "class %zu of the second moments is invalid", at);
-    struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, (size_t)key[0]);
+    struct qc_second_moments_layer *l = qc_second_moments_at(c->second_moments, (size_t)key[0]);
     struct qc_second_moments_moments *part = &l->parts[key[1]];
     const uint64_t rows = t->kept ? t->class_rows[at] : 0;
     const size_t row = qc_second_moments_row(l), packed = rows ? 0 : packed_count(l);
@@ -268,7 +269,7 @@ static bool take_layers(struct qc_collection *c, const struct qc_columns *t, str
                                                      .taps = (size_t)n[3],
                                                      .block = (size_t)n[4]};
     }
-    return qc_second_moments_restore(&c->gram, t->layer_count, layers, st);
+    return qc_second_moments_restore(&c->second_moments, t->layer_count, layers, st);
 }
 
 static bool take_moments(struct qc_collection *c, const struct qc_columns *t, struct qc_status *st)
@@ -279,7 +280,7 @@ static bool take_moments(struct qc_collection *c, const struct qc_columns *t, st
     if (!take_layers(c, t, c->arena, st)) return false;
     for (size_t i = 0; i < t->moment_count; i++) {
         const uint64_t *n = t->moments + 3 * i;
-        struct qc_second_moments_layer *l = qc_second_moments_at(c->gram, i / QC_MOMENTS_PARTS);
+        struct qc_second_moments_layer *l = qc_second_moments_at(c->second_moments, i / QC_MOMENTS_PARTS);
         if (n[0] > QC_MOMENTS_ROWS_MAX)
             return qc_fail(st, QC_BAD_INPUT, "the second moments of '%s' have too many rows", l->name);
         qc_second_moments_add_counts(&l->parts[i % QC_MOMENTS_PARTS], n[0], n[1], n[2]);

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "calib/moments/second_moments.h"
+#include "calib/statistics/keyed_units.h"
 #include "calib/statistics/unit_sizes.h"
 #include "calib/trials/divergence.h"
 
@@ -29,51 +31,9 @@ struct qc_trials {
     void *look_user;
 };
 
-struct keyed {
-    uint64_t key;
-    size_t unit;
-};
-
-struct hashing {
-    const struct qc_dataset *data;
-    const uint64_t *known; /* NULL, or known keys: their units are not read again */
-    size_t inputs;
-    struct keyed *units;
-};
-
-static bool hash_unit(void *user, size_t unit, unsigned worker, struct qc_status *st)
-{
-    struct hashing *h = user;
-    struct qc_dataset_scratch *scratch = NULL;
-    uint64_t key = 0;
-    (void)worker;
-    if (h->known && h->known[unit]) {
-        h->units[unit] = (struct keyed){.key = h->known[unit], .unit = unit};
-        return true;
-    }
-    bool ok = qc_dataset_scratch_new(&scratch, st);
-    for (size_t i = 0; ok && i < h->inputs; i++) {
-        const size_t bytes = qc_dataset_unit_bytes(h->data, i, unit);
-        void *x = malloc(bytes + 1);
-        ok = x ? qc_dataset_read(x, h->data, i, unit, scratch, st) : qc_fail_memory(st, bytes);
-        if (ok) key = qc_stream_key(key, x, bytes);
-        free(x);
-    }
-    qc_dataset_scratch_free(scratch);
-    h->units[unit] = (struct keyed){.key = key, .unit = unit};
-    return ok;
-}
-
-static int by_key(const void *x, const void *y)
-{
-    const struct keyed *a = x, *b = y;
-    if (a->key != b->key) return a->key < b->key ? -1 : 1;
-    return (a->unit > b->unit) - (a->unit < b->unit);
-}
-
 /* Moves units held out of the second moments to the front, and limits the count to them. Changes nothing if there are
    fewer than HELD_LEAST. */
-static void keep_held(struct keyed *units, size_t *count, size_t all)
+static void keep_held(struct qc_keyed_unit *units, size_t *count, size_t all)
 {
     size_t held = 0;
     for (size_t i = 0; i < all; i++) held += units[i].key % QC_MOMENTS_HELD_ONE_IN == 0;
@@ -86,20 +46,18 @@ static void keep_held(struct keyed *units, size_t *count, size_t all)
 static bool draw(struct qc_trials *t, struct qc_status *st)
 {
     const size_t all = qc_dataset_units(t->data);
-    struct hashing h = {.data = t->data,
-                        .known = t->options->keys,
-                        .inputs = t->real->input_count,
-                        .units = QC_NEW_ARRAY(t->arena, struct keyed, all, st)};
-    const struct qc_pool_options pool = {.workers = t->options->workers ? t->options->workers : 1};
+    struct qc_keyed_unit *keyed = NULL;
     t->units = QC_NEW_ARRAY(t->arena, size_t, t->count, st);
     t->keys = QC_NEW_ARRAY(t->arena, uint64_t, t->count, st);
     t->place_of = QC_NEW_ARRAY(t->arena, size_t, all, st);
-    if (!h.units || !t->units || !t->keys || !t->place_of || !qc_pool_run(all, hash_unit, &h, &pool, st)) return false;
-    if (all) qsort(h.units, all, sizeof *h.units, by_key);
-    if (t->options->held) keep_held(h.units, &t->count, all);
+    if (!t->units || !t->keys || !t->place_of ||
+        !qc_keyed_units(&keyed, t->data, t->real->input_count, t->options->keys,
+                        t->options->workers ? t->options->workers : 1, t->arena, st))
+        return false;
+    if (t->options->held) keep_held(keyed, &t->count, all);
     for (size_t i = 0; i < t->count; i++) {
-        t->units[i] = h.units[i].unit;
-        t->keys[i] = h.units[i].key;
+        t->units[i] = keyed[i].unit;
+        t->keys[i] = keyed[i].key;
         t->place_of[t->units[i]] = i + 1;
     }
     return true;
@@ -213,12 +171,6 @@ static bool compare_plan(void *user, const struct qc_unit *at, struct qc_runner 
     return true;
 }
 
-static int by_number(const void *x, const void *y)
-{
-    const size_t *a = x, *b = y;
-    return (*a > *b) - (*a < *b);
-}
-
 static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *st)
 {
     const struct qc_trials *t = p->t;
@@ -226,7 +178,7 @@ static bool run_pass(struct pass *p, size_t first, size_t n, struct qc_status *s
     size_t *units = malloc((n + 1) * sizeof *units);
     if (!units) return qc_fail_memory(st, n * sizeof *units);
     memcpy(units, t->units + first, n * sizeof *units);
-    if (n) qsort(units, n, sizeof *units, by_number);
+    if (n) qsort(units, n, sizeof *units, qc_order_size);
     struct qc_stream stream = {.data = t->data,
                                .input_count = t->real->input_count,
                                .plan_count = p->plan_count,

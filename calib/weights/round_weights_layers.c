@@ -19,7 +19,7 @@ struct qc_weight_rounder {
     size_t nodes; /* number of nodes of the network */
     struct qc_arena *arena;
     struct qc_uses uses; /* of g */
-    const struct qc_second_moments *gram;
+    const struct qc_second_moments *second_moments;
     struct qc_round_weights_options options;
     struct qc_weight_rounding *result;
     size_t count;
@@ -61,7 +61,7 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
     const struct qc_graph *g = r->g;
     const struct qc_node *n = &g->nodes[id];
     const char *reason;
-    const struct qc_second_moments_layer *moments = qc_second_moments_of(r->gram, &reason, id);
+    const struct qc_second_moments_layer *moments = qc_second_moments_of(r->second_moments, &reason, id);
     if (!moments && !reason) return false;
     struct qc_round_weights_layer *l = &r->layers[r->count];
     const struct qc_node *weight = qc_second_moments_weight(g, n),
@@ -100,8 +100,8 @@ static bool add_layer(struct qc_weight_rounder *r, qc_id id)
 static void add_recurrent(struct qc_weight_rounder *r, qc_id id)
 {
     for (int k = 0; k < QC_MOMENTS_RECURRENT; k++)
-        if (qc_round_weights_recurrent(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k, r->gram,
-                                       &r->result->layers[r->count]))
+        if (qc_round_weights_recurrent(&r->layers[r->count], &r->uses, id, (enum qc_second_moments_recurrent)k,
+                                       r->second_moments, &r->result->layers[r->count]))
             r->of_recurrent[k][id] = ++r->count;
 }
 
@@ -191,12 +191,12 @@ static bool copy_layer(struct qc_rebuild *b, const struct qc_round_weights_layer
 }
 
 /* Returns true if the product has bound parameters in the new graph and the layer needs a bias; else there is nothing
-   to correct. */
+   to correct. A product of another part of the graph has the parameters of the whole graph. */
 static bool is_on(const struct qc_rebuild *b, const struct qc_round_weights_layer *l)
 {
-    const qc_id s = l->g->values[l->g->nodes[l->node].outputs].type.qparams;
-    return s && b->to->qparams_of[s].kind == QC_QPARAMS_PRODUCT && b->to->qparams_of[s].state == QC_QPARAMS_BOUND &&
-           wants_bias(l, &b->to->qparams_of[s]);
+    const qc_id v = l->g->nodes[l->node].outputs, s = l->g->values[v].type.qparams;
+    const struct qc_qparams *p = &(b->map[v] ? b->to : l->g)->qparams_of[s];
+    return s && p->kind == QC_QPARAMS_PRODUCT && p->state == QC_QPARAMS_BOUND && wants_bias(l, p);
 }
 
 static bool copy_recurrent(bool *copied, struct qc_rebuild *b, const struct qc_weight_rounder *r, qc_id node,
@@ -254,7 +254,7 @@ bool qc_weight_rounder_new(struct qc_weight_rounder **out, const struct qc_graph
     if (!r) return qc_fail_memory(st, sizeof *r);
     *r = (struct qc_weight_rounder){.g = g,
                                     .nodes = options->nodes ? options->nodes : g->node_count,
-                                    .gram = m,
+                                    .second_moments = m,
                                     .options = *options,
                                     .result = calloc(1, sizeof *r->result)};
     if (r->result && (r->result->arena = qc_arena_new())) {

@@ -10,6 +10,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "graph/types/small_float.h"
 
 enum { HEX = 64, NUMBERS = 11, OF_OUTPUT = 6 };
@@ -83,13 +84,9 @@ static bool body_bytes(size_t *out, const struct head *h)
 
 static bool add_place(struct qc_rounded_file *f, const struct head *h, off_t at, struct qc_status *st)
 {
-    if (f->count == f->room) {
-        const size_t room = 2 * f->room + 16;
-        struct place *grown = realloc(f->places, room * sizeof *grown);
-        if (!grown) return qc_fail_memory(st, room * sizeof *grown);
-        f->places = grown;
-        f->room = room;
-    }
+    struct place *grown = qc_grown(f->places, f->count, &f->room, sizeof *grown, st);
+    if (!grown) return false;
+    f->places = grown;
     f->places[f->count++] = (struct place){.head = *h, .at = at};
     return true;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/index.h"
 
 struct solved {
@@ -123,13 +124,9 @@ bool qc_rounded_layers_recall(bool *known, struct qc_round_weights_layer *l, str
 /* The caller holds the lock. */
 static bool add(struct qc_rounded_layers *r, struct solved *s, uint64_t hash, struct qc_status *st)
 {
-    if (r->count == r->capacity) {
-        const size_t more = r->capacity ? 2 * r->capacity : 16;
-        struct solved **all = realloc(r->all, more * sizeof(struct solved *));
-        if (!all) return qc_fail_memory(st, more * sizeof(struct solved *));
-        r->all = all;
-        r->capacity = more;
-    }
+    struct solved **all = qc_grown(r->all, r->count, &r->capacity, sizeof(struct solved *), st);
+    if (!all) return false;
+    r->all = all;
     if (!qc_index_add(&r->index, hash, (uint32_t)r->count + 1, st)) return false;
     r->all[r->count++] = s;
     return true;

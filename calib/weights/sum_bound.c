@@ -10,7 +10,7 @@ static const struct qc_tensor *quantized_constant(const struct qc_graph *g, qc_i
     return t && t->dtype == QC_F32 ? t : NULL;
 }
 
-static int out_axis(const struct qc_graph *g, const struct qc_node *n)
+int qc_sum_axis(const struct qc_graph *g, const struct qc_node *n)
 {
     if (n->op == QC_OP_Conv) return 0;
     if (n->op == QC_OP_Gemm) return qc_attr_int(n, "transB", 0) ? 0 : 1;
@@ -24,7 +24,7 @@ bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id n
     const struct qc_qparams *x = qc_graph_parameters(g, n->inputs[0]), *w = qc_graph_parameters(g, n->inputs[1]);
     const struct qc_tensor *weights = quantized_constant(g, n->inputs[1]);
     if (!x || !w || !weights) return false;
-    const int axis = out_axis(g, n);
+    const int axis = qc_sum_axis(g, n);
     *out = (struct qc_sum_layer){.node = node,
                                  .quantizer = g->values[n->inputs[1]].type.qparams,
                                  .qparams = w,

@@ -17,6 +17,10 @@ struct qc_sum_layer {
     const struct qc_qparams *data; /* of the input: one scale, or one per output channel (depthwise) */
 };
 
+/* Returns the axis of the output channels in the weights of a multiply-accumulate node; -1 for a transposed
+   convolution. */
+int qc_sum_axis(const struct qc_graph *g, const struct qc_node *n);
+
 /* Returns false if the node is no such layer. *out borrows from g. */
 bool qc_sum_layer_of(struct qc_sum_layer *out, const struct qc_graph *g, qc_id node);
 

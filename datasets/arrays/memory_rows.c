@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/index.h"
 #include "datasets/hdf5/spill.h"
 #include "datasets/samples/dataset.h"
@@ -139,13 +140,9 @@ static bool add_array(struct qc_memory_array **out, struct qc_memory_data *m, co
     if (!array->name || !*array->name) return qc_fail(st, QC_USAGE, "%s: array %zu has no name", m->name, m->count);
     if (qc_memory_array_find(m, array->name))
         return qc_fail(st, QC_USAGE, "%s: there are two arrays '%s'", m->name, array->name);
-    if (m->count == m->capacity) {
-        const size_t wanted = m->capacity ? 2 * m->capacity : 8;
-        struct qc_memory_array **more = realloc(m->arrays, wanted * sizeof(struct qc_memory_array *));
-        if (!more) return qc_fail_memory(st, wanted * sizeof(struct qc_memory_array *));
-        m->arrays = more;
-        m->capacity = wanted;
-    }
+    struct qc_memory_array **more = qc_grown(m->arrays, m->count, &m->capacity, sizeof(struct qc_memory_array *), st);
+    if (!more) return false;
+    m->arrays = more;
     if (!qc_index_reserve(&m->by_name, st)) return false;
     struct qc_memory_array *x = make_array(m, array, st);
     if (!x) return qc_where(st, "%s: array '%s'", m->name, array->name);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "datasets/arrays/data_readers.h"
 #include "datasets/arrays/npy_array.h"
 #include "datasets/arrays/zip_file.h"
@@ -144,11 +145,6 @@ static bool add_member(struct qc_memory_data *m, struct file *f, const struct qc
     return ok || qc_where(st, "array '%s'", name);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Arrays are found by name, so names must not be empty or equal. */
 static bool check_names(const struct qc_zip_member *members, size_t count, struct qc_arena *a, struct qc_status *st)
 {
@@ -157,7 +153,7 @@ static bool check_names(const struct qc_zip_member *members, size_t count, struc
     if (!names) return false;
     for (size_t i = 0; i < count; i++)
         if (is_array(&members[i])) names[n++] = members[i].name;
-    qsort(names, n, sizeof *names, by_name);
+    qsort(names, n, sizeof *names, qc_order_text);
     for (size_t i = 0; i < n; i++) {
         const int length = (int)strlen(names[i]) - 4;
         if (!length) return qc_fail(st, QC_BAD_INPUT, "an array has no name; save it again with one");

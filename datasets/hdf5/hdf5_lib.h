@@ -89,8 +89,6 @@ bool qc_h5_describe_group(struct qc_data_entry *out, const struct qc_h5_set *s, 
 /* Describes one data set for qc_h5_list, in the arena; set -1: the name refers to another file. */
 bool qc_h5_describe(struct qc_data_entry *out, hid_t set, const char *name, const struct qc_h5_elsewhere *e,
                     const struct qc_h5_file *f, struct qc_arena *a, struct qc_status *st);
-/* Doubles a list in the arena. */
-void *qc_h5_grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st);
 
 /* Returns the type for storing e; to be closed. */
 hid_t qc_h5_type_for_file(enum qc_dtype e);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "datasets/hdf5/hdf5_lib.h"
 
 struct attributes {
@@ -11,17 +12,6 @@ struct attributes {
     struct qc_data_attribute *list;
     size_t count, capacity;
 };
-
-void *qc_h5_grow(struct qc_arena *a, void *old, size_t count, size_t *capacity, size_t size, struct qc_status *st)
-{
-    if (count < *capacity) return old;
-    size_t wanted = *capacity ? *capacity * 2 : 8;
-    void *p = qc_arena_get(a, wanted, size, st);
-    if (!p) return NULL;
-    if (count) memcpy(p, old, count * size);
-    *capacity = wanted;
-    return p;
-}
 
 bool qc_h5_attribute_numbers(long double **out, size_t *count, hid_t attribute)
 {
@@ -81,7 +71,7 @@ static herr_t add_attribute(hid_t object, const char *name, const H5A_info_t *in
 {
     (void)info;
     struct attributes *l = user;
-    l->list = qc_h5_grow(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
+    l->list = qc_arena_grown(l->a, l->list, l->count, &l->capacity, sizeof *l->list, l->st);
     hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
     if (!l->list || attribute < 0) return -1;
     long double *v;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "datasets/hdf5/hdf5_lib.h"
 
 struct walk {
@@ -25,16 +26,9 @@ static herr_t add_name(hid_t group, const char *name, const H5L_info_t *info, vo
     struct qc_h5_names *n = user;
     const size_t length = strlen(name) + 1;
     (void)group;
-    if (n->count == n->capacity) {
-        const size_t wanted = n->capacity ? n->capacity * 2 : 16;
-        struct qc_h5_name *p = realloc(n->list, wanted * sizeof *p);
-        if (!p) {
-            qc_fail_memory(n->st, wanted * sizeof *p);
-            return -1;
-        }
-        n->list = p;
-        n->capacity = wanted;
-    }
+    struct qc_h5_name *list = qc_grown(n->list, n->count, &n->capacity, sizeof *list, n->st);
+    if (!list) return -1;
+    n->list = list;
     if (n->room - n->size < length) {
         const size_t wanted = (n->room + length) * 2;
         char *p = realloc(n->text, wanted);
@@ -105,7 +99,7 @@ static bool set_path(size_t *longer, struct walk *w, size_t length, const char *
 
 static bool add_entry(struct walk *w, hid_t set)
 {
-    w->entries = qc_h5_grow(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st);
+    w->entries = qc_arena_grown(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st);
     if (!w->entries) return false;
     if (w->count >= QC_H5_SETS_MAX)
         return qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
@@ -164,7 +158,7 @@ static bool take_samples(bool *done, struct walk *w, hid_t group, const struct q
     if (ok && w->count >= QC_H5_SETS_MAX)
         qc_fail(w->st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
     if (ok && w->st->code == QC_OK &&
-        (w->entries = qc_h5_grow(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st)) != NULL) {
+        (w->entries = qc_arena_grown(w->a, w->entries, w->count, &w->capacity, sizeof *w->entries, w->st)) != NULL) {
         struct qc_data_entry *e = &w->entries[w->count];
         *done = why.code == QC_OK ? qc_h5_describe_group(e, &s, w->path, w->a, w->st)
                                   : describe_unread(e, w->path, w->a, w->st);

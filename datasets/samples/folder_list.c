@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "base/grow.h"
 #include "base/index.h"
 
 static bool ends(const char *name, const char *end)
@@ -60,13 +61,9 @@ static bool keep(struct listing *l, const char *path, struct qc_status *st)
     struct qc_folder *f = l->out;
     if (f->count == QC_FOLDER_FILES_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "%s: it has more than %d files", l->root, (int)QC_FOLDER_FILES_MAX);
-    if (f->count == l->capacity) {
-        const size_t wanted = l->capacity ? 2 * l->capacity : 64;
-        const char **more = realloc(f->files, wanted * sizeof(const char *));
-        if (!more) return qc_fail_memory(st, wanted * sizeof(const char *));
-        f->files = more;
-        l->capacity = wanted;
-    }
+    const char **more = qc_grown(f->files, f->count, &l->capacity, sizeof(const char *), st);
+    if (!more) return false;
+    f->files = more;
     return (f->files[f->count++] = qc_arena_strdup(l->arena, path, st)) != NULL;
 }
 
@@ -93,13 +90,9 @@ static bool enter(struct listing *l, const struct stat *info, const char *path, 
             return qc_fail(st, QC_BAD_INPUT, "%s is a folder that would be listed twice; remove the link to it", path);
     if (l->folder_count == QC_FOLDER_FILES_MAX)
         return qc_fail(st, QC_UNSUPPORTED, "%s: it has more than %d folders", l->root, (int)QC_FOLDER_FILES_MAX);
-    if (l->folder_count == l->folder_capacity) {
-        const size_t wanted = l->folder_capacity ? 2 * l->folder_capacity : 64;
-        struct folder_id *more = realloc(l->folders, wanted * sizeof *more);
-        if (!more) return qc_fail_memory(st, wanted * sizeof *more);
-        l->folders = more;
-        l->folder_capacity = wanted;
-    }
+    struct folder_id *more = qc_grown(l->folders, l->folder_count, &l->folder_capacity, sizeof *more, st);
+    if (!more) return false;
+    l->folders = more;
     l->folders[l->folder_count++] = id;
     return qc_index_add(&l->by_id, hash, (uint32_t)l->folder_count, st);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "datasets/arrays/memory_rows.h"
 #include "datasets/samples/dataset.h"
 #include "datasets/stream/data_source.h"
@@ -57,16 +58,9 @@ static struct output *output_of(struct packing *p, const char *name, struct qc_s
         qc_fail(st, QC_UNSUPPORTED, "more than %d data sets in one file", QC_H5_SETS_MAX);
         return NULL;
     }
-    if (p->output_count == p->capacity) {
-        const size_t wanted = p->capacity ? 2 * p->capacity : 8;
-        struct output *more = realloc(p->outputs, wanted * sizeof *more);
-        if (!more) {
-            qc_fail_memory(st, wanted * sizeof *more);
-            return NULL;
-        }
-        p->outputs = more;
-        p->capacity = wanted;
-    }
+    struct output *more = qc_grown(p->outputs, p->output_count, &p->capacity, sizeof *more, st);
+    if (!more) return NULL;
+    p->outputs = more;
     struct output *o = &p->outputs[p->output_count];
     *o = (struct output){.name = name, .pieces = QC_NEW_ARRAY(p->arena, struct piece, p->what->count, st)};
     if (!o->pieces) return NULL;

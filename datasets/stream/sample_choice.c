@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "base/order.h"
 #include "datasets/samples/dataset.h"
 
 /* Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014. */
@@ -33,12 +34,6 @@ static bool insert(uint64_t *table, uint64_t mask, uint64_t unit)
     return true;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_selection *selection,
                      struct qc_status *st)
 {
@@ -60,6 +55,6 @@ bool qc_select_units(uint64_t *out, size_t n, uint64_t total, const struct qc_se
         if (out[k] == j && t != j) insert(table, size - 1, j);
     }
     free(table);
-    qsort(out, n, sizeof *out, ascending);
+    qsort(out, n, sizeof *out, qc_order_u64);
     return true;
 }

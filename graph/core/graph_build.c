@@ -42,7 +42,7 @@ size_t qc_graph_bytes(const struct qc_graph *g)
     size_t bytes = qc_arena_bytes(g->arena) + t->value_capacity * sizeof *g->values +
                    t->node_capacity * (sizeof *g->nodes + sizeof *t->node_qparams) +
                    t->qparams_capacity * sizeof *g->qparams_of;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    for (size_t i = 0; i < (t->borrows_qparams ? 3 : sizeof all / sizeof *all); i++)
         bytes += all[i]->capacity * (sizeof *all[i]->hashes + sizeof *all[i]->ids);
     return bytes;
 }
@@ -69,8 +69,11 @@ void qc_graph_free(struct qc_graph *g)
         qc_index_free(&g->tables->names);
         qc_index_free(&g->tables->constants);
         qc_index_free(&g->tables->nodes);
-        qc_index_free(&g->tables->quantizer_names);
-        qc_index_free(&g->tables->products);
+        if (!g->tables->borrows_qparams) {
+            qc_index_free(&g->tables->quantizer_names);
+            qc_index_free(&g->tables->products);
+            free(g->qparams_of);
+        }
         qc_index_free(&g->tables->suffixed);
         free(g->tables->suffixes);
         free(g->tables->node_qparams);
@@ -78,7 +81,6 @@ void qc_graph_free(struct qc_graph *g)
     free(g->tables);
     free(g->values);
     free(g->nodes);
-    free(g->qparams_of);
     free(g->inputs);
     free(g->outputs);
     qc_carried_unref(g->carried);

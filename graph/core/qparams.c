@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <float.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "graph/core/tables.h"
@@ -90,10 +91,25 @@ qc_id qc_graph_add_product(struct qc_graph *g, qc_id a, qc_id b, struct qc_statu
     return id && derive_product(g, &g->qparams_of[id], st) ? id : 0;
 }
 
+void qc_graph_borrow_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_qparams *qparams)
+{
+    if (!to->tables->borrows_qparams) free(to->qparams_of);
+    to->tables->qparams_capacity = 0;
+    to->qparams_of = qparams;
+    to->qparams_count = from->qparams_count;
+    to->tables->quantizer_names = from->tables->quantizer_names;
+    to->tables->products = from->tables->products;
+    to->tables->borrows_qparams = true;
+}
+
 bool qc_graph_copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st)
 {
     struct qc_graph_tables *t = to->tables;
     if (!from->qparams_count) return true;
+    if (from->tables->borrows_qparams) {
+        qc_graph_borrow_qparams(to, from, from->qparams_of);
+        return true;
+    }
     if (!qc_index_copy(&t->quantizer_names, &from->tables->quantizer_names, st) ||
         !qc_index_copy(&t->products, &from->tables->products, st))
         return false;

@@ -42,9 +42,9 @@ bool qc_rebuild_begin_bare(struct qc_rebuild *r, const struct qc_graph *from, st
     return qc_graph_copy_qparams(r->to, from, st);
 }
 
-bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+static bool add_inputs(struct qc_rebuild *r, struct qc_status *st)
 {
-    if (!qc_rebuild_begin_bare(r, from, st)) return false;
+    const struct qc_graph *from = r->from;
     struct qc_graph *to = r->to;
     for (size_t i = 0; i < from->input_count; i++) {
         const struct qc_port *p = &from->inputs[i];
@@ -54,6 +54,64 @@ bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct 
             return false;
     }
     return true;
+}
+
+bool qc_rebuild_begin(struct qc_rebuild *r, const struct qc_graph *from, struct qc_status *st)
+{
+    return qc_rebuild_begin_bare(r, from, st) && add_inputs(r, st);
+}
+
+bool qc_rebuild_room_new(struct qc_rebuild_room *out, const struct qc_graph *from, struct qc_arena *a,
+                         struct qc_status *st)
+{
+    *out = (struct qc_rebuild_room){.from = from,
+                                    .map = QC_NEW_ARRAY(a, qc_id, from->value_count + 1, st),
+                                    .qparams = QC_NEW_ARRAY(a, struct qc_qparams, from->qparams_count + 1, st)};
+    return out->map && out->qparams;
+}
+
+static void update_qparams(const struct qc_rebuild_room *room, qc_id id)
+{
+    const struct qc_qparams *from = &room->from->qparams_of[id];
+    if (!id) return;
+    room->qparams[id] = *from;
+    room->qparams[id].observed = NULL;
+    room->qparams[id].observed_count = 0;
+    if (from->kind != QC_QPARAMS_PRODUCT) return;
+    update_qparams(room, from->a);
+    update_qparams(room, from->b);
+}
+
+bool qc_rebuild_begin_part(struct qc_rebuild *r, struct qc_rebuild_room *room, size_t count, const qc_id *nodes,
+                           struct qc_status *st)
+{
+    const struct qc_graph *from = room->from;
+    *r = (struct qc_rebuild){.from = from, .map = room->map};
+    if (!qc_graph_new_like(&r->to, from, st)) return false;
+    struct qc_graph *to = r->to;
+    to->simulated = from->simulated;
+    to->integer_operators = from->integer_operators;
+    qc_graph_borrow_qparams(to, from, room->qparams);
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_node *n = &from->nodes[nodes[i]];
+        for (unsigned k = 0; k < n->input_count; k++)
+            if (n->inputs[k]) update_qparams(room, from->values[n->inputs[k]].type.qparams);
+        for (unsigned k = 0; k < n->output_count; k++) update_qparams(room, from->values[n->outputs + k].type.qparams);
+    }
+    return add_inputs(r, st);
+}
+
+void qc_rebuild_end_part(struct qc_rebuild *r, struct qc_rebuild_room *room, size_t count, const qc_id *nodes)
+{
+    const struct qc_graph *from = room->from;
+    for (size_t i = 0; i < from->input_count; i++) room->map[from->inputs[i].value] = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct qc_node *n = &from->nodes[nodes[i]];
+        for (unsigned k = 0; k < n->input_count; k++) room->map[n->inputs[k]] = 0;
+        for (unsigned k = 0; k < n->output_count; k++) room->map[n->outputs + k] = 0;
+    }
+    qc_graph_free(r->to);
+    *r = (struct qc_rebuild){0};
 }
 
 enum { FEW = 16 }; /* most nodes have at most this many inputs and outputs */
@@ -172,6 +230,7 @@ qc_id qc_rebuild_value(struct qc_rebuild *r, qc_id old, struct qc_status *st)
 
 static bool map_observed(struct qc_rebuild *r, struct qc_status *st)
 {
+    if (r->to->tables->borrows_qparams) return true;
     for (size_t i = 1; i <= r->from->qparams_count; i++) {
         const struct qc_qparams *s = &r->from->qparams_of[i];
         if (!s->observed_count) continue;

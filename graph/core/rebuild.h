@@ -45,3 +45,23 @@ bool qc_rebuild_finish_with(struct qc_graph **out, struct qc_rebuild *r, const q
 
 /* NULL-safe; frees the map and, if finish was not reached, the graph. */
 void qc_rebuild_free(struct qc_rebuild *r);
+
+/* What graphs of parts of one graph borrow, one after the other, so that making one takes work in proportion to the
+   part. */
+struct qc_rebuild_room {
+    const struct qc_graph *from;
+    qc_id *map;                 /* [value_count + 1]: 0 between parts */
+    struct qc_qparams *qparams; /* [qparams_count + 1]: parameters of the part's values as in `from` */
+};
+
+/* Arrays are allocated in the arena. */
+bool qc_rebuild_room_new(struct qc_rebuild_room *out, const struct qc_graph *from, struct qc_arena *a,
+                         struct qc_status *st);
+
+/* As qc_rebuild_begin, for a graph of these nodes of room->from and all constants they need. Only qparams of values
+   that the nodes read or compute have their parameters; none may be added. */
+bool qc_rebuild_begin_part(struct qc_rebuild *r, struct qc_rebuild_room *room, size_t count, const qc_id *nodes,
+                           struct qc_status *st);
+
+/* Frees the graph of a part and prepares the room for the next. Needed even if qc_rebuild_begin_part failed. */
+void qc_rebuild_end_part(struct qc_rebuild *r, struct qc_rebuild_room *room, size_t count, const qc_id *nodes);

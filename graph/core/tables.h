@@ -17,6 +17,8 @@ struct qc_graph_tables {
     struct qc_index suffixed; /* names that were requested more than once: their indices in suffixes, from 1 */
     size_t suffix_capacity;
     struct qc_suffixes *suffixes;
+    bool borrows_qparams; /* qparams_of, quantizer_names and products belong to another graph: the graph is a part of it
+                             (qc_rebuild_begin_part), or was made from such a part */
     uint64_t *node_qparams; /* [node_capacity]: qparams and axis of the result that a node was added with; part of its
                                identity */
 };
@@ -25,8 +27,11 @@ struct qc_graph_tables {
 bool qc_grow(void **array, size_t *capacity, size_t count, size_t size, struct qc_status *st);
 
 /* Copies the qparams of another graph with their ids and parameters to a graph that has none; observed values are
-   omitted. */
+   omitted. Borrows them if the other graph does. */
 bool qc_graph_copy_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_status *st);
+
+/* Lets a graph that has no qparams use these, of which `from` has the hash tables. */
+void qc_graph_borrow_qparams(struct qc_graph *to, const struct qc_graph *from, struct qc_qparams *qparams);
 
 /* Appends a value; name may be NULL. Returns 0 and a status on failure. */
 qc_id qc_graph_new_value(struct qc_graph *g, const struct qc_value *v, const char *name, struct qc_status *st);

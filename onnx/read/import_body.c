@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/grow.h"
+#include "base/order.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "onnx/read/importing.h"
@@ -334,28 +336,18 @@ struct found {
     const char **names;
 };
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static bool makes(const struct scope *s, const char *name)
 {
     for (; s; s = s->around)
-        if (s->count && bsearch(&name, s->names, s->count, sizeof *s->names, by_name)) return true;
+        if (s->count && bsearch(&name, s->names, s->count, sizeof *s->names, qc_order_text)) return true;
     return false;
 }
 
 static bool add(struct found *f, struct qc_importer *im, const char *name, struct qc_status *st)
 {
-    if (f->count == f->capacity) {
-        const size_t capacity = f->capacity ? 2 * f->capacity : 16;
-        const char **names = QC_NEW_ARRAY(im->arena, const char *, capacity, st);
-        if (!names) return false;
-        if (f->count) memcpy(names, f->names, f->count * sizeof *names);
-        f->names = names;
-        f->capacity = capacity;
-    }
+    const char **names = qc_arena_grown(im->arena, f->names, f->count, &f->capacity, sizeof *names, st);
+    if (!names) return false;
+    f->names = names;
     f->names[f->count++] = name;
     return true;
 }
@@ -384,7 +376,7 @@ static bool enter(struct scope *s, struct qc_importer *im, const Onnx__GraphProt
         if (g->sparse_initializer[i]->values) put(s, g->sparse_initializer[i]->values->name);
     for (size_t i = 0; i < g->n_node; i++)
         for (size_t k = 0; k < g->node[i]->n_output; k++) put(s, g->node[i]->output[k]);
-    qsort(s->names, s->count, sizeof *s->names, by_name);
+    qsort(s->names, s->count, sizeof *s->names, qc_order_text);
     return true;
 }
 
@@ -427,7 +419,7 @@ bool qc_import_find_outer(struct qc_importer *im, struct qc_status *st)
         struct found f = {.count = 0};
         size_t kept = 0;
         if (!look_into(&f, im, NULL, g->node[i], st)) return false;
-        if (f.count) qsort(f.names, f.count, sizeof *f.names, by_name);
+        if (f.count) qsort(f.names, f.count, sizeof *f.names, qc_order_text);
         for (size_t k = 0; k < f.count; k++)
             if (!kept || strcmp(f.names[kept - 1], f.names[k]) != 0) f.names[kept++] = f.names[k];
         im->outer[i] = (struct qc_outer_names){.count = kept, .names = f.names};

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "onnx/read/importing.h"
 
 /* Fields of NodeProto and FunctionProto from IR versions newer than our messages. */
@@ -19,16 +20,11 @@ struct function {
     bool active; /* being expanded: a call of it is recursive */
 };
 
-struct names {
-    size_t count, slot_count; /* a power of two */
-    const char **slots;
-};
-
 struct inliner {
     struct qc_importer *im;
     size_t function_count, made, calls, bytes_before;
     struct function *functions;
-    struct names taken;
+    struct qc_texts taken;
 };
 
 /* The place of a node: the graph of the model (function NULL), or a call of a function. */
@@ -98,42 +94,21 @@ static bool read_defaults(struct function *f, struct qc_importer *im, struct qc_
 
 /* --- Names --- */
 
-static const char **slot_of(const struct names *n, const char *name)
+static bool take(struct inliner *x, const char *name, struct qc_status *st)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (const char *s = name; *s; s++) h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
-    size_t i = (size_t)(h ^ h >> 32) & (n->slot_count - 1);
-    while (n->slots[i] && strcmp(n->slots[i], name) != 0) i = (i + 1) & (n->slot_count - 1);
-    return &n->slots[i];
-}
-
-static bool take(struct names *n, const char *name, struct qc_arena *a, struct qc_status *st)
-{
-    if (2 * (n->count + 1) > n->slot_count) {
-        struct names more = {.slot_count = n->slot_count ? 4 * n->slot_count : 1024};
-        if (!(more.slots = QC_NEW_ARRAY(a, const char *, more.slot_count, st))) return false;
-        for (size_t i = 0; i < n->slot_count; i++)
-            if (n->slots[i]) *slot_of(&more, n->slots[i]) = n->slots[i];
-        more.count = n->count;
-        *n = more;
-    }
-    const char **slot = slot_of(n, name);
-    n->count += !*slot;
-    *slot = name;
-    return true;
+    return qc_texts_set(&x->taken, name, 1, x->im->arena, st);
 }
 
 static bool take_graph(struct inliner *x, const Onnx__GraphProto *g, struct qc_status *st)
 {
-    struct qc_arena *a = x->im->arena;
     for (size_t i = 0; i < g->n_input; i++)
-        if (!take(&x->taken, qc_proto_text(g->input[i]->name), a, st)) return false;
+        if (!take(x, qc_proto_text(g->input[i]->name), st)) return false;
     for (size_t i = 0; i < g->n_initializer; i++)
-        if (!take(&x->taken, qc_proto_text(g->initializer[i]->name), a, st)) return false;
+        if (!take(x, qc_proto_text(g->initializer[i]->name), st)) return false;
     for (size_t i = 0; i < g->n_node; i++) {
         const Onnx__NodeProto *n = g->node[i];
         for (size_t k = 0; k < n->n_output; k++)
-            if (!take(&x->taken, n->output[k], a, st)) return false;
+            if (!take(x, n->output[k], st)) return false;
         for (size_t k = 0; k < n->n_attribute; k++) { /* qc_proto_check bounds the nesting */
             if (n->attribute[k]->g && !take_graph(x, n->attribute[k]->g, st)) return false;
             for (size_t j = 0; j < n->attribute[k]->n_graphs; j++)
@@ -148,9 +123,9 @@ static bool prefix_fits(const struct inliner *x, const struct function *f, const
     for (size_t i = 0; i < f->p->n_node; i++)
         for (size_t k = 0; k < f->p->node[i]->n_output; k++) {
             const char *name = qc_arena_printf(x->im->arena, st, "%s%s", prefix, f->p->node[i]->output[k]);
-            if (!name || *slot_of(&x->taken, name)) return false;
+            if (!name || qc_texts_find(&x->taken, name)) return false;
         }
-    return !*slot_of(&x->taken, prefix);
+    return !qc_texts_find(&x->taken, prefix);
 }
 
 /* Returns a unique name prefix for a call. */
@@ -164,7 +139,7 @@ static const char *prefix_of(struct inliner *x, const struct function *f, const 
     /* Names of values rarely end in a slash, so mostly other prefixes collide. */
     for (unsigned k = 1; prefix && !prefix_fits(x, f, prefix, st) && st->code == QC_OK; k++)
         prefix = qc_arena_printf(x->im->arena, st, "%s_%u/", base, k);
-    if (!prefix || st->code != QC_OK || !take(&x->taken, prefix, x->im->arena, st)) return NULL;
+    if (!prefix || st->code != QC_OK || !take(x, prefix, st)) return NULL;
     return prefix;
 }
 
@@ -310,13 +285,9 @@ static bool copy_attributes(Onnx__NodeProto *n, struct inliner *x, const struct 
 
 static bool push(struct list *out, struct inliner *x, Onnx__NodeProto *n, struct qc_status *st)
 {
-    if (out->count == out->capacity) {
-        const size_t capacity = out->capacity ? 2 * out->capacity : 64;
-        Onnx__NodeProto **more = realloc(out->nodes, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        out->nodes = more;
-        out->capacity = capacity;
-    }
+    Onnx__NodeProto **more = qc_grown(out->nodes, out->count, &out->capacity, sizeof *more, st);
+    if (!more) return false;
+    out->nodes = more;
     if (x->made++ == NODES || qc_arena_bytes(x->im->arena) - x->bytes_before > BYTES)
         return qc_fail(st, QC_UNSUPPORTED,
                        "its functions come to more than %d nodes, or to more than %d MB of names: they use each other "
@@ -449,12 +420,12 @@ bool qc_import_inline(const Onnx__GraphProto **out, struct qc_importer *im, cons
     *out = m->graph;
     if (!m->n_functions) return true;
     const Onnx__GraphProto *g = NULL;
-    if (read_functions(&x, m, st) && take(&x.taken, "", im->arena, st) && take_graph(&x, m->graph, st))
+    if (read_functions(&x, m, st) && take(&x, "", st) && take_graph(&x, m->graph, st))
         g = copy_graph(&x, &top, m->graph, st);
     if (!g) return false;
     *out = g;
-    if (!x.calls) return qc_import_line(im, &im->notes, st, "functions that no node needs were left out");
-    return qc_import_line(im, &im->notes, st, "%zu calls of the model's own functions were expanded", x.calls);
+    if (!x.calls) return qc_lines_add(&im->notes, im->g->arena, st, "functions that no node needs were left out");
+    return qc_lines_add(&im->notes, im->g->arena, st, "%zu calls of the model's own functions were expanded", x.calls);
 }
 
 void qc_import_release_unpacked(struct qc_importer *im)

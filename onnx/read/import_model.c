@@ -100,10 +100,20 @@ static bool find_opset(int *out, const Onnx__ModelProto *m, struct qc_status *st
 
 /* --- Inputs and outputs --- */
 
+/* PyTorch's exporter names some fixed dimensions by their number ("32"). Returns 0 for other names. */
+static int64_t number_named(const char *name)
+{
+    const size_t digits = strspn(name, "0123456789");
+    return digits && digits < 10 && !name[digits] ? strtoll(name, NULL, 10) : 0;
+}
+
 int64_t qc_import_dim(const Onnx__TensorShapeProto__Dimension *d)
 {
-    const bool fixed = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value > 0;
-    return fixed ? d->dim_value : QC_FREE;
+    int64_t n = 0;
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) n = d->dim_value;
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
+        n = number_named(qc_proto_text(d->dim_param));
+    return n > 0 ? n : QC_FREE;
 }
 
 static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_importer *im,
@@ -119,7 +129,8 @@ static bool read_shape(struct qc_shape *out, const char **symbols, struct qc_imp
     for (size_t i = 0; i < s->n_dim; i++) {
         const Onnx__TensorShapeProto__Dimension *d = s->dim[i];
         out->dim[i] = qc_import_dim(d);
-        if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && *qc_proto_text(d->dim_param))
+        if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && out->dim[i] == QC_FREE &&
+            *qc_proto_text(d->dim_param))
             if (!(symbols[i] = qc_arena_strdup(im->g->arena, d->dim_param, st))) return false;
     }
     return true;
@@ -145,7 +156,7 @@ static bool add_inputs(struct qc_importer *im, struct qc_status *st)
         memcpy(im->g->inputs[im->g->input_count - 1].symbol, symbols, sizeof symbols);
     }
     return !with_initializer ||
-           qc_import_line(im, &im->notes, st, "graph inputs with an initializer were taken as constants");
+           qc_lines_add(&im->notes, im->g->arena, st, "graph inputs with an initializer were taken as constants");
 }
 
 static bool shapes_contradict(const struct qc_shape *a, const struct qc_shape *b)
@@ -177,13 +188,13 @@ bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v,
         if (!(port->declared = qc_arena_dup(im->g->arena, &declared, 1, sizeof declared, st))) return false;
     }
     if (shapes_contradict(&declared, &type->shape) &&
-        !qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but is computed as %s", name,
-                        qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))
+        !qc_lines_add(&im->warnings, im->g->arena, st, "output '%s' is declared as %s, but is computed as %s", name,
+                      qc_shape_text(a, &declared), qc_shape_text(b, &type->shape)))
         return false;
     const int elem = v->type->tensor_type->elem_type;
     if (elem != 0 && qc_dtype_from_onnx(elem) != type->dtype)
-        return qc_import_line(im, &im->warnings, st, "output '%s' is declared as %s, but is computed as %s", name,
-                              qc_import_type_text(a, elem), qc_dtype_info(type->dtype)->name);
+        return qc_lines_add(&im->warnings, im->g->arena, st, "output '%s' is declared as %s, but is computed as %s",
+                            name, qc_import_type_text(a, elem), qc_dtype_info(type->dtype)->name);
     return true;
 }
 
@@ -236,15 +247,7 @@ static bool read_info(struct qc_model_info *info, struct qc_importer *im, const 
 
 static bool note_left_out(struct qc_importer *im, const Onnx__ModelProto *m, struct qc_status *st)
 {
-    return !m->n_training_info || qc_import_line(im, &im->notes, st, "training information was left out");
-}
-
-static const char *const *keep_lines(struct qc_importer *im, const struct qc_lines *from, struct qc_status *st)
-{
-    const char **lines = QC_NEW_ARRAY(im->g->arena, const char *, from->count, st);
-    for (size_t i = 0; lines && i < from->count; i++)
-        if (!(lines[i] = keep(im, from->lines[i], st))) return NULL;
-    return lines;
+    return !m->n_training_info || qc_lines_add(&im->notes, im->g->arena, st, "training information was left out");
 }
 
 static bool import_model(struct qc_importer *im, struct qc_model_info *info, const Onnx__ModelProto *m,
@@ -255,8 +258,8 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
         return qc_fail(st, QC_UNSUPPORTED, "has sparse initializers, which are not handled; store them dense");
     im->g->opset = im->opset;
     if (im->opset > QC_ONNX_OPSET_MAX &&
-        !qc_import_line(
-            im, &im->warnings, st,
+        !qc_lines_add(
+            &im->warnings, im->g->arena, st,
             "opset %d is newer than %d, the newest that is known; its operators are read as those of that opset",
             im->opset, QC_ONNX_OPSET_MAX))
         return false;
@@ -269,11 +272,11 @@ static bool import_model(struct qc_importer *im, struct qc_model_info *info, con
     for (size_t i = 0; i < m->graph->n_output; i++)
         if (!qc_import_add_output(im, m->graph->output[i], st)) return false;
     if (!qc_import_carry_end(im, m, st) || !read_info(info, im, m, st) || !qc_import_files(im, info, st)) return false;
-    info->notes = keep_lines(im, &im->notes, st);
+    info->notes = im->notes.lines;
     info->note_count = im->notes.count;
-    info->warnings = keep_lines(im, &im->warnings, st);
+    info->warnings = im->warnings.lines;
     info->warning_count = im->warnings.count;
-    return info->notes && info->warnings;
+    return true;
 }
 
 /* Returns true if constants derived from this model may be too large to hold in memory at the same time. */

@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "onnx/read/importing.h"
 
-static uint64_t hash_name(const char *s)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (; *s; s++) h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
-    return h ^ h >> 32;
-}
-
-/* Returns the slot of a name, or the empty slot where it belongs. */
-static uint32_t *slot_of(const struct qc_importer *im, const char *name)
-{
-    size_t i = (size_t)hash_name(name) & (im->slot_count - 1);
-    while (im->slots[i] && strcmp(im->names[im->slots[i] - 1].name, name) != 0) i = (i + 1) & (im->slot_count - 1);
-    return &im->slots[i];
-}
-
 struct qc_onnx_name *qc_import_find(const struct qc_importer *im, const char *name)
 {
-    uint32_t *slot = slot_of(im, name);
-    return *slot ? &im->names[*slot - 1] : NULL;
+    const size_t number = qc_texts_find(&im->by_name, name);
+    return number ? &im->names[number - 1] : NULL;
 }
 
 struct qc_onnx_name *qc_import_resolve(const struct qc_importer *im, const char *name)
@@ -47,9 +30,8 @@ static const char *origin_text(enum qc_name_origin origin)
 static bool enter(struct qc_importer *im, const char *name, enum qc_name_origin origin, size_t index,
                   struct qc_status *st)
 {
-    uint32_t *slot = slot_of(im, name);
-    if (*slot) {
-        const struct qc_onnx_name *first = &im->names[*slot - 1];
+    const struct qc_onnx_name *first = qc_import_find(im, name);
+    if (first) {
         /* An initializer, entered first, may give a graph input its value. */
         if (first->origin == QC_FROM_INITIALIZER && origin == QC_FROM_INPUT) return true;
         if (first->origin == origin)
@@ -59,8 +41,7 @@ static bool enter(struct qc_importer *im, const char *name, enum qc_name_origin 
                        origin_text(origin));
     }
     im->names[im->name_count] = (struct qc_onnx_name){.name = name, .as = name, .origin = origin, .index = index};
-    *slot = (uint32_t)++im->name_count;
-    return true;
+    return qc_texts_set(&im->by_name, name, ++im->name_count, im->arena, st);
 }
 
 static bool check_inputs_once(const Onnx__GraphProto *p, struct qc_importer *im, struct qc_status *st)
@@ -81,17 +62,13 @@ static bool check_inputs_once(const Onnx__GraphProto *p, struct qc_importer *im,
 static bool enter_own_names(struct qc_importer *im, size_t more, struct qc_status *st)
 {
     const Onnx__GraphProto *p = im->proto;
-    size_t total = p->n_input, slots = 16;
+    size_t total = p->n_input;
     if (!qc_add_size(&total, total, p->n_initializer) || !qc_add_size(&total, total, more))
         return qc_fail_memory(st, UINT64_MAX);
     for (size_t i = 0; i < p->n_node; i++)
         if (!qc_add_size(&total, total, p->node[i]->n_output)) return qc_fail_memory(st, UINT64_MAX);
     if (total > UINT32_MAX / 4) return qc_fail(st, QC_UNSUPPORTED, "%zu values are more than are handled", total);
-    while (slots < 2 * total) slots *= 2;
-    im->slot_count = slots;
-    im->slots = QC_NEW_ARRAY(im->arena, uint32_t, slots, st);
-    im->names = QC_NEW_ARRAY(im->arena, struct qc_onnx_name, total, st);
-    if (!im->slots || !im->names) return false;
+    if (!(im->names = QC_NEW_ARRAY(im->arena, struct qc_onnx_name, total, st))) return false;
     for (size_t i = 0; i < p->n_initializer; i++) {
         const char *name = qc_proto_text(p->initializer[i]->name);
         if (!*name) return qc_fail(st, QC_BAD_INPUT, "initializer %zu has no name", i);
@@ -131,25 +108,4 @@ const char *qc_import_fresh_name(struct qc_importer *im, const char *base, const
 void qc_import_release_names(struct qc_importer *im)
 {
     for (size_t i = 0; i < im->name_count; i++) qc_tensor_unref(im->names[i].constant);
-}
-
-bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
-{
-    char text[1024];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    if (to->count == to->capacity) {
-        size_t capacity = to->capacity ? 2 * to->capacity : 8;
-        const char **lines = QC_NEW_ARRAY(im->arena, const char *, capacity, st);
-        if (!lines) return false;
-        if (to->count) memcpy(lines, to->lines, to->count * sizeof *lines);
-        to->lines = lines;
-        to->capacity = capacity;
-    }
-    const char *line = qc_arena_strdup(im->arena, text, st);
-    if (!line) return false;
-    to->lines[to->count++] = line;
-    return true;
 }

@@ -55,7 +55,7 @@ bool qc_import_mark_live(struct qc_importer *im, struct qc_status *st)
     }
     size_t dead = 0;
     for (size_t i = 0; i < p->n_node; i++) dead += !im->live[i];
-    return !dead || qc_import_line(im, &im->notes, st, "%zu nodes that no output needs were left out", dead);
+    return !dead || qc_lines_add(&im->notes, im->g->arena, st, "%zu nodes that no output needs were left out", dead);
 }
 
 /* --- Producers first --- */
@@ -135,5 +135,6 @@ bool qc_import_nodes(struct qc_importer *im, struct qc_status *st)
     if (!state || !stack) return false;
     for (size_t i = 0; i < n; i++)
         if (im->live[i] && state[i] == WAITING && !import_from(im, i, state, stack, &moved, st)) return false;
-    return !moved || qc_import_line(im, &im->notes, st, "the nodes were not in topological order; they were sorted");
+    return !moved ||
+           qc_lines_add(&im->notes, im->g->arena, st, "the nodes were not in topological order; they were sorted");
 }

@@ -2,6 +2,8 @@
 /* Inside onnx/: the state of an import. */
 #pragma once
 
+#include "base/lines.h"
+#include "base/texts.h"
 #include "graph/core/call.h"
 #include "onnx/read/import.h"
 #include "onnx/read/proto.h"
@@ -20,11 +22,6 @@ struct qc_onnx_name {
     struct qc_onnx_name *alias; /* the name that this one stands for; never an alias itself */
     qc_id id;                   /* 0 until it is in the graph; constants are added when they are used */
     struct qc_tensor *constant; /* NULL until read; owned */
-};
-
-struct qc_lines {
-    size_t count, capacity;
-    const char **lines;
 };
 
 /* Outer names that the subgraphs of a node read: names of the graph that contains the node, each once. */
@@ -74,16 +71,16 @@ struct qc_importer {
     const Onnx__ModelProto *model;
     int opset;
     const Onnx__GraphProto *proto;
-    size_t name_count, slot_count;   /* slot_count is a power of two */
+    size_t name_count;
     struct qc_onnx_name *names;      /* [name_count] */
-    uint32_t *slots;                 /* [slot_count]: index into names + 1 */
+    struct qc_texts by_name;         /* numbers in names, from 1 */
     unsigned char *live;             /* [n_node]: a graph output needs it */
     struct qc_outer_names *outer;    /* [n_node] */
     unsigned depth;                  /* of the body being read; 0: the model */
     size_t *readings;                /* number of bodies read so far in this model */
     struct qc_carry *carry;          /* [n_node]; NULL in a body */
     size_t carried_count, *carried;  /* carried nodes, producers first; room for all */
-    struct qc_lines notes, warnings; /* in the importer's arena */
+    struct qc_lines notes, warnings; /* in the graph's arena */
     const struct qc_unpacked *unpacked;
     size_t opset_count, opset_slots; /* opset_slots is 0 or a power of two */
     struct qc_node_opset *opset_of;
@@ -120,9 +117,6 @@ bool qc_import_carry_end(struct qc_importer *im, const Onnx__ModelProto *m, stru
 
 /* Adds an output of the graph (import_model.c); warns if it differs from its declaration. */
 bool qc_import_add_output(struct qc_importer *im, const Onnx__ValueInfoProto *v, struct qc_status *st);
-
-bool qc_import_line(struct qc_importer *im, struct qc_lines *to, struct qc_status *st, const char *fmt, ...)
-    QC_PRINTF(4, 5);
 
 /* Files (import_external.c). Fills info->files from the initializers and the attributes of nodes. */
 bool qc_import_files(struct qc_importer *im, struct qc_model_info *info, struct qc_status *st);

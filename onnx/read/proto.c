@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/grow.h"
 
 enum {
     DEPTH = 100,
@@ -78,13 +79,9 @@ static bool put_place(struct shortened *s, const uint8_t *data, size_t size, str
 {
     const uint8_t length = NUMBER;
     const uint64_t number = s->place_count;
-    if (s->place_count == s->place_capacity) {
-        const size_t capacity = s->place_capacity ? 2 * s->place_capacity : 64;
-        struct place *places = realloc(s->places, capacity * sizeof *places);
-        if (!places) return qc_fail_memory(st, capacity * sizeof *places);
-        s->places = places;
-        s->place_capacity = capacity;
-    }
+    struct place *places = qc_grown(s->places, s->place_count, &s->place_capacity, sizeof *places, st);
+    if (!places) return false;
+    s->places = places;
     s->places[s->place_count++] = (struct place){.data = data, .size = size};
     return put(s, &length, 1, st) && put(s, &number, NUMBER, st);
 }

@@ -3,67 +3,28 @@
 
 #include "onnx/write/emitting.h"
 
-static size_t hash_name(const char *s)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    for (; *s; s++) h = (h ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
-    return (size_t)(h ^ h >> 32);
-}
-
-/* Returns the slot of a name, or the empty slot where it belongs. */
-static const char **slot_of(const char **slots, size_t count, const char *name)
-{
-    size_t i = hash_name(name) & (count - 1);
-    while (slots[i] && strcmp(slots[i], name) != 0) i = (i + 1) & (count - 1);
-    return &slots[i];
-}
-
 static bool is_taken(const struct qc_emitter *e, const char *name)
 {
     for (; e; e = e->outer) /* a body must not hide a name of the graphs around it */
-        if (*slot_of(e->taken.slots, e->taken.slot_count, name)) return true;
+        if (qc_texts_find(&e->taken, name)) return true;
     return false;
-}
-
-static bool begin_taken(struct qc_emit_taken *t, struct qc_arena *a, struct qc_status *st)
-{
-    t->slot_count = 64;
-    return (t->slots = QC_NEW_ARRAY(a, const char *, t->slot_count, st)) != NULL;
-}
-
-static bool take(struct qc_emit_taken *t, struct qc_arena *a, const char *name, struct qc_status *st)
-{
-    if (2 * (t->count + 1) > t->slot_count) {
-        size_t count = 2 * t->slot_count;
-        const char **slots = QC_NEW_ARRAY(a, const char *, count, st);
-        if (!slots) return false;
-        for (size_t i = 0; i < t->slot_count; i++)
-            if (t->slots[i]) *slot_of(slots, count, t->slots[i]) = t->slots[i];
-        t->slots = slots;
-        t->slot_count = count;
-    }
-    const char **slot = slot_of(t->slots, t->slot_count, name);
-    t->count += *slot == NULL;
-    *slot = name;
-    return true;
 }
 
 bool qc_emit_take(struct qc_emitter *e, const char *name, struct qc_status *st)
 {
-    return take(&e->taken, e->arena, name, st);
+    return qc_texts_set(&e->taken, name, 1, e->arena, st);
 }
 
 bool qc_emit_take_node(struct qc_emitter *e, const char *name, struct qc_status *st)
 {
-    return take(&e->taken_nodes, e->arena, name, st);
+    return qc_texts_set(&e->taken_nodes, name, 1, e->arena, st);
 }
 
 const char *qc_emit_node_name(struct qc_emitter *e, const char *name, struct qc_status *st)
 {
-    const struct qc_emit_taken *t = &e->taken_nodes;
     const char *s = name;
     if (!name || !*name) return NULL;
-    for (unsigned k = 1; s && *slot_of(t->slots, t->slot_count, s); k++)
+    for (unsigned k = 1; s && qc_texts_find(&e->taken_nodes, s); k++)
         s = qc_arena_printf(e->arena, st, "%s_%u", name, k);
     return s && qc_emit_take_node(e, s, st) ? s : NULL;
 }
@@ -140,7 +101,7 @@ bool qc_emit_assign_names(struct qc_emitter *e, struct qc_status *st)
     e->names = QC_NEW_ARRAY(e->arena, const char *, g->value_count + 1, st);
     e->inputs = g->inputs;
     e->outputs = g->outputs;
-    if (!begin_taken(&e->taken, e->arena, st) || !begin_taken(&e->taken_nodes, e->arena, st) || !e->names) return false;
+    if (!e->names) return false;
     if (e->outer) return assign_body_ports(e, st) && assign_others(e, st);
     for (size_t i = 0; i < g->input_count; i++) {
         e->names[g->inputs[i].value] = g->inputs[i].name;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "base/grow.h"
 #include "graph/core/body.h"
 #include "graph/core/custom.h"
 #include "graph/core/recurrent.h"
@@ -8,14 +9,9 @@
 
 bool qc_emit_append(struct qc_emitter *e, struct qc_emit_list *to, void *item, struct qc_status *st)
 {
-    if (to->count == to->capacity) {
-        size_t capacity = to->capacity ? 2 * to->capacity : 64;
-        void **items = QC_NEW_ARRAY(e->arena, void *, capacity, st);
-        if (!items) return false;
-        if (to->count) memcpy(items, to->items, to->count * sizeof *items);
-        to->items = items;
-        to->capacity = capacity;
-    }
+    void **items = qc_arena_grown(e->arena, to->items, to->count, &to->capacity, sizeof *items, st);
+    if (!items) return false;
+    to->items = items;
     to->items[to->count++] = item;
     return true;
 }

@@ -2,6 +2,7 @@
 /* Inside onnx/: the state of an emission. */
 #pragma once
 
+#include "base/texts.h"
 #include "onnx/read/proto.h"
 #include "onnx/write/emit.h"
 
@@ -10,23 +11,17 @@ struct qc_emit_list {
     void **items;
 };
 
-/* Names in use: a hash table. */
-struct qc_emit_taken {
-    const char **slots; /* [slot_count], a power of two */
-    size_t slot_count, count;
-};
-
 struct qc_emitter {
     struct qc_arena *arena; /* all messages; freed after the emission */
     const struct qc_graph *g;
     const struct qc_emitter *outer; /* of a body: the graph around it */
     const char **captured;          /* [input_count] of a body: outer names of its inputs, or NULL */
     int opset;
-    bool contrib;                            /* it has a node of ONNX Runtime's domain */
-    unsigned char *used;                     /* [value_count + 1]: an output needs it */
-    const char **names;                      /* [value_count + 1]: in the file */
-    const struct qc_port *inputs, *outputs;  /* the graph's; in a body with their names in the file */
-    struct qc_emit_taken taken, taken_nodes; /* names of values; names of nodes, which are separate */
+    bool contrib;                           /* it has a node of ONNX Runtime's domain */
+    unsigned char *used;                    /* [value_count + 1]: an output needs it */
+    const char **names;                     /* [value_count + 1]: in the file */
+    const struct qc_port *inputs, *outputs; /* the graph's; in a body with their names in the file */
+    struct qc_texts taken, taken_nodes;     /* names of values; names of nodes, which are separate */
     struct qc_emit_list nodes, initializers, domains;
     struct qc_emit_list *tensors; /* the initializers of the whole model */
     const char *const *node_docs; /* as in the options */

@@ -123,7 +123,8 @@ bool qc_advice_work_of(struct qc_advice_work *out, const struct qc_pipeline *p, 
     if (!unit_of(&out->unit, &values, p->real, p->from->data, st) ||
         !unit_of(&out->quantized, &written, p->produced, p->from->data, st))
         return false;
-    if (p->weight_rounding && p->seen->gram) qc_round_weights_work_of_all(&moments, &rounding, p->seen->gram);
+    if (p->weight_rounding && p->seen->second_moments)
+        qc_round_weights_work_of_all(&moments, &rounding, p->seen->second_moments);
     /* Sequential rounding (docs/decisions/0045-rounding-on-what-is-read.md) is not counted: it may be a quarter of a
        job, and would raise the budget of advice just where weights are improved already. */
     for (size_t i = 0; i < r->trial_count; i++) {

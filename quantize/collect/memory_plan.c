@@ -173,8 +173,8 @@ bool qc_memory_plan(struct qc_pipeline *p, struct qc_status *st)
     p->calibration_options.later_bytes = QC_STREAM_RESERVE + LATER_RESERVE + (after > before ? after - before : 0) +
                                          copies * weights + (most > propagating ? most : propagating);
     const bool collects = p->from->data && !qc_has_statistics(p->in) && (!propagate || both);
-    const struct qc_second_moments *gram = p->seen ? p->seen->gram : NULL; /* loaded from --stats */
-    const size_t solving = gram ? qc_round_weights_bytes_of_all(gram) : 0;
+    const struct qc_second_moments *second_moments = p->seen ? p->seen->second_moments : NULL; /* loaded from --stats */
+    const size_t solving = second_moments ? qc_round_weights_bytes_of_all(second_moments) : 0;
     return collects || qc_stream_workers(&workers, 1, limit, qc_stream_held_bytes(limit),
                                          p->calibration_options.later_bytes + solving, st);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "calib/statistics/stream.h"
 #include "graph/core/rebuild.h"
 #include "graph/core/uses.h"
@@ -63,12 +64,6 @@ static bool look(void *user, const struct qc_unit *at, struct qc_runner *const r
     return true;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Returns the median over the channels of the standard deviation relative to that of the norm; 0 if unknown. */
 static double median_ratio(const struct seen *s, const struct qc_tensor *variance, double epsilon, struct qc_arena *a,
                            struct qc_status *st)
@@ -82,7 +77,7 @@ static double median_ratio(const struct seen *s, const struct qc_tensor *varianc
         if ((double)v[c] > 100 * epsilon && spread > 0) ratio[n++] = sqrt(spread / ((double)v[c] + epsilon));
     }
     if (n < 1 || 2 * n < s->channels) return 0;
-    qsort(ratio, n, sizeof *ratio, by_size);
+    qsort(ratio, n, sizeof *ratio, qc_order_double);
     return ratio[n / 2];
 }
 

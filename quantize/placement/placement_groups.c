@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "base/union_find.h"
 #include "graph/core/function.h"
 #include "graph/core/multiply_adds.h"
@@ -167,11 +168,6 @@ static bool connect_nodes(struct finding *f, struct qc_status *st)
     return true;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Names the structure of a set: its layers, sorted. */
 static bool name_island(struct finding *f, uint32_t root, struct qc_status *st)
 {
@@ -182,7 +178,7 @@ static bool name_island(struct finding *f, uint32_t root, struct qc_status *st)
     for (size_t i = 0; i < count; i++)
         if (qc_union_root(f->connected, f->node[i]) == root) layers[n++] = f->layer[i];
     if (!n) return true;
-    qsort(layers, n, sizeof *layers, by_text);
+    qsort(layers, n, sizeof *layers, qc_order_text);
     for (size_t i = 0; text && i < n; i++) text = qc_arena_printf(f->a, st, "%s%s%s", text, i ? ", " : "", layers[i]);
     for (size_t i = 0; text && i < count; i++)
         if (qc_union_root(f->connected, f->node[i]) == root) f->island[i] = text;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "export/report/type_word.h"
 #include "quantize/report/command_text.h"
 #include "quantize/report/layer_index.h"
@@ -44,12 +45,6 @@ static double reach(const struct qc_layer *l, size_t k)
     return fmax(-(double)l->channel_low[k], (double)l->channel_high[k]);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* Returns the width of the widest channel relative to the median; 1 if unknown. */
 static double spread(const struct finder *f, const struct qc_layer *l, size_t *widest)
 {
@@ -61,7 +56,7 @@ static double spread(const struct finder *f, const struct qc_layer *l, size_t *w
         if (all[k] > all[*widest]) *widest = k;
     }
     double most = all[*widest];
-    qsort(all, l->channel_count, sizeof *all, ascending);
+    qsort(all, l->channel_count, sizeof *all, qc_order_double);
     double median = all[l->channel_count / 2];
     return median > 0 ? most / median : 1;
 }

@@ -58,7 +58,7 @@ static unsigned kinds_of(const struct qc_options *o)
 
 /* Makes p->real the scaled graph. Second moments are divided by the scales and stay; the statistics are dropped if a
    range changed. */
-static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_moments **gram,
+static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_moments **second_moments,
                  const struct qc_scaled_group *groups, size_t count, struct qc_status *st)
 {
     struct qc_equalized info;
@@ -68,15 +68,15 @@ static bool take(struct qc_pipeline *p, struct qc_channels *c, struct qc_second_
         if (!groups[i].kind) continue;
         seen = seen || groups[i].seen;
         memcpy(q->scale, groups[i].best, (size_t)q->count * sizeof *q->scale);
-        if (!qc_scale_moments(*gram, c, &groups[i], groups[i].best, p->arena, st)) return false;
+        if (!qc_scale_moments(*second_moments, c, &groups[i], groups[i].best, p->arena, st)) return false;
     }
     if (!qc_channels_apply(&p->scaled, &info, c, st)) return false;
     p->real = p->scaled;
     if (!seen) return true;
     qc_collection_free(p->seen);
     p->seen = NULL;
-    qc_second_moments_free(p->gram);
-    p->gram = NULL;
+    qc_second_moments_free(p->second_moments);
+    p->second_moments = NULL;
     return true;
 }
 
@@ -85,7 +85,7 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
     *again = false;
     if (!wants(p) || qc_ablated("scale_channels")) return true;
     const bool automatic = strcmp(p->options->scale_channels, "auto") == 0;
-    struct qc_second_moments **gram = p->gram ? &p->gram : &p->seen->gram;
+    struct qc_second_moments **second_moments = p->second_moments ? &p->second_moments : &p->seen->second_moments;
     struct qc_arena *a = qc_arena_new();
     struct qc_channels c;
     struct qc_scaled_group *groups = NULL;
@@ -97,11 +97,12 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
     const struct qc_scale_search search = {.kinds = kinds_of(p->options),
                                            .simulated = p->simulated,
                                            .dynamic = dynamic,
-                                           .gram = *gram,
+                                           .second_moments = *second_moments,
                                            .calibration = &p->calibration_options,
                                            .rounding = qc_round_weights_options_of(p),
                                            .busy = busy,
                                            .data = p->from->data,
+                                           .tables_apart = !p->options->runs_on->onnxruntime,
                                            .may_collect =
                                                !automatic && p->from->data && !qc_has_statistics(p->in) && !p->in->team,
                                            .arena = p->arena,
@@ -121,7 +122,7 @@ bool qc_scale_channels(bool *again, struct qc_pipeline *p, struct qc_status *st)
     if (ok) *p->scaling = (struct qc_channel_scaling){.group_count = count, .groups = groups};
     if (ok && taken) {
         qc_warnings_drop(p->warnings, p->warnings_from, qc_warnings_count(p->warnings));
-        ok = *again = take(p, &c, gram, groups, count, st);
+        ok = *again = take(p, &c, second_moments, groups, count, st);
     }
     qc_arena_free(a);
     return ok;

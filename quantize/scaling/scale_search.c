@@ -25,11 +25,12 @@ static const double *one_group(const struct qc_channels *c, qc_id value, const d
     return scale + c->layout[value].offset;
 }
 
-bool qc_scale_moments(struct qc_second_moments *gram, const struct qc_channels *c, const struct qc_scaled_group *group,
-                      const double *scale, struct qc_arena *a, struct qc_status *st)
+bool qc_scale_moments(struct qc_second_moments *second_moments, const struct qc_channels *c,
+                      const struct qc_scaled_group *group, const double *scale, struct qc_arena *a,
+                      struct qc_status *st)
 {
     for (size_t i = 0; i < group->reader_count; i++) {
-        struct qc_second_moments_layer *l = qc_second_moments_of(gram, NULL, group->readers[i].simulated);
+        struct qc_second_moments_layer *l = qc_second_moments_of(second_moments, NULL, group->readers[i].simulated);
         const qc_id x = c->graph->nodes[group->readers[i].node].inputs[0];
         double *own = NULL;
         if (scale && !(own = QC_NEW_ARRAY(a, double, l->channels, st))) return false;
@@ -46,7 +47,7 @@ bool qc_scale_moments(struct qc_second_moments *gram, const struct qc_channels *
 static bool measure_activation(double *activation, const struct qc_scale_search *s, const struct qc_channels *c,
                                const struct qc_scaled_reader *r, struct qc_status *st)
 {
-    const struct qc_second_moments_layer *l = qc_second_moments_of(s->gram, NULL, r->simulated);
+    const struct qc_second_moments_layer *l = qc_second_moments_of(s->second_moments, NULL, r->simulated);
     const size_t each = l->channels / l->groups;
     double *own = activation + c->layout[c->graph->nodes[r->node].inputs[0]].offset;
     for (size_t i = 0; r->seen && i < r->seen->units * l->channels; i++) {
@@ -166,7 +167,7 @@ static bool judge(double *errors, const struct qc_scale_search *s, const struct 
     o.known = NULL;
     o.progress = NULL;
     o.judged = JUDGED;
-    choosing.gram = s->gram;
+    choosing.second_moments = s->second_moments;
     bool *wanted = QC_NEW_ARRAY(c.arena, bool, g->qparams_count + 1, st);
     c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, g->qparams_count + 1, st);
     bool ok = wanted && c.choices;
@@ -174,7 +175,7 @@ static bool judge(double *errors, const struct qc_scale_search *s, const struct 
         for (size_t r = 0; r < groups[i].reader_count; r++)
             wanted[quantizer_of(g, groups[i].readers[r].simulated)] = true;
     ok = ok && qc_choose_some_weights(&c, g, wanted, &choosing, st) &&
-         qc_weight_rounder_new(&rounder, g, s->gram, &o, st);
+         qc_weight_rounder_new(&rounder, g, s->second_moments, &o, st);
     for (size_t i = 0; ok && i < count; i++)
         for (size_t r = 0; ok && r < groups[i].reader_count; r++, errors++) {
             const qc_id node = groups[i].readers[r].simulated;
@@ -184,7 +185,6 @@ static bool judge(double *errors, const struct qc_scale_search *s, const struct 
             if (ok) *errors = qc_weight_rounder_result(rounder, node)->error;
         }
     qc_weight_rounder_free(rounder);
-    free(c.warnings);
     qc_arena_free(c.arena);
     return ok;
 }
@@ -195,7 +195,7 @@ static bool try_scales(double *errors, const struct qc_scale_search *s, const st
     struct qc_graph *g = NULL;
     bool ok = build(&g, s, c, groups, count, scales, st);
     for (size_t i = 0; ok && scales && i < count; i++)
-        ok = qc_scale_moments(s->gram, c, &groups[i], scales[i], s->arena, st);
+        ok = qc_scale_moments(s->second_moments, c, &groups[i], scales[i], s->arena, st);
     ok = ok && judge(errors, s, groups, count, g, st);
     for (size_t i = 0, at = 0; ok && i < count; i++)
         for (size_t r = 0; r < groups[i].reader_count; r++, at++) {
@@ -204,7 +204,7 @@ static bool try_scales(double *errors, const struct qc_scale_search *s, const st
         }
     for (size_t i = 0; scales && i < count; i++) {
         struct qc_status ignored = QC_STATUS_INIT;
-        qc_scale_moments(s->gram, c, &groups[i], NULL, s->arena, &ignored);
+        qc_scale_moments(s->second_moments, c, &groups[i], NULL, s->arena, &ignored);
     }
     qc_graph_free(g);
     return ok;

@@ -53,12 +53,13 @@ enum qc_scale_kinds {
 struct qc_scale_search {
     unsigned kinds;
     const struct qc_graph *simulated;
-    const bool *dynamic;            /* [node_count + 1 of simulated]: products whose input is quantized at run time */
-    struct qc_second_moments *gram; /* of simulated */
+    const bool *dynamic; /* [node_count + 1 of simulated]: products whose input is quantized at run time */
+    struct qc_second_moments *second_moments; /* of simulated */
     const struct qc_calibration_options *calibration;
     struct qc_round_weights_options rounding;
     const bool *busy;              /* [value_count + 1 of the real graph]: values with ranges in the statistics */
     const struct qc_dataset *data; /* NULL: groups with quantized inputs or ranges are not scaled */
+    bool tables_apart;             /* a tied table is stored twice; else its product is not scaled */
     bool may_collect;              /* statistics can be collected again; else groups with busy values are not scaled */
     struct qc_arena *arena;
     qc_pool_progress_fn *progress;
@@ -78,5 +79,6 @@ bool qc_scale_search(struct qc_scaled_group *groups, size_t count, const struct 
 
 /* Divides the second moments of the readers by these scales of the group, which are copied into the arena; NULL:
    removes the division. */
-bool qc_scale_moments(struct qc_second_moments *gram, const struct qc_channels *c, const struct qc_scaled_group *group,
-                      const double *scale, struct qc_arena *a, struct qc_status *st);
+bool qc_scale_moments(struct qc_second_moments *second_moments, const struct qc_channels *c,
+                      const struct qc_scaled_group *group, const double *scale, struct qc_arena *a,
+                      struct qc_status *st);

@@ -109,7 +109,7 @@ bool qc_stage_choose(struct qc_pipeline *p, struct qc_status *st)
     qc_progress_phase(p->progress, "choosing observers");
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
     const bool ok =
-        qc_auto_method_find(p, qc_moments_of(p), qc_round_weightss(p->options) && qc_moments_of(p) ? &r : NULL, st);
+        qc_auto_method_find(p, qc_moments_of(p), qc_rounds_weights(p->options) && qc_moments_of(p) ? &r : NULL, st);
     qc_progress_end(p->progress);
     if (ok) c->methods = p->auto_method->methods;
     return ok;
@@ -147,8 +147,8 @@ static bool collect_once(struct qc_pipeline *p, struct qc_status *st)
     const double t0 = qc_seconds();
     if (p->seen || !wants_ranges(p)) return true;
     if (!collect(p, &p->cost, st)) return false;
-    if (p->seen->gram && !p->options->memory_limit && !p->in->team &&
-        !qc_second_moments_put_away(p->seen->gram, p->simulated->budget.model_bytes, st))
+    if (p->seen->second_moments && !p->options->memory_limit && !p->in->team &&
+        !qc_second_moments_put_away(p->seen->second_moments, p->simulated->budget.model_bytes, st))
         return false;
     p->collect_seconds = qc_seconds() - t0;
     return true;
@@ -164,17 +164,17 @@ bool qc_stage_collect(struct qc_pipeline *p, struct qc_status *st)
     struct qc_calibration_options *c = &p->calibration_options;
     if (!p->memory_planned && !qc_memory_plan(p, st)) return false;
     p->memory_planned = true;
-    if (p->options->checkpoint && !p->rounded_file && qc_round_weightss(p->options) &&
+    if (p->options->checkpoint && !p->rounded_file && qc_rounds_weights(p->options) &&
         !qc_collecting_layers(&p->rounded_file, p, st))
         return false;
     if (!know_outputs(p, st)) return false;
     c->few = few_samples(p) && !qc_ablated("few");
     c->unseen = may_go_further(p) && !qc_ablated("unseen");
     if (!(source_of(p) ? collect_once(p, st) : do_without(p, st))) return false;
-    if (qc_has_statistics(p->in) && c->moments && !p->gram && p->seen->gram &&
-        !qc_second_moments_bind(&p->seen->gram, p->seen->gram, p->simulated, source_of(p), st))
+    if (qc_has_statistics(p->in) && c->moments && !p->second_moments && p->seen->second_moments &&
+        !qc_second_moments_bind(&p->seen->second_moments, p->seen->second_moments, p->simulated, source_of(p), st))
         return false;
-    c->gram = qc_moments_of(p);
+    c->second_moments = qc_moments_of(p);
     return true;
 }
 
@@ -187,15 +187,18 @@ static bool simulate_again(struct qc_pipeline *p, struct qc_status *st)
     p->partition = NULL;
     p->simulated = p->joined = NULL;
     if (!qc_stage_functions(p, st) || !qc_stage_partition(p, st) || !qc_stage_simulate(p, st)) return false;
-    struct qc_second_moments **gram = p->gram ? &p->gram : p->seen ? &p->seen->gram : NULL;
-    return !gram || qc_second_moments_bind(gram, *gram, p->simulated, p->from->model.path, st);
+    struct qc_second_moments **second_moments = p->second_moments ? &p->second_moments
+                                                : p->seen         ? &p->seen->second_moments
+                                                                  : NULL;
+    return !second_moments ||
+           qc_second_moments_bind(second_moments, *second_moments, p->simulated, p->from->model.path, st);
 }
 
 bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
 {
     bool again;
     if (!qc_scale_channels(&again, p, st) || (again && !simulate_again(p, st)) || !collect_once(p, st)) return false;
-    p->calibration_options.gram = qc_moments_of(p);
+    p->calibration_options.second_moments = qc_moments_of(p);
     return true;
 }
 
@@ -203,7 +206,7 @@ bool qc_stage_scale(struct qc_pipeline *p, struct qc_status *st)
 static bool propagate(struct qc_pipeline *p, struct qc_status *st)
 {
     const struct qc_round_weights_options r = qc_round_weights_options_of(p);
-    const bool rounds = qc_round_weightss(p->options);
+    const bool rounds = qc_rounds_weights(p->options);
     if (wants_ranges(p) && !qc_plain_make(p, qc_moments_of(p), rounds && qc_moments_of(p) ? &r : NULL, st))
         return false;
     if (rounds && !qc_weight_rounder_new(&p->weight_rounder, p->simulated, qc_moments_of(p), &r, st)) return false;
@@ -233,7 +236,8 @@ bool qc_stage_bind(struct qc_pipeline *p, struct qc_status *st)
 {
     if (!(p->options->propagate ? propagate(p, st) : bind_all(p, st))) return false;
     if (!qc_keep_target_limits(p->simulated, p->options->runs_on, st)) return false;
-    for (size_t i = 0; i < p->calibration->warning_count; i++) qc_warn(p->warnings, "%s", p->calibration->warnings[i]);
+    for (size_t i = 0; i < p->calibration->warnings.count; i++)
+        qc_warn(p->warnings, "%s", p->calibration->warnings.lines[i]);
     return true;
 }
 
@@ -242,21 +246,22 @@ bool qc_reuse_statistics(struct qc_pipeline *p, struct qc_status *st)
     size_t count;
     qc_id *values;
     const char **names;
-    struct qc_second_moments *gram = NULL;
+    struct qc_second_moments *second_moments = NULL;
     if (!p->seen) return true; /* --propagate without second moments */
     if (!qc_observed_values(&count, &values, &names, p->simulated, p->arena, st)) return false;
     bool there = !p->moments_dropped && (!wants_ranges(p) || !p->calibration_options.channels || p->seen->channels);
     /* Values without a name are identified by their ids, which differ between graphs. */
     for (size_t i = 0; there && wants_ranges(p) && i < count; i++)
         there = *names[i] != '%' && qc_collection_find(p->seen, names[i]);
-    if (there && p->seen->gram) {
-        if (!qc_second_moments_for(&gram, p->seen->gram, p->simulated, st)) return false;
-        there = gram != NULL;
-        for (size_t i = 0; there && !p->scaled && i < qc_second_moments_count(gram); i++)
-            qc_second_moments_at(gram, i)->divisor = NULL; /* scales of another branch; this graph is not scaled */
+    if (there && p->seen->second_moments) {
+        if (!qc_second_moments_for(&second_moments, p->seen->second_moments, p->simulated, st)) return false;
+        there = second_moments != NULL;
+        for (size_t i = 0; there && !p->scaled && i < qc_second_moments_count(second_moments); i++)
+            qc_second_moments_at(second_moments, i)->divisor =
+                NULL; /* scales of another branch; this graph is not scaled */
     }
     if (there) {
-        p->gram = gram;
+        p->second_moments = second_moments;
         return true;
     }
     if (qc_has_statistics(p->in) || p->in->team)

@@ -29,7 +29,8 @@ bool qc_stage_partition(struct qc_pipeline *p, struct qc_status *st)
         p->scheme.prefer = QC_PREFER_SIZE;
         if (!qc_partition_new(&p->partition, p->joined, p->from->rules, &p->scheme, st)) return false;
     }
-    for (size_t i = 0; i < p->partition->warning_count; i++) qc_warn(p->warnings, "%s", p->partition->warnings[i]);
+    for (size_t i = 0; i < p->partition->warnings.count; i++)
+        qc_warn(p->warnings, "%s", p->partition->warnings.lines[i]);
     if (p->partition->matches.count || p->partition->weight_only_count) return true;
     if (p->joined->depth && p->quantize_body) return true; /* there are bodies */
     if (p->may_be_float) return true;

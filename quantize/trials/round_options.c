@@ -13,7 +13,7 @@ bool qc_corrects_bias(const struct qc_options *o)
     return strcmp(o->bias_correction, "on") == 0 && !qc_narrows_bias(o);
 }
 
-bool qc_round_weightss(const struct qc_options *o)
+bool qc_rounds_weights(const struct qc_options *o)
 {
     return strcmp(o->weight_rounding, "compensated") == 0 || qc_corrects_bias(o);
 }
@@ -35,5 +35,5 @@ struct qc_round_weights_options qc_round_weights_options_of(const struct qc_pipe
 
 const struct qc_second_moments *qc_moments_of(const struct qc_pipeline *p)
 {
-    return p->gram ? p->gram : p->seen ? p->seen->gram : NULL;
+    return p->second_moments ? p->second_moments : p->seen ? p->seen->second_moments : NULL;
 }

@@ -2,14 +2,10 @@
 /* Converts a quantized model to the canonical affine graph, which is the same for every form of the file. */
 #pragma once
 
+#include "base/lines.h"
 #include "rewrite/passes/simulate.h"
 
 /* Notes for the report, one line each, in the memory of the graph: what stayed in float or was treated specially. */
-struct qc_canonical_notes {
-    size_t count, capacity;
-    const char **lines;
-};
-
 /* Converts QuantizeLinear, DequantizeLinear (ONNX) and QLinear operators (graph/core/qlinear.h) with constant float32
    parameters to affine values with bound qparams:
    - Equal parameters become one set of qparams. A dequantize after a quantize with the same qparams vanishes; with
@@ -28,8 +24,8 @@ struct qc_canonical_notes {
    All other operators stay in float. The result is not simulated; qc_propagate_qdq, qc_rewrite (requantize.rules) and
    qc_to_integer finish it, as after qc_simulate. A graph without quantization is copied unchanged. rules:
    patterns.rules and allow.rules. notes may be NULL. */
-bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g,
-                  const struct qc_rules *rules, struct qc_status *st);
+bool qc_canonical(struct qc_graph **out, struct qc_lines *notes, const struct qc_graph *g, const struct qc_rules *rules,
+                  struct qc_status *st);
 
 /* Makes the produced graph of a canonical one: expand, fold (requantize.rules) and realise. */
 bool qc_canonical_finish(struct qc_graph **out, const struct qc_graph *canonical, const struct qc_rules *rules,

@@ -1,31 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rewrite/canonical/canonical.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "rewrite/canonical/canonical_parts.h"
-
-bool qc_canon_note(struct qc_canon *c, struct qc_status *st, const char *fmt, ...)
-{
-    struct qc_canonical_notes *n = c->notes;
-    char line[1024];
-    va_list args;
-    if (!n) return true;
-    va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    if (n->count == n->capacity) {
-        const size_t capacity = n->capacity ? 2 * n->capacity : 16;
-        const char **lines = QC_NEW_ARRAY(c->r.to->arena, const char *, capacity, st);
-        if (!lines) return false;
-        if (n->count) memcpy(lines, n->lines, n->count * sizeof *lines);
-        n->lines = lines;
-        n->capacity = capacity;
-    }
-    return (n->lines[n->count++] = qc_arena_strdup(c->r.to->arena, line, st));
-}
 
 /* --- Values --- */
 
@@ -240,8 +219,8 @@ static bool has_integer_products(const struct qc_graph *g)
     return false;
 }
 
-bool qc_canonical(struct qc_graph **out, struct qc_canonical_notes *notes, const struct qc_graph *g,
-                  const struct qc_rules *rules, struct qc_status *st)
+bool qc_canonical(struct qc_graph **out, struct qc_lines *notes, const struct qc_graph *g, const struct qc_rules *rules,
+                  struct qc_status *st)
 {
     struct qc_canon c = {.g = g, .rules = rules, .notes = notes, .arena = qc_arena_new()};
     bool ok = false;

@@ -114,8 +114,9 @@ static bool product_of_floats(bool *done, struct qc_canon *c, const struct qc_no
     if (joins && !(in[2] = accumulator_bias(c, joins, product, st))) return false;
     if (bias && !joins) {
         char label[QC_LABEL];
-        if (!qc_canon_note(c, st, "node '%s' (%s): its bias is added in float, because %s",
-                           n->name ? n->name : qc_value_label(label, c->g, n->outputs), qc_op_info(n->op)->name, why))
+        if (c->notes &&
+            !qc_lines_add(c->notes, c->r.to->arena, st, "node '%s' (%s): its bias is added in float, because %s",
+                          n->name ? n->name : qc_value_label(label, c->g, n->outputs), qc_op_info(n->op)->name, why))
             return false;
         name = NULL;
     }

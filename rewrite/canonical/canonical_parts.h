@@ -13,7 +13,7 @@
 struct qc_canon {
     const struct qc_graph *g;
     const struct qc_rules *rules;
-    struct qc_canonical_notes *notes;
+    struct qc_lines *notes;
     struct qc_arena *arena;
     struct qc_rebuild r;
     qc_id *parent;  /* [value_count + 1]: union-find */
@@ -49,8 +49,6 @@ bool qc_canon_is_stored(enum qc_dtype t); /* u8, i8, u16, i16, u4, i4 */
 /* Returns the name of a quantized value without the suffixes that exporters add, in the arena; NULL only if memory is
    out. */
 const char *qc_canon_base(struct qc_canon *c, qc_id value, struct qc_status *st);
-
-bool qc_canon_note(struct qc_canon *c, struct qc_status *st, const char *fmt, ...) QC_PRINTF(3, 4);
 
 /* Returns the new real value of an old float value or of integers of a literal class. */
 qc_id qc_canon_real(struct qc_canon *c, qc_id old, struct qc_status *st);

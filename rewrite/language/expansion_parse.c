@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "rewrite/language/expansion_parts.h"
 
 static bool add_slot(struct qc_function_parser *f, const char *name, enum qc_fslot_kind kind, const struct qc_lexer *at,
@@ -87,13 +88,10 @@ static bool keep(struct qc_rules *rs, const struct qc_function_rule *f, struct q
         if (strcmp(rs->functions[i].file, f->file) == 0 || strcmp(rs->functions[i].name, f->name) != 0)
             rs->functions[kept++] = rs->functions[i];
     rs->function_count = kept;
-    if (rs->function_count == rs->function_capacity) {
-        const size_t capacity = rs->function_capacity ? rs->function_capacity * 2 : 64;
-        struct qc_function_rule *more = realloc(rs->functions, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        rs->functions = more;
-        rs->function_capacity = capacity;
-    }
+    struct qc_function_rule *more =
+        qc_grown(rs->functions, rs->function_count, &rs->function_capacity, sizeof *more, st);
+    if (!more) return false;
+    rs->functions = more;
     rs->functions[rs->function_count++] = *f;
     return true;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "graph/core/function.h"
 #include "rewrite/language/expansion_parts.h"
 #include "rewrite/language/match.h"
@@ -105,13 +106,9 @@ static bool add_rule(struct qc_rules *rs, const struct qc_rule *rule, struct qc_
             rs->rules[i] = *rule;
             return true;
         }
-    if (rs->count == rs->capacity) {
-        size_t capacity = rs->capacity ? rs->capacity * 2 : 32;
-        struct qc_rule *more = realloc(rs->rules, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        rs->rules = more;
-        rs->capacity = capacity;
-    }
+    struct qc_rule *more = qc_grown(rs->rules, rs->count, &rs->capacity, sizeof *more, st);
+    if (!more) return false;
+    rs->rules = more;
     rs->rules[rs->count++] = *rule;
     return true;
 }
@@ -203,7 +200,18 @@ static bool parse_clauses(struct qc_rule_parser *p, struct qc_status *st)
     }
 }
 
-/* [ target NAME ] ( inside | [ outputs ] because ) TEXT */
+static enum qc_cost_where parse_where(struct qc_rule_parser *p, struct qc_status *st)
+{
+    static const char *const words[] = {[QC_COST_OUTPUTS] = "outputs",
+                                        [QC_COST_ONCE] = "once",
+                                        [QC_COST_FLOATS] = "floats",
+                                        [QC_COST_PARTLY] = "partly"};
+    for (unsigned i = 1; i < sizeof words / sizeof *words; i++)
+        if (qc_lexer_take(&p->x, words[i], st)) return (enum qc_cost_where)i;
+    return QC_COST_ANYWHERE;
+}
+
+/* [ target NAME ] ( inside | [ outputs | once | floats | partly ] because ) TEXT */
 static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
 {
     const char *word = p->rule->kind == QC_RULE_ISLAND ? "inside" : "because";
@@ -211,7 +219,7 @@ static bool parse_inside(struct qc_rule_parser *p, struct qc_status *st)
     if (qc_lexer_take(&p->x, "target", st) &&
         !qc_lexer_name(&rule->target, &p->x, "the name of a target", p->rules->arena, st))
         return false;
-    rule->for_outputs = rule->kind == QC_RULE_COST && qc_lexer_take(&p->x, "outputs", st);
+    if (rule->kind == QC_RULE_COST) rule->where = parse_where(p, st);
     return st->code == QC_OK && qc_lexer_expect(&p->x, word, st) &&
            qc_lexer_text(&rule->inside, &p->x, p->rules->arena, st);
 }
@@ -243,13 +251,9 @@ static bool parse_rule(struct qc_rule_parser *p, enum qc_rule_kind kind, struct 
 
 static bool add_allow(struct qc_rules *r, const struct qc_allow *a, struct qc_status *st)
 {
-    if (r->allow_count == r->allow_capacity) {
-        size_t capacity = r->allow_capacity ? r->allow_capacity * 2 : 64;
-        struct qc_allow *more = realloc(r->allows, capacity * sizeof *more);
-        if (!more) return qc_fail_memory(st, capacity * sizeof *more);
-        r->allows = more;
-        r->allow_capacity = capacity;
-    }
+    struct qc_allow *more = qc_grown(r->allows, r->allow_count, &r->allow_capacity, sizeof *more, st);
+    if (!more) return false;
+    r->allows = more;
     r->allows[r->allow_count++] = *a;
     return true;
 }

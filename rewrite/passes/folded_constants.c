@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/index.h"
 #include "graph/types/tensor_forms.h"
 
@@ -74,13 +75,9 @@ static bool is_it(const struct folded *k, const struct qc_tensor *from, const st
 static bool add(struct qc_folded_constants *f, const struct qc_tensor *from, const struct qc_tensor *to,
                 const struct qc_qparams *q, int axis, struct qc_status *st)
 {
-    if (f->count == f->capacity) {
-        const size_t more = 2 * f->capacity + 16;
-        struct folded *list = realloc(f->list, more * sizeof *list);
-        if (!list) return qc_fail_memory(st, more * sizeof *list);
-        f->list = list;
-        f->capacity = more;
-    }
+    struct folded *list = qc_grown(f->list, f->count, &f->capacity, sizeof *list, st);
+    if (!list) return false;
+    f->list = list;
     struct folded k = {.dtype = q->dtype,
                        .levels = qc_qparams_levels(q),
                        .axis = axis,

@@ -13,6 +13,7 @@
    a warning. A type that the options give to nodes by name overrides the pattern's scheme. */
 #pragma once
 
+#include "base/lines.h"
 #include "rewrite/language/rewriter.h"
 #include "rewrite/passes/given.h"
 
@@ -58,6 +59,7 @@ struct qc_partition_options {
     bool blocks_restricted; /* as weight.restricted, for weights in blocks */
     bool few_have_zeros;    /* weights in blocks of fewer than 8 bits are asymmetric, whatever weight.symmetry is */
     bool dynamic_recurrent; /* dynamic quantization of LSTM: a format of the file has an operator for it */
+    bool tables_apart;      /* a table that is also the matrix of a product is stored twice */
     enum qc_overflow_fix overflow_fix;
     bool pads_channels; /* kernels of the target start new pairs at each position of a Conv */
     bool float_results; /* its integer kernels can give float results, so `result quantized` of a pattern has no
@@ -108,8 +110,7 @@ struct qc_partition {
     bool *real_product;  /* [node_count + 1]: the match at this node multiplies real numbers, because no accumulator can
                             sum over blocks of a weight */
     bool *dynamic;       /* [node_count + 1]: only the weight is quantized, and the input at run time */
-    size_t warning_count, warning_capacity;
-    const char **warnings; /* patterns with different schemes for one quantizer */
+    struct qc_lines warnings;
 };
 
 /* Returns true if s is the node's op, or a glob that matches its name or its result's. */

@@ -408,17 +408,8 @@ static bool warn(struct qc_partition *p, const struct qc_scheme_source *first, c
     char label[QC_LABEL];
     const char *one = source_text(p, first, st), *two = source_text(p, other, st);
     if (!one || !two) return false;
-    if (p->warning_count == p->warning_capacity) {
-        const char **more = QC_NEW_ARRAY(p->arena, const char *, p->warning_capacity * 2 + 8, st);
-        if (!more) return false;
-        if (p->warning_count) memcpy(more, p->warnings, p->warning_count * sizeof *more);
-        p->warnings = more;
-        p->warning_capacity = p->warning_capacity * 2 + 8;
-    }
-    p->warnings[p->warning_count] =
-        qc_arena_printf(p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
+    return qc_lines_add(&p->warnings, p->arena, st, "'%s': %s and %s want different schemes; that of %s holds",
                         qc_value_label(label, p->graph, v), one, two, one);
-    return p->warnings[p->warning_count++] != NULL;
 }
 
 static bool set_scheme(struct qc_partition *p, const struct qc_scheme_source *source, qc_id v, bool weight,
@@ -638,7 +629,7 @@ char *qc_partition_print(const struct qc_partition *p, struct qc_status *st)
             qc_print(f, "per channel '%s' axis %d\n", qc_value_label(label, g, v), p->channel_axis[v]);
     for (qc_id v = 1; v <= g->value_count; v++)
         if (p->one_scale[v]) qc_print(f, "one scale '%s': %s\n", qc_value_label(label, g, v), p->one_scale[v]);
-    for (size_t i = 0; i < p->warning_count; i++) qc_print(f, "warning %s\n", p->warnings[i]);
+    for (size_t i = 0; i < p->warnings.count; i++) qc_print(f, "warning %s\n", p->warnings.lines[i]);
     if (fclose(f) != 0) {
         free(text);
         qc_fail_memory(st, size);

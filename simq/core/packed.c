@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/index.h"
 
 struct block {
@@ -35,13 +36,9 @@ void qc_packed_free(struct qc_packed *p)
 
 static bool add(struct qc_packed *p, const struct block *b, struct qc_status *st)
 {
-    if (p->count == p->capacity) {
-        const size_t more = p->capacity ? 2 * p->capacity : 16;
-        struct block *blocks = realloc(p->blocks, more * sizeof *blocks);
-        if (!blocks) return qc_fail_memory(st, more * sizeof *blocks);
-        p->blocks = blocks;
-        p->capacity = more;
-    }
+    struct block *blocks = qc_grown(p->blocks, p->count, &p->capacity, sizeof *blocks, st);
+    if (!blocks) return false;
+    p->blocks = blocks;
     if (!qc_index_add(&p->index, qc_hash_number((uintptr_t)b->from), (uint32_t)p->count + 1, st)) return false;
     p->blocks[p->count++] = *b;
     return true;

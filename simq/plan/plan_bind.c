@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "simq/core/integer.h"
 #include "simq/core/kernel_affine.h"
 #include "simq/plan/plan_parts.h"
@@ -86,13 +87,9 @@ static bool turn(struct qc_operand *out, struct qc_binding *b, qc_id node, qc_id
 
 static bool add_report(struct qc_plan *p, size_t index, const struct qc_operand *o, struct qc_status *st)
 {
-    if (p->report_count == p->report_capacity) {
-        const size_t more = p->report_capacity ? 2 * p->report_capacity : 64;
-        struct qc_report *grown = realloc(p->reports, more * sizeof *grown);
-        if (!grown) return qc_fail_memory(st, more * sizeof *grown);
-        p->reports = grown;
-        p->report_capacity = more;
-    }
+    struct qc_report *grown = qc_grown(p->reports, p->report_count, &p->report_capacity, sizeof *grown, st);
+    if (!grown) return false;
+    p->reports = grown;
     p->reports[p->report_count++] = (struct qc_report){.index = index, .after = p->step_count, .what = *o};
     qc_plan_touch(p, o, p->step_count);
     return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "graph/core/scale_layout.h"
 #include "simq/plan/plan_parts.h"
 
@@ -67,16 +68,12 @@ bool qc_plan_turn_constant(struct qc_operand *out, struct qc_plan *p, const stru
     struct qc_shape shape = qc_shape_of(from->rank, from->dim);
     struct qc_tensor *t = qc_tensor_new(from->dtype, &shape, st);
     if (!t) return false;
-    if (p->copy_count == p->copy_capacity) {
-        const size_t more = p->copy_capacity ? 2 * p->copy_capacity : 16;
-        struct qc_tensor **grown = realloc(p->copies, more * sizeof *grown);
-        if (!grown) {
-            qc_tensor_unref(t);
-            return qc_fail_memory(st, more * sizeof *grown);
-        }
-        p->copies = grown;
-        p->copy_capacity = more;
+    struct qc_tensor **more = qc_grown(p->copies, p->copy_count, &p->copy_capacity, sizeof *more, st);
+    if (!more) {
+        qc_tensor_unref(t);
+        return false;
     }
+    p->copies = more;
     p->copies[p->copy_count++] = t;
     *out = (struct qc_operand){.view = qc_view_of(from->dtype, &shape, layout, t->data)};
     qc_view_copy(&out->view, from);

@@ -2,24 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "simq/plan/plan_parts.h"
-
-/* Grows a malloc'ed array by doubling. */
-static bool grow(void **array, size_t *capacity, size_t count, size_t size, struct qc_status *st)
-{
-    if (count < *capacity) return true;
-    size_t more = *capacity ? *capacity * 2 : 64;
-    void *p = realloc(*array, more * size);
-    if (!p) return qc_fail_memory(st, more * size);
-    *array = p;
-    *capacity = more;
-    return true;
-}
 
 uint32_t qc_plan_new_storage(struct qc_plan *p, size_t bytes, struct qc_status *st)
 {
     if (!qc_budget_run(&p->graph->budget, bytes, p->input_bytes, st)) return 0;
-    if (!grow((void **)&p->storages, &p->storage_capacity, p->storage_count + 1, sizeof *p->storages, st)) return 0;
+    struct qc_storage *more = qc_grown(p->storages, p->storage_count + 1, &p->storage_capacity, sizeof *more, st);
+    if (!more) return 0;
+    p->storages = more;
     const uint32_t id = (uint32_t)++p->storage_count;
     p->storages[id] = (struct qc_storage){.bytes = bytes, .first = SIZE_MAX};
     return id;
@@ -105,6 +96,15 @@ static bool prepare(struct qc_binding *b, struct qc_step *s, const struct qc_ste
     return false;
 }
 
+/* Returns room for a step behind those there are. */
+static struct qc_step *next_step(struct qc_plan *p, struct qc_status *st)
+{
+    struct qc_step *more = qc_grown(p->steps, p->step_count, &p->step_capacity, sizeof *more, st);
+    if (!more) return NULL;
+    p->steps = more;
+    return &more[p->step_count];
+}
+
 bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st)
 {
     struct qc_plan *p = b->plan;
@@ -114,8 +114,8 @@ bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_s
         for (unsigned i = 0; i < d->output_count; i++) qc_plan_touch(p, &d->out[i], p->step_count);
         return true;
     }
-    if (!grow((void **)&p->steps, &p->step_capacity, p->step_count, sizeof *p->steps, st)) return false;
-    struct qc_step *s = &p->steps[p->step_count];
+    struct qc_step *s = next_step(p, st);
+    if (!s) return false;
     *s = (struct qc_step){.kernel = d->kernel,
                           .node = d->node ? &b->g->nodes[d->node] : NULL,
                           .label = d->label ? d->label : d->kernel->name,
@@ -135,8 +135,8 @@ bool qc_plan_emit(struct qc_binding *b, const struct qc_step_def *d, struct qc_s
 bool qc_plan_emit_making(struct qc_binding *b, const struct qc_step_def *d, struct qc_status *st)
 {
     struct qc_plan *p = b->plan;
-    if (!grow((void **)&p->steps, &p->step_capacity, p->step_count, sizeof *p->steps, st)) return false;
-    struct qc_step *s = &p->steps[p->step_count];
+    struct qc_step *s = next_step(p, st);
+    if (!s) return false;
     *s = (struct qc_step){.kernel = d->kernel,
                           .node = &b->g->nodes[d->node],
                           .label = d->kernel->name,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "simq/plan/variants.h"
 
+#include "base/grow.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,13 +111,9 @@ static void forget_oldest(struct qc_variants *v)
 static bool make_room(struct qc_variants *v, struct qc_status *st)
 {
     forget_oldest(v);
-    if (v->count < v->capacity) return true;
-    const size_t more = v->capacity ? 2 * v->capacity : 8;
-    struct variant **grown = realloc(v->all, more * sizeof(struct variant *));
-    if (!grown) return qc_fail_memory(st, more * sizeof(struct variant *));
-    v->all = grown;
-    v->capacity = more;
-    return true;
+    struct variant **more = qc_grown(v->all, v->count, &v->capacity, sizeof(struct variant *), st);
+    if (more) v->all = more;
+    return more != NULL;
 }
 
 static struct variant *make(struct qc_variants *v, const struct qc_shape *shapes, struct qc_status *st)

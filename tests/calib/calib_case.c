@@ -124,12 +124,12 @@ bool case_choose(struct case_run *r, const struct qc_calibration_options *option
                       qc_collect(&seen, &cost, r->simulated, count, values, names, r->data, &collect, st)
                 : qc_fail_memory(st, 1);
     struct qc_calibration_options choosing = *options;
-    choosing.gram = ok ? seen->gram : NULL;
+    choosing.second_moments = ok ? seen->second_moments : NULL;
     ok = ok && qc_choose(&r->calibration, r->simulated, seen, qc_dataset_file(r->data), &choosing, st);
     if (ok) {
         r->calibration->cost = cost;
-        r->gram = seen->gram;
-        seen->gram = NULL;
+        r->second_moments = seen->second_moments;
+        seen->second_moments = NULL;
     }
     qc_collection_free(seen);
     qc_arena_free(a);
@@ -194,7 +194,7 @@ void case_free(struct case_run *r)
     qc_graph_free(r->folded);
     qc_graph_free(r->expanded);
     qc_calibration_free(r->calibration);
-    qc_second_moments_free(r->gram);
+    qc_second_moments_free(r->second_moments);
     qc_dataset_free(r->data);
     qc_graph_free(r->simulated);
     qc_partition_free(r->partition);

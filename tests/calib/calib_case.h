@@ -49,14 +49,15 @@ struct case_run {
     struct qc_partition *partition;
     struct qc_dataset *data;
     struct qc_calibration *calibration;
-    struct qc_second_moments *gram; /* with options.moments, else NULL */
+    struct qc_second_moments *second_moments; /* with options.moments, else NULL */
     struct qc_graph *normalised, *simulated, *expanded, *folded, *produced;
 };
 
 /* Everything but the export. *out is to be freed in either case; g is borrowed. */
 bool case_calibrate(struct case_run *out, const struct qc_graph *g, const char *path, const struct case_setup *setup,
                     struct qc_status *st);
-/* Collects what the data are like and chooses from it: calibration and gram of a simulated graph with data. */
+/* Collects what the data are like and chooses from it: calibration and second moments of a simulated graph with data.
+ */
 bool case_choose(struct case_run *r, const struct qc_calibration_options *options, struct qc_status *st);
 /* As far as the simulated graph, unbound. *out is zeroed before. */
 bool case_simulate(struct case_run *out, const struct qc_graph *g, const struct case_setup *setup,

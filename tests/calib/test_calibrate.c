@@ -219,8 +219,8 @@ Test(calibrate, values_that_are_no_numbers_are_counted_and_named)
         cr_expect_eq(t->neg_inf, 1);
         cr_expect_eq(t->count, SAMPLES * 2 * PIXELS - 3);
         cr_expect_eq(t->first_bad_sample, 3);
-        cr_assert_gt(r.calibration->warning_count, 0);
-        const char *w = r.calibration->warnings[0];
+        cr_assert_gt(r.calibration->warnings.count, 0);
+        const char *w = r.calibration->warnings.lines[0];
         cr_expect(strstr(w, path) && strstr(w, "'x'") && strstr(w, "1 NaN") && strstr(w, "2 infinite") &&
                       strstr(w, "sample 3"),
                   "%s", w);
@@ -264,9 +264,9 @@ Test(calibrate, data_of_nothing_but_zero_give_scale_1_and_of_nan_none)
             bool warned = false;
             cr_expect_eq(s->scale[0], 1);
             cr_expect_eq(s->zero_point[0], 0);
-            for (size_t w = 0; w < r.calibration->warning_count; w++)
-                warned = warned || (strstr(r.calibration->warnings[w], "zero in every sample") &&
-                                    strstr(r.calibration->warnings[w], quantizers[i]));
+            for (size_t w = 0; w < r.calibration->warnings.count; w++)
+                warned = warned || (strstr(r.calibration->warnings.lines[w], "zero in every sample") &&
+                                    strstr(r.calibration->warnings.lines[w], quantizers[i]));
             cr_expect(warned, "no warning about '%s'", quantizers[i]);
         }
         case_free(&r);
@@ -369,9 +369,9 @@ Test(weights, scales_are_raised_until_the_bias_fits)
     cr_expect(steps <= 1073741824.0 && steps > 0.999 * 1073741824.0, "%.17g steps", steps);
     cr_expect_eq(w->scale[1], 0.25f / 127);
     bool warned = false;
-    for (size_t i = 0; i < r.calibration->warning_count; i++)
-        warned = warned || (strstr(r.calibration->warnings[i], "1 channel of weights") &&
-                            strstr(r.calibration->warnings[i], "bias"));
+    for (size_t i = 0; i < r.calibration->warnings.count; i++)
+        warned = warned || (strstr(r.calibration->warnings.lines[i], "1 channel of weights") &&
+                            strstr(r.calibration->warnings.lines[i], "bias"));
     cr_expect(warned);
     /* and the produced graph holds the bias, within half a step and the rounding of float32 */
     const struct qc_tensor *bias = NULL;

@@ -204,8 +204,8 @@ Test(channel_quantizers, sums_have_channels)
     for (size_t i = 0; i < sizeof quantizers / sizeof *quantizers; i++)
         cr_expect_eq(r.simulated->qparams_of[case_quantizer(r.simulated, quantizers[i])].count, CHANNELS, "%s",
                      quantizers[i]);
-    for (size_t i = 0; i < r.calibration->warning_count; i++)
-        cr_expect(!strstr(r.calibration->warnings[i], "one scale"), "%s", r.calibration->warnings[i]);
+    for (size_t i = 0; i < r.calibration->warnings.count; i++)
+        cr_expect(!strstr(r.calibration->warnings.lines[i], "one scale"), "%s", r.calibration->warnings.lines[i]);
     case_free(&r);
     qc_graph_free(g);
     case_unlink(path);

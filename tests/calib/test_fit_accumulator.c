@@ -126,7 +126,7 @@ Test(fit_accumulator, a_proof_holds_after_compensated_rounding)
                                                            .correct_bias = true,
                                                            .accumulator_bits = k ? bits : 0,
                                                            .workers = 2};
-                cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.gram, &o, &st), "%s", st.message);
+                cr_assert(qc_round_weights(&w[k], &new[k], r.simulated, r.second_moments, &o, &st), "%s", st.message);
                 cr_assert(qc_graph_verify(new[k], &st), "%s", st.message);
             }
             for (size_t i = 0; i < w[1]->count; i++) {
@@ -155,7 +155,7 @@ Test(fit_accumulator, costs_nothing_where_all_fits)
     fit(&plain, &h, QC_BOUND_PROVEN, 31, true, 1);
     fit(&r, &g, QC_BOUND_AUTO, 24, true, 1);
     expect_one_way(&plain, &r, false);
-    cr_expect_eq(r.calibration->warning_count, plain.calibration->warning_count);
+    cr_expect_eq(r.calibration->warnings.count, plain.calibration->warnings.count);
     case_free(&r);
     case_free(&plain);
     qc_graph_free(g);
@@ -221,10 +221,10 @@ Test(fit_accumulator, products_of_activations_are_told)
     c.choices = QC_NEW_ARRAY(c.arena, struct qc_choice, c.qparams_count + 1, &st);
     const struct qc_fit_options o = {.accumulator = {.bits = 12}, .workers = 1};
     cr_assert(qc_fit_accumulators(&c, g, data, &o, &st), "%s", st.message);
-    cr_assert_eq(c.warning_count, 1);
-    cr_expect(strstr(c.warnings[0], "'both' overflows") && strstr(c.warnings[0], "both operands come from the data"),
-              "%s", c.warnings[0]);
-    free(c.warnings);
+    cr_assert_eq(c.warnings.count, 1);
+    cr_expect(strstr(c.warnings.lines[0], "'both' overflows") &&
+                  strstr(c.warnings.lines[0], "both operands come from the data"),
+              "%s", c.warnings.lines[0]);
     qc_arena_free(c.arena);
     qc_dataset_free(data);
     case_unlink(path);

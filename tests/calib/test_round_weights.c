@@ -116,7 +116,7 @@ static void check_errors(const char *bias)
     struct case_run r;
     double nearest, nearest_variance, nearest_mean, better, better_variance, better_mean;
     calibrate(&r, g, 1);
-    cr_assert(qc_round_weights(&w, &new, r.simulated, r.gram, &both, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&w, &new, r.simulated, r.second_moments, &both, &st), "%s", st.message);
     cr_assert(qc_graph_verify(new, &st), "%s", st.message);
     output_error(&nearest, &nearest_variance, &nearest_mean, r.normalised, r.simulated);
     output_error(&better, &better_variance, &better_mean, r.normalised, new);
@@ -176,7 +176,7 @@ Test(round_weights, few_rows_are_believed_in_part)
     struct case_run r;
     struct qc_weight_rounding *rounded = NULL;
     cr_assert(case_calibrate(&r, g, path, &setup, &st), "%s", st.message);
-    cr_assert(qc_round_weights(&rounded, &new, r.simulated, r.gram, &both, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&rounded, &new, r.simulated, r.second_moments, &both, &st), "%s", st.message);
     cr_expect(rounded->count == 1 && rounded->layers[0].compensated, "the case shows nothing");
     const struct qc_node *quantize = NULL;
     for (qc_id id = 1; id <= new->node_count && !quantize; id++) {
@@ -258,7 +258,7 @@ Test(round_weights, what_is_off_changes_nothing)
         struct qc_graph *new = NULL;
         struct qc_weight_rounding *done = NULL;
         size_t moved = 0, corrected = 0;
-        cr_assert(qc_round_weights(&done, &new, r.simulated, r.gram, &o, &st), "%s", st.message);
+        cr_assert(qc_round_weights(&done, &new, r.simulated, r.second_moments, &o, &st), "%s", st.message);
         const float *v = constant_input(new, find_conv(new), 1)->data,
                     *c = constant_input(new, find_conv(new), 2)->data;
         for (size_t i = 0; i < OUT * IN * 9; i++) {
@@ -289,7 +289,7 @@ Test(round_weights, workers_make_no_difference)
         struct case_run r;
         o.workers = workers;
         calibrate(&r, g, workers);
-        cr_assert(qc_round_weights(&w, &new, r.simulated, r.gram, &o, &st), "%s", st.message);
+        cr_assert(qc_round_weights(&w, &new, r.simulated, r.second_moments, &o, &st), "%s", st.message);
         if (first)
             for (unsigned i = 1; i <= 2; i++)
                 cr_expect(qc_tensor_equal(constant_input(first, find_conv(first), i),
@@ -316,7 +316,7 @@ Test(round_weights, a_shared_weight_stays_nearest_and_says_why)
     struct qc_weight_rounding *w = NULL;
     struct case_run r;
     calibrate(&r, g, 1);
-    cr_assert(qc_round_weights(&w, &new, r.simulated, r.gram, &both, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&w, &new, r.simulated, r.second_moments, &both, &st), "%s", st.message);
     cr_assert_eq(w->count, 2);
     for (size_t i = 0; i < 2; i++)
         cr_expect(w->layers[i].reason && strstr(w->layers[i].reason, "more than one") && !w->layers[i].compensated);

@@ -95,7 +95,7 @@ static void rounds(struct outcome *out, const char *of_job)
     struct qc_weight_rounding *w = NULL;
     struct qc_graph *g = NULL;
     if (of_job) cr_assert(qc_rounded_file_open(&o.file, path, of_job, &st), "%s", st.message);
-    cr_assert(qc_round_weights(&w, &g, calibrated.simulated, calibrated.gram, &o, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&w, &g, calibrated.simulated, calibrated.second_moments, &o, &st), "%s", st.message);
     qc_rounded_file_close(o.file);
     note(out, g, w);
     qc_graph_free(g);

@@ -212,7 +212,7 @@ static void run_samples(struct case_run *r, const struct layer_case *c, const fl
                   ": W per 1)) : X*W)\n  result quantized\n";
     setup.workers = workers;
     cr_assert(case_calibrate(r, g, path, &setup, &st), "%s: %s", c->name, st.message);
-    cr_assert_eq(qc_second_moments_count(r->gram), 1, "%s", c->name);
+    cr_assert_eq(qc_second_moments_count(r->second_moments), 1, "%s", c->name);
     qc_graph_free(g);
     case_unlink(path);
 }
@@ -285,13 +285,13 @@ static void expect_moments(const struct layer_case *c, const struct qc_second_mo
     free(column);
 }
 
-Test(gram, moments_are_those_of_the_definition)
+Test(second_moments, moments_are_those_of_the_definition)
 {
     for (size_t k = 0; k < CASES; k++) {
         struct case_run r;
         float *x = make_samples(&cases[k], SAMPLES, 0, k);
         run_samples(&r, &cases[k], x, SAMPLES, 2);
-        expect_moments(&cases[k], qc_second_moments_at(r.gram, 0), x, SAMPLES);
+        expect_moments(&cases[k], qc_second_moments_at(r.second_moments, 0), x, SAMPLES);
         case_free(&r);
         free(x);
     }
@@ -320,7 +320,7 @@ static void expect_same(const struct qc_second_moments_layer *a, const struct qc
 
 /* Samples of seven magnitudes, 2^18 apart in all: classes leave the window. Whole or in halves, by one worker or four,
  * forwards or backwards. */
-Test(gram, nothing_depends_on_order_workers_or_shards)
+Test(second_moments, nothing_depends_on_order_workers_or_shards)
 {
     for (size_t k = 0; k < CASES; k++) {
         const struct layer_case *c = &cases[k];
@@ -333,11 +333,11 @@ Test(gram, nothing_depends_on_order_workers_or_shards)
         run_samples(&back, c, y, SAMPLES, 1);
         run_samples(&first, c, x, half, 1);
         run_samples(&second, c, x + half * n, SAMPLES - half, 2);
-        struct qc_second_moments_layer *a = qc_second_moments_at(first.gram, 0),
-                                       *b = qc_second_moments_at(second.gram, 0),
-                                       *all = qc_second_moments_at(whole.gram, 0);
-        expect_same(all, qc_second_moments_at(four.gram, 0), "four workers");
-        expect_same(all, qc_second_moments_at(back.gram, 0), "backwards");
+        struct qc_second_moments_layer *a = qc_second_moments_at(first.second_moments, 0),
+                                       *b = qc_second_moments_at(second.second_moments, 0),
+                                       *all = qc_second_moments_at(whole.second_moments, 0);
+        expect_same(all, qc_second_moments_at(four.second_moments, 0), "four workers");
+        expect_same(all, qc_second_moments_at(back.second_moments, 0), "backwards");
         struct qc_status st = QC_STATUS_INIT;
         if (k % 2) {
             cr_assert(qc_second_moments_add(a, b, &st));
@@ -359,7 +359,7 @@ Test(gram, nothing_depends_on_order_workers_or_shards)
 }
 
 /* A large map: fewer rows than positions, other ones for every sample, and the moments about those of all. */
-Test(gram, positions_are_drawn_evenly)
+Test(second_moments, positions_are_drawn_evenly)
 {
     const struct layer_case c = {.name = "large",
                                  .op = "Conv",
@@ -381,7 +381,7 @@ Test(gram, positions_are_drawn_evenly)
             x[s * n + i] = (float)(i / 64); /* a ramp down the rows, the same in every sample but for one pixel */
     for (size_t s = 0; s < SAMPLES; s++) x[s * n] = (float)s;
     run_samples(&r, &c, x, SAMPLES, 2);
-    const struct qc_second_moments_layer *l = qc_second_moments_at(r.gram, 0);
+    const struct qc_second_moments_layer *l = qc_second_moments_at(r.second_moments, 0);
     const size_t rows = qc_second_moments_positions(l, 63 * 63);
     cr_expect_eq(rows, 64);
     cr_expect_eq(l->parts[0].rows + l->parts[1].rows, rows * SAMPLES);
@@ -394,7 +394,7 @@ Test(gram, positions_are_drawn_evenly)
     free(x);
 }
 
-Test(gram, samples_of_nan_are_left_out_and_counted)
+Test(second_moments, samples_of_nan_are_left_out_and_counted)
 {
     const struct layer_case *c = &cases[0];
     const size_t n = elements(c);
@@ -403,7 +403,7 @@ Test(gram, samples_of_nan_are_left_out_and_counted)
     x[5 * n + 2] = NAN;
     for (size_t i = 0; i < n; i++) x[6 * n + i] = 0;
     run_samples(&r, c, x, SAMPLES, 2);
-    struct qc_second_moments_layer *l = qc_second_moments_at(r.gram, 0);
+    struct qc_second_moments_layer *l = qc_second_moments_at(r.second_moments, 0);
     cr_expect_eq(l->parts[0].skipped + l->parts[1].skipped, 1);
     cr_expect_eq(l->parts[0].samples + l->parts[1].samples, SAMPLES - 1);
     memmove(x + 5 * n, x + 6 * n, (SAMPLES - 6) * n * sizeof *x);
@@ -413,7 +413,7 @@ Test(gram, samples_of_nan_are_left_out_and_counted)
 }
 
 /* Matrices wider than the bound are cut into blocks along the diagonal, of an even number of columns each. */
-Test(gram, wide_matrices_are_taken_in_blocks)
+Test(second_moments, wide_matrices_are_taken_in_blocks)
 {
     const struct layer_case *c = &cases[9];
     struct qc_status st = QC_STATUS_INIT;
@@ -422,7 +422,7 @@ Test(gram, wide_matrices_are_taken_in_blocks)
     struct qc_second_moments *m = NULL;
     double h[33 * 33], mean[33], part[33 * 33], some[33];
     run_samples(&r, c, x, SAMPLES, 1);
-    const struct qc_second_moments_layer *whole = qc_second_moments_at(r.gram, 0);
+    const struct qc_second_moments_layer *whole = qc_second_moments_at(r.second_moments, 0);
     cr_assert(qc_second_moments_new(&m, r.simulated, QC_MOMENTS_QUANTIZED, 12, &st), "%s", st.message);
     const struct qc_second_moments_layer *l = qc_second_moments_at(m, 0);
     cr_expect(l->blocks == 3 && l->block == 12 && qc_second_moments_width(l, 2) == 9);
@@ -509,7 +509,7 @@ static void expect_equal(const struct qc_second_moments_layer *a, const struct q
 
 /* Rows that are kept are the same moments as their products: read as they are, turned into products when they are
    many, and added to either. */
-Test(gram, kept_rows_are_the_same_moments)
+Test(second_moments, kept_rows_are_the_same_moments)
 {
     enum { ALWAYS = 1 << 20, SOME = 40 };
     for (size_t k = 0; k < CASES; k++) {
@@ -518,7 +518,7 @@ Test(gram, kept_rows_are_the_same_moments)
         struct case_run r;
         float *x = make_samples(c, SAMPLES, 2, 30 + k); /* of several steps and classes */
         run_samples(&r, c, x, SAMPLES, 1);
-        struct qc_second_moments_layer *square = qc_second_moments_at(r.gram, 0);
+        struct qc_second_moments_layer *square = qc_second_moments_at(r.second_moments, 0);
         if (square->lanes) {
             case_free(&r);
             free(x);
@@ -544,14 +544,14 @@ Test(gram, kept_rows_are_the_same_moments)
     }
 }
 
-Test(gram, a_divisor_divides_what_is_read)
+Test(second_moments, a_divisor_divides_what_is_read)
 {
     for (size_t k = 0; k < CASES; k++) {
         const struct layer_case *c = &cases[k];
         struct case_run r;
         float *x = make_samples(c, SAMPLES, 2, 50 + k);
         run_samples(&r, c, x, SAMPLES, 1);
-        struct qc_second_moments_layer *l = qc_second_moments_at(r.gram, 0), divided = *l;
+        struct qc_second_moments_layer *l = qc_second_moments_at(r.second_moments, 0), divided = *l;
         const size_t w = l->columns, each = l->channels / l->groups;
         double *h = malloc((2 * w * w + 3 * w + l->channels) * sizeof *h), *mean = h + 2 * w * w, *by = mean + 2 * w,
                *divisor = by + w;
@@ -583,7 +583,7 @@ Test(gram, a_divisor_divides_what_is_read)
 }
 
 /* What is wide keeps rows up to their number, and takes no more than products would. */
-Test(gram, few_rows_of_wide_layers_are_kept)
+Test(second_moments, few_rows_of_wide_layers_are_kept)
 {
     struct qc_second_moments_layer l = {.groups = 1, .outputs = 8, .channels = 736, .taps = 1}, narrow = l;
     struct qc_status st = QC_STATUS_INIT;

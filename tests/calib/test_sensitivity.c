@@ -239,7 +239,7 @@ Test(sensitivity, a_layer_has_the_constants_that_rounding_made)
     struct qc_status st = QC_STATUS_INIT;
     const struct qc_round_weights_options both = {.compensate = true, .correct_bias = true, .workers = 1};
     calibrate(&r, g);
-    cr_assert(qc_round_weights(&w, &rounded, r.simulated, r.gram, &both, &st), "%s", st.message);
+    cr_assert(qc_round_weights(&w, &rounded, r.simulated, r.second_moments, &both, &st), "%s", st.message);
     struct qc_sensitivity *plain = measure(&r, NULL, 1), *s = measure(&r, rounded, 1);
     cr_expect_neq(effect(s, "one")->noise_weights, effect(plain, "one")->noise_weights);
     cr_expect_neq(effect(s, "three")->noise_weights, effect(plain, "three")->noise_weights);
@@ -285,13 +285,13 @@ Test(sensitivity, moments_of_a_graph_that_quantizes_less_are_those_taken_before)
     struct qc_second_moments *moments = NULL;
     cr_assert(qc_partition_new(&p, all.normalised, all.rules, &some, &st) && qc_simulate(&fewer, p, &st), "%s",
               st.message);
-    cr_assert(qc_second_moments_for(&moments, all.gram, fewer, &st) && moments);
-    cr_assert_eq(qc_second_moments_count(moments), qc_second_moments_count(all.gram) - 1);
+    cr_assert(qc_second_moments_for(&moments, all.second_moments, fewer, &st) && moments);
+    cr_assert_eq(qc_second_moments_count(moments), qc_second_moments_count(all.second_moments) - 1);
     for (size_t i = 0; i < qc_second_moments_count(moments); i++) {
         const struct qc_second_moments_layer *l = qc_second_moments_at(moments, i);
         cr_expect_neq(strcmp(l->name, "cut"), 0);
-        for (size_t k = 0; k < qc_second_moments_count(all.gram); k++) {
-            const struct qc_second_moments_layer *was = qc_second_moments_at(all.gram, k);
+        for (size_t k = 0; k < qc_second_moments_count(all.second_moments); k++) {
+            const struct qc_second_moments_layer *was = qc_second_moments_at(all.second_moments, k);
             if (strcmp(was->name, l->name) != 0) continue;
             double h[2][40 * 40], mean[2][40];
             const size_t w = qc_second_moments_width(l, 0);

@@ -104,7 +104,7 @@ struct how {
 struct bench {
     struct qc_graph *model;
     struct case_run run; /* as far as simulated, and data */
-    struct qc_second_moments *gram;
+    struct qc_second_moments *second_moments;
     struct qc_weight_rounder *weight_rounder;
     struct qc_calibration_options options;
     char path[CASE_PATH];
@@ -126,10 +126,11 @@ static void begin(struct bench *b, const struct model *m, const struct how *h)
     const struct qc_collect_options collect = {.need = QC_NEED_EXTREMES, .moments = true, .workers = 1};
     const struct qc_round_weights_options r = {.compensate = true, .correct_bias = h->bias, .workers = 1};
     cr_assert(qc_collect(&seen, NULL, b->run.simulated, 0, NULL, NULL, b->run.data, &collect, &st), "%s", st.message);
-    b->gram = seen->gram;
-    seen->gram = NULL;
+    b->second_moments = seen->second_moments;
+    seen->second_moments = NULL;
     qc_collection_free(seen);
-    cr_assert(qc_weight_rounder_new(&b->weight_rounder, b->run.simulated, b->gram, &r, &st), "%s", st.message);
+    cr_assert(qc_weight_rounder_new(&b->weight_rounder, b->run.simulated, b->second_moments, &r, &st), "%s",
+              st.message);
 }
 
 /* Frees; the text of the graph, or of the one with new weights. */
@@ -146,7 +147,7 @@ static char *finish(struct bench *b)
     qc_graph_free(g);
     qc_weight_rounding_free(w);
     qc_weight_rounder_free(b->weight_rounder);
-    qc_second_moments_free(b->gram);
+    qc_second_moments_free(b->second_moments);
     case_free(&b->run);
     qc_graph_free(b->model);
     case_unlink(b->path);

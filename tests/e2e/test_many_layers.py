@@ -46,14 +46,15 @@ def ratio(counts):
 
 @pytest.mark.parametrize("kind", ["conv", "outputs", nightly("residual"), nightly("dense")])
 def test_work_grows_with_the_layers(kind, instructions, tmp_path):
-    jobs, runs, inspections = [], [], []
+    jobs, propagated, runs, inspections = [], [], [], []
     for layers in LAYERS:
         model, samples = chain(kind, layers, tmp_path)
         job = ("--threads", 1, "--method", "mse", "--advice", "off", "--data", samples, model)
         jobs.append(instructions(*job, "-o", f"{layers}.onnx", "--report", "report"))
+        propagated.append(instructions(*job, "-o", "propagated.onnx", "--propagate"))
         runs.append(instructions("run", "--threads", 1, "--data", samples, f"{layers}.onnx", "-o", "out.h5"))
         inspections.append(instructions("inspect", model))
-    for what, counts in (("quantize", jobs), ("run", runs), ("inspect", inspections)):
+    for what, counts in (("quantize", jobs), ("quantize --propagate", propagated), ("run", runs), ("inspect", inspections)):
         assert ratio(counts) < RATIO_MAX, f"{what}: {counts}, {ratio(counts):.2f}"
 
 

@@ -10,19 +10,19 @@ import avx2_runtime
 import numpy
 import onnx
 import pytest
-from conftest import LONG, Runtime
+from conftest import Runtime, nightly
 from real_models import CASES, inputs
 from test_convert import equal, quantize
 from test_run import by_name
 
 SAMPLES = 256
-FEWER = {  # all that the data have
+FEWER = {
+    "mobilenetv1_075_224_imagenet": 32,
+    # all that the data have
     "autoencoder_ad_mlperf": 196,
     "superres_pytorch": 6,
     "rfb320_face_simplified": 16,
 }
-if not LONG:
-    FEWER["mobilenetv1_075_224_imagenet"] = 32
 # {model: (results that may differ, share of elements, largest difference, the operators that are the reason)}
 FLOAT = {
     # exponentials differ in the last place, and nothing rounds behind them
@@ -33,8 +33,8 @@ FLOAT = {
 CAPPED = {"DNNL_MAX_CPU_ISA": "AVX2"}
 
 
-def case_of(model, **how):
-    samples = avx2_runtime.samples(FEWER.get(model, SAMPLES), **how)
+def case_of(model, most=None, **how):
+    samples = avx2_runtime.samples(most or FEWER.get(model, SAMPLES), **how)
     return dataclasses.replace(next(c for c in CASES if c.model == model), samples=samples)
 
 
@@ -47,9 +47,9 @@ def run(qcalib, model, case, data, folder, **environment):
     return outputs
 
 
-@pytest.mark.parametrize("model", [c.model for c in CASES])
-def test_every_byte_of_the_outputs(model, qcalib, data, tmp_path):
-    case = case_of(model)
+@pytest.mark.parametrize("model, most", [*((c.model, None) for c in CASES), nightly("mobilenetv1_075_224_imagenet", SAMPLES)])
+def test_every_byte_of_the_outputs(model, most, qcalib, data, tmp_path):
+    case = case_of(model, most)
     feeds = inputs(case, data)
     assert min(len(v) for v in feeds.values()) == case.samples
     loose, share, most, _ = FLOAT.get(model, (set(), 0, 0, None))

@@ -13,7 +13,7 @@
 struct forms {
     struct qc_rules *rules, *fold;
     struct qc_graph *from, *canonical, *produced;
-    struct qc_canonical_notes notes;
+    struct qc_lines notes;
     char *text; /* of the produced graph */
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "base/index.h"
 
 enum { FIELDS_MAX = 24, ALIGN_MAX = 16, LEAF_ALIGN = 4 };
@@ -111,7 +112,8 @@ void qc_fb_set_child(struct qc_fb_object *o, unsigned field, struct qc_fb_object
 {
     if (!o || !child) return;
     const struct qc_fb_schema *s = o->b->schema;
-    if (s->fields[field].type == QC_FB_UNION) qc_fb_set_int(o, field - 1, s->tables[child->table].in_union);
+    if (s->fields[field].type == QC_FB_UNION)
+        qc_fb_set_int(o, field - 1, s->tables[child->table].in_union - s->fields[field].child);
     member_of(o, field)->child = child;
 }
 
@@ -167,17 +169,6 @@ static bool pad(struct qc_fb_builder *b, size_t ahead, size_t align)
     return extend(&at, b, over ? align - over : 0);
 }
 
-static bool grow(void **list, size_t *capacity, size_t count, size_t element, struct qc_status *st)
-{
-    if (count < *capacity) return true;
-    const size_t wanted = *capacity ? 2 * *capacity : 64;
-    void *more = realloc(*list, wanted * element);
-    if (!more) return qc_fail_memory(st, wanted * element);
-    *list = more;
-    *capacity = wanted;
-    return true;
-}
-
 /* Gives the position of the vtable with these bytes, which is written unless it exists. */
 static bool vtable_at(size_t *at, struct qc_fb_builder *b, const uint8_t *vtable, size_t size)
 {
@@ -188,10 +179,10 @@ static bool vtable_at(size_t *at, struct qc_fb_builder *b, const uint8_t *vtable
             return true;
         }
     }
-    void *list = b->vtables;
-    const bool room = grow(&list, &b->vtable_capacity, b->vtable_count, sizeof *b->vtables, &b->failed);
-    b->vtables = list;
-    if (!room || !pad(b, 0, 2) || !extend(at, b, size)) return false;
+    size_t *more = qc_grown(b->vtables, b->vtable_count, &b->vtable_capacity, sizeof *more, &b->failed);
+    if (!more) return false;
+    b->vtables = more;
+    if (!pad(b, 0, 2) || !extend(at, b, size)) return false;
     memcpy(b->bytes + *at, vtable, size);
     b->vtables[b->vtable_count++] = *at;
     return true;
@@ -219,11 +210,11 @@ static size_t lay_out(uint16_t offset[FIELDS_MAX], unsigned *count, size_t *alig
 
 static bool put_leaf(struct qc_fb_builder *b, size_t offset_at, const struct member *m)
 {
-    void *list = b->leaves;
-    const bool room = grow(&list, &b->leaf_capacity, b->leaf_count, sizeof *b->leaves, &b->failed);
-    b->leaves = list;
-    if (room) b->leaves[b->leaf_count++] = (struct leaf){.offset_at = offset_at, .of = m};
-    return room;
+    struct leaf *more = qc_grown(b->leaves, b->leaf_count, &b->leaf_capacity, sizeof *more, &b->failed);
+    if (!more) return false;
+    b->leaves = more;
+    more[b->leaf_count++] = (struct leaf){.offset_at = offset_at, .of = m};
+    return true;
 }
 
 static void point(struct qc_fb_builder *b, size_t offset_at, size_t target)

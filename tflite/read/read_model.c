@@ -123,10 +123,10 @@ static bool read_model(struct qc_tfl_reader *r, struct qc_model_info *info, stru
                        (int)QC_TFL_VERSION);
     if (!graphs.count) return qc_fail(st, QC_BAD_INPUT, "the model has no graph");
     r->subgraph = qc_fb_vector_table(&graphs, 0);
-    if (graphs.count > 1 && !qc_tfl_line(r, &r->notes, st,
-                                         "has %zu graphs; the first one is read, others belong to its operators or to "
-                                         "other signatures",
-                                         graphs.count))
+    if (graphs.count > 1 && !qc_lines_add(&r->notes, r->g->arena, st,
+                                          "has %zu graphs; the first one is read, others belong to its operators or to "
+                                          "other signatures",
+                                          graphs.count))
         return false;
     const struct qc_fb_table signature = signature_of(r);
     const char *name = qc_fb_string(&r->subgraph, QC_TFL_SubGraph_name);

@@ -2,6 +2,7 @@
 /* Internal to tflite/read: state of the import of a model into a graph. */
 #pragma once
 
+#include "base/lines.h"
 #include "graph/core/graph.h"
 #include "tflite/flatbuffer/flatbuffer_read.h"
 #include "tflite/read/tflite_import.h"
@@ -16,17 +17,13 @@ struct qc_tfl_value {
     enum qc_dtype dtype;
     struct qc_shape shape;                              /* as in the file; the first dimension may be free */
     bool stale_shape;                                   /* the file's shape is not binding and is not checked */
+    bool fixed_inside;                                  /* the file gives all dimensions but the first */
     struct qc_fb_vector scales, zeros;                  /* of quantization */
     bool quantized;                                     /* its integers have qparams */
     int axis;                                           /* axis of the scales if there are several */
     const uint8_t *data;                                /* data of a constant, size checked; otherwise NULL */
     bool dequantized;                                   /* a constant that only DEQUANTIZE reads */
     qc_id stored[QC_TFL_LAYOUTS], real[QC_TFL_LAYOUTS]; /* values of the graph; 0: not created */
-};
-
-struct qc_tfl_lines {
-    size_t count, capacity;
-    const char **lines;
 };
 
 struct qc_tfl_reader {
@@ -37,7 +34,7 @@ struct qc_tfl_reader {
     size_t size;
     size_t value_count;
     struct qc_tfl_value *values;
-    struct qc_tfl_lines notes, warnings; /* in the graph's arena */
+    struct qc_lines notes, warnings; /* in the graph's arena */
 };
 
 enum { QC_TFL_ATTRS = 12 };
@@ -64,12 +61,19 @@ struct qc_tfl_row {
     enum qc_op op;
 };
 /* Each list ends with a row whose form is NULL. */
-extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[];
+extern const struct qc_tfl_row qc_tfl_layer_rows[], qc_tfl_element_rows[], qc_tfl_axis_rows[], qc_tfl_shape_rows[],
+    qc_tfl_made_rows[];
 
 /* --- Values (read_values.c) --- */
 
 /* Reads the tensors of the subgraph. Fails if a type, shape, scale or size of data is invalid. */
 bool qc_tfl_read_values(struct qc_tfl_reader *r, struct qc_status *st);
+
+/* Gives the elements of a sparse constant of `shape`, `each` bytes long, in row-major order (read_sparse.c). Fails if
+   its indices do not fit its shape or data. */
+bool qc_tfl_dense_data(const uint8_t **out, size_t *size, struct qc_tfl_reader *r, const struct qc_fb_table *sparsity,
+                       const struct qc_shape *shape, size_t each, const uint8_t *data, size_t data_size,
+                       struct qc_status *st);
 
 /* Return the stored value, or its real value, in a layout; CHANNELS_FIRST requires four axes. Return 0 with a status
    if the tensor is read before an operator computes it. */
@@ -107,6 +111,9 @@ int64_t qc_tfl_option(const struct qc_tfl_node *n, const char *field);
 float qc_tfl_option_float(const struct qc_tfl_node *n, const char *field);
 /* Gives the integers of constant input i, in the arena. Fails if the input is not a constant. */
 bool qc_tfl_ints(int64_t **out, size_t *count, struct qc_tfl_node *n, size_t i, const char *what, struct qc_status *st);
+/* Gives height and width of the image that the operator makes: elements `from` and the next of constant input i, or the
+   shape of the result in the file. Fails if neither is there. */
+bool qc_tfl_image_size(int64_t size[2], struct qc_tfl_node *n, size_t i, size_t from, struct qc_status *st);
 /* Returns the shape of a value of the graph. */
 const struct qc_shape *qc_tfl_shape(const struct qc_tfl_node *n, qc_id id);
 /* True if a and b have the same qparams, or both have none. */
@@ -141,6 +148,3 @@ bool qc_tfl_axis(int64_t *out, int64_t axis, int rank, enum qc_tfl_layout layout
 enum qc_tfl_layout qc_tfl_layout_of(const struct qc_tfl_node *n);
 /* Returns the real value of input i for such an operator. An input with fewer axes is aligned with the last axes. */
 qc_id qc_tfl_operand(struct qc_tfl_node *n, size_t i, enum qc_tfl_layout layout, struct qc_status *st);
-
-bool qc_tfl_line(struct qc_tfl_reader *r, struct qc_tfl_lines *to, struct qc_status *st, const char *fmt, ...)
-    QC_PRINTF(4, 5);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "tflite/write/tflite_writing.h"
 
 static const struct {
@@ -44,14 +45,10 @@ static int version_of(const struct qc_tfl_writer *w, enum qc_tfl_operator code, 
 bool qc_tfl_out_add_versioned(struct qc_tfl_writer *w, enum qc_tfl_operator code, int version, unsigned input_count,
                               const int *inputs, int output, struct qc_fb_object *options, struct qc_status *st)
 {
-    if (w->node_count == w->node_capacity) {
-        const size_t capacity = w->node_capacity ? 2 * w->node_capacity : 64;
-        struct qc_tfl_node_out *more = QC_NEW_ARRAY(w->arena, struct qc_tfl_node_out, capacity, st);
-        if (!more) return false;
-        if (w->node_count) memcpy(more, w->nodes, w->node_count * sizeof *more);
-        w->nodes = more;
-        w->node_capacity = capacity;
-    }
+    struct qc_tfl_node_out *more =
+        qc_arena_grown(w->arena, w->nodes, w->node_count, &w->node_capacity, sizeof *more, st);
+    if (!more) return false;
+    w->nodes = more;
     struct qc_tfl_node_out *n = &w->nodes[w->node_count];
     int *ends = QC_NEW_ARRAY(w->arena, int, input_count + 1, st);
     if (!ends) return false;
@@ -115,14 +112,9 @@ bool qc_tfl_out_refuse(struct qc_tfl_writer *w, const struct qc_node *n, struct 
     if (!line) return false;
     for (size_t i = 0; i < w->refused_count; i++)
         if (strcmp(w->refused[i], line) == 0) return true;
-    if (w->refused_count == w->refused_capacity) {
-        const size_t capacity = w->refused_capacity ? 2 * w->refused_capacity : 16;
-        const char **more = QC_NEW_ARRAY(w->arena, const char *, capacity, st);
-        if (!more) return false;
-        if (w->refused_count) memcpy(more, w->refused, w->refused_count * sizeof *more);
-        w->refused = more;
-        w->refused_capacity = capacity;
-    }
+    const char **more = qc_arena_grown(w->arena, w->refused, w->refused_count, &w->refused_capacity, sizeof *more, st);
+    if (!more) return false;
+    w->refused = more;
     w->refused[w->refused_count++] = line;
     return true;
 }
