@@ -63,7 +63,7 @@ def test_random_graphs(part, program, tmp_path):
     assert not failures, "\n\n".join(failures)
     # It compared what it is for.
     done = checks.done
-    assert done["float models"] > 0.95 * count and done["default jobs"] > 0.6 * count
+    assert done["float models"] > 0.9 * count and done["default jobs"] > 0.6 * count
     assert done["outputs equal"] > count and done["files loaded"] > count // 2
 
 
